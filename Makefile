@@ -1,0 +1,78 @@
+# What a person or CI does with this repository. `make help` lists it.
+SHELL := /bin/bash
+GO ?= go
+LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZTIME ?= 20s
+BENCHTIME ?= 1s
+SEED ?=
+DURATION ?= 30m
+DIR ?=
+N ?= 10000
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## build hap-worker and hapctl into bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/hap-worker ./cmd/hapctl
+
+.PHONY: demo
+demo: ## start everything, provision clusters of every plan, show who got what and why
+	$(GO) run -C integration ./demo
+
+.PHONY: test
+test: ## all tests, on real parts; names what is not run without redis-server
+	$(GO) test ./...
+	$(GO) test -C integration -timeout 30m ./...
+	$(GO) test -C integration/kubeapi ./...
+
+.PHONY: race
+race: ## the same with the race detector, but for what it cannot see: worker processes, and the model, which is one goroutine
+	$(GO) test -race ./...
+	cd integration && $(GO) test -race -timeout 30m -skip '^(TestFaults|TestLargeLandscape)$$' $$($(GO) list ./... | grep -v /model)
+
+.PHONY: histories
+histories: ## N random histories of the account protocol, Redis against the model; SEED of the first; prints what they consisted of
+	HAP_HISTORIES=$(N) HAP_HISTORIES_SEED=$(SEED) $(GO) test -count 1 -timeout 1h -v -run '^TestHistories$$' ./counters/counterstest/histories
+
+.PHONY: faults
+faults: ## a long run of the fault schedule: SEED, DURATION; prints figures, keeps logs in DIR
+	HAP_FAULTS_SEED=$(SEED) HAP_FAULTS_DURATION=$(DURATION) HAP_FAULTS_DIR=$(abspath $(DIR)) \
+	  $(GO) test -C integration -timeout 0 -count 1 -run '^TestFaults$$' -v .
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME each
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; done
+
+.PHONY: bench
+bench: ## benchmarks with allocations: matcher, codec, assign script, whole path
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+	$(GO) test -C integration -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+.PHONY: lint
+lint: ## gofmt, go vet and golangci-lint over all modules
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt clean:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet ./...
+	cd integration && $(GO) vet ./...
+	cd integration/kubeapi && $(GO) vet ./...
+	$(GO) run $(LINT) run ./...
+	cd integration && $(GO) run $(LINT) run ./...
+	cd integration/kubeapi && $(GO) run $(LINT) run ./...
+
+.PHONY: docs
+docs: ## write docs/cli, the reference and the man pages of hapctl, anew from its help texts
+	UPDATE_DOCS=1 $(GO) test -count=1 -run TestReference ./cmd/operator
+
+.PHONY: stack
+stack: ## run the development stack until Ctrl-C
+	$(GO) run -C integration ./devstack
+
+.PHONY: images
+images: ## build the container images that docker-compose.yaml uses, from scratch
+	deploy/images.sh
