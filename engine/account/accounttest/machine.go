@@ -1,0 +1,258 @@
+// Package accounttest drives whatever keeps the account protocol, the model of
+// package account and the Redis scripts of package counters alike, through the
+// same stories, and holds both to the same words.
+package accounttest
+
+import (
+	"context"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// Machine keeps the account protocol for all pools.
+type Machine interface {
+	Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
+	Confirm(ctx context.Context, pool string, c account.Claim) (bool, error)
+	Revoke(ctx context.Context, pool string, c account.Claim) (bool, error)
+	ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error)
+	Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error)
+	TakeBack(ctx context.Context, pool, runtime, request string) error
+	BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error)
+	InUse(ctx context.Context, pool, binding string) (int, error)
+	MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error)
+	Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error)
+	Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error)
+	Pause(ctx context.Context, pool string) error
+	Resume(ctx context.Context, pool string) error
+
+	Recount(ctx context.Context, pool, binding string) (bool, error)
+	Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error)
+	DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error)
+	Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error)
+	DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error)
+	Raise(ctx context.Context, pool string, sequence int64) (bool, error)
+
+	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
+	Depart(ctx context.Context, runtime string) (account.Place, error)
+	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
+
+	BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error)
+	RenewRebuild(ctx context.Context, place, token string, now time.Time) (bool, error)
+	Install(ctx context.Context, pool, token string, s account.Snapshot) (bool, error)
+	InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error)
+	Discard(ctx context.Context, place string) (bool, error)
+	Status(ctx context.Context, place string) (account.Status, error)
+
+	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
+
+	// Records gives all records of a pool by name. ErrNotBuilt.
+	Records(ctx context.Context, pool string) ([]account.NamedRecord, []account.NamedRuntime, error)
+	// Lose forgets everything.
+	Lose(ctx context.Context) error
+}
+
+// Model is the Machine made of account.Pool and account.Bucket.
+type Model struct {
+	pools   map[string]*account.Pool
+	buckets map[string]*account.Bucket
+}
+
+// NewModel gives a model of which nothing is built.
+func NewModel() *Model {
+	return &Model{pools: map[string]*account.Pool{}, buckets: map[string]*account.Bucket{}}
+}
+
+var _ Machine = (*Model)(nil)
+
+// Pool gives the pool of that name.
+func (m *Model) Pool(name string) *account.Pool {
+	if m.pools[name] == nil {
+		m.pools[name] = account.NewPool()
+	}
+	return m.pools[name]
+}
+
+// Bucket gives the bucket of that name.
+func (m *Model) Bucket(name string) *account.Bucket {
+	if m.buckets[name] == nil {
+		m.buckets[name] = account.NewBucket()
+	}
+	return m.buckets[name]
+}
+
+func (m *Model) bucketOf(runtime string) *account.Bucket {
+	return m.Bucket(account.BucketOf(runtime))
+}
+
+// place is what a rebuild needs of a pool or bucket.
+func (m *Model) place(name string) interface {
+	BeginRebuild(token string, now time.Time, lease time.Duration) bool
+	RenewRebuild(token string, now time.Time) bool
+	Discard() bool
+	Status() account.Status
+} {
+	if len(name) > 2 && name[:3] == "rt:" {
+		return m.Bucket(name)
+	}
+	return m.Pool(name)
+}
+
+// Assign is that of the pool.
+func (m *Model) Assign(_ context.Context, pool string, r account.Request) (account.Decision, error) {
+	return m.Pool(pool).Assign(r)
+}
+
+// Confirm is that of the pool.
+func (m *Model) Confirm(_ context.Context, pool string, c account.Claim) (bool, error) {
+	return m.Pool(pool).Confirm(c)
+}
+
+// Revoke is that of the pool.
+func (m *Model) Revoke(_ context.Context, pool string, c account.Claim) (bool, error) {
+	return m.Pool(pool).Revoke(c)
+}
+
+// ReleaseRuntime is that of the pool.
+func (m *Model) ReleaseRuntime(_ context.Context, pool, runtime string) (account.Departure, error) {
+	return m.Pool(pool).ReleaseRuntime(runtime)
+}
+
+// Refuse is that of the pool.
+func (m *Model) Refuse(_ context.Context, pool, runtime, request string) (account.Decision, error) {
+	return m.Pool(pool).Refuse(runtime, request)
+}
+
+// TakeBack is that of the pool.
+func (m *Model) TakeBack(_ context.Context, pool, runtime, request string) error {
+	return m.Pool(pool).TakeBack(runtime, request)
+}
+
+// BeginDirtying is that of the pool.
+func (m *Model) BeginDirtying(_ context.Context, pool, binding string, generation int64) (account.Permit, error) {
+	return m.Pool(pool).BeginDirtying(binding, generation)
+}
+
+// InUse is that of the pool.
+func (m *Model) InUse(_ context.Context, pool, binding string) (int, error) {
+	return m.Pool(pool).InUse(binding)
+}
+
+// MarkFreed is that of the pool.
+func (m *Model) MarkFreed(_ context.Context, pool, binding string, generation int64) (bool, error) {
+	return m.Pool(pool).MarkFreed(binding, generation)
+}
+
+// Observe is that of the pool.
+func (m *Model) Observe(_ context.Context, pool string, l account.Label) (account.Observation, error) {
+	return m.Pool(pool).Observe(l)
+}
+
+// Forget is that of the pool.
+func (m *Model) Forget(_ context.Context, pool, runtime string, sequence int64) (bool, error) {
+	return m.Pool(pool).Forget(runtime, sequence)
+}
+
+// Recount is that of the pool.
+func (m *Model) Recount(_ context.Context, pool, binding string) (bool, error) {
+	return m.Pool(pool).Recount(binding)
+}
+
+// Restore is that of the pool.
+func (m *Model) Restore(_ context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
+	return m.Pool(pool).Restore(runtime, was, rt, should)
+}
+
+// DropAdopted is that of the pool.
+func (m *Model) DropAdopted(_ context.Context, pool, runtime, binding string) (bool, error) {
+	return m.Pool(pool).DropAdopted(runtime, binding)
+}
+
+// Doubt is that of the pool.
+func (m *Model) Doubt(_ context.Context, pool, binding string, generation int64) (bool, error) {
+	return m.Pool(pool).Doubt(binding, generation)
+}
+
+// DrainIdle is that of the pool.
+func (m *Model) DrainIdle(_ context.Context, pool, binding string, generation int64) (bool, error) {
+	return m.Pool(pool).DrainIdle(binding, generation)
+}
+
+// Raise is that of the pool.
+func (m *Model) Raise(_ context.Context, pool string, sequence int64) (bool, error) {
+	return m.Pool(pool).Raise(sequence)
+}
+
+// Pause is that of the pool.
+func (m *Model) Pause(_ context.Context, pool string) error { return m.Pool(pool).Pause() }
+
+// Resume is that of the pool.
+func (m *Model) Resume(_ context.Context, pool string) error { return m.Pool(pool).Resume() }
+
+// Locate is that of the runtime's bucket.
+func (m *Model) Locate(_ context.Context, runtime, pool string) (account.Place, error) {
+	return m.bucketOf(runtime).Locate(runtime, pool)
+}
+
+// Depart is that of the runtime's bucket.
+func (m *Model) Depart(_ context.Context, runtime string) (account.Place, error) {
+	return m.bucketOf(runtime).Depart(runtime)
+}
+
+// ForgetPlace is that of the runtime's bucket.
+func (m *Model) ForgetPlace(_ context.Context, runtime string, p account.Place) (bool, error) {
+	return m.bucketOf(runtime).Forget(runtime, p)
+}
+
+// BeginRebuild is that of the pool or bucket.
+func (m *Model) BeginRebuild(_ context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
+	return m.place(place).BeginRebuild(token, now, lease), nil
+}
+
+// RenewRebuild is that of the pool or bucket.
+func (m *Model) RenewRebuild(_ context.Context, place, token string, now time.Time) (bool, error) {
+	return m.place(place).RenewRebuild(token, now), nil
+}
+
+// Install is that of the pool.
+func (m *Model) Install(_ context.Context, pool, token string, s account.Snapshot) (bool, error) {
+	return m.Pool(pool).Install(token, s), nil
+}
+
+// InstallBucket is that of the bucket.
+func (m *Model) InstallBucket(_ context.Context, bucket, token string, d account.Directory) (bool, error) {
+	return m.Bucket(bucket).Install(token, d), nil
+}
+
+// Discard is that of the pool or bucket.
+func (m *Model) Discard(_ context.Context, place string) (bool, error) {
+	return m.place(place).Discard(), nil
+}
+
+// Status is that of the pool or bucket; the zero value where it is not built.
+func (m *Model) Status(_ context.Context, place string) (account.Status, error) {
+	if s := m.place(place).Status(); s.Built {
+		return s, nil
+	}
+	return account.Status{}, nil
+}
+
+// Records gives the pool's records by name.
+func (m *Model) Records(_ context.Context, pool string) ([]account.NamedRecord, []account.NamedRuntime, error) {
+	p := m.Pool(pool)
+	if !p.Status().Built {
+		return nil, nil, account.ErrNotBuilt
+	}
+	return p.Bindings(), p.Runtimes(), nil
+}
+
+// Lose forgets everything.
+func (m *Model) Lose(context.Context) error {
+	*m = *NewModel()
+	return nil
+}
+
+// Queue is that of the pool.
+func (m *Model) Queue(_ context.Context, pool string) ([]account.Waiter, error) {
+	return m.Pool(pool).Queue()
+}

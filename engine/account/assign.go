@@ -1,0 +1,158 @@
+package account
+
+import "slices"
+
+// Assign decides which binding the runtime gets (rule 3). It may be repeated:
+// the same request gets the same binding under the same sequence. ErrNotBuilt,
+// ErrRebuilt.
+func (p *Pool) Assign(r Request) (Decision, error) {
+	if p.epoch == "" {
+		return Decision{}, ErrNotBuilt // rule 1
+	}
+	if r.Epoch != "" && r.Epoch != p.epoch {
+		return Decision{}, ErrRebuilt // what the directory said may be lost
+	}
+	rt := p.runtimes[r.Runtime]
+	switch {
+	case rt.State == RuntimeGone:
+		return p.decided(Superseded, rt), nil
+	case rt.State == RuntimeRefused && rt.Request == r.Request:
+		return p.decided(Refused, rt), nil
+	case rt.State == RuntimeAssigned && p.stands(rt, r.Tenant):
+		return p.repeat(r, rt), nil
+	}
+	before, known := p.bindings[rt.Binding]
+	if rt.State == RuntimeAssigned {
+		p.unassign(rt.Binding) // rule 3: forget that and go on
+	}
+	c := p.choose(r)
+	switch {
+	case c.binding != "":
+		return p.take(r, c), nil
+	case r.All || p.paused:
+		return p.wait(r, rt, c), nil
+	}
+	if rt.State == RuntimeAssigned && known {
+		p.bindings[rt.Binding] = before // nothing is recorded
+	}
+	return Decision{Outcome: Short, Epoch: p.epoch, Considered: c.considered}, nil
+}
+
+// stands reports whether an assignment is repeated rather than made anew (rule
+// 3): its answer may have been given, or its binding can still become it.
+func (p *Pool) stands(rt Runtime, tenant string) bool {
+	rec := p.bindings[rt.Binding]
+	return rt.Confirmed ||
+		rec.Tenant == tenant && !rec.shared() && (rec.State == Claiming || rec.State == InUse)
+}
+
+func (p *Pool) decided(o Outcome, rt Runtime) Decision {
+	return Decision{Outcome: o, Sequence: rt.Sequence, Epoch: p.epoch, Request: rt.Request}
+}
+
+func (p *Pool) repeat(r Request, rt Runtime) Decision {
+	d := p.answer(r, rt)
+	d.Repeated = true
+	return d
+}
+
+// answer is the decision for an assigned runtime. Rule 4: at once only if the
+// binding is confirmed, which then confirms the runtime, or the runtime is.
+func (p *Pool) answer(r Request, rt Runtime) Decision {
+	rec := p.Binding(rt.Binding)
+	if !rt.Confirmed && !rec.Confirmed {
+		rec.Generation = outgrown(rec.Generation, r, rt.Binding)
+		p.put(rt.Binding, rec)
+	}
+	rt.Confirmed = rt.Confirmed || rec.Confirmed
+	p.runtimes[r.Runtime] = rt
+	return Decision{
+		Outcome: Assigned, Binding: rt.Binding, Generation: rec.Generation,
+		Sequence: rt.Sequence, Epoch: p.epoch, Confirmed: rt.Confirmed,
+		Origin: rt.Origin, Request: rt.Request, Count: rec.Count,
+	}
+}
+
+// outgrown is the generation of an unconfirmed claim of binding. Rule 3: where
+// its label is unclaimed at g or above, the claim of g was released meanwhile,
+// and ours must be told apart from that one.
+func outgrown(g int64, r Request, binding string) int64 {
+	for _, s := range r.Seen {
+		if s.Binding == binding && !s.Mine && s.Generation >= g {
+			return s.Generation + 1
+		}
+	}
+	return g
+}
+
+// take records a new decision.
+func (p *Pool) take(r Request, c choice) Decision {
+	seq := p.next()
+	rec := p.Binding(c.binding)
+	switch c.origin {
+	case Revived:
+		rec.State = InUse // rule 3: its `confirmed` stays as it was
+	case Labelled, Claimed:
+		rec = Record{State: Claiming, Tenant: r.Tenant, Generation: c.generation + 1, Claimed: seq, Pristine: c.origin == Claimed}
+	case Shared:
+		rec.State, rec.Confirmed = InUse, true
+	}
+	rec.Count++
+	p.put(c.binding, rec)
+	waited := p.runtimes[r.Runtime].State == RuntimeWaiting
+	d := p.answer(r, Runtime{
+		State: RuntimeAssigned, Binding: c.binding, Sequence: seq,
+		Request: r.Request, Origin: c.origin, Tenant: r.Tenant,
+	})
+	if waited {
+		p.hadTurn(r.Tenant, seq)
+	}
+	d.Considered = c.considered
+	return d
+}
+
+// wait records that the request waits; one that waits already keeps its number.
+func (p *Pool) wait(r Request, rt Runtime, c choice) Decision {
+	if rt.State != RuntimeWaiting {
+		rt = Runtime{State: RuntimeWaiting, Sequence: p.next(), Request: r.Request, Tenant: r.Tenant}
+		p.runtimes[r.Runtime] = rt
+	}
+	d := p.decided(Waiting, rt)
+	d.Position = p.position(rt.Sequence)
+	d.Considered = c.considered
+	return d
+}
+
+func (p *Pool) position(sequence int64) int {
+	place := 1
+	for _, other := range p.runtimes {
+		if other.State == RuntimeWaiting && other.Sequence < sequence {
+			place++
+		}
+	}
+	return place
+}
+
+// Refuse ends the waiting of a request at its deadline (rule 12). An assigned
+// runtime is left to whoever serves it: the outcome is Assigned and nothing
+// changes. ErrNotBuilt.
+func (p *Pool) Refuse(runtime, request string) (Decision, error) {
+	if p.epoch == "" {
+		return Decision{}, ErrNotBuilt
+	}
+	rt := p.runtimes[runtime]
+	switch {
+	case rt.State == RuntimeGone:
+		return p.decided(Superseded, rt), nil
+	case rt.State == RuntimeAssigned:
+		d := p.decided(Assigned, rt)
+		d.Binding, d.Origin, d.Confirmed, d.Repeated = rt.Binding, rt.Origin, rt.Confirmed, true
+		return d, nil
+	case rt.State != RuntimeRefused || rt.Request != request:
+		rt = Runtime{State: RuntimeRefused, Sequence: p.next(), Request: request, Tenant: rt.Tenant}
+		p.runtimes[runtime] = rt
+	}
+	return p.decided(Refused, rt), nil
+}
+
+func barred(r Request, binding string) bool { return slices.Contains(r.Barred, binding) }

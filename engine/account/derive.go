@@ -1,0 +1,128 @@
+package account
+
+import "github.com/hap-worker/hap-worker/engine"
+
+// Snapshots gives what each pool is installed with, by the pool's name; one that
+// nothing is known of is not among them.
+func (g *Gathering) Snapshots() map[string]Snapshot {
+	d := derivation{
+		Gathering: g, out: map[string]Snapshot{},
+		use: map[string]map[string]*usage{}, emptied: map[tenancy]bool{},
+	}
+	for place := range g.highest {
+		if !IsBucket(place) {
+			d.pool(place) // its sequence goes on, whatever is left in it
+		}
+	}
+	for id, r := range g.runtimes {
+		d.runtime(id, r)
+	}
+	for name, b := range g.bindings {
+		if b.HyperscalerType != "" {
+			d.used(b.Pool().Name(), name) // though nobody may be on it
+		}
+	}
+	for pool, bindings := range d.use {
+		for name, u := range bindings {
+			if rec, keep := d.record(pool, name, u); keep {
+				d.pool(pool).Bindings[name] = rec
+			}
+		}
+	}
+	return d.out
+}
+
+// derivation is the way from what was gathered to the pools.
+type derivation struct {
+	*Gathering
+	out     map[string]Snapshot
+	use     map[string]map[string]*usage // by pool and binding
+	emptied map[tenancy]bool             // the ledger knows a deprovision
+}
+
+// usage is what the runtimes say of a binding.
+type usage struct {
+	count  int
+	tenant string // of those that have one
+	mixed  bool   // they name several
+}
+
+func (d *derivation) pool(name string) Snapshot {
+	s, known := d.out[name]
+	if !known {
+		s = Snapshot{Sequence: d.highest[name], Bindings: map[string]Record{}, Runtimes: map[string]Runtime{}}
+		d.out[name] = s
+	}
+	return s
+}
+
+func (d *derivation) used(pool, binding string) *usage {
+	bindings := d.use[pool]
+	if bindings == nil {
+		bindings = map[string]*usage{}
+		d.use[pool] = bindings
+	}
+	if bindings[binding] == nil {
+		bindings[binding] = &usage{}
+	}
+	return bindings[binding]
+}
+
+func (d *derivation) runtime(id string, r *resident) {
+	if r.pool == "" {
+		return // only the directory knows it
+	}
+	rt := r.Runtime
+	if rt.State == RuntimeGone && r.owner != "" {
+		rt.Tenant = r.owner
+	}
+	d.pool(r.pool).Runtimes[id] = rt
+	switch {
+	case rt.State == RuntimeAssigned:
+		d.used(r.pool, rt.Binding).add(rt.Tenant)
+	case rt.State == RuntimeGone && rt.Binding != "":
+		d.emptied[tenancy{r.pool, rt.Binding, rt.Tenant}] = true
+	}
+}
+
+func (u *usage) add(tenant string) {
+	u.count++
+	u.mixed = u.mixed || tenant != "" && u.tenant != "" && tenant != u.tenant
+	if tenant != "" {
+		u.tenant = tenant
+	}
+}
+
+// record is a binding's label with what the runtimes say: always unconfirmed,
+// since a worker that began before the loss may still write its label, and the
+// new epoch fences it. False is a binding that needs no record.
+//
+// A binding whose labels name another pool by now stays counted in this one as
+// long as there are runtimes of this pool on it.
+func (d *derivation) record(pool, name string, u *usage) (Record, bool) {
+	b, listed := d.bindings[name]
+	here := listed && b.Pool().Name() == pool
+	if !here && u.count == 0 {
+		return Record{}, false
+	}
+	if engine.ParsePool(pool).Shared {
+		return Record{State: InUse, Confirmed: true, Count: u.count}, u.count > 0
+	}
+	rec := Record{State: InUse, Tenant: b.Tenant, Generation: b.Generation, Count: u.count}
+	switch {
+	case b.Dirty:
+		rec.State = Dirtying
+	case b.Tenant != "" && u.count == 0 && d.emptied[tenancy{pool, name, b.Tenant}]:
+		rec.State = Draining
+	case b.Tenant != "":
+	case here && u.tenant != "" && !u.mixed:
+		// Its label was taken off under its clusters. Nobody else may get it, and its
+		// tenant no second one: its next claim writes the label again.
+		rec.Tenant = u.tenant
+	default:
+		// Nobody gets it while runtimes are on it that its label does not account for.
+		return Record{State: Free, Count: u.count}, u.count > 0
+	}
+	rec.Claimed = d.claims[tenancy{pool, name, rec.Tenant}]
+	return rec, true
+}

@@ -1,0 +1,101 @@
+package account
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"strings"
+)
+
+// Buckets is the number of parts that the directory of runtimes has, each with
+// an epoch and a sequence of its own.
+const Buckets = 64
+
+// BucketOf names the bucket of the directory that runtime is in: rt:00 to rt:63.
+// No pool has such a name, since a label value has no colon.
+func BucketOf(runtime string) string {
+	h := fnv.New32a()
+	h.Write([]byte(runtime))
+	return BucketName(int(h.Sum32() % Buckets))
+}
+
+// BucketName is the name of the n-th bucket, from 0.
+func BucketName(n int) string { return fmt.Sprintf("%s%02d", bucketPrefix, n) }
+
+const bucketPrefix = "rt:"
+
+// IsBucket reports whether the name is a bucket's, and no pool's.
+func IsBucket(name string) bool { return strings.HasPrefix(name, bucketPrefix) }
+
+// Bucket is one part of the directory that says which pool a runtime is in, so
+// that a deprovision finds it and a provision whose rule now names another pool
+// stays where the runtime is (I10).
+type Bucket struct {
+	site
+	places map[string]Place
+}
+
+// NewBucket gives a bucket that is not built.
+func NewBucket() *Bucket { return &Bucket{places: map[string]Place{}} }
+
+// Locate gives the runtime's place for a provision, which is pool where it had
+// none. A runtime that was deprovisioned before is Gone: its provision is
+// superseded under that sequence. ErrNotBuilt.
+func (b *Bucket) Locate(runtime, pool string) (Place, error) {
+	if b.epoch == "" {
+		return Place{}, ErrNotBuilt
+	}
+	if place, known := b.places[runtime]; known {
+		return place, nil
+	}
+	b.places[runtime] = Place{Pool: pool}
+	return b.places[runtime], nil
+}
+
+// Depart gives the runtime's place for a deprovision: the pool to release it
+// in, or Gone where it never had any, now or before. ErrNotBuilt.
+func (b *Bucket) Depart(runtime string) (Place, error) {
+	if b.epoch == "" {
+		return Place{}, ErrNotBuilt
+	}
+	if place, known := b.places[runtime]; known {
+		return place, nil
+	}
+	b.places[runtime] = Place{Gone: true, Sequence: b.next()}
+	return b.places[runtime], nil
+}
+
+// Place looks a runtime up without deciding anything.
+func (b *Bucket) Place(runtime string) (Place, bool) {
+	place, known := b.places[runtime]
+	return place, known
+}
+
+// Forget drops the runtime's entry if it still is place, and reports whether it
+// did. ErrNotBuilt.
+func (b *Bucket) Forget(runtime string, place Place) (bool, error) {
+	if b.epoch == "" {
+		return false, ErrNotBuilt
+	}
+	if was, known := b.places[runtime]; !known || was != place {
+		return false, nil
+	}
+	delete(b.places, runtime)
+	return true, nil
+}
+
+// Install makes d the bucket's entries (rule 13e) and reports whether the
+// bucket is built from it.
+func (b *Bucket) Install(token string, d Directory) bool {
+	fresh, installed := b.install(token, d.Sequence)
+	if fresh {
+		b.places = map[string]Place{}
+		maps.Copy(b.places, d.Places)
+	}
+	return installed
+}
+
+// Status gives what is remembered of the bucket as a whole.
+func (b *Bucket) Status() Status {
+	return Status{Built: b.epoch != "", Epoch: b.epoch, Sequence: b.sequence, Runtimes: len(b.places)}
+}

@@ -1,0 +1,250 @@
+package account
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Drift is something that Redis on one side and ledger, labels and Shoots on the
+// other do not say alike.
+type Drift struct {
+	Kind    DriftKind
+	Pool    string
+	Binding string // "" where it is about no binding
+	Runtime string // "" where it is about no runtime
+	Message string // what each side says
+
+	Record  Record  // of the binding, as Redis has it
+	Entry   Runtime // of the runtime, as Redis has it
+	Wanted  Runtime // what the runtime's record is to be, where it can be told
+	Should  Record  // what a rebuild would make of the binding, or of the wanted one
+	Label   Label   // of the binding
+	Surplus int     // that the count has over the runtimes, where Kind is CountWrong
+	Highest int64   // sequence of the ledger, where Kind is SequenceBehind
+}
+
+// DriftKind names what differs.
+type DriftKind string
+
+// The kinds of drift. What a repair does says Drift.Remedy.
+const (
+	CountWrong         DriftKind = "count-wrong"          // the count is not the number of runtimes
+	RuntimeMissing     DriftKind = "runtime-missing"      // assigned in the ledger, not in Redis
+	RuntimeUnknown     DriftKind = "runtime-unknown"      // assigned in Redis, the ledger does not know
+	RuntimeGoneAlready DriftKind = "runtime-gone"         // released in the ledger, assigned in Redis
+	RuntimeElsewhere   DriftKind = "runtime-elsewhere"    // assigned to different bindings
+	ShootUnknown       DriftKind = "shoot-unknown"        // a Shoot whose runtime nobody knows
+	ShootGone          DriftKind = "shoot-gone"           // an entry that came from a Shoot which is gone
+	ShootElsewhere     DriftKind = "shoot-elsewhere"      // the Shoot names another binding than its runtime has
+	PlaceMissing       DriftKind = "place-missing"        // not in the directory
+	PlaceWrong         DriftKind = "place-wrong"          // in the directory under another pool
+	SequenceBehind     DriftKind = "sequence-behind"      // the pool would give numbers that it gave before
+	ClaimedIdle        DriftKind = "claimed-idle"         // a claim without runtimes that no deprovision has emptied
+	TenantContradicts  DriftKind = "tenant-contradicts"   // the label names another tenant
+	LabelMissing       DriftKind = "label-missing"        // the label was taken off under runtimes
+	LabelUnfollowed    DriftKind = "label-unfollowed"     // the label says what Redis has not taken over
+	GenerationDiffers  DriftKind = "generation-differs"   // the label shows another claim of the same tenant
+	MarkMissing        DriftKind = "mark-missing"         // dirtying in Redis, the label is clean
+	DirtyUnderRuntimes DriftKind = "dirty-under-runtimes" // marked dirty while runtimes are on it
+	TwoTenants         DriftKind = "two-tenants"          // runtimes of several tenants on one binding
+	PoolDiffers        DriftKind = "pool-differs"         // the labels name another pool
+	BindingMissing     DriftKind = "binding-missing"      // Gardener does not have it
+)
+
+// DriftKinds lists all kinds.
+func DriftKinds() []DriftKind {
+	return []DriftKind{
+		CountWrong, RuntimeMissing, RuntimeUnknown, RuntimeGoneAlready, RuntimeElsewhere,
+		ShootUnknown, ShootGone, ShootElsewhere, PlaceMissing, PlaceWrong, SequenceBehind,
+		ClaimedIdle, TenantContradicts, LabelMissing, LabelUnfollowed, GenerationDiffers,
+		MarkMissing, DirtyUnderRuntimes, TwoTenants, PoolDiffers, BindingMissing,
+	}
+}
+
+// Remedy says what a reconciliation does about a drift.
+type Remedy string
+
+// The remedies.
+const (
+	Mended    Remedy = "mended"     // Redis is brought in line
+	Doubted   Remedy = "doubted"    // its label is looked at before it is given out again; the drift stays
+	DrainOnly Remedy = "drain-idle" // drained where that is asked for
+	Reported  Remedy = "reported"   // somebody has to look
+)
+
+// Remedy is what a repair does about the drift. What is somebody's fault or
+// decision, and what could take an account from a tenant, is only reported.
+func (d Drift) Remedy() Remedy {
+	switch d.Kind {
+	case CountWrong, RuntimeGoneAlready, ShootGone, PlaceMissing, SequenceBehind, LabelUnfollowed, GenerationDiffers:
+		return Mended
+	case RuntimeMissing, RuntimeElsewhere, ShootUnknown:
+		if d.Wanted.State != "" {
+			return Mended
+		}
+	case BindingMissing:
+		if d.Record.loose() {
+			return Mended
+		}
+	case TenantContradicts, LabelMissing, DirtyUnderRuntimes:
+		return Doubted
+	case ClaimedIdle:
+		return DrainOnly
+	}
+	return Reported
+}
+
+// Is tells whether two readings show the same drift, though the numbers in its
+// message may have moved.
+func (d Drift) Is(other Drift) bool {
+	return d.Kind == other.Kind && d.Pool == other.Pool && d.Binding == other.Binding &&
+		d.Runtime == other.Runtime && d.Surplus == other.Surplus
+}
+
+// Compare holds what Redis has of the pools that are built, and of the directory,
+// against what was gathered. It gives the drifts in the order of pools, bindings
+// and runtimes.
+func (g *Gathering) Compare(have map[string]Snapshot, places map[string]Place) []Drift {
+	c := comparison{Gathering: g, want: g.Snapshots(), places: places, lodged: map[string]bool{}}
+	for _, s := range g.shoots {
+		c.lodged[s.runtime] = true
+	}
+	for pool, snapshot := range have {
+		c.compare(pool, snapshot)
+	}
+	slices.SortFunc(c.found, func(a, b Drift) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Binding, b.Binding),
+			cmp.Compare(a.Runtime, b.Runtime), cmp.Compare(a.Kind, b.Kind))
+	})
+	return c.found
+}
+
+type comparison struct {
+	*Gathering
+	want   map[string]Snapshot
+	places map[string]Place
+	lodged map[string]bool // runtimes that have a Shoot
+	found  []Drift
+
+	pool string
+	have Snapshot
+	use  map[string]*usage // by binding, as Redis has it
+}
+
+func (c *comparison) note(kind DriftKind, d Drift, format string, args ...any) {
+	d.Kind, d.Pool, d.Message = kind, c.pool, fmt.Sprintf(format, args...)
+	if d.Binding != "" {
+		d.Record, d.Should = c.have.record(d.Binding), c.want[c.pool].record(d.Binding)
+		if b, listed := c.bindings[d.Binding]; listed {
+			d.Label = labelOf(b)
+		}
+	}
+	if d.Wanted.Binding != "" {
+		d.Should = c.want[c.pool].record(d.Wanted.Binding)
+	}
+	if d.Runtime != "" {
+		d.Entry = c.have.Runtimes[d.Runtime]
+	}
+	c.found = append(c.found, d)
+}
+
+func labelOf(b engine.Binding) Label {
+	return Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation}
+}
+
+// record is the binding's; one that is not known is free.
+func (s Snapshot) record(binding string) Record {
+	if rec, known := s.Bindings[binding]; known {
+		return rec
+	}
+	return Record{State: Free}
+}
+
+func (c *comparison) compare(pool string, have Snapshot) {
+	c.pool, c.have, c.use = pool, have, map[string]*usage{}
+	if highest := c.highest[pool]; have.Sequence < highest {
+		c.note(SequenceBehind, Drift{Highest: highest}, "Redis is at number %d, the ledger at %d", have.Sequence, highest)
+	}
+	for id, rt := range have.Runtimes {
+		if rt.State == RuntimeAssigned {
+			c.assigned(id, rt)
+		}
+	}
+	for id, wanted := range c.want[pool].Runtimes {
+		if wanted.State == RuntimeAssigned {
+			c.missing(id, wanted, have.Runtimes[id])
+		}
+	}
+	for _, s := range c.shoots {
+		if rt := have.Runtimes[s.runtime]; rt.State == RuntimeAssigned && rt.Binding != s.binding {
+			c.note(ShootElsewhere, Drift{Binding: rt.Binding, Runtime: s.runtime}, "assigned to %s, its Shoot names %s", rt.Binding, s.binding)
+		}
+	}
+	c.everyBinding()
+}
+
+// assigned looks at a runtime that Redis has on a binding.
+func (c *comparison) assigned(id string, rt Runtime) {
+	u := c.use[rt.Binding]
+	if u == nil {
+		u = &usage{}
+		c.use[rt.Binding] = u
+	}
+	u.add(rt.Tenant)
+	switch place := c.places[id]; {
+	case place == Place{}:
+		c.note(PlaceMissing, Drift{Runtime: id}, "assigned to %s, the directory does not have it", rt.Binding)
+	case place.Pool != c.pool:
+		c.note(PlaceWrong, Drift{Runtime: id}, "assigned to %s, the directory has it in pool %q", rt.Binding, place.Pool)
+	}
+	at, known := c.runtimes[id]
+	d := Drift{Binding: rt.Binding, Runtime: id}
+	switch {
+	case known && at.State == RuntimeGone && at.Sequence > rt.Sequence:
+		c.note(RuntimeGoneAlready, d, "released in the ledger by number %d, Redis has it assigned by %d", at.Sequence, rt.Sequence)
+	case known && at.State == RuntimeAssigned && at.Binding == rt.Binding:
+		if at.pool != c.pool {
+			c.note(PoolDiffers, d, "in pool %s by the ledger", at.pool)
+		}
+	case known && at.State == RuntimeAssigned:
+		if at.Sequence > rt.Sequence && at.pool == c.pool && at.Origin != Adopted {
+			d.Wanted = at.Runtime
+		}
+		c.note(RuntimeElsewhere, d, "assigned to %s by number %d, in the ledger to %s by %d", rt.Binding, rt.Sequence, at.Binding, at.Sequence)
+	case rt.Origin == Adopted:
+		if !c.lodged[id] {
+			c.note(ShootGone, d, "it was read from a Shoot, which is gone")
+		}
+	default:
+		c.note(RuntimeUnknown, d, "assigned to %s by number %d, the ledger does not have that", rt.Binding, rt.Sequence)
+	}
+}
+
+// missing looks at a runtime that ledger or Shoot have on a binding.
+func (c *comparison) missing(id string, wanted, rt Runtime) {
+	d := Drift{Binding: wanted.Binding, Runtime: id}
+	if rt.State == RuntimeAssigned || rt.State == RuntimeGone && wanted.Origin == Adopted {
+		return // was looked at, or its Shoot is about to go
+	}
+	if place := c.places[id]; place.Gone && wanted.Origin == Adopted {
+		return
+	}
+	if rt.Sequence <= wanted.Sequence || wanted.Origin == Adopted {
+		d.Wanted = wanted
+	}
+	if wanted.Origin == Adopted {
+		c.note(ShootUnknown, d, "its Shoot is on %s, Redis has it %s", wanted.Binding, said(rt))
+		return
+	}
+	c.note(RuntimeMissing, d, "assigned to %s in the ledger by number %d, Redis has it %s", wanted.Binding, wanted.Sequence, said(rt))
+}
+
+func said(rt Runtime) string {
+	if rt.State == "" {
+		return "not at all"
+	}
+	return fmt.Sprintf("%s by number %d", rt.State, rt.Sequence)
+}

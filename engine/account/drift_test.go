@@ -1,0 +1,76 @@
+package account_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// TestDrift holds what Redis has against ledger, labels and Shoots. Above the line
+// "redis" stands what is gathered, as in TestGathering; below it what Redis has:
+//
+//	binding NAME STATE [tenant=T] [g=N] [confirmed] [count=N]
+//	runtime ID STATE [on=BINDING] [seq=N] [tenant=T] [origin=O] [place=P]
+//	seq N
+//
+// all in pool=p, and a runtime in the directory under its pool unless it says otherwise.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata/drift", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			sources, redis, _ := strings.Cut(d.Input, "\nredis")
+			have, places := redisHas(t, redis)
+			var out []string
+			for _, d := range gather(t, sources).Compare(have, places) {
+				out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s", d.Kind, strings.Trim(d.Binding+"/"+d.Runtime, "/")))+": "+d.Message+" -> "+string(d.Remedy()))
+			}
+			if len(out) == 0 {
+				return "none"
+			}
+			return strings.Join(out, "\n")
+		})
+	})
+}
+
+func redisHas(t *testing.T, text string) (map[string]account.Snapshot, map[string]account.Place) {
+	t.Helper()
+	have, places := map[string]account.Snapshot{}, map[string]account.Place{}
+	of := func(pool string) account.Snapshot {
+		if _, known := have[pool]; !known {
+			have[pool] = account.Snapshot{Sequence: 100, Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+		}
+		return have[pool]
+	}
+	of("p")
+	for row := range strings.SplitSeq(text, "\n") {
+		f := words(strings.Fields(row))
+		if len(f) == 0 {
+			continue
+		}
+		pool := f.text("pool", "p")
+		s := of(pool)
+		switch f[0] {
+		case "seq":
+			s.Sequence = f.number(t, "n")
+			have[pool] = s
+		case "binding":
+			s.Bindings[f[1]] = account.Record{
+				State: account.State(f[2]), Tenant: f.text("tenant", ""), Generation: f.number(t, "g"),
+				Confirmed: f.has("confirmed"), Count: int(f.number(t, "count")),
+			}
+		case "runtime":
+			s.Runtimes[f[1]] = account.Runtime{
+				State: account.RuntimeState(f[2]), Binding: f.text("on", ""), Sequence: f.number(t, "seq"),
+				Tenant: f.text("tenant", ""), Origin: account.Origin(f.text("origin", "own")),
+			}
+			if place := f.text("place", pool); place != "" {
+				places[f[1]] = account.Place{Pool: place}
+			}
+		}
+	}
+	return have, places
+}

@@ -1,0 +1,109 @@
+package account_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/account/accounttest"
+)
+
+// TestGathering derives Redis from ledger, labels and Shoots. Each paragraph of a
+// scenario begins anew; its lines are
+//
+//	RUNTIME assigned|gone|waiting|refused seq=N [on=BINDING] [tenant=T] [request=Q] [pool=P] [claimed]
+//	binding NAME [pool=P] [tenant=T] [g=N] [dirty]
+//	shoot NAME on=BINDING [id=RUNTIME]
+//
+// and what comes of them are the pools, then the directory where it is more than
+// the pools' runtimes.
+func TestGathering(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata/gather", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			return gathered(gather(t, d.Input))
+		})
+	})
+}
+
+// gather tells a gathering the lines of a paragraph, in the order in which they are read.
+func gather(t testing.TB, text string) *account.Gathering {
+	t.Helper()
+	g := account.NewGathering()
+	for row := range strings.SplitSeq(text, "\n") {
+		f := words(strings.Fields(row))
+		switch {
+		case len(f) == 0:
+		case f[0] == "binding":
+			b := engine.ParsePool(f.text("pool", "p"))
+			g.Binding(engine.Binding{
+				Name: f[1], HyperscalerType: b.HyperscalerType, EUAccess: b.EUAccess, Shared: b.Shared,
+				Tenant: f.text("tenant", ""), Generation: f.number(t, "g"), Dirty: f.has("dirty"),
+			})
+		case f[0] == "shoot":
+			g.Shoot(engine.Shoot{Name: f[1], RuntimeID: f.text("id", f[1]), Binding: f.text("on", "")})
+		default:
+			state := account.RuntimeState(f[1])
+			if state == "nothing" {
+				state = ""
+			}
+			g.Answer(account.Answer{
+				Runtime: f[0], State: state, Sequence: f.number(t, "seq"), Binding: f.text("on", ""),
+				Tenant: f.text("tenant", ""), Request: f.text("request", ""), Pool: f.text("pool", "p"), Claimed: f.has("claimed"),
+			})
+		}
+	}
+	return g
+}
+
+func gathered(g *account.Gathering) string {
+	snapshots := g.Snapshots()
+	var out []string
+	for _, pool := range slices.Sorted(maps.Keys(snapshots)) {
+		out = append(out, "pool "+pool+" "+accounttest.Snapshot(snapshots[pool]))
+	}
+	for name, d := range g.Directories() {
+		for id, place := range d.Places {
+			if _, there := snapshots[place.Pool].Runtimes[id]; !there {
+				out = append(out, fmt.Sprintf("%s %s of %d", id, accounttest.Place(place), d.Sequence))
+			}
+			if account.BucketOf(id) != name {
+				out = append(out, id+" is in the wrong bucket")
+			}
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// words are those of a line, such as key=value.
+type words []string
+
+func (w words) has(word string) bool { return slices.Contains(w, word) }
+
+func (w words) text(key, otherwise string) string {
+	for _, word := range w {
+		if value, ok := strings.CutPrefix(word, key+"="); ok {
+			if value == "-" {
+				return ""
+			}
+			return value
+		}
+	}
+	return otherwise
+}
+
+func (w words) number(t testing.TB, key string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(w.text(key, "0"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,133 @@
+package account
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Pool is the account protocol on one pool, in memory: what Redis does in its
+// scripts, as plain Go. It is not safe for concurrent use; Redis, too, runs one
+// script after the other.
+type Pool struct {
+	site
+	paused   bool
+	bindings map[string]Record
+	runtimes map[string]Runtime
+	turns    map[string]int64 // sequence at which one of a tenant's was last served out of the waiting
+}
+
+// NewPool gives a pool that is not built: BeginRebuild and Install build it.
+func NewPool() *Pool {
+	return &Pool{bindings: map[string]Record{}, runtimes: map[string]Runtime{}, turns: map[string]int64{}}
+}
+
+// Clone gives a copy that goes its own way: for simulations.
+func (p *Pool) Clone() *Pool {
+	clone := *p
+	clone.bindings, clone.runtimes, clone.turns = maps.Clone(p.bindings), maps.Clone(p.runtimes), maps.Clone(p.turns)
+	return &clone
+}
+
+// Binding gives the record of a binding; the zero Record, which is free, where
+// nothing is remembered of it.
+func (p *Pool) Binding(name string) Record {
+	if rec, known := p.bindings[name]; known {
+		return rec
+	}
+	return Record{State: Free}
+}
+
+// Runtime gives the record of a runtime, the zero Runtime for an unknown one.
+func (p *Pool) Runtime(id string) Runtime { return p.runtimes[id] }
+
+// Bindings gives all records by name.
+func (p *Pool) Bindings() []NamedRecord {
+	all := make([]NamedRecord, 0, len(p.bindings))
+	for name, rec := range p.bindings {
+		all = append(all, NamedRecord{Binding: name, Record: rec})
+	}
+	slices.SortFunc(all, func(a, b NamedRecord) int { return cmp.Compare(a.Binding, b.Binding) })
+	return all
+}
+
+// Runtimes gives all runtimes by id.
+func (p *Pool) Runtimes() []NamedRuntime {
+	all := make([]NamedRuntime, 0, len(p.runtimes))
+	for id, rt := range p.runtimes {
+		all = append(all, NamedRuntime{ID: id, Runtime: rt})
+	}
+	slices.SortFunc(all, func(a, b NamedRuntime) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// Status gives what is remembered of the pool as a whole.
+func (p *Pool) Status() Status {
+	s := Status{
+		Built: p.epoch != "", Epoch: p.epoch, Sequence: p.sequence, Paused: p.paused,
+		Bindings: len(p.bindings), Runtimes: len(p.runtimes),
+	}
+	for _, rt := range p.runtimes {
+		if rt.State == RuntimeWaiting {
+			s.Waiting++
+		}
+	}
+	return s
+}
+
+// Pause keeps the pool from new assignments: its requests wait. What was
+// assigned stays, and is repeated to who asks again. ErrNotBuilt.
+func (p *Pool) Pause() error { return p.setPaused(true) }
+
+// Resume ends Pause. ErrNotBuilt.
+func (p *Pool) Resume() error { return p.setPaused(false) }
+
+func (p *Pool) setPaused(paused bool) error {
+	if p.epoch == "" {
+		return ErrNotBuilt
+	}
+	p.paused = paused
+	return nil
+}
+
+// put remembers a binding; a free one that nobody is on is forgotten, since a
+// binding without a record is free.
+func (p *Pool) put(name string, rec Record) {
+	if rec.State == Free && rec.Count == 0 {
+		delete(p.bindings, name)
+		return
+	}
+	p.bindings[name] = rec
+}
+
+// unassign takes a runtime off its binding, not touching the runtime's record.
+func (p *Pool) unassign(binding string) {
+	if rec, known := p.bindings[binding]; known {
+		p.put(binding, rec.less())
+	}
+}
+
+// less is the record with one runtime fewer. Rule 7: at zero a claim drains,
+// `confirmed` stays as it was, so that a label that was never seen stays unseen.
+// A dirtying binding stays dirtying and a shared one has no claim to lose.
+func (rec Record) less() Record {
+	rec.Count = max(0, rec.Count-1)
+	if rec.Count == 0 && !rec.shared() && (rec.State == Claiming || rec.State == InUse) {
+		rec.State = Draining
+	}
+	return rec
+}
+
+// shared reports whether the binding is one of a shared pool: in use, nobody's.
+func (rec Record) shared() bool { return rec.State == InUse && rec.Tenant == "" }
+
+// idle reports a claim that serves nobody: adopted from a label or left by a rebuild.
+func (rec Record) idle() bool {
+	return rec.State == InUse && rec.Count == 0 && !rec.shared()
+}
+
+// loose reports whether the binding follows its label (rule 10): nobody is on
+// it and it is draining, dirtying or an idle claim.
+func (rec Record) loose() bool {
+	return rec.Count == 0 && (rec.State == Draining || rec.State == Dirtying || rec.idle())
+}

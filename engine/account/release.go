@@ -1,0 +1,109 @@
+package account
+
+// ReleaseRuntime takes a runtime off its binding for good (rule 7). A runtime
+// that is gone stays gone: its provision, if it ever comes, is superseded.
+// Repeated, it gives the same sequence. ErrNotBuilt.
+func (p *Pool) ReleaseRuntime(runtime string) (Departure, error) {
+	if p.epoch == "" {
+		return Departure{}, ErrNotBuilt
+	}
+	rt := p.runtimes[runtime]
+	repeated := rt.State == RuntimeGone
+	if !repeated {
+		rt = p.depart(runtime, rt)
+	}
+	d := Departure{
+		Binding: rt.Binding, Sequence: rt.Sequence, Repeated: repeated,
+		Waited: rt.Request, State: Free,
+	}
+	// What the binding is now is told only while it is this tenant's.
+	if rec := p.Binding(rt.Binding); rt.Binding != "" && (rec.Tenant == rt.Tenant || rec.shared()) {
+		d.Tenant, d.Generation, d.Count, d.State = rec.Tenant, rec.Generation, rec.Count, rec.State
+	}
+	return d, nil
+}
+
+// depart leaves a tombstone, with the request that waited until now.
+func (p *Pool) depart(runtime string, rt Runtime) Runtime {
+	gone := Runtime{State: RuntimeGone, Tenant: rt.Tenant, Sequence: p.next()}
+	switch rt.State {
+	case RuntimeAssigned:
+		gone.Binding = rt.Binding
+		if rt.Confirmed {
+			p.soil(rt.Binding)
+		}
+		p.unassign(rt.Binding)
+	case RuntimeWaiting:
+		gone.Request = rt.Request
+	}
+	p.runtimes[runtime] = gone
+	return gone
+}
+
+// Forget drops what is remembered of a runtime that is gone or refused under
+// that sequence, once its event cannot come again (rule 12), and reports
+// whether it did. ErrNotBuilt.
+func (p *Pool) Forget(runtime string, sequence int64) (bool, error) {
+	if p.epoch == "" {
+		return false, ErrNotBuilt
+	}
+	rt := p.runtimes[runtime]
+	if rt.Sequence != sequence || rt.State != RuntimeGone && rt.State != RuntimeRefused {
+		return false, nil
+	}
+	delete(p.runtimes, runtime)
+	return true, nil
+}
+
+// soil remembers that a cluster may have been made in the account.
+func (p *Pool) soil(binding string) {
+	if rec, known := p.bindings[binding]; known {
+		rec.Pristine = false
+		p.bindings[binding] = rec
+	}
+}
+
+// BeginDirtying permits to write dirty=true on a binding that nobody is on
+// (rule 8): from here only a release leads back. A pristine one goes back to its
+// pool instead. ErrNotBuilt.
+func (p *Pool) BeginDirtying(binding string, generation int64) (Permit, error) {
+	if p.epoch == "" {
+		return Permit{}, ErrNotBuilt
+	}
+	rec := p.bindings[binding]
+	if !rec.emptied(generation) {
+		return Permit{}, nil
+	}
+	rec.State = Dirtying
+	p.bindings[binding] = rec
+	return Permit{Given: true, Tenant: rec.Tenant, Pristine: rec.Pristine}, nil
+}
+
+// InUse gives the number of runtimes on the binding; a release of one that has
+// any is refused (rule 9). ErrNotBuilt.
+func (p *Pool) InUse(binding string) (int, error) {
+	if p.epoch == "" {
+		return 0, ErrNotBuilt
+	}
+	return p.bindings[binding].Count, nil
+}
+
+// MarkFreed ends the claim of that generation once its label is off (rule 9),
+// and reports whether it did; a later claim of the binding is left alone. ErrNotBuilt.
+func (p *Pool) MarkFreed(binding string, generation int64) (bool, error) {
+	if p.epoch == "" {
+		return false, ErrNotBuilt
+	}
+	if !p.bindings[binding].emptied(generation) {
+		return false, nil
+	}
+	delete(p.bindings, binding)
+	return true, nil
+}
+
+// emptied reports whether the claim of that generation has ended with nobody
+// left (rules 8 and 9).
+func (rec Record) emptied(generation int64) bool {
+	return (rec.State == Draining || rec.State == Dirtying) &&
+		rec.Generation == generation && rec.Count == 0
+}

@@ -1,0 +1,80 @@
+package account
+
+// Confirm records that the label of the binding was seen to carry the claim
+// (rule 5), and reports whether its runtime may be answered. ErrNotBuilt.
+func (p *Pool) Confirm(c Claim) (bool, error) {
+	if p.epoch == "" {
+		return false, ErrNotBuilt
+	}
+	rt, rec, ok := p.claimed(c)
+	if !ok || rec.State != Claiming && rec.State != InUse {
+		return false, nil
+	}
+	rec.State, rec.Confirmed, rt.Confirmed = InUse, true, true
+	p.bindings[c.Binding], p.runtimes[c.Runtime] = rec, rt
+	return true, nil
+}
+
+// Revoke takes back a claim whose label turned out to be another tenant's or
+// dirty (rule 6), and reports whether anything changed. ErrNotBuilt.
+func (p *Pool) Revoke(c Claim) (bool, error) {
+	if p.epoch == "" {
+		return false, ErrNotBuilt
+	}
+	rt, rec, ok := p.claimed(c)
+	if !ok || rec.Confirmed {
+		return false, nil
+	}
+	if rec.State == Claiming {
+		p.disown(c.Binding)
+		return true, nil
+	}
+	// Rule 6: others of a rebuilt or adopted binding may have been answered long ago.
+	rec.State, rec.Pristine = Dirtying, false
+	if !rt.Confirmed {
+		rec = rec.less()
+		delete(p.runtimes, c.Runtime)
+	}
+	p.put(c.Binding, rec)
+	return true, nil
+}
+
+// claimed looks up what a claim speaks of and reports whether all of it is
+// still so: the epoch, the runtime's assignment with that sequence, and the
+// binding as that tenant's with that generation (rules 5 and 6).
+func (p *Pool) claimed(c Claim) (Runtime, Record, bool) {
+	rt, rec := p.runtimes[c.Runtime], p.bindings[c.Binding]
+	return rt, rec, c.Epoch == p.epoch &&
+		rt.State == RuntimeAssigned && rt.Binding == c.Binding && rt.Sequence == c.Sequence &&
+		rec.Tenant == rt.Tenant && rec.Generation == c.Generation
+}
+
+// disown frees a binding in claiming: nobody on it was answered.
+func (p *Pool) disown(binding string) {
+	for id, rt := range p.runtimes {
+		if rt.State == RuntimeAssigned && rt.Binding == binding {
+			delete(p.runtimes, id)
+		}
+	}
+	delete(p.bindings, binding)
+}
+
+// TakeBack undoes what this request holds, where its final answer is not an
+// assignment (rule 11): without it the account would be counted for nobody. ErrNotBuilt.
+func (p *Pool) TakeBack(runtime, request string) error {
+	if p.epoch == "" {
+		return ErrNotBuilt
+	}
+	rt := p.runtimes[runtime]
+	if rt.Request != request {
+		return nil
+	}
+	switch rt.State {
+	case RuntimeAssigned:
+		p.unassign(rt.Binding)
+		delete(p.runtimes, runtime)
+	case RuntimeWaiting:
+		delete(p.runtimes, runtime)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+)
+
+// InTurn sorts those who wait into the order in which they are to be served:
+// tenants in turn, each one's oldest first. The tenant that was served longest
+// ago comes first; of those never served, the one that waits longest. Behind
+// every tenant's first come their seconds, in the same order, and so on.
+func InTurn(waiters []Waiter) {
+	slices.SortFunc(waiters, func(a, b Waiter) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	round := make(map[string]int, len(waiters))
+	rounds := make(map[string]int, len(waiters)) // by runtime
+	for _, w := range waiters {
+		rounds[w.Runtime] = round[w.Tenant]
+		round[w.Tenant]++
+	}
+	slices.SortStableFunc(waiters, func(a, b Waiter) int {
+		return cmp.Or(cmp.Compare(rounds[a.Runtime], rounds[b.Runtime]), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Sequence, b.Sequence))
+	})
+}
+
+// hadTurn remembers that one of the tenant's was served out of the waiting.
+func (p *Pool) hadTurn(tenant string, sequence int64) {
+	if len(p.waiters()) == 0 {
+		clear(p.turns)
+		return
+	}
+	p.turns[tenant] = sequence
+}
+
+// Queue gives the runtimes that wait, in the order in which they are to be
+// served. ErrNotBuilt.
+func (p *Pool) Queue() ([]Waiter, error) {
+	if p.epoch == "" {
+		return nil, ErrNotBuilt
+	}
+	waiters := p.waiters()
+	for i, w := range waiters {
+		waiters[i].Turn = p.turns[w.Tenant]
+	}
+	InTurn(waiters)
+	return waiters, nil
+}
+
+func (p *Pool) waiters() []Waiter {
+	var waiters []Waiter
+	for id, rt := range p.runtimes {
+		if rt.State == RuntimeWaiting {
+			waiters = append(waiters, Waiter{Runtime: id, Tenant: rt.Tenant, Request: rt.Request, Sequence: rt.Sequence})
+		}
+	}
+	return waiters
+}

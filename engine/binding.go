@@ -1,0 +1,70 @@
+package engine
+
+import "strings"
+
+// Binding is what Gardener says of one hyperscaler account: the labels and
+// annotations of a CredentialsBinding, a SecretBinding or a Secret, read at
+// ResourceVersion.
+type Binding struct {
+	Name            string
+	Namespace       string
+	Kind            string // CredentialsBinding, SecretBinding or Secret
+	ResourceVersion string
+
+	HyperscalerType string
+	Tenant          string // label tenantName; "" is unclaimed
+	Dirty           bool   // returned by its tenant, not cleaned yet
+	Internal        bool   // never claimed
+	Shared          bool
+	EUAccess        bool
+	Cordoned        bool // kept from new assignments by an operator
+
+	Generation int64  // counts the claims of this binding
+	Epoch      string // the Redis epoch of its last confirmation
+	ReleasedBy string // the request that released it last
+}
+
+// Pool is the pool that the binding's labels put it in.
+func (b Binding) Pool() Pool {
+	return Pool{HyperscalerType: b.HyperscalerType, EUAccess: b.EUAccess, Shared: b.Shared}
+}
+
+// Mark is what a claim writes on a binding.
+type Mark struct {
+	Tenant     string
+	Generation int64
+	Epoch      string
+}
+
+// Pool identifies the bindings that one selector finds.
+type Pool struct {
+	HyperscalerType string // <provider>[_<platformRegion>][_<hyperscalerRegion>]
+	EUAccess        bool
+	Shared          bool
+}
+
+// Name is the pool's name in replies, keys and commands: the hyperscaler type,
+// then +eu, then +shared.
+func (p Pool) Name() string {
+	name := p.HyperscalerType
+	if p.EUAccess {
+		name += "+eu"
+	}
+	if p.Shared {
+		name += "+shared"
+	}
+	return name
+}
+
+// ParsePool is the pool that Name wrote.
+func ParsePool(name string) Pool {
+	name, shared := strings.CutSuffix(name, "+shared")
+	name, eu := strings.CutSuffix(name, "+eu")
+	return Pool{HyperscalerType: name, EUAccess: eu, Shared: shared}
+}
+
+// Provider is the hyperscaler's name, with which the type begins.
+func (p Pool) Provider() string {
+	provider, _, _ := strings.Cut(p.HyperscalerType, "_")
+	return provider
+}

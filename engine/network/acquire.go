@@ -1,0 +1,228 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Acquired is what a cluster has after an Acquire.
+type Acquired struct {
+	Applied []Applied // all that it has, in the order in which it was applied
+	New     []string  // ids of the rules that were applied now
+	Skipped []Skipped // rules that were not applied, and never are while the cluster has that path
+}
+
+// Skipped is a rule that was not applied to a cluster because a path of it is
+// taken there: the cluster keeps what it has.
+type Skipped struct {
+	Rule string
+	Path string // the first that is taken
+	By   string // the rule that has it
+}
+
+// String names rule, path and who has it.
+func (s Skipped) String() string {
+	return fmt.Sprintf("rule %s is not applied: its path %q is taken by rule %s", s.Rule, s.Path, s.By)
+}
+
+// ErrUnknownParent says that a rule names a parent that was not set: rules and
+// parents are of different configurations.
+var ErrUnknownParent = errors.New("there is no such parent now")
+
+// Exhausted says what a rule found no room for. It comes in an engine.Error of
+// CodeNetworkExhausted.
+type Exhausted struct {
+	Rule      string
+	Injection string // its id, or its number in the rule, from 1
+	Path      string // the first of the injection
+	Size      int    // prefix length that was asked for
+	Left      []Left // by parent, in the order in which they were tried
+}
+
+// Left is the largest free block of a parent.
+type Left struct {
+	Parent  string
+	Largest int // prefix length, -1 for none
+}
+
+// Error names rule, injection and what each parent has left.
+func (e *Exhausted) Error() string {
+	left := make([]string, len(e.Left))
+	for i, l := range e.Left {
+		left[i] = l.Parent + " has nothing left"
+		if l.Largest >= 0 {
+			left[i] = fmt.Sprintf("the largest block left in %s is a /%d", l.Parent, l.Largest)
+		}
+	}
+	if len(left) == 0 {
+		left = []string{"there is no parent"}
+	}
+	return fmt.Sprintf("rule %s, injection %s (%s): no /%d is free: %s", e.Rule, e.Injection, e.Path, e.Size, strings.Join(left, ", "))
+}
+
+// Acquire applies rules to a cluster on behalf of a request, in their order, and
+// gives all that the cluster then has. A rule that it has already is repeated,
+// whatever it asks for by now; one of whose paths is taken is skipped. Rules
+// are applied all together or not at all: where one finds no room, the error is
+// an engine.Error of CodeNetworkExhausted with an *Exhausted, and nothing has
+// changed. ErrUnknownParent where a rule names a parent that is not set.
+func (s *Space) Acquire(cluster, request string, rules []Rule) (Acquired, error) {
+	var out Acquired
+	var fresh []*Record
+	undo := func() {
+		for _, r := range fresh {
+			s.giveBack(r)
+		}
+	}
+	for _, rule := range rules {
+		if s.index(cluster, rule.ID) >= 0 || slices.Contains(out.New, rule.ID) {
+			continue
+		}
+		if path, by := taken(rule, s.clusters[cluster], fresh); by != "" {
+			out.Skipped = append(out.Skipped, Skipped{Rule: rule.ID, Path: path, By: by})
+			continue
+		}
+		blocks, err := s.slice(rule)
+		if err != nil {
+			undo()
+			return Acquired{}, err
+		}
+		fresh = append(fresh, &Record{Cluster: cluster, Applied: Applied{Rule: rule.ID, Blocks: blocks}})
+		out.New = append(out.New, rule.ID)
+	}
+	s.keep(cluster, append(s.clusters[cluster], fresh...))
+	for _, r := range s.clusters[cluster] {
+		if !slices.Contains(r.Requests, request) {
+			r.Requests = append(r.Requests, request)
+		}
+	}
+	out.Applied = s.Applied(cluster)
+	return out, nil
+}
+
+// taken finds the rule's first path that one of the records has.
+func taken(rule Rule, records ...[]*Record) (path, by string) {
+	for _, in := range rule.Injections {
+		for _, p := range in.Paths {
+			for _, r := range slices.Concat(records...) {
+				if slices.ContainsFunc(r.Blocks, func(b Block) bool { return slices.Contains(b.Paths, p) }) {
+					return p, r.Rule
+				}
+			}
+		}
+	}
+	return "", ""
+}
+
+// slice takes a block for each injection of a rule, or none.
+func (s *Space) slice(rule Rule) (blocks []Block, err error) {
+	local := map[string]*tree{} // what is left of blocks of this rule, by injection
+	inside := map[string]netip.Prefix{}
+	defer func() {
+		if err != nil {
+			for _, p := range outermost(blocks) {
+				s.tree.drop(p)
+			}
+		}
+	}()
+	for i, in := range rule.Injections {
+		sources, err := s.sources(in, local, inside)
+		if err != nil {
+			return blocks, fmt.Errorf("rule %s, injection %s: %w", rule.ID, injectionName(in, i), err)
+		}
+		cidr, ok := take(sources, in.Size)
+		if !ok {
+			return blocks, exhausted(rule, i, sources)
+		}
+		blocks = append(blocks, Block{ID: in.ID, CIDR: cidr, Paths: in.Paths})
+		if in.ID != "" {
+			local[in.ID], inside[in.ID] = newTree(), cidr
+			local[in.ID].setParent(cidr, true)
+		}
+	}
+	return blocks, nil
+}
+
+// supply is a parent that an injection tries: its CIDRs, and where they are kept.
+type supply struct {
+	id    string
+	tree  *tree
+	cidrs []netip.Prefix
+}
+
+// sources are the parents of an injection in their order; all of the
+// configuration, by id, where it names none.
+func (s *Space) sources(in Injection, local map[string]*tree, inside map[string]netip.Prefix) ([]supply, error) {
+	var all []supply
+	for _, id := range in.Parents {
+		if t, ok := local[id]; ok {
+			all = append(all, supply{id: id, tree: t, cidrs: []netip.Prefix{inside[id]}})
+			continue
+		}
+		i := slices.IndexFunc(s.parents, func(p Parent) bool { return p.ID == id })
+		if i < 0 {
+			return nil, fmt.Errorf("parent %s: %w", id, ErrUnknownParent)
+		}
+		all = append(all, supply{id: id, tree: s.tree, cidrs: s.parents[i].CIDRs})
+	}
+	if len(in.Parents) == 0 {
+		for _, p := range s.parents {
+			all = append(all, supply{id: p.ID, tree: s.tree, cidrs: p.CIDRs})
+		}
+	}
+	return all, nil
+}
+
+// take holds a block of the first parent that has one.
+func take(sources []supply, size int) (netip.Prefix, bool) {
+	for _, source := range sources {
+		for _, parent := range source.cidrs {
+			if cidr, ok := source.tree.find(parent, size); ok {
+				source.tree.hold(cidr)
+				return cidr, true
+			}
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+func exhausted(rule Rule, i int, sources []supply) error {
+	var left []Left
+	for _, source := range sources {
+		left = append(left, Left{Parent: source.id, Largest: source.largest()})
+	}
+	return NewExhausted(rule, i, left)
+}
+
+// NewExhausted is the error of an injection of a rule, by its index, that found no room.
+func NewExhausted(rule Rule, i int, left []Left) error {
+	in := rule.Injections[i]
+	return &engine.Error{
+		Code: engine.CodeNetworkExhausted,
+		Err:  &Exhausted{Rule: rule.ID, Injection: injectionName(in, i), Path: in.Paths[0], Size: in.Size, Left: left},
+		Hint: "add a CIDR to one of these parents, or delete clusters that have blocks there",
+	}
+}
+
+func (s supply) largest() int {
+	largest := -1
+	for _, c := range s.cidrs {
+		if left := s.tree.largest(c); left >= 0 && (largest < 0 || left < largest) {
+			largest = left
+		}
+	}
+	return largest
+}
+
+// injectionName is how messages name an injection.
+func injectionName(in Injection, i int) string {
+	if in.ID != "" {
+		return in.ID
+	}
+	return fmt.Sprint(i + 1)
+}

@@ -1,0 +1,128 @@
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// owned is a block with whose it is.
+type owned struct {
+	cluster, rule string
+	Block
+}
+
+// Check holds the records to invariant I9, NoOverlap: blocks are disjoint unless
+// one was sliced from the other, which only blocks of one rule of one cluster
+// are. It gives a line for each block that is not, none if all is well.
+func (s *Space) Check() []string {
+	var all []owned
+	for _, records := range s.clusters {
+		for _, r := range records {
+			for _, b := range r.Blocks {
+				all = append(all, owned{r.Cluster, r.Rule, b})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b owned) int { // of equal ones, the parent was given first
+		return cmp.Or(a.CIDR.Addr().Compare(b.CIDR.Addr()), cmp.Compare(a.CIDR.Bits(), b.CIDR.Bits()),
+			cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.rule, b.rule))
+	})
+	var faults []string
+	var around []owned // the blocks that the present one lies in, outermost first
+	for _, b := range all {
+		for len(around) > 0 && !covers(around[len(around)-1].CIDR, b.CIDR) {
+			around = around[:len(around)-1]
+		}
+		if len(around) > 0 && !around[len(around)-1].parentOf(b) {
+			faults = append(faults, fmt.Sprintf("%s overlaps %s", b, around[len(around)-1]))
+		}
+		around = append(around, b)
+	}
+	return faults
+}
+
+func (o owned) String() string {
+	return fmt.Sprintf("%s of cluster %s, rule %s", o.CIDR, o.cluster, o.rule)
+}
+
+func (o owned) parentOf(b owned) bool {
+	return o.cluster == b.cluster && o.rule == b.rule && o.ID != ""
+}
+
+// Largest gives the largest free block of each parent, by id.
+func (s *Space) Largest() []Left {
+	var all []Left
+	for _, p := range s.parents {
+		source := supply{id: p.ID, tree: s.tree, cidrs: p.CIDRs}
+		all = append(all, Left{Parent: p.ID, Largest: source.largest()})
+	}
+	return all
+}
+
+// Holds reports whether any address of a block is held, by a cluster or by another allocator.
+func (s *Space) Holds(p netip.Prefix) bool {
+	n := s.tree.root
+	for depth := range p.Bits() {
+		if n.held > 0 {
+			return true
+		}
+		if n = n.halves[half(address(p), depth)]; n == nil {
+			return false
+		}
+	}
+	return n.holds()
+}
+
+func (n *branch) holds() bool {
+	return n != nil && (n.held > 0 || n.halves[0].holds() || n.halves[1].holds())
+}
+
+// Free gives the free blocks of all parents, the fewest that they consist of, by address.
+func (s *Space) Free() []netip.Prefix {
+	var free []netip.Prefix
+	s.tree.root.walk(0, 0, false, func(p netip.Prefix, n *branch, inside bool) {
+		if inside && (n == nil || n.free == bit(p.Bits())) {
+			free = append(free, p)
+		}
+	})
+	return free
+}
+
+// Held gives each block that is held with how many hold it: clusters hold what they
+// have from a parent of the configuration, other allocators their blocks.
+func (s *Space) Held() map[netip.Prefix]int {
+	held := map[netip.Prefix]int{}
+	s.tree.root.walkAll(0, 0, func(p netip.Prefix, n *branch) {
+		if n.held > 0 {
+			held[p] = n.held
+		}
+	})
+	return held
+}
+
+// walk visits the blocks that nothing is held around, in the order of addresses,
+// down to those that are free as a whole; a half that is not there has no node.
+func (n *branch) walk(address uint32, depth int, inside bool, visit func(netip.Prefix, *branch, bool)) {
+	if n != nil {
+		inside = inside || n.parent
+	}
+	visit(prefixOf(address, depth), n, inside)
+	if n == nil || n.held > 0 || n.halves == [2]*branch{} {
+		return
+	}
+	n.halves[0].walk(address, depth+1, inside, visit)
+	n.halves[1].walk(upper(address, depth), depth+1, inside, visit)
+}
+
+func (n *branch) walkAll(address uint32, depth int, visit func(netip.Prefix, *branch)) {
+	if n == nil {
+		return
+	}
+	visit(prefixOf(address, depth), n)
+	if depth < 32 {
+		n.halves[0].walkAll(address, depth+1, visit)
+		n.halves[1].walkAll(upper(address, depth), depth+1, visit)
+	}
+}

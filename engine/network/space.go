@@ -1,0 +1,212 @@
+package network
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+)
+
+// Block is what an injection was given.
+type Block struct {
+	ID    string // of the injection, "" for none
+	CIDR  netip.Prefix
+	Paths []string // JSON pointers
+}
+
+// Applied is a rule that a cluster has, with its blocks in the order of its injections.
+type Applied struct {
+	Rule   string
+	Blocks []Block
+}
+
+// Record is a rule that a cluster has, and the requests that rely on it.
+type Record struct {
+	Cluster  string
+	Requests []string
+	Applied
+}
+
+// Space is the present state of all ranges: what is free in the parents, and who
+// has what. It is the model that the scripts in Redis equal.
+type Space struct {
+	tree     *tree
+	parents  []Parent // by id
+	clusters map[string][]*Record
+	foreign  map[netip.Prefix]bool
+}
+
+// NewSpace gives a Space without parents and without blocks.
+func NewSpace() *Space {
+	return &Space{tree: newTree(), clusters: map[string][]*Record{}, foreign: map[netip.Prefix]bool{}}
+}
+
+// SetParents makes these the parents from the next Acquire on. Blocks in use
+// stay as they are and stay blocked, whatever the parents are.
+func (s *Space) SetParents(parents []Parent) {
+	before, after := prefixes(s.parents), prefixes(parents)
+	for p := range before {
+		if !after[p] {
+			s.tree.setParent(p, false)
+		}
+	}
+	for p := range after {
+		if !before[p] {
+			s.tree.setParent(p, true)
+		}
+	}
+	s.parents = slices.SortedFunc(slices.Values(parents), func(a, b Parent) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+func prefixes(parents []Parent) map[netip.Prefix]bool {
+	set := map[netip.Prefix]bool{}
+	for _, p := range parents {
+		for _, c := range p.CIDRs {
+			set[c] = true
+		}
+	}
+	return set
+}
+
+// Release gives back all that a cluster has, children with it. It returns what
+// that was; nothing for a cluster that has nothing.
+func (s *Space) Release(cluster string) []Applied {
+	applied := s.Applied(cluster)
+	for _, r := range s.clusters[cluster] {
+		s.giveBack(r)
+	}
+	delete(s.clusters, cluster)
+	return applied
+}
+
+// Return takes back what a request relied on, because it was not answered with
+// it: it waits, was refused or came too late. What no other request relies on is
+// free again and returned.
+func (s *Space) Return(cluster, request string) []Applied {
+	var returned []Applied
+	kept := slices.DeleteFunc(s.clusters[cluster], func(r *Record) bool {
+		i := slices.Index(r.Requests, request)
+		if i < 0 {
+			return false
+		}
+		r.Requests = slices.Delete(r.Requests, i, i+1)
+		if len(r.Requests) > 0 {
+			return false
+		}
+		s.giveBack(r)
+		returned = append(returned, r.Applied)
+		return true
+	})
+	s.keep(cluster, kept)
+	return returned
+}
+
+func (s *Space) keep(cluster string, records []*Record) {
+	if len(records) == 0 {
+		delete(s.clusters, cluster)
+		return
+	}
+	s.clusters[cluster] = records
+}
+
+func (s *Space) giveBack(r *Record) {
+	for _, p := range outermost(r.Blocks) {
+		s.tree.drop(p)
+	}
+}
+
+// Block keeps a block that another allocator has from being allotted, whatever
+// is there already; again changes nothing.
+func (s *Space) Block(foreign netip.Prefix) {
+	if foreign = foreign.Masked(); !s.foreign[foreign] {
+		s.foreign[foreign] = true
+		s.tree.hold(foreign)
+	}
+}
+
+// Unblock is the end of Block.
+func (s *Space) Unblock(foreign netip.Prefix) {
+	if foreign = foreign.Masked(); s.foreign[foreign] {
+		delete(s.foreign, foreign)
+		s.tree.drop(foreign)
+	}
+}
+
+// Restore puts a record back that ledger or cluster remember, as it was and
+// wherever its blocks lie. A rule that the cluster has already stays as it is.
+func (s *Space) Restore(r Record) {
+	r.Requests = slices.Clone(r.Requests)
+	if i := s.index(r.Cluster, r.Rule); i >= 0 {
+		return
+	}
+	for _, p := range outermost(r.Blocks) {
+		s.tree.hold(p)
+	}
+	s.clusters[r.Cluster] = append(s.clusters[r.Cluster], &r)
+}
+
+func (s *Space) index(cluster, rule string) int {
+	return slices.IndexFunc(s.clusters[cluster], func(r *Record) bool { return r.Rule == rule })
+}
+
+// Applied gives what a cluster has, in the order in which it was applied.
+func (s *Space) Applied(cluster string) []Applied {
+	var all []Applied
+	for _, r := range s.clusters[cluster] {
+		all = append(all, r.Applied)
+	}
+	return all
+}
+
+// State is all that a Space is built from.
+type State struct {
+	Parents []Parent
+	Records []Record       // of one cluster in the order in which they were applied
+	Foreign []netip.Prefix // blocks of other allocators
+}
+
+// Build gives the Space of a state. Blocks that overlap are all blocked; Check
+// tells of them.
+func Build(state State) *Space {
+	s := NewSpace()
+	s.SetParents(state.Parents)
+	for _, r := range state.Records {
+		s.Restore(r)
+	}
+	for _, p := range state.Foreign {
+		s.Block(p)
+	}
+	return s
+}
+
+// Snapshot gives the state, clusters by name and foreign blocks by address.
+func (s *Space) Snapshot() State {
+	state := State{Parents: s.parents, Foreign: slices.SortedFunc(maps.Keys(s.foreign), netip.Prefix.Compare)}
+	for _, cluster := range slices.Sorted(maps.Keys(s.clusters)) {
+		for _, r := range s.clusters[cluster] {
+			record := *r
+			record.Requests = slices.Clone(r.Requests)
+			state.Records = append(state.Records, record)
+		}
+	}
+	return state
+}
+
+// outermost are the blocks that lie in no other: those that came from a parent
+// of the configuration. The others are slices of these.
+func outermost(blocks []Block) []netip.Prefix {
+	var outer []netip.Prefix
+	for i, b := range blocks {
+		inner := slices.ContainsFunc(outer, func(p netip.Prefix) bool { return covers(p, b.CIDR) })
+		for _, other := range blocks[i+1:] {
+			inner = inner || covers(other.CIDR, b.CIDR) && other.CIDR != b.CIDR
+		}
+		if !inner {
+			outer = append(outer, b.CIDR)
+		}
+	}
+	return outer
+}
+
+// covers reports whether b lies in a, or is a.
+func covers(a, b netip.Prefix) bool { return a.Bits() <= b.Bits() && a.Contains(b.Addr()) }

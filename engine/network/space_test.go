@@ -1,0 +1,362 @@
+package network_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/engine/network/networktest"
+)
+
+// TestSpaceAgainstBitmap: whatever happens, the Space decides as a map of single
+// addresses does, keeps NoOverlap, and is the same when it is built anew.
+func TestSpaceAgainstBitmap(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := &machine{space: network.NewSpace(), naive: newNaive()}
+		m.SetParents(t)
+		t.Repeat(rapid.StateMachineActions(m))
+	})
+}
+
+type machine struct {
+	space *network.Space
+	naive *naive
+}
+
+func (m *machine) SetParents(t *rapid.T) {
+	parents := networktest.Parents().Draw(t, "parents")
+	m.space.SetParents(parents)
+	m.naive.parents = parents
+}
+
+func (m *machine) Acquire(t *rapid.T) {
+	cluster, request := networktest.Cluster().Draw(t, "cluster"), networktest.Request().Draw(t, "request")
+	rules := networktest.Rules().Draw(t, "rules")
+	got, err := m.space.Acquire(cluster, request, rules)
+	want, wantErr := m.naive.acquire(cluster, request, rules)
+	if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
+		t.Fatalf("got %+v, %v\nwant %+v, %v", got, err, want, wantErr)
+	}
+	if err == nil {
+		again, err := m.space.Acquire(cluster, request, rules)
+		if err != nil || len(again.New) > 0 || !reflect.DeepEqual(again.Applied, got.Applied) {
+			t.Fatalf("repeated it gives %+v, %v after %+v", again, err, got)
+		}
+	}
+}
+
+func (m *machine) Release(t *rapid.T) {
+	cluster := networktest.Cluster().Draw(t, "cluster")
+	got, want := m.space.Release(cluster), m.naive.applied(cluster)
+	delete(m.naive.clusters, cluster)
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("gave back %v, want %v", got, want)
+	}
+}
+
+func (m *machine) Return(t *rapid.T) {
+	cluster, request := networktest.Cluster().Draw(t, "cluster"), networktest.Request().Draw(t, "request")
+	got, want := m.space.Return(cluster, request), m.naive.giveBack(cluster, request)
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("gave back %v, want %v", got, want)
+	}
+}
+
+func (m *machine) Block(t *rapid.T) {
+	p := networktest.Foreign().Draw(t, "block")
+	m.space.Block(p)
+	m.naive.foreign[p] = true
+}
+
+func (m *machine) Unblock(t *rapid.T) {
+	p := networktest.Foreign().Draw(t, "block")
+	m.space.Unblock(p)
+	delete(m.naive.foreign, p)
+}
+
+func (m *machine) Rebuild(*rapid.T) { m.space = network.Build(m.space.Snapshot()) }
+
+func (m *machine) Check(t *rapid.T) {
+	if faults := m.space.Check(); len(faults) > 0 {
+		t.Fatalf("NoOverlap is broken: %v", faults)
+	}
+	if got, want := m.space.Largest(), m.naive.largest(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("left %v, want %v", got, want)
+	}
+	if got, want := network.Build(m.space.Snapshot()).Snapshot(), m.space.Snapshot(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("built anew it is %+v, want %+v", got, want)
+	}
+}
+
+// naive is the same as a Space with nothing but a list of who has what.
+type naive struct {
+	parents  []network.Parent // by id
+	clusters map[string][]network.Record
+	foreign  map[netip.Prefix]bool
+}
+
+func newNaive() *naive {
+	return &naive{clusters: map[string][]network.Record{}, foreign: map[netip.Prefix]bool{}}
+}
+
+// held are the addresses that are taken, out of the last byte's 256.
+func (n *naive) held(extra []network.Block) (held [256]bool) {
+	take := func(p netip.Prefix) {
+		for i := range 256 {
+			held[i] = held[i] || p.Contains(at(i))
+		}
+	}
+	for _, b := range extra {
+		take(b.CIDR)
+	}
+	for p := range n.foreign {
+		take(p)
+	}
+	for _, records := range n.clusters {
+		for _, r := range records {
+			for _, b := range r.Blocks {
+				take(b.CIDR)
+			}
+		}
+	}
+	return held
+}
+
+func at(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
+
+// whole reports whether a block lies in the parent and has no address taken.
+func whole(parent, p netip.Prefix, held [256]bool) bool {
+	if p.Bits() < parent.Bits() || !parent.Contains(p.Addr()) {
+		return false
+	}
+	for i := range 256 {
+		if held[i] && p.Contains(at(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// find looks at every block of every size: the smallest free one that is half of
+// no larger free one.
+func find(parent netip.Prefix, size int, held [256]bool) (netip.Prefix, bool) {
+	for bits := size; bits >= parent.Bits(); bits-- {
+		for i := range 256 {
+			p := netip.PrefixFrom(at(i), bits)
+			if p.Masked() != p || !whole(parent, p, held) {
+				continue
+			}
+			if twice, _ := at(i).Prefix(max(0, bits-1)); bits > parent.Bits() && whole(parent, twice, held) {
+				continue
+			}
+			return netip.PrefixFrom(at(i), size), true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+func (n *naive) largest() []network.Left {
+	var all []network.Left
+	for _, p := range n.parents {
+		all = append(all, network.Left{Parent: p.ID, Largest: largestOf(p.CIDRs, n.held(nil))})
+	}
+	return all
+}
+
+func largestOf(cidrs []netip.Prefix, held [256]bool) int {
+	for bits := range 33 {
+		for _, c := range cidrs {
+			for i := range 256 {
+				if p := netip.PrefixFrom(at(i), bits); p.Masked() == p && whole(c, p, held) {
+					return bits
+				}
+			}
+		}
+	}
+	return -1
+}
+
+func (n *naive) applied(cluster string) []network.Applied {
+	var all []network.Applied
+	for _, r := range n.clusters[cluster] {
+		all = append(all, r.Applied)
+	}
+	return all
+}
+
+func (n *naive) giveBack(cluster, request string) []network.Applied {
+	var kept []network.Record
+	var gone []network.Applied
+	for _, r := range n.clusters[cluster] {
+		relied := len(r.Requests)
+		r.Requests = slices.DeleteFunc(slices.Clone(r.Requests), func(id string) bool { return id == request })
+		if relied > 0 && len(r.Requests) == 0 {
+			gone = append(gone, r.Applied)
+			continue
+		}
+		kept = append(kept, r)
+	}
+	n.clusters[cluster] = kept
+	return gone
+}
+
+func (n *naive) acquire(cluster, request string, rules []network.Rule) (network.Acquired, error) {
+	var out network.Acquired
+	before := slices.Clone(n.clusters[cluster])
+	for _, rule := range rules {
+		if slices.ContainsFunc(n.clusters[cluster], func(r network.Record) bool { return r.Rule == rule.ID }) {
+			continue
+		}
+		if path, by := n.taken(cluster, rule); by != "" {
+			out.Skipped = append(out.Skipped, network.Skipped{Rule: rule.ID, Path: path, By: by})
+			continue
+		}
+		blocks, err := n.slice(rule)
+		if err != nil {
+			n.clusters[cluster] = before
+			return network.Acquired{}, err
+		}
+		out.New = append(out.New, rule.ID)
+		n.clusters[cluster] = append(n.clusters[cluster], network.Record{
+			Cluster: cluster, Applied: network.Applied{Rule: rule.ID, Blocks: blocks},
+		})
+	}
+	for i, r := range n.clusters[cluster] {
+		if !slices.Contains(r.Requests, request) {
+			n.clusters[cluster][i].Requests = append(slices.Clone(r.Requests), request)
+		}
+	}
+	out.Applied = n.applied(cluster)
+	return out, nil
+}
+
+func (n *naive) taken(cluster string, rule network.Rule) (path, by string) {
+	users := map[string]string{}
+	for _, r := range n.clusters[cluster] {
+		for _, b := range r.Blocks {
+			for _, p := range b.Paths {
+				users[p] = r.Rule
+			}
+		}
+	}
+	for _, in := range rule.Injections {
+		for _, p := range in.Paths {
+			if users[p] != "" {
+				return p, users[p]
+			}
+		}
+	}
+	return "", ""
+}
+
+func (n *naive) slice(rule network.Rule) ([]network.Block, error) {
+	var blocks []network.Block
+	for i, in := range rule.Injections {
+		var sources []network.Parent
+		for _, id := range in.Parents {
+			source := network.Parent{ID: id}
+			for _, b := range blocks {
+				if b.ID == id {
+					source.CIDRs = []netip.Prefix{b.CIDR}
+				}
+			}
+			for _, p := range n.parents {
+				if p.ID == id {
+					source.CIDRs = p.CIDRs
+				}
+			}
+			sources = append(sources, source)
+		}
+		if len(in.Parents) == 0 {
+			sources = n.parents
+		}
+		block, ok := n.take(sources, in, blocks)
+		if !ok {
+			return nil, n.exhausted(rule, i, sources, blocks)
+		}
+		blocks = append(blocks, block)
+	}
+	return blocks, nil
+}
+
+// around are the addresses that are taken for who slices from source: inside a
+// block of the rule itself, what was sliced from it.
+func (n *naive) around(source network.Parent, blocks []network.Block) [256]bool {
+	for i, b := range blocks {
+		if b.ID != "" && b.ID == source.ID {
+			inner := slices.DeleteFunc(slices.Clone(blocks[i+1:]), func(o network.Block) bool { return !b.CIDR.Contains(o.CIDR.Addr()) })
+			return newNaive().held(inner)
+		}
+	}
+	return n.held(blocks)
+}
+
+func (n *naive) take(sources []network.Parent, in network.Injection, blocks []network.Block) (network.Block, bool) {
+	for _, source := range sources {
+		for _, c := range source.CIDRs {
+			if p, ok := find(c, in.Size, n.around(source, blocks)); ok {
+				return network.Block{ID: in.ID, CIDR: p, Paths: in.Paths}, true
+			}
+		}
+	}
+	return network.Block{}, false
+}
+
+func (n *naive) exhausted(rule network.Rule, i int, sources []network.Parent, blocks []network.Block) error {
+	in := rule.Injections[i]
+	e := &network.Exhausted{Rule: rule.ID, Injection: fmt.Sprint(i + 1), Path: in.Paths[0], Size: in.Size}
+	if in.ID != "" {
+		e.Injection = in.ID
+	}
+	for _, source := range sources {
+		e.Left = append(e.Left, network.Left{Parent: source.ID, Largest: largestOf(source.CIDRs, n.around(source, blocks))})
+	}
+	return &engine.Error{
+		Code: engine.CodeNetworkExhausted, Err: e,
+		Hint: "add a CIDR to one of these parents, or delete clusters that have blocks there",
+	}
+}
+
+// TestUnknownParent: rules of another configuration than the parents decide nothing.
+func TestUnknownParent(t *testing.T) {
+	t.Parallel()
+	s := network.NewSpace()
+	s.SetParents([]network.Parent{{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}})
+	rule := network.Rule{ID: "a", Injections: []network.Injection{
+		{ID: "x", Paths: []string{"/a"}, Parents: []string{"foo"}, Size: 25},
+		{Paths: []string{"/b"}, Parents: []string{"x", "gone"}, Size: 26},
+	}}
+	_, err := s.Acquire("c", "r", []network.Rule{rule})
+	if !errors.Is(err, network.ErrUnknownParent) || engine.CodeOf(err) != engine.CodeInternal {
+		t.Fatalf("the error is %v", err)
+	}
+	if left := s.Largest(); left[0].Largest != 24 || len(s.Applied("c")) > 0 {
+		t.Fatalf("it left %v and %v", left, s.Applied("c"))
+	}
+}
+
+// TestHolds: a block is held where any address of it is.
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s, n := network.NewSpace(), newNaive()
+		for _, p := range rapid.SliceOf(networktest.Foreign()).Draw(t, "foreign") {
+			s.Block(p)
+			n.foreign[p] = true
+		}
+		p := networktest.Foreign().Draw(t, "block")
+		want := slices.ContainsFunc(slices.Collect(maps.Keys(n.foreign)), p.Overlaps)
+		if got := s.Holds(p); got != want {
+			t.Fatalf("%s beside %v: held %v", p, n.foreign, got)
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package network
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"net/netip"
+)
+
+// tree knows which addresses are free. It is a binary tree over the addresses of
+// IPv4: a node at depth d is an aligned block of prefix length d. Free space is
+// always seen as the fewest blocks that it consists of, the buddies: two free
+// halves are one free block. Each node has the set of the sizes of such blocks
+// in it, so that finding, taking and giving back a block each walk down once, 32
+// nodes at most, however many blocks there are.
+//
+// Held blocks are counted where they are, whether or not a parent is there: one
+// may lie in another, reach beyond its parent, or be where no parent is any more.
+type tree struct {
+	root  *branch
+	spare *branch // nodes that were cut off, to be used again, by their first half
+}
+
+// branch is a node. One that is not there is as one without anything in it.
+type branch struct {
+	halves [2]*branch
+	free   uint64 // bit d: it has a free block of prefix length d
+	held   int    // how many hold this very block
+	parent bool   // a parent is this very block
+}
+
+func newTree() *tree { return &tree{root: &branch{}} }
+
+// bit is a set of one size.
+func bit(depth int) uint64 { return 1 << depth }
+
+// address is the block's first address as a number.
+func address(p netip.Prefix) uint32 {
+	a := p.Addr().As4()
+	return binary.BigEndian.Uint32(a[:])
+}
+
+func prefixOf(address uint32, depth int) netip.Prefix {
+	var a [4]byte
+	binary.BigEndian.PutUint32(a[:], address)
+	return netip.PrefixFrom(netip.AddrFrom4(a), depth)
+}
+
+// half says in which half of a block of prefix length depth an address lies.
+func half(address uint32, depth int) uint32 { return address >> (31 - depth) & 1 }
+
+// upper is the first address of the second half of a block of prefix length depth.
+func upper(address uint32, depth int) uint32 { return address | 1<<(31-depth) }
+
+// change applies f to the node of a block and brings all above it up to date.
+func (t *tree) change(p netip.Prefix, f func(n *branch, inside bool)) {
+	var way [33]*branch
+	way[0] = t.root
+	inside := t.root.parent
+	var insides uint64
+	for depth := range p.Bits() {
+		if inside {
+			insides |= bit(depth)
+		}
+		next := &way[depth].halves[half(address(p), depth)]
+		if *next == nil {
+			*next = t.sprout()
+		}
+		way[depth+1] = *next
+		inside = inside || (*next).parent
+	}
+	f(way[p.Bits()], inside)
+	for depth := p.Bits() - 1; depth >= 0; depth-- {
+		n := way[depth]
+		if c := way[depth+1]; c.held == 0 && !c.parent && c.halves == [2]*branch{} {
+			n.halves[half(address(p), depth)] = nil
+			t.cut(c)
+		}
+		n.sum(depth, insides&bit(depth) != 0)
+	}
+}
+
+func (t *tree) sprout() *branch {
+	n := t.spare
+	if n == nil {
+		return &branch{}
+	}
+	t.spare = n.halves[0]
+	*n = branch{}
+	return n
+}
+
+func (t *tree) cut(n *branch) { n.halves[0], t.spare = t.spare, n }
+
+// sum derives the sizes of a node's free blocks from its halves.
+func (n *branch) sum(depth int, inside bool) {
+	switch {
+	case n.held > 0:
+		n.free = 0
+	case n.halves != [2]*branch{}:
+		n.free = n.halves[0].sizes(depth+1, inside) | n.halves[1].sizes(depth+1, inside)
+	case inside:
+		n.free = bit(depth)
+	default:
+		n.free = 0
+	}
+}
+
+// sizes are those of the free blocks in a half that may not be there.
+func (n *branch) sizes(depth int, inside bool) uint64 {
+	switch {
+	case n != nil:
+		return n.free
+	case inside:
+		return bit(depth)
+	default:
+		return 0
+	}
+}
+
+// hold takes a block out of the free space, once more if it is held already.
+func (t *tree) hold(p netip.Prefix) { t.count(p, 1) }
+
+// drop takes one hold back.
+func (t *tree) drop(p netip.Prefix) { t.count(p, -1) }
+
+func (t *tree) count(p netip.Prefix, more int) {
+	t.change(p, func(n *branch, inside bool) {
+		n.held += more
+		n.sum(p.Bits(), inside)
+	})
+}
+
+// setParent says whether a block is a parent. Parents have no addresses in common.
+// It costs as many steps as the block has nodes in it.
+func (t *tree) setParent(p netip.Prefix, is bool) {
+	t.change(p, func(n *branch, _ bool) {
+		n.parent = is
+		n.sumAll(p.Bits(), is)
+	})
+}
+
+func (n *branch) sumAll(depth int, inside bool) {
+	for _, c := range n.halves {
+		if c != nil {
+			c.sumAll(depth+1, inside)
+		}
+	}
+	n.sum(depth, inside)
+}
+
+// within gives the node of a parent, nil if nothing of it can be free.
+func (t *tree) within(p netip.Prefix) *branch {
+	n := t.root
+	for depth := range p.Bits() {
+		if n.held > 0 {
+			return nil
+		}
+		if n = n.halves[half(address(p), depth)]; n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+// find gives the block of prefix length size that a parent serves: the lowest part
+// of the smallest free block that has room for it, the lowest of several.
+func (t *tree) find(parent netip.Prefix, size int) (netip.Prefix, bool) {
+	n := t.within(parent)
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	fitting := n.free & (bit(size+1) - 1)
+	if fitting == 0 {
+		return netip.Prefix{}, false
+	}
+	smallest, at := bits.Len64(fitting)-1, address(parent)
+	for depth := parent.Bits(); depth < smallest; depth++ {
+		i := 0
+		if n.halves[0].sizes(depth+1, true)&bit(smallest) == 0 {
+			i, at = 1, upper(at, depth)
+		}
+		if n = n.halves[i]; n == nil {
+			break // all of this half is the block
+		}
+	}
+	return prefixOf(at, size), true
+}
+
+// largest is the prefix length of the largest free block of a parent, -1 for none.
+func (t *tree) largest(parent netip.Prefix) int {
+	n := t.within(parent)
+	if n == nil || n.free == 0 {
+		return -1
+	}
+	return bits.TrailingZeros64(n.free)
+}

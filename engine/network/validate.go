@@ -1,0 +1,232 @@
+package network
+
+import (
+	"cmp"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hap-worker/hap-worker/engine/spelling"
+)
+
+// validate finds what is wrong between the parts of a configuration.
+func (d *decoder) validate(c *Config) {
+	d.parentsDisjoint()
+	parents := map[string][]netip.Prefix{}
+	for _, p := range c.Parents {
+		parents[p.ID] = p.CIDRs
+	}
+	ids := map[string]node{}
+	for i, rule := range c.Rules {
+		at := d.rules[i]
+		d.ruleID(rule.ID, at.id, ids)
+		d.injections(rule, at, parents)
+		d.pathsOnce(rule, at)
+	}
+	d.pathsAcross(c)
+}
+
+// parentsDisjoint looks at each CIDR beside the one that it lies in: two have
+// addresses in common only where one lies in the other.
+func (d *decoder) parentsDisjoint() {
+	order := make([]int, len(d.cidrs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := d.cidrs[i].prefix, d.cidrs[j].prefix
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	var around []int // those that the present one lies in, outermost first
+	var pairs [][2]int
+	for _, i := range order {
+		for len(around) > 0 && !covers(d.cidrs[around[len(around)-1]].prefix, d.cidrs[i].prefix) {
+			around = around[:len(around)-1]
+		}
+		if len(around) > 0 {
+			outer := around[len(around)-1]
+			pairs = append(pairs, [2]int{max(i, outer), min(i, outer)})
+		}
+		around = append(around, i)
+	}
+	slices.SortFunc(pairs, func(a, b [2]int) int { return slices.Compare(a[:], b[:]) })
+	for _, pair := range pairs {
+		later, earlier := d.cidrs[pair[0]], d.cidrs[pair[1]]
+		d.fault(later.node, Overlap, "%s overlaps %s of %s; no two parents may have addresses in common",
+			later.prefix, earlier.prefix, earlier.path)
+	}
+}
+
+var ruleID = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+func (d *decoder) ruleID(id string, at node, seen map[string]node) {
+	first, twice := seen[id]
+	_, isText := at.value.(string)
+	switch {
+	case !isText: // told already
+	case !ruleID.MatchString(id):
+		d.fault(at, Value, "%q is no id of a rule; it has small letters, digits and -, and begins and ends with a letter or digit", id)
+	case twice:
+		d.fault(at, Duplicate, "%s is the id of %s; ids are unique", id, strings.TrimSuffix(first.path, ".id"))
+	default:
+		seen[id] = at
+	}
+}
+
+// source is what an injection may slice from.
+type source struct {
+	name     string
+	prefixes []int // lengths
+}
+
+// injections checks ids, parents and sizes of one rule.
+func (d *decoder) injections(rule Rule, at placedRule, parents map[string][]netip.Prefix) {
+	sizes := map[string]int{} // of earlier injections by id
+	for i, in := range rule.Injections {
+		where := at.injections[i]
+		_, twice := sizes[in.ID]
+		_, global := parents[in.ID]
+		switch {
+		case in.ID == "":
+		case global:
+			d.fault(where.id, Duplicate, "%s is the id of a parent; an injection needs another", in.ID)
+		case twice:
+			d.fault(where.id, Duplicate, "%s is the id of an earlier injection of this rule; ids are unique in it", in.ID)
+		}
+		d.room(in, where, d.sources(rule, i, where, parents, sizes), parents)
+		if in.ID != "" && !twice && !global {
+			sizes[in.ID] = in.Size
+		}
+	}
+}
+
+// sources looks the parents of an injection up.
+func (d *decoder) sources(rule Rule, i int, where placedInjection, parents map[string][]netip.Prefix, sizes map[string]int) []source {
+	var found []source
+	for _, p := range where.parents {
+		if cidrs, ok := parents[p.text]; ok {
+			s := source{name: p.text}
+			for _, c := range cidrs {
+				s.prefixes = append(s.prefixes, c.Bits())
+			}
+			found = append(found, s)
+			continue
+		}
+		if size, ok := sizes[p.text]; ok {
+			found = append(found, source{name: p.text, prefixes: []int{size}})
+			continue
+		}
+		d.fault(p.node, Reference, "%q %s", p.text, whyNoParent(rule, i, p.text, parents))
+	}
+	return found
+}
+
+func whyNoParent(rule Rule, i int, id string, parents map[string][]netip.Prefix) string {
+	var known []string
+	for name := range parents {
+		known = append(known, name)
+	}
+	for j, in := range rule.Injections {
+		switch {
+		case in.ID == "":
+		case j < i:
+			known = append(known, in.ID)
+		case in.ID == id && j == i:
+			return "is this injection itself; only an earlier one can be a parent"
+		case in.ID == id:
+			return "is a later injection of this rule; only an earlier one can be a parent"
+		}
+	}
+	slices.Sort(known)
+	if meant := spelling.Closest(id, known); meant != "" {
+		return "is neither a parent nor an earlier injection of this rule; did you mean " + meant + "?"
+	}
+	return "is neither a parent nor an earlier injection of this rule; add it to parentCIDRs"
+}
+
+// room holds the size against the prefixes of every parent, or, where none is
+// named, of at least one.
+func (d *decoder) room(in Injection, where placedInjection, sources []source, parents map[string][]netip.Prefix) {
+	if in.Size < 0 {
+		return
+	}
+	for _, s := range sources {
+		for _, bits := range s.prefixes {
+			if bits >= in.Size {
+				d.fault(where.size, Size, "a /%d is not smaller than %s, which has a /%d; subnetSize must be larger than the prefix of every parent", in.Size, s.name, bits)
+				break
+			}
+		}
+	}
+	if len(where.parents) > 0 {
+		return
+	}
+	widest := 33
+	for _, cidrs := range parents {
+		for _, c := range cidrs {
+			widest = min(widest, c.Bits())
+		}
+	}
+	switch {
+	case widest == 33:
+		d.fault(where.all.field("parents"), Reference, "there is no parent to slice from; add one to parentCIDRs")
+	case widest >= in.Size:
+		d.fault(where.size, Size, "a /%d is not smaller than the widest parent, a /%d; subnetSize must be larger than the prefix of at least one", in.Size, widest)
+	}
+}
+
+// pathsOnce finds a path that a rule has twice.
+func (d *decoder) pathsOnce(rule Rule, at placedRule) {
+	seen := map[string]node{}
+	for i, in := range rule.Injections {
+		for j, path := range in.Paths {
+			where := at.injections[i].paths[j].node
+			if first, twice := seen[path]; twice && path != unreadPath {
+				d.fault(where, Duplicate, "%q is the path of %s, too", path, first.path)
+				continue
+			}
+			seen[path] = where
+		}
+	}
+}
+
+// use is a rule that has a path, and where.
+type use struct {
+	rule int
+	at   node
+}
+
+// pathsAcross finds paths that two rules have which one cluster can match.
+func (d *decoder) pathsAcross(c *Config) {
+	users := map[string][]use{}
+	for i, rule := range c.Rules {
+		if d.rules[i].unclear {
+			continue
+		}
+		here := map[string]bool{}
+		for j, in := range rule.Injections {
+			for k, path := range in.Paths {
+				at := d.rules[i].injections[j].paths[k].node
+				if path == unreadPath || here[path] {
+					continue
+				}
+				here[path] = true
+				for _, other := range users[path] {
+					d.shared(path, at, other.at, c.Rules[other.rule], meet(c.Rules[other.rule].Selector, rule.Selector))
+				}
+				users[path] = append(users[path], use{rule: i, at: at})
+			}
+		}
+	}
+}
+
+func (d *decoder) shared(path string, at, other node, earlier Rule, a answer) {
+	switch a {
+	case yes:
+		d.fault(at, Conflict, "%q is a path of rule %s (%s), too, and one cluster can match both", path, earlier.ID, other.path)
+	case maybe:
+		d.warn(at, Conflict, "%q is a path of rule %s (%s), too; a cluster that turns out to match both gets it from the first that is applied to it", path, earlier.ID, other.path)
+	case no:
+	}
+}

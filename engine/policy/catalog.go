@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// Implementation is one revision of a way to provide Interfaces. It is shared by
+// all who read the catalog: do not change it.
+type Implementation struct {
+	Ref
+
+	Implements []Ref
+	Attributes []Ref
+	Requires   []Requirement // by prefix
+
+	// Workflow is spec.action.args.workflow, in the types that encoding/json reads
+	// into; nil where the manifest has none.
+	Workflow map[string]any
+
+	// Providers are the names of its attributes cap.attribute.cloud.provider.<name>,
+	// in order.
+	Providers []string
+
+	File string // of the manifest; empty where it came from a single file
+	Line int
+}
+
+// Requirement is an entry of spec.requires: all of AllOf, at least one of AnyOf
+// and exactly one of OneOf have to be available; an empty list is satisfied.
+type Requirement struct {
+	Prefix              string
+	OneOf, AllOf, AnyOf []Required
+}
+
+// Required is a Type that is required, under an alias where a TypeInstance may be
+// injected for it.
+type Required struct {
+	Ref
+
+	Alias string
+}
+
+// each goes over what is required in the order in which injection looks at it.
+func (q *Requirement) each(visit func(*Required) bool) bool {
+	for _, section := range [][]Required{q.OneOf, q.AllOf, q.AnyOf} {
+		for i := range section {
+			if !visit(&section[i]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// iface is one revision of an Interface.
+type iface struct {
+	Ref
+
+	key   string // path:revision, as a rule names it
+	found set    // the implementations of it
+}
+
+// Catalog is what can be chosen from, indexed by every condition that a policy
+// can name. Numbers of implementations are their places in the order in which
+// matches are listed.
+type Catalog struct {
+	implementations []Implementation
+	interfaces      map[string][]*iface // by path, the newest revision first
+
+	named      map[string]*set // by the path of the implementation
+	attributed map[Ref]*set    // by attribute, and by attribute without revision
+	requiring  map[Ref]*set    // by what is required, and by that without revision
+}
+
+// Len is the number of Implementations, each revision counted.
+func (c *Catalog) Len() int { return len(c.implementations) }
+
+// Interfaces are those of the catalog, by path, the newest revision first.
+func (c *Catalog) Interfaces() []Ref {
+	var all []Ref
+	for _, revisions := range c.interfaces {
+		for _, i := range revisions {
+			all = append(all, i.Ref)
+		}
+	}
+	slices.SortFunc(all, byPath)
+	return all
+}
+
+// Implementation finds one by path and revision.
+func (c *Catalog) Implementation(ref Ref) (*Implementation, bool) {
+	i, found := slices.BinarySearchFunc(c.implementations, ref, func(have Implementation, want Ref) int {
+		return byPath(have.Ref, want)
+	})
+	if !found {
+		return nil, false
+	}
+	return &c.implementations[i], true
+}
+
+// find gives the Interface that ref names, the newest where it has no revision.
+func (c *Catalog) find(ref Ref) *iface {
+	for _, i := range c.interfaces[ref.Path] {
+		if ref.covers(i.Ref) {
+			return i
+		}
+	}
+	return nil
+}
+
+// newCatalog indexes what was read.
+func newCatalog(interfaces []Ref, implementations []Implementation) *Catalog {
+	c := &Catalog{
+		implementations: implementations, interfaces: map[string][]*iface{},
+		named: map[string]*set{}, attributed: map[Ref]*set{}, requiring: map[Ref]*set{},
+	}
+	slices.SortFunc(c.implementations, func(a, b Implementation) int { return byPath(a.Ref, b.Ref) })
+	slices.SortFunc(interfaces, byPath)
+	byRef := make(map[Ref]*iface, len(interfaces))
+	for _, ref := range interfaces {
+		i := &iface{Ref: ref, key: ref.String()}
+		byRef[ref] = i
+		c.interfaces[ref.Path] = append(c.interfaces[ref.Path], i)
+	}
+	for n := range c.implementations {
+		c.enter(uint32(n), byRef)
+	}
+	c.seal(byRef)
+	return c
+}
+
+// enter puts an implementation under every condition that it meets.
+func (c *Catalog) enter(n uint32, interfaces map[Ref]*iface) {
+	im := &c.implementations[n]
+	slices.SortStableFunc(im.Requires, func(a, b Requirement) int { return strings.Compare(a.Prefix, b.Prefix) })
+	add(c.named, im.Path, n)
+	for _, a := range im.Attributes {
+		add(c.attributed, a, n)
+		add(c.attributed, Ref{Path: a.Path}, n)
+		if name, is := strings.CutPrefix(a.Path, providerAttribute); is && !slices.Contains(im.Providers, name) {
+			im.Providers = append(im.Providers, name)
+		}
+	}
+	slices.Sort(im.Providers)
+	for i := range im.Requires {
+		im.Requires[i].each(func(q *Required) bool {
+			add(c.requiring, q.Ref, n)
+			add(c.requiring, Ref{Path: q.Path}, n)
+			return true
+		})
+	}
+	for _, ref := range im.Implements {
+		if i, known := interfaces[ref]; known {
+			i.found.add(n)
+		}
+	}
+}
+
+// seal brings every set into the form in which it is asked.
+func (c *Catalog) seal(interfaces map[Ref]*iface) {
+	total := len(c.implementations)
+	for _, i := range interfaces {
+		i.found.seal(total)
+	}
+	for _, s := range c.named {
+		s.seal(total)
+	}
+	for _, index := range []map[Ref]*set{c.attributed, c.requiring} {
+		for _, s := range index {
+			s.seal(total)
+		}
+	}
+}
+
+func add[K comparable](index map[K]*set, key K, n uint32) {
+	s := index[key]
+	if s == nil {
+		s = &set{}
+		index[key] = s
+	}
+	s.add(n)
+}

@@ -1,0 +1,304 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Downloader says how the step that Render adds gets its TypeInstances.
+type Downloader struct {
+	Image  string // has hapctl as /hapctl
+	Secret string // in the workflow's namespace; its key TypeInstancesKey holds all TypeInstances
+}
+
+// TypeInstancesKey is the key of the Secret that holds TypeInstances as
+// ParseTypeInstances reads them.
+const TypeInstancesKey = "typeinstances.yaml"
+
+// What the added step is called, and where its container has what it reads and writes.
+const (
+	stepName      = "download-type-instances"
+	sourceVolume  = "hap-type-instances"
+	sourceDir     = "/etc/hap/type-instances"
+	outputVolume  = "hap-downloaded"
+	outputDir     = "/downloaded"
+	annotation    = "hap-worker/implementation"
+	argoVersion   = "argoproj.io/v1alpha1"
+	workflowField = "spec.action.args.workflow"
+)
+
+// artifactName is what Argo takes as the name of an artifact.
+var artifactName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// Render makes the Argo Workflow of a decision: that of the Implementation, whose
+// entrypoint begins with a step that downloads each injected TypeInstance by its
+// id and makes it the global artifact of its alias. The error is a Faults that
+// names the Implementation's manifest.
+func Render(d Decision, from Downloader) (map[string]any, error) {
+	w := &workflow{of: d.Picked, from: from}
+	if d.Picked.Workflow == nil {
+		return nil, w.fault(workflowField, Missing, "is missing; %s cannot be run by Argo", d.Picked.Ref)
+	}
+	for _, in := range d.Inject {
+		if !artifactName.MatchString(in.Name) {
+			return nil, w.fault("spec.requires", Syntax, "the alias %q cannot name an artifact; use letters, digits, - and _", in.Name)
+		}
+	}
+	w.manifest()
+	if len(d.Inject) == 0 {
+		return w.root, nil
+	}
+	if err := w.inject(d.Inject); err != nil {
+		return nil, err
+	}
+	return w.root, nil
+}
+
+// workflow is a manifest that is being made.
+type workflow struct {
+	of   *Implementation
+	from Downloader
+
+	root, spec map[string]any
+	at         string // of spec in the Implementation's manifest
+}
+
+func (w *workflow) fault(at string, kind Kind, format string, args ...any) error {
+	return Faults{{File: w.of.File, Line: w.of.Line, Path: at, Kind: kind, Message: fmt.Sprintf(format, args...)}}
+}
+
+// manifest makes a whole Workflow of what the Implementation has: a whole one, or
+// its spec alone.
+func (w *workflow) manifest() {
+	given := clone(w.of.Workflow).(map[string]any) //nolint:forcetypeassert // a copy has the type of what is copied
+	w.root, w.at = given, workflowField+".spec"
+	spec, whole := given["spec"].(map[string]any)
+	if !whole {
+		spec, w.root, w.at = given, map[string]any{}, workflowField
+	}
+	w.spec = spec
+	w.root["spec"] = spec
+	w.root["apiVersion"], w.root["kind"] = argoVersion, "Workflow"
+	metadata, _ := w.root["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	if metadata["name"] == nil && metadata["generateName"] == nil {
+		metadata["generateName"] = prefixOf(w.of.Path)
+	}
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if annotations == nil {
+		annotations = map[string]any{}
+	}
+	annotations[annotation] = w.of.String()
+	metadata["annotations"] = annotations
+	w.root["metadata"] = metadata
+}
+
+// mostOfName leaves Argo room for what it appends to the names of Pods.
+const mostOfName = 40
+
+// prefixOf is the beginning of an object's name.
+func prefixOf(path string) string {
+	name := strings.ToLower(strings.NewReplacer(".", "-", "_", "-").Replace(strings.TrimPrefix(path, "cap.implementation.")))
+	if len(name) > mostOfName {
+		name = name[:mostOfName]
+	}
+	return strings.Trim(name, "-") + "-"
+}
+
+func (w *workflow) inject(what []Injected) error {
+	name, _ := w.spec["entrypoint"].(string)
+	if name == "" {
+		return w.fault(w.at+".entrypoint", Missing, "is missing; name the template with which the workflow begins")
+	}
+	templates, _ := w.spec["templates"].([]any)
+	entry := find(templates, name)
+	if entry == nil {
+		return w.fault(w.at+".entrypoint", Missing, "%q is none of its templates; write the template, or the name of one", name)
+	}
+	download := unused(stepName, templates)
+	step := map[string]any{"template": download}
+	templates = append(templates, w.template(download, what))
+	switch {
+	case entry["steps"] != nil:
+		groups, ok := entry["steps"].([]any)
+		if !ok {
+			return w.fault(w.at+".templates", Syntax, "the steps of %q are no list", name)
+		}
+		step["name"] = unusedStep(groups)
+		entry["steps"] = append([]any{[]any{step}}, groups...)
+	case entry["dag"] != nil:
+		dag, _ := entry["dag"].(map[string]any)
+		tasks, ok := dag["tasks"].([]any)
+		if !ok {
+			return w.fault(w.at+".templates", Syntax, "the dag of %q has no list of tasks", name)
+		}
+		step["name"] = unused(stepName, tasks)
+		dag["tasks"] = append([]any{step}, after(tasks, step["name"])...)
+	default:
+		step["name"] = stepName
+		outer := wrapped(unused(name+"-injected", templates), entry, step)
+		w.spec["entrypoint"] = outer["name"]
+		templates = append(templates, outer)
+	}
+	w.spec["templates"] = templates
+	return nil
+}
+
+// template is the step's own: hapctl, which writes each TypeInstance to a file of
+// its alias.
+func (w *workflow) template(name string, what []Injected) map[string]any {
+	args := []any{"policy", "download", "--type-instances", sourceDir + "/" + TypeInstancesKey, "--"}
+	artifacts := make([]any, len(what))
+	for i, in := range what {
+		path := outputDir + "/" + in.Name
+		args = append(args, in.ID+"="+path)
+		artifacts[i] = map[string]any{"name": in.Name, "globalName": in.Name, "path": path}
+	}
+	return map[string]any{
+		"name": name,
+		"container": map[string]any{
+			"image": w.from.Image, "command": []any{"/hapctl"}, "args": args,
+			"volumeMounts": []any{
+				map[string]any{"name": sourceVolume, "mountPath": sourceDir, "readOnly": true},
+				map[string]any{"name": outputVolume, "mountPath": outputDir},
+			},
+		},
+		"volumes": []any{
+			map[string]any{"name": sourceVolume, "secret": map[string]any{"secretName": w.from.Secret}},
+			map[string]any{"name": outputVolume, "emptyDir": map[string]any{"medium": "Memory"}},
+		},
+		"outputs": map[string]any{"artifacts": artifacts},
+	}
+}
+
+// after makes the tasks that begin a graph wait for another.
+func after(tasks []any, first any) []any {
+	// Argo does not take both depends and dependencies in one graph.
+	expressions := slices.ContainsFunc(tasks, func(t any) bool { return field(t, "depends") != nil })
+	for _, t := range tasks {
+		task, ok := t.(map[string]any)
+		if !ok || !blank(task["depends"]) || !blank(task["dependencies"]) {
+			continue
+		}
+		if expressions {
+			task["depends"] = first
+		} else {
+			task["dependencies"] = []any{first}
+		}
+	}
+	return tasks
+}
+
+func blank(v any) bool {
+	list, isList := v.([]any)
+	return v == nil || v == "" || isList && len(list) == 0
+}
+
+// wrapped is a template of two steps: the download, then what was the entrypoint,
+// with the workflow's arguments handed on.
+func wrapped(name string, entry, step map[string]any) map[string]any {
+	outer := map[string]any{"name": name}
+	second := map[string]any{"name": "run", "template": entry["name"]}
+	inputs, arguments := map[string]any{}, map[string]any{}
+	for _, kind := range []string{"parameters", "artifacts"} {
+		given, _ := field(entry["inputs"], kind).([]any)
+		var in, out []any
+		for _, g := range given {
+			declared, handed := handOn(kind, g)
+			if declared != nil {
+				in, out = append(in, declared), append(out, handed)
+			}
+		}
+		if len(in) > 0 {
+			inputs[kind], arguments[kind] = in, out
+		}
+	}
+	if len(inputs) > 0 {
+		outer["inputs"], second["arguments"] = inputs, arguments
+	}
+	outer["steps"] = []any{[]any{step}, []any{second}}
+	return outer
+}
+
+// handOn declares an input again and gives the argument that passes it on; nil
+// where the input has its own source.
+func handOn(kind string, input any) (declared, handed map[string]any) {
+	name, _ := field(input, "name").(string)
+	if name == "" {
+		return nil, nil
+	}
+	reference := "{{inputs." + kind + "." + name + "}}"
+	if kind == "parameters" {
+		given, _ := input.(map[string]any)
+		return maps.Clone(given), map[string]any{"name": name, "value": reference}
+	}
+	for _, source := range []string{"raw", "http", "git", "s3", "gcs", "oss", "hdfs", "azure", "artifactory"} {
+		if field(input, source) != nil {
+			return nil, nil
+		}
+	}
+	declared = map[string]any{"name": name}
+	handed = map[string]any{"name": name, "from": reference}
+	if field(input, "optional") == true {
+		declared["optional"], handed["optional"] = true, true
+	}
+	return declared, handed
+}
+
+func find(templates []any, name string) map[string]any {
+	for _, t := range templates {
+		if template, ok := t.(map[string]any); ok && template["name"] == name {
+			return template
+		}
+	}
+	return nil
+}
+
+// unused is a name that none of the named things has.
+func unused(name string, among []any) string {
+	for n, candidate := 2, name; ; n++ {
+		if find(among, candidate) == nil {
+			return candidate
+		}
+		candidate = fmt.Sprintf("%s-%d", name, n)
+	}
+}
+
+func unusedStep(groups []any) string {
+	var steps []any
+	for _, group := range groups {
+		parallel, _ := group.([]any)
+		steps = append(steps, parallel...)
+	}
+	return unused(stepName, steps)
+}
+
+// field is that of a mapping; nil for anything else.
+func field(v any, name string) any {
+	m, _ := v.(map[string]any)
+	return m[name]
+}
+
+// clone copies what JSON has, so that the catalog's own stays as it is.
+func clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for key := range v {
+			m[key] = clone(v[key])
+		}
+		return m
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = clone(v[i])
+		}
+		return list
+	}
+	return v
+}

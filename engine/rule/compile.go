@@ -1,0 +1,132 @@
+package rule
+
+import (
+	"maps"
+	"strings"
+)
+
+// Options say what a rule set is checked against.
+type Options struct {
+	// Plans are the plans that exist. Defaults to BuiltinPlans.
+	Plans Plans
+	// Require are the plans that need an entry. Defaults to those that Plans marks
+	// as required; empty but not nil asks for none.
+	Require []string
+	// AnyPlan makes an entry for a plan that does not exist a warning, not a fault.
+	AnyPlan bool
+	// InternalTenants may keep using internal bindings that carry their name.
+	InternalTenants []string
+}
+
+func (o Options) withDefaults() Options {
+	if o.Plans == nil {
+		o.Plans = BuiltinPlans()
+	}
+	if o.Require == nil {
+		o.Require = o.Plans.Required()
+	}
+	return o
+}
+
+// Ruleset is a compiled rule set, of either form.
+type Ruleset struct {
+	rules    []compiled // of a rule list
+	members  []listed   // of the older lists
+	byPlan   map[string]*planRules
+	plans    Plans
+	internal map[string]bool
+	warnings []Fault
+}
+
+// compiled is a rule and the text that answers show for it.
+type compiled struct {
+	Entry
+	text   string // as configured, trimmed
+	number int
+}
+
+// planRules is what one look-up by plan finds: what is known of the plan, and
+// the index of its entries, or that of the older lists.
+type planRules struct {
+	plan    Plan
+	entries index
+	lists   *listIndex // nil in a rule list
+}
+
+// verdict is what the rules come to for a request.
+type verdict struct {
+	at      int32  // position of the entry; none in the older form
+	text    string // of the entry, or of the members that are true
+	number  int    // of the entry, 0 in the older form
+	outputs Outputs
+}
+
+// Compile checks the texts and makes a Ruleset of them. The error is a Faults
+// with every fault of every rule.
+func Compile(texts []string, opts Options) (*Ruleset, error) {
+	opts = opts.withDefaults()
+	rules, faults, warnings := check(texts, opts)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	s := newRuleset(opts, warnings)
+	s.rules = make([]compiled, len(rules))
+	for i, p := range rules {
+		s.rules[i] = compiled{Entry: p.Entry, text: strings.Trim(p.text, space), number: p.number}
+		s.add(p.Entry, int32(i))
+	}
+	return s, nil
+}
+
+func newRuleset(opts Options, warnings []Fault) *Ruleset {
+	s := &Ruleset{
+		byPlan:   make(map[string]*planRules),
+		plans:    maps.Clone(opts.Plans),
+		internal: make(map[string]bool, len(opts.InternalTenants)),
+		warnings: warnings,
+	}
+	for _, tenant := range opts.InternalTenants {
+		s.internal[tenant] = true
+	}
+	return s
+}
+
+func (s *Ruleset) add(e Entry, rule int32) {
+	p := s.byPlan[e.Plan]
+	if p == nil {
+		p = &planRules{plan: s.plans[e.Plan], entries: newIndex()}
+		s.byPlan[e.Plan] = p
+	}
+	p.entries.add(e, rule)
+}
+
+// find gives what the rules come to for the request, and what is known of its
+// plan; ok is false where no rule matches.
+func (s *Ruleset) find(r Request) (v verdict, p *planRules, ok bool) {
+	p = s.byPlan[r.Plan]
+	if p == nil {
+		return verdict{at: none}, nil, false
+	}
+	if p.lists != nil {
+		e := p.lists.find(r.PlatformRegion, r.HyperscalerRegion)
+		return verdict{at: none, text: e.text, outputs: e.outputs}, p, true
+	}
+	at := p.entries.find(r.PlatformRegion, r.HyperscalerRegion)
+	if at == none {
+		return verdict{at: none}, p, false
+	}
+	rule := &s.rules[at]
+	return verdict{at: at, text: rule.text, number: rule.number, outputs: rule.Outputs}, p, true
+}
+
+// Len is the number of rules, or of members of the older lists.
+func (s *Ruleset) Len() int { return len(s.rules) + len(s.members) }
+
+// Older reports whether the set is of the older form.
+func (s *Ruleset) Older() bool { return s.rules == nil }
+
+// Plans are the plans that the set was compiled against. They must not be changed.
+func (s *Ruleset) Plans() Plans { return s.plans }
+
+// Warnings are what Check would warn of.
+func (s *Ruleset) Warnings() []Fault { return s.warnings }

@@ -1,0 +1,107 @@
+package rule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// maxConverted bounds the entries of one plan. Where the lists name many regions
+// for a plan, a rule list needs an entry for every pair of them.
+const maxConverted = 10000
+
+// Conversion is the older form as a rule list.
+type Conversion struct {
+	// Rules has the same effect as the lists, for every request of a plan that it
+	// has an entry for; that is every plan, except those of Inexpressible.
+	Rules []string `json:"rule"`
+	// Inexpressible are the plans that have no equivalent, with the reason.
+	Inexpressible []Inexpressible `json:"inexpressible"`
+	// Warnings are those of the lists.
+	Warnings []Fault `json:"warnings"`
+}
+
+// Inexpressible is what the older form says and a rule list cannot.
+type Inexpressible struct {
+	Plan string `json:"plan"`
+	Why  string `json:"why"`
+}
+
+// Convert writes the older form as a rule list. The lists have an effect on every
+// plan that opts has, so each has an entry. The error is a Faults, as that of
+// CompileLists.
+func Convert(l Lists, opts Options) (Conversion, error) {
+	s, err := CompileLists(l, opts)
+	if err != nil {
+		return Conversion{}, err
+	}
+	c := Conversion{Rules: []string{}, Inexpressible: []Inexpressible{}, Warnings: s.warnings}
+	for _, plan := range slices.Sorted(maps.Keys(s.byPlan)) {
+		x := s.byPlan[plan].lists
+		platform, hyperscaler := x.distinct()
+		if n := 1 + len(platform) + len(hyperscaler) + len(platform)*len(hyperscaler); n > maxConverted {
+			c.Inexpressible = append(c.Inexpressible, Inexpressible{Plan: plan, Why: fmt.Sprintf(
+				"its %d platform regions and %d hyperscaler regions need an entry for every pair, %d in all; a list of more than %d is not written",
+				len(platform), len(hyperscaler), n, maxConverted)})
+			continue
+		}
+		for _, e := range x.entries(plan, platform, hyperscaler) {
+			c.Rules = append(c.Rules, e.String())
+		}
+	}
+	return c, nil
+}
+
+// distinct are the regions that make a difference, sorted: the platform regions
+// with other outputs than all, and the hyperscaler regions that add one.
+func (x *listIndex) distinct() (platform, hyperscaler []string) {
+	for region, e := range x.byPlatform {
+		if e.outputs != x.always.outputs {
+			platform = append(platform, region)
+		}
+	}
+	slices.Sort(platform)
+	if x.always.outputs.Has(OutputHyperscalerRegion) {
+		return platform, nil
+	}
+	return platform, slices.Sorted(maps.Keys(x.byHyperscaler))
+}
+
+// entries have the same effect as the index. One with only a platform region and
+// one with only a hyperscaler region need a third with both, also where its
+// outputs are those of one of them: without it the list would be ambiguous.
+func (x *listIndex) entries(plan string, platform, hyperscaler []string) []Entry {
+	entries := []Entry{{Plan: plan, Outputs: x.always.outputs}}
+	for _, region := range platform {
+		entries = append(entries, Entry{Plan: plan, PlatformRegion: region, Outputs: x.byPlatform[region].outputs})
+	}
+	for _, region := range hyperscaler {
+		entries = append(entries, Entry{Plan: plan, HyperscalerRegion: region, Outputs: x.always.outputs | OutputHyperscalerRegion})
+	}
+	for _, pr := range platform {
+		for _, hr := range hyperscaler {
+			entries = append(entries, Entry{
+				Plan: plan, PlatformRegion: pr, HyperscalerRegion: hr, Outputs: x.byPlatform[pr].outputs | OutputHyperscalerRegion,
+			})
+		}
+	}
+	return entries
+}
+
+// maxOutcomes bounds the pairs of regions that outcomes names for one plan.
+const maxOutcomes = 1000
+
+// outcomes are entries that say what the index can come to. Where there would be
+// too many pairs of regions, an output HR without that input is of any region.
+func (x *listIndex) outcomes(plan string) []Entry {
+	platform, hyperscaler := slices.Sorted(maps.Keys(x.byPlatform)), slices.Sorted(maps.Keys(x.byHyperscaler))
+	if len(platform)*len(hyperscaler) <= maxOutcomes {
+		return x.entries(plan, platform, hyperscaler)
+	}
+	outcomes := x.entries(plan, platform, nil)
+	for _, e := range outcomes {
+		e.Outputs |= OutputHyperscalerRegion
+		outcomes = append(outcomes, e)
+	}
+	return append(outcomes, x.entries(plan, nil, hyperscaler)...)
+}

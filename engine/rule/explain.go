@@ -1,0 +1,175 @@
+package rule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Explanation is a Match with what became of the other rules of its plan.
+type Explanation struct {
+	Matched bool
+	Match   Match // where Matched
+	Others  []Other
+}
+
+// Other is a rule that did not serve the request.
+type Other struct {
+	Rule       string `json:"rule"`
+	RuleNumber int    `json:"ruleNumber,omitempty"` // 0 in the older form
+	Why        string `json:"why"`
+}
+
+// Explain matches a request and says of every other rule of its plan why it
+// lost; rules of other plans are left out, their reason is their first word.
+// Unlike Match it takes a provider that is given unchecked, and a request that
+// no rule matches is an answer, not an error.
+//
+// Errors, each an *engine.Error: UnknownProvider where none is given and the
+// plan does not tell; InvalidEvent as Match.
+func (s *Ruleset) Explain(r Request) (Explanation, error) {
+	if r.Plan == "" {
+		return Explanation{}, s.NoMatch(r)
+	}
+	v, _, ok := s.find(r)
+	e := Explanation{Matched: ok, Others: s.others(&v, r)}
+	if !ok {
+		return e, nil
+	}
+	provider, err := r.Provider, error(nil)
+	if provider == "" {
+		provider, err = s.plans.Provider(r.Plan, "")
+	}
+	if err != nil {
+		return Explanation{}, v.failed(err)
+	}
+	e.Match, err = s.result(&v, r, provider)
+	return e, err
+}
+
+func (s *Ruleset) others(winner *verdict, r Request) []Other {
+	if s.Older() {
+		return s.otherMembers(winner, r)
+	}
+	others := []Other{}
+	for i := range s.rules {
+		c := &s.rules[i]
+		if int32(i) == winner.at || c.Plan != r.Plan {
+			continue
+		}
+		others = append(others, Other{Rule: c.text, RuleNumber: c.number, Why: c.why(winner, r)})
+	}
+	return others
+}
+
+// otherMembers are those of the plan without which the verdict would be the same:
+// they are not true, or another of their list is.
+func (s *Ruleset) otherMembers(v *verdict, r Request) []Other {
+	others := []Other{}
+	named := map[string]bool{}
+	for text := range strings.SplitSeq(v.text, ", ") {
+		named[text] = true
+	}
+	for i := range s.members {
+		m := &s.members[i]
+		if m.Plan != "" && m.Plan != r.Plan {
+			continue
+		}
+		why := m.mismatch(r)
+		switch {
+		case why != "":
+		case named[m.text]:
+			named[m.text] = false // a repetition further on is another
+			continue
+		default:
+			why = "is true as well, and " + m.Key + " has its effect once"
+		}
+		others = append(others, Other{Rule: m.text, Why: why})
+	}
+	return others
+}
+
+func (m *listed) mismatch(r Request) string {
+	switch {
+	case m.applies(r):
+		return ""
+	case m.output == OutputHyperscalerRegion && (r.PlatformRegion != "" || r.HyperscalerRegion != ""):
+		return fmt.Sprintf("is for region %s, which is neither the platform region nor the hyperscaler region", m.Region)
+	}
+	return mismatch("platform region", m.Region, r.PlatformRegion)
+}
+
+// mismatch says why a region that a rule wants keeps it from matching.
+func mismatch(name, wanted, got string) string {
+	switch {
+	case wanted == "" || wanted == got:
+		return ""
+	case got == "":
+		return fmt.Sprintf("is for %s %s, the request has none", name, wanted)
+	}
+	return fmt.Sprintf("is for %s %s, not %s", name, wanted, got)
+}
+
+// Passed gives at most n rules of the request's plan that did not serve it: those
+// that name more regions than the winner, the ones that share most of the
+// request's regions first, then less specific ones that match as well. Where no
+// rule matches, all are more specific. Its cost grows with the number of rules.
+func (s *Ruleset) Passed(r Request, n int) []Other {
+	v, _, _ := s.find(r)
+	if s.Older() {
+		others := s.otherMembers(&v, r)
+		return others[:min(n, len(others))]
+	}
+	winner := -1
+	if v.at != none {
+		winner = s.rules[v.at].regions()
+	}
+	var lost []*compiled
+	for i := range s.rules {
+		c := &s.rules[i]
+		if c.Plan == r.Plan && int32(i) != v.at && (c.regions() > winner || c.shared(r) == c.regions()) {
+			lost = append(lost, c)
+		}
+	}
+	slices.SortStableFunc(lost, func(a, b *compiled) int {
+		matches := func(c *compiled) int { return c.regions() - c.shared(r) }
+		less := cmp.Compare(min(matches(b), 1), min(matches(a), 1)) // those that match come last
+		return cmp.Or(less, cmp.Compare(b.shared(r), a.shared(r)), cmp.Compare(a.regions(), b.regions()))
+	})
+	others := make([]Other, 0, min(n, len(lost)))
+	for _, c := range lost[:min(n, len(lost))] {
+		others = append(others, Other{Rule: c.text, RuleNumber: c.number, Why: c.why(&v, r)})
+	}
+	return others
+}
+
+// regions is how many regions the rule names, shared how many of them are the
+// request's: it matches where both are equal.
+func (c *compiled) regions() int {
+	return count(c.PlatformRegion != "") + count(c.HyperscalerRegion != "")
+}
+
+func (c *compiled) shared(r Request) int {
+	return count(c.PlatformRegion != "" && c.PlatformRegion == r.PlatformRegion) +
+		count(c.HyperscalerRegion != "" && c.HyperscalerRegion == r.HyperscalerRegion)
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// why says why the rule lost against the winner.
+func (c *compiled) why(winner *verdict, r Request) string {
+	why := mismatch("platform region", c.PlatformRegion, r.PlatformRegion)
+	if why == "" {
+		why = mismatch("hyperscaler region", c.HyperscalerRegion, r.HyperscalerRegion)
+	}
+	if why == "" {
+		why = fmt.Sprintf("matches, but rule %d names more regions", winner.number)
+	}
+	return why
+}

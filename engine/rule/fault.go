@@ -1,0 +1,62 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind sorts faults by the check that found them.
+type Kind string
+
+// The kinds of faults, in the order in which a rule set is checked, and that of
+// the warnings that are no fault.
+const (
+	Syntax    Kind = "syntax"    // the text is no rule
+	Duplicate Kind = "duplicate" // the same plan and inputs as an earlier rule
+	Ambiguous Kind = "ambiguous" // two rules of equal weight and no third that decides
+	PlanFault Kind = "plan"      // a plan that does not exist, or one without a rule
+	Redundant Kind = "redundant" // warning: the set means the same without this rule
+)
+
+// Fault is one thing that is wrong with a rule set, or worth a warning. In the
+// older form a member of one of the four lists stands in the place of a rule.
+type Fault struct {
+	Key     string `json:"key,omitempty"`    // of the older list, such as sharedRule; "" in the rule list
+	Rule    int    `json:"rule,omitempty"`   // counted from 1, in the list of Key; 0 where no single rule is at fault
+	Text    string `json:"text,omitempty"`   // of the rule, as it was given
+	Column  int    `json:"column,omitempty"` // in Text, in characters, counted from 1
+	Kind    Kind   `json:"kind"`
+	Message string `json:"message"`
+}
+
+// Error names the rule, its text and the column, then what is wrong.
+func (f Fault) Error() string {
+	switch {
+	case f.Rule == 0:
+		return fmt.Sprintf("%s: %s", f.Kind, f.Message)
+	case f.Key != "":
+		return fmt.Sprintf("%s, member %d %q, column %d: %s: %s", f.Key, f.Rule, f.Text, f.Column, f.Kind, f.Message)
+	}
+	return fmt.Sprintf("rule %d %q, column %d: %s: %s", f.Rule, f.Text, f.Column, f.Kind, f.Message)
+}
+
+// Faults is everything that is wrong with a rule set: syntax faults first, then
+// duplicates, ambiguities and plans, and inside a kind by rule.
+type Faults []Fault
+
+// Error gives one fault a line.
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i := range f {
+		lines[i] = f[i].Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// orNil keeps an empty list from becoming an error that is not nil.
+func (f Faults) orNil() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return f
+}

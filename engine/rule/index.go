@@ -1,0 +1,77 @@
+package rule
+
+// none is the position of no rule.
+const none int32 = -1
+
+// index finds the most specific entry of one plan for a pair of regions, with at
+// most three map look-ups however many entries there are. It holds positions and
+// knows nothing of outputs. Regions are numbered, so that the key of a pair of
+// them is one integer and a region that no entry names ends the search.
+type index struct {
+	any           int32
+	byPlatform    map[string]region
+	byHyperscaler map[string]region
+	byBoth        map[uint64]int32
+}
+
+// region is a region that some entry names.
+type region struct {
+	id   uint32
+	rule int32 // of the entry with this region only
+}
+
+func newIndex() index {
+	return index{
+		any:           none,
+		byPlatform:    make(map[string]region),
+		byHyperscaler: make(map[string]region),
+		byBoth:        make(map[uint64]int32),
+	}
+}
+
+func (x *index) add(e Entry, rule int32) {
+	switch {
+	case e.PlatformRegion != "" && e.HyperscalerRegion != "":
+		x.byBoth[pair(numbered(x.byPlatform, e.PlatformRegion), numbered(x.byHyperscaler, e.HyperscalerRegion))] = rule
+	case e.PlatformRegion != "":
+		x.byPlatform[e.PlatformRegion] = region{id: numbered(x.byPlatform, e.PlatformRegion).id, rule: rule}
+	case e.HyperscalerRegion != "":
+		x.byHyperscaler[e.HyperscalerRegion] = region{id: numbered(x.byHyperscaler, e.HyperscalerRegion).id, rule: rule}
+	default:
+		x.any = rule
+	}
+}
+
+// numbered is the region of this name, with a number of its own where it is new.
+func numbered(regions map[string]region, name string) region {
+	r, ok := regions[name]
+	if !ok {
+		r = region{id: uint32(len(regions)), rule: none}
+		regions[name] = r
+	}
+	return r
+}
+
+func pair(platform, hyperscaler region) uint64 {
+	return uint64(platform.id)<<32 | uint64(hyperscaler.id)
+}
+
+// find gives the position of the entry with the most inputs among those that
+// match, or none. Two with one input each cannot both match without one that has
+// both: such a set does not compile.
+func (x *index) find(platformRegion, hyperscalerRegion string) int32 {
+	pr, okPR := x.byPlatform[platformRegion]
+	hr, okHR := x.byHyperscaler[hyperscalerRegion]
+	if okPR && okHR {
+		if rule, ok := x.byBoth[pair(pr, hr)]; ok {
+			return rule
+		}
+	}
+	if okPR && pr.rule != none {
+		return pr.rule
+	}
+	if okHR && hr.rule != none {
+		return hr.rule
+	}
+	return x.any
+}

@@ -1,0 +1,127 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// space is the white space that may stand between tokens.
+const space = " \t\r\n\f"
+
+// maxName is the longest name: plans and regions end up in label values.
+const maxName = 63
+
+type tokenKind uint8
+
+const (
+	tokenEnd tokenKind = iota
+	tokenName
+	tokenOpen
+	tokenClose
+	tokenComma
+	tokenEqual
+	tokenStar
+	tokenArrow
+	tokenColon // in a member of the older lists; no rule has one
+	tokenBad   // a character that no rule has
+)
+
+type token struct {
+	kind   tokenKind
+	text   string
+	offset int // of its first byte
+}
+
+// String is the token as messages show it.
+func (t token) String() string {
+	if t.kind == tokenEnd {
+		return "the end of the rule"
+	}
+	return fmt.Sprintf("%q", t.text)
+}
+
+// flaw says what keeps a name token from being one, "" if nothing does.
+func (t token) flaw() string {
+	switch last := len(t.text) - 1; {
+	case !alphanumeric(t.text[0]) || !alphanumeric(t.text[last]):
+		return "that begins and ends with a letter or digit"
+	case len(t.text) > maxName:
+		return fmt.Sprintf("of at most %d characters", maxName)
+	}
+	return ""
+}
+
+type scanner struct {
+	text   string // without trailing white space, so that the end is where the last token ends
+	offset int
+}
+
+func newScanner(text string) *scanner {
+	return &scanner{text: strings.TrimRight(text, space)}
+}
+
+func (s *scanner) next() token {
+	for s.offset < len(s.text) && strings.IndexByte(space, s.text[s.offset]) >= 0 {
+		s.offset++
+	}
+	kind, size := classify(s.text[s.offset:])
+	t := token{kind: kind, text: s.text[s.offset : s.offset+size], offset: s.offset}
+	s.offset += size
+	return t
+}
+
+// classify says what rest begins with, and its length in bytes.
+func classify(rest string) (tokenKind, int) {
+	switch {
+	case rest == "":
+		return tokenEnd, 0
+	case strings.HasPrefix(rest, "->"):
+		return tokenArrow, 2
+	}
+	if i := strings.IndexByte("(),=*:", rest[0]); i >= 0 {
+		return [...]tokenKind{tokenOpen, tokenClose, tokenComma, tokenEqual, tokenStar, tokenColon}[i], 1
+	}
+	if n := nameLength(rest); n > 0 {
+		return tokenName, n
+	}
+	_, size := utf8.DecodeRuneInString(rest)
+	return tokenBad, size
+}
+
+// nameLength stops before an arrow: "aws->EU" is a name and an output.
+func nameLength(rest string) int {
+	for i := range len(rest) {
+		if !nameByte(rest[i]) || strings.HasPrefix(rest[i:], "->") {
+			return i
+		}
+	}
+	return len(rest)
+}
+
+func alphanumeric(c byte) bool { return class[c] == letterOrDigit }
+
+// nameByte reports whether c may stand inside a name.
+func nameByte(c byte) bool { return class[c] != 0 }
+
+const (
+	letterOrDigit = iota + 1
+	punctuation
+)
+
+// class is what a byte is in a name, 0 where no name has it.
+var class = func() (table [256]uint8) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") {
+		table[c] = letterOrDigit
+	}
+	for _, c := range []byte("-_.") {
+		table[c] = punctuation
+	}
+	return table
+}()
+
+// column counts characters, because that is what an editor shows; a byte that
+// is no UTF-8 counts as one.
+func column(text string, offset int) int {
+	return utf8.RuneCountInString(text[:offset]) + 1
+}

@@ -1,0 +1,96 @@
+package rule
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Unserved gives the texts of the rules that lead to none of the pools: whatever
+// they match finds no binding. A region that a rule appends and does not itself
+// fix may be any. In the older form, these are the members that are true only for
+// requests that find none, and "plan aws" for a plan that needs accounts and whose
+// requests find none where no member is true.
+func (s *Ruleset) Unserved(pools []engine.Pool) []string {
+	if s.Older() {
+		return s.unservedMembers(pools)
+	}
+	var texts []string
+	for i := range s.rules {
+		rule := &s.rules[i]
+		if !rule.leadsToAny(pools, s.plans[rule.Plan].Providers) {
+			texts = append(texts, rule.text)
+		}
+	}
+	return texts
+}
+
+func (s *Ruleset) unservedMembers(pools []engine.Pool) []string {
+	var texts []string
+	served := make([]bool, len(s.members))
+	for _, plan := range slices.Sorted(maps.Keys(s.byPlan)) {
+		p := s.byPlan[plan]
+		for _, e := range p.lists.outcomes(plan) {
+			reached := e.leadsToAny(pools, p.plan.Providers)
+			if !reached && e.inputs() == nil && e.Outputs == 0 && p.plan.Required {
+				texts = append(texts, "plan "+plan)
+			}
+			for i := range s.members {
+				served[i] = served[i] || reached && s.members[i].takesPart(e)
+			}
+		}
+	}
+	for i, m := range s.members {
+		if !served[i] {
+			texts = append(texts, m.text)
+		}
+	}
+	return texts
+}
+
+// takesPart reports whether the member is true for the requests of an outcome.
+func (m *listed) takesPart(e Entry) bool {
+	return (m.Plan == "" || m.Plan == e.Plan) && e.Outputs.Has(m.output) &&
+		m.applies(Request{PlatformRegion: e.PlatformRegion, HyperscalerRegion: e.HyperscalerRegion})
+}
+
+func (e Entry) leadsToAny(pools []engine.Pool, providers []string) bool {
+	return slices.ContainsFunc(pools, func(p engine.Pool) bool { return e.leadsTo(p, providers) })
+}
+
+func (e Entry) leadsTo(p engine.Pool, providers []string) bool {
+	if p.EUAccess != e.Outputs.Has(OutputEUAccess) || p.Shared != e.Outputs.Has(OutputShared) {
+		return false
+	}
+	return slices.ContainsFunc(providers, func(provider string) bool {
+		rest, ok := strings.CutPrefix(p.HyperscalerType, provider)
+		return ok && e.appends(rest)
+	})
+}
+
+// appends reports whether rest, what follows the provider in a hyperscaler type,
+// can come of the rule's outputs PR and HR.
+func (e Entry) appends(rest string) bool {
+	var fixed []string
+	open := false
+	for _, out := range []struct {
+		output Outputs
+		region string
+	}{{OutputPlatformRegion, e.PlatformRegion}, {OutputHyperscalerRegion, e.HyperscalerRegion}} {
+		switch {
+		case !e.Outputs.Has(out.output):
+		case out.region == "":
+			open = true
+		default:
+			fixed = append(fixed, "_"+out.region)
+		}
+	}
+	if !open {
+		return rest == strings.Join(fixed, "")
+	}
+	// A region may itself contain "_", so with one open only the fixed part is held.
+	return strings.HasPrefix(rest, "_") && (len(fixed) == 0 ||
+		strings.HasPrefix(rest, fixed[0]+"_") || strings.HasSuffix(rest, fixed[0]))
+}
