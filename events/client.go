@@ -1,0 +1,225 @@
+package events
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// ErrClientClosed is the error of requests that were waiting when the Client was closed.
+var ErrClientClosed = errors.New("the events client is closed")
+
+// ClientOptions say who publishes, and where.
+type ClientOptions struct {
+	// Source is the CloudEvents source of what is published, a URI reference such
+	// as /kyma-environment-broker. Required.
+	Source string
+	// Prefix of the subjects. Defaults to DefaultPrefix.
+	Prefix string
+	// LookAfter is how long a request waits for its reply to be stored before the
+	// Client looks whether it was stored long ago; then again and again, ever more
+	// rarely. Defaults to 1 s.
+	LookAfter time.Duration
+}
+
+// Client publishes requests and gives their final replies. It is safe for
+// concurrent use. It survives reconnects of its connection, and it finds a reply
+// that was stored while it was not there: ask again under the same id, or Await.
+//
+// It needs to publish its events' subjects and, on the stream HAP_REPLIES, to
+// create consumers, to pull from them and to read the stream's info.
+type Client struct {
+	js       jetstream.JetStream
+	subjects Subjects
+	options  ClientOptions
+
+	life   context.Context // ended by Close, or with the connection
+	end    context.CancelCauseFunc
+	starts chan struct{} // holds one token: who has it may start following
+	joined sync.WaitGroup
+
+	mu        sync.Mutex
+	waiters   map[string][]*waiter // by reply subject
+	following jetstream.ConsumeContext
+}
+
+// NewClient makes a Client that uses the connection. It asks nothing of the
+// server yet. The connection stays the caller's, who closes it after the Client;
+// nats.MaxReconnects(-1) is advised.
+func NewClient(nc *nats.Conn, options ClientOptions) (*Client, error) {
+	if options.Source == "" {
+		return nil, errors.New("events client: Source is required: who publishes, such as /kyma-environment-broker")
+	}
+	if options.LookAfter < 0 {
+		return nil, fmt.Errorf("events client: LookAfter is %s, must not be negative", options.LookAfter)
+	}
+	if options.LookAfter == 0 {
+		options.LookAfter = time.Second
+	}
+	subjects, err := NewSubjects(options.Prefix)
+	if err != nil {
+		return nil, fmt.Errorf("events client: %w", err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("events client: %w", err)
+	}
+	c := &Client{
+		js: js, subjects: subjects, options: options,
+		starts: make(chan struct{}, 1), waiters: map[string][]*waiter{},
+	}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	c.joined.Go(c.watchConnection)
+	return c, nil
+}
+
+// Close ends all requests that are waiting with ErrClientClosed. What was
+// published stays published. Closing twice is fine.
+func (c *Client) Close() {
+	c.end(ErrClientClosed)
+	c.joined.Wait()
+	c.mu.Lock()
+	following := c.following
+	c.following = nil
+	c.mu.Unlock()
+	if following != nil {
+		following.Stop()
+	}
+}
+
+// watchConnection ends the Client with its connection.
+func (c *Client) watchConnection() {
+	nc := c.js.Conn()
+	closed := nc.StatusChanged(nats.CLOSED)
+	defer nc.RemoveStatusListener(closed)
+	if nc.IsClosed() {
+		c.end(nats.ErrConnectionClosed)
+		return
+	}
+	select {
+	case <-closed:
+		c.end(nats.ErrConnectionClosed)
+	case <-c.life.Done():
+	}
+}
+
+// RequestOption changes how one request is made.
+type RequestOption func(*request)
+
+type request struct{ waiting func(Reply) }
+
+// OnWaiting has f called, from the goroutine of the request, whenever it turns
+// out that the request waits.
+func OnWaiting(f func(Reply)) RequestOption { return func(r *request) { r.waiting = f } }
+
+// Provision asks for what a runtime needs and waits for the final reply. The id is
+// the request's: the same id, however often, has the same one answer.
+//
+// Errors: *Rejected, which carries the reply, whose code engine.CodeOf gives; an
+// *engine.Error with CodeInvalidEvent for what would be refused anyway, and is not
+// published; ctx's, and then the request is still in work; ErrClientClosed. With
+// the last two the reply is the `waiting` that came last, if one did.
+func (c *Client) Provision(ctx context.Context, id string, p Provision, options ...RequestOption) (Reply, error) {
+	return c.ask(ctx, Event{Type: TypeProvision, ID: id, Provision: &p}, options)
+}
+
+// Deprovision gives back what a runtime has and waits for the final reply. A
+// runtime that nobody knows is StatusReleased too. Errors as for Provision.
+func (c *Client) Deprovision(ctx context.Context, id string, d Deprovision, options ...RequestOption) (Reply, error) {
+	return c.ask(ctx, Event{Type: TypeDeprovision, ID: id, Deprovision: &d}, options)
+}
+
+// Release returns an emptied account and waits for the final reply. Errors as for Provision.
+func (c *Client) Release(ctx context.Context, id string, r Release, options ...RequestOption) (Reply, error) {
+	return c.ask(ctx, Event{Type: TypeRelease, ID: id, Release: &r}, options)
+}
+
+// Resolve asks for the implementation of an interface and waits for the final
+// reply. Errors as for Provision.
+func (c *Client) Resolve(ctx context.Context, id string, r Resolve, options ...RequestOption) (Reply, error) {
+	return c.ask(ctx, Event{Type: TypeResolve, ID: id, Resolve: &r}, options)
+}
+
+// Await waits for the final reply to a request that was published before, perhaps
+// by another process. Errors as for Provision.
+func (c *Client) Await(ctx context.Context, runtimeID, requestID string, options ...RequestOption) (Reply, error) {
+	if err := cmp.Or(checkID("runtimeID", runtimeID), checkID("requestID", requestID)); err != nil {
+		return Reply{}, invalid(err)
+	}
+	return c.awaitOn(ctx, c.subjects.Reply(runtimeID, requestID), requestID, options)
+}
+
+// AwaitRelease is Await for a release.
+func (c *Client) AwaitRelease(ctx context.Context, binding, requestID string, options ...RequestOption) (Reply, error) {
+	if err := cmp.Or(checkBinding(binding), checkID("requestID", requestID)); err != nil {
+		return Reply{}, invalid(err)
+	}
+	return c.awaitOn(ctx, c.subjects.BindingReply(binding, requestID), requestID, options)
+}
+
+// Publish publishes an event and returns when the stream has it, without waiting
+// for a reply. Source is the Client's.
+func (c *Client) Publish(ctx context.Context, e Event) error {
+	e.Source = c.options.Source
+	data, subject, err := c.encode(ctx, &e)
+	if err != nil {
+		return err
+	}
+	_, err = c.publish(ctx, &e, subject, data)
+	return err
+}
+
+func (c *Client) ask(ctx context.Context, e Event, options []RequestOption) (Reply, error) {
+	e.Source = c.options.Source
+	data, subject, err := c.encode(ctx, &e)
+	if err != nil {
+		return Reply{}, err
+	}
+	e.given().address(&e)
+	w, err := c.wait(ctx, e.ReplySubject(c.subjects), e.ID, options)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer c.leave(w)
+	ack, err := c.publish(ctx, &e, subject, data)
+	if err != nil {
+		return Reply{}, err
+	}
+	if ack.Duplicate { // asked before: the answer may be there
+		return c.await(ctx, w, 0)
+	}
+	return c.await(ctx, w, c.options.LookAfter)
+}
+
+func (c *Client) awaitOn(ctx context.Context, subject, id string, options []RequestOption) (Reply, error) {
+	w, err := c.wait(ctx, subject, id, options)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer c.leave(w)
+	return c.await(ctx, w, 0)
+}
+
+// Rejected is the error of a request whose final reply is a rejection.
+type Rejected struct{ Reply Reply }
+
+// Error gives code and message.
+func (r *Rejected) Error() string {
+	return fmt.Sprintf("request %s is rejected: %s: %s", r.Reply.RequestID, r.Reply.Error.Code, r.Reply.Error.Message)
+}
+
+// Unwrap gives the *engine.Error, so that engine.CodeOf works.
+func (r *Rejected) Unwrap() error {
+	return &engine.Error{Code: r.Reply.Error.Code, Err: errors.New(r.Reply.Error.Message)}
+}
+
+// Retryable reports whether the same request may succeed later under a new id.
+func (r *Rejected) Retryable() bool { return r.Reply.Error.Retryable }

@@ -1,0 +1,274 @@
+package events_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/eventstest"
+)
+
+// A publisher in production has no more rights than these.
+func TestClientRights(t *testing.T) {
+	t.Parallel()
+	srv := eventstest.Server(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "worker", Password: "w"},
+			{Username: "keb", Password: "k", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Allow: []string{
+					"hap.v1.provision.*", "hap.v1.deprovision.*",
+					"$JS.API.CONSUMER.CREATE.HAP_REPLIES.>", "$JS.API.CONSUMER.MSG.NEXT.HAP_REPLIES.*", "$JS.API.STREAM.INFO.HAP_REPLIES",
+				}},
+				Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+			}},
+		}
+	})
+	js := srv.JetStream(nats.UserInfo("worker", "w"))
+	if _, err := events.Setup(within(t), js, events.Options{Manage: true}); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, js, func(ctx context.Context, ledger *events.Ledger, e events.Event) error {
+		return until(func() error { return once(func(e events.Event) events.Reply { return assigned(e.ID) })(ctx, ledger, e) })
+	})
+	var mu sync.Mutex
+	var violations []error
+	c := client(t, srv.Connect(nats.UserInfo("keb", "k"), natsErrors(func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		violations = append(violations, err)
+	})))
+	if r, err := c.Provision(within(t), "1", *provision("1").Provision); err != nil || r.Status != events.StatusAssigned {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := c.Await(within(t), "rt-1", "1"); err != nil || r.Status != events.StatusAssigned {
+		t.Errorf("awaited: %+v, %v", r, err)
+	}
+	mu.Lock()
+	if len(violations) > 0 {
+		t.Errorf("more rights are asked for: %v", violations)
+	}
+	mu.Unlock()
+
+	// After a restart the library would delete the old consumer, which is denied;
+	// the new one works all the same.
+	follower, err := events.NewClient(srv.Connect(nats.UserInfo("keb", "k"), natsErrors(func(error) {})),
+		events.ClientOptions{Source: "/keb", LookAfter: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(follower.Close)
+	if _, err := follower.Provision(within(t), "3", *provision("3").Provision); err != nil {
+		t.Error(err)
+	}
+	srv.Restart()
+	if r, err := follower.Provision(within(t), "4", *provision("4").Provision); err != nil || r.Status != events.StatusAssigned {
+		t.Errorf("after a restart: %+v, %v", r, err)
+	}
+
+	// What is not allowed ends with the context, and says why.
+	ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
+	defer cancel()
+	_, err = c.Release(ctx, "2", events.Release{Binding: "aws-7"})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(strings.ToLower(err.Error()), "permissions violation") {
+		t.Errorf("%v", err)
+	}
+}
+
+func natsErrors(f func(error)) nats.Option {
+	return nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { f(err) })
+}
+
+func TestClientDeadline(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	answered := make(chan struct{})
+	answer(t, js, func(ctx context.Context, ledger *events.Ledger, e events.Event) error {
+		_, err := ledger.Publish(ctx, replySubject(t, e.ID), waiting(e.ID), 0)
+		return err
+	})
+	ctx, cancel := context.WithCancelCause(within(t))
+	tired := errors.New("tired")
+	go func() { <-answered; cancel(tired) }()
+	r, err := client(t, srv.Connect()).Provision(ctx, "1", *provision("1").Provision,
+		events.OnWaiting(func(events.Reply) { close(answered) }))
+	if !errors.Is(err, tired) || !strings.Contains(err.Error(), "waits (pool-empty)") || r.Status != events.StatusWaiting {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestClientClose(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	for name, end := range map[string]struct {
+		stop func(*events.Client, *nats.Conn)
+		want error
+	}{
+		"client":     {func(c *events.Client, _ *nats.Conn) { c.Close(); c.Close() }, events.ErrClientClosed},
+		"connection": {func(_ *events.Client, nc *nats.Conn) { nc.Close() }, nats.ErrConnectionClosed},
+	} {
+		nc := srv.Connect()
+		c := client(t, nc)
+		stream, err := js.Stream(within(t), events.StreamEvents)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := stream.CachedInfo().State.LastSeq
+		got := make(chan error, 1)
+		go func() {
+			_, err := c.Provision(within(t), name, *provision(name).Provision)
+			got <- err
+		}()
+		for { // until the event is in the stream
+			info, err := stream.Info(within(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.State.LastSeq > before {
+				break
+			}
+		}
+		end.stop(c, nc)
+		if err := <-got; !errors.Is(err, end.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := c.Await(within(t), "rt", "rq"); !errors.Is(err, end.want) {
+			t.Errorf("%s, afterwards: %v", name, err)
+		}
+	}
+}
+
+func TestClientRefusesAtOnce(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	c, ctx := client(t, srv.Connect()), within(t)
+	huge := *provision("1").Provision
+	huge.Plan = strings.Repeat("x", 256<<10)
+	for want, ask := range map[string]func() error{
+		"id is missing":     func() error { _, err := c.Provision(ctx, "", *provision("1").Provision); return err },
+		`id "a.b" is no id`: func() error { _, err := c.Provision(ctx, "a.b", *provision("1").Provision); return err },
+		"data.plan is missing": func() error {
+			_, err := c.Provision(ctx, "1", events.Provision{RuntimeID: "r", GlobalAccountID: "g"})
+			return err
+		},
+		"more than the 262144":       func() error { _, err := c.Provision(ctx, "1", huge); return err },
+		"data.runtimeID is missing":  func() error { _, err := c.Deprovision(ctx, "1", events.Deprovision{}); return err },
+		"data.binding is missing":    func() error { _, err := c.Release(ctx, "1", events.Release{}); return err },
+		"data.interface.path is mis": func() error { _, err := c.Resolve(ctx, "1", events.Resolve{RuntimeID: "r"}); return err },
+		"needs its data":             func() error { return c.Publish(ctx, events.Event{ID: "1", Type: events.TypeResolve}) },
+		"runtimeID is missing":       func() error { _, err := c.Await(ctx, "", "1"); return err },
+		`requestID "-" is no id`:     func() error { _, err := c.AwaitRelease(ctx, "b", "-"); return err },
+	} {
+		if err := ask(); err == nil || !strings.Contains(err.Error(), want) || engine.CodeOf(err) != engine.CodeInvalidEvent {
+			t.Errorf("%v instead of %s", err, want)
+		}
+	}
+	stream, err := js.Stream(ctx, events.StreamEvents)
+	if err != nil || stream.CachedInfo().State.LastSeq != 0 {
+		t.Errorf("something was published: %v", err)
+	}
+}
+
+// Publish waits for nothing but the stream; the message id keeps repeats out.
+func TestClientPublish(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	c := client(t, srv.Connect())
+	for range 3 {
+		if err := c.Publish(within(t), provision("1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream, err := js.Stream(within(t), events.StreamEvents)
+	if err != nil || stream.CachedInfo().State.Msgs != 1 {
+		t.Fatalf("%+v, %v", stream.CachedInfo().State, err)
+	}
+	msg, err := stream.GetMsg(within(t), 1)
+	if err != nil || msg.Subject != "hap.v1.provision.ga-1" || msg.Header.Get("Nats-Msg-Id") != "provision/1" ||
+		msg.Header.Get("Content-Type") != "application/cloudevents+json" {
+		t.Errorf("%+v, %v", msg, err)
+	}
+}
+
+// What cannot get better is not tried until the context ends.
+func TestClientHopeless(t *testing.T) {
+	t.Parallel()
+	srv := eventstest.Server(t, func(o *server.Options) { o.MaxPayload = 1024 })
+	js := srv.JetStream()
+	if _, err := events.Setup(within(t), js, events.Options{Manage: true}); err != nil {
+		t.Fatal(err)
+	}
+	large := *provision("1").Provision
+	large.Plan = strings.Repeat("x", 2048)
+	if _, err := client(t, srv.Connect()).Provision(within(t), "1", large); !errors.Is(err, nats.ErrMaxPayload) {
+		t.Errorf("%v", err)
+	}
+	other := config(t, js, events.StreamEvents)
+	if err := js.DeleteStream(within(t), other.Name); err != nil {
+		t.Fatal(err)
+	}
+	other.Name = "OTHER"
+	if _, err := js.CreateStream(within(t), other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client(t, srv.Connect()).Provision(within(t), "1", *provision("1").Provision); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("another stream takes the subject: %v", err)
+	}
+}
+
+// A full stream is tried until the context ends; the error says what it was.
+func TestClientFullStream(t *testing.T) {
+	t.Parallel()
+	srv := eventstest.Server(t)
+	if _, err := events.Setup(within(t), srv.JetStream(), events.Options{Manage: true, MaxBytes: 100}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
+	defer cancel()
+	_, err := client(t, srv.Connect()).Provision(ctx, "1", *provision("1").Provision)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "maximum bytes exceeded") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestClientForeignReply(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	if _, err := js.Publish(within(t), replySubject(t, "1"), []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := client(t, srv.Connect()).Await(within(t), "rt-1", "1")
+	if err == nil || !strings.Contains(err.Error(), "hap.v1.reply.rt-1.1") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNewClientOptions(t *testing.T) {
+	t.Parallel()
+	nc := eventstest.Server(t).Connect()
+	for want, o := range map[string]events.ClientOptions{
+		"Source":    {},
+		"prefix":    {Source: "/s", Prefix: "a..b"},
+		"LookAfter": {Source: "/s", LookAfter: -1},
+	} {
+		if _, err := events.NewClient(nc, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v instead of %s", err, want)
+		}
+	}
+	nc.Close()
+	c, err := events.NewClient(nc, events.ClientOptions{Source: "/s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Await(within(t), "rt", "rq"); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("on a closed connection: %v", err)
+	}
+}

@@ -1,0 +1,272 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// ContentType is the value of the header Content-Type of every message:
+// CloudEvents 1.0 in structured JSON mode.
+const ContentType = "application/cloudevents+json"
+
+// MaxMessage is the longest message in bytes that is read as an event.
+const MaxMessage = 256 << 10
+
+const specVersion = "1.0"
+
+// envelope is a CloudEvent whose data is read later.
+type envelope struct {
+	SpecVersion string         `json:"specversion"`
+	ID          string         `json:"id"`
+	Source      string         `json:"source"`
+	Type        string         `json:"type"`
+	Traceparent string         `json:"traceparent"`
+	Tracestate  string         `json:"tracestate"`
+	ReplayOf    string         `json:"replayof"`
+	Data        jsontext.Value `json:"data"`
+}
+
+// outgoing is a CloudEvent that is about to be written.
+type outgoing struct {
+	SpecVersion     string `json:"specversion"`
+	ID              string `json:"id"`
+	Source          string `json:"source"`
+	Type            string `json:"type"`
+	DataContentType string `json:"datacontenttype"`
+	Traceparent     string `json:"traceparent,omitzero"`
+	Tracestate      string `json:"tracestate,omitzero"`
+	ReplayOf        string `json:"replayof,omitzero"`
+	Data            any    `json:"data"`
+}
+
+// Decode reads a message that was published on subject. Its error is an
+// *engine.Error with CodeInvalidEvent that names the field and what is wrong with
+// it. The Event that comes with an error holds what could be read nevertheless
+// and is itself valid (ids, an allowed inbox), so that the publisher can be told.
+func Decode(subject string, header nats.Header, data []byte) (Event, error) {
+	event, err := decode(subject, header, data)
+	if err == nil {
+		return event, nil
+	}
+	return salvage(subject, header, data), &engine.Error{
+		Code: engine.CodeInvalidEvent,
+		Err:  err,
+		Hint: "publish a corrected event under a new id",
+	}
+}
+
+func decode(subject string, header nats.Header, data []byte) (Event, error) {
+	if len(data) > MaxMessage {
+		return Event{}, fmt.Errorf("the message has %d bytes, more than the %d allowed", len(data), MaxMessage)
+	}
+	if err := checkContentType(header); err != nil {
+		return Event{}, err
+	}
+	var env envelope
+	if err := readObject(data, &env, ""); err != nil {
+		return Event{}, err
+	}
+	event, err := env.event()
+	if err != nil {
+		return Event{}, err
+	}
+	event.trace(header)
+	if err := event.decodeData(env.Data); err != nil {
+		return Event{}, err
+	}
+	return event, event.checkSubject(subject)
+}
+
+// event checks the attributes and takes them over.
+func (env *envelope) event() (Event, error) {
+	switch {
+	case env.SpecVersion == "":
+		return Event{}, missing("specversion")
+	case env.SpecVersion != specVersion:
+		return Event{}, fmt.Errorf("specversion is %s, only %s is known", quote(env.SpecVersion), specVersion)
+	case env.Type == "":
+		return Event{}, missing("type")
+	case env.ID == "":
+		return Event{}, missing("id")
+	case env.Source == "":
+		return Event{}, missing("source")
+	case len(env.Data) == 0:
+		return Event{}, missing("data")
+	}
+	kind := typeOf(env.Type)
+	if kind == "" {
+		return Event{}, fmt.Errorf("type %s is unknown", quote(env.Type))
+	}
+	if err := checkID("id", env.ID); err != nil {
+		return Event{}, err
+	}
+	return Event{
+		Type: kind, ID: env.ID, Source: env.Source, ReplayOf: env.ReplayOf,
+		Traceparent: env.Traceparent, Tracestate: env.Tracestate,
+	}, nil
+}
+
+// typeOf is the type of event that a CloudEvent's type names, or "".
+func typeOf(cloudEvent string) Type {
+	switch cloudEvent {
+	case "hap.provision.v1":
+		return TypeProvision
+	case "hap.deprovision.v1":
+		return TypeDeprovision
+	case "hap.release.v1":
+		return TypeRelease
+	case "hap.resolve.v1":
+		return TypeResolve
+	default:
+		return ""
+	}
+}
+
+// decodeData reads and checks the data into the struct that e.Type names.
+func (e *Event) decodeData(data jsontext.Value) error {
+	payload := e.payload()
+	if err := readObject(data, payload, "data"); err != nil {
+		return err
+	}
+	if err := payload.check(); err != nil {
+		return err
+	}
+	payload.address(e)
+	return nil
+}
+
+// payload is an empty payload of e.Type, already set in e.
+func (e *Event) payload() payload {
+	switch e.Type {
+	case TypeProvision:
+		e.Provision = new(Provision)
+		return e.Provision
+	case TypeDeprovision:
+		e.Deprovision = new(Deprovision)
+		return e.Deprovision
+	case TypeRelease:
+		e.Release = new(Release)
+		return e.Release
+	default:
+		e.Resolve = new(Resolve)
+		return e.Resolve
+	}
+}
+
+// EncodeEvent writes an event as a CloudEvent, after the same checks that Decode makes.
+func EncodeEvent(e Event) ([]byte, error) {
+	if err := checkID("id", e.ID); err != nil {
+		return nil, invalid(err)
+	}
+	if e.Source == "" {
+		return nil, invalid(missing("source"))
+	}
+	payload := e.given()
+	if payload == nil {
+		return nil, invalid(fmt.Errorf("an event of type %s needs its data", quote(string(e.Type))))
+	}
+	if err := payload.check(); err != nil {
+		return nil, invalid(err)
+	}
+	data, err := json.Marshal(outgoing{
+		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Type.CloudEvent(),
+		DataContentType: "application/json", ReplayOf: e.ReplayOf,
+		Traceparent: e.Traceparent, Tracestate: e.Tracestate, Data: payload,
+	}, json.Deterministic(true))
+	switch {
+	case err != nil:
+		return nil, invalid(fmt.Errorf("the event cannot be written as JSON: %w", err))
+	case len(data) > MaxMessage:
+		return nil, invalid(fmt.Errorf("the message has %d bytes, more than the %d allowed", len(data), MaxMessage))
+	}
+	return data, nil
+}
+
+// given is the payload that e.Type names, nil where it is not set.
+func (e *Event) given() payload {
+	switch {
+	case e.Type == TypeProvision && e.Provision != nil:
+		return e.Provision
+	case e.Type == TypeDeprovision && e.Deprovision != nil:
+		return e.Deprovision
+	case e.Type == TypeRelease && e.Release != nil:
+		return e.Release
+	case e.Type == TypeResolve && e.Resolve != nil:
+		return e.Resolve
+	default:
+		return nil
+	}
+}
+
+// EncodeReply writes a reply as the CloudEvent <requestID>/<status> of source. The
+// same reply always gives the same bytes. Text that is no UTF-8 is repaired, since
+// a reply may quote a faulty event.
+func EncodeReply(r Reply, source string) ([]byte, error) {
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("reply to %s: %w", quote(r.RequestID), err)
+	}
+	data, err := json.Marshal(outgoing{
+		SpecVersion: specVersion, ID: r.RequestID + "/" + string(r.Status), Source: source, Type: TypeReply,
+		DataContentType: "application/json", Data: &r,
+	}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return nil, fmt.Errorf("reply to %s cannot be written as JSON: %w", r.RequestID, err)
+	}
+	return data, nil
+}
+
+// DecodeReply reads a message of the ledger.
+func DecodeReply(data []byte) (Reply, error) {
+	var env envelope
+	if err := readObject(data, &env, ""); err != nil {
+		return Reply{}, err
+	}
+	switch {
+	case env.SpecVersion != specVersion:
+		return Reply{}, fmt.Errorf("specversion is %s, only %s is known", quote(env.SpecVersion), specVersion)
+	case env.Type != TypeReply:
+		return Reply{}, fmt.Errorf("type is %s, a reply has %s", quote(env.Type), TypeReply)
+	case env.Source == "":
+		return Reply{}, missing("source")
+	case len(env.Data) == 0:
+		return Reply{}, missing("data")
+	}
+	var r Reply
+	if err := readObject(env.Data, &r, "data"); err != nil {
+		return Reply{}, err
+	}
+	if err := r.check(); err != nil {
+		return Reply{}, err
+	}
+	if want := r.RequestID + "/" + string(r.Status); env.ID != want {
+		return Reply{}, fmt.Errorf("id is %s, the data say %s", quote(env.ID), quote(want))
+	}
+	return r, nil
+}
+
+func checkContentType(header nats.Header) error {
+	given := headerValue(header, "Content-Type")
+	if given == "" || given == ContentType {
+		return nil
+	}
+	if media, _, err := mime.ParseMediaType(given); err == nil && media == ContentType {
+		return nil
+	}
+	return fmt.Errorf("header Content-Type is %s, must be %s", quote(given), ContentType)
+}
+
+func missing(field string) error { return fmt.Errorf("%s is missing", field) }
+
+func invalid(err error) error {
+	if _, ok := errors.AsType[*engine.Error](err); ok {
+		return err
+	}
+	return &engine.Error{Code: engine.CodeInvalidEvent, Err: err}
+}

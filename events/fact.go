@@ -1,0 +1,106 @@
+package events
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Fact is what a stored reply says of its runtime: the part of a Reply that Redis
+// is rebuilt from.
+type Fact struct {
+	RuntimeID       string
+	RequestID       string
+	GlobalAccountID string
+	Status          Status
+	Code            engine.Code // of the error, "" for none
+	Pool            string
+	Binding         string
+	Sequence        int64 // of the decision
+	Claimed         bool  // this very request claimed the binding
+}
+
+// Fact is what the reply says of its runtime.
+func (r Reply) Fact() Fact {
+	f := Fact{RuntimeID: r.RuntimeID, RequestID: r.RequestID, GlobalAccountID: r.GlobalAccountID, Status: r.Status}
+	if r.Error != nil {
+		f.Code = r.Error.Code
+	}
+	if r.Decision != nil {
+		f.Pool, f.Sequence = r.Decision.Pool, r.Decision.Sequence
+	}
+	if r.Binding != nil {
+		f.Binding, f.Claimed = r.Binding.Name, r.Binding.Claimed
+	}
+	return f
+}
+
+// factReader reads facts out of messages. Names that come again and again, such as
+// a pool's, are kept once: a ledger of a million replies names few of them.
+type factReader struct {
+	names map[string]string
+	into  factMessage
+}
+
+// factMessage is the part of a message that a fact is made of.
+type factMessage struct {
+	Type string   `json:"type"`
+	Data factData `json:"data"`
+}
+
+type factData struct {
+	RequestID       string `json:"requestID"`
+	RuntimeID       string `json:"runtimeID"`
+	Status          Status `json:"status"`
+	GlobalAccountID string `json:"globalAccountID"`
+	Binding         struct {
+		Name    string `json:"name"`
+		Claimed bool   `json:"claimed"`
+	} `json:"binding"`
+	Decision struct {
+		Sequence int64  `json:"sequence"`
+		Pool     string `json:"pool"`
+	} `json:"decision"`
+	Error struct {
+		Code engine.Code `json:"code"`
+	} `json:"error"`
+}
+
+func (f *factReader) fact(data []byte) (Fact, error) {
+	f.into = factMessage{}
+	if err := json.Unmarshal(data, &f.into, jsontext.AllowDuplicateNames(true)); err != nil {
+		// The whole of it is read again for the words of the error.
+		_, fault := DecodeReply(data)
+		return Fact{}, cmp.Or(fault, err)
+	}
+	m := &f.into.Data
+	if f.into.Type != TypeReply || !m.Status.Final() && m.Status != StatusWaiting && m.Status != StatusSealed {
+		_, fault := DecodeReply(data)
+		return Fact{}, cmp.Or(fault, fmt.Errorf("type %s, status %s", quote(f.into.Type), quote(string(m.Status))))
+	}
+	if err := checkOptionalID("data.runtimeID", m.RuntimeID); err != nil {
+		return Fact{}, err
+	}
+	return Fact{
+		RuntimeID: m.RuntimeID, RequestID: m.RequestID, GlobalAccountID: f.once(m.GlobalAccountID),
+		Status: Status(f.once(string(m.Status))), Code: engine.Code(f.once(string(m.Error.Code))),
+		Pool: f.once(m.Decision.Pool), Binding: f.once(m.Binding.Name),
+		Sequence: m.Decision.Sequence, Claimed: m.Binding.Claimed,
+	}, nil
+}
+
+// once gives the string that was kept for a name.
+func (f *factReader) once(name string) string {
+	kept, known := f.names[name]
+	if !known {
+		if f.names == nil {
+			f.names = map[string]string{}
+		}
+		f.names[name], kept = name, name
+	}
+	return kept
+}

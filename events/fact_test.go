@@ -1,0 +1,67 @@
+package events_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+func TestLedgerFacts(t *testing.T) {
+	t.Parallel()
+	_, js := setup(t)
+	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	store(t, ledger, assigned("1"), 0)
+	store(t, ledger, rejected("2", engine.CodePoolExhausted), 0)
+	store(t, ledger, waiting("3"), 0)
+	store(t, ledger, events.Reply{RequestID: "4", RuntimeID: "rt-4", Status: events.StatusSealed}, 0)
+	returned := events.Reply{RequestID: "5", Status: events.StatusReturned, Binding: &events.Binding{Name: "aws-7"}}
+	if _, err := ledger.Publish(within(t), subjects(t).BindingReply("aws-7", "5"), returned, 0); err != nil {
+		t.Fatal(err)
+	}
+	want := []events.Fact{
+		{RuntimeID: "rt-1", RequestID: "1", GlobalAccountID: "ga-1", Status: events.StatusAssigned, Pool: "aws", Binding: "aws-7", Sequence: 4711, Claimed: true},
+		{RuntimeID: "rt-2", RequestID: "2", Status: events.StatusRejected, Code: engine.CodePoolExhausted},
+		{RuntimeID: "rt-3", RequestID: "3", Status: events.StatusWaiting},
+	}
+	got, err := facts(t, ledger)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// What is no reply ends the reading, and is named: a rebuild without it could
+// count wrong.
+func TestLedgerFactsForeign(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{`, `{"type":"other","data":{"runtimeID":"rt-1","status":"assigned"}}`,
+		`{"type":"hap.reply.v1","specversion":"1.0","id":"q/lost","source":"/s","data":{"requestID":"q","runtimeID":"rt-1","status":"lost"}}`,
+		`{"type":"hap.reply.v1","data":{"runtimeID":"no id","status":"assigned"}}`,
+		`{"type":"hap.reply.v1","data":{"decision":{"sequence":"1"}}}`,
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			_, js := setup(t)
+			if _, err := js.Publish(within(t), replySubject(t, "1"), []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			found, err := facts(t, events.NewLedger(js, subjects(t), "/hap-worker"))
+			if err == nil || !strings.Contains(err.Error(), "sequence 1 of HAP_REPLIES") {
+				t.Errorf("%+v, %v", found, err)
+			}
+		})
+	}
+}
+
+func facts(t *testing.T, ledger *events.Ledger) ([]events.Fact, error) {
+	t.Helper()
+	var found []events.Fact
+	err := ledger.Facts(within(t), func(f events.Fact) error {
+		found = append(found, f)
+		return nil
+	})
+	return found, err
+}

@@ -1,0 +1,230 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// rarest is the longest pause between two looks at one subject.
+const rarest = 30 * time.Second
+
+// leftover is how long the server keeps the consumer of a look that nobody uses
+// any more; a publisher may not delete it.
+const leftover = 10 * time.Second
+
+// waiter is a request that waits for what is stored on its subject. It keeps only
+// the newest, as the stream does.
+type waiter struct {
+	subject   string
+	id        string
+	onWaiting func(Reply)
+	arrived   chan struct{} // holds a token while there is something new
+	last      Reply         // the last that was seen, not final
+
+	mu       sync.Mutex
+	sequence uint64
+	data     []byte
+}
+
+// offer takes a message of the subject, unless it is older than what is known.
+func (w *waiter) offer(sequence uint64, data []byte) {
+	w.mu.Lock()
+	newer := sequence > w.sequence
+	if newer {
+		w.sequence, w.data = sequence, data
+	}
+	w.mu.Unlock()
+	if newer {
+		select {
+		case w.arrived <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// read gives the newest reply.
+func (w *waiter) read() (Reply, error) {
+	w.mu.Lock()
+	sequence, data := w.sequence, w.data
+	w.mu.Unlock()
+	stored, err := storedReply(w.subject, sequence, time.Time{}, data)
+	return stored.Reply, err
+}
+
+// wait registers a request, once the Client follows the replies: whatever is
+// stored on its subject from now on arrives.
+func (c *Client) wait(ctx context.Context, subject, id string, options []RequestOption) (*waiter, error) {
+	var r request
+	for _, option := range options {
+		option(&r)
+	}
+	if err := c.follow(ctx); err != nil {
+		return nil, fmt.Errorf("request %s: %w", id, err)
+	}
+	w := &waiter{subject: subject, id: id, onWaiting: r.waiting, arrived: make(chan struct{}, 1)}
+	c.mu.Lock()
+	c.waiters[subject] = append(c.waiters[subject], w)
+	c.mu.Unlock()
+	return w, nil
+}
+
+func (c *Client) leave(w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rest := slices.DeleteFunc(c.waiters[w.subject], func(other *waiter) bool { return other == w })
+	if len(rest) == 0 {
+		delete(c.waiters, w.subject)
+		return
+	}
+	c.waiters[w.subject] = rest
+}
+
+// follow makes sure that the one consumer of all replies runs.
+func (c *Client) follow(ctx context.Context) error {
+	select {
+	case c.starts <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.life.Done():
+		return context.Cause(c.life)
+	}
+	defer func() { <-c.starts }()
+	c.mu.Lock()
+	running := c.following != nil
+	c.mu.Unlock()
+	if running {
+		return nil
+	}
+	if err := c.retry(ctx, apiPrefix(c.js), c.start); err != nil {
+		return fmt.Errorf("following the replies in %s: %w", StreamReplies, err)
+	}
+	return nil
+}
+
+// start begins at a sequence, not at "what is new": a consumer that is made again
+// after a reconnect, before anything came, would miss what was stored between.
+func (c *Client) start(ctx context.Context) error {
+	last, err := lastSequence(ctx, c.js, StreamReplies)
+	if err != nil {
+		return err
+	}
+	consumer, err := c.js.OrderedConsumer(ctx, StreamReplies, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: last + 1,
+	})
+	if err != nil {
+		return err
+	}
+	following, err := consumer.Consume(c.dispatch)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil { // closed meanwhile
+		following.Stop()
+		return backoff.Permanent(context.Cause(c.life))
+	}
+	c.following = following
+	return nil
+}
+
+// dispatch hands a reply to who waits for it; it decodes nothing.
+func (c *Client) dispatch(msg jetstream.Msg) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waiting := c.waiters[msg.Subject()]
+	if len(waiting) == 0 {
+		return
+	}
+	facts, err := msg.Metadata()
+	if err != nil { // the consumer has read it from this message before
+		return
+	}
+	for _, w := range waiting {
+		w.offer(facts.Sequence.Stream, msg.Data())
+	}
+}
+
+// await waits for the final reply. From lookAfter on it also looks at what was
+// stored before anybody followed.
+func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) (Reply, error) {
+	look := time.NewTimer(lookAfter)
+	defer look.Stop()
+	pause := c.options.LookAfter
+	for {
+		select {
+		case <-w.arrived:
+			if reply, done, err := w.advance(); done {
+				return reply, err
+			}
+		case <-look.C:
+			c.look(ctx, w)
+			look.Reset(pause + rand.N(pause/4+1))
+			pause = min(2*pause, rarest)
+		case <-ctx.Done():
+			return w.last, w.unanswered(context.Cause(ctx))
+		case <-c.life.Done():
+			return w.last, w.unanswered(context.Cause(c.life))
+		}
+	}
+}
+
+// advance acts on the newest reply; done with a final one.
+func (w *waiter) advance() (reply Reply, done bool, err error) {
+	reply, err = w.read()
+	switch {
+	case err != nil:
+		return Reply{}, true, err
+	case reply.Status == StatusSealed:
+		return Reply{}, false, nil
+	case reply.Status == StatusRejected:
+		return reply, true, &Rejected{Reply: reply}
+	case reply.Final():
+		return reply, true, nil
+	}
+	w.last = reply
+	if w.onWaiting != nil {
+		w.onWaiting(reply)
+	}
+	return Reply{}, false, nil
+}
+
+func (w *waiter) unanswered(cause error) error {
+	state := "is in work"
+	if w.last.Waiting != nil {
+		state = fmt.Sprintf("waits (%s)", w.last.Waiting.Reason)
+	}
+	return fmt.Errorf("request %s has no final reply yet and %s; ask again under the same id, or await it: %w", w.id, state, cause)
+}
+
+// look reads what is stored on the one subject now. A failure is left to the next
+// look: until then the consumer of all replies may bring the answer.
+func (c *Client) look(ctx context.Context, w *waiter) {
+	ctx, cancel := c.within(ctx)
+	defer cancel()
+	ctx, cancelTimeout := context.WithTimeout(ctx, tryFor)
+	defer cancelTimeout()
+	consumer, err := c.js.CreateConsumer(ctx, StreamReplies, jetstream.ConsumerConfig{
+		FilterSubject: w.subject, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
+		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: leftover,
+	})
+	if err != nil {
+		return
+	}
+	batch, err := consumer.FetchNoWait(1)
+	if err != nil {
+		return
+	}
+	for msg := range batch.Messages() {
+		if facts, err := msg.Metadata(); err == nil {
+			w.offer(facts.Sequence.Stream, msg.Data())
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package events
+
+import "time"
+
+// Passed is a rule of the plan that did not serve the request.
+type Passed struct {
+	Rule       string `json:"rule"`
+	RuleNumber int    `json:"ruleNumber,omitzero"` // from 1
+	Why        string `json:"why"`
+}
+
+// Attempt is what a worker did about the label of a binding while it looked for
+// one that may be answered.
+type Attempt struct {
+	Binding string `json:"binding"`
+	// Result is written, conflict (somebody else wrote meanwhile), unknown (whether it
+	// was written), unavailable, or revoked (the binding turned out to be another's).
+	Result string `json:"result"`
+}
+
+// Times are the moments of a request; the one of its answer is that of the reply
+// in the ledger.
+type Times struct {
+	Published time.Time `json:"published,omitzero"` // the stream had the event
+	Began     time.Time `json:"began,omitzero"`     // the worker that answered took it up
+	Waiting   time.Time `json:"waiting,omitzero"`   // it began to wait
+	Decided   time.Time `json:"decided,omitzero"`   // Redis decided last
+	Claimed   time.Time `json:"claimed,omitzero"`   // the label was written
+}
+
+// Changed is what a deprovision changed.
+type Changed struct {
+	// Runtime is what the runtime was before: assigned, waiting, gone or none. Absent
+	// where the event came again, so that it cannot be told.
+	Runtime string `json:"runtime,omitzero"`
+	// Account is what the account was left as by it in Redis, before its label was
+	// looked at: claimed, draining, dirtying, free.
+	Account string `json:"account,omitzero"`
+	// Superseded is the request of the runtime that waited until then.
+	Superseded string `json:"superseded,omitzero"`
+}

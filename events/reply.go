@@ -1,0 +1,177 @@
+package events
+
+import (
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// TypeReply is the CloudEvents type of every reply.
+const TypeReply = "hap.reply.v1"
+
+// Status says what became of a request.
+type Status string
+
+// The statuses of replies. Waiting and Sealed are followed by another reply.
+const (
+	// StatusAssigned answers a provision: the runtime has a binding.
+	StatusAssigned Status = "assigned"
+	// StatusWaiting says that a provision waits, for what and until when.
+	StatusWaiting Status = "waiting"
+	// StatusReleased answers a deprovision.
+	StatusReleased Status = "released"
+	// StatusReturned answers a release: the binding may be claimed again.
+	StatusReturned Status = "returned"
+	// StatusResolved answers a resolve.
+	StatusResolved Status = "resolved"
+	// StatusRejected answers any request; Reply.Error says why.
+	StatusRejected Status = "rejected"
+	// StatusSealed is internal to the workers; readers skip it.
+	StatusSealed Status = "sealed"
+)
+
+// Final reports whether a reply with this status is the one answer to its request.
+func (s Status) Final() bool {
+	switch s {
+	case StatusAssigned, StatusReleased, StatusReturned, StatusResolved, StatusRejected:
+		return true
+	default:
+		return false
+	}
+}
+
+// Reply is the answer to a request. What does not apply is absent.
+type Reply struct {
+	RequestID string `json:"requestID"`
+	RuntimeID string `json:"runtimeID,omitzero"` // absent in the reply to a release
+	Status    Status `json:"status"`
+
+	GlobalAccountID string   `json:"globalAccountID,omitzero"`
+	Plan            string   `json:"plan,omitzero"`
+	Provider        string   `json:"provider,omitzero"`
+	ShootName       string   `json:"shootName,omitzero"`
+	Cluster         *Cluster `json:"cluster,omitzero"`
+
+	Waiting *Waiting `json:"waiting,omitzero"`
+	Binding *Binding `json:"binding,omitzero"`
+	// Clusters is how many runtimes the binding has, this one included or, after a
+	// deprovision, this one no longer.
+	Clusters *int `json:"clusters,omitzero"`
+	// Limit is how many it may have; 0, and absent, is no limit.
+	Limit int `json:"limit,omitzero"`
+
+	Decision *Decision `json:"decision,omitzero"`
+	Network  []Network `json:"network,omitempty"`
+	// ShootPatch is an RFC 6902 patch for the Shoot manifest, to be applied as it is.
+	ShootPatch     []PatchOperation `json:"shootPatch,omitempty"`
+	Implementation *Implementation  `json:"implementation,omitzero"`
+
+	// MarkedDirty says that the deprovision emptied the account and marked it,
+	// Draining that it emptied it and that the mark follows once no Shoot refers to it.
+	MarkedDirty bool `json:"markedDirty,omitzero"`
+	Draining    bool `json:"draining,omitzero"`
+
+	Error *ReplyError `json:"error,omitzero"`
+}
+
+// Final reports whether r is the one answer to its request; no other follows.
+func (r Reply) Final() bool { return r.Status.Final() }
+
+// WaitingReason says what a request waits for.
+type WaitingReason string
+
+// The reasons for waiting.
+const (
+	WaitingPoolEmpty   WaitingReason = "pool-empty"
+	WaitingNetworkFull WaitingReason = "network-full"
+	WaitingUnavailable WaitingReason = "unavailable" // Gardener does not answer
+)
+
+// Waiting says what a request waits for, at which place from 1, and until when.
+type Waiting struct {
+	Reason   WaitingReason `json:"reason"`
+	Position int           `json:"position,omitzero"`
+	Deadline time.Time     `json:"deadline,omitzero"`
+}
+
+// Binding is the account that a runtime got or gave back.
+type Binding struct {
+	Name            string `json:"name"`
+	Namespace       string `json:"namespace,omitzero"`
+	Kind            string `json:"kind,omitzero"` // CredentialsBinding, SecretBinding or Secret
+	HyperscalerType string `json:"hyperscalerType,omitzero"`
+	Shared          bool   `json:"shared"`
+	EUAccess        bool   `json:"euAccess"`
+	Claimed         bool   `json:"claimed"` // by this very request
+	Generation      int64  `json:"generation,omitzero"`
+}
+
+// Decision says why the answer is what it is.
+type Decision struct {
+	// Sequence increases with every decision on a pool: of a runtime's replies the
+	// one with the highest sequence is in force, whichever was stored last.
+	Sequence      int64        `json:"sequence,omitzero"`
+	Rule          string       `json:"rule,omitzero"`
+	RuleNumber    int          `json:"ruleNumber,omitzero"` // from 1
+	Pool          string       `json:"pool,omitzero"`
+	LabelSelector string       `json:"labelSelector,omitzero"` // that the binding was found by
+	Considered    []Considered `json:"considered,omitempty"`
+
+	// The regions that the rules were matched against.
+	PlatformRegion    string `json:"platformRegion,omitzero"`
+	HyperscalerRegion string `json:"hyperscalerRegion,omitzero"`
+	// Passed are rules of the plan that lost, the next more specific ones first; not all.
+	Passed []Passed `json:"passed,omitempty"`
+	// Origin is how the binding was found: own, revived, labelled, claimed, shared.
+	Origin string `json:"origin,omitzero"`
+	// Strategy chose among the tenant's accounts; absent where it may have one only.
+	Strategy string `json:"strategy,omitzero"`
+	// Attempts are the writes of labels on the way to the answer, the last ones.
+	Attempts []Attempt `json:"attempts,omitempty"`
+	Times    *Times    `json:"times,omitzero"`
+	Changed  *Changed  `json:"changed,omitzero"` // by a deprovision
+}
+
+// Considered is a binding that a decision looked at, and what was found.
+type Considered struct {
+	Binding  string `json:"binding"`
+	Clusters int    `json:"clusters"`
+	Verdict  string `json:"verdict"`
+	Own      bool   `json:"own,omitzero"` // it was the tenant's already
+}
+
+// Network is a block that a network rule allotted, and where it goes in the Shoot.
+type Network struct {
+	Rule  string   `json:"rule"`
+	ID    string   `json:"id"` // of the injection, may be ""
+	CIDR  string   `json:"cidr"`
+	Paths []string `json:"paths"`
+}
+
+// PatchOperation is one operation of an RFC 6902 patch.
+type PatchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitzero"`
+}
+
+// Implementation is what the policy chose for an interface.
+type Implementation struct {
+	Path     string   `json:"path"`
+	Revision string   `json:"revision"`
+	Inject   []Inject `json:"inject,omitempty"`
+}
+
+// Inject names a TypeInstance that the implementation's workflow gets.
+type Inject struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
+}
+
+// ReplyError says why a request was rejected.
+type ReplyError struct {
+	Code    engine.Code `json:"code"`
+	Message string      `json:"message"`
+	// Retryable says that the same request may succeed later, under a new id.
+	Retryable bool `json:"retryable"`
+}

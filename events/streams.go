@@ -1,0 +1,194 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The names of the streams and of the workers' consumer.
+const (
+	StreamEvents  = "HAP_EVENTS"
+	StreamReplies = "HAP_REPLIES"
+	StreamWaiting = "HAP_WAITING"
+	StreamDead    = "HAP_DEAD"
+
+	ConsumerWorker = "hap-worker" // durable, on StreamEvents
+)
+
+const (
+	duplicateWindow = 2 * time.Minute
+	deadLetterAge   = 30 * 24 * time.Hour
+)
+
+// Options say how streams and consumer are set up.
+type Options struct {
+	// Prefix of the subjects. Defaults to DefaultPrefix.
+	Prefix string
+	// Manage creates what is missing. Without it a missing stream is an error.
+	Manage bool
+	// Replicas of every stream, 1 or 3. Defaults to 1.
+	Replicas int
+	// MaxBytes bounds HAP_EVENTS: beyond it publishers are refused. Defaults to 1 GiB.
+	MaxBytes int64
+	// MaxAckPending is how many events may be in the hands of all workers together.
+	// Defaults to 1000.
+	MaxAckPending int
+	// AckWait is how long an event may be in work without a sign of life before it
+	// is delivered again. Defaults to 30 s.
+	AckWait time.Duration
+}
+
+// WithDefaults fills what is not set.
+func (o Options) WithDefaults() Options {
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if o.Replicas == 0 {
+		o.Replicas = 1
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 1 << 30
+	}
+	if o.MaxAckPending == 0 {
+		o.MaxAckPending = 1000
+	}
+	if o.AckWait == 0 {
+		o.AckWait = 30 * time.Second
+	}
+	return o
+}
+
+// Validate gives all faults of o, joined.
+func (o Options) Validate() error {
+	var faults []error
+	if _, err := NewSubjects(o.Prefix); err != nil {
+		faults = append(faults, err)
+	}
+	if o.Replicas != 1 && o.Replicas != 3 {
+		faults = append(faults, fmt.Errorf("replicas is %d, must be 1 or 3", o.Replicas))
+	}
+	if o.MaxBytes <= 0 {
+		faults = append(faults, fmt.Errorf("max bytes is %d, must be positive", o.MaxBytes))
+	}
+	if o.MaxAckPending <= 0 {
+		faults = append(faults, fmt.Errorf("max ack pending is %d, must be positive", o.MaxAckPending))
+	}
+	if o.AckWait <= 0 {
+		faults = append(faults, fmt.Errorf("ack wait is %s, must be positive", o.AckWait))
+	}
+	return errors.Join(faults...)
+}
+
+// Streams are the definitions of the four streams.
+func (o Options) Streams() ([]jetstream.StreamConfig, error) {
+	o = o.WithDefaults()
+	subjects, err := NewSubjects(o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	common := jetstream.StreamConfig{
+		Storage: jetstream.FileStorage, Replicas: o.Replicas, Duplicates: duplicateWindow,
+		MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, MaxMsgsPerSubject: -1,
+	}
+	requests, replies, waiting, dead := common, common, common, common
+
+	requests.Name, requests.Subjects = StreamEvents, subjects.Events()
+	requests.Description = "requests that are not settled yet"
+	requests.Retention, requests.Discard, requests.MaxBytes = jetstream.WorkQueuePolicy, jetstream.DiscardNew, o.MaxBytes
+
+	replies.Name, replies.Subjects = StreamReplies, []string{subjects.Replies()}
+	replies.Description = "the ledger: the reply to every request"
+	replies.MaxMsgsPerSubject = 1
+
+	waiting.Name, waiting.Subjects = StreamWaiting, []string{subjects.AllWaiting()}
+	waiting.Description = "requests that wait for an account or a network range"
+	waiting.Retention = jetstream.WorkQueuePolicy
+
+	dead.Name, dead.Subjects = StreamDead, []string{subjects.AllDead()}
+	dead.Description = "events that can never be processed, for 30 days"
+	dead.MaxAge = deadLetterAge
+
+	return []jetstream.StreamConfig{requests, replies, waiting, dead}, nil
+}
+
+// Consumer is the definition of the workers' consumer.
+func (o Options) Consumer() jetstream.ConsumerConfig {
+	o = o.WithDefaults()
+	return jetstream.ConsumerConfig{
+		Durable: ConsumerWorker, Description: "shared by all workers",
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: o.AckWait,
+		MaxDeliver: -1, MaxAckPending: o.MaxAckPending,
+	}
+}
+
+// Setup makes sure that the four streams and the workers' consumer are there. What
+// exists is never changed: where it differs from its definition, a line of the
+// result says so. Without Manage nothing is created, and what is missing is an
+// error that names it. While a cluster has no leader nobody answers, and Setup ends
+// with a time-out after js's own; it can be repeated.
+func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences []string, err error) {
+	o = o.WithDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	streams, err := o.Streams()
+	if err != nil {
+		return nil, err
+	}
+	for _, want := range streams {
+		have, err := stream(ctx, js, want, o.Manage)
+		if err != nil {
+			return nil, err
+		}
+		differences = append(differences, streamDifferences(want, have)...)
+	}
+	have, err := consumer(ctx, js, o.Consumer(), o.Manage)
+	if err != nil {
+		return nil, err
+	}
+	return append(differences, consumerDifferences(o.Consumer(), have)...), nil
+}
+
+// stream gives the configuration of a stream as the server has it.
+func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (jetstream.StreamConfig, error) {
+	ctx, cancel := bounded(ctx, js)
+	defer cancel()
+	found, err := js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) && create {
+		found, err = js.CreateStream(ctx, want)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another worker was first, with other settings
+			found, err = js.Stream(ctx, want.Name)
+		}
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return jetstream.StreamConfig{}, fmt.Errorf("stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Name, err)
+	case err != nil:
+		return jetstream.StreamConfig{}, fmt.Errorf("stream %s: %w", want.Name, err)
+	}
+	return found.CachedInfo().Config, nil
+}
+
+// consumer gives the configuration of the workers' consumer as the server has it.
+func consumer(ctx context.Context, js jetstream.JetStream, want jetstream.ConsumerConfig, create bool) (jetstream.ConsumerConfig, error) {
+	ctx, cancel := bounded(ctx, js)
+	defer cancel()
+	found, err := js.Consumer(ctx, StreamEvents, want.Durable)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) && create {
+		found, err = js.CreateConsumer(ctx, StreamEvents, want)
+		if errors.Is(err, jetstream.ErrConsumerExists) {
+			found, err = js.Consumer(ctx, StreamEvents, want.Durable)
+		}
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Durable, StreamEvents, err)
+	case err != nil:
+		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s: %w", want.Durable, StreamEvents, err)
+	}
+	return found.CachedInfo().Config, nil
+}

@@ -1,0 +1,207 @@
+package events_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/eventstest"
+)
+
+// within bounds a test that waits for something that does not come.
+func within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// setup is a server with streams and consumer.
+func setup(t testing.TB) (*eventstest.NATS, jetstream.JetStream) {
+	t.Helper()
+	server := eventstest.Server(t)
+	js := server.JetStream()
+	differences, err := events.Setup(within(t), js, events.Options{Manage: true})
+	if err != nil || len(differences) > 0 {
+		t.Fatalf("setup: %q, %v", differences, err)
+	}
+	return server, js
+}
+
+func subjects(t testing.TB) events.Subjects {
+	t.Helper()
+	s, err := events.NewSubjects("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func config(t *testing.T, js jetstream.JetStream, name string) jetstream.StreamConfig {
+	t.Helper()
+	stream, err := js.Stream(within(t), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().Config
+}
+
+func TestSetupCreates(t *testing.T) {
+	t.Parallel()
+	_, js := setup(t)
+	requests := config(t, js, "HAP_EVENTS")
+	if requests.Retention != jetstream.WorkQueuePolicy || requests.Discard != jetstream.DiscardNew || requests.MaxBytes != 1<<30 ||
+		requests.Storage != jetstream.FileStorage || requests.MaxAge != 0 || requests.Duplicates != 2*time.Minute ||
+		!slices.Equal(requests.Subjects, []string{"hap.v1.provision.*", "hap.v1.deprovision.*", "hap.v1.release.*", "hap.v1.resolve.*"}) {
+		t.Errorf("%+v", requests)
+	}
+	replies := config(t, js, "HAP_REPLIES")
+	if replies.Retention != jetstream.LimitsPolicy || replies.MaxMsgsPerSubject != 1 || replies.Storage != jetstream.FileStorage ||
+		replies.MaxAge != 0 || replies.AllowDirect || !slices.Equal(replies.Subjects, []string{"hap.v1.reply.>"}) {
+		t.Errorf("%+v", replies)
+	}
+	if waiting := config(t, js, "HAP_WAITING"); waiting.Retention != jetstream.WorkQueuePolicy || waiting.Storage != jetstream.FileStorage {
+		t.Errorf("%+v", waiting)
+	}
+	dead := config(t, js, "HAP_DEAD")
+	if dead.Retention != jetstream.LimitsPolicy || dead.MaxAge != 30*24*time.Hour {
+		t.Errorf("%+v", dead)
+	}
+	consumer, err := js.Consumer(within(t), "HAP_EVENTS", "hap-worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := consumer.CachedInfo().Config; c.Durable != "hap-worker" || c.MaxDeliver != -1 || c.AckPolicy != jetstream.AckExplicitPolicy ||
+		c.AckWait != 30*time.Second || c.MaxAckPending != 1000 {
+		t.Errorf("%+v", c)
+	}
+	again, err := events.Setup(within(t), js, events.Options{})
+	if err != nil || len(again) > 0 {
+		t.Errorf("again, without Manage: %q, %v", again, err)
+	}
+}
+
+// Many workers that start at once create one set of streams.
+func TestSetupTogether(t *testing.T) {
+	t.Parallel()
+	server := eventstest.Server(t)
+	var workers errgroup.Group
+	for range 8 {
+		js := server.JetStream()
+		workers.Go(func() error {
+			_, err := events.Setup(within(t), js, events.Options{Manage: true})
+			return err
+		})
+	}
+	if err := workers.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSetupSaysWhatDiffers(t *testing.T) {
+	t.Parallel()
+	js := eventstest.Server(t).JetStream()
+	ctx := within(t)
+	streams, err := events.Options{}.Streams()
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams[0].MaxBytes, streams[0].Discard = 1<<20, jetstream.DiscardOld
+	streams[1].AllowDirect, streams[1].MaxAge = true, time.Hour
+	for _, stream := range streams[:2] {
+		if _, err := js.CreateStream(ctx, stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	consumer := events.Options{AckWait: time.Minute}.Consumer()
+	consumer.MaxDeliver = 5
+	if _, err := js.CreateConsumer(ctx, "HAP_EVENTS", consumer); err != nil {
+		t.Fatal(err)
+	}
+	before := config(t, js, "HAP_EVENTS")
+	got, err := events.Setup(ctx, js, events.Options{Manage: true})
+	want := []string{
+		"stream HAP_EVENTS: discard is DiscardOld, should be DiscardNew",
+		"stream HAP_EVENTS: max bytes is 1048576, should be 1073741824",
+		"stream HAP_REPLIES: max age is 1h0m0s, should be 0s",
+		"stream HAP_REPLIES: direct reads is true, should be false",
+		"consumer hap-worker: ack wait is 1m0s, should be 30s",
+		"consumer hap-worker: max deliver is 5, should be -1",
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%s\n%v", strings.Join(got, "\n"), err)
+	}
+	if after := config(t, js, "HAP_EVENTS"); !reflect.DeepEqual(after, before) {
+		t.Errorf("the stream was changed from %+v to %+v", before, after)
+	}
+}
+
+func TestSetupWithoutManage(t *testing.T) {
+	t.Parallel()
+	js := eventstest.Server(t).JetStream()
+	ctx := within(t)
+	_, err := events.Setup(ctx, js, events.Options{})
+	if !errors.Is(err, jetstream.ErrStreamNotFound) || !strings.Contains(err.Error(), "HAP_EVENTS") || !strings.Contains(err.Error(), "nats.manage") {
+		t.Errorf("no streams: %v", err)
+	}
+	if _, err := js.Stream(ctx, "HAP_EVENTS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("it was created: %v", err)
+	}
+	streams, err := events.Options{}.Streams()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range streams {
+		if _, err := js.CreateStream(ctx, stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = events.Setup(ctx, js, events.Options{})
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) || !strings.Contains(err.Error(), "hap-worker") {
+		t.Errorf("no consumer: %v", err)
+	}
+}
+
+func TestOptionsValidate(t *testing.T) {
+	t.Parallel()
+	err := events.Options{Prefix: "a..b", Replicas: 2, MaxBytes: -1, MaxAckPending: -1, AckWait: -1}.Validate()
+	if err == nil || strings.Count(err.Error(), "\n") != 4 {
+		t.Errorf("not every fault: %v", err)
+	}
+	if _, err := events.Setup(within(t), nil, events.Options{Replicas: 2}); err == nil {
+		t.Error("two replicas are accepted")
+	}
+	if err := (events.Options{}).WithDefaults().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A full stream refuses publishers; what it has accepted stays.
+func TestFullStreamRefuses(t *testing.T) {
+	t.Parallel()
+	js := eventstest.Server(t).JetStream()
+	ctx := within(t)
+	if _, err := events.Setup(ctx, js, events.Options{Manage: true, MaxBytes: 2048}); err != nil {
+		t.Fatal(err)
+	}
+	accepted := uint64(0)
+	for {
+		_, err := js.Publish(ctx, "hap.v1.provision.ga-1", make([]byte, 500))
+		if err != nil {
+			break
+		}
+		accepted++
+	}
+	stream, err := js.Stream(ctx, "HAP_EVENTS")
+	if err != nil || accepted == 0 || stream.CachedInfo().State.Msgs != accepted {
+		t.Errorf("%d accepted, %+v, %v", accepted, stream.CachedInfo().State, err)
+	}
+}

@@ -1,0 +1,169 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// DefaultPrefix begins every subject unless configured otherwise.
+const DefaultPrefix = "hap.v1"
+
+// AnyTenant stands in the subject of a deprovision whose publisher does not say
+// which global account the runtime belongs to.
+const AnyTenant = "unknown"
+
+// bindingReplies takes the place of the runtime in the reply to a release. No
+// runtime can have this name, since an id begins with a letter or a digit.
+const bindingReplies = "_binding"
+
+// Subjects builds and reads the subjects that begin with one prefix.
+type Subjects struct{ prefix string }
+
+// NewSubjects gives the subjects under prefix, one or more tokens; "" is
+// DefaultPrefix. A prefix with an empty token, a wildcard or a character outside
+// [A-Za-z0-9_-] is an error.
+func NewSubjects(prefix string) (Subjects, error) {
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	for token := range strings.SplitSeq(prefix, ".") {
+		if token == "" || engine.Token(token) != token {
+			return Subjects{}, fmt.Errorf("subject prefix %q: every token needs letters, digits, - or _ and nothing else", prefix)
+		}
+	}
+	return Subjects{prefix}, nil
+}
+
+// Prefix is what every subject begins with, without the dot.
+func (s Subjects) Prefix() string { return s.prefix }
+
+// Provision is where a tenant's provision events are published.
+func (s Subjects) Provision(globalAccountID string) string {
+	return s.join("provision", globalAccountID)
+}
+
+// Deprovision is where a tenant's deprovision events are published; "" is AnyTenant.
+func (s Subjects) Deprovision(globalAccountID string) string {
+	if globalAccountID == "" {
+		globalAccountID = AnyTenant
+	}
+	return s.join("deprovision", globalAccountID)
+}
+
+// Release is where the releases of a binding are published.
+func (s Subjects) Release(binding string) string {
+	return s.join("release", engine.Token(binding))
+}
+
+// Resolve is where the policy requests of a runtime are published.
+func (s Subjects) Resolve(runtimeID string) string { return s.join("resolve", runtimeID) }
+
+// Reply is where the reply to a request for a runtime is stored.
+func (s Subjects) Reply(runtimeID, requestID string) string {
+	return s.join("reply", runtimeID, requestID)
+}
+
+// BindingReply is where the reply to a release is stored.
+func (s Subjects) BindingReply(binding, requestID string) string {
+	return s.join("reply", bindingReplies, engine.Token(binding), requestID)
+}
+
+// RuntimeReplies matches every reply of a runtime: what is purged in one
+// operation when it has been released for long enough.
+func (s Subjects) RuntimeReplies(runtimeID string) string { return s.join("reply", runtimeID, "*") }
+
+// Waiting is where a request that waits for a pool is kept.
+func (s Subjects) Waiting(pool, globalAccountID, runtimeID, requestID string) string {
+	return s.join("waiting", engine.Token(pool), globalAccountID, runtimeID, requestID)
+}
+
+// RuntimeWaiting matches the waiting requests of a runtime, whatever they wait for.
+func (s Subjects) RuntimeWaiting(runtimeID string) string {
+	return s.join("waiting", "*", "*", runtimeID, "*")
+}
+
+// Dead is where the dead letters of a type are kept; any type that this package
+// does not know goes to unknown.
+func (s Subjects) Dead(t Type) string {
+	switch t {
+	case TypeProvision, TypeDeprovision, TypeRelease, TypeResolve:
+		return s.join("dead", string(t))
+	default:
+		return s.join("dead", "unknown")
+	}
+}
+
+// Events match everything that publishers send.
+func (s Subjects) Events() []string {
+	return []string{s.join("provision", "*"), s.join("deprovision", "*"), s.join("release", "*"), s.join("resolve", "*")}
+}
+
+// Replies matches every reply.
+func (s Subjects) Replies() string { return s.join("reply", ">") }
+
+// AllWaiting matches every waiting request.
+func (s Subjects) AllWaiting() string { return s.join("waiting", ">") }
+
+// AllDead matches every dead letter.
+func (s Subjects) AllDead() string { return s.join("dead", ">") }
+
+func (s Subjects) join(tokens ...string) string {
+	return s.prefix + "." + strings.Join(tokens, ".")
+}
+
+// ReplyAddress says whose reply a subject holds: a runtime's or, for a release, a binding's.
+type ReplyAddress struct {
+	RuntimeID string
+	Binding   string // of a release; then RuntimeID is ""
+	RequestID string
+}
+
+// ParseReply reads a subject made by Reply or BindingReply.
+func (s Subjects) ParseReply(subject string) (ReplyAddress, error) {
+	tokens := s.tokens(subject, "reply")
+	switch {
+	case len(tokens) == 2 && engine.ValidID(tokens[0]) && engine.ValidID(tokens[1]):
+		return ReplyAddress{RuntimeID: tokens[0], RequestID: tokens[1]}, nil
+	case len(tokens) == 3 && tokens[0] == bindingReplies && tokens[1] != "" && engine.ValidID(tokens[2]):
+		binding, err := engine.FromToken(tokens[1])
+		if err != nil {
+			return ReplyAddress{}, fmt.Errorf("reply subject %s: %w", subject, err)
+		}
+		return ReplyAddress{Binding: binding, RequestID: tokens[2]}, nil
+	default:
+		return ReplyAddress{}, fmt.Errorf("%q is no reply subject under %s", subject, s.prefix)
+	}
+}
+
+// WaitingAddress is what the subject of a waiting request says of it.
+type WaitingAddress struct {
+	Pool            string
+	GlobalAccountID string
+	RuntimeID       string
+	RequestID       string
+}
+
+// ParseWaiting reads a subject made by Waiting.
+func (s Subjects) ParseWaiting(subject string) (WaitingAddress, error) {
+	tokens := s.tokens(subject, "waiting")
+	if len(tokens) != 4 || tokens[0] == "" ||
+		!engine.ValidID(tokens[1]) || !engine.ValidID(tokens[2]) || !engine.ValidID(tokens[3]) {
+		return WaitingAddress{}, fmt.Errorf("%q is no subject of a waiting request under %s", subject, s.prefix)
+	}
+	pool, err := engine.FromToken(tokens[0])
+	if err != nil {
+		return WaitingAddress{}, fmt.Errorf("waiting subject %s: %w", subject, err)
+	}
+	return WaitingAddress{Pool: pool, GlobalAccountID: tokens[1], RuntimeID: tokens[2], RequestID: tokens[3]}, nil
+}
+
+// tokens are those after the prefix and kind, nil where the subject has another beginning.
+func (s Subjects) tokens(subject, kind string) []string {
+	rest, ok := strings.CutPrefix(subject, s.prefix+"."+kind+".")
+	if !ok {
+		return nil
+	}
+	return strings.Split(rest, ".")
+}

@@ -1,0 +1,42 @@
+package events
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/propagation"
+)
+
+// Carrier carries trace context in the headers of a message, as a
+// propagation.TextMapCarrier. Names stay as they are: the canonical case of
+// http.Header would hide traceparent from readers in other languages.
+type Carrier nats.Header
+
+var _ propagation.TextMapCarrier = Carrier{}
+
+// Get gives the first value, in whatever case the name was sent.
+func (c Carrier) Get(key string) string { return headerValue(nats.Header(c), key) }
+
+// Set replaces the value.
+func (c Carrier) Set(key, value string) { c[key] = []string{value} }
+
+// Keys are the names of all headers.
+func (c Carrier) Keys() []string {
+	keys := make([]string, 0, len(c))
+	for key := range c {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// TraceContext is ctx with the trace that the event belongs to.
+func (e Event) TraceContext(ctx context.Context) context.Context {
+	if e.Traceparent == "" {
+		return ctx
+	}
+	return propagation.TraceContext{}.Extract(ctx, Carrier{"traceparent": {e.Traceparent}, "tracestate": {e.Tracestate}})
+}
+
+func inject(ctx context.Context, header nats.Header) {
+	propagation.TraceContext{}.Inject(ctx, Carrier(header))
+}

@@ -1,0 +1,74 @@
+package events_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+func waits(runtime, request string, deadline time.Time) events.WaitingRequest {
+	return events.WaitingRequest{
+		Pool: "aws+eu", Reason: events.WaitingPoolEmpty, Deadline: deadline,
+		Event: events.Event{
+			Type: events.TypeProvision, ID: request, Source: "/test", RuntimeID: runtime,
+			Provision: &events.Provision{RuntimeID: runtime, GlobalAccountID: "ga-1", Plan: "aws"},
+		},
+	}
+}
+
+func TestWaitingRoomKeepsEachRequestOnceUntilItLeaves(t *testing.T) {
+	t.Parallel()
+	_, js := setup(t)
+	room := events.NewWaitingRoom(js, subjects(t))
+	deadline := time.Date(2026, 11, 21, 12, 0, 0, 500, time.UTC)
+	for _, w := range []events.WaitingRequest{
+		waits("rt-1", "a", deadline), waits("rt-2", "b", deadline), waits("rt-1", "c", deadline),
+		waits("rt-1", "a", deadline.Add(time.Hour)), // again: the first deadline stays
+	} {
+		if err := room.Enter(within(t), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := func() (ids []string) {
+		t.Helper()
+		err := room.Each(within(t), func(w events.WaitingRequest) error {
+			ids = append(ids, w.Event.ID)
+			if w.Pool != "aws+eu" || w.Reason != events.WaitingPoolEmpty || !w.Deadline.Equal(deadline) || w.Event.Provision.Plan != "aws" {
+				t.Errorf("read back %+v", w)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	if got := all(); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("waiting are %v, want a, b, c", got)
+	}
+	var ofRuntime []string
+	if err := room.OfRuntime(within(t), "rt-1", func(w events.WaitingRequest) error {
+		ofRuntime = append(ofRuntime, w.Event.ID)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(ofRuntime, []string{"a", "c"}) {
+		t.Errorf("of rt-1 wait %v, want a, c", ofRuntime)
+	}
+	for range 2 { // leaving twice is fine
+		if err := room.Leave(within(t), subjects(t).Waiting("aws+eu", "ga-1", "rt-2", "b")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := all(); !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("after b left, waiting are %v, want a, c", got)
+	}
+	stop := errors.New("enough")
+	if err := room.Each(within(t), func(events.WaitingRequest) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("the visitor's error is %v, want its own", err)
+	}
+}

@@ -1,0 +1,168 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// idle is how long Each waits for a next message before it asks the leader
+// whether there is one.
+const idle = time.Second
+
+// patience is how many idle times Each bears, while the leader has more, before it
+// takes another consumer: one that a server took with it, which had just stopped,
+// is given up by the library only after half a minute.
+const patience = 3
+
+// prefetched is how many messages of the ledger are asked for at once: enough that
+// the server is never waited for.
+const prefetched = 4000
+
+// Each reads the ledger from its beginning to its end, in the order of the stream,
+// sealed ones included. The end is where the leader has nothing more when Each asks
+// it: a reply that is replaced meanwhile is seen in its new place, none is missed.
+// It ends with the first error of visit.
+func (l *Ledger) Each(ctx context.Context, visit func(Stored) error) error {
+	return l.walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
+		stored, err := storedReply(msg.Subject(), facts.Sequence.Stream, facts.Timestamp, msg.Data())
+		if err != nil {
+			return err
+		}
+		return visit(stored)
+	})
+}
+
+// Facts is Each for who rebuilds: it reads of every reply only what a Fact has, and
+// leaves out those to releases and the sealed ones, which say nothing of a runtime.
+func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
+	var read factReader
+	return l.walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
+		fact, err := read.fact(msg.Data())
+		if err != nil {
+			return notReply(msg.Subject(), facts.Sequence.Stream, err)
+		}
+		if fact.RuntimeID == "" || fact.Status == StatusSealed {
+			return nil
+		}
+		return visit(fact)
+	})
+}
+
+func (l *Ledger) walk(ctx context.Context, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+	var read uint64 // the sequence up to which everything was visited
+	for {
+		if some, err := more(ctx, l.js, StreamReplies, read); err != nil || !some {
+			return wrapRead(err)
+		}
+		if err := l.readOn(ctx, &read, visit); !errors.Is(err, errStalled) {
+			return err
+		}
+	}
+}
+
+// errStalled says that a consumer delivers nothing although there is something.
+var errStalled = errors.New("the consumer delivers nothing")
+
+// readOn reads from after read, with a consumer of its own.
+func (l *Ledger) readOn(ctx context.Context, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+	creating, cancel := bounded(ctx, l.js)
+	defer cancel()
+	consumer, err := l.js.OrderedConsumer(creating, StreamReplies, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *read + 1, InactiveThreshold: time.Minute,
+	})
+	if err != nil {
+		return wrapRead(err)
+	}
+	replies, err := consumer.Messages(jetstream.PullMaxMessages(prefetched))
+	if err != nil {
+		return wrapRead(err)
+	}
+	defer replies.Stop()
+	return l.drain(ctx, replies, read, visit)
+}
+
+func (l *Ledger) drain(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+	for silent := 0; ; {
+		before := *read
+		pending, err := l.next(ctx, replies, read, visit)
+		if err != nil {
+			return err
+		}
+		if *read > before {
+			silent = 0
+		}
+		if pending > 0 {
+			continue
+		}
+		if some, err := more(ctx, l.js, StreamReplies, *read); err != nil || !some {
+			return wrapRead(err)
+		}
+		if silent++; silent >= patience {
+			return errStalled
+		}
+	}
+}
+
+// next visits messages while they come and reports how many the consumer has after
+// the last one; 0 also when none came for a while.
+func (l *Ledger) next(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) (pending uint64, err error) {
+	wait, cancel := context.WithTimeout(ctx, idle)
+	defer cancel()
+	for range prefetched {
+		msg, err := replies.Next(jetstream.NextContext(wait))
+		switch {
+		case ctx.Err() != nil:
+			return 0, wrapRead(context.Cause(ctx))
+		case errors.Is(err, context.DeadlineExceeded):
+			return pending, nil
+		case err != nil:
+			return 0, wrapRead(err)
+		}
+		facts, err := msg.Metadata()
+		if err != nil {
+			return 0, wrapRead(err)
+		}
+		*read, pending = facts.Sequence.Stream, facts.NumPending
+		if err := visit(msg, facts); err != nil || pending == 0 {
+			return pending, err
+		}
+	}
+	return pending, nil
+}
+
+// Unsettled visits what is left in HAP_EVENTS, delivered or not, up to what was
+// published when it began, oldest first. It needs no consumer; a work-queue stream
+// allows no second one. An event that does not decode comes with its error and
+// with what could be read of it. It ends with the first error of visit.
+func (l *Ledger) Unsettled(ctx context.Context, visit func(e Event, sequence uint64, fault error) error) error {
+	last, err := lastSequence(ctx, l.js, StreamEvents)
+	if err != nil {
+		return err
+	}
+	for next := uint64(1); next <= last; {
+		msg, err := getMessage(ctx, l.js, StreamEvents, messageRequest{Sequence: next, NextFor: ">"})
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && msg.Sequence > last:
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading %s from sequence %d: %w", StreamEvents, next, err)
+		}
+		event, fault := Decode(msg.Subject, msg.header(), msg.Data)
+		if err := visit(event, msg.Sequence, fault); err != nil {
+			return err
+		}
+		next = msg.Sequence + 1
+	}
+	return nil
+}
+
+func wrapRead(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("reading the ledger %s: %w", StreamReplies, err)
+}
