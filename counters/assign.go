@@ -1,0 +1,332 @@
+package counters
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// assignScript decides which binding a runtime gets (rule 3). It looks at the
+// runtime, the tenant's own bindings and the suggestions, at nothing else, so its
+// cost does not grow with the pool.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> runtime
+//	ARGV[2] -> request
+//	ARGV[3] -> tenant
+//	ARGV[4] -> 1: the pool is shared
+//	ARGV[5] -> 1: the tenant may have several accounts
+//	ARGV[6] -> limit of runtimes per account, 0 is none
+//	ARGV[7] -> strategy
+//	ARGV[8] -> 1: the suggestions are all there is
+//	ARGV[9] -> 1: it is this request's turn among those who wait
+//	ARGV[10] -> most bindings to list as considered
+//	ARGV[11] -> epoch that the pool must have, '' for any
+//	ARGV[12] -> n, the number of barred bindings
+//	ARGV[13..12+n] -> barred bindings
+//	then per suggestion: binding, generation of its label, 1 if it is labelled with the tenant
+//
+//	Returns {'OK', outcome, binding, generation, sequence, epoch, confirmed, origin, request, repeated,
+//	count, position} and three values for each considered binding: name, count, verdict; {'REBUILT'} where the
+//	pool has another epoch
+var assignScript = newScript("assign", gate, records, assignInput, assignChoice, assignOutcome)
+
+const assignInput = `
+if ARGV[11] ~= '' and ARGV[11] ~= epoch then return {'REBUILT'} end
+local id, request, tenant = ARGV[1], ARGV[2], ARGV[3]
+local shared, several, limit, strategy = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7]
+local all, in_turn, most = ARGV[8] == '1', ARGV[9] == '1', tonumber(ARGV[10])
+local first = 13 + tonumber(ARGV[12])
+local barred, read, considered = {}, {}, {}
+for i = 13, first - 1 do barred[ARGV[i]] = true end
+
+-- What was read once is not read again, and a record that the runtime is taken
+-- off is seen without it.
+local function look(name)
+  if not read[name] then read[name] = get_binding(name) end
+  return read[name]
+end
+
+local function fetch(names)
+  for from = 1, #names, 500 do
+    local packed = redis.call('HMGET', KEYS[2], unpack(names, from, math.min(from + 499, #names)))
+    for i = 1, #packed do
+      local name = names[from + i - 1]
+      if not read[name] then read[name] = unpack_binding(name, packed[i]) end
+    end
+  end
+end
+
+-- A full list keeps its last place for the binding that is chosen.
+local function note(name, clusters, verdict)
+  local at = #considered + 1
+  if at > 3 * most then
+    if verdict ~= 'chosen' then return end
+    at = 3 * (most - 1) + 1
+  end
+  considered[at], considered[at + 1], considered[at + 2] = name, clusters, verdict
+end
+`
+
+const assignChoice = `
+local function full(rec) return several and limit > 0 and rec.count >= limit end
+
+-- One account: the fullest, whatever the strategy; an idle second one may exist (I4).
+local function prefers(a, b)
+  if several and strategy == 'round-robin' then return a.count < b.count end
+  if several and strategy == 'fill-first' then return a.claimed > b.claimed end
+  return a.count > b.count
+end
+
+local function best(own, one, other)
+  local chosen
+  for _, name in ipairs(own) do
+    local rec = read[name]
+    if (rec.state == one or rec.state == other) and not barred[name] and not full(rec) and
+      (not chosen or prefers(rec, read[chosen])) then chosen = name end
+  end
+  return chosen
+end
+
+local function verdict(name, chosen)
+  local rec = read[name]
+  if name == chosen then return 'chosen' end
+  if rec.state == 'dirtying' then return 'held' end
+  if barred[name] then return 'barred' end
+  if full(rec) then return 'at-limit' end
+  return 'less-fitting'
+end
+
+local function own_bindings()
+  local own = redis.call('ZRANGEBYLEX', KEYS[4], '[' .. tenant .. ' ', '(' .. tenant .. '!')
+  for i = 1, #own do own[i] = string.sub(own[i], #tenant + 2) end
+  fetch(own)
+  return own
+end
+
+-- Returns the binding, how it was found, and whether another may be claimed.
+local function choose_own()
+  local own, live = own_bindings(), false
+  for _, name in ipairs(own) do
+    local rec = read[name]
+    live = live or (not several and barred[name] and rec.count > 0 and
+      (rec.state == 'claiming' or rec.state == 'claimed'))
+  end
+  local chosen, origin = best(own, 'claiming', 'claimed'), 'own'
+  if not chosen then chosen, origin = best(own, 'draining', 'draining'), 'revived' end
+  if chosen and live and read[chosen].count == 0 then chosen = nil end -- I4: that would be a second account
+  for _, name in ipairs(own) do note(name, read[name].count, verdict(name, chosen)) end
+  return chosen, origin, not chosen and not live
+end
+
+local function choose_seen(mine, origin)
+  for i = first, #ARGV, 3 do
+    if ARGV[i + 2] == mine then
+      local name = ARGV[i]
+      local rec = look(name)
+      if rec.state ~= 'free' or rec.count > 0 then
+        if rec.state == 'free' or rec.tenant ~= tenant then note(name, rec.count, 'held') end
+      elseif barred[name] then
+        note(name, 0, 'barred')
+      else
+        note(name, 0, 'chosen')
+        return name, origin, tonumber(ARGV[i + 1])
+      end
+    end
+  end
+end
+
+local function before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x < y end -- byte order: '<' would follow the server's locale
+  end
+  return #a < #b
+end
+
+local function choose_shared()
+  local names, chosen = {}, nil
+  for i = first, #ARGV, 3 do names[#names + 1] = ARGV[i] end
+  fetch(names)
+  local function sharable(name)
+    return not barred[name] and (not read[name].known or is_shared(read[name]))
+  end
+  for _, name in ipairs(names) do
+    if sharable(name) and (not chosen or read[name].count < read[chosen].count or
+      read[name].count == read[chosen].count and before(name, chosen)) then chosen = name end
+  end
+  for _, name in ipairs(names) do
+    local why = 'more-used'
+    if name == chosen then why = 'chosen'
+    elseif barred[name] then why = 'barred'
+    elseif not sharable(name) then why = 'held' end
+    note(name, read[name].count, why)
+  end
+  return chosen, 'shared'
+end
+
+-- Rule 12: nobody claims ahead of those who wait; they are served in turn.
+local function overtakes() return not in_turn and redis.call('ZCARD', KEYS[6]) > 0 end
+
+-- Rule 3: the tenant's own, then one that its label gives the tenant, then an unclaimed one.
+local function choose()
+  if paused then return nil end
+  if shared then return choose_shared() end
+  local chosen, origin, may_claim = choose_own()
+  local generation
+  if may_claim then
+    chosen, origin, generation = choose_seen('1', 'labelled')
+    if not chosen and not overtakes() then chosen, origin, generation = choose_seen('0', 'claimed') end
+  end
+  return chosen, origin, generation
+end
+`
+
+const assignOutcome = `
+local function with_considered(out)
+  for i = 1, #considered do out[#out + 1] = considered[i] end
+  return out
+end
+
+-- Rule 3: an unconfirmed claim of g that meets an unclaimed label at g or above
+-- was released meanwhile; ours must be told apart from that one.
+local function outgrown(name, generation)
+  for i = first, #ARGV, 3 do
+    if ARGV[i] == name and ARGV[i + 2] == '0' and tonumber(ARGV[i + 1]) >= generation then
+      return tonumber(ARGV[i + 1]) + 1
+    end
+  end
+  return generation
+end
+
+-- Rule 4: at once only if the binding is confirmed, which then confirms the
+-- runtime, or the runtime is.
+local function answer(rt, rec, repeated)
+  local generation, confirmed = rec.generation, rt.confirmed or rec.confirmed
+  if not confirmed then generation = outgrown(rt.binding, generation) end
+  local same_binding, same_runtime = repeated and generation == rec.generation, repeated and confirmed == rt.confirmed
+  rec.generation, rt.confirmed = generation, confirmed
+  if not same_binding then put_binding(rt.binding, rec) end
+  if not same_runtime then put_runtime(id, rt) end
+  if rec.state == 'claiming' and not repeated then redis.call('ZADD', KEYS[5], 0, rt.binding .. ' ' .. id) end
+  return {'OK', 'assigned', rt.binding, generation, rt.sequence, epoch, confirmed and 1 or 0, rt.origin,
+    rt.request, repeated and 1 or 0, rec.count, 0}
+end
+
+-- Tenants are served in turn: who has just been is next when all others have.
+local function had_turn(sequence)
+  if redis.call('ZCARD', KEYS[6]) == 0 then
+    redis.call('DEL', KEYS[7])
+  else
+    redis.call('ZADD', KEYS[7], num(sequence), tenant)
+  end
+end
+
+local function take(name, origin, generation, waited)
+  local rec, sequence = look(name), next_sequence()
+  if origin == 'revived' then
+    rec.state = 'claimed' -- rule 3: its confirmed stays as it was
+  elseif origin == 'labelled' or origin == 'claimed' then
+    rec.state, rec.tenant, rec.generation = 'claiming', tenant, generation + 1
+    rec.confirmed, rec.count, rec.claimed, rec.pristine = false, 0, sequence, origin == 'claimed'
+  elseif origin == 'shared' then
+    rec.state, rec.confirmed = 'claimed', true
+  end
+  rec.count = rec.count + 1
+  local out = answer({state = 'assigned', binding = name, sequence = sequence, request = request,
+    confirmed = false, origin = origin, tenant = tenant}, rec, false)
+  if waited then had_turn(sequence) end
+  return with_considered(out)
+end
+
+local function wait(rt)
+  if rt.state ~= 'waiting' then
+    rt = {state = 'waiting', binding = '', sequence = next_sequence(), request = request,
+      confirmed = false, origin = '', tenant = tenant}
+    put_runtime(id, rt)
+  end
+  local out = decided('waiting', rt)
+  out[12] = redis.call('ZRANK', KEYS[6], id) + 1
+  return with_considered(out)
+end
+
+local rt = get_runtime(id)
+if rt.state == 'gone' then return decided('superseded', {binding = '', sequence = rt.sequence, request = rt.request}) end
+if rt.state == 'refused' and rt.request == request then return decided('refused', rt) end
+local forgotten
+if rt.state == 'assigned' then
+  local rec = look(rt.binding)
+  if rt.confirmed or rec.tenant == tenant and not is_shared(rec) and
+    (rec.state == 'claiming' or rec.state == 'claimed') then
+    return answer(rt, rec, true)
+  end
+  if rec.known then -- forget that and go on; it is written only if something is decided
+    forgotten = rt.binding
+    less(rec)
+  end
+end
+local name, origin, generation = choose()
+if not name and not all and not paused then
+  return with_considered({'OK', 'short', '', 0, 0, epoch, 0, '', '', 0, 0, 0})
+end
+if forgotten then
+  redis.call('ZREM', KEYS[5], forgotten .. ' ' .. id)
+  put_binding(forgotten, read[forgotten])
+end
+if name then return take(name, origin, generation, rt.state == 'waiting') end
+return wait(rt)
+`
+
+// Assign decides which binding the runtime gets (rule 3). Repeated, it gives
+// the same decision. ErrNotBuilt, ErrRebuilt, else an *engine.Error of Redis.
+func (s *Store) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
+	args, err := assignArgs(r)
+	if err != nil {
+		return account.Decision{}, err
+	}
+	reply, err := s.run(ctx, assignScript, pool, s.poolKeys(pool), args...)
+	if err != nil {
+		return account.Decision{}, err
+	}
+	return reply.decision()
+}
+
+func assignArgs(r account.Request) ([]any, error) {
+	if err := checkNames(r.Runtime, r.Request, r.Tenant); err != nil {
+		return nil, err
+	}
+	args := make([]any, 0, 12+len(r.Barred)+3*len(r.Seen))
+	args = append(args, r.Runtime, r.Request, r.Tenant, flag(r.Shared), flag(r.Terms.Several), r.Terms.Limit,
+		string(r.Terms.Strategy), flag(r.All), flag(r.InTurn), account.MaxConsidered, r.Epoch, len(r.Barred))
+	for _, name := range r.Barred {
+		args = append(args, name)
+	}
+	for _, seen := range r.Seen {
+		if err := checkNames(seen.Binding); err != nil {
+			return nil, err
+		}
+		if err := checkNumbers(seen.Generation); err != nil {
+			return nil, err
+		}
+		args = append(args, seen.Binding, seen.Generation, flag(seen.Mine))
+	}
+	return args, nil
+}
+
+// decision reads what decided and answer return.
+func (r *reply) decision() (account.Decision, error) {
+	d := account.Decision{
+		Outcome: account.Outcome(r.text()), Binding: r.text(), Generation: r.number(),
+		Sequence: r.number(), Epoch: r.text(), Confirmed: r.flag(), Origin: account.Origin(r.text()),
+		Request: r.text(), Repeated: r.flag(), Count: int(r.number()), Position: int(r.number()),
+	}
+	if n := len(r.values) / 3; n > 0 {
+		d.Considered = make([]account.Considered, 0, n)
+	}
+	for r.more() {
+		d.Considered = append(d.Considered, account.Considered{
+			Binding: r.text(), Clusters: int(r.number()), Verdict: account.Verdict(r.text()),
+		})
+	}
+	return d, r.err
+}

@@ -1,0 +1,101 @@
+package counters
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// claimInput reads a claim and looks up what it speaks of; `matches` is whether
+// all of it is still so: the epoch, the runtime's assignment with that
+// sequence, and the binding as that tenant's with that generation.
+//
+//	ARGV[1] -> runtime
+//	ARGV[2] -> binding
+//	ARGV[3] -> generation
+//	ARGV[4] -> sequence
+//	ARGV[5] -> epoch
+const claimInput = `
+local id, name = ARGV[1], ARGV[2]
+local rt, rec = get_runtime(id), get_binding(name)
+local matches = ARGV[5] == epoch
+  and rt.state == 'assigned' and rt.binding == name and rt.sequence == tonumber(ARGV[4])
+  and rec.tenant == rt.tenant and rec.generation == tonumber(ARGV[3])
+`
+
+// confirmScript records that the label carries the claim (rule 5).
+//
+//	KEYS -> see records
+//	ARGV -> see claimInput
+//
+//	Returns {'OK', 1 if the runtime may be answered}
+var confirmScript = newScript("confirm", gate, records, claimInput, `
+if not matches or (rec.state ~= 'claiming' and rec.state ~= 'claimed') then return {'OK', 0} end
+if not rec.confirmed or rec.state == 'claiming' then
+  redis.call('ZREMRANGEBYLEX', KEYS[5], '[' .. name .. ' ', '(' .. name .. '!')
+  rec.state, rec.confirmed = 'claimed', true
+  put_binding(name, rec)
+end
+if not rt.confirmed then
+  rt.confirmed = true
+  put_runtime(id, rt)
+end
+return {'OK', 1}
+`)
+
+// Confirm records that the binding's label was seen to carry the claim (rule
+// 5), and reports whether the runtime may be answered; if not, start over at
+// Assign. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Confirm(ctx context.Context, pool string, c account.Claim) (bool, error) {
+	return s.onClaim(ctx, confirmScript, pool, c)
+}
+
+// revokeScript takes back a claim that somebody else's label denies (rule 6).
+// While the binding is in claiming nobody on it was answered, and it costs as
+// much as there are runtimes on it.
+//
+//	KEYS -> see records
+//	ARGV -> see claimInput
+//
+//	Returns {'OK', 1 if anything changed}
+var revokeScript = newScript("revoke", gate, records, claimInput, `
+if not matches or rec.confirmed then return {'OK', 0} end
+if rec.state == 'claiming' then
+  local from, to = '[' .. name .. ' ', '(' .. name .. '!'
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[5], from, to)) do
+    drop_runtime(string.sub(member, #name + 2))
+  end
+  redis.call('ZREMRANGEBYLEX', KEYS[5], from, to)
+  free_binding(name, rec)
+  return {'OK', 1}
+end
+-- Others of a rebuilt or adopted binding may have been answered long ago.
+rec.state, rec.pristine = 'dirtying', false
+if not rt.confirmed then
+  less(rec)
+  drop_runtime(id)
+end
+put_binding(name, rec)
+return {'OK', 1}
+`)
+
+// Revoke takes back a claim whose label turned out to be another tenant's or
+// dirty (rule 6), and reports whether anything changed. Either way, start over
+// at Assign. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Revoke(ctx context.Context, pool string, c account.Claim) (bool, error) {
+	return s.onClaim(ctx, revokeScript, pool, c)
+}
+
+func (s *Store) onClaim(ctx context.Context, sc script, pool string, c account.Claim) (bool, error) {
+	if err := checkNames(c.Runtime, c.Binding); err != nil {
+		return false, err
+	}
+	if err := checkNumbers(c.Generation, c.Sequence); err != nil {
+		return false, err
+	}
+	reply, err := s.run(ctx, sc, pool, s.poolKeys(pool), c.Runtime, c.Binding, c.Generation, c.Sequence, c.Epoch)
+	if err != nil {
+		return false, err
+	}
+	return reply.flag(), reply.err
+}

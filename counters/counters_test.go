@@ -1,0 +1,37 @@
+package counters_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/hap-worker/hap-worker/counters/counterstest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestScenariosOnMiniredis(t *testing.T) {
+	t.Parallel()
+	counterstest.Run(t, counterstest.Mini(t))
+}
+
+func TestScenariosOnRedis(t *testing.T) {
+	t.Parallel()
+	counterstest.Run(t, counterstest.Redis(t))
+}
+
+func TestStoreEqualsModelOnMiniredis(t *testing.T) {
+	t.Parallel()
+	counterstest.Compare(t, counterstest.Mini(t))
+}
+
+func TestStoreEqualsModelOnRedis(t *testing.T) {
+	t.Parallel()
+	counterstest.Compare(t, counterstest.Redis(t))
+}
+
+// TestScenariosOnCluster finds a script whose keys are not all of one slot.
+func TestScenariosOnCluster(t *testing.T) {
+	t.Parallel()
+	counterstest.Run(t, counterstest.Cluster(t))
+}

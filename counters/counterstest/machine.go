@@ -1,0 +1,109 @@
+// Package counterstest holds a Redis, whatever it is, to the account protocol:
+// Run is to pass on every server that package counters is used with.
+package counterstest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/account/accounttest"
+)
+
+// Machine is a Store as the scenarios drive it.
+type Machine struct {
+	*counters.Store
+	client redis.UniversalClient
+	prefix string
+}
+
+var _ accounttest.Machine = (*Machine)(nil)
+
+// NewMachine gives a Store whose keys begin with prefix, "" for the default one.
+func NewMachine(client redis.UniversalClient, prefix string) *Machine {
+	prefix = cmp.Or(prefix, counters.DefaultPrefix)
+	return &Machine{Store: counters.New(client, prefix), client: client, prefix: prefix}
+}
+
+// Records gives all records of a pool by name.
+func (m *Machine) Records(ctx context.Context, pool string) ([]account.NamedRecord, []account.NamedRuntime, error) {
+	bindings, err := collect(m.Bindings(ctx, pool))
+	if err != nil {
+		return nil, nil, err
+	}
+	runtimes, err := collect(m.Runtimes(ctx, pool))
+	slices.SortFunc(bindings, func(a, b account.NamedRecord) int { return cmp.Compare(a.Binding, b.Binding) })
+	slices.SortFunc(runtimes, func(a, b account.NamedRuntime) int { return cmp.Compare(a.ID, b.ID) })
+	return bindings, runtimes, err
+}
+
+func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
+	var all []T
+	for entry, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entry)
+	}
+	return all, nil
+}
+
+// Lose removes every key that begins with the prefix.
+func (m *Machine) Lose(ctx context.Context) error {
+	return m.eachPage(ctx, ":*", func(pipe redis.Pipeliner, key string) { pipe.Unlink(ctx, key) })
+}
+
+// restarted makes every epoch that of a run of the server that is over, as it is
+// on a server that was started again with the data that it had.
+func (m *Machine) restarted(ctx context.Context) error {
+	return m.eachPage(ctx, ":{*}:meta", func(pipe redis.Pipeliner, key string) { pipe.HSet(ctx, key, "server", elsewhere) })
+}
+
+// eachPage does something to every key whose name after the prefix is like that.
+func (m *Machine) eachPage(ctx context.Context, like string, do func(pipe redis.Pipeliner, key string)) error {
+	scan := func(ctx context.Context, node *redis.Client) error {
+		var cursor uint64
+		for {
+			keys, next, err := node.Scan(ctx, cursor, m.prefix+like, 1000).Result()
+			if err != nil {
+				return err
+			}
+			if _, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				for _, key := range keys {
+					do(pipe, key)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	}
+	switch client := m.client.(type) {
+	case *redis.ClusterClient:
+		return client.ForEachMaster(ctx, scan)
+	case *redis.Client:
+		return scan(ctx, client)
+	default:
+		return fmt.Errorf("nothing is known of the keys of a %T", client)
+	}
+}
+
+// Run tells every scenario to a Store on client, each under keys of its own.
+func Run(t *testing.T, client redis.UniversalClient) {
+	for _, story := range accounttest.Stories() {
+		t.Run(story, func(t *testing.T) {
+			t.Parallel()
+			accounttest.Tell(t, story, NewMachine(client, story))
+		})
+	}
+}

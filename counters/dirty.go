@@ -1,0 +1,185 @@
+package counters
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// dirtyingScript permits to write dirty=true (rule 8).
+//
+//	KEYS    -> see records
+//	ARGV[1] -> binding
+//	ARGV[2] -> generation
+//
+//	Returns {'OK', 1 if it may be written, tenant that the label must name, 1 if the claim is pristine}
+var dirtyingScript = newScript("begin dirtying", gate, records, `
+local rec = get_binding(ARGV[1])
+if not emptied(rec, tonumber(ARGV[2])) then return {'OK', 0, '', 0} end
+if rec.state ~= 'dirtying' then
+  rec.state = 'dirtying'
+  put_binding(ARGV[1], rec)
+end
+return {'OK', 1, rec.tenant, rec.pristine and 1 or 0}
+`)
+
+// BeginDirtying permits to write dirty=true on a binding that nobody is on
+// (rule 8): from here only a release leads back. A pristine one goes back to its
+// pool instead. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error) {
+	r, err := s.onBinding(ctx, dirtyingScript, pool, binding, generation)
+	if err != nil {
+		return account.Permit{}, err
+	}
+	return account.Permit{Given: r.flag(), Tenant: r.text(), Pristine: r.flag()}, r.err
+}
+
+// inUseScript counts the runtimes on a binding (rule 9).
+//
+//	KEYS    -> see records
+//	ARGV[1] -> binding
+//
+//	Returns {'OK', count}
+var inUseScript = newScript("in use", gate, records, `
+return {'OK', get_binding(ARGV[1]).count}
+`)
+
+// InUse gives the number of runtimes on the binding; a release of one that has
+// any is refused (rule 9). ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) InUse(ctx context.Context, pool, binding string) (int, error) {
+	r, err := s.onBinding(ctx, inUseScript, pool, binding, 0)
+	if err != nil {
+		return 0, err
+	}
+	return int(r.number()), r.err
+}
+
+// freedScript ends a claim whose label is off (rule 9).
+//
+//	KEYS    -> see records
+//	ARGV[1] -> binding
+//	ARGV[2] -> generation
+//
+//	Returns {'OK', 1 if the binding was freed}
+var freedScript = newScript("mark freed", gate, records, `
+local rec = get_binding(ARGV[1])
+if not emptied(rec, tonumber(ARGV[2])) then return {'OK', 0} end
+free_binding(ARGV[1], rec)
+return {'OK', 1}
+`)
+
+// MarkFreed ends the claim of that generation once its label is off (rule 9),
+// and reports whether it did; a later claim of the binding is left alone, and a
+// free one stays free. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error) {
+	r, err := s.onBinding(ctx, freedScript, pool, binding, generation)
+	if err != nil {
+		return false, err
+	}
+	return r.flag(), r.err
+}
+
+func (s *Store) onBinding(ctx context.Context, sc script, pool, binding string, generation int64) (*reply, error) {
+	if err := checkNames(binding); err != nil {
+		return nil, err
+	}
+	if err := checkNumbers(generation); err != nil {
+		return nil, err
+	}
+	return s.run(ctx, sc, pool, s.poolKeys(pool), binding, generation)
+}
+
+// observeScript lets a record follow its label where nobody is on the binding (rule 10).
+//
+//	KEYS    -> see records
+//	ARGV[1] -> binding
+//	ARGV[2] -> tenant of the label, '' is unclaimed
+//	ARGV[3] -> 1: the label is dirty
+//	ARGV[4] -> generation of the label
+//
+//	Returns {'OK', change, record before, record now}, records packed and '' for none
+var observeScript = newScript("observe", gate, records, `
+local name, tenant, dirty, generation = ARGV[1], ARGV[2], ARGV[3] == '1', tonumber(ARGV[4])
+local rec = get_binding(name)
+local unclaimed = tenant == '' and not dirty
+
+local function packed() return redis.call('HGET', KEYS[2], name) or '' end
+local was = packed()
+local function now(change) return {'OK', change, was, packed()} end
+
+-- A clean label is an idle claim of the next generation: it is written before
+-- anyone is answered, which fences whoever else may still write it.
+local function adopt()
+  rec.state, rec.tenant, rec.generation = 'claimed', tenant, generation + 1
+  rec.confirmed, rec.claimed, rec.pristine = false, 0, false
+  if dirty then rec.state, rec.generation = 'dirtying', generation end
+  put_binding(name, rec)
+  return now('adopted')
+end
+
+local function loose()
+  return rec.count == 0 and (rec.state == 'draining' or rec.state == 'dirtying'
+    or rec.state == 'claimed' and not is_shared(rec))
+end
+
+local foreign = tenant ~= '' and tenant ~= rec.tenant
+local function overtaken()
+  if foreign then return generation >= rec.generation or not rec.confirmed end
+  return tenant ~= '' and not dirty and generation > rec.generation
+end
+
+if rec.state == 'free' then
+  -- Runtimes that no label accounts for: their binding is nobody's to adopt.
+  if unclaimed or rec.count > 0 then return now('') end
+  return adopt()
+end
+if not loose() then return now('') end
+if dirty and rec.state ~= 'dirtying' and not foreign then
+  if generation < rec.generation and rec.confirmed then return now('') end
+  rec.state, rec.generation, rec.pristine = 'dirtying', generation, false
+  put_binding(name, rec)
+  return now('dirtying')
+end
+if unclaimed then
+  -- An older label is one that this claim has not written yet. An idle claim writes
+  -- none: it may be adopted, as the next generation, from a cache that was behind.
+  local idle = rec.state == 'claimed' and not rec.confirmed
+  if generation < rec.generation - (idle and 1 or 0) then return now('') end
+  free_binding(name, rec)
+  return now('freed')
+end
+if overtaken() then return adopt() end
+return now('')
+`)
+
+// Observe lets a record follow its label where nobody is on the binding (rule
+// 10). It never marks anything dirty. Not for shared pools, which have no
+// claims. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
+	if err := checkNames(l.Binding, l.Tenant); err != nil {
+		return account.Observation{}, err
+	}
+	if err := checkNumbers(l.Generation); err != nil {
+		return account.Observation{}, err
+	}
+	r, err := s.run(ctx, observeScript, pool, s.poolKeys(pool), l.Binding, l.Tenant, flag(l.Dirty), l.Generation)
+	if err != nil {
+		return account.Observation{}, err
+	}
+	return account.Observation{
+		Change: account.Change(r.text()), Before: r.record(l.Binding), Record: r.record(l.Binding),
+	}, r.err
+}
+
+// record reads a packed record; none is a free binding.
+func (r *reply) record(name string) account.Record {
+	packed := r.text()
+	if packed == "" {
+		return account.Record{State: account.Free}
+	}
+	rec, err := unpack(name, packed)
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return rec
+}

@@ -1,0 +1,41 @@
+package counters
+
+import (
+	"fmt"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// maxNumber bounds generations and sequences: Lua computes in floating point
+// and is exact up to here.
+const maxNumber = 1<<53 - 2
+
+// checkNames refuses names that the records could not be told apart by.
+// Whatever Kubernetes accepts as a name or label value passes.
+func checkNames(names ...string) error {
+	for _, name := range names {
+		for i := range len(name) {
+			if c := name[i]; c <= ' ' || c == '|' || c >= 0x7f {
+				return invalid(fmt.Errorf("name %q has the byte %#02x", name, c))
+			}
+		}
+	}
+	return nil
+}
+
+// checkNumbers refuses numbers that Lua would round.
+func checkNumbers(numbers ...int64) error {
+	for _, n := range numbers {
+		if n < 0 || n > maxNumber {
+			return invalid(fmt.Errorf("number %d is not between 0 and %d", n, int64(maxNumber)))
+		}
+	}
+	return nil
+}
+
+func invalid(err error) error {
+	return &engine.Error{
+		Code: engine.CodeInternal, Op: "arguments of a Redis script", Err: err,
+		Hint: "look for a label or annotation that was written by hand",
+	}
+}

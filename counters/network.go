@@ -1,0 +1,297 @@
+package counters
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+)
+
+// Ranges keeps network ranges in Redis: it is a network.Space whose every change is
+// one script. Until it is built, every method answers account.ErrNotBuilt.
+type Ranges struct{ store *Store }
+
+// Ranges gives the ranges under the Store's prefix.
+func (s *Store) Ranges() *Ranges { return &Ranges{store: s} }
+
+// acquireScript applies rules to a cluster, all or none (see network.Space.Acquire).
+//
+//	KEYS    -> see space
+//	ARGV[1] -> cluster
+//	ARGV[2] -> request
+//	ARGV[3] -> JSON list of the rules
+//
+//	Returns {'OK', 'applied', the records of the cluster, number of new rules, their ids…} and three
+//	values for each rule that is skipped: rule, path, who has it; or
+//	{'OK', 'exhausted', number of the rule, number of the injection} and two values for each
+//	parent that was tried: id, largest free prefix length or -1; or
+//	{'OK', 'unknown', number of the rule, number of the injection, parent}
+var acquireScript = newScript("acquire", gate, space, acquireSlice, `
+local list, rules = get_records(ARGV[1]), cjson.decode(ARGV[3])
+local had, fresh, skipped = #list, {}, {}
+
+local function has(rule)
+  for _, r in ipairs(list) do
+    if r.rule == rule.id then return true end
+  end
+  return false
+end
+
+local function taken(rule)
+  local users = {}
+  for _, r in ipairs(list) do
+    for _, b in ipairs(r.blocks) do
+      for _, path in ipairs(b[4]) do users[path] = users[path] or r.rule end
+    end
+  end
+  for _, injection in ipairs(rule.injections) do
+    for _, path in ipairs(injection.paths) do
+      if users[path] then return path, users[path] end
+    end
+  end
+end
+
+for number, rule in ipairs(rules) do
+  local path, by
+  if not has(rule) then path, by = taken(rule) end
+  if path then
+    for _, v in ipairs({rule.id, path, by}) do table.insert(skipped, v) end
+  elseif not has(rule) then
+    local blocks, failed = slice(rule, number)
+    table.insert(list, {rule = rule.id, requests = {}, blocks = blocks})
+    if failed then
+      for i = had + 1, #list do each_outer(list[i].blocks, drop) end
+      return failed
+    end
+    table.insert(fresh, rule.id)
+  end
+end
+
+local changed = #fresh > 0
+for _, r in ipairs(list) do
+  local relies = false
+  for _, request in ipairs(r.requests) do relies = relies or request == ARGV[2] end
+  if not relies then
+    table.insert(r.requests, ARGV[2])
+    changed = true
+  end
+end
+if changed then put_records(ARGV[1], list) end
+local out = {'OK', 'applied', cjson.encode(list), #fresh}
+for _, v in ipairs(fresh) do table.insert(out, v) end
+for _, v in ipairs(skipped) do table.insert(out, v) end
+return out
+`)
+
+// Acquire applies rules to a cluster on behalf of a request, all of them or none, as
+// network.Space.Acquire does: repeated, it gives the same. Errors: an
+// engine.Error of CodeNetworkExhausted with a *network.Exhausted;
+// network.ErrUnknownParent, where rules and the parents in Redis are of different
+// configurations, so set the parents or wait for whoever does; account.ErrNotBuilt;
+// an *engine.Error of Redis.
+func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {
+	asked, err := json.Marshal(askedOf(rules))
+	if err != nil {
+		return network.Acquired{}, err
+	}
+	got, err := r.run(ctx, acquireScript, cluster, request, asked)
+	if err != nil {
+		return network.Acquired{}, err
+	}
+	switch got.text() {
+	case "exhausted":
+		rule, injection := rules[got.number()-1], int(got.number())-1
+		var left []network.Left
+		for got.more() {
+			left = append(left, network.Left{Parent: got.text(), Largest: int(got.number())})
+		}
+		if got.err != nil {
+			return network.Acquired{}, got.err
+		}
+		return network.Acquired{}, network.NewExhausted(rule, injection, left)
+	case "unknown":
+		rule, injection := rules[got.number()-1], got.number()
+		return network.Acquired{}, fmt.Errorf("rule %s, injection %d: parent %s: %w", rule.ID, injection, got.text(), network.ErrUnknownParent)
+	}
+	return acquiredOf(got)
+}
+
+// acquiredOf reads the rest of an acquire that succeeded.
+func acquiredOf(r *reply) (network.Acquired, error) {
+	records, err := readRecords("", r.text())
+	if err != nil {
+		return network.Acquired{}, err
+	}
+	out := network.Acquired{Applied: appliedOf(records)}
+	for range r.number() {
+		out.New = append(out.New, r.text())
+	}
+	for r.more() {
+		out.Skipped = append(out.Skipped, network.Skipped{Rule: r.text(), Path: r.text(), By: r.text()})
+	}
+	return out, r.err
+}
+
+// returnScript takes back what a request relied on (see network.Space.Return), or,
+// for a request of "", all that the cluster has.
+//
+//	KEYS    -> see space
+//	ARGV[1] -> cluster
+//	ARGV[2] -> request, "" for all
+//
+//	Returns {'OK', 'applied', the records that went}
+var returnScript = newScript("return ranges", gate, space, `
+local kept, gone = {}, {}
+for _, r in ipairs(get_records(ARGV[1])) do
+  local others, relied = {}, ARGV[2] == ''
+  for _, request in ipairs(r.requests) do
+    if request == ARGV[2] then relied = true else table.insert(others, request) end
+  end
+  if ARGV[2] == '' then others = {} end
+  if relied and #others == 0 then
+    each_outer(r.blocks, drop)
+    table.insert(gone, r)
+  else
+    r.requests = others
+    table.insert(kept, r)
+  end
+end
+put_records(ARGV[1], kept)
+return {'OK', cjson.encode(gone)}
+`)
+
+// Return takes back what the request relied on and no other does, because it was
+// not answered with it, and gives that. Repeated, it gives nothing.
+// account.ErrNotBuilt, or an *engine.Error of Redis.
+func (r *Ranges) Return(ctx context.Context, cluster, request string) ([]network.Applied, error) {
+	if request == "" {
+		return nil, invalid(fmt.Errorf("no request that cluster %s is taken back from", cluster))
+	}
+	return r.giveBack(ctx, cluster, request)
+}
+
+// Release gives back all that a cluster has. Repeated, it gives nothing.
+// account.ErrNotBuilt, or an *engine.Error of Redis.
+func (r *Ranges) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
+	return r.giveBack(ctx, cluster, "")
+}
+
+func (r *Ranges) giveBack(ctx context.Context, cluster, request string) ([]network.Applied, error) {
+	got, err := r.run(ctx, returnScript, cluster, request)
+	if err != nil {
+		return nil, err
+	}
+	records, err := readRecords(cluster, got.text())
+	return appliedOf(records), err
+}
+
+// parentsScript sets the parents (see network.Space.SetParents). It takes as long as
+// there are blocks held in what is new.
+//
+//	KEYS    -> see space
+//	ARGV[1] -> JSON list of the parents
+//
+//	Returns {'OK'}
+var parentsScript = newScript("set parents", gate, space, `
+local before, after = {}, {}
+for _, p in ipairs(get_parents()) do
+  for i = 2, #p, 2 do before[code(p[i], p[i + 1])] = {p[i], p[i + 1]} end
+end
+for _, p in ipairs(cjson.decode(ARGV[1])) do
+  for i = 2, #p, 2 do after[code(p[i], p[i + 1])] = {p[i], p[i + 1]} end
+end
+for key, p in pairs(before) do
+  if not after[key] then
+    for l = p[2], 32 do
+      redis.call('ZREMRANGEBYSCORE', KEYS[2], code(p[1], l), code(p[1] + addresses(p[2]) - 1, l))
+    end
+  end
+end
+for key, p in pairs(after) do
+  if not before[key] then free(p[1], p[2], p[2]) end
+end
+redis.call('HSET', KEYS[7], 'json', ARGV[1])
+return {'OK'}
+`)
+
+// SetParents makes these the parents from the next Acquire on, whatever is in use.
+// account.ErrNotBuilt, or an *engine.Error of Redis.
+func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error {
+	packed, err := packParents(parents)
+	if err != nil {
+		return err
+	}
+	_, err = r.run(ctx, parentsScript, packed)
+	return err
+}
+
+// foreignScript blocks and unblocks blocks of other allocators.
+//
+//	KEYS     -> see space
+//	ARGV[1]  -> 1: block, 0: unblock
+//	ARGV[2…] -> codes
+//
+//	Returns {'OK'}
+var foreignScript = newScript("foreign ranges", gate, space, `
+for i = 2, #ARGV do
+  local l = math.floor(tonumber(ARGV[i]) / 4294967296)
+  local a = tonumber(ARGV[i]) - l * 4294967296
+  if ARGV[1] == '1' then
+    if redis.call('HSETNX', KEYS[6], ARGV[i], 1) == 1 then hold(a, l) end
+  elseif redis.call('HDEL', KEYS[6], ARGV[i]) == 1 then
+    drop(a, l)
+  end
+end
+return {'OK'}
+`)
+
+// Block keeps blocks of another allocator from being allotted; again changes nothing.
+// account.ErrNotBuilt, or an *engine.Error of Redis.
+func (r *Ranges) Block(ctx context.Context, foreign ...netip.Prefix) error {
+	return r.foreign(ctx, true, foreign)
+}
+
+// Unblock is the end of Block.
+func (r *Ranges) Unblock(ctx context.Context, foreign ...netip.Prefix) error {
+	return r.foreign(ctx, false, foreign)
+}
+
+func (r *Ranges) foreign(ctx context.Context, block bool, blocks []netip.Prefix) error {
+	for len(blocks) > 0 {
+		n := min(chunk, len(blocks))
+		args := []any{flag(block)}
+		for _, p := range blocks[:n] {
+			args = append(args, codeOf(p.Masked()))
+		}
+		if _, err := r.run(ctx, foreignScript, args...); err != nil {
+			return err
+		}
+		blocks = blocks[n:]
+	}
+	return nil
+}
+
+func (r *Ranges) run(ctx context.Context, sc script, args ...any) (*reply, error) {
+	return r.store.run(ctx, sc, networkPlace, r.store.networkKeys(), args...)
+}
+
+// appliedScript reads what a cluster has.
+//
+//	KEYS    -> see space
+//	ARGV[1] -> cluster
+//
+//	Returns {'OK', the records of the cluster}
+var appliedScript = newScript("applied ranges", gate, `return {'OK', redis.call('HGET', KEYS[5], ARGV[1]) or '[]'}`)
+
+// Applied gives what a cluster has, in the order in which it was applied.
+// account.ErrNotBuilt, or an *engine.Error of Redis.
+func (r *Ranges) Applied(ctx context.Context, cluster string) ([]network.Applied, error) {
+	got, err := r.run(ctx, appliedScript, cluster)
+	if err != nil {
+		return nil, err
+	}
+	records, err := readRecords(cluster, got.text())
+	return appliedOf(records), err
+}

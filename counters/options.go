@@ -1,0 +1,108 @@
+package counters
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Options say where Redis is.
+type Options struct {
+	// URLs are the servers, redis://, rediss:// or unix://: one, several of a
+	// cluster, or the sentinels. User, password, database and the parameters of
+	// redis.ParseURL are read from the first.
+	URLs []string
+	// Cluster says that a single URL is the way into a Redis Cluster.
+	Cluster bool
+	// SentinelMaster is the name of the master that the sentinels watch.
+	// Defaults to none: URLs are not sentinels.
+	SentinelMaster string
+	// Username is the user. Defaults to that of the URL.
+	Username string
+	// Password is called for every new connection. Defaults to that of the URL.
+	Password func(context.Context) (string, error)
+	// TLS is used where the URL begins with rediss. Defaults to the system's
+	// certificate authorities.
+	TLS *tls.Config
+	// Prefix begins every key. Defaults to DefaultPrefix.
+	Prefix string
+	// PoolSize is the number of connections to each server. Defaults to 10 per CPU.
+	PoolSize int
+	// Timeout bounds a connection's set-up, each read and each write. Defaults to 3 s.
+	Timeout time.Duration
+}
+
+// Open gives a Store with connections of its own; none is made before the first
+// call. The error says which URL cannot be read.
+func Open(o Options) (*Store, error) {
+	client, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	return New(client, o.Prefix), nil
+}
+
+func (o Options) client() (redis.UniversalClient, error) {
+	if len(o.URLs) == 0 {
+		return nil, errors.New("no URL of Redis is given")
+	}
+	var first *redis.Options
+	u := &redis.UniversalOptions{
+		MasterName: o.SentinelMaster, IsClusterMode: o.Cluster, PoolSize: o.PoolSize,
+		// A call ends with its context instead of outliving its event.
+		ContextTimeoutEnabled: true,
+		// Older servers answer both with an error on every connection.
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	for n, text := range o.URLs {
+		parsed, err := redis.ParseURL(text)
+		if err != nil {
+			// The URL itself, and what ParseURL says of it, may hold a password.
+			return nil, fmt.Errorf("URL %d of Redis cannot be read: it must begin with redis://, rediss:// or unix://", n+1)
+		}
+		if first == nil {
+			first = parsed
+		}
+		u.Addrs = append(u.Addrs, parsed.Addr)
+	}
+	u.DB, u.Username, u.Password, u.TLSConfig = first.DB, first.Username, first.Password, first.TLSConfig
+	u.Protocol, u.MaxRetries = first.Protocol, first.MaxRetries
+	o.apply(u, first)
+	if strings.HasPrefix(first.Addr, "/") { // a socket is no cluster's
+		simple := u.Simple()
+		simple.Network = first.Network
+		return redis.NewClient(simple), nil
+	}
+	return redis.NewUniversalClient(u), nil
+}
+
+// apply puts what the options say over what the URL said.
+func (o Options) apply(u *redis.UniversalOptions, first *redis.Options) {
+	u.DialTimeout, u.ReadTimeout, u.WriteTimeout = first.DialTimeout, first.ReadTimeout, first.WriteTimeout
+	if o.Timeout > 0 {
+		u.DialTimeout, u.ReadTimeout, u.WriteTimeout = o.Timeout, o.Timeout, o.Timeout
+	}
+	if o.TLS != nil && first.TLSConfig != nil {
+		u.TLSConfig = o.TLS.Clone()
+		if u.TLSConfig.ServerName == "" && len(u.Addrs) == 1 {
+			u.TLSConfig.ServerName = first.TLSConfig.ServerName
+		}
+	}
+	if o.Username != "" {
+		u.Username = o.Username
+	}
+	if o.Password != nil {
+		user := u.Username
+		u.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
+			password, err := o.Password(ctx)
+			return user, password, err
+		}
+	}
+}

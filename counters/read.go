@@ -1,0 +1,188 @@
+package counters
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// page is how many records one HSCAN asks for.
+const page = 500
+
+// Pools gives the names of all pools that Redis has, built or not, by name. It
+// scans the keys: for operators. An *engine.Error of Redis.
+func (s *Store) Pools(ctx context.Context) ([]string, error) {
+	var mu sync.Mutex
+	pools := map[string]bool{}
+	scan := func(ctx context.Context, client redis.Cmdable) error {
+		keys := client.Scan(ctx, 0, escapeGlob(s.prefix)+":{*}:meta", page).Iterator()
+		for keys.Next(ctx) {
+			mu.Lock()
+			if name, ok := s.poolOf(keys.Val()); ok {
+				pools[name] = true
+			}
+			mu.Unlock()
+		}
+		return keys.Err()
+	}
+	err := s.eachMaster(ctx, scan)
+	if err != nil {
+		return nil, readError("pools", err)
+	}
+	names := make([]string, 0, len(pools))
+	for name := range pools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (s *Store) eachMaster(ctx context.Context, scan func(context.Context, redis.Cmdable) error) error {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+			return scan(ctx, master)
+		})
+	}
+	return scan(ctx, s.client)
+}
+
+// poolOf is the pool that a meta key belongs to.
+func (s *Store) poolOf(metaKey string) (string, bool) {
+	token, ok := strings.CutPrefix(metaKey, s.prefix+":{")
+	if !ok {
+		return "", false
+	}
+	token, ok = strings.CutSuffix(token, "}:meta")
+	if !ok || isBucket(token) {
+		return "", false
+	}
+	name, err := engine.FromToken(token)
+	return name, err == nil
+}
+
+func escapeGlob(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(s)
+}
+
+// Bindings gives the records of a pool in no order. One that changes meanwhile
+// may come twice. The error, which ends it, is ErrNotBuilt or an *engine.Error of Redis.
+func (s *Store) Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
+	return scanHash(ctx, s, pool, s.poolKeys(pool)[1], func(name, packed string) (account.NamedRecord, error) {
+		rec, err := unpack(name, packed)
+		return account.NamedRecord{Binding: name, Record: rec}, err
+	})
+}
+
+// Runtimes gives the runtimes of a pool in no order. One that changes meanwhile
+// may come twice. The error, which ends it, is ErrNotBuilt or an *engine.Error of Redis.
+func (s *Store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
+	return scanHash(ctx, s, pool, s.poolKeys(pool)[2], func(id, packed string) (account.NamedRuntime, error) {
+		rt, err := unpackRuntime(id, packed)
+		return account.NamedRuntime{ID: id, Runtime: rt}, err
+	})
+}
+
+// Places gives the entries of a bucket, by its name, in no order. The error,
+// which ends it, is ErrNotBuilt or an *engine.Error of Redis.
+func (s *Store) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
+	return scanHash(ctx, s, bucket, s.bucketKeys(bucket)[1], func(id, entry string) (account.NamedPlace, error) {
+		place, err := unpackPlace(entry)
+		return account.NamedPlace{Runtime: id, Place: place}, err
+	})
+}
+
+// scanHash reads a hash page by page.
+func scanHash[T any](ctx context.Context, s *Store, place, key string, parse func(field, value string) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		if err := s.checkBuilt(ctx, place); err != nil {
+			yield(none, err)
+			return
+		}
+		var cursor uint64
+		for {
+			fields, next, err := s.client.HScan(ctx, key, cursor, "", page).Result()
+			if err != nil {
+				yield(none, readError(place, err))
+				return
+			}
+			for i := 0; i+1 < len(fields); i += 2 {
+				entry, err := parse(fields[i], fields[i+1])
+				if !yield(entry, err) || err != nil {
+					return
+				}
+			}
+			if cursor = next; cursor == 0 {
+				return
+			}
+		}
+	}
+}
+
+// recordScript reads one record.
+//
+//	KEYS[1] -> meta
+//	KEYS[2] -> hash of records
+//	ARGV[1] -> name or id
+//
+//	Returns {'OK', packed record or ''}
+var recordScript = newScript("record", gate, `
+return {'OK', redis.call('HGET', KEYS[2], ARGV[1]) or ''}
+`)
+
+func (s *Store) checkBuilt(ctx context.Context, place string) error {
+	_, err := s.run(ctx, recordScript, place, []string{s.metaKey(place), s.metaKey(place)}, "epoch")
+	return err
+}
+
+// Binding gives the record of a binding; one without a record is free.
+// ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Binding(ctx context.Context, pool, binding string) (account.Record, error) {
+	k := s.poolKeys(pool)
+	r, err := s.run(ctx, recordScript, pool, []string{k[0], k[1]}, binding)
+	if err != nil {
+		return account.Record{}, err
+	}
+	rec := r.record(binding)
+	return rec, r.err
+}
+
+// Runtime gives the runtime's place in the directory and its record in that
+// pool; both are zero for an unknown one. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
+	place, err := s.Place(ctx, id)
+	if err != nil || place.Pool == "" {
+		return place, account.Runtime{}, err
+	}
+	rt, err := s.RuntimeIn(ctx, place.Pool, id)
+	return place, rt, err
+}
+
+// RuntimeIn gives the runtime's record in a pool, the zero Runtime for an
+// unknown one. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error) {
+	k := s.poolKeys(pool)
+	r, err := s.run(ctx, recordScript, pool, []string{k[0], k[2]}, id)
+	if err != nil {
+		return account.Runtime{}, err
+	}
+	packed := r.text()
+	if r.err != nil || packed == "" {
+		return account.Runtime{}, r.err
+	}
+	return unpackRuntime(id, packed)
+}
+
+func readError(what string, err error) error {
+	return &engine.Error{
+		Code: engine.CodeInternal, Op: "reading " + what + " from Redis", Err: err,
+		Hint: "check that Redis is reachable",
+	}
+}

@@ -1,0 +1,268 @@
+package counters
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// stagedFor is how long what a rebuild has staged lives if it is never installed.
+const stagedFor = time.Hour
+
+// chunk bounds the entries that one script stages, so that none blocks Redis for long.
+const chunk = 500
+
+// chunksAtOnce bounds what one round trip stages: some megabyte.
+const chunksAtOnce = 16
+
+// site is what the scripts of a rebuild know of a pool or bucket. It is built
+// where its epoch belongs to this run of the server (rule 1).
+//
+//	KEYS[1] -> meta
+const site = serverID + `
+local head = redis.call('HMGET', KEYS[1], 'epoch', 'server', 'token', 'since')
+local built = head[1] and head[2] == server
+`
+
+// beginScript claims a rebuild (rule 13a).
+//
+//	KEYS[1] -> meta
+//	ARGV[1] -> token
+//	ARGV[2] -> now, in milliseconds
+//	ARGV[3] -> lease, in milliseconds; 0 only renews what is the token's
+//
+//	Returns {'OK', 1 if the rebuild is the token's}
+var beginScript = newScript("begin rebuild", site, `
+local token, now, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+if built then return {'OK', 0} end
+if head[3] ~= token then
+  if lease < 0 then return {'OK', 0} end
+  if head[3] and math.abs(now - tonumber(head[4])) < lease then return {'OK', 0} end
+end
+redis.call('HDEL', KEYS[1], 'epoch', 'server')
+redis.call('HSET', KEYS[1], 'token', token, 'since', ARGV[2])
+return {'OK', 1}
+`)
+
+// BeginRebuild claims the rebuild of a pool, or of a bucket by its name
+// (account.BucketOf), under a token that was never used before (rule 13a), and
+// reports whether it is the caller's. It is not where nothing is to be rebuilt,
+// and where another began or renewed less than lease ago. An *engine.Error of Redis.
+func (s *Store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (mine bool, err error) {
+	return s.claimRebuild(ctx, place, token, now, max(0, lease.Milliseconds()))
+}
+
+// RenewRebuild extends the lease and reports whether the rebuild is still the
+// token's; if not, the caller gives up. An *engine.Error of Redis.
+func (s *Store) RenewRebuild(ctx context.Context, place, token string, now time.Time) (mine bool, err error) {
+	return s.claimRebuild(ctx, place, token, now, -1)
+}
+
+func (s *Store) claimRebuild(ctx context.Context, place, token string, now time.Time, lease int64) (bool, error) {
+	if err := checkToken(token); err != nil {
+		return false, err
+	}
+	r, err := s.run(ctx, beginScript, place, []string{s.metaKey(place)}, token, now.UnixMilli(), lease)
+	if err != nil {
+		return false, err
+	}
+	return r.flag(), r.err
+}
+
+// checkToken keeps tokens fit for keys; a token is the pool's next epoch.
+func checkToken(token string) error {
+	if token == "" || engine.Token(token) != token {
+		return invalid(fmt.Errorf("rebuild token %q is not of [A-Za-z0-9_-]", token))
+	}
+	return nil
+}
+
+// stageScript puts entries where the rebuild's install will take them from.
+//
+//	KEYS[1] -> meta
+//	KEYS[2] -> key to add to
+//	ARGV[1] -> token
+//	ARGV[2] -> HSET or ZADD
+//	ARGV[3] -> milliseconds that the key lives
+//	then the arguments of the command
+//
+//	Returns {'OK', 1 if the rebuild is still the token's}
+var stageScript = newScript("stage", site, `
+if built or head[3] ~= ARGV[1] then return {'OK', 0} end
+redis.call(ARGV[2], KEYS[2], unpack(ARGV, 4))
+redis.call('PEXPIRE', KEYS[2], ARGV[3])
+return {'OK', 1}
+`)
+
+// installScript makes what was staged the records (rule 13e): only if the place
+// is not built and the token is still this one. The epoch is the token.
+//
+//	KEYS[1] -> meta
+//	KEYS[2..1+n] -> keys of the records
+//	KEYS[2+n..1+2n] -> staged keys, in the same order
+//	KEYS[2+2n..] -> keys that start empty
+//	ARGV[1] -> token
+//	ARGV[2] -> sequence
+//	ARGV[3] -> n
+//	ARGV[4..3+n] -> number of entries that each staged key must have
+//
+//	Returns {'OK', 1} if the place is built under this token, {'OK', 0} if it is
+//	not the token's, {'OK', 2} if what was staged is no longer complete
+var installScript = newScript("install", site, `
+local token, n = ARGV[1], tonumber(ARGV[3])
+if built then return {'OK', head[1] == token and 1 or 0} end
+if head[3] ~= token then return {'OK', 0} end
+local function entries(key)
+  local kind = redis.call('TYPE', key)['ok']
+  if kind == 'hash' then return redis.call('HLEN', key) end
+  if kind == 'zset' then return redis.call('ZCARD', key) end
+  return 0
+end
+for i = 1, n do
+  if entries(KEYS[1 + n + i]) ~= tonumber(ARGV[3 + i]) then return {'OK', 2} end
+end
+for i = 1, n do
+  redis.call('UNLINK', KEYS[1 + i])
+  if tonumber(ARGV[3 + i]) > 0 then
+    redis.call('RENAME', KEYS[1 + n + i], KEYS[1 + i])
+    redis.call('PERSIST', KEYS[1 + i])
+  end
+end
+for i = 2 + 2 * n, #KEYS do redis.call('UNLINK', KEYS[i]) end
+redis.call('HDEL', KEYS[1], 'token', 'since')
+redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'seq', ARGV[2])
+return {'OK', 1}
+`)
+
+// staged is what will become one key: arguments of command, pairs by pairs.
+type staged struct {
+	command string
+	args    []any
+}
+
+func (st *staged) add(a, b any) { st.args = append(st.args, a, b) }
+
+func (st *staged) entries() int { return len(st.args) / 2 }
+
+// Install makes the snapshot the pool's records (rule 13e) and reports whether
+// the pool is built from it; not if it was built meanwhile or the rebuild is
+// another's by now. Repeated after success it reports true. An *engine.Error of Redis.
+func (s *Store) Install(ctx context.Context, pool, token string, snapshot account.Snapshot) (bool, error) {
+	parts, err := stagePool(snapshot)
+	if err != nil {
+		return false, err
+	}
+	k := s.poolKeys(pool)
+	live, empty := []string{k[1], k[2], k[3], k[5]}, []string{k[4], k[6]}
+	return s.install(ctx, pool, token, snapshot.Sequence, parts, live, empty)
+}
+
+// stagePool lays out bindings, runtimes, the tenants' bindings and who waits.
+// No binding of a rebuild is in claiming, so nobody is listed as on one.
+func stagePool(snapshot account.Snapshot) ([]staged, error) {
+	bindings, runtimes := staged{command: "HSET"}, staged{command: "HSET"}
+	tenants, waiting := staged{command: "ZADD"}, staged{command: "ZADD"}
+	for name, rec := range snapshot.Bindings {
+		if err := checkNames(name, rec.Tenant); err != nil {
+			return nil, err
+		}
+		if err := checkNumbers(rec.Generation, rec.Claimed); err != nil {
+			return nil, err
+		}
+		if rec.State == account.Free && rec.Count == 0 {
+			continue
+		}
+		bindings.add(name, pack(rec))
+		if rec.Tenant != "" && rec.State != account.Free {
+			tenants.add(0, rec.Tenant+" "+name)
+		}
+	}
+	for id, rt := range snapshot.Runtimes {
+		if err := checkNames(id, rt.Binding, rt.Request, rt.Tenant); err != nil {
+			return nil, err
+		}
+		runtimes.add(id, packRuntime(rt))
+		if rt.State == account.RuntimeWaiting {
+			waiting.add(rt.Sequence, id)
+		}
+	}
+	return []staged{bindings, runtimes, tenants, waiting}, nil
+}
+
+// InstallBucket is Install for a bucket of the directory, by its name.
+func (s *Store) InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error) {
+	places := staged{command: "HSET"}
+	for id, place := range d.Places {
+		if err := checkNames(id); err != nil {
+			return false, err
+		}
+		places.add(id, packPlace(place))
+	}
+	return s.install(ctx, bucket, token, d.Sequence, []staged{places}, s.bucketKeys(bucket)[1:], nil)
+}
+
+func (s *Store) install(ctx context.Context, place, token string, sequence int64, parts []staged, live, empty []string) (bool, error) {
+	if err := checkToken(token); err != nil {
+		return false, err
+	}
+	if err := checkNumbers(sequence); err != nil {
+		return false, err
+	}
+	staging := s.stagingKeys(place, token)
+	// A run that died under this token may have left parts of an older snapshot.
+	if err := s.client.Unlink(ctx, staging...).Err(); err != nil {
+		return false, &engine.Error{Code: engine.CodeInternal, Op: "install in Redis, " + place, Err: err}
+	}
+	args := []any{token, sequence, len(parts)}
+	for i, part := range parts {
+		if err := s.stage(ctx, place, token, staging[i], part); err != nil {
+			return false, err
+		}
+		args = append(args, part.entries())
+	}
+	keys := append([]string{s.metaKey(place)}, live...)
+	keys = append(append(keys, staging...), empty...)
+	r, err := s.run(ctx, installScript, place, keys, args...)
+	if err != nil {
+		return false, err
+	}
+	outcome := r.number()
+	if outcome == 2 {
+		return false, fmt.Errorf("install of %s: what was staged is no longer there, begin the rebuild again", place)
+	}
+	return outcome == 1, r.err
+}
+
+// stage puts one part into its key, chunk by chunk and several chunks to a round
+// trip. That the rebuild is no longer the token's is left to the install to find.
+func (s *Store) stage(ctx context.Context, place, token, key string, part staged) error {
+	return s.stageUnder(ctx, place, s.metaKey(place), token, key, part)
+}
+
+// stageUnder is stage where the epoch is kept in another key than a pool's meta.
+func (s *Store) stageUnder(ctx context.Context, place, meta, token, key string, part staged) error {
+	keys, ttl := []string{meta, key}, strconv.FormatInt(stagedFor.Milliseconds(), 10)
+	var calls []call
+	for at := 0; at < len(part.args); at += 2 * chunk {
+		args := append([]any{token, part.command, ttl}, part.args[at:min(at+2*chunk, len(part.args))]...)
+		calls = append(calls, call{place: place, keys: keys, args: args})
+	}
+	for len(calls) > 0 {
+		n := min(chunksAtOnce, len(calls))
+		replies, err := s.runAll(ctx, stageScript, calls[:n])
+		if err != nil {
+			return err
+		}
+		for _, r := range replies {
+			if !r.flag() {
+				return r.err
+			}
+		}
+		calls = calls[n:]
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package counters
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// records is the part of a pool's scripts that reads and writes records. A
+// field of a record never contains '|', a name never a space: checkName sees to it.
+//
+//	KEYS[1] -> meta
+//	KEYS[2] -> hash binding -> state|tenant|generation|confirmed|count|claimed|pristine
+//	KEYS[3] -> hash runtime -> state|binding|sequence|request|confirmed|origin|tenant
+//	KEYS[4] -> sorted set of "tenant binding", all of score 0: a tenant's bindings in byte order
+//	KEYS[5] -> sorted set of "binding runtime", all of score 0: who is on a binding in claiming
+//	KEYS[6] -> sorted set of the runtimes that wait, by sequence
+//	KEYS[7] -> sorted set of tenants, by the sequence at which one of theirs was last served out of the waiting
+const records = `
+local function num(n) return string.format('%.0f', n) end
+local function bit(b) return b and '1' or '0' end
+
+local function unpack_binding(name, packed)
+  if not packed then
+    return {state = 'free', tenant = '', generation = 0, confirmed = false, count = 0, claimed = 0, pristine = false,
+      known = false}
+  end
+  local state, tenant, generation, confirmed, count, claimed, pristine =
+    string.match(packed, '^(%a+)|([^|]*)|(%d+)|([01])|(%d+)|(%d+)|([01])$')
+  if not state then error('the record of binding ' .. name .. ' is unreadable') end
+  return {state = state, tenant = tenant, generation = tonumber(generation), confirmed = confirmed == '1',
+    count = tonumber(count), claimed = tonumber(claimed), pristine = pristine == '1', known = true,
+    listed = state ~= 'free' and tenant ~= '' and tenant or nil}
+end
+
+local function get_binding(name) return unpack_binding(name, redis.call('HGET', KEYS[2], name)) end
+
+local function put_binding(name, rec)
+  local listed = rec.state ~= 'free' and rec.tenant ~= '' and rec.tenant or nil
+  if rec.listed ~= listed then
+    if rec.listed then redis.call('ZREM', KEYS[4], rec.listed .. ' ' .. name) end
+    if listed then redis.call('ZADD', KEYS[4], 0, listed .. ' ' .. name) end
+    rec.listed = listed
+  end
+  if rec.state == 'free' and rec.count == 0 then
+    redis.call('HDEL', KEYS[2], name)
+    return
+  end
+  redis.call('HSET', KEYS[2], name, table.concat({rec.state, rec.tenant, num(rec.generation),
+    bit(rec.confirmed), num(rec.count), num(rec.claimed), bit(rec.pristine)}, '|'))
+end
+
+local function free_binding(name, rec)
+  rec.state, rec.tenant, rec.count = 'free', '', 0
+  put_binding(name, rec)
+end
+
+local function get_runtime(id)
+  local packed = redis.call('HGET', KEYS[3], id)
+  if not packed then
+    return {state = '', binding = '', sequence = 0, request = '', confirmed = false, origin = '', tenant = ''}
+  end
+  local state, binding, sequence, request, confirmed, origin, tenant =
+    string.match(packed, '^(%a+)|([^|]*)|(%d+)|([^|]*)|([01])|(%a*)|([^|]*)$')
+  if not state then error('the record of runtime ' .. id .. ' is unreadable') end
+  return {state = state, binding = binding, sequence = tonumber(sequence), request = request,
+    confirmed = confirmed == '1', origin = origin, tenant = tenant}
+end
+
+local function put_runtime(id, rt)
+  if rt.state == 'waiting' then
+    redis.call('ZADD', KEYS[6], num(rt.sequence), id)
+  else
+    redis.call('ZREM', KEYS[6], id)
+  end
+  redis.call('HSET', KEYS[3], id, table.concat({rt.state, rt.binding, num(rt.sequence), rt.request,
+    bit(rt.confirmed), rt.origin, rt.tenant}, '|'))
+end
+
+local function drop_runtime(id)
+  redis.call('HDEL', KEYS[3], id)
+  redis.call('ZREM', KEYS[6], id)
+end
+
+local function is_shared(rec) return rec.state == 'claimed' and rec.tenant == '' end
+
+-- Rule 7: at zero a claim drains, confirmed stays as it was; a dirtying
+-- binding stays dirtying and a shared one has no claim to lose.
+local function less(rec)
+  rec.count = math.max(0, rec.count - 1)
+  if rec.count == 0 and not is_shared(rec) and (rec.state == 'claiming' or rec.state == 'claimed') then
+    rec.state = 'draining'
+  end
+end
+
+-- left says that a runtime which may have been answered has left the account:
+-- it goes back to its pool only when it was cleaned.
+local function unassign(name, id, left)
+  local rec = get_binding(name)
+  if not rec.known then return end
+  less(rec)
+  rec.pristine = rec.pristine and not left
+  redis.call('ZREM', KEYS[5], name .. ' ' .. id)
+  put_binding(name, rec)
+end
+
+-- Rules 8 and 9: the claim of that generation has ended with nobody left.
+local function emptied(rec, generation)
+  return (rec.state == 'draining' or rec.state == 'dirtying') and rec.generation == generation and rec.count == 0
+end
+
+local function decided(outcome, rt)
+  return {'OK', outcome, rt.binding, 0, rt.sequence, epoch, 0, '', rt.request, 0, 0, 0}
+end
+`
+
+// pack writes a record as the scripts read it.
+func pack(rec account.Record) string {
+	return strings.Join([]string{
+		string(rec.State), rec.Tenant, strconv.FormatInt(rec.Generation, 10), flag(rec.Confirmed),
+		strconv.Itoa(rec.Count), strconv.FormatInt(rec.Claimed, 10), flag(rec.Pristine),
+	}, "|")
+}
+
+// packRuntime writes a runtime's record as the scripts read it. A rebuild packs
+// as many as there are, so it is written in one piece.
+func packRuntime(rt account.Runtime) string {
+	var room [192]byte
+	b := append(append(room[:0], rt.State...), '|')
+	b = append(append(b, rt.Binding...), '|')
+	b = append(strconv.AppendInt(b, rt.Sequence, 10), '|')
+	b = append(append(b, rt.Request...), '|')
+	b = append(append(b, flag(rt.Confirmed)...), '|')
+	b = append(append(b, rt.Origin...), '|')
+	return string(append(b, rt.Tenant...))
+}
+
+func unpack(name, packed string) (account.Record, error) {
+	f := strings.Split(packed, "|")
+	if len(f) != 7 {
+		return account.Record{}, fmt.Errorf("the record of binding %s is unreadable: %q", name, packed)
+	}
+	n := numbers{}
+	rec := account.Record{
+		State: account.State(f[0]), Tenant: f[1], Generation: n.parse(f[2]), Confirmed: f[3] == "1",
+		Count: int(n.parse(f[4])), Claimed: n.parse(f[5]), Pristine: f[6] == "1",
+	}
+	return rec, n.err
+}
+
+func unpackRuntime(id, packed string) (account.Runtime, error) {
+	f := strings.Split(packed, "|")
+	if len(f) != 7 {
+		return account.Runtime{}, fmt.Errorf("the record of runtime %s is unreadable: %q", id, packed)
+	}
+	n := numbers{}
+	rt := account.Runtime{
+		State: account.RuntimeState(f[0]), Binding: f[1], Sequence: n.parse(f[2]), Request: f[3],
+		Confirmed: f[4] == "1", Origin: account.Origin(f[5]), Tenant: f[6],
+	}
+	return rt, n.err
+}
+
+// numbers parses several and keeps the first error.
+type numbers struct{ err error }
+
+func (n *numbers) parse(s string) int64 {
+	v, err := strconv.ParseInt(s, 10, 64)
+	if err != nil && n.err == nil {
+		n.err = err
+	}
+	return v
+}

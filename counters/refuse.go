@@ -1,0 +1,71 @@
+package counters
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// refuseScript ends the waiting of a request at its deadline (rule 12).
+//
+//	KEYS    -> see records
+//	ARGV[1] -> runtime
+//	ARGV[2] -> request
+//
+//	Returns what assign returns; the outcome is refused, superseded or assigned
+var refuseScript = newScript("refuse", gate, records, `
+local id, request = ARGV[1], ARGV[2]
+local rt = get_runtime(id)
+if rt.state == 'gone' then return decided('superseded', {binding = '', sequence = rt.sequence, request = rt.request}) end
+if rt.state == 'assigned' then -- left to whoever serves it
+  local out = decided('assigned', rt)
+  out[7], out[8], out[10] = rt.confirmed and 1 or 0, rt.origin, 1
+  return out
+end
+if rt.state ~= 'refused' or rt.request ~= request then
+  rt = {state = 'refused', binding = '', sequence = next_sequence(), request = request,
+    confirmed = false, origin = '', tenant = rt.tenant}
+  put_runtime(id, rt)
+end
+return decided('refused', rt)
+`)
+
+// Refuse ends the waiting of a request at its deadline (rule 12): the outcome
+// is Refused, Superseded where the runtime is gone, or Assigned, and then
+// nothing changed. Repeated, it gives the same. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error) {
+	if err := checkNames(runtime, request); err != nil {
+		return account.Decision{}, err
+	}
+	reply, err := s.run(ctx, refuseScript, pool, s.poolKeys(pool), runtime, request)
+	if err != nil {
+		return account.Decision{}, err
+	}
+	return reply.decision()
+}
+
+// takeBackScript undoes what a request holds (rule 11).
+//
+//	KEYS    -> see records
+//	ARGV[1] -> runtime
+//	ARGV[2] -> request
+//
+//	Returns {'OK'}
+var takeBackScript = newScript("take back", gate, records, `
+local id, request = ARGV[1], ARGV[2]
+local rt = get_runtime(id)
+if rt.request ~= request then return {'OK'} end
+if rt.state == 'assigned' then unassign(rt.binding, id) end
+if rt.state == 'assigned' or rt.state == 'waiting' then drop_runtime(id) end
+return {'OK'}
+`)
+
+// TakeBack undoes what this request holds, where its final answer is not an
+// assignment (rule 11). ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) TakeBack(ctx context.Context, pool, runtime, request string) error {
+	if err := checkNames(runtime, request); err != nil {
+		return err
+	}
+	_, err := s.run(ctx, takeBackScript, pool, s.poolKeys(pool), runtime, request)
+	return err
+}

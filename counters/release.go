@@ -1,0 +1,86 @@
+package counters
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// releaseScript takes a runtime off its binding for good (rule 7). The
+// tombstone keeps the request that waited, so that a repeat names it again.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> runtime
+//
+//	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, waited}
+var releaseScript = newScript("release runtime", gate, records, `
+local id = ARGV[1]
+local rt = get_runtime(id)
+local repeated = rt.state == 'gone'
+if not repeated then
+  local gone = {state = 'gone', binding = '', sequence = next_sequence(), request = '',
+    confirmed = false, origin = '', tenant = rt.tenant}
+  if rt.state == 'assigned' then
+    gone.binding = rt.binding
+    unassign(rt.binding, id, rt.confirmed)
+  elseif rt.state == 'waiting' then
+    gone.request = rt.request
+  end
+  rt = gone
+  put_runtime(id, rt)
+end
+local out = {'OK', rt.binding, '', 0, rt.sequence, 0, 'free', repeated and 1 or 0, rt.request}
+if rt.binding ~= '' then
+  local rec = get_binding(rt.binding)
+  -- What the binding is now is told only while it is this tenant's.
+  if rec.tenant == rt.tenant or is_shared(rec) then
+    out[3], out[4], out[6], out[7] = rec.tenant, rec.generation, rec.count, rec.state
+  end
+end
+return out
+`)
+
+// ReleaseRuntime takes a runtime off its binding for good (rule 7). Repeated,
+// it gives the same sequence. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error) {
+	if err := checkNames(runtime); err != nil {
+		return account.Departure{}, err
+	}
+	r, err := s.run(ctx, releaseScript, pool, s.poolKeys(pool), runtime)
+	if err != nil {
+		return account.Departure{}, err
+	}
+	d := account.Departure{
+		Binding: r.text(), Tenant: r.text(), Generation: r.number(), Sequence: r.number(),
+		Count: int(r.number()), State: account.State(r.text()), Repeated: r.flag(), Waited: r.text(),
+	}
+	return d, r.err
+}
+
+// forgetScript drops the record of a runtime that is gone or refused.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> runtime
+//	ARGV[2] -> sequence that the record must have
+//
+//	Returns {'OK', 1 if it was dropped}
+var forgetScript = newScript("forget", gate, records, `
+local rt = get_runtime(ARGV[1])
+if rt.sequence ~= tonumber(ARGV[2]) or (rt.state ~= 'gone' and rt.state ~= 'refused') then return {'OK', 0} end
+drop_runtime(ARGV[1])
+return {'OK', 1}
+`)
+
+// Forget drops what is remembered of a runtime that is gone or refused under
+// that sequence, once its event cannot come again (rule 12), and reports
+// whether it did. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {
+	if err := checkNames(runtime); err != nil {
+		return false, err
+	}
+	r, err := s.run(ctx, forgetScript, pool, s.poolKeys(pool), runtime, sequence)
+	if err != nil {
+		return false, err
+	}
+	return r.flag(), r.err
+}

@@ -1,0 +1,220 @@
+package counters
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// recountScript counts the runtimes on a binding. It passes over all runtimes of
+// the pool, some second for a million, and nothing else is decided meanwhile.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> binding
+//
+//	Returns {'OK', 1 if the count was another}
+var recountScript = newScript("recount", gate, records, `
+local name, count, cursor = ARGV[1], 0, '0'
+local begins = 'assigned|' .. name .. '|'
+local length = #begins
+repeat
+  local page = redis.call('HSCAN', KEYS[3], cursor, 'COUNT', 1000)
+  cursor = page[1]
+  for i = 2, #page[2], 2 do
+    if string.sub(page[2][i], 1, length) == begins then count = count + 1 end
+  end
+until cursor == '0'
+local rec = get_binding(name)
+if rec.count == count then return {'OK', 0} end
+rec.count, rec.pristine = count, false
+put_binding(name, rec)
+return {'OK', 1}
+`)
+
+// Recount makes the binding's count the number of runtimes that are assigned to
+// it, and reports whether that changed it. A claim that it leaves empty does not
+// drain. It blocks the server for a microsecond per runtime of the pool.
+// ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Recount(ctx context.Context, pool, binding string) (bool, error) {
+	return s.mend(ctx, recountScript, pool, []string{binding})
+}
+
+// restoreScript gives back an assignment.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> runtime
+//	ARGV[2] -> its record as it was read, packed, '' for none
+//	ARGV[3] -> its record to be, packed
+//	ARGV[4] -> its binding
+//	ARGV[5] -> record that the binding is to have where there is none, packed, without runtimes
+//	ARGV[6] -> sequence of the record
+//
+//	Returns {'OK', 1 if it was given back}
+var restoreScript = newScript("restore", gate, records, `
+local id, was, to, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+if (redis.call('HGET', KEYS[3], id) or '') ~= was then return {'OK', 0} end
+if get_binding(name).state == 'claiming' then return {'OK', 0} end -- somebody is at it
+local rt = get_runtime(id)
+if rt.state == 'assigned' then unassign(rt.binding, id) end
+local rec = get_binding(name) -- which may be the one that it was on
+if not rec.known then
+  rec = unpack_binding(name, ARGV[5])
+  rec.listed = nil
+elseif rec.state == 'draining' then
+  rec.state = 'claimed'
+end
+rec.count, rec.pristine = rec.count + 1, false
+put_binding(name, rec)
+redis.call('ZREM', KEYS[6], id)
+redis.call('HSET', KEYS[3], id, to)
+if tonumber(ARGV[6]) > tonumber(redis.call('HGET', KEYS[1], 'seq') or '0') then
+  redis.call('HSET', KEYS[1], 'seq', ARGV[6])
+end
+return {'OK', 1}
+`)
+
+// Restore gives back an assignment that ledger or Shoot have and Redis lost: rt, on
+// a binding that is to be like should where Redis has no record of it. was is the
+// runtime's record as it was read. It reports whether it did. ErrNotBuilt, else an
+// *engine.Error of Redis.
+func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
+	before := ""
+	if was != (account.Runtime{}) {
+		before = packRuntime(was)
+	}
+	should.Confirmed, should.Count = should.State == account.InUse && should.Tenant == "", 0
+	if err := checkNames(rt.Request, rt.Tenant, should.Tenant); err != nil {
+		return false, err
+	}
+	if err := checkNumbers(rt.Sequence, should.Generation, should.Claimed); err != nil {
+		return false, err
+	}
+	return s.mend(ctx, restoreScript, pool, []string{runtime, rt.Binding}, runtime, before, packRuntime(rt), rt.Binding, pack(should), rt.Sequence)
+}
+
+// dropAdoptedScript forgets a runtime that came from a Shoot alone.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> runtime
+//	ARGV[2] -> binding
+//
+//	Returns {'OK', 1 if it was dropped}
+var dropAdoptedScript = newScript("drop adopted", gate, records, `
+local rt = get_runtime(ARGV[1])
+if rt.state ~= 'assigned' or rt.origin ~= 'shoot' or rt.binding ~= ARGV[2] then return {'OK', 0} end
+local rec = get_binding(rt.binding)
+if rec.known then
+  rec.count = math.max(0, rec.count - 1)
+  put_binding(rt.binding, rec)
+end
+drop_runtime(ARGV[1])
+return {'OK', 1}
+`)
+
+// DropAdopted forgets a runtime that came from a Shoot alone, and goes with it. A
+// claim that it leaves empty does not drain: only a deprovision drains an account.
+// ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
+	return s.mend(ctx, dropAdoptedScript, pool, []string{runtime, binding})
+}
+
+// doubtScript makes a claim unconfirmed.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> binding
+//	ARGV[2] -> generation
+//
+//	Returns {'OK', 1 if it was confirmed}
+var doubtScript = newScript("doubt", gate, records, `
+local rec = get_binding(ARGV[1])
+if not rec.confirmed or is_shared(rec) or rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end
+rec.confirmed, rec.pristine = false, false
+put_binding(ARGV[1], rec)
+return {'OK', 1}
+`)
+
+// Doubt makes a claim unconfirmed, so that whoever assigns it next looks at its
+// label first (rule 4). ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error) {
+	return s.mend(ctx, doubtScript, pool, []string{binding}, binding, generation)
+}
+
+// drainIdleScript lets a claim without runtimes drain.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> binding
+//	ARGV[2] -> generation
+//
+//	Returns {'OK', 1 if it drains}
+var drainIdleScript = newScript("drain idle", gate, records, `
+local rec = get_binding(ARGV[1])
+if rec.state ~= 'claimed' or is_shared(rec) or rec.count > 0 or rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end
+rec.state, rec.pristine = 'draining', false
+put_binding(ARGV[1], rec)
+return {'OK', 1}
+`)
+
+// DrainIdle lets a claim without runtimes drain, as the last deprovision would
+// have. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error) {
+	return s.mend(ctx, drainIdleScript, pool, []string{binding}, binding, generation)
+}
+
+// raiseScript lets a pool's numbers go on after those that were given.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> sequence
+//
+//	Returns {'OK', 1 if the pool was behind}
+var raiseScript = newScript("raise", gate, records, `
+if tonumber(redis.call('HGET', KEYS[1], 'seq') or '0') >= tonumber(ARGV[1]) then return {'OK', 0} end
+redis.call('HSET', KEYS[1], 'seq', ARGV[1])
+return {'OK', 1}
+`)
+
+// Raise lets the pool's numbers go on after sequence, and reports whether it was
+// behind. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Raise(ctx context.Context, pool string, sequence int64) (bool, error) {
+	if err := checkNumbers(sequence); err != nil {
+		return false, err
+	}
+	return s.mend(ctx, raiseScript, pool, nil, sequence)
+}
+
+// discardScript takes the epoch away.
+//
+//	KEYS[1] -> meta
+//
+//	Returns {'OK', 1 if it was built}
+var discardScript = newScript("discard", site, `
+redis.call('HDEL', KEYS[1], 'epoch', 'server')
+return {'OK', built and 1 or 0}
+`)
+
+// Discard makes a pool, or a bucket by its name, one that is not built, as if Redis
+// had lost it: nothing is decided there until it is rebuilt. It reports whether it
+// was built. An *engine.Error of Redis.
+func (s *Store) Discard(ctx context.Context, place string) (bool, error) {
+	r, err := s.run(ctx, discardScript, place, []string{s.metaKey(place)})
+	if err != nil {
+		return false, err
+	}
+	return r.flag(), r.err
+}
+
+// mend runs a script that repairs. Without further arguments it is given the names.
+func (s *Store) mend(ctx context.Context, sc script, pool string, names []string, args ...any) (bool, error) {
+	if err := checkNames(names...); err != nil {
+		return false, err
+	}
+	if args == nil {
+		for _, name := range names {
+			args = append(args, name)
+		}
+	}
+	r, err := s.run(ctx, sc, pool, s.poolKeys(pool), args...)
+	if err != nil {
+		return false, err
+	}
+	return r.flag(), r.err
+}

@@ -1,0 +1,108 @@
+// Package counters keeps in Redis what is allotted now: which tenant has which
+// binding, how many runtimes are on it, which runtime is where. Every decision
+// is one Lua script, so decisions on one pool are serial, and package
+// engine/account says in plain Go what each of them does.
+//
+// Redis is the truth of the present and nothing else: what it loses is rebuilt
+// from ledger, labels and Shoots (BeginRebuild, Install), and until then every
+// method answers account.ErrNotBuilt. Keys and records are described in
+// docs/redis.md, the rules in docs/protocol.md.
+//
+// Every method that changes anything can be repeated: go-redis sends a script
+// again whose reply was lost.
+package counters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Store runs the account protocol on Redis. It is safe for concurrent use.
+type Store struct {
+	client redis.UniversalClient
+	prefix string
+	onCall func(ctx context.Context, op string, took time.Duration) // may be nil
+}
+
+// New gives a Store on a client of the caller's. prefix begins every key, ""
+// is DefaultPrefix. Set ContextTimeoutEnabled on the client: otherwise a call
+// outlives its context.
+func New(client redis.UniversalClient, prefix string) *Store {
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	return &Store{client: client, prefix: prefix}
+}
+
+// OnCall registers a function that is told of every round trip of a script, by
+// the script's name. It is called by many goroutines at once. Register before
+// the first call.
+func (s *Store) OnCall(f func(ctx context.Context, op string, took time.Duration)) { s.onCall = f }
+
+// Close closes the connections.
+func (s *Store) Close() error { return s.client.Close() }
+
+// ErrEvicts says that the server drops keys where memory runs short: it would
+// forget assignments, and only a change of its configuration mends that.
+var ErrEvicts = errors.New("the server would forget assignments")
+
+// Connect checks that Redis can be relied on and gives warnings about what
+// should be better. A server that evicts keys is ErrEvicts: it would forget
+// assignments one by one, which nothing can notice.
+func (s *Store) Connect(ctx context.Context) (warnings []string, err error) {
+	err = s.eachMaster(ctx, func(ctx context.Context, c redis.Cmdable) error {
+		found, err := checkServer(ctx, c)
+		warnings = append(warnings, found...)
+		return err
+	})
+	if e := (*engine.Error)(nil); err != nil && !errors.As(err, &e) {
+		err = &engine.Error{
+			Code: engine.CodeInternal, Op: "connecting to Redis", Err: err,
+			Hint: "check redis.url and that the server is up",
+		}
+	}
+	return warnings, err
+}
+
+// checkServer looks at INFO, which every server answers, also those that
+// refuse CONFIG. A field that is not there is not held against the server.
+func checkServer(ctx context.Context, c redis.Cmdable) (warnings []string, err error) {
+	if err := c.Ping(ctx).Err(); err != nil {
+		return nil, err
+	}
+	info := map[string]string{}
+	for _, section := range []string{"server", "memory", "persistence"} {
+		readInfo(c.Info(ctx, section).Val(), info)
+	}
+	if policy, known := info["maxmemory_policy"]; known && policy != "noeviction" {
+		return nil, &engine.Error{
+			Code: engine.CodeInternal, Op: "connecting to Redis",
+			Err:  fmt.Errorf("%w: its maxmemory-policy is %s", ErrEvicts, policy),
+			Hint: "set maxmemory-policy noeviction, or use a server of its own",
+		}
+	}
+	if info["run_id"] == "" {
+		warnings = append(warnings, "Redis does not tell its run_id: that it started again with older data cannot be noticed")
+	}
+	aof, known := info["aof_enabled"]
+	saves, _ := c.ConfigGet(ctx, "save").Result()
+	if known && aof != "1" && saves["save"] == "" {
+		warnings = append(warnings, "Redis has neither append-only file nor snapshots: every restart means a rebuild from an empty server")
+	}
+	return warnings, nil
+}
+
+var infoLine = regexp.MustCompile(`(?m)^(\w+):(.*?)\r?$`)
+
+func readInfo(text string, into map[string]string) {
+	for _, line := range infoLine.FindAllStringSubmatch(text, -1) {
+		into[line[1]] = line[2]
+	}
+}
