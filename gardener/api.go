@@ -1,0 +1,169 @@
+package gardener
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// metadataOnly has no fall-back to whole objects: a server that cannot do it
+	// answers 406, and nobody is sent the contents of a Secret.
+	metadataOnly     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	metadataOnlyList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	wholeObjects     = "application/json"
+
+	pageSize     = 500
+	pageTimeouts = 10 // Options.Timeout is for one object; a page has this many times as long
+	listAttempts = 3  // a list whose continuation has expired is begun anew, this often in all
+	fieldManager = "hap-worker"
+)
+
+// newAPI is a plain client beside the informer's. The library's own clients
+// repeat what was answered with Retry-After, patches too; here the number of
+// repetitions is zero, and retry.go says what is repeated.
+func newAPI(config *rest.Config, h *http.Client) (*rest.RESTClient, error) {
+	config = metadata.ConfigFor(config)
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	config.GroupVersion = &schema.GroupVersion{}
+	config.APIPath = "/unused" // every request has an absolute path
+	return rest.RESTClientForConfigAndClient(config, h)
+}
+
+// path is that of a resource in the namespace, or of one object in it.
+func (c *Client) path(r schema.GroupVersionResource, name ...string) []string {
+	segments := []string{"apis", r.Group, r.Version, "namespaces", c.opts.Namespace, r.Resource}
+	if r.Group == "" {
+		segments = append([]string{"api"}, segments[2:]...)
+	}
+	return append(segments, name...)
+}
+
+// object is the part of an answer that a binding is made of.
+type object struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+}
+
+func (c *Client) getObject(ctx context.Context, name string) (object, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	var o object
+	return o, decode(c.api.Get().MaxRetries(0).AbsPath(c.path(c.kind.resource, name)...).
+		SetHeader("Accept", metadataOnly).Do(ctx), &o)
+}
+
+func (c *Client) patchObject(ctx context.Context, name string, patch []byte) (object, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	var o object
+	return o, decode(c.api.Patch(types.MergePatchType).MaxRetries(0).AbsPath(c.path(c.kind.resource, name)...).
+		SetHeader("Accept", metadataOnly).Param("fieldManager", fieldManager).Body(patch).Do(ctx), &o)
+}
+
+// page is one page of a list.
+type page[T any] struct {
+	Metadata metav1.ListMeta `json:"metadata"`
+	Items    []T             `json:"items"`
+}
+
+func getPage[T any](ctx context.Context, c *Client, of listing, from string) (page[T], error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeouts*c.opts.Timeout)
+	defer cancel()
+	request := c.api.Get().MaxRetries(0).AbsPath(c.path(of.resource)...).
+		SetHeader("Accept", of.accept).Param("limit", strconv.Itoa(pageSize))
+	if of.selector != "" {
+		request = request.Param("labelSelector", of.selector)
+	}
+	if from != "" {
+		request = request.Param("continue", from)
+	}
+	var p page[T]
+	return p, decode(request.Do(ctx), &p)
+}
+
+// listing says what is listed, and how.
+type listing struct {
+	resource schema.GroupVersionResource
+	accept   string
+	selector string
+}
+
+// list reads all pages of one consistent list and gives each to f. When the
+// server has forgotten the list meanwhile (410), it begins anew and says so by
+// calling restart first; f must not keep anything across it.
+func list[T any](ctx context.Context, c *Client, of listing, restart func(), f func(T) (more bool)) error {
+	var err error
+	for range listAttempts {
+		restart()
+		if err = listOnce(ctx, c, of, f); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func listOnce[T any](ctx context.Context, c *Client, of listing, f func(T) (more bool)) error {
+	for from := ""; ; {
+		var p page[T]
+		err := c.read(ctx, "list "+of.resource.Resource, func(ctx context.Context) (err error) {
+			p, err = getPage[T](ctx, c, of, from)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, item := range p.Items {
+			if !f(item) {
+				return nil
+			}
+		}
+		if from = p.Metadata.Continue; from == "" {
+			return nil
+		}
+	}
+}
+
+// decode reads an answer, or the error in it.
+func decode(answer rest.Result, into any) error {
+	raw, plain := answer.Raw()
+	if plain != nil {
+		// Raw knows the status code and the headers, Error what the body says.
+		return &answerError{err: answer.Error(), after: suggestedDelay(plain)}
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return &garbledError{err}
+	}
+	return nil
+}
+
+// answerError is a failed request. after is when the server wants it again, 0
+// where it does not say.
+type answerError struct {
+	err   error
+	after time.Duration
+}
+
+func (e *answerError) Error() string { return e.err.Error() }
+func (e *answerError) Unwrap() error { return e.err }
+
+func suggestedDelay(err error) time.Duration {
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return time.Duration(seconds) * time.Second
+}
+
+// garbledError is an answer of success whose body cannot be read. What a write
+// did is then as unknown as after a lost connection.
+type garbledError struct{ err error }
+
+func (e *garbledError) Error() string { return fmt.Sprintf("the answer cannot be read: %v", e.err) }
+func (e *garbledError) Unwrap() error { return e.err }

@@ -1,0 +1,130 @@
+package gardener
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Get reads one binding from the server. Errors: engine.CodeUnknownBinding,
+// engine.ErrUnavailable.
+func (c *Client) Get(ctx context.Context, name string) (engine.Binding, error) {
+	var o object
+	err := c.read(ctx, c.op("get", name), func(ctx context.Context) (err error) {
+		o, err = c.getObject(ctx, name)
+		return err
+	})
+	if err != nil {
+		return engine.Binding{}, err
+	}
+	return c.decoder.binding(&o.Metadata), nil
+}
+
+// Claim writes the mark on the binding as it was seen: label tenantName and the
+// annotations of generation and epoch. It returns the binding as it is then.
+// Errors: engine.ErrConflict, engine.ErrUnknownResult, engine.ErrUnavailable,
+// engine.CodeUnknownBinding.
+//
+// Whether the claim is permitted is for the caller to know; that seen is what
+// the server has, and not something older, is made sure of here.
+func (c *Client) Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return c.patch(ctx, "claim", seen, change{
+		labels: fields{c.decoder.keys.tenantName: mark.Tenant},
+		annotations: fields{
+			AnnotationGeneration: strconv.FormatInt(mark.Generation, 10),
+			AnnotationEpoch:      mark.Epoch,
+		},
+	})
+}
+
+// MarkDirty writes dirty=true with the tenant and generation of the mark on the
+// binding as it was seen; the epoch stays as it is. The errors are Claim's.
+func (c *Client) MarkDirty(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return c.patch(ctx, "mark dirty", seen, change{
+		labels:      fields{c.decoder.keys.dirty: "true", c.decoder.keys.tenantName: mark.Tenant},
+		annotations: fields{AnnotationGeneration: strconv.FormatInt(mark.Generation, 10)},
+	})
+}
+
+// Unclaim takes tenantName off the binding as it was seen and leaves the
+// generation of the mark, so that the next claim counts on from it. It is for
+// claims that nobody was answered with. The errors are Claim's.
+func (c *Client) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return c.patch(ctx, "unclaim", seen, change{
+		labels:      fields{c.decoder.keys.tenantName: nil},
+		annotations: fields{AnnotationGeneration: strconv.FormatInt(mark.Generation, 10)},
+	})
+}
+
+// Free takes tenantName and dirty off the binding as it was seen and notes the
+// request that asked for it, in one write. The generation stays: the next claim
+// counts on from it. The errors are Claim's.
+func (c *Client) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
+	return c.patch(ctx, "free", seen, change{
+		labels:      fields{c.decoder.keys.dirty: nil, c.decoder.keys.tenantName: nil},
+		annotations: fields{AnnotationReleasedBy: request},
+	})
+}
+
+// List reads all bindings from the server and then calls f with each, in order
+// of names: what f sees is one consistent list, even if it had to be begun
+// anew. An error of f ends it and is returned. Error besides: engine.ErrUnavailable.
+func (c *Client) List(ctx context.Context, f func(engine.Binding) error) error {
+	var found []engine.Binding
+	of := listing{resource: c.kind.resource, accept: metadataOnlyList, selector: c.decoder.keys.hyperscalerType}
+	err := list(ctx, c, of, func() { found = found[:0] }, func(o object) bool {
+		found = append(found, c.decoder.binding(&o.Metadata))
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range found {
+		if err := f(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fields of a merge patch; nil removes one.
+type fields map[string]any
+
+// change is what a write does to the metadata of a binding.
+type change struct{ labels, annotations fields }
+
+// errNoVersion is a fault of the caller: without a version the write would go
+// through whatever the object has become.
+var errNoVersion = errors.New("the binding that was seen has no resourceVersion")
+
+func (c *Client) patch(ctx context.Context, verb string, seen engine.Binding, do change) (engine.Binding, error) {
+	op := c.op(verb, seen.Name)
+	if seen.ResourceVersion == "" {
+		return engine.Binding{}, fmt.Errorf("gardener: %s: %w", op, errNoVersion)
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": seen.ResourceVersion,
+		"labels":          do.labels,
+		"annotations":     do.annotations,
+	}})
+	if err != nil {
+		return engine.Binding{}, fmt.Errorf("gardener: %s: %w", op, err)
+	}
+	var o object
+	err = c.write(ctx, op, func(ctx context.Context) (err error) {
+		o, err = c.patchObject(ctx, seen.Name, body)
+		return err
+	})
+	if err != nil {
+		return engine.Binding{}, err
+	}
+	return c.decoder.binding(&o.Metadata), nil
+}
+
+func (c *Client) op(verb, name string) string {
+	return fmt.Sprintf("%s %s %s/%s", verb, c.kind.name, c.opts.Namespace, name)
+}

@@ -1,0 +1,31 @@
+package gardener
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Cordon keeps a binding from new assignments, or lets it have them again, and
+// reports whether that was a change. It reads again after a write that another one
+// preceded or whose answer was lost, until ctx ends. Errors:
+// engine.CodeUnknownBinding, engine.ErrUnavailable.
+func (c *Client) Cordon(ctx context.Context, name string, on bool) (b engine.Binding, changed bool, err error) {
+	value := any(nil)
+	if on {
+		value = "true"
+	}
+	for {
+		b, err = c.Get(ctx, name)
+		if err != nil || b.Cordoned == on {
+			return b, changed, err
+		}
+		changed = true
+		b, err = c.patch(ctx, "cordon", b, change{labels: fields{LabelCordon: value}})
+		again := errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrUnknownResult)
+		if !again || ctx.Err() != nil {
+			return b, err == nil, err
+		}
+	}
+}

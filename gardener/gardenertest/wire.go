@@ -1,0 +1,273 @@
+package gardenertest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Wrap puts something between a client and the server.
+type Wrap = func(http.RoundTripper) http.RoundTripper
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// verb is a request's in the words of Kubernetes: get, list, watch or patch.
+func verb(r *http.Request) string {
+	switch {
+	case r.Method == http.MethodPatch:
+		return "patch"
+	case r.URL.Query().Get("watch") != "":
+		return "watch"
+	// …/namespaces/<namespace>/<resource>[/<name>]
+	case len(strings.Split(strings.SplitN(r.URL.Path, "/namespaces/", 2)[1], "/")) == 2:
+		return "list"
+	default:
+		return "get"
+	}
+}
+
+// record keeps what a client asked and, where bodies is set, what it was told.
+type record struct {
+	bodies bool
+
+	mu      sync.Mutex
+	verbs   map[string]int
+	accepts []accepted
+	lists   []string // paths
+	told    bytes.Buffer
+}
+
+// accepted is the kind of answer that a request accepts.
+type accepted struct{ path, kind string }
+
+func (r *record) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		r.mu.Lock()
+		if r.verbs == nil {
+			r.verbs = map[string]int{}
+		}
+		r.verbs[verb(req)]++
+		r.accepts = append(r.accepts, accepted{req.URL.Path, req.Header.Get("Accept")})
+		if verb(req) == "list" {
+			r.lists = append(r.lists, req.URL.Path)
+		}
+		r.mu.Unlock()
+		resp, err := next.RoundTrip(req)
+		if err == nil && r.bodies {
+			resp.Body = &tap{resp.Body, r}
+		}
+		return resp, err
+	})
+}
+
+func (r *record) count(verb string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.verbs[verb]
+}
+
+func (r *record) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.verbs)
+	r.lists = nil
+}
+
+// first is the path of the first list since forget.
+func (r *record) first() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append(r.lists, "nothing")[0]
+}
+
+// tap notes what is read from a body.
+type tap struct {
+	io.ReadCloser
+	record *record
+}
+
+func (t *tap) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	t.record.mu.Lock()
+	defer t.record.mu.Unlock()
+	t.record.told.Write(p[:n])
+	return n, err
+}
+
+// fault is what happens to a request instead of its answer.
+type fault struct {
+	name   string
+	before bool // the server never sees the request; otherwise it has done what it says
+	answer func(*http.Request) (*http.Response, error)
+}
+
+// faults happen to the next requests of one verb, one after the other; when
+// there are none left the requests go through.
+type faults struct {
+	verb    string
+	forever bool // the last one stays
+
+	mu   sync.Mutex
+	next []fault
+}
+
+func (f *faults) set(list ...fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = list
+}
+
+func (f *faults) take(req *http.Request) (fault, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if verb(req) != f.verb || len(f.next) == 0 {
+		return fault{}, false
+	}
+	first := f.next[0]
+	if len(f.next) > 1 || !f.forever {
+		f.next = f.next[1:]
+	}
+	return first, true
+}
+
+func (f *faults) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		hit, ok := f.take(req)
+		if !ok {
+			return next.RoundTrip(req)
+		}
+		if hit.before {
+			if req.Body != nil {
+				_ = req.Body.Close()
+			}
+			return hit.answer(req)
+		}
+		resp, err := next.RoundTrip(req)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			return nil, err
+		}
+		if resp.StatusCode >= 300 {
+			return nil, fmt.Errorf("the server was to commit, but says %s", resp.Status)
+		}
+		return hit.answer(req)
+	})
+}
+
+// status answers like the API server's filters do: text, and a header for when
+// to come again.
+func status(code int, retryAfter string) func(*http.Request) (*http.Response, error) {
+	return func(req *http.Request) (*http.Response, error) {
+		resp := &http.Response{
+			StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)),
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+			Header: http.Header{"Content-Type": {"text/plain"}},
+			Body:   io.NopCloser(strings.NewReader("injected")),
+		}
+		if retryAfter != "" {
+			resp.Header.Set("Retry-After", retryAfter)
+		}
+		return resp, nil
+	}
+}
+
+// said is status with a body that says the same in JSON, and no more.
+func said(code int, reason, retryAfter string) func(*http.Request) (*http.Response, error) {
+	return func(req *http.Request) (*http.Response, error) {
+		resp, err := status(code, retryAfter)(req)
+		resp.Header.Set("Content-Type", "application/json")
+		resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"message":"injected","code":%d}`, reason, code)))
+		return resp, err
+	}
+}
+
+// forgotten is the answer to the continuation of a list that was compacted away.
+var forgotten = said(http.StatusGone, "Expired", "")
+
+// busy says only in its header when to come again.
+func busy(retryAfter string) func(*http.Request) (*http.Response, error) {
+	return said(http.StatusTooManyRequests, "TooManyRequests", retryAfter)
+}
+
+// garbled is an answer of success that breaks off.
+func garbled(req *http.Request) (*http.Response, error) {
+	resp, err := status(http.StatusOK, "")(req)
+	resp.Header.Set("Content-Type", "application/json")
+	resp.Body = io.NopCloser(strings.NewReader(`{"metadata":{"na`))
+	return resp, err
+}
+
+func lost(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "read", Net: "tcp", Err: io.ErrUnexpectedEOF}
+}
+
+func unconnected(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+}
+
+// silent never answers; the client's own time limit ends it.
+func silent(req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
+
+// smallPages makes the server give lists in pages of two objects.
+func smallPages(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		if query := req.URL.Query(); query.Get("limit") == "500" && verb(req) == "list" {
+			req = req.Clone(req.Context())
+			query.Set("limit", "2")
+			req.URL.RawQuery = query.Encode()
+		}
+		return next.RoundTrip(req)
+	})
+}
+
+// line is a wire that can be cut: every connection that was made through it
+// breaks, and no new one is made until it is mended.
+type line struct {
+	cut atomic.Bool
+
+	mu   sync.Mutex
+	open map[net.Conn]struct{}
+}
+
+// breakAll cuts the line.
+func (l *line) breakAll() {
+	l.cut.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.open {
+		_ = c.Close()
+	}
+	clear(l.open)
+}
+
+func (l *line) mend() { l.cut.Store(false) }
+
+// took takes a new connection on, unless the line is cut.
+func (l *line) took(c net.Conn) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut.Load() {
+		_ = c.Close()
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the line is cut")}
+	}
+	if l.open == nil {
+		l.open = map[net.Conn]struct{}{}
+	}
+	l.open[c] = struct{}{}
+	return c, nil
+}

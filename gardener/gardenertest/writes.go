@@ -1,0 +1,247 @@
+package gardenertest
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/gardener"
+)
+
+// testClaim: the mark is on the object, what was there before still is, and the
+// result is what a read shows.
+func testClaim(t *testing.T, b *bench) {
+	name := b.account(t, 1, map[string]string{"owner": "team-a"})
+	c := b.client(t, gardener.Options{})
+	seen, ok := c.Cached(name)
+	if !ok {
+		t.Fatal("not cached")
+	}
+	got, err := c.Claim(t.Context(), seen, engine.Mark{Tenant: "ga-1", Generation: 1, Epoch: "e1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := seen
+	want.Tenant, want.Generation, want.Epoch, want.ResourceVersion = "ga-1", 1, "e1", got.ResourceVersion
+	if got != want || got.ResourceVersion == seen.ResourceVersion {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+	if read := get(t, c, name); read != got {
+		t.Errorf("\nread %+v\n got %+v", read, got)
+	}
+	o := b.object(t, name)
+	if o.GetLabels()["owner"] != "team-a" || len(o.GetAnnotations()) != 3 {
+		t.Errorf("labels %v, annotations %v", o.GetLabels(), o.GetAnnotations())
+	}
+}
+
+// testClaimStale: whatever has changed on the object, the claim fails and
+// changes nothing.
+func testClaimStale(t *testing.T, b *bench) {
+	name := b.account(t, 1, nil)
+	c := b.client(t, gardener.Options{})
+	seen := get(t, c, name)
+	b.label(t, name, map[string]any{"unrelated": "x"})
+	before := get(t, c, name)
+	for _, write := range []func() (engine.Binding, error){
+		func() (engine.Binding, error) {
+			return c.Claim(t.Context(), seen, engine.Mark{Tenant: "ga-1", Generation: 1})
+		},
+		func() (engine.Binding, error) {
+			return c.MarkDirty(t.Context(), seen, engine.Mark{Tenant: "ga-1", Generation: 1})
+		},
+		func() (engine.Binding, error) { return c.Free(t.Context(), seen, "r-1") },
+		func() (engine.Binding, error) {
+			return c.Unclaim(t.Context(), seen, engine.Mark{Tenant: "ga-1", Generation: 1})
+		},
+	} {
+		if _, err := write(); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("got %v, want ErrConflict", err)
+		}
+	}
+	if after := get(t, c, name); after != before {
+		t.Errorf("changed:\n%+v\n%+v", before, after)
+	}
+}
+
+// testClaimRace: I3 OneTenant at the last fence. Two clients that saw the same
+// free binding claim it at once, fifty times.
+func testClaimRace(t *testing.T, b *bench) {
+	name := b.account(t, 1, nil)
+	clients := []*gardener.Client{b.client(t, gardener.Options{}), b.client(t, gardener.Options{})}
+	for round := range 50 {
+		seen := get(t, clients[0], name)
+		var wg sync.WaitGroup
+		errs := make([]error, len(clients))
+		start := make(chan struct{})
+		for i, c := range clients {
+			wg.Go(func() {
+				<-start
+				_, errs[i] = c.Claim(t.Context(), seen, engine.Mark{Tenant: "ga-" + strconv.Itoa(i), Generation: seen.Generation + 1})
+			})
+		}
+		close(start)
+		wg.Wait()
+		winner := 0
+		if errs[0] != nil {
+			winner = 1
+		}
+		if errs[winner] != nil || !errors.Is(errs[1-winner], engine.ErrConflict) {
+			t.Fatalf("round %d: %v; %v", round, errs[0], errs[1])
+		}
+		now := get(t, clients[0], name)
+		if now.Tenant != "ga-"+strconv.Itoa(winner) || now.Generation != int64(round)+1 {
+			t.Fatalf("round %d: client %d won, but the binding is %+v", round, winner, now)
+		}
+		if _, err := clients[0].Free(t.Context(), now, "r-"+strconv.Itoa(round)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// testClaimRepeated: a claim may be made again on what it left behind, and to
+// renew the epoch.
+func testClaimRepeated(t *testing.T, b *bench) {
+	name := b.account(t, 1, nil)
+	c := b.client(t, gardener.Options{})
+	mark := engine.Mark{Tenant: "ga-1", Generation: 4, Epoch: "e1"}
+	once, err := c.Claim(t.Context(), get(t, c, name), mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice, err := c.Claim(t.Context(), once, mark)
+	if err != nil || twice != once {
+		t.Errorf("the same again: %v\n%+v\n%+v", err, once, twice)
+	}
+	mark.Epoch = "e2"
+	renewed, err := c.Claim(t.Context(), twice, mark)
+	if err != nil || renewed.Epoch != "e2" || renewed.Generation != 4 || renewed.Tenant != "ga-1" {
+		t.Errorf("a new epoch: %v %+v", err, renewed)
+	}
+}
+
+// testMarkDirty: rule 8. Tenant and generation are written with it, the epoch
+// is left alone.
+func testMarkDirty(t *testing.T, b *bench) {
+	name := b.account(t, 1, nil)
+	c := b.client(t, gardener.Options{})
+	claimed, err := c.Claim(t.Context(), get(t, c, name), engine.Mark{Tenant: "ga-1", Generation: 2, Epoch: "e1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.MarkDirty(t.Context(), claimed, engine.Mark{Tenant: "ga-1", Generation: 2, Epoch: "not written"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := claimed
+	want.Dirty, want.ResourceVersion = true, got.ResourceVersion
+	if got != want || get(t, c, name) != want {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+	// The label that was taken off meanwhile comes back with it.
+	b.label(t, name, map[string]any{"tenantName": nil, "dirty": nil})
+	again, err := c.MarkDirty(t.Context(), get(t, c, name), engine.Mark{Tenant: "ga-1", Generation: 3})
+	if err != nil || !again.Dirty || again.Tenant != "ga-1" || again.Generation != 3 {
+		t.Errorf("%v %+v", err, again)
+	}
+}
+
+// testUnclaim: rule 8. A claim that nobody was answered with leaves nothing but its
+// generation, which the next one counts on from.
+func testUnclaim(t *testing.T, b *bench) {
+	name := b.account(t, 1, nil)
+	c := b.client(t, gardener.Options{})
+	claimed, err := c.Claim(t.Context(), get(t, c, name), engine.Mark{Tenant: "ga-1", Generation: 2, Epoch: "e1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Unclaim(t.Context(), claimed, engine.Mark{Tenant: "ga-1", Generation: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := claimed
+	want.Tenant, want.Generation, want.ResourceVersion = "", 3, got.ResourceVersion
+	if got != want || get(t, c, name) != want {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+	labels := b.object(t, name).GetLabels()
+	_, tenant := labels["tenantName"]
+	_, dirty := labels["dirty"]
+	if tenant || dirty {
+		t.Errorf("labels %v", labels)
+	}
+}
+
+// testFree: rule 9. Both labels go in one write, which names the request; the
+// generation stays.
+func testFree(t *testing.T, b *bench) {
+	name := b.account(t, 1, map[string]string{"tenantName": "ga-1", "dirty": "true"})
+	wire := &record{}
+	c := b.client(t, gardener.Options{}, wire.wrap)
+	seen, err := c.MarkDirty(t.Context(), get(t, c, name), engine.Mark{Tenant: "ga-1", Generation: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire.forget()
+	got, err := c.Free(t.Context(), seen, "r-9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wire.count("patch") != 1 {
+		t.Errorf("%d patches", wire.count("patch"))
+	}
+	want := seen
+	want.Tenant, want.Dirty, want.ReleasedBy, want.ResourceVersion = "", false, "r-9", got.ResourceVersion
+	if got != want {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+	labels := b.object(t, name).GetLabels()
+	_, tenant := labels["tenantName"]
+	_, dirty := labels["dirty"]
+	if tenant || dirty {
+		t.Errorf("labels %v", labels)
+	}
+}
+
+// testMissing: what is not there has a code of its own, for reads and writes.
+func testMissing(t *testing.T, b *bench) {
+	name := b.account(t, 1, nil)
+	c := b.client(t, gardener.Options{})
+	seen := get(t, c, name)
+	b.remove(t, name)
+	if _, err := c.Get(t.Context(), name); engine.CodeOf(err) != engine.CodeUnknownBinding {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := c.Claim(t.Context(), seen, engine.Mark{Tenant: "ga-1"}); engine.CodeOf(err) != engine.CodeUnknownBinding {
+		t.Errorf("claim: %v", err)
+	}
+}
+
+// testLegacyLabels: with the preset the older keys are read and written, and the
+// newer ones are not.
+func testLegacyLabels(t *testing.T, b *bench) {
+	name := b.account(t, 1, map[string]string{"hyperscaler-type": b.id, "euAccess": "true"})
+	c := b.client(t, gardener.Options{Labels: map[string]string{gardener.Preset: "legacy"}})
+	pool := b.pool()
+	pool.EUAccess = true
+	seen, all := c.Claimable(pool, "ga-1", false, 8)
+	if len(seen) != 1 || !all {
+		t.Fatalf("%+v %t", seen, all)
+	}
+	claimed, err := c.Claim(t.Context(), seen[0], engine.Mark{Tenant: "ga-1", Generation: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := b.object(t, name).GetLabels()
+	if labels["tenant-name"] != "ga-1" || labels["tenantName"] != "" {
+		t.Errorf("labels %v", labels)
+	}
+	if _, err := c.Free(t.Context(), claimed, "r-1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := b.object(t, name).GetLabels()["tenant-name"]; there {
+		t.Error("tenant-name is still there")
+	}
+}

@@ -1,0 +1,50 @@
+package gardener
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+var ipamConfigs = schema.GroupVersionResource{Group: "gardener.clusters.openmcp.cloud", Version: "v1alpha1", Resource: "ipamconfigs"}
+
+// IPAMConfigOptions say which IPAMConfig has the network ranges.
+type IPAMConfigOptions struct {
+	// Name of the IPAMConfig, which has no namespace. Required.
+	Name string
+	// OnChange is called with the whole object, as JSON, whenever it has changed, also
+	// with the first one that is found; found is false once it is gone. One goroutine
+	// calls it, and it holds up the watch while it runs. Required.
+	OnChange func(content []byte, found bool)
+	// Warn is called with one line about something that an operator should look at.
+	// It must not block. Required.
+	Warn func(string)
+}
+
+// IPAMConfig watches one IPAMConfig: it needs the right to list and watch that one.
+type IPAMConfig struct{ *objectWatch }
+
+// NewIPAMConfig makes an IPAMConfig without asking the server anything.
+func NewIPAMConfig(config *rest.Config, opts IPAMConfigOptions) (*IPAMConfig, error) {
+	if opts.Name == "" || opts.OnChange == nil || opts.Warn == nil {
+		return nil, errors.New("gardener: an IPAMConfig needs name, OnChange and Warn")
+	}
+	watch, err := newObjectWatch(config, ipamConfigs, "", opts.Name, "IPAMConfig "+opts.Name, opts.Warn, func(o *unstructured.Unstructured) {
+		if o == nil {
+			opts.OnChange(nil, false)
+			return
+		}
+		content, err := o.MarshalJSON()
+		if err != nil {
+			opts.Warn("IPAMConfig " + opts.Name + " cannot be written as JSON: " + err.Error())
+			return
+		}
+		opts.OnChange(content, true)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &IPAMConfig{watch}, nil
+}

@@ -1,0 +1,196 @@
+package gardener
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// The keys that cannot be renamed: the worker's own.
+const (
+	LabelCordon          = "hap-worker/cordon"      // "true" keeps a binding from new assignments
+	AnnotationGeneration = "hap-worker/generation"  // counts the claims of a binding
+	AnnotationEpoch      = "hap-worker/epoch"       // of the last confirmation
+	AnnotationReleasedBy = "hap-worker/released-by" // request id of the last release
+)
+
+// kind is what a Resource is in the API.
+type kind struct {
+	name     string
+	resource schema.GroupVersionResource
+}
+
+var kinds = map[Resource]kind{
+	CredentialsBindings: {"CredentialsBinding", schema.GroupVersionResource{Group: "security.gardener.cloud", Version: "v1alpha1", Resource: "credentialsbindings"}},
+	SecretBindings:      {"SecretBinding", schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "secretbindings"}},
+	Secrets:             {"Secret", schema.GroupVersionResource{Version: "v1", Resource: "secrets"}},
+}
+
+// keys are the label keys on the objects, in the order of renameable.
+type keys struct {
+	hyperscalerType, tenantName, dirty, internal, shared, euAccess string
+}
+
+// LabelKeys is the mapping that a preset stands for, from documented name to
+// key; ok is false for an unknown preset. "" is the preset "default".
+func LabelKeys(preset string) (m map[string]string, ok bool) {
+	m = map[string]string{
+		"hyperscalerType": "hyperscalerType", "tenantName": "tenantName", "dirty": "dirty",
+		"internal": "internal", "shared": "shared", "euAccess": "euAccess",
+	}
+	switch preset {
+	case "", "default":
+	case "legacy":
+		m["hyperscalerType"], m["tenantName"] = "hyperscaler-type", "tenant-name"
+	default:
+		return nil, false
+	}
+	return m, true
+}
+
+// labelKeys applies a renaming map, or gives all its faults.
+func labelKeys(renamed map[string]string) (keys, error) {
+	var faults []error
+	m, ok := LabelKeys(renamed[Preset])
+	if !ok {
+		faults = append(faults, fmt.Errorf("gardener.labels.preset: %q is unknown; it is default or legacy", renamed[Preset]))
+		m, _ = LabelKeys("")
+	}
+	for _, name := range slices.Sorted(maps.Keys(renamed)) {
+		key := renamed[name]
+		if name == Preset {
+			continue
+		}
+		if _, ok := m[name]; !ok {
+			faults = append(faults, fmt.Errorf("gardener.labels.%s: no such label; the names are %s", name, strings.Join(slices.Sorted(maps.Keys(m)), ", ")))
+			continue
+		}
+		if why := validation.IsQualifiedName(key); len(why) > 0 {
+			faults = append(faults, fmt.Errorf("gardener.labels.%s: %q is no label key: %s", name, key, strings.Join(why, ", ")))
+		}
+		m[name] = key
+	}
+	taken := map[string]string{LabelCordon: "the cordon"}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if other, dup := taken[m[name]]; dup {
+			faults = append(faults, fmt.Errorf("gardener.labels.%s: %q is the key of %s already", name, m[name], other))
+		}
+		taken[m[name]] = name
+	}
+	return keys{m["hyperscalerType"], m["tenantName"], m["dirty"], m["internal"], m["shared"], m["euAccess"]}, errors.Join(faults...)
+}
+
+// decoder makes bindings of metadata. It warns once of every value that it does
+// not understand.
+type decoder struct {
+	keys      keys
+	kind      string
+	namespace string
+	warn      func(string)
+
+	mu     sync.Mutex
+	warned map[warning]struct{}
+}
+
+type warning struct{ binding, key, value string }
+
+// binding reads the labels and annotations of one object.
+func (d *decoder) binding(meta *metav1.ObjectMeta) engine.Binding {
+	is := func(key string) bool { return d.isTrue(meta.Name, key, meta.Labels) }
+	return engine.Binding{
+		Name:            meta.Name,
+		Namespace:       d.namespace,
+		Kind:            d.kind,
+		ResourceVersion: meta.ResourceVersion,
+		HyperscalerType: meta.Labels[d.keys.hyperscalerType],
+		Tenant:          meta.Labels[d.keys.tenantName],
+		Dirty:           is(d.keys.dirty),
+		Internal:        is(d.keys.internal),
+		Shared:          is(d.keys.shared),
+		EUAccess:        is(d.keys.euAccess),
+		Cordoned:        is(LabelCordon),
+		Generation:      d.generation(meta),
+		Epoch:           meta.Annotations[AnnotationEpoch],
+		ReleasedBy:      meta.Annotations[AnnotationReleasedBy],
+	}
+}
+
+// isTrue takes "true" for true and everything else for an absent label. Gardener
+// users write dirty=false to mean clean, which a selector `!dirty` would not.
+func (d *decoder) isTrue(binding, key string, labels map[string]string) bool {
+	value, there := labels[key]
+	if there && value != "true" {
+		d.warnOnce(warning{binding, key, value}, "counts as absent; write \"true\" or remove it")
+	}
+	return value == "true"
+}
+
+// maxGeneration is the highest count of claims that is believed. Numbers above
+// 2^53 lose digits in Redis; what no binding ever reaches was written by hand.
+const maxGeneration = 1 << 51
+
+// generation counts what is no number as 0, the generation of a binding that
+// was never claimed: every claim then writes a higher one.
+func (d *decoder) generation(meta *metav1.ObjectMeta) int64 {
+	value, there := meta.Annotations[AnnotationGeneration]
+	if !there {
+		return 0
+	}
+	g, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || g < 0 || g > maxGeneration {
+		d.warnOnce(warning{meta.Name, AnnotationGeneration, value}, "is no count of claims and read as 0; remove it")
+		return 0
+	}
+	return g
+}
+
+func (d *decoder) warnOnce(w warning, what string) {
+	d.mu.Lock()
+	_, known := d.warned[w]
+	if !known {
+		if d.warned == nil {
+			d.warned = map[warning]struct{}{}
+		}
+		d.warned[w] = struct{}{}
+	}
+	d.mu.Unlock()
+	if !known {
+		d.warn(fmt.Sprintf("%s %s/%s: %s=%q %s", d.kind, d.namespace, w.binding, w.key, w.value, what))
+	}
+}
+
+// strip is the transform of the informer: it keeps what binding reads. An
+// annotation of kubectl may hold a whole Secret, and managed fields are most of
+// the bytes of a small object.
+func (d *decoder) strip(obj any) (any, error) {
+	meta, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
+	}
+	kept := &metav1.PartialObjectMetadata{}
+	kept.Name, kept.Namespace = meta.Name, meta.Namespace
+	kept.UID, kept.ResourceVersion = meta.UID, meta.ResourceVersion
+	kept.Labels = only(meta.Labels, d.keys.hyperscalerType, d.keys.tenantName, d.keys.dirty, d.keys.internal, d.keys.shared, d.keys.euAccess, LabelCordon)
+	kept.Annotations = only(meta.Annotations, AnnotationGeneration, AnnotationEpoch, AnnotationReleasedBy)
+	return kept, nil
+}
+
+func only(m map[string]string, keys ...string) map[string]string {
+	kept := make(map[string]string, len(keys))
+	for _, key := range keys {
+		if value, ok := m[key]; ok {
+			kept[key] = value
+		}
+	}
+	return kept
+}

@@ -1,0 +1,23 @@
+package gardener
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+	"k8s.io/client-go/rest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newOffline is a client that is never started: its index is fed by hand.
+func newOffline(t testing.TB, opts Options) *Client {
+	t.Helper()
+	if opts.Namespace == "" {
+		opts.Namespace = "garden-kyma"
+	}
+	c, err := New(&rest.Config{Host: "http://127.0.0.1:1"}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

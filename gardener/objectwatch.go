@@ -1,0 +1,121 @@
+package gardener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// objectWatch watches one object by its name, and no other: it needs the right to
+// list and watch the object of that name only.
+type objectWatch struct {
+	what     string // kind and name, for words
+	warn     func(string)
+	informer cache.SharedIndexInformer
+	events   cache.ResourceEventHandlerRegistration
+	close    func()
+
+	mu       sync.Mutex
+	cancel   context.CancelFunc // nil until Start
+	running  sync.WaitGroup
+	watchErr error
+}
+
+// newObjectWatch makes one without asking the server anything. changed is told the
+// object whenever it changes, nil once it is gone, by one goroutine.
+func newObjectWatch(config *rest.Config, resource schema.GroupVersionResource, namespace, name, what string, warn func(string), changed func(*unstructured.Unstructured)) (*objectWatch, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("gardener: %w", err)
+	}
+	api, err := dynamic.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("gardener: %w", err)
+	}
+	w := &objectWatch{what: what, warn: warn, close: client.CloseIdleConnections}
+	only := metav1.ObjectNameField + "=" + name
+	w.informer = dynamicinformer.NewFilteredDynamicInformer(api, resource, namespace, 0, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.FieldSelector = only }).Informer()
+	if err := w.informer.SetWatchErrorHandlerWithContext(w.watchFailed); err != nil {
+		return nil, fmt.Errorf("gardener: %w", err)
+	}
+	seen := func(obj any) {
+		if o, ok := obj.(*unstructured.Unstructured); ok {
+			changed(o)
+		}
+	}
+	w.events, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    seen,
+		UpdateFunc: func(_, obj any) { seen(obj) },
+		DeleteFunc: func(any) { changed(nil) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("gardener: %w", err)
+	}
+	return w, nil
+}
+
+// Start begins to watch and returns. It ends with ctx or with Stop, and cannot be
+// started again.
+func (w *objectWatch) Start(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancel != nil {
+		return errors.New("gardener: the watch of " + w.what + " was started or stopped before")
+	}
+	ctx, w.cancel = context.WithCancel(ctx)
+	w.running.Go(func() { w.informer.RunWithContext(ctx) })
+	return nil
+}
+
+// Stop ends the watch and waits for it. Stopping before the start, or twice, is fine.
+func (w *objectWatch) Stop() {
+	w.mu.Lock()
+	if w.cancel == nil {
+		w.cancel = func() {}
+	}
+	w.cancel()
+	w.mu.Unlock()
+	w.running.Wait()
+	w.close()
+}
+
+// WaitSynced waits until it is known whether there is such an object, and the change
+// was told if there is; or until the end of ctx, and then says why the watch has
+// failed so far.
+func (w *objectWatch) WaitSynced(ctx context.Context) error {
+	if cache.WaitForCacheSync(ctx.Done(), w.events.HasSynced) {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := fmt.Errorf("gardener: %s not read: %w", w.what, context.Cause(ctx))
+	if w.watchErr != nil {
+		err = fmt.Errorf("%w; the last attempt: %w", err, w.watchErr)
+	}
+	return err
+}
+
+// watchFailed tells the operator, once for each different failure in a row; the
+// informer tries again by itself.
+func (w *objectWatch) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
+	if expected(err) {
+		return
+	}
+	w.mu.Lock()
+	again := w.watchErr != nil && w.watchErr.Error() == err.Error()
+	w.watchErr = err
+	w.mu.Unlock()
+	if !again {
+		w.warn(fmt.Sprintf("the watch of %s failed and is tried again: %v", w.what, err))
+	}
+}

@@ -1,0 +1,200 @@
+package gardener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// reference names a binding of a kind that Shoots can refer to.
+type reference struct{ kind, name string }
+
+// referring is what is read of a binding that refers to a Secret.
+type referring struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	SecretRef      target `json:"secretRef"`      // SecretBinding
+	CredentialsRef target `json:"credentialsRef"` // CredentialsBinding
+}
+
+type target struct {
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
+// bySecret is the index of the caches of what refers to Secrets.
+const bySecret = "secret"
+
+// watchReferrers prepares the caches of the bindings that refer to Secrets, in
+// the order in which a Shoot is to name them. They are needed for Secrets only.
+func (c *Client) watchReferrers(client dynamic.Interface) error {
+	for _, r := range referringResources {
+		informer := dynamicinformer.NewFilteredDynamicInformer(client, kinds[r].resource, c.opts.Namespace, 0,
+			cache.Indexers{bySecret: secretIndex}, nil).Informer()
+		if err := informer.SetTransform(c.stripReferrer); err != nil {
+			return fmt.Errorf("gardener: %w", err)
+		}
+		if err := informer.SetWatchErrorHandlerWithContext(c.watchFailed); err != nil {
+			return fmt.Errorf("gardener: %w", err)
+		}
+		c.referrers = append(c.referrers, informer)
+	}
+	return nil
+}
+
+// referringResources are what can refer to a Secret, the one that Shoots are to
+// name first.
+var referringResources = []Resource{CredentialsBindings, SecretBindings}
+
+// referrer is what the cache keeps of a binding that refers to a Secret.
+type referrer struct {
+	metav1.ObjectMeta
+	secret string // "" where it refers to none of the namespace
+}
+
+func secretIndex(obj any) ([]string, error) {
+	if r, ok := obj.(*referrer); ok && r.secret != "" {
+		return []string{r.secret}, nil
+	}
+	return nil, nil
+}
+
+// stripReferrer is the transform of the referrers' caches.
+func (c *Client) stripReferrer(obj any) (any, error) {
+	o, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	var read referring
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &read); err != nil {
+		return nil, fmt.Errorf("gardener: %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	kept := &referrer{secret: c.opts.secretOf(&read)}
+	kept.Name, kept.Namespace = o.GetName(), o.GetNamespace()
+	kept.UID, kept.ResourceVersion = o.GetUID(), o.GetResourceVersion()
+	return kept, nil
+}
+
+// secretOf is the Secret of the namespace that a binding refers to, "" for none.
+func (o *Options) secretOf(r *referring) string {
+	to := r.CredentialsRef
+	if to == (target{}) {
+		to = r.SecretRef
+	}
+	if (to.Kind == "" || to.Kind == "Secret") && (to.Namespace == "" || to.Namespace == o.Namespace) {
+		return to.Name
+	}
+	return ""
+}
+
+// Referrer is what a Shoot has to name in order to use the binding: the binding
+// itself, and for a Secret the CredentialsBinding or else the SecretBinding that
+// refers to it, the first by name. It comes from a cache; where that knows of
+// none, or was not started, the server is asked. Errors: engine.CodeUnknownBinding
+// where nothing refers to the Secret, engine.ErrUnavailable.
+func (c *Client) Referrer(ctx context.Context, binding string) (kind, name string, err error) {
+	if c.opts.Resource != Secrets {
+		return c.kind.name, binding, nil
+	}
+	if kind, name, err = c.cachedReferrer(binding); name != "" || err != nil {
+		return kind, name, err
+	}
+	secrets, err := c.secretsOfBindings(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	for _, r := range referringResources {
+		for ref, secret := range secrets {
+			if ref.kind == kinds[r].name && secret == binding && (name == "" || ref.name < name) {
+				name = ref.name
+			}
+		}
+		if name != "" {
+			return kinds[r].name, name, nil
+		}
+	}
+	return "", "", &engine.Error{
+		Code: engine.CodeUnknownBinding,
+		Op:   "gardener: " + c.op("find what refers to", binding),
+		Err:  errors.New("no CredentialsBinding or SecretBinding refers to it"),
+		Hint: "create one, a Shoot cannot name a Secret",
+	}
+}
+
+// cachedReferrer gives "" where the caches know of none. Before all of them have
+// synced none of them is asked: the one to be named may be what is missing.
+func (c *Client) cachedReferrer(secret string) (kind, name string, err error) {
+	for _, informer := range c.referrers {
+		if !informer.HasSynced() {
+			return "", "", nil
+		}
+	}
+	for i, informer := range c.referrers {
+		found, err := informer.GetIndexer().ByIndex(bySecret, secret)
+		if err != nil {
+			return "", "", fmt.Errorf("gardener: %w", err)
+		}
+		for _, obj := range found {
+			if r, ok := obj.(*referrer); ok && (name == "" || r.Name < name) {
+				name = r.Name
+			}
+		}
+		if name != "" {
+			return kinds[referringResources[i]].name, name, nil
+		}
+	}
+	return "", "", nil
+}
+
+// Referred gives a function that reports whether a Shoot could use a binding:
+// every one, and of Secrets those that something refers to. What refers is read
+// from the server. Error: engine.ErrUnavailable.
+func (c *Client) Referred(ctx context.Context) (func(binding string) bool, error) {
+	if c.opts.Resource != Secrets {
+		return func(string) bool { return true }, nil
+	}
+	secrets, err := c.secretsOfBindings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return referredIn(secrets), nil
+}
+
+func referredIn(secrets map[reference]string) func(string) bool {
+	used := make(map[string]bool, len(secrets))
+	for _, secret := range secrets {
+		used[secret] = true
+	}
+	return func(binding string) bool { return used[binding] }
+}
+
+// secretsOfBindings are the Secrets of the namespace by what refers to them.
+// A kind that the server does not have is an error like any other: without it,
+// an account in use would look unused.
+func (c *Client) secretsOfBindings(ctx context.Context) (map[reference]string, error) {
+	secrets := map[reference]string{}
+	for _, r := range referringResources {
+		k := kinds[r]
+		err := list(ctx, c, listing{resource: k.resource, accept: wholeObjects}, func() {}, func(o referring) bool {
+			if secret := c.opts.secretOf(&o); secret != "" {
+				secrets[reference{k.name, o.Metadata.Name}] = secret
+			}
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return secrets, nil
+}

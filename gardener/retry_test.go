@@ -1,0 +1,126 @@
+package gardener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// TestJudge: what each failure means for a read and for a write.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	of := schema.GroupResource{Resource: "secrets"}
+	generic := func(code int) error { return apierrors.NewGenericServerResponse(code, "get", of, "", "", 1, true) }
+	for _, c := range []struct {
+		name        string
+		err         error
+		read, write verdict
+	}{
+		{"conflict", apierrors.NewConflict(of, "a", io.EOF), conflict, conflict},
+		{"too many requests", apierrors.NewTooManyRequests("", 1), again, again},
+		{"object missing", apierrors.NewNotFound(of, "a"), missing, missing},
+		{"kind missing", generic(http.StatusNotFound), refused, refused},
+		{"forbidden", apierrors.NewForbidden(of, "a", io.EOF), refused, refused},
+		{"unauthorized", apierrors.NewUnauthorized(""), refused, refused},
+		{"no metadata", generic(http.StatusNotAcceptable), refused, refused},
+		{"list forgotten", apierrors.NewResourceExpired(""), expired, expired},
+		{"invalid", apierrors.NewBadRequest(""), invalid, invalid},
+		{"internal", apierrors.NewInternalError(io.EOF), again, unknown},
+		{"unavailable", apierrors.NewServiceUnavailable(""), again, unknown},
+		{"server's timeout", apierrors.NewTimeoutError("", 1), again, unknown},
+		{"redirect without place", generic(http.StatusFound), again, unknown},
+		{"connection lost", fmt.Errorf("patch: %w", io.ErrUnexpectedEOF), again, unknown},
+		{"our timeout", context.DeadlineExceeded, again, unknown},
+		{"reset", &net.OpError{Op: "read", Err: io.EOF}, again, unknown},
+		{"not connected", fmt.Errorf("patch: %w", &net.OpError{Op: "dial", Err: io.EOF}), again, again},
+		{"garbled", &garbledError{io.EOF}, again, unknown},
+	} {
+		if got := judge(c.err, false); got != c.read {
+			t.Errorf("%s: a read is judged %d, want %d", c.name, got, c.read)
+		}
+		if got := judge(c.err, true); got != c.write {
+			t.Errorf("%s: a write is judged %d, want %d", c.name, got, c.write)
+		}
+	}
+}
+
+// TestNamed: each verdict is an error that a caller recognises, and keeps what
+// the server said.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("said by the server")
+	for v, want := range map[verdict]error{
+		again: engine.ErrUnavailable, refused: engine.ErrUnavailable, expired: engine.ErrUnavailable,
+		unknown: engine.ErrUnknownResult, conflict: engine.ErrConflict,
+	} {
+		if err := named("op", v, cause); !errors.Is(err, want) || !errors.Is(err, cause) {
+			t.Errorf("%d: %v", v, err)
+		}
+	}
+	if got := engine.CodeOf(named("op", missing, cause)); got != engine.CodeUnknownBinding {
+		t.Errorf("missing: %s", got)
+	}
+	if got := engine.CodeOf(named("op", invalid, cause)); got != engine.CodeInternal {
+		t.Errorf("invalid: %s", got)
+	}
+}
+
+// TestPauses: never shorter than the server wants, never beyond the budget or
+// the caller's deadline.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	exponential := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Millisecond), backoff.WithMaxElapsedTime(time.Minute))
+	if d := (&pauses{ExponentialBackOff: exponential, least: 3 * time.Second}).NextBackOff(); d != 3*time.Second {
+		t.Errorf("Retry-After of 3 s: %v", d)
+	}
+	if d := (&pauses{ExponentialBackOff: exponential, least: 2 * time.Minute}).NextBackOff(); d != backoff.Stop {
+		t.Errorf("Retry-After beyond the budget: %v", d)
+	}
+	late := &pauses{ExponentialBackOff: exponential, least: 3 * time.Second, until: time.Now().Add(time.Second), limited: true}
+	if d := late.NextBackOff(); d != backoff.Stop {
+		t.Errorf("Retry-After beyond the deadline: %v", d)
+	}
+}
+
+// TestContextEnded: nothing is sent for a caller who has gone, and the error
+// says both that nothing happened and why.
+func TestContextEnded(t *testing.T) {
+	t.Parallel()
+	c := newOffline(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.Claim(ctx, engine.Binding{Name: "a", ResourceVersion: "1"}, engine.Mark{Tenant: "ga-1"})
+	if !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestNoVersion: a write without a resourceVersion would go through whatever the
+// binding has become.
+func TestNoVersion(t *testing.T) {
+	t.Parallel()
+	if _, err := newOffline(t, Options{}).Claim(t.Context(), engine.Binding{Name: "a"}, engine.Mark{}); !errors.Is(err, errNoVersion) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestStopBeforeStart(t *testing.T) {
+	t.Parallel()
+	c := newOffline(t, Options{})
+	c.Stop()
+	c.Stop()
+	if err := c.Start(t.Context()); err == nil {
+		t.Error("started after the stop")
+	}
+}

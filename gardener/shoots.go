@@ -1,0 +1,160 @@
+package gardener
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+var shoots = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
+
+// Shoots reads all Shoots of the namespace from the server and then calls f with
+// each, those included that are being deleted. Binding is of the kind that the
+// Client works with, and "" where the Shoot refers to none. What f sees is one
+// consistent list. An error of f ends it and is returned. Error besides:
+// engine.ErrUnavailable.
+func (c *Client) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
+	var found []engine.Shoot
+	err := c.eachShoot(ctx, func() { found = found[:0] }, func(s engine.Shoot) bool {
+		found = append(found, s)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range found {
+		if err := f(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ShootsOf are the Shoots that refer to one binding, read from the server. Error:
+// engine.ErrUnavailable.
+func (c *Client) ShootsOf(ctx context.Context, binding string) ([]engine.Shoot, error) {
+	var found []engine.Shoot
+	err := c.eachShoot(ctx, func() { found = found[:0] }, func(s engine.Shoot) bool {
+		if s.Binding == binding {
+			found = append(found, s)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// Refers reports whether any Shoot refers to the binding, read from the server.
+// False with an error means nothing: a failure is never "no Shoot". Error:
+// engine.ErrUnavailable.
+func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
+	found := false
+	err := c.eachShoot(ctx, func() { found = false }, func(s engine.Shoot) bool {
+		found = s.Binding == binding
+		return !found
+	})
+	if err != nil {
+		return false, err
+	}
+	return found, nil
+}
+
+// shoot is what is read of a Shoot; the rest of its manifest is passed over
+// while decoding.
+type shoot struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
+		CredentialsBindingName string `json:"credentialsBindingName"`
+		SecretBindingName      string `json:"secretBindingName"`
+	} `json:"spec"`
+}
+
+// eachShoot calls f with each Shoot until f has had enough, and restart before
+// it begins, or begins anew.
+func (c *Client) eachShoot(ctx context.Context, restart func(), f func(engine.Shoot) (more bool)) error {
+	if c.opts.Resource == Secrets {
+		return c.eachShootOfSecrets(ctx, restart, f)
+	}
+	return list(ctx, c, listing{resource: shoots, accept: wholeObjects}, restart, func(s shoot) bool {
+		return f(c.shoot(&s.Metadata, c.named(&s).name))
+	})
+}
+
+// eachShootOfSecrets reads the Shoots first and what the bindings that they name
+// refer to afterwards. The other way round, a binding and a Shoot that are made
+// in between would leave an account that is in use looking unused.
+func (c *Client) eachShootOfSecrets(ctx context.Context, restart func(), f func(engine.Shoot) (more bool)) error {
+	type found struct {
+		engine.Shoot
+		names reference
+	}
+	var read []found
+	err := list(ctx, c, listing{resource: shoots, accept: wholeObjects}, func() { read = read[:0] }, func(s shoot) bool {
+		read = append(read, found{c.shoot(&s.Metadata, ""), c.named(&s)})
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	secrets, err := c.secretsOfBindings(ctx)
+	if err != nil {
+		return err
+	}
+	restart()
+	for _, s := range read {
+		s.Binding = secrets[s.names]
+		if !f(s.Shoot) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (c *Client) shoot(meta *metav1.ObjectMeta, binding string) engine.Shoot {
+	return c.opts.shoot(meta, binding)
+}
+
+// shoot reads the annotations and labels of a Shoot.
+func (o *Options) shoot(meta *metav1.ObjectMeta, binding string) engine.Shoot {
+	return engine.Shoot{
+		Name: meta.Name, Binding: binding,
+		RuntimeID: first(marked(meta, o.ShootRuntimeID), meta.Name), Tenant: marked(meta, o.ShootTenant),
+	}
+}
+
+// named is the binding that a Shoot names. One that names only a binding of
+// another kind than the Client's counts for that of the same name: landscapes
+// that move from SecretBindings to CredentialsBindings keep the names, and to take
+// a used account for an unused one would be the worse error.
+func (c *Client) named(s *shoot) reference { return c.opts.named(s) }
+
+func (o *Options) named(s *shoot) reference {
+	credentials := reference{kinds[CredentialsBindings].name, s.Spec.CredentialsBindingName}
+	secret := reference{kinds[SecretBindings].name, s.Spec.SecretBindingName}
+	if credentials.name == "" || o.Resource == SecretBindings && secret.name != "" {
+		return secret
+	}
+	return credentials
+}
+
+// marked is the value of the first of the keys that the object carries.
+func marked(meta *metav1.ObjectMeta, keys []string) string {
+	for _, key := range keys {
+		if value := first(meta.Annotations[key], meta.Labels[key]); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

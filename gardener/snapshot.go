@@ -1,0 +1,182 @@
+package gardener
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Snapshot is a landscape out of files, as kubectl get -o yaml writes them. It
+// reads what a Client reads from the server: of a Secret the metadata only.
+type Snapshot struct {
+	opts     Options
+	kind     kind
+	decoder  *decoder
+	bindings []engine.Binding
+	secrets  map[reference]string // that bindings refer to; of Secrets only
+	shoots   []snapshotShoot
+	skipped  int
+}
+
+type snapshotShoot struct {
+	engine.Shoot
+	names reference
+}
+
+// NewSnapshot makes an empty one. Without Options.Namespace it takes objects of
+// any namespace. The errors are those of opts.Validate.
+func NewSnapshot(opts Options) (*Snapshot, error) {
+	checked := opts.WithDefaults()
+	if checked.Namespace == "" {
+		checked.Namespace = "any" // only to be checked
+	}
+	if err := checked.Validate(); err != nil {
+		return nil, err
+	}
+	renamed, err := labelKeys(opts.Labels)
+	if err != nil {
+		return nil, err
+	}
+	checked.Namespace = opts.Namespace
+	k := kinds[checked.Resource]
+	return &Snapshot{
+		opts: checked, kind: k, secrets: map[reference]string{},
+		decoder: &decoder{keys: renamed, kind: k.name, namespace: opts.Namespace, warn: checked.Warn},
+	}, nil
+}
+
+// snapshotObject is what is read of an object of a file, of whatever kind.
+type snapshotObject struct {
+	Kind     string            `json:"kind"`
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Items    []json.RawMessage `json:"items"`
+
+	Spec           json.RawMessage `json:"spec"`
+	SecretRef      target          `json:"secretRef"`
+	CredentialsRef target          `json:"credentialsRef"`
+}
+
+// Read adds the objects of one file: YAML or JSON, objects and lists of objects,
+// in one document or several. Objects of kinds that say nothing about accounts
+// are passed over and counted by Skipped.
+func (s *Snapshot) Read(file io.Reader) error {
+	documents := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	for number := 1; ; number++ {
+		var raw json.RawMessage
+		err := documents.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = s.add(raw)
+		}
+		if err != nil {
+			return fmt.Errorf("document %d: %w", number, err)
+		}
+	}
+}
+
+var errNoObject = errors.New("is no Kubernetes object: it has no kind; write the file with kubectl get -o yaml")
+
+func (s *Snapshot) add(raw json.RawMessage) error {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil // an empty document
+	}
+	var o snapshotObject
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return fmt.Errorf("is no Kubernetes object: %w", err)
+	}
+	switch {
+	case o.Kind == "":
+		return errNoObject
+	case o.Items != nil:
+		for i, item := range o.Items {
+			if err := s.add(item); err != nil {
+				return fmt.Errorf("item %d: %w", i+1, err)
+			}
+		}
+		return nil
+	case s.opts.Namespace != "" && o.Metadata.Namespace != "" && o.Metadata.Namespace != s.opts.Namespace:
+		s.skipped++
+		return nil
+	}
+	return s.object(&o)
+}
+
+func (s *Snapshot) object(o *snapshotObject) error {
+	known := false
+	if _, labelled := o.Metadata.Labels[s.decoder.keys.hyperscalerType]; labelled && o.Kind == s.kind.name {
+		known = true
+		b := s.decoder.binding(&o.Metadata)
+		b.Namespace = o.Metadata.Namespace
+		s.bindings = append(s.bindings, b)
+	}
+	switch o.Kind {
+	case kinds[CredentialsBindings].name, kinds[SecretBindings].name:
+		if s.opts.Resource == Secrets {
+			known = true
+			here := s.opts
+			here.Namespace = o.Metadata.Namespace
+			if secret := here.secretOf(&referring{SecretRef: o.SecretRef, CredentialsRef: o.CredentialsRef}); secret != "" {
+				s.secrets[reference{o.Kind, o.Metadata.Name}] = secret
+			}
+		}
+	case "Shoot":
+		known = true
+		read := shoot{Metadata: o.Metadata}
+		if len(o.Spec) > 0 {
+			if err := json.Unmarshal(o.Spec, &read.Spec); err != nil {
+				return fmt.Errorf("the spec of Shoot %s: %w", o.Metadata.Name, err)
+			}
+		}
+		names := s.opts.named(&read)
+		s.shoots = append(s.shoots, snapshotShoot{s.opts.shoot(&o.Metadata, names.name), names})
+	}
+	if !known {
+		s.skipped++
+	}
+	return nil
+}
+
+// Skipped is how many objects say nothing about accounts: of other kinds, of
+// other namespaces, and bindings without the hyperscaler type's label.
+func (s *Snapshot) Skipped() int { return s.skipped }
+
+// List calls f with each binding. An error of f ends it and is returned.
+func (s *Snapshot) List(_ context.Context, f func(engine.Binding) error) error {
+	for _, b := range s.bindings {
+		if err := f(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Shoots calls f with each Shoot, as [Client.Shoots] does. An error of f ends it
+// and is returned.
+func (s *Snapshot) Shoots(_ context.Context, f func(engine.Shoot) error) error {
+	for _, found := range s.shoots {
+		if s.opts.Resource == Secrets {
+			found.Binding = s.secrets[found.names]
+		}
+		if err := f(found.Shoot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Referred is as [Client.Referred].
+func (s *Snapshot) Referred(context.Context) (func(binding string) bool, error) {
+	if s.opts.Resource != Secrets {
+		return func(string) bool { return true }, nil
+	}
+	return referredIn(s.secrets), nil
+}
