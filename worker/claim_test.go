@@ -1,0 +1,159 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// What a label shows of the claim of ga with generation 3, after its last cluster
+// went and no Shoot refers to it (rule 8).
+func TestLeftBy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		label engine.Binding
+		shown marking
+		open  bool
+	}{
+		{"its own claim", engine.Binding{Tenant: "ga", Generation: 3}, unmarked, true},
+		{"an older claim of the tenant's, ours was not written", engine.Binding{Tenant: "ga", Generation: 2}, unmarked, true},
+		{"unclaimed, ours was not written", engine.Binding{Generation: 2}, unmarked, true},
+		{"marked already", engine.Binding{Tenant: "ga", Generation: 3, Dirty: true}, marked, false},
+		{"marked for an older claim", engine.Binding{Tenant: "ga", Generation: 2, Dirty: true}, unmarked, false},
+		{"marked for another tenant", engine.Binding{Tenant: "gb", Generation: 3, Dirty: true}, unmarked, false},
+		{"marked by hand, unclaimed", engine.Binding{Generation: 3, Dirty: true}, unmarked, false},
+		{"released meanwhile", engine.Binding{Generation: 3}, unmarked, false},
+		{"claimed anew by the tenant", engine.Binding{Tenant: "ga", Generation: 4}, unmarked, false},
+		{"another tenant's", engine.Binding{Tenant: "gb", Generation: 3}, unmarked, false},
+		{"shared", engine.Binding{Tenant: "ga", Generation: 3, Shared: true}, unmarked, false},
+		{"internal", engine.Binding{Tenant: "ga", Generation: 3, Internal: true}, unmarked, false},
+		{"cordoned: it is returned all the same", engine.Binding{Tenant: "ga", Generation: 3, Cordoned: true}, unmarked, true},
+	} {
+		if shown, open := leftBy(c.label, "ga", 3); shown != c.shown || open != c.open {
+			t.Errorf("%s: shows %v and is open %t, want %v and %t", c.name, shown, open, c.shown, c.open)
+		}
+	}
+}
+
+func TestSameClaim(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tenant     string
+		generation int64
+		same       bool // as the claim of ga with generation 3
+	}{
+		{"ga", 2, true}, {"ga", 3, true}, {"ga", 4, false},
+		{"", 2, true}, {"", 3, false}, {"", 4, false},
+		{"gb", 2, false}, {"gb", 3, false},
+	} {
+		if got := sameClaim(engine.Binding{Tenant: c.tenant, Generation: c.generation}, "ga", 3); got != c.same {
+			t.Errorf("a label of %q with generation %d: %t, want %t", c.tenant, c.generation, got, c.same)
+		}
+	}
+}
+
+// What a search may offer to the script, of what it has read.
+func TestSuggestions(t *testing.T) {
+	t.Parallel()
+	aws, shared := engine.Pool{HyperscalerType: "aws"}, engine.Pool{HyperscalerType: "aws", Shared: true}
+	dedicated, insider, common := want{tenant: "ga", pool: aws}, want{tenant: "ga", pool: aws, internal: true}, want{tenant: "ga", pool: shared}
+	for _, c := range []struct {
+		name    string
+		job     want
+		binding engine.Binding
+		offered bool
+		mine    bool
+	}{
+		{"unclaimed", dedicated, engine.Binding{HyperscalerType: "aws"}, true, false},
+		{"the tenant's", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga"}, true, true},
+		{"another tenant's", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "gb"}, false, false},
+		{"dirty", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Dirty: true}, false, false},
+		{"cordoned", dedicated, engine.Binding{HyperscalerType: "aws", Cordoned: true}, false, false},
+		{"the tenant's, cordoned", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Cordoned: true}, false, false},
+		{"internal", dedicated, engine.Binding{HyperscalerType: "aws", Internal: true}, false, false},
+		{"internal, of the tenant's name", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Internal: true}, false, false},
+		{"internal, of an internal tenant's name", insider, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Internal: true}, true, true},
+		{"internal and unclaimed, for an internal tenant", insider, engine.Binding{HyperscalerType: "aws", Internal: true}, false, false},
+		{"moved to another type", dedicated, engine.Binding{HyperscalerType: "gcp"}, false, false},
+		{"moved to another type, still the tenant's", dedicated, engine.Binding{HyperscalerType: "gcp", Tenant: "ga"}, false, false},
+		{"moved to the EU", dedicated, engine.Binding{HyperscalerType: "aws", EUAccess: true}, false, false},
+		{"shared by now", dedicated, engine.Binding{HyperscalerType: "aws", Shared: true}, false, false},
+		{"shared", common, engine.Binding{HyperscalerType: "aws", Shared: true}, true, false},
+		{"shared, with a tenant's name", common, engine.Binding{HyperscalerType: "aws", Shared: true, Tenant: "gb"}, true, false},
+		{"shared, internal", common, engine.Binding{HyperscalerType: "aws", Shared: true, Internal: true}, false, false},
+		{"shared no more", common, engine.Binding{HyperscalerType: "aws"}, false, false},
+	} {
+		v := newViews()
+		c.binding.Name, c.binding.Generation = "a", 7
+		v.put(c.binding, true)
+		var want []account.Seen
+		if c.offered {
+			want = []account.Seen{{Binding: "a", Generation: 7, Mine: c.mine}}
+		}
+		if got := v.suggestions(c.job); !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v", c.name, got, want)
+		}
+	}
+}
+
+// What was read from the source stands against what the cache suggests again.
+func TestOfferKeepsWhatWasRead(t *testing.T) {
+	t.Parallel()
+	v := newViews()
+	v.offer([]engine.Binding{{Name: "b"}, {Name: "a"}})
+	v.put(engine.Binding{Name: "b", Generation: 9}, true)
+	v.offer([]engine.Binding{{Name: "a", Generation: 1}, {Name: "b", Generation: 1}, {Name: "c"}})
+	want := []account.Seen{{Binding: "b", Generation: 9}, {Binding: "a", Generation: 1}, {Binding: "c"}}
+	if got := v.suggestions(dedicatedOf("ga")); !slices.Equal(got, want) {
+		t.Errorf("offered are %+v, want %+v", got, want)
+	}
+}
+
+func dedicatedOf(tenant string) want { return want{runtime: "rt-1", request: "rq-1", tenant: tenant} }
+
+// TestAssignPassesOver claims the first suggestion of a cache that is behind, and
+// goes on to the second one: with two decisions more, not until its time is up.
+func TestAssignPassesOver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		edit func(*engine.Binding)
+	}{
+		{"claimed by another", func(b *engine.Binding) { b.Tenant, b.Generation = "gb", 1 }},
+		{"dirty", func(b *engine.Binding) { b.Dirty = true }},
+		{"in another pool", func(b *engine.Binding) { b.HyperscalerType = "gcp" }},
+		{"in another pool, named for the tenant", func(b *engine.Binding) { b.HyperscalerType, b.Tenant = "gcp", "ga" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			gardener := newGardenerFake(engine.Binding{Name: "a", HyperscalerType: "aws"}, engine.Binding{Name: "b", HyperscalerType: "aws"})
+			gardener.change("a", c.edit)
+			counters := newCountersFake("aws")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			w := New(Options{Counters: counters, Gardener: gardener, Listener: Listener{
+				OnDecision: func(context.Context, DecisionInfo) {
+					if counters.decisions > 10 {
+						cancel() // it would go on for as long as it may
+					}
+				},
+			}})
+			job := dedicatedOf("ga")
+			job.pool = engine.Pool{HyperscalerType: "aws"}
+			d, err := w.assign(ctx, job)
+			if err != nil || d.Binding != "b" || !d.Confirmed {
+				t.Fatalf("after %d decisions: %+v, %v", counters.decisions, d, err)
+			}
+			if rec := counters.Pool("aws").Binding("a"); rec.State != account.Free {
+				t.Errorf("the account that was passed over is %+v", rec)
+			}
+			if b := gardener.live["b"]; b.Tenant != "ga" || b.Generation != d.Generation || b.Epoch != "e1" {
+				t.Errorf("the label is %+v", b)
+			}
+		})
+	}
+}

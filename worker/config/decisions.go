@@ -1,0 +1,180 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/rule"
+)
+
+// Decisions is what deciding needs of a configuration, compiled. It never
+// changes: one event is handled with one Decisions from beginning to end, and a
+// changed configuration is another one. Safe for concurrent use.
+type Decisions struct {
+	rules    *rule.Ruleset
+	internal map[string]bool
+	allowed  map[string]bool
+	anyone   bool
+	limits   map[string]int
+	strategy account.Strategy
+	waiting  time.Duration
+}
+
+// Decisions compiles c. The error is an [Invalid] with every fault of the section hap.
+func (c *Config) Decisions() (*Decisions, error) {
+	var wrong faults
+	compiled := c.HAP.compile(&wrong)
+	if err := wrong.err("", sources{}); err != nil {
+		return nil, err
+	}
+	return compiled, nil
+}
+
+// Rules are the compiled rules.
+func (d *Decisions) Rules() *rule.Ruleset { return d.rules }
+
+// Internal reports whether the tenant may keep using internal bindings that carry its name.
+func (d *Decisions) Internal(tenant string) bool { return d.internal[tenant] }
+
+// Terms say how many accounts the tenant may have in a pool of the provider, and
+// how full. The provider is the hyperscaler's name, as in a rule.Match.
+func (d *Decisions) Terms(tenant, provider string) account.Terms {
+	if !d.anyone && !d.allowed[tenant] {
+		return account.Terms{}
+	}
+	limit, own := d.limits[provider]
+	if !own {
+		limit = d.limits[DefaultLimit]
+	}
+	return account.Terms{Several: true, Limit: limit, Strategy: d.strategy}
+}
+
+// WaitingTimeout is how long a request without a deadline of its own waits for
+// an account; 0 rejects it at once.
+func (d *Decisions) WaitingTimeout() time.Duration { return d.waiting }
+
+// Live is the Decisions of now. Whoever handles an event takes them once, with
+// Get; a changed configuration puts new ones in place with Set.
+type Live struct{ current atomic.Pointer[Decisions] }
+
+// NewLive begins with d.
+func NewLive(d *Decisions) *Live {
+	l := &Live{}
+	l.Set(d)
+	return l
+}
+
+// Get is the Decisions of now.
+func (l *Live) Get() *Decisions { return l.current.Load() }
+
+// Set makes d the Decisions of now, for the events that begin from here on.
+func (l *Live) Set(d *Decisions) { l.current.Store(d) }
+
+func (h *HAP) check(wrong *faults) { h.compile(wrong) }
+
+// compile gives nil where there are faults.
+func (h *HAP) compile(wrong *faults) *Decisions {
+	before := len(wrong.list)
+	for i, tenant := range h.InternalGlobalAccounts {
+		if !engine.ValidID(tenant) {
+			wrong.add(element("hap.internalGlobalAccounts", i), "%q is no global account id", tenant)
+		}
+	}
+	if h.Waiting.Timeout < 0 {
+		wrong.add("hap.waiting.timeout", "%s is negative; 0 rejects at once", formatDuration(h.Waiting.Timeout))
+	}
+	plans := h.plans(wrong)
+	rules := h.rules(wrong, plans)
+	h.MultiHyperscalerAccount.check(wrong, plans.Providers())
+	if len(wrong.list) > before {
+		return nil
+	}
+	allowed := set(h.MultiHyperscalerAccount.AllowedGlobalAccounts)
+	limits := make(map[string]int, len(h.MultiHyperscalerAccount.Limits))
+	maps.Copy(limits, h.MultiHyperscalerAccount.Limits)
+	return &Decisions{
+		rules: rules, internal: set(h.InternalGlobalAccounts),
+		allowed: allowed, anyone: allowed[AnyTenant],
+		limits: limits, strategy: h.MultiHyperscalerAccount.Strategy, waiting: h.Waiting.Timeout,
+	}
+}
+
+// plans is the built-in table with hap.plans above it, one plan at a time so
+// that a fault has the key of its plan.
+func (h *HAP) plans(wrong *faults) rule.Plans {
+	all := rule.BuiltinPlans()
+	for _, name := range sortedKeys(h.Plans) {
+		plan := rule.Plan{Providers: h.Plans[name].Providers, Default: h.Plans[name].Default}
+		extended, err := all.With(map[string]rule.Plan{name: plan})
+		for _, fault := range ruleFaults(err) {
+			wrong.add(join("hap.plans", name), "%s", fault.Message)
+		}
+		if extended != nil {
+			all = extended
+		}
+	}
+	return all
+}
+
+// rules compiles the form that is given. Without a rule list it is the older
+// form, also where all that it says is empty.
+func (h *HAP) rules(wrong *faults, plans rule.Plans) *rule.Ruleset {
+	if h.Rule != nil && h.olderRules() {
+		wrong.add("hap", "has rule and the older platformRegionRule, clusterRegionRule, sharedRule or euAccessRule: keep one form")
+	}
+	opts := rule.Options{Plans: plans, InternalTenants: h.InternalGlobalAccounts}
+	var rules *rule.Ruleset
+	var err error
+	if h.Rule != nil {
+		rules, err = rule.Compile(h.Rule, opts)
+	} else {
+		rules, err = rule.CompileLists(h.lists(), opts)
+	}
+	for _, fault := range ruleFaults(err) {
+		if fault.Rule == 0 {
+			wrong.add(rulePlace(fault), "%s: %s", fault.Kind, fault.Message)
+			continue
+		}
+		wrong.add(rulePlace(fault), "%s", fault.Error())
+	}
+	return rules
+}
+
+func (h *HAP) lists() rule.Lists {
+	return rule.Lists{
+		PlatformRegion: h.PlatformRegionRule, ClusterRegion: h.ClusterRegionRule,
+		Shared: h.SharedRule, EUAccess: h.EUAccessRule,
+	}
+}
+
+// rulePlace is the path of the key that a fault of the rules is in.
+func rulePlace(f rule.Fault) string {
+	key := "hap." + cmp.Or(f.Key, "rule")
+	if f.Rule == 0 {
+		return key
+	}
+	return element(key, f.Rule-1)
+}
+
+func ruleFaults(err error) rule.Faults {
+	if err == nil {
+		return nil
+	}
+	if faults, ok := errors.AsType[rule.Faults](err); ok {
+		return faults
+	}
+	return rule.Faults{{Message: err.Error()}}
+}
+
+func set(names []string) map[string]bool {
+	members := make(map[string]bool, len(names))
+	for _, name := range names {
+		members[name] = true
+	}
+	return members
+}

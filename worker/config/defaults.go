@@ -1,0 +1,133 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// The words that single keys take.
+const (
+	ModeActive = "active"
+	ModeShadow = "shadow"
+
+	CredentialsBindings = "credentialsbindings"
+	SecretBindings      = "secretbindings"
+	Secrets             = "secrets"
+
+	// LegacyLabels is the preset of gardener.labels for the older scheme of Secrets.
+	LegacyLabels = "legacy"
+	// DefaultLabels is the preset of gardener.labels that renames nothing.
+	DefaultLabels = "default"
+	// AnyTenant stands for every tenant in allowedGlobalAccounts.
+	AnyTenant = "*"
+	// DefaultLimit is the key of limits for the providers without an entry.
+	DefaultLimit = "default"
+)
+
+// InitialRules are the rules where a configuration has none: those that Kyma
+// Environment Broker begins with.
+func InitialRules() []string {
+	return []string{
+		"aws",
+		"aws(PR=cf-eu11) -> EU",
+		"azure",
+		"azure(PR=cf-ch20) -> EU",
+		"gcp",
+		"gcp(PR=cf-sa30) -> PR",
+		"trial -> S",
+		"sap-converged-cloud -> HR, S",
+		"azure_lite",
+		"preview",
+		"free",
+	}
+}
+
+// StandardLabels are the keys of CredentialsBindings and SecretBindings.
+func StandardLabels() Labels {
+	return Labels{
+		HyperscalerType: "hyperscalerType", TenantName: "tenantName", Dirty: "dirty",
+		Internal: "internal", Shared: "shared", EUAccess: "euAccess",
+	}
+}
+
+func legacyLabels() Labels {
+	labels := StandardLabels()
+	labels.HyperscalerType, labels.TenantName = "hyperscaler-type", "tenant-name"
+	return labels
+}
+
+// Default is the configuration without a file and without environment.
+func Default() *Config {
+	return &Config{
+		HAP: HAP{
+			Rule:                    InitialRules(),
+			MultiHyperscalerAccount: MultiHyperscalerAccount{Strategy: account.FillMostPopulated},
+			Waiting:                 Waiting{Timeout: 10 * time.Minute},
+		},
+		Policy:  Policy{ConfigMap: "hap-policy", Key: "policy.yaml"},
+		Network: Network{Config: "ipam"},
+		NATS: NATS{
+			URL: URLs{"nats://127.0.0.1:4222"}, Prefix: "hap.v1", Manage: true, Replicas: 1,
+			MaxBytes: 1 << 30, Retention: 7 * day, MaxAckPending: 1024,
+		},
+		Redis: Redis{URL: URLs{"redis://127.0.0.1:6379"}, Prefix: "hap", PoolSize: 32},
+		Gardener: Gardener{
+			Resource: CredentialsBindings, Labels: StandardLabels(), Budget: 10 * time.Second,
+			Shoots: Shoots{RuntimeID: []string{
+				"infrastructuremanager.kyma-project.io/runtime-id",
+				"kcp.provisioner.kyma-project.io/runtime-id",
+			}, Tenant: []string{"account"}},
+		},
+		Worker: Worker{
+			Mode: ModeActive, Concurrency: 64,
+			AckWait: 30 * time.Second, Budget: 20 * time.Second, Drain: 25 * time.Second,
+			Reconcile: Reconcile{Interval: day, Repair: true},
+		},
+		Telemetry: Telemetry{Listen: ":8080", LogLevel: "info", LogFormat: "json", TraceRatio: 1, Page: Page{Enabled: true}},
+	}
+}
+
+// WithDefaults is a copy of c with the default in every field that is empty and
+// must not be. A field whose zero value says something (manage, repair,
+// waiting.timeout, reconcile.interval, traceRatio, page.enabled) is left as it is: begin with
+// [Default] to have those set too.
+func (c *Config) WithDefaults() *Config {
+	filled, standard := c.clone(), Default()
+	if !filled.HAP.anyRule() {
+		filled.HAP.Rule = standard.HAP.Rule
+	}
+	have, want := leaves(filled), leaves(standard)
+	for i, leaf := range have {
+		if leaf.value.IsZero() && !zeroSpeaks[leaf.path] && !hapRules[leaf.path] {
+			leaf.value.Set(want[i].value)
+		}
+	}
+	return filled
+}
+
+var zeroSpeaks = map[string]bool{
+	"nats.manage": true, "worker.reconcile.repair": true, "worker.reconcile.interval": true,
+	"hap.waiting.timeout": true, "telemetry.traceRatio": true, "telemetry.page.enabled": true,
+}
+
+var hapRules = map[string]bool{
+	"hap.rule": true, "hap.platformRegionRule": true, "hap.clusterRegionRule": true,
+	"hap.sharedRule": true, "hap.euAccessRule": true,
+}
+
+func (h *HAP) anyRule() bool { return h.Rule != nil || h.olderRules() }
+
+func (h *HAP) olderRules() bool {
+	return h.PlatformRegionRule != "" || h.ClusterRegionRule != "" || h.SharedRule != "" || h.EUAccessRule != ""
+}
+
+func (c *Config) clone() *Config {
+	copied := *c
+	for _, leaf := range leaves(&copied) {
+		leaf.detach()
+	}
+	copied.warnings = slices.Clone(c.warnings)
+	return &copied
+}

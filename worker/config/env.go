@@ -1,0 +1,172 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const envPrefix = "HAP_"
+
+// overrides are the keys that the environment sets, as a file would have them.
+type overrides struct {
+	values   map[string]any
+	warnings []string
+}
+
+// readEnv takes the HAP_ variables: HAP_NATS_URL is nats.url. Case and
+// underscores inside a key do not count, so HAP_NATS_MAX_BYTES is nats.maxBytes.
+func readEnv(env []string, variables map[string]string, wrong *faults) overrides {
+	read := overrides{values: map[string]any{}}
+	known := envKeys()
+	for _, entry := range env {
+		name, text, _ := strings.Cut(entry, "=")
+		if len(name) < len(envPrefix) || !strings.EqualFold(name[:len(envPrefix)], envPrefix) || serviceLink.MatchString(name) {
+			continue
+		}
+		path, kind := known.find(name)
+		if path == "" {
+			read.warnings = append(read.warnings, fmt.Sprintf("%s: no such key%s", name, didYouMean(name, known.names)))
+			continue
+		}
+		value, err := envValue(path, kind, text)
+		if err != nil {
+			wrong.list = append(wrong.list, Fault{Path: path, Variable: name, Message: err.Error()})
+			continue
+		}
+		variables[path] = name
+		put(read.values, strings.Split(path, "."), value)
+	}
+	return read
+}
+
+// serviceLink matches what Kubernetes sets for a Service whose name begins with hap-.
+var serviceLink = regexp.MustCompile(`(?i)_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?)?$`)
+
+type envTable struct {
+	paths map[string]leaf // by name without underscores
+	names []string        // as they are written
+}
+
+func envKeys() envTable {
+	table := envTable{paths: map[string]leaf{}}
+	all := append(leaves(Default()), leaf{path: "gardener.labels", value: reflect.ValueOf("")})
+	for _, l := range all {
+		table.paths[squeeze(l.path)] = l
+		table.names = append(table.names, envPrefix+strings.ToUpper(strings.ReplaceAll(l.path, ".", "_")))
+	}
+	return table
+}
+
+// find gives the key that a variable sets, and its kind; "" for none.
+func (t envTable) find(name string) (string, reflect.Type) {
+	squeezed := squeeze(name[len(envPrefix):])
+	if l, found := t.paths[squeezed]; found {
+		return l.path, l.value.Type()
+	}
+	const limits = "hap.multiHyperscalerAccount.limits"
+	if provider, found := strings.CutPrefix(squeezed, squeeze(limits)); found {
+		return join(limits, provider), reflect.TypeFor[int]()
+	}
+	return "", nil
+}
+
+func squeeze(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", ".", "").Replace(name))
+}
+
+// envValue turns the text of a variable into what a file would have: lists and
+// mappings are YAML in brackets, or a,b and a=1,b=2; rules are separated by semicolons.
+func envValue(path string, kind reflect.Type, text string) (any, error) {
+	trimmed := strings.TrimSpace(text)
+	several := kind.Kind() == reflect.Slice || kind.Kind() == reflect.Map || path == "gardener.labels"
+	if several && (strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{")) {
+		return envYAML(trimmed)
+	}
+	switch {
+	case kind == reflect.TypeFor[time.Duration]() || kind == reflect.TypeFor[int64]() || kind == reflect.TypeFor[URLs]():
+		return text, nil
+	case kind.Kind() == reflect.Bool:
+		value, err := strconv.ParseBool(trimmed)
+		if err != nil {
+			return nil, fmt.Errorf("must be true or false")
+		}
+		return value, nil
+	case kind.Kind() == reflect.Int:
+		value, err := strconv.Atoi(trimmed)
+		if err != nil {
+			return nil, fmt.Errorf("must be a whole number")
+		}
+		return value, nil
+	case kind.Kind() == reflect.Float64:
+		value, err := strconv.ParseFloat(trimmed, 64)
+		if err != nil {
+			return nil, fmt.Errorf("must be a number")
+		}
+		return value, nil
+	case kind.Kind() == reflect.Slice:
+		return envList(path, trimmed), nil
+	case kind.Kind() == reflect.Map:
+		return envMap(kind, trimmed)
+	default:
+		return text, nil
+	}
+}
+
+func envYAML(text string) (any, error) {
+	var value any
+	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+		return nil, fmt.Errorf("is no YAML in one line")
+	}
+	return value, nil
+}
+
+func envList(path, text string) []any {
+	list := []any{}
+	separator := ","
+	if path == "hap.rule" {
+		separator = ";" // a rule has commas of its own
+	}
+	for part := range strings.SplitSeq(text, separator) {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+func envMap(kind reflect.Type, text string) (any, error) {
+	entries := map[string]any{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		key, value, found := strings.Cut(part, "=")
+		if !found {
+			return nil, fmt.Errorf("must be name=value, with commas between")
+		}
+		converted, err := envValue("", kind.Elem(), value)
+		if err != nil {
+			return nil, err
+		}
+		entries[strings.TrimSpace(key)] = converted
+	}
+	return entries, nil
+}
+
+func put(values map[string]any, path []string, value any) {
+	for ; len(path) > 1; path = path[1:] {
+		below, is := values[path[0]].(map[string]any)
+		if !is {
+			below = map[string]any{}
+			values[path[0]] = below
+		}
+		values = below
+	}
+	values[path[0]] = value
+}

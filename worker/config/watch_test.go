@@ -1,0 +1,286 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// followed is a file that is being watched. What the watch says is in the channels.
+type followed struct {
+	path    string
+	changed chan *Config
+	failed  chan error
+}
+
+// follow loads and watches path. before runs between the two.
+func follow(t *testing.T, path string, env []string, before func()) *followed {
+	t.Helper()
+	current, err := Load(path, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before != nil {
+		before()
+	}
+	f := &followed{path: path, changed: make(chan *Config, 16), failed: make(chan error, 16)}
+	w := watch{
+		path: path, current: current, content: current.content, settle: time.Millisecond,
+		changed: func(c *Config) { f.changed <- c }, failed: func(err error) { f.failed <- err },
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- w.run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the watch ended with %v", err)
+		}
+	})
+	return f
+}
+
+func (f *followed) next(t *testing.T) *Config {
+	t.Helper()
+	select {
+	case c := <-f.changed:
+		return c
+	case err := <-f.failed:
+		t.Fatalf("failed: %v", err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("no change was seen")
+	}
+	return nil
+}
+
+func (f *followed) failure(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-f.failed:
+		return err
+	case c := <-f.changed:
+		t.Fatalf("changed: %s", c)
+	case <-time.After(10 * time.Second):
+		t.Fatal("no failure was seen")
+	}
+	return nil
+}
+
+// write replaces the file in one step, as careful editors do.
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	next := path + ".next"
+	if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hap.yaml")
+	write(t, path, content)
+	return path
+}
+
+func waiting(timeout string) string { return "hap: {waiting: {timeout: " + timeout + "}}\n" }
+
+func TestWatchTakesOverAChange(t *testing.T) {
+	t.Parallel()
+	f := follow(t, file(t, waiting("1m")), []string{"HAP_REDIS_PREFIX=env"}, nil)
+	for _, timeout := range []time.Duration{2 * time.Minute, 3 * time.Minute} {
+		write(t, f.path, waiting(timeout.String()))
+		c := f.next(t)
+		if c.HAP.Waiting.Timeout != timeout || c.Redis.Prefix != "env" {
+			t.Errorf("took over %s", c)
+		}
+		if _, err := c.Decisions(); err != nil {
+			t.Errorf("what was taken over does not compile: %v", err)
+		}
+	}
+}
+
+func TestWatchSeesAChangeMadeBeforeItBegan(t *testing.T) {
+	t.Parallel()
+	path := file(t, waiting("1m"))
+	f := follow(t, path, nil, func() { write(t, path, waiting("2m")) })
+	if c := f.next(t); c.HAP.Waiting.Timeout != 2*time.Minute {
+		t.Errorf("took over %s", c)
+	}
+}
+
+func TestWatchKeepsTheLastGoodOne(t *testing.T) {
+	t.Parallel()
+	f := follow(t, file(t, waiting("1m")), nil, nil)
+	write(t, f.path, waiting("soon")+"nets: {}\n")
+	var invalid *Invalid
+	if err := f.failure(t); !errors.As(err, &invalid) || len(invalid.Faults) != 2 {
+		t.Errorf("failed with %v", err)
+	}
+	write(t, f.path, "")
+	if err := f.failure(t); !strings.Contains(err.Error(), "empty") {
+		t.Errorf("failed with %v", err)
+	}
+	write(t, f.path, waiting("2m"))
+	if c := f.next(t); c.HAP.Waiting.Timeout != 2*time.Minute {
+		t.Errorf("took over %s", c)
+	}
+}
+
+func TestWatchReportsAFileThatIsGone(t *testing.T) {
+	t.Parallel()
+	f := follow(t, file(t, waiting("1m")), nil, nil)
+	if err := os.Remove(f.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.failure(t); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("failed with %v", err)
+	}
+	write(t, f.path, waiting("3m"))
+	if c := f.next(t); c.HAP.Waiting.Timeout != 3*time.Minute {
+		t.Errorf("took over %s", c)
+	}
+}
+
+// TestWatchSaysWhatNeedsARestart holds that the connections in the given
+// configuration stay those in use, and that they are reported until they are so again.
+func TestWatchSaysWhatNeedsARestart(t *testing.T) {
+	t.Parallel()
+	f := follow(t, file(t, waiting("1m")), nil, nil)
+	write(t, f.path, waiting("2m")+"redis: {prefix: other}\ntelemetry: {listen: ':9', logLevel: debug}\ngardener: {budget: 30s}\n")
+	var needs *NeedsRestart
+	c := <-f.changed
+	if err := f.failure(t); !errors.As(err, &needs) || !slices.Equal(needs.Keys, []string{"redis.prefix", "gardener.budget", "telemetry.listen"}) {
+		t.Errorf("failed with %v", err)
+	}
+	if c.HAP.Waiting.Timeout != 2*time.Minute || c.Telemetry.LogLevel != "debug" || c.Redis.Prefix != "hap" || c.Telemetry.Listen != ":8080" {
+		t.Errorf("took over %s", c)
+	}
+	write(t, f.path, waiting("3m"))
+	if c := f.next(t); c.HAP.Waiting.Timeout != 3*time.Minute {
+		t.Errorf("took over %s", c)
+	}
+}
+
+// TestWatchRefusesWhatIsValidOnlyAfterARestart: the waiting time would be longer
+// than the retention that is still in use.
+func TestWatchRefusesWhatIsValidOnlyAfterARestart(t *testing.T) {
+	t.Parallel()
+	f := follow(t, file(t, waiting("1m")), nil, nil)
+	write(t, f.path, waiting("200h")+"nats: {retention: 300h}\n")
+	err := f.failure(t)
+	var needs *NeedsRestart
+	var invalid *Invalid
+	if !errors.As(err, &needs) || !errors.As(err, &invalid) {
+		t.Errorf("failed with %v", err)
+	}
+	write(t, f.path, waiting("2m"))
+	if c := f.next(t); c.HAP.Waiting.Timeout != 2*time.Minute {
+		t.Errorf("took over %s", c)
+	}
+}
+
+// TestWatchConfigMap swaps directories behind two links, as the kubelet does.
+func TestWatchConfigMap(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	swap := func(version, content string) {
+		t.Helper()
+		old, _ := os.Readlink(filepath.Join(dir, "..data"))
+		for _, step := range []func() error{
+			func() error { return os.Mkdir(filepath.Join(dir, version), 0o700) },
+			func() error { return os.WriteFile(filepath.Join(dir, version, "hap.yaml"), []byte(content), 0o600) },
+			func() error { return os.Symlink(version, filepath.Join(dir, "..data_tmp")) },
+			func() error { return os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")) },
+		} {
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if old != "" {
+			if err := os.RemoveAll(filepath.Join(dir, old)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	swap("..2026_1", waiting("1m"))
+	if err := os.Symlink(filepath.Join("..data", "hap.yaml"), filepath.Join(dir, "hap.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	f := follow(t, filepath.Join(dir, "hap.yaml"), nil, nil)
+	for i, timeout := range []time.Duration{2 * time.Minute, 3 * time.Minute, 4 * time.Minute} {
+		swap("..2026_"+string(rune('2'+i)), waiting(timeout.String()))
+		if c := f.next(t); c.HAP.Waiting.Timeout != timeout {
+			t.Errorf("took over %s", c)
+		}
+	}
+}
+
+// TestWatchFollowsALink: the file is in a directory that the path only leads to.
+func TestWatchFollowsALink(t *testing.T) {
+	t.Parallel()
+	target := file(t, waiting("1m"))
+	link := filepath.Join(t.TempDir(), "hap.yaml")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	f := follow(t, link, nil, func() { write(t, target, waiting("2m")) })
+	if c := f.next(t); c.HAP.Waiting.Timeout != 2*time.Minute {
+		t.Errorf("took over %s", c)
+	}
+	write(t, target, waiting("3m"))
+	if c := f.next(t); c.HAP.Waiting.Timeout != 3*time.Minute {
+		t.Errorf("took over %s", c)
+	}
+}
+
+// TestWatchIsNotPutOffByABusyDirectory: something else writes there all the time.
+func TestWatchIsNotPutOffByABusyDirectory(t *testing.T) {
+	t.Parallel()
+	f := follow(t, file(t, waiting("1m")), nil, nil)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = os.WriteFile(f.path+".log", nil, 0o600)
+			}
+		}
+	}()
+	write(t, f.path, waiting("2m"))
+	if c := f.next(t); c.HAP.Waiting.Timeout != 2*time.Minute {
+		t.Errorf("took over %s", c)
+	}
+	close(stop)
+	<-stopped
+}
+
+func TestWatchOfADirectoryThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	err := Watch(context.Background(), filepath.Join(t.TempDir(), "none", "hap.yaml"), Default(), nil, nil)
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fsnotify.ErrNonExistentWatch) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestLoadOfAFileThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil)
+	var invalid *Invalid
+	if !errors.As(err, &invalid) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("ended with %v", err)
+	}
+}

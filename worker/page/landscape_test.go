@@ -1,0 +1,277 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker"
+)
+
+// noon is the moment of every test with a clock that stands still.
+var noon = time.Date(2026, 11, 20, 12, 0, 5, 0, time.UTC)
+
+// landscape is all that the page reads, in memory.
+type landscape struct {
+	mu       sync.Mutex
+	bindings []engine.Binding
+	records  map[string][]account.NamedRecord
+	status   map[string]account.Status
+	queue    map[string][]account.Waiter
+	waiting  []events.WaitingRequest
+	replies  map[string]events.Stored
+	parents  []Parent
+	down     error // of Redis
+	reads    int   // of the whole
+}
+
+func (l *landscape) All() iter.Seq[engine.Binding] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reads++
+	return slices.Values(slices.Clone(l.bindings))
+}
+
+func (l *landscape) Status(_ context.Context, pool string) (account.Status, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.status[pool], l.down
+}
+
+func (l *landscape) Bindings(_ context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	records := slices.Clone(l.records[pool])
+	return func(yield func(account.NamedRecord, error) bool) {
+		for _, r := range records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *landscape) Queue(_ context.Context, pool string) ([]account.Waiter, error) {
+	return l.queue[pool], l.down
+}
+
+func (l *landscape) Each(_ context.Context, visit func(events.WaitingRequest) error) error {
+	for _, w := range l.waiting {
+		if err := visit(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *landscape) Last(_ context.Context, subject string) (events.Stored, bool, error) {
+	if subject == "hap.v1.reply.rt-broken.q-1" {
+		return events.Stored{}, false, errors.New("no responders available")
+	}
+	s, found := l.replies[subject]
+	return s, found, nil
+}
+
+func (l *landscape) Parents(context.Context) ([]Parent, error) { return l.parents, nil }
+
+// claim adds a binding with its record.
+func (l *landscape) claim(of engine.Pool, name string, rec account.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bindings = append(l.bindings, engine.Binding{
+		Name: name, HyperscalerType: of.HyperscalerType, EUAccess: of.EUAccess, Shared: of.Shared, Tenant: rec.Tenant,
+		Dirty: rec.State == account.Dirtying,
+	})
+	if rec.State != "" {
+		l.records[of.Name()] = append(l.records[of.Name()], account.NamedRecord{Binding: name, Record: rec})
+	}
+}
+
+func emptyLandscape() *landscape {
+	return &landscape{
+		records: map[string][]account.NamedRecord{}, status: map[string]account.Status{},
+		queue: map[string][]account.Waiter{}, replies: map[string]events.Stored{},
+	}
+}
+
+// demo has something of everything.
+func demo() *landscape {
+	l := emptyLandscape()
+	aws, gcp, shared := engine.Pool{HyperscalerType: "aws"}, engine.Pool{HyperscalerType: "gcp_cf-sa30", EUAccess: true}, engine.Pool{HyperscalerType: "azure", Shared: true}
+	use := func(tenant string, n int) account.Record {
+		return account.Record{State: account.InUse, Tenant: tenant, Count: n}
+	}
+	l.claim(aws, "aws-1", use("ga-1", 10))
+	l.claim(aws, "aws-2", use("ga-1", 3))
+	l.claim(aws, "aws-10", account.Record{State: account.Claiming, Tenant: "ga-2", Count: 1})
+	l.claim(aws, "aws-3", account.Record{State: account.Draining, Tenant: "ga-3"})
+	l.claim(aws, "aws-4", account.Record{State: account.Dirtying, Tenant: "ga-4"})
+	l.claim(aws, "aws-5", account.Record{})
+	l.claim(aws, "aws-6", account.Record{})
+	l.bindings = append(l.bindings,
+		engine.Binding{Name: "aws-7", HyperscalerType: "aws", Internal: true},
+		engine.Binding{Name: "aws-8", HyperscalerType: "aws", Cordoned: true})
+	l.records["aws"] = append(l.records["aws"], account.NamedRecord{Binding: "aws-gone", Record: use("ga-5", 2)})
+	l.claim(gcp, "sa-1", use("ga-1", 5))
+	l.claim(shared, "azure-s", account.Record{State: account.Free, Count: 7})
+	l.status["aws"] = account.Status{Built: true}
+	l.status[gcp.Name()] = account.Status{Built: true, Paused: true, Waiting: 2}
+	l.queue[gcp.Name()] = []account.Waiter{{Runtime: "rt-8"}, {Runtime: "rt-9"}}
+	waits := func(runtime, tenant string, reason events.WaitingReason, since time.Duration) events.WaitingRequest {
+		return events.WaitingRequest{
+			Event: events.Event{ID: "q-" + runtime, RuntimeID: runtime, Provision: &events.Provision{GlobalAccountID: tenant}},
+			Pool:  gcp.Name(), Reason: reason, Since: noon.Add(-since), Deadline: noon.Add(10*time.Minute - since),
+		}
+	}
+	l.waiting = []events.WaitingRequest{
+		waits("rt-9", "ga-9", events.WaitingPoolEmpty, 190*time.Second),
+		waits("rt-8", "ga-8", events.WaitingPoolEmpty, 100*time.Second),
+		waits("rt-7", "ga-7", events.WaitingUnavailable, 3*time.Second),
+	}
+	l.parents = []Parent{{Name: "clusters", CIDR: netip.MustParsePrefix("10.0.0.0/8"), Used: []netip.Prefix{
+		netip.MustParsePrefix("10.64.0.0/10"), netip.MustParsePrefix("10.64.0.0/24"), netip.MustParsePrefix("10.65.0.0/16"), netip.MustParsePrefix("10.0.0.0/10"), netip.MustParsePrefix("10.192.0.0/12"),
+	}}}
+	clusters := 3
+	l.replies["hap.v1.reply.rt-1.q-1"] = events.Stored{Sequence: 77, Time: noon, Reply: events.Reply{
+		RequestID: "q-1", RuntimeID: "rt-1", Status: events.StatusAssigned, GlobalAccountID: "ga-1", Plan: "aws", Provider: "aws",
+		Binding: &events.Binding{Name: "aws-2", Claimed: true}, Clusters: &clusters, Limit: 10,
+		Decision: &events.Decision{
+			Sequence: 12, Rule: "aws", RuleNumber: 1, Pool: "aws", LabelSelector: "hyperscalerType=aws,!dirty",
+			Considered: []events.Considered{{Binding: "aws-1", Clusters: 10, Verdict: "at-limit", Own: true}, {Binding: "aws-2", Verdict: "chosen"}},
+			Passed:     []events.Passed{{Rule: "aws(PR=cf-eu11) -> EU", RuleNumber: 2, Why: "is for platform region cf-eu11, the request has <none>"}},
+			Attempts:   []events.Attempt{{Binding: "aws-3", Result: "conflict"}, {Binding: "aws-2", Result: "written"}},
+			Times:      &events.Times{Published: noon.Add(-time.Second), Decided: noon.Add(-time.Millisecond)},
+		},
+	}}
+	l.replies["hap.v1.reply._binding.aws-4.q-2"] = events.Stored{Sequence: 78, Time: noon, Reply: events.Reply{
+		RequestID: "q-2", Status: events.StatusRejected, Binding: &events.Binding{Name: "aws-4"},
+		Error: &events.ReplyError{Code: engine.CodeBindingInUse, Message: "2 clusters are on aws-4"},
+	}}
+	return l
+}
+
+// settings limit accounts to ten clusters, but for the tenant ga-2.
+type settings struct{ rules *rule.Ruleset }
+
+func (s settings) Rules() *rule.Ruleset { return s.rules }
+
+func (settings) Terms(tenant, _ string) account.Terms {
+	if tenant == "ga-2" {
+		return account.Terms{}
+	}
+	return account.Terms{Several: true, Limit: 10}
+}
+
+func inForce(t testing.TB) settings {
+	t.Helper()
+	rules, err := rule.Compile([]string{"aws", "aws(PR=cf-eu11) -> EU", "trial -> S"}, rule.Options{Require: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return settings{rules}
+}
+
+// logged is what the page wrote into its log.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// newPage makes a page on a landscape whose clock stands at noon.
+func newPage(t testing.TB, l *landscape, change func(*Options)) (*Page, *logged) {
+	t.Helper()
+	log := &logged{}
+	recent := NewRecent()
+	recent.now = func() time.Time { return noon }
+	o := Options{
+		Access: Access{Listen: "127.0.0.1:8080"}, Settings: func() Settings { return inForce(t) }, Recent: recent,
+		Version: "v1.2.3", Instance: "host-1", Log: slog.New(slog.NewTextHandler(log, nil)),
+	}
+	if change != nil {
+		change(&o)
+	}
+	p := New(t.Context(), o)
+	p.now = func() time.Time { return noon }
+	p.cache.now = p.now
+	if l != nil {
+		p.Connect(sourcesOf(t, l))
+	}
+	return p, log
+}
+
+func sourcesOf(t testing.TB, l *landscape) Sources {
+	t.Helper()
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Sources{Accounts: l, Records: l, Room: l, Ledger: l, Networks: l, Subjects: subjects}
+}
+
+// busy is what a worker did before noon.
+func busy(r *Recent) {
+	for i, e := range []worker.EventInfo{
+		{Type: "provision", ID: "q-1", Runtime: "rt-1", Tenant: "ga-1", Status: "assigned", Outcome: worker.OutcomeAck, Binding: "aws-2", Duration: 3 * time.Millisecond},
+		{Type: "provision", ID: "q-3", Runtime: "rt-3", Tenant: "ga-1", Outcome: worker.OutcomeLater, Code: engine.CodeInternal, Duration: 20 * time.Second},
+		{Type: "release", ID: "q-2", Status: "rejected", Outcome: worker.OutcomeAck, Code: engine.CodeBindingInUse, Binding: "aws-4", Duration: 900 * time.Microsecond},
+		{Type: "unknown", Outcome: worker.OutcomeBury, Code: engine.CodeInvalidEvent, Duration: 100 * time.Microsecond},
+		{Type: "provision", ID: "q-4", Runtime: "rt-4", Tenant: "ga-2", Status: "assigned", Outcome: worker.OutcomeServed, Binding: "aws-10", Duration: 12 * time.Millisecond, Waited: 2 * time.Minute},
+	} {
+		r.now = func() time.Time { return noon.Add(time.Duration(i-5) * 15 * time.Second) }
+		r.OnEvent(context.Background(), e)
+	}
+	r.now = func() time.Time { return noon }
+}
+
+func get(t testing.TB, h http.Handler, path string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
+	r.Host = "localhost:8080"
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// large is a landscape of so many accounts in one pool, a third of them in use.
+func large(accounts int) *landscape {
+	l := emptyLandscape()
+	of := engine.Pool{HyperscalerType: "aws"}
+	l.status["aws"] = account.Status{Built: true}
+	for i := range accounts {
+		rec := account.Record{}
+		if i%3 == 0 {
+			rec = account.Record{State: account.InUse, Tenant: fmt.Sprintf("ga-%d", i/6), Count: i % 11}
+		}
+		l.claim(of, fmt.Sprintf("aws-%d", i), rec)
+	}
+	return l
+}

@@ -1,0 +1,234 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/rule"
+)
+
+//go:embed templates/*.tmpl
+var templateFiles embed.FS
+
+//go:embed assets
+var assetFiles embed.FS
+
+// Options are the settings of New.
+type Options struct {
+	// Access says who may look.
+	Access Access
+	// Settings gives the configuration of now.
+	Settings func() Settings
+	// Recent is fed by the worker.
+	Recent *Recent
+	// Version and Instance name the worker. Default to none.
+	Version, Instance string
+	// Log gets what keeps people from the page.
+	Log *slog.Logger
+	// Every is how often viewers are told of changes. Defaults to a second.
+	Every time.Duration
+}
+
+// Page serves the operations page.
+type Page struct {
+	opts      Options
+	ctx       context.Context // ends the streams
+	sources   atomic.Pointer[Sources]
+	cache     cache
+	templates *template.Template
+	handler   http.Handler
+	streams   seats
+	trials    seats // of the playground
+	now       func() time.Time
+}
+
+// New makes the page. Its streams end with ctx, and until Connect it says that the
+// worker is starting.
+func New(ctx context.Context, o Options) *Page {
+	if o.Every == 0 {
+		o.Every = atMostEvery
+	}
+	p := &Page{opts: o, ctx: ctx, streams: make(seats, maxStreams), trials: make(seats, maxTrials), now: time.Now}
+	p.cache = cache{ctx: ctx, now: time.Now, read: func(ctx context.Context) *state {
+		return read(ctx, p.sources.Load(), o.Settings(), p.now)
+	}}
+	p.templates = template.Must(template.New("page").Funcs(p.functions()).ParseFS(templateFiles, "templates/*.tmpl"))
+	p.handler = secure(&guard{Access: o.Access, next: p.routes(), warn: func(text string) { o.Log.Warn(text) }})
+	if why := o.Access.Refuses(); why != "" {
+		o.Log.Warn(why)
+	}
+	return p
+}
+
+// Connect tells the page where to read.
+func (p *Page) Connect(s Sources) { p.sources.Store(&s) }
+
+// ServeHTTP serves everything below /.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
+
+func (p *Page) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", p.live(p.overview))
+	mux.Handle("GET /pools/{pool}", p.live(p.poolView))
+	mux.Handle("GET /tenants", p.live(p.tenantsView))
+	mux.HandleFunc("GET /records/{runtime}/{request}", p.record)
+	mux.HandleFunc("GET /records/binding/{binding}/{request}", p.record)
+	mux.HandleFunc("GET /rules", p.playground)
+	mux.HandleFunc("POST /rules", p.playground)
+	assets, err := fs.Sub(assetFiles, "assets")
+	if err != nil {
+		panic(err) // the files are in the program
+	}
+	mux.Handle("GET /assets/", cached(http.StripPrefix("/assets/", http.FileServerFS(assets))))
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		p.fail(w, http.StatusNotFound, "There is nothing here. The overview leads to all there is.")
+	})
+	return mux
+}
+
+// secure sets what keeps browsers from doing with the page what it is not for.
+func secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func cached(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "private, max-age=300")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// view is one page: Body is the template of its main part, Live those of the parts
+// that are sent again when they change. Each is in an element of its name as id.
+type view struct {
+	Title    string
+	Body     string
+	Live     []string
+	Data     any
+	Taken    time.Time
+	Version  string
+	Instance string
+	Nav      string // the entry of the navigation that the page belongs to
+	Parts    map[string]template.HTML
+}
+
+// write renders the whole page.
+func (p *Page) write(w http.ResponseWriter, status int, v view) {
+	v.Version, v.Instance = p.opts.Version, p.opts.Instance
+	v.Parts = map[string]template.HTML{}
+	var page bytes.Buffer
+	err := p.render(&page, &v)
+	if err != nil {
+		p.opts.Log.Error("the operations page cannot be rendered", "page", v.Body, "error", err)
+		http.Error(w, "the page cannot be rendered; the worker's log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Vary", "Accept")
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes()) // the reader may be gone; there is nobody to tell
+}
+
+// render writes the parts first, each into the element that the body has for it.
+func (p *Page) render(into *bytes.Buffer, v *view) error {
+	for _, name := range v.Live {
+		part, err := p.part(name, v.Data)
+		if err != nil {
+			return err
+		}
+		v.Parts[name] = template.HTML(part) //nolint:gosec // it comes out of a template that escapes
+	}
+	var body bytes.Buffer
+	if err := p.templates.ExecuteTemplate(&body, v.Body, v); err != nil {
+		return err
+	}
+	v.Parts["body"] = template.HTML(body.String()) //nolint:gosec // as above
+	return p.templates.ExecuteTemplate(into, "layout", v)
+}
+
+func (p *Page) part(name string, data any) (string, error) {
+	var html bytes.Buffer
+	err := p.templates.ExecuteTemplate(&html, name, data)
+	return html.String(), err
+}
+
+// fail answers with a page that says what is wrong.
+func (p *Page) fail(w http.ResponseWriter, status int, text string) {
+	p.write(w, status, view{Title: http.StatusText(status), Body: "failure", Data: text, Taken: p.now()})
+}
+
+// rules are those in force.
+func (p *Page) rules() *rule.Ruleset { return p.opts.Settings().Rules() }
+
+// functions are what the templates say beside what they are given.
+func (p *Page) functions() template.FuncMap {
+	return template.FuncMap{
+		"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
+		"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"moment":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
+		"since":   func(t, now time.Time) string { return seconds(now.Sub(t)) },
+		"until":   func(t, now time.Time) string { return seconds(t.Sub(now)) },
+		"took":    short,
+		"many":    many,
+		"reason":  reasonText,
+		"verdict": verdictText,
+		"outcome": outcomeText,
+		"breaks":  breaks,
+		"pattern": func(class string) string { return segment{Class: class}.Pattern() },
+	}
+}
+
+// breaks lets a long selector go on in the next line after a comma.
+func breaks(selector string) template.HTML {
+	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(selector), ",", ",<wbr>")) //nolint:gosec // it is escaped
+}
+
+// many writes a number with its noun.
+func many(n int, one string) string {
+	switch {
+	case n == 1:
+		return "1 " + one
+	case len(one) > 1 && one[len(one)-1] == 'y':
+		return fmt.Sprintf("%d %sies", n, one[:len(one)-1])
+	default:
+		return fmt.Sprintf("%d %ss", n, one)
+	}
+}
+
+// seats bounds how many do something at once.
+type seats chan struct{}
+
+const (
+	maxStreams = 32 // viewers whose page updates itself
+	maxTrials  = 2  // rule sets that are tried at once
+)
+
+func (s seats) take() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s seats) give() { <-s }

@@ -1,0 +1,214 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+var (
+	element = regexp.MustCompile(`(?s)<main[^>]*>(.*)</main>`)
+	spaces  = regexp.MustCompile(`[ \t]*\n\s*`)
+)
+
+// TestPages renders pages of a landscape that has something of everything. "get"
+// shows the status and the main part, "part" one part as the stream sends it, and
+// "post" is the playground with one field a line.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata/pages", func(t *testing.T, path string) {
+		p, _ := newPage(t, demo(), nil)
+		busy(p.opts.Recent)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "get":
+				return shown(get(t, p, d.CmdArgs[0].String()))
+			case "post":
+				return shown(post(p, d.Input))
+			case "part":
+				r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+				v, _ := p.overview(r)
+				html, err := p.part(d.CmdArgs[0].String(), v.Data)
+				if err != nil {
+					return err.Error()
+				}
+				return tidy(html)
+			}
+			d.Fatalf(t, "unknown command %q", d.Cmd)
+			return ""
+		})
+	})
+}
+
+// post sends the form whose fields are "name: value" lines; lines that are
+// indented go on with the last one.
+func post(p http.Handler, fields string) *httptest.ResponseRecorder {
+	form, last := url.Values{}, ""
+	for line := range strings.Lines(fields) {
+		line = strings.TrimSuffix(line, "\n")
+		if more, is := strings.CutPrefix(line, "  "); is {
+			form.Set(last, form.Get(last)+more+"\n")
+			continue
+		}
+		name, value, _ := strings.Cut(line, ":")
+		last = name
+		form.Set(name, strings.TrimSpace(value))
+	}
+	r := httptest.NewRequest(http.MethodPost, "/rules", strings.NewReader(form.Encode()))
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w
+}
+
+func shown(w *httptest.ResponseRecorder) string {
+	body := w.Body.String()
+	if main := element.FindStringSubmatch(body); main != nil {
+		body = main[1]
+	}
+	if answer := strings.Index(body, `<section id="answer"`); answer >= 0 {
+		body = body[answer:] // the form is the same every time
+	}
+	return fmt.Sprintf("%d\n%s", w.Code, tidy(body))
+}
+
+// tidy puts every line at the margin and leaves out the empty ones, which would
+// end an expectation.
+func tidy(html string) string {
+	return strings.TrimSpace(spaces.ReplaceAllString(html, "\n")) + "\n"
+}
+
+// inline finds what the policy of the page's own headers would block.
+var inline = regexp.MustCompile(`(?i) style=|<style|<script>|<script [^>]*>[^<]| on[a-z]+=|javascript:|https?://`)
+
+func TestEveryAnswerIsGuarded(t *testing.T) {
+	t.Parallel()
+	p, _ := newPage(t, demo(), nil)
+	busy(p.opts.Recent)
+	for _, path := range []string{
+		"/", "/pools/aws", "/pools/none", "/tenants", "/rules", "/rules?plan=aws", "/records/rt-1/q-1",
+		"/records/binding/aws-4/q-2", "/records/rt-1/none", "/assets/page.css", "/assets/page.js", "/assets/icon.svg", "/nothing",
+	} {
+		w := get(t, p, path)
+		h := w.Header()
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'self'", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		} {
+			if !strings.HasPrefix(h.Get(name), want) {
+				t.Errorf("%s: %s is %q, want %q", path, name, h.Get(name), want)
+			}
+		}
+		if !strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+			t.Errorf("%s may be framed: %q", path, h.Get("Content-Security-Policy"))
+		}
+		if strings.HasPrefix(h.Get("Content-Type"), "text/html") {
+			if found := inline.FindString(w.Body.String()); found != "" {
+				t.Errorf("%s has %q, which its policy blocks or which comes from elsewhere", path, found)
+			}
+		}
+	}
+}
+
+func TestWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	p, _ := newPage(t, demo(), nil)
+	for _, c := range []struct {
+		path string
+		code int
+		says string
+	}{
+		{"/pools/none", http.StatusNotFound, `There is no pool &#34;none&#34;`},
+		{"/nothing", http.StatusNotFound, "There is nothing here"},
+		{"/records/rt-1/q-9", http.StatusNotFound, "There is no reply to request q-9 for rt-1"},
+		{"/records/*/q-9", http.StatusNotFound, "no id of a runtime"},
+		{"/records/rt-1/%3E", http.StatusNotFound, "no id of a runtime"},
+		{"/records/rt-broken/q-1", http.StatusServiceUnavailable, "no responders"},
+	} {
+		if w := get(t, p, c.path); w.Code != c.code || !strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%s: %d, want %d with %q:\n%s", c.path, w.Code, c.code, c.says, w.Body)
+		}
+	}
+	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+	r.Host = "localhost"
+	w := httptest.NewRecorder()
+	if p.ServeHTTP(w, r); w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST / is answered %d", w.Code)
+	}
+}
+
+// TestBeforeTheWorkerIsConnected looks while there is nothing to read.
+func TestBeforeTheWorkerIsConnected(t *testing.T) {
+	t.Parallel()
+	p, _ := newPage(t, nil, nil)
+	for path, code := range map[string]int{"/": 200, "/tenants": 200, "/rules": 200, "/pools/aws": 404, "/records/rt-1/q-1": 503} {
+		w := get(t, p, path)
+		if w.Code != code || path != "/rules" && !strings.Contains(w.Body.String(), "The worker is starting") {
+			t.Errorf("%s: %d, want %d and why:\n%s", path, w.Code, code, w.Body)
+		}
+	}
+}
+
+// TestRedisDown shows what labels say, and that it is not the whole.
+func TestRedisDown(t *testing.T) {
+	t.Parallel()
+	l := demo()
+	l.down = fmt.Errorf("dial tcp 127.0.0.1:6379: connection refused")
+	p, _ := newPage(t, l, nil)
+	body := get(t, p, "/").Body.String()
+	for _, want := range []string{"Counts are missing, Redis does not answer: dial tcp", "not read", "/pools/aws", "ga-9"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// TestLargePools holds that a page does not grow with the number of accounts.
+func TestLargePools(t *testing.T) {
+	t.Parallel()
+	p, _ := newPage(t, large(10_000), nil)
+	overview := get(t, p, "/").Body
+	if overview.Len() > 40_000 || strings.Contains(overview.String(), `class="tile`) {
+		t.Errorf("the first page has %d bytes", overview.Len())
+	}
+	for path, want := range map[string]string{
+		"/pools/aws": "1–120 of 10000", "/pools/aws?page=84": "9961–10000 of 10000", "/pools/aws?page=99999": "9961–10000 of 10000",
+		"/pools/aws?page=-1": "1–120 of 10000", "/pools/aws?state=free&page=2": "121–240 of 6666", "/tenants?page=3": "101–150 of 1667",
+	} {
+		body := get(t, p, path).Body.String()
+		if n := strings.Count(body, `class="tile `); !strings.Contains(body, want) || n > tilesOnPage || len(body) > 120_000 {
+			t.Errorf("%s has %d tiles and %d bytes, want %q in it", path, n, len(body), want)
+		}
+	}
+	if body := get(t, p, "/pools/aws?state=dirty").Body.String(); !strings.Contains(body, "No account is in this state") {
+		t.Error("an empty list is not named")
+	}
+}
+
+func BenchmarkOverview(b *testing.B) {
+	p, _ := newPage(b, large(10_000), nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if w := get(b, p, "/"); w.Code != http.StatusOK {
+			b.Fatal(w.Code)
+		}
+	}
+}
+
+func BenchmarkReadState(b *testing.B) {
+	l := large(10_000)
+	p, _ := newPage(b, l, nil)
+	from := p.sources.Load()
+	b.ReportAllocs()
+	for b.Loop() {
+		if s := read(b.Context(), from, p.opts.Settings(), p.now); s.Totals().Accounts != 10_000 {
+			b.Fatal(s.Totals())
+		}
+	}
+}

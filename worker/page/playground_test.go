@@ -1,0 +1,112 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine/rule"
+)
+
+func TestPlaygroundIsBounded(t *testing.T) {
+	t.Parallel()
+	p, _ := newPage(t, demo(), nil)
+	for _, c := range []struct {
+		name, fields string
+		code         int
+		says         string
+	}{
+		{"too long", "rules: " + strings.Repeat("x", maxPasted), http.StatusRequestEntityTooLarge, "64 KiB"},
+		{"too many rules", "rules:\n" + strings.Repeat("  aws\n", maxRules+1), http.StatusOK, "1001 rules are more than the 1000"},
+		{"too many members", "rules: sharedRule: " + strings.Repeat("aws;", maxRules+1), http.StatusOK, "1001 members are more than"},
+		{"aliases that grow", "rules:\n  a: &a [x,x,x,x,x,x,x,x,x]\n  b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n  c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
+			"  d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n  e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\n  rule: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\nplan: aws", http.StatusOK, "No answer"},
+	} {
+		if w := post(p, c.fields); w.Code != c.code || !strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%s: %d, want %d with %q", c.name, w.Code, c.code, c.says)
+		}
+	}
+	for range maxTrials {
+		p.trials.take()
+	}
+	if w := post(p, "rules: aws\nplan: aws"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("one trial more than may be at once got %d", w.Code)
+	}
+	p.trials.give()
+	if w := post(p, "rules: aws\nplan: aws"); w.Code != http.StatusOK {
+		t.Errorf("a free place got %d", w.Code)
+	}
+}
+
+// TestWhatIsPastedIsShownAsText is the one place where a page says what a stranger wrote.
+func TestWhatIsPastedIsShownAsText(t *testing.T) {
+	t.Parallel()
+	p, _ := newPage(t, demo(), nil)
+	const evil = `</textarea><script src="//x"></script>"><img onerror=x>`
+	for _, field := range []string{"rules", "plan", "platformRegion", "hyperscalerRegion", "provider", "tenant"} {
+		w := post(p, "plan: aws\n"+field+": "+evil)
+		if strings.Contains(w.Body.String(), "<img") || strings.Contains(w.Body.String(), `<script src="//x"`) {
+			t.Errorf("%s is not escaped", field)
+		}
+	}
+}
+
+// FuzzPasted holds that whatever is pasted is an answer, and never more than the bounds.
+func FuzzPasted(f *testing.F) {
+	for _, seed := range []string{
+		"aws\naws(PR=a) -> EU", "- aws\n- 'gcp -> S'", "hap:\n  rule: [aws]\n  plans: {x: {providers: [aws]}}", "sharedRule: trial;aws:eu",
+		"rule: &a [aws, *a]", "- {a: 1}", "\x00", "hap: 1", "--- a\n--- b", "#",
+	} {
+		f.Add(seed)
+	}
+	plans := rule.BuiltinPlans()
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parsePasted(text)
+		if err != nil {
+			return
+		}
+		if len(p.texts) > maxRules || len(p.texts) == 0 && p.older == nil {
+			t.Fatalf("%d rules", len(p.texts))
+		}
+		rules, err := p.compile(plans)
+		if (rules == nil) == (err == nil) {
+			t.Fatalf("%v and %v", rules, err)
+		}
+	})
+}
+
+// worst are as many rules as may be tried, of which every one of the first half
+// is in conflict with every one of the second.
+func worst() string {
+	var text strings.Builder
+	for i := range maxRules / 2 {
+		fmt.Fprintf(&text, "aws(PR=p%d)\naws(HR=h%d)\n", i, i)
+	}
+	return text.String()
+}
+
+// TestTheWorstRulesAreAnswered within bounds of size.
+func TestTheWorstRulesAreAnswered(t *testing.T) {
+	t.Parallel()
+	p, _ := newPage(t, demo(), nil)
+	w := post(p, "rules:\n"+regexp.MustCompile("(?m)^").ReplaceAllString(strings.TrimSpace(worst()), "  ")+"\nplan: aws")
+	body := w.Body.String()
+	if w.Code != http.StatusOK || !strings.Contains(body, "faults.</strong>") || !strings.Contains(body, " more</li>") || len(body) > 100_000 {
+		t.Errorf("%d with %d bytes", w.Code, len(body))
+	}
+}
+
+func BenchmarkLargestTrial(b *testing.B) {
+	text := worst()
+	for b.Loop() {
+		p, err := parsePasted(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := p.compile(rule.BuiltinPlans()); err == nil {
+			b.Fatal("rules that are ambiguous were taken")
+		}
+	}
+}

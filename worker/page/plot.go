@@ -1,0 +1,240 @@
+package page
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The size of a plot in its own units; the page stretches it.
+const (
+	plotWidth  = 600
+	plotHeight = 64
+)
+
+// plots are the small pictures of what this worker did.
+type plots struct {
+	Bars     []bar  // events per slot
+	Rejected []bar  // of them
+	Median   string // points of a line
+	High     string
+
+	Now, Peak string // events a second
+	P50, P95  string // of the last minutes
+	Total     int
+}
+
+type bar struct{ X, Y, Width, Height string }
+
+func newPlots(rates []rate) plots {
+	var p plots
+	peak, worst := 0, time.Duration(0)
+	var all histogram
+	for _, r := range rates {
+		peak = max(peak, r.events)
+		worst = max(worst, r.took.quantile(.95))
+		p.Total += r.events
+		for i, n := range r.took {
+			all[i] += n
+		}
+	}
+	for i, r := range rates {
+		if r.events > 0 {
+			p.Bars = append(p.Bars, barAt(i, r.events, peak))
+		}
+		if r.rejected > 0 {
+			p.Rejected = append(p.Rejected, barAt(i, r.rejected, peak))
+		}
+	}
+	p.Median, p.High = line(rates, .5, worst), line(rates, .95, worst)
+	p.Now, p.Peak = perSecond(rates[len(rates)-2].events), perSecond(peak)
+	if p.Total > 0 {
+		p.P50, p.P95 = short(all.quantile(.5)), short(all.quantile(.95))
+	}
+	return p
+}
+
+func perSecond(events int) string { return fmt.Sprintf("%.3g", float64(events)/slot.Seconds()) }
+
+func barAt(i, n, peak int) bar {
+	width := float64(plotWidth) / slots
+	height := max(1.5, float64(n)/float64(peak)*(plotHeight-2))
+	return bar{
+		X: decimal(float64(i)*width + .5), Y: decimal(plotHeight - height),
+		Width: decimal(width - 1.5), Height: decimal(height),
+	}
+}
+
+// line draws a quantile over time. Slots without an event are passed over; a
+// single one is drawn as a dash.
+func line(rates []rate, q float64, worst time.Duration) string {
+	var points []string
+	var dash string
+	width := float64(plotWidth) / slots
+	for i, r := range rates {
+		if took := r.took.quantile(q); took > 0 {
+			y := plotHeight - 2 - float64(took)/float64(worst)*(plotHeight-6)
+			points = append(points, decimal((float64(i)+.5)*width)+","+decimal(y))
+			dash = decimal((float64(i)+.9)*width) + "," + decimal(y)
+		}
+	}
+	if len(points) == 1 {
+		points = append(points, dash)
+	}
+	return strings.Join(points, " ")
+}
+
+func decimal(f float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0") }
+
+// short writes a duration with two or three digits.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	default:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+}
+
+// seconds writes a time that passes while one looks on.
+func seconds(d time.Duration) string {
+	if d = max(0, d.Truncate(time.Second)); d < time.Minute {
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	}
+	return short(d)
+}
+
+// segment is a part of a bar, in percent of it.
+type segment struct {
+	Class    string
+	Label    string // what it stands for
+	Count    int
+	X, Width string
+}
+
+// Pattern is what lies over the segment's colour, which alone means nothing: the
+// id of one of the layout's, "" for none.
+func (s segment) Pattern() string {
+	switch s.Class {
+	case "draining":
+		return "hatch"
+	case "dirty":
+		return "dots"
+	case "held", "missing":
+		return "bars"
+	case "shared":
+		return "stripes"
+	default:
+		return ""
+	}
+}
+
+// Segments are the parts of the pool's bar: what is used, from full to empty, then
+// what cannot be used now, and what is free at the end.
+func (p *pool) Segments() []segment {
+	var parts []segment
+	add := func(class, label string, n int) {
+		if n > 0 {
+			parts = append(parts, segment{Class: class, Label: label, Count: n})
+		}
+	}
+	for level := len(p.Levels) - 1; level > 0; level-- {
+		add(fmt.Sprintf("level%d", level), levelNames[level], p.Levels[level])
+	}
+	add("level0", levelNames[0], p.Levels[0])
+	add("shared", "shared", p.Kinds[kindShared])
+	add("draining", "draining", p.Kinds[kindDraining])
+	add("dirty", "dirty", p.Kinds[kindDirty])
+	add("held", "held back", p.Kinds[kindHeld])
+	add("missing", "missing in Gardener", p.Kinds[kindMissing])
+	add("free", "free", p.Kinds[kindFree])
+	from := 0.0
+	for i := range parts {
+		width := float64(parts[i].Count) / float64(p.Accounts()) * 100
+		parts[i].X, parts[i].Width = percent(from), percent(width)
+		from += width
+	}
+	return parts
+}
+
+var levelNames = [...]string{
+	"claimed, without limit", "claimed, under a quarter full", "claimed, under half full",
+	"claimed, under three quarters full", "claimed, nearly full", "claimed, at the limit",
+}
+
+func percent(f float64) string { return fmt.Sprintf("%.3f%%", f) }
+
+// parentMap is a network range as a strip.
+type parentMap struct {
+	Name  string
+	CIDR  string
+	Used  []segment
+	Count int    // blocks that are in no other
+	Share string // of the addresses that are used
+}
+
+// mostBlocks bounds the rectangles of one strip; neighbours are drawn as one.
+const mostBlocks = 512
+
+var errOutside = errors.New("a block is outside of its parent")
+
+// newParentMap draws the blocks where they lie in their parent.
+func newParentMap(p Parent) (parentMap, error) {
+	m := parentMap{Name: p.Name, CIDR: p.CIDR.Masked().String()}
+	used := slices.Clone(p.Used)
+	slices.SortFunc(used, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Masked().Addr().Compare(b.Masked().Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	var outer netip.Prefix
+	share, from, to := 0.0, -1.0, -1.0
+	flush := func() {
+		if to > from && len(m.Used) < mostBlocks {
+			m.Used = append(m.Used, segment{X: percent(from * 100), Width: percent((to - from) * 100)})
+		}
+	}
+	for _, block := range used {
+		if !p.CIDR.Contains(block.Addr()) || block.Bits() < p.CIDR.Bits() {
+			return m, fmt.Errorf("%w: %s", errOutside, block)
+		}
+		if outer.IsValid() && outer.Contains(block.Addr()) {
+			continue
+		}
+		outer = block
+		m.Count++
+		size := 1 / float64(uint64(1)<<min(63, block.Bits()-p.CIDR.Bits()))
+		at := offset(p.CIDR, block.Addr())
+		share += size
+		if at > to+.001 { // a gap that can be seen
+			flush()
+			from = at
+		}
+		to = max(to, at+size)
+	}
+	flush()
+	m.Share = fmt.Sprintf("%.3g%%", share*100)
+	return m, nil
+}
+
+// offset is where an address lies in a range, from 0 to 1.
+func offset(in netip.Prefix, a netip.Addr) float64 {
+	bytes, at, weight := a.AsSlice(), 0.0, 0.5
+	for bit := in.Bits(); bit < a.BitLen(); bit++ {
+		if bytes[bit/8]&(0x80>>(bit%8)) != 0 {
+			at += weight
+		}
+		weight /= 2
+	}
+	return at
+}

@@ -1,0 +1,122 @@
+package page
+
+import (
+	"context"
+	"math"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/worker"
+)
+
+// TestQuantiles holds what a histogram tells against the durations themselves: it
+// is never below, and at most half as much again above.
+func TestQuantiles(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		took := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.Int64Range(0, int64(60*time.Second)).Draw(t, "took"))
+		}), 1, 200).Draw(t, "durations")
+		q := rapid.Float64Range(.01, 1).Draw(t, "quantile")
+		var h histogram
+		for _, d := range took {
+			h.add(d)
+		}
+		slices.Sort(took)
+		want := took[int(math.Ceil(q*float64(len(took))))-1]
+		got := h.quantile(q)
+		if got < want-time.Microsecond || float64(got) > 1.4143*float64(max(want, firstStep)) {
+			t.Fatalf("the %g quantile is %s, told %s", q, want, got)
+		}
+	})
+}
+
+// TestRecentForgets passes the times of slots and looks what is left of each.
+func TestRecentForgets(t *testing.T) {
+	t.Parallel()
+	now := noon
+	r := NewRecent()
+	r.now = func() time.Time { return now }
+	for i := range 3 * keepEvents {
+		code := engine.Code("")
+		if i%10 == 0 {
+			code = engine.CodeNoMatchingRule
+		}
+		r.OnEvent(context.Background(), worker.EventInfo{Type: "provision", Code: code, Duration: time.Duration(i) * time.Millisecond})
+		if i%2 == 1 {
+			now = now.Add(slot)
+		}
+	}
+	rates, total, rejected := r.rates(), 0, 0
+	for _, s := range rates {
+		total += s.events
+		rejected += s.rejected
+	}
+	if len(rates) != slots || total != 2*(slots-1) || rejected != 11 || rates[slots-1].events != 0 {
+		t.Errorf("%d slots with %d events, %d rejected", len(rates), total, rejected)
+	}
+	events := r.events(1000)
+	if len(events) != keepEvents || events[0].Duration != (3*keepEvents-1)*time.Millisecond || events[keepEvents-1].Duration != 2*keepEvents*time.Millisecond {
+		t.Errorf("%d events from %s", len(events), events[0].Duration)
+	}
+	now = now.Add(time.Hour)
+	if p := newPlots(r.rates()); p.Total != 0 || p.Bars != nil || p.Median != "" {
+		t.Errorf("an hour later: %+v", p)
+	}
+}
+
+// TestNaturalOrder is a total order in which numbers are numbers.
+func TestNaturalOrder(t *testing.T) {
+	t.Parallel()
+	names := []string{"aws-10", "aws-2", "aws-02", "aws", "aws-2b", "10", "9", "aws-2-11", "aws-2-3"}
+	slices.SortFunc(names, naturally)
+	want := []string{"9", "10", "aws", "aws-02", "aws-2", "aws-2-3", "aws-2-11", "aws-2b", "aws-10"}
+	if !slices.Equal(names, want) {
+		t.Errorf("sorted %v, want %v", names, want)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringMatching(`[a0-2-]{0,6}`)
+		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
+		if naturally(a, b) != -naturally(b, a) || (naturally(a, b) == 0) != (a == b) {
+			t.Fatalf("%q and %q", a, b)
+		}
+		if naturally(a, b) <= 0 && naturally(b, c) <= 0 && naturally(a, c) > 0 {
+			t.Fatalf("%q, %q, %q", a, b, c)
+		}
+	})
+}
+
+func TestParentMaps(t *testing.T) {
+	t.Parallel()
+	six, err := newParentMap(Parent{CIDR: netip.MustParsePrefix("fd00::/48"), Used: []netip.Prefix{netip.MustParsePrefix("fd00:0:0:8000::/49")}})
+	if err != nil || six.Share != "50%" || len(six.Used) != 1 || six.Used[0].X != "50.000%" {
+		t.Errorf("%+v, %v", six, err)
+	}
+	if _, err := newParentMap(Parent{CIDR: netip.MustParsePrefix("10.0.0.0/16"), Used: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/28")}}); err == nil {
+		t.Error("a block outside of its parent was drawn")
+	}
+	// However many blocks there are, the strip is bounded.
+	var many []netip.Prefix
+	for a := netip.MustParseAddr("10.0.0.0"); len(many) < 1<<15; a = a.Next().Next() {
+		many = append(many, netip.PrefixFrom(a, 32))
+	}
+	m, err := newParentMap(Parent{CIDR: netip.MustParsePrefix("10.0.0.0/16"), Used: many})
+	if err != nil || len(m.Used) > mostBlocks || m.Share != "50%" {
+		t.Errorf("%d parts, %s, %v", len(m.Used), m.Share, err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		bits := rapid.IntRange(1, 30).Draw(t, "bits")
+		at := rapid.Uint32().Draw(t, "address")
+		a := netip.AddrFrom4([4]byte{byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)})
+		in := netip.PrefixFrom(a, bits).Masked()
+		want := float64(at&(1<<(32-bits)-1)) / float64(uint64(1)<<(32-bits))
+		if got := offset(in, a); math.Abs(got-want) > 1e-9 {
+			t.Fatalf("%s in %s lies at %g, want %g", a, in, got, want)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker"
+)
+
+const recordWithin = 3 * time.Second
+
+// record shows a stored reply with the decision behind it.
+func (p *Page) record(w http.ResponseWriter, r *http.Request) {
+	from := p.sources.Load()
+	if from == nil {
+		p.fail(w, http.StatusServiceUnavailable, "The worker is starting and not connected to everything yet.")
+		return
+	}
+	runtime, binding, request := r.PathValue("runtime"), r.PathValue("binding"), r.PathValue("request")
+	if !engine.ValidID(request) || binding == "" && !engine.ValidID(runtime) {
+		p.fail(w, http.StatusNotFound, "This is no id of a runtime or request.")
+		return
+	}
+	subject := from.Subjects.Reply(runtime, request)
+	if binding != "" {
+		subject = from.Subjects.BindingReply(binding, request)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), recordWithin)
+	defer cancel()
+	stored, found, err := from.Ledger.Last(ctx, subject)
+	switch {
+	case err != nil:
+		p.fail(w, http.StatusServiceUnavailable, "The ledger cannot be read: "+err.Error())
+	case !found || stored.Reply.Status == events.StatusSealed:
+		p.fail(w, http.StatusNotFound, fmt.Sprintf("There is no reply to request %s for %s: it has none yet, or its replies "+
+			"were purged after the runtime was released.", request, cmp.Or(runtime, binding)))
+	default:
+		p.write(w, http.StatusOK, view{
+			Title: "Record of " + cmp.Or(runtime, binding), Body: "record", Data: stored, Taken: p.now(),
+		})
+	}
+}
+
+// Record is the address of the reply to the event, "" where it has none.
+func (d done) Record() string {
+	subject := ""
+	switch {
+	case !engine.ValidID(d.ID):
+	case engine.ValidID(d.Runtime):
+		subject = d.Runtime
+	case d.Type == string(events.TypeRelease) && d.Binding != "":
+		subject = "binding/" + url.PathEscape(d.Binding)
+	}
+	if subject == "" || d.Status == "" {
+		return ""
+	}
+	return "/records/" + subject + "/" + d.ID
+}
+
+// Fine says that the event had the answer that its publisher wanted.
+func (d done) Fine() bool {
+	return d.Code == "" && d.Status != "" && d.Status != string(events.StatusWaiting)
+}
+
+// outcomeText says what became of an event that has no status of a reply.
+func outcomeText(d done) string {
+	switch {
+	case d.Status != "" && d.Outcome != worker.OutcomeLater && d.Outcome != worker.OutcomeHandBack:
+		return d.Status
+	case d.Outcome == worker.OutcomeBury:
+		return "dead letter"
+	case d.Outcome == worker.OutcomeHandBack:
+		return "handed back"
+	default:
+		return "comes again"
+	}
+}
+
+func reasonText(reason string) string {
+	switch events.WaitingReason(reason) {
+	case events.WaitingPoolEmpty:
+		return "the pool is empty"
+	case events.WaitingNetworkFull:
+		return "no network range is free"
+	case events.WaitingUnavailable:
+		return "Gardener does not answer"
+	default:
+		return reason
+	}
+}
+
+// verdictText says why an account was chosen or not.
+func verdictText(verdict string) string {
+	switch account.Verdict(verdict) {
+	case account.Chosen:
+		return "chosen"
+	case account.AtLimit:
+		return "at its limit"
+	case account.LessFitting:
+		return "another one of the tenant's comes first"
+	case account.BarredHere:
+		return "cordoned or internal"
+	case account.HeldByOther:
+		return "another tenant's, or to be cleaned"
+	case account.MoreClusters:
+		return "another one has fewer clusters"
+	default:
+		return verdict
+	}
+}

@@ -1,0 +1,164 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	overviewPools     = 200
+	overviewTenants   = 8
+	overviewDecisions = 20
+	tilesOnPage       = 120
+	tenantsOnPage     = 50
+)
+
+// overview is the data of the first page.
+type overviewData struct {
+	*state
+	Totals    totals
+	Shown     []*pool
+	Hidden    int
+	Several   []tenant
+	Decisions []done
+	Plots     plots
+	Now       time.Time
+}
+
+func (p *Page) overview(r *http.Request) (view, int) {
+	s := p.state(r)
+	now := p.now()
+	d := overviewData{
+		state: s, Totals: s.Totals(), Now: now,
+		Shown: s.Pools[:min(overviewPools, len(s.Pools))], Hidden: max(0, len(s.Pools)-overviewPools),
+		Several:   s.Tenants[:min(overviewTenants, len(s.Tenants))],
+		Decisions: p.opts.Recent.events(overviewDecisions), Plots: newPlots(p.opts.Recent.rates()),
+	}
+	return view{
+		Title: "Pools", Nav: "overview", Body: "overview", Data: d, Taken: s.Taken,
+		Live: []string{"faults", "totals", "pools", "waiting", "decisions", "plots", "tenants", "networks"},
+	}, http.StatusOK
+}
+
+// state is never nil.
+func (p *Page) state(r *http.Request) *state {
+	if s := p.cache.get(r.Context()); s != nil {
+		return s
+	}
+	return &state{Taken: p.now(), Faults: []string{fmt.Sprintf("The state could not be read within %s; the worker's log and /readyz say more.", readWithin)}}
+}
+
+// poolData is the data of the page of one pool.
+type poolData struct {
+	*pool
+	Faults  []string
+	Tiles   []acct
+	Matched int
+	Filters []filter
+	Pages   pages
+	Now     time.Time
+}
+
+// filter is a way to show a part of the accounts.
+type filter struct {
+	Label   string
+	Count   int
+	Link    string
+	Current bool
+}
+
+// pages is where one is in a long list.
+type pages struct {
+	Number, Last   int
+	First, Through int // items shown, from 1
+	Total          int
+	Before, Next   string // links, "" where there is none
+}
+
+func (p *Page) poolView(r *http.Request) (view, int) {
+	name := r.PathValue("pool")
+	s := p.state(r)
+	of := s.pool(name)
+	if of == nil {
+		text := fmt.Sprintf("There is no pool %q: no binding in Gardener is labelled for it.", name)
+		if len(s.Pools) == 0 && len(s.Faults) > 0 {
+			text = s.Faults[0]
+		}
+		return view{Title: "No such pool", Body: "failure", Data: text, Taken: s.Taken}, http.StatusNotFound
+	}
+	want := kind(r.URL.Query().Get("state"))
+	d := poolData{pool: of, Faults: s.Faults, Now: p.now(), Filters: filters(of, want)}
+	tiles := of.sorted()
+	if want != "" {
+		tiles = slices.DeleteFunc(slices.Clone(tiles), func(a acct) bool { return a.Kind != want })
+	}
+	d.Matched = len(tiles)
+	d.Pages = pageOf(r, len(tiles), tilesOnPage)
+	d.Tiles = tiles[d.Pages.First-1+zero(d.Pages.Total) : d.Pages.Through]
+	return view{
+		Title: "Pool " + name, Body: "pool", Data: d, Taken: s.Taken, Live: []string{"faults", "poolhead", "tiles"},
+	}, http.StatusOK
+}
+
+// zero is 1 for an empty list, whose first item would be the one before it.
+func zero(total int) int {
+	if total == 0 {
+		return 1
+	}
+	return 0
+}
+
+func filters(of *pool, current kind) []filter {
+	path := "/pools/" + url.PathEscape(of.Name())
+	out := []filter{{Label: "all", Count: of.Accounts(), Link: path, Current: current == ""}}
+	for _, k := range kinds() {
+		if n := of.Kinds[k]; n > 0 || k == current {
+			out = append(out, filter{Label: string(k), Count: n, Link: path + "?state=" + string(k), Current: k == current})
+		}
+	}
+	return out
+}
+
+// pageOf reads which page is asked for; one beyond the end is the last one.
+func pageOf(r *http.Request, total, size int) pages {
+	last := max(1, (total+size-1)/size)
+	number, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil {
+		number = 1
+	}
+	number = min(max(1, number), last)
+	at := pages{Number: number, Last: last, Total: total, First: min(total, (number-1)*size+1), Through: min(total, number*size)}
+	link := func(n int) string {
+		q := r.URL.Query()
+		q.Set("page", strconv.Itoa(n))
+		return (&url.URL{Path: r.URL.Path, RawQuery: q.Encode()}).String()
+	}
+	if number > 1 {
+		at.Before = link(number - 1)
+	}
+	if number < last {
+		at.Next = link(number + 1)
+	}
+	return at
+}
+
+// tenantsData is the data of the page of tenants with several accounts.
+type tenantsData struct {
+	Faults  []string
+	Several []tenant
+	Pages   pages
+}
+
+func (p *Page) tenantsView(r *http.Request) (view, int) {
+	s := p.state(r)
+	at := pageOf(r, len(s.Tenants), tenantsOnPage)
+	d := tenantsData{Faults: s.Faults, Pages: at, Several: s.Tenants[at.First-1+zero(at.Total) : at.Through]}
+	return view{
+		Title: "Tenants with several accounts", Nav: "tenants", Body: "alltenants", Data: d, Taken: s.Taken,
+		Live: []string{"faults", "tenantlist"},
+	}, http.StatusOK
+}

@@ -1,0 +1,163 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// Assigner decides which binding a runtime gets. Every method may return
+// account.ErrNotBuilt (the pool has to be rebuilt first) or the connection's
+// error; all of them can be repeated.
+type Assigner interface {
+	// Locate says which pool a runtime belongs to: pool, unless an earlier request
+	// put it into another one or it is gone.
+	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
+	// Place says where a runtime is; the zero Place for an unknown one.
+	Place(ctx context.Context, runtime string) (account.Place, error)
+	// Status tells of a pool as a whole; the zero Status where it is not built.
+	Status(ctx context.Context, pool string) (account.Status, error)
+	// Assign decides, rule 3 of docs/protocol.md. Besides, account.ErrRebuilt.
+	Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
+	// Refuse ends a request that found nothing, rule 12.
+	Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error)
+	// TakeBack undoes what a request holds whose stored answer is a refusal, rule 11.
+	TakeBack(ctx context.Context, pool, runtime, request string) error
+}
+
+// Confirmer settles claims between the script that made them and their answer.
+type Confirmer interface {
+	// Confirm reports whether the claim may be answered, rule 5.
+	Confirm(ctx context.Context, pool string, c account.Claim) (bool, error)
+	// Revoke undoes a claim whose binding turned out to be another's, rule 6.
+	Revoke(ctx context.Context, pool string, c account.Claim) (bool, error)
+}
+
+// Freer takes runtimes and bindings out of use.
+type Freer interface {
+	// Depart says where a runtime that goes is to be looked for.
+	Depart(ctx context.Context, runtime string) (account.Place, error)
+	// ReleaseRuntime counts a runtime down, rule 7.
+	ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error)
+	// BeginDirtying permits the patch that marks a binding dirty, or gives it back
+	// to its pool where it is pristine: rule 8.
+	BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error)
+	// InUse gives the number of runtimes on a binding, rule 9.
+	InUse(ctx context.Context, pool, binding string) (int, error)
+	// MarkFreed makes a cleaned binding claimable, rule 9.
+	MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error)
+}
+
+// Counters are the counts and records of all pools: package counters.
+type Counters interface {
+	Assigner
+	Confirmer
+	Freer
+	Queue
+}
+
+// Suggester offers bindings out of a cache: quick, and at times out of date.
+type Suggester interface {
+	// Claimable gives bindings that carry the tenant's name and up to n unclaimed
+	// ones, best first, and whether these are all. Internal ones that carry its name
+	// are among them for an internal tenant.
+	Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) ([]engine.Binding, bool)
+	// Shared gives the bindings of a shared pool that may gain runtimes.
+	Shared(pool engine.Pool) []engine.Binding
+	// Barred gives the tenant's own bindings that must not gain runtimes.
+	Barred(pool engine.Pool, tenant string, internalTenant bool) []string
+	// Cached gives a binding as the cache has it.
+	Cached(name string) (engine.Binding, bool)
+}
+
+// Labeller reads and writes bindings at their source. Errors: an engine.Error
+// with CodeUnknownBinding, engine.ErrConflict (somebody else wrote meanwhile),
+// engine.ErrUnknownResult (the write may or may not have happened),
+// engine.ErrUnavailable (not now).
+type Labeller interface {
+	Get(ctx context.Context, name string) (engine.Binding, error)
+	// Claim writes the mark on the binding as it was seen.
+	Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
+	// MarkDirty writes dirty=true with the mark.
+	MarkDirty(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
+	// Unclaim takes tenantName off a binding that nobody was answered with, and
+	// leaves the generation of the mark.
+	Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
+	// Free takes tenantName and dirty off, in the name of a release request.
+	Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error)
+}
+
+// ShootReader knows which Shoots use a binding.
+type ShootReader interface {
+	// Refers reports whether any Shoot names the binding. An error is never "no".
+	Refers(ctx context.Context, binding string) (bool, error)
+}
+
+// Referrer says what a Shoot has to name in order to use a binding.
+type Referrer interface {
+	// Referrer gives the kind and the name: those of the binding itself, and for a
+	// Secret those of what refers to it; an engine.Error with CodeUnknownBinding
+	// where nothing does.
+	Referrer(ctx context.Context, binding string) (kind, name string, err error)
+}
+
+// Landscape is Gardener: package gardener.
+type Landscape interface {
+	Suggester
+	Labeller
+	ShootReader
+	Referrer
+}
+
+// Ledger is the stream of replies: package events.
+type Ledger interface {
+	// Last gives the reply that is stored under a subject, and whether there is one.
+	Last(ctx context.Context, subject string) (events.Stored, bool, error)
+	// Publish stores a reply where expect is the subject's last sequence, 0 for
+	// none; else events.ErrWrongLastSequence. Another error leaves open whether it
+	// is stored.
+	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
+}
+
+// Room is where requests wait: package events.
+type Room interface {
+	// Enter stores a request; one that is there stays as it is.
+	Enter(ctx context.Context, w events.WaitingRequest) error
+	// Leave removes a request, if it is there.
+	Leave(ctx context.Context, subject string) error
+	// Subject is where a request for a pool is kept.
+	Subject(pool string, e events.Event) string
+	// Each visits all requests, OfRuntime those of one runtime, oldest first.
+	Each(ctx context.Context, visit func(events.WaitingRequest) error) error
+	OfRuntime(ctx context.Context, runtimeID string, visit func(events.WaitingRequest) error) error
+}
+
+// Queue says who is next.
+type Queue interface {
+	// Queue gives the runtimes that wait for a pool, in the order in which they are
+	// to be served.
+	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
+}
+
+// Morgue keeps what can never be processed.
+type Morgue interface {
+	// Bury stores a copy of the message with the reason; repeating it does no harm.
+	Bury(ctx context.Context, l events.Letter, code engine.Code, reason string) error
+}
+
+// Copier sends plain copies of replies to the inboxes that asked for them.
+type Copier interface {
+	Copy(ctx context.Context, inbox string, r events.Reply) error
+}
+
+// Rebuilder builds again what Redis has lost.
+type Rebuilder interface {
+	// Wanted asks for a rebuild of what is not built, pool among it; it does not wait.
+	Wanted(pool string)
+}
+
+// Clock gives the time; tests put their own in.
+type Clock func() time.Time

@@ -1,0 +1,154 @@
+package worker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+const (
+	// mostPassed is how many rules that lost a decision record has.
+	mostPassed = 3
+	// mostAttempts is how many writes of labels it has, the last ones.
+	mostAttempts = 8
+)
+
+// trail is what a worker remembers of its handling of one event, so that the
+// reply can say how it came about. The nil trail remembers nothing.
+type trail struct {
+	times    events.Times
+	attempts []events.Attempt
+	rules    *rule.Ruleset // once they were asked
+	request  rule.Request
+	chosen   account.Decision // the one that looked at bindings, whatever repeated it
+	strategy account.Strategy
+	changed  *events.Changed
+}
+
+// asks notes what the rules are matched against.
+func (t *trail) asks(rules *rule.Ruleset, r rule.Request) { t.rules, t.request = rules, r }
+
+// decided notes a decision. Where it repeats one that this worker made before, it
+// gets the bindings back that were considered then: the script has forgotten them.
+func (t *trail) decided(at time.Time, d *account.Decision) {
+	if t == nil || d.Outcome == account.Short {
+		return
+	}
+	t.times.Decided = at
+	switch {
+	case d.Outcome == account.Assigned && d.Repeated && d.Sequence == t.chosen.Sequence:
+		d.Considered = t.chosen.Considered
+	default:
+		t.chosen = *d
+	}
+}
+
+// attempt notes what came of making sure of a label.
+func (t *trail) attempt(at time.Time, binding string, result ClaimResult) {
+	if t == nil {
+		return
+	}
+	text := string(result)
+	if result == ClaimWritten {
+		t.times.Claimed, text = at, "written"
+	}
+	t.attempts = append(t.attempts, events.Attempt{Binding: binding, Result: text})
+	if surplus := len(t.attempts) - mostAttempts; surplus > 0 {
+		t.attempts = slices.Delete(t.attempts, 0, surplus)
+	}
+}
+
+// departed notes what a deprovision changed. That the runtime was gone already may
+// be this event's own doing, before it came again: then nothing is said of it.
+func (t *trail) departed(left account.Departure, again bool) {
+	if t.changed != nil {
+		return // a further attempt of this worker
+	}
+	t.changed = &events.Changed{Account: string(left.State), Superseded: left.Waited}
+	switch {
+	case left.Repeated && again:
+	case left.Repeated:
+		t.changed.Runtime = string(account.RuntimeGone)
+	case left.Binding != "":
+		t.changed.Runtime = string(account.RuntimeAssigned)
+	case left.Waited != "":
+		t.changed.Runtime = string(account.RuntimeWaiting)
+	default:
+		t.changed.Runtime = unknownRuntime
+	}
+	if left.Binding == "" {
+		t.changed.Account = ""
+	}
+}
+
+// unknownRuntime is what a runtime was of which nothing was known.
+const unknownRuntime = "none"
+
+// unknown notes a deprovision of a runtime that had nothing.
+func (t *trail) unknown() { t.changed = &events.Changed{Runtime: unknownRuntime} }
+
+// waits takes over when a request was published and began to wait, from the reply
+// that said so: whoever serves it did not see it come.
+func (t *trail) waits(stored events.Stored) {
+	t.times.Waiting = stored.Time.UTC()
+	if d := stored.Reply.Decision; d != nil && d.Times != nil {
+		t.times.Published = d.Times.Published
+		if !d.Times.Waiting.IsZero() {
+			t.times.Waiting = d.Times.Waiting
+		}
+	}
+}
+
+// record completes the decision record of a reply.
+func (w *Worker) record(d *delivery, r *events.Reply) {
+	t := &d.trail
+	if r.Decision == nil {
+		if t.rules == nil {
+			return // it did not come to the rules: the error says all there is
+		}
+		r.Decision = &events.Decision{}
+	}
+	if t.rules != nil && (r.Decision.Rule != "" || r.Decision.Sequence == 0) {
+		r.Decision.PlatformRegion, r.Decision.HyperscalerRegion = t.request.PlatformRegion, t.request.HyperscalerRegion
+		for _, o := range t.rules.Passed(t.request, mostPassed) {
+			r.Decision.Passed = append(r.Decision.Passed, events.Passed{Rule: o.Rule, RuleNumber: o.RuleNumber, Why: o.Why})
+		}
+	}
+	if r.Status == events.StatusWaiting && t.times.Waiting.IsZero() {
+		t.times.Waiting = w.now()
+	}
+	r.Decision.Origin, r.Decision.Strategy = string(t.chosen.Origin), string(t.strategy)
+	r.Decision.Attempts, r.Decision.Changed = slices.Clone(t.attempts), t.changed
+	for i := range r.Decision.Considered {
+		c := &r.Decision.Considered[i]
+		c.Own = w.owned(d.tenant(), *c, t.chosen.Origin)
+	}
+	r.Decision.Times = t.moments()
+}
+
+// owned reports whether a considered binding was the tenant's before the decision.
+func (w *Worker) owned(tenant string, c events.Considered, origin account.Origin) bool {
+	switch account.Verdict(c.Verdict) {
+	case account.AtLimit, account.LessFitting:
+		return true
+	case account.Chosen:
+		return origin == account.Own || origin == account.Revived || origin == account.Labelled
+	case account.HeldByOther, account.BarredHere:
+		b, known := w.gardener.Cached(c.Binding)
+		return known && tenant != "" && b.Tenant == tenant && !b.Shared
+	default:
+		return false
+	}
+}
+
+// moments are the times as a reply has them, in milliseconds.
+func (t *trail) moments() *events.Times {
+	out := t.times
+	for _, at := range []*time.Time{&out.Published, &out.Began, &out.Waiting, &out.Decided, &out.Claimed} {
+		*at = at.UTC().Truncate(time.Millisecond)
+	}
+	return &out
+}

@@ -1,0 +1,161 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// deprovision counts a runtime down, rule 7. An account that it empties drains,
+// and is marked dirty at once where no Shoot refers to it any more.
+func (w *Worker) deprovision(ctx context.Context, d *delivery) (events.Reply, error) {
+	e := d.event
+	r := events.Reply{
+		RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusReleased,
+		GlobalAccountID: e.Deprovision.GlobalAccountID, ShootName: e.Deprovision.ShootName,
+	}
+	place, err := w.counters.Depart(ctx, e.RuntimeID)
+	if err != nil {
+		return r, w.notBuilt(err, place.Pool)
+	}
+	w.listener.step(ctx, StepLocated)
+	if place.Gone {
+		// Unknown here: what the publisher wanted is so. The number makes the
+		// ledger remember it above any provision that is still on its way.
+		r.Decision = &events.Decision{Sequence: place.Sequence}
+		d.trail.unknown()
+		return r, w.freeRanges(ctx, e.RuntimeID)
+	}
+	left, err := w.counters.ReleaseRuntime(ctx, place.Pool, e.RuntimeID)
+	if err != nil {
+		return r, w.notBuilt(err, place.Pool)
+	}
+	w.listener.step(ctx, StepDeparted)
+	// Only now: whoever takes blocks for the runtime looks afterwards whether it is
+	// still there, and gives them back where it is gone.
+	if err := w.freeRanges(ctx, e.RuntimeID); err != nil {
+		return r, err
+	}
+	d.trail.departed(left, d.delivery > 1)
+	r.Decision = &events.Decision{Sequence: left.Sequence, Pool: place.Pool}
+	if err := w.supersede(ctx, e.RuntimeID, place.Pool, left.Sequence); err != nil {
+		return r, err
+	}
+	w.Wake()
+	if left.Binding == "" {
+		return r, nil
+	}
+	if r.GlobalAccountID == "" {
+		r.GlobalAccountID = left.Tenant // a rebuild has to know whose account was left
+	}
+	pool := engine.ParsePool(place.Pool)
+	b := w.binding(left.Binding, pool)
+	r.Clusters = &left.Count
+	r.Binding = &events.Binding{
+		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
+		Shared: b.Shared, EUAccess: b.EUAccess, Generation: left.Generation,
+	}
+	if pool.Shared || b.Internal || left.Count > 0 {
+		return r, nil
+	}
+	return w.emptied(ctx, r, place.Pool, left)
+}
+
+// emptied marks the account that a deprovision left empty, or says that it drains.
+func (w *Worker) emptied(ctx context.Context, r events.Reply, pool string, left account.Departure) (events.Reply, error) {
+	switch left.State {
+	case account.Draining, account.Dirtying:
+		became, err := w.markDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
+		if err != nil {
+			return r, err
+		}
+		r.MarkedDirty, r.Draining = became == marked, became == inUse
+	default:
+		// Revived or freed since: nothing is to follow.
+	}
+	return r, nil
+}
+
+// release returns a cleaned binding to its pool, rule 9.
+func (w *Worker) release(ctx context.Context, e events.Event) (events.Reply, error) {
+	r := events.Reply{RequestID: e.ID, Status: events.StatusReturned}
+	b, err := w.freed(ctx, e)
+	if err != nil {
+		return r, err
+	}
+	pool, generation := b.Pool().Name(), b.Generation
+	if e.Release.Generation != nil {
+		generation = *e.Release.Generation
+	}
+	// One that is claimed again since was freed before that.
+	if b.Tenant == "" && !b.Dirty {
+		if _, err := w.counters.MarkFreed(ctx, pool, b.Name, generation); err != nil {
+			return r, err
+		}
+	}
+	w.Wake()
+	r.Binding = &events.Binding{
+		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
+		Shared: b.Shared, EUAccess: b.EUAccess, Generation: generation,
+	}
+	r.Decision = &events.Decision{Pool: pool}
+	return r, nil
+}
+
+// freed takes the labels off the binding, unless this release did so before. It
+// reads again after every write that did not certainly succeed.
+func (w *Worker) freed(ctx context.Context, e events.Event) (engine.Binding, error) {
+	for {
+		b, err := w.gardener.Get(ctx, e.Release.Binding)
+		if err != nil || b.ReleasedBy == e.ID {
+			return b, err
+		}
+		if err := w.releasable(ctx, e, b, b.Pool().Name()); err != nil {
+			return b, err
+		}
+		b, err = w.gardener.Free(ctx, b, e.ID)
+		switch {
+		case err == nil:
+			w.listener.step(ctx, StepFreed)
+			return b, nil
+		case !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrUnknownResult):
+			return b, err
+		case ctx.Err() != nil:
+			return b, context.Cause(ctx)
+		}
+	}
+}
+
+// releasable gives the error that a release is to be refused with, nil for none.
+func (w *Worker) releasable(ctx context.Context, e events.Event, b engine.Binding, pool string) error {
+	if g := e.Release.Generation; g != nil && *g != b.Generation {
+		return &engine.Error{
+			Code: engine.CodeStaleRelease,
+			Err:  fmt.Errorf("binding %s is at generation %d, the release is for %d", b.Name, b.Generation, *g),
+			Hint: "the account was claimed again since: clean it again once it is dirty",
+		}
+	}
+	if !b.Dirty {
+		return &engine.Error{
+			Code: engine.CodeNotDirty,
+			Err:  fmt.Errorf("binding %s is not marked dirty", b.Name),
+			Hint: "only an account that its last cluster has left is released",
+		}
+	}
+	count, err := w.counters.InUse(ctx, pool, b.Name)
+	if err != nil {
+		return w.notBuilt(err, pool)
+	}
+	if count > 0 {
+		return &engine.Error{
+			Code: engine.CodeBindingInUse,
+			Err:  fmt.Errorf("binding %s still has %d clusters", b.Name, count),
+			Hint: "deprovision them first; hapctl runtimes lists them",
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// NewLogger writes to w in the format json or text, from level on; a
+// slog.LevelVar can be changed while it is in use. Records that are logged with
+// a context that has a span get its trace_id and span_id.
+func NewLogger(w io.Writer, format string, level slog.Leveler) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: level}
+	switch format {
+	case "json":
+		return slog.New(WithTrace(slog.NewJSONHandler(w, options))), nil
+	case "text":
+		return slog.New(WithTrace(slog.NewTextHandler(w, options))), nil
+	default:
+		return nil, fmt.Errorf("log format %q is neither json nor text", format)
+	}
+}
+
+// ParseLevel reads debug, info, warn or error.
+func ParseLevel(name string) (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return 0, fmt.Errorf("log level %q is none of debug, info, warn, error", name)
+	}
+	return level, nil
+}
+
+// WithTrace adds trace_id and span_id to the records of next. They stand beside
+// time and msg also where a logger has groups.
+func WithTrace(next slog.Handler) slog.Handler { return &traceHandler{Handler: next, outer: next} }
+
+type traceHandler struct {
+	slog.Handler
+	outer slog.Handler                      // before the first group
+	inner []func(slog.Handler) slog.Handler // from the first group on
+}
+
+func (h *traceHandler) Handle(ctx context.Context, record slog.Record) error {
+	span := trace.SpanContextFromContext(ctx)
+	if !span.IsValid() {
+		return h.Handler.Handle(ctx, record)
+	}
+	ids := []slog.Attr{
+		slog.String("trace_id", span.TraceID().String()),
+		slog.String("span_id", span.SpanID().String()),
+	}
+	if len(h.inner) == 0 {
+		record = record.Clone()
+		record.AddAttrs(ids...)
+		return h.Handler.Handle(ctx, record)
+	}
+	next := h.outer.WithAttrs(ids)
+	for _, step := range h.inner {
+		next = step(next)
+	}
+	return next.Handle(ctx, record)
+}
+
+func (h *traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	if len(h.inner) == 0 {
+		return WithTrace(h.Handler.WithAttrs(attrs))
+	}
+	return h.step(func(next slog.Handler) slog.Handler { return next.WithAttrs(attrs) })
+}
+
+func (h *traceHandler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	return h.step(func(next slog.Handler) slog.Handler { return next.WithGroup(name) })
+}
+
+func (h *traceHandler) step(step func(slog.Handler) slog.Handler) slog.Handler {
+	inner := append(slices.Clip(h.inner), step)
+	return &traceHandler{Handler: step(h.Handler), outer: h.outer, inner: inner}
+}

@@ -1,0 +1,251 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+func start(t *testing.T, o Options) *Telemetry {
+	t.Helper()
+	telemetry, err := New(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := telemetry.Shutdown(context.Background()); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+	})
+	return telemetry
+}
+
+// scrape is what Prometheus reads of the metrics that begin with one of the prefixes.
+func scrape(t *testing.T, telemetry *Telemetry, prefixes ...string) string {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	telemetry.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	body, err := io.ReadAll(recorder.Result().Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(string(body)) {
+		name := strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE ")
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(name, prefix) {
+				kept.WriteString(line)
+			}
+		}
+	}
+	return kept.String()
+}
+
+// TestExposition records one of everything and compares what Prometheus reads
+// with the file: names, types, labels and buckets are what dashboards rely on.
+func TestExposition(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{})
+	record(telemetry.Metrics)
+	datadriven.RunTest(t, "testdata/exposition", func(t *testing.T, d *datadriven.TestData) string {
+		return scrape(t, telemetry, "hap_", "keb_", "target_", "otel_")
+	})
+}
+
+func record(m *Metrics) {
+	ctx := context.Background()
+	m.Event(ctx, Event{Type: "provision", Outcome: "done", Tenant: "ga-1"}, 3*time.Millisecond)
+	m.Event(ctx, Event{Type: "provision", Outcome: "done", Tenant: "ga-2"}, 40*time.Second)
+	m.Event(ctx, Event{Type: "release", Outcome: "reject", Code: engine.CodeNotDirty}, 200*time.Microsecond)
+	m.Decision(ctx, Decision{Pool: "aws+eu", Origin: string(account.Claimed), Tenant: "ga-1"})
+	m.Claim(ctx, ClaimOK, 20*time.Millisecond)
+	m.Claim(ctx, ClaimConflict, 20*time.Millisecond)
+	m.Redis(ctx, "assign", 300*time.Microsecond)
+	m.Reload(ctx, nil)
+	m.Reload(ctx, errors.New("invalid"))
+	m.DeadLetter(ctx, "unknown", engine.CodeInvalidEvent)
+	done := m.Begin(ctx)
+	m.Begin(ctx)
+	done()
+	m.RedisBuilt(true)
+	m.Observe(func(context.Context) (Snapshot, bool) { return pools(), true })
+}
+
+func pools() Snapshot {
+	aws := func(name, tenant string) engine.Binding {
+		return engine.Binding{Name: name, HyperscalerType: "aws", Tenant: tenant}
+	}
+	eu, dirty, internal, cordoned := aws("aws-eu", "ga-1"), aws("aws-d", "ga-1"), aws("aws-i", ""), aws("aws-c", "")
+	eu.EUAccess, dirty.Dirty, internal.Internal, cordoned.Cordoned = true, true, true, true
+	return Snapshot{
+		Bindings: []BindingFacts{
+			{Binding: aws("aws-1", "ga-1"), State: account.InUse, Clusters: 12},
+			{Binding: aws("aws-2", "ga-1"), State: account.Draining},
+			{Binding: aws("aws-3", "ga-2"), Clusters: 1},
+			{Binding: aws("aws-4", "")},
+			{Binding: aws("aws-5", ""), State: account.Free},
+			{Binding: aws("aws-6", ""), State: account.Claiming, Clusters: 1},
+			{Binding: aws("aws-7", "ga-3"), State: account.Free},
+			{Binding: eu, State: account.InUse, Clusters: 3},
+			{Binding: dirty, State: account.Dirtying},
+			{Binding: internal},
+			{Binding: cordoned},
+			{Binding: engine.Binding{Name: "os-1", HyperscalerType: "openstack_eu", Shared: true}, Clusters: 40},
+		},
+		RulesWithoutBinding: []string{`gcp(PR=cf-sa30) -> PR`},
+	}
+}
+
+func TestTenantLabel(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{TenantLabel: true})
+	record(telemetry.Metrics)
+	got := scrape(t, telemetry, "hap_events_total{", "hap_decisions_total{")
+	want := `hap_decisions_total{global_account_id="ga-1",origin="claimed",pool="aws+eu"} 1
+hap_events_total{code="",global_account_id="ga-1",outcome="done",type="provision"} 1
+hap_events_total{code="",global_account_id="ga-2",outcome="done",type="provision"} 1
+hap_events_total{code="NotDirty",global_account_id="",outcome="reject",type="release"} 1
+`
+	if got != want {
+		t.Errorf("scraped:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestUnknownStateIsAbsent holds that pools that cannot be read are not reported as empty.
+func TestUnknownStateIsAbsent(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{})
+	if got := scrape(t, telemetry, "keb_", "hap_pool_"); got != "" {
+		t.Errorf("without a source:\n%s", got)
+	}
+	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) { return Snapshot{}, false })
+	if got := scrape(t, telemetry, "keb_", "hap_pool_"); got != "" {
+		t.Errorf("with a source that does not know:\n%s", got)
+	}
+	if got := scrape(t, telemetry, "hap_redis_built"); !strings.HasSuffix(got, "\nhap_redis_built 0\n") {
+		t.Errorf("built: %q", got)
+	}
+}
+
+// TestSeriesAreBounded records more pools than one instrument may have labels for.
+func TestSeriesAreBounded(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{})
+	const beyond = 7
+	for i := range maxSeries + beyond {
+		telemetry.Metrics.Decision(context.Background(), Decision{Pool: fmt.Sprintf("pool-%d", i), Origin: "own"})
+	}
+	got := scrape(t, telemetry, "hap_decisions_total{")
+	if n := strings.Count(got, "\n"); n != maxSeries+1 {
+		t.Errorf("%d series, want %d", n, maxSeries+1)
+	}
+	if want := fmt.Sprintf("hap_decisions_total{origin=\"other\",pool=\"other\"} %d\n", beyond); !strings.Contains(got, want) {
+		t.Errorf("what is beyond is not in %q", want)
+	}
+}
+
+// TestManyBindings is a landscape above OpenTelemetry's own bound of 2000 series.
+func TestManyBindings(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{})
+	const bindings = 3000
+	snapshot := Snapshot{}
+	for i := range bindings {
+		snapshot.Bindings = append(snapshot.Bindings, BindingFacts{
+			Binding:  engine.Binding{Name: fmt.Sprintf("aws-%d", i), HyperscalerType: "aws", Tenant: fmt.Sprintf("ga-%d", i)},
+			Clusters: 1,
+		})
+	}
+	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) { return snapshot, true })
+	for _, name := range []string{"keb_credentials_bindings_per_ga{", "keb_shoots_per_credentials_binding{"} {
+		if n := strings.Count(scrape(t, telemetry, name), "\n"); n != bindings {
+			t.Errorf("%s has %d series, want %d", name, n, bindings)
+		}
+	}
+}
+
+func TestRuntimeAndProcess(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{})
+	for _, name := range []string{"go_goroutines ", "process_resident_memory_bytes "} {
+		if scrape(t, telemetry, name) == "" {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
+
+// TestDocumentationNamesEveryMetric reads docs/telemetry.md.
+func TestDocumentationNamesEveryMetric(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{})
+	record(telemetry.Metrics)
+	text, err := os.ReadFile("../../docs/telemetry.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := 0
+	for line := range strings.Lines(scrape(t, telemetry, "hap_", "keb_")) {
+		if name, found := strings.CutPrefix(line, "# HELP "); found {
+			names++
+			name, _, _ = strings.Cut(name, " ")
+			if !strings.Contains(string(text), "`"+name+"`") {
+				t.Errorf("docs/telemetry.md lacks %s", name)
+			}
+		}
+	}
+	if names < 16 {
+		t.Errorf("only %d metrics were found", names)
+	}
+}
+
+// TestHotPathDoesNotAllocate is the price of an event.
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	telemetry := start(t, Options{})
+	ctx, m := context.Background(), telemetry.Metrics
+	if n := testing.AllocsPerRun(1000, func() { one(ctx, m) }); n > 0 {
+		t.Errorf("%g allocations an event, want none", n)
+	}
+}
+
+func one(ctx context.Context, m *Metrics) {
+	m.Event(ctx, Event{Type: "provision", Outcome: "done"}, 3*time.Millisecond)
+	m.Decision(ctx, Decision{Pool: "aws", Origin: "own"})
+	m.Redis(ctx, "assign", 300*time.Microsecond)
+}
+
+func BenchmarkEvent(b *testing.B) {
+	telemetry, err := New(context.Background(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, m := context.Background(), telemetry.Metrics
+	b.ReportAllocs()
+	for b.Loop() {
+		one(ctx, m)
+	}
+}
+
+func BenchmarkEventParallel(b *testing.B) {
+	telemetry, err := New(context.Background(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for ctx := context.Background(); pb.Next(); {
+			one(ctx, telemetry.Metrics)
+		}
+	})
+}

@@ -1,0 +1,221 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Check is something that must hold. Run gives nil where it does, else why not,
+// in words that an operator may read; it must heed its context.
+type Check struct {
+	Name string
+	Run  func(context.Context) error
+}
+
+// checkTimeout is how long one check may take. It is below the second that
+// Kubernetes gives a probe by default.
+const checkTimeout = 800 * time.Millisecond
+
+// ServerOptions are the settings of a Server.
+type ServerOptions struct {
+	// Addr is the address to listen on, host:port; port 0 is any free one.
+	Addr string
+	// Metrics serves /metrics.
+	Metrics http.Handler
+	// Alive must hold for /healthz: only what a restart of the process mends.
+	// Defaults to none: it is healthy while it answers.
+	Alive []Check
+	// Ready must hold for /readyz.
+	Ready []Check
+	// More are further handlers, by pattern as http.ServeMux has it. Defaults to none.
+	More map[string]http.Handler
+	// Grace is how long requests may finish once the server stops. Defaults to 3s.
+	Grace time.Duration
+}
+
+// Server is the HTTP listener of a worker.
+type Server struct {
+	listener net.Listener
+	server   *http.Server
+	grace    time.Duration
+}
+
+// Listen takes the address. Requests are answered from Serve on; until then they wait.
+func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", o.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry listener: %w", err)
+	}
+	if o.Grace == 0 {
+		o.Grace = 3 * time.Second
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", newProbe("healthy", o.Alive))
+	mux.Handle("GET /readyz", newProbe("ready", o.Ready))
+	if o.Metrics != nil {
+		mux.Handle("GET /metrics", o.Metrics)
+	}
+	for pattern, handler := range o.More {
+		mux.Handle(pattern, handler)
+	}
+	return &Server{listener: listener, grace: o.Grace, server: &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    1 << 16,
+	}}, nil
+}
+
+// Addr is the address that is listened on, with the port that was found.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Serve answers requests until ctx ends, then lets those that have begun finish.
+// It gives nil after an orderly end.
+func (s *Server) Serve(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() { failed <- s.server.Serve(s.listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("telemetry listener: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.grace)
+	defer cancel()
+	err := s.server.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.server.Close()
+	}
+	if served := <-failed; err == nil && !errors.Is(served, http.ErrServerClosed) {
+		err = fmt.Errorf("telemetry listener: %w", served)
+	}
+	return err
+}
+
+// Serve listens on the address and answers requests until ctx ends. bound is
+// given the address that was found, once.
+func Serve(ctx context.Context, o ServerOptions, bound func(addr string)) error {
+	s, err := Listen(ctx, o)
+	if err != nil {
+		return err
+	}
+	if bound != nil {
+		bound(s.Addr())
+	}
+	return s.Serve(ctx)
+}
+
+// probe answers with the state of its checks.
+type probe struct {
+	word   string
+	checks []*shared
+}
+
+// shared is a check whose run serves everybody who asks while it lasts.
+type shared struct {
+	Check
+	timeout time.Duration
+	mu      sync.Mutex
+	current *run
+}
+
+// run is one run of a check. err may be read once done is closed.
+type run struct {
+	done chan struct{}
+	err  error
+}
+
+func newProbe(word string, checks []Check) *probe {
+	p := &probe{word: word}
+	for _, check := range checks {
+		p.checks = append(p.checks, &shared{Check: check, timeout: checkTimeout})
+	}
+	return p
+}
+
+// Report is the answer of /healthz and /readyz.
+type Report struct {
+	Status  string        `json:"status"` // "healthy" or "ready", or with "not " before it
+	Failing []string      `json:"failing,omitempty"`
+	Checks  []CheckReport `json:"checks,omitempty"`
+}
+
+// CheckReport is the state of one check.
+type CheckReport struct {
+	Name    string  `json:"name"`
+	OK      bool    `json:"ok"`
+	Error   string  `json:"error,omitempty"`
+	Seconds float64 `json:"seconds"` // that it took
+}
+
+// ServeHTTP runs all checks at once: 200 where all hold, else 503.
+func (p *probe) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	report := Report{Status: p.word, Checks: make([]CheckReport, len(p.checks))}
+	var all sync.WaitGroup
+	for i, check := range p.checks {
+		all.Go(func() { report.Checks[i] = check.report() })
+	}
+	all.Wait()
+	for _, check := range report.Checks {
+		if !check.OK {
+			report.Failing = append(report.Failing, check.Name)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if len(report.Failing) > 0 {
+		report.Status = "not " + p.word
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(report) // the reader may be gone; there is nobody to tell
+}
+
+// report waits for the run that is under way, or for a new one. It gives up on a
+// check that does not heed its context; that run may still come back, and until
+// it does no other one is begun.
+func (c *shared) report() CheckReport {
+	begun := time.Now()
+	patience := time.NewTimer(c.timeout)
+	defer patience.Stop()
+	current := c.join()
+	var err error
+	select {
+	case <-current.done:
+		err = current.err
+	case <-patience.C:
+		err = fmt.Errorf("no answer within %s", c.timeout)
+	}
+	report := CheckReport{Name: c.Name, OK: err == nil, Seconds: time.Since(begun).Seconds()}
+	if err != nil {
+		report.Error = err.Error()
+	}
+	return report
+}
+
+func (c *shared) join() *run {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current != nil {
+		return c.current
+	}
+	begun := &run{done: make(chan struct{})}
+	c.current = begun
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+		defer cancel()
+		begun.err = c.Run(ctx)
+		c.mu.Lock()
+		c.current = nil
+		c.mu.Unlock()
+		close(begun.done)
+	}()
+	return begun
+}

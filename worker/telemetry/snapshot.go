@@ -1,0 +1,122 @@
+package telemetry
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// Snapshot is the state of the pools at the moment of a scrape.
+type Snapshot struct {
+	Bindings []BindingFacts
+	// RulesWithoutBinding are the texts of the rules whose pool has no binding at all.
+	RulesWithoutBinding []string
+}
+
+// BindingFacts are one binding, as Gardener and Redis have it.
+type BindingFacts struct {
+	Binding  engine.Binding
+	State    account.State // in Redis; "" where Redis does not know it
+	Clusters int           // runtimes on it
+}
+
+// available reports whether a tenant could claim the binding now.
+func (f BindingFacts) available() bool {
+	return f.state() == string(account.Free) && !f.Binding.Cordoned
+}
+
+// state is the label of hap_pool_bindings: what the labels rule out comes first,
+// then the state in Redis, then what the tenant's label says. A cordoned binding
+// that is in use has the state of its use.
+func (f BindingFacts) state() string {
+	switch b := f.Binding; {
+	case b.Dirty:
+		return "dirty"
+	case b.Internal:
+		return "internal"
+	case b.Shared:
+		return "shared"
+	case f.State != "" && f.State != account.Free:
+		return string(f.State)
+	case b.Tenant != "":
+		return string(account.InUse)
+	case b.Cordoned:
+		return "cordoned"
+	default:
+		return string(account.Free)
+	}
+}
+
+// Observe sets where the gauges of pools and bindings come from. The function is
+// called at every scrape, so it reads caches only; false says that the state is
+// not known now, and then these gauges are absent rather than wrong.
+func (m *Metrics) Observe(snapshot func(context.Context) (Snapshot, bool)) {
+	m.snapshot.Store(&snapshot)
+}
+
+// gauges are the instruments that are read at a scrape.
+type gauges struct {
+	perTenant, shoots, available, pools, rules, built metric.Int64ObservableGauge
+}
+
+func (m *Metrics) observe(b *builder) {
+	g := gauges{
+		perTenant: b.gauge("keb_credentials_bindings_per_ga", "Bindings that carry a global account's name and are not dirty."),
+		shoots:    b.gauge("keb_shoots_per_credentials_binding", "Clusters on a binding."),
+		available: b.gauge("keb_available_credentials_bindings", "Bindings that a global account could claim now."),
+		pools:     b.gauge("hap_pool_bindings", "Bindings of a pool, by state."),
+		rules:     b.gauge("hap_rule_without_binding", "1 for every rule whose pool has no binding at all."),
+		built:     b.gauge("hap_redis_built", "1 while Redis holds the pools, 0 while they must be rebuilt."),
+	}
+	_, err := b.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		o.ObserveInt64(g.built, m.built.Load())
+		if source := m.snapshot.Load(); source != nil {
+			if snapshot, known := (*source)(ctx); known {
+				g.report(o, snapshot)
+			}
+		}
+		return nil
+	}, g.perTenant, g.shoots, g.available, g.pools, g.rules, g.built)
+	b.errs = append(b.errs, err)
+}
+
+func (g *gauges) report(o metric.Observer, s Snapshot) {
+	perTenant, pools := map[[2]string]int64{}, map[[2]string]int64{}
+	available := map[string]int64{}
+	for _, f := range s.Bindings {
+		kind := f.Binding.HyperscalerType
+		if f.Binding.Tenant != "" && !f.Binding.Dirty {
+			perTenant[[2]string{f.Binding.Tenant, kind}]++
+		}
+		pools[[2]string{f.Binding.Pool().Name(), f.state()}]++
+		available[kind] += 0 // a type that has run out is 0, not absent
+		if f.available() {
+			available[kind]++
+		}
+		o.ObserveInt64(g.shoots, int64(f.Clusters), with("credentials_binding", f.Binding.Name, "hyperscaler_type", kind))
+	}
+	for key, n := range perTenant {
+		o.ObserveInt64(g.perTenant, n, with("global_account_id", key[0], "hyperscaler_type", key[1]))
+	}
+	for key, n := range pools {
+		o.ObserveInt64(g.pools, n, with("pool", key[0], "state", key[1]))
+	}
+	for kind, n := range available {
+		o.ObserveInt64(g.available, n, with("hyperscaler_type", kind))
+	}
+	for _, text := range s.RulesWithoutBinding {
+		o.ObserveInt64(g.rules, 1, with("rule", text))
+	}
+}
+
+func with(namesAndValues ...string) metric.MeasurementOption {
+	labels := make([]attribute.KeyValue, 0, len(namesAndValues)/2)
+	for i := 0; i+1 < len(namesAndValues); i += 2 {
+		labels = append(labels, attribute.String(namesAndValues[i], namesAndValues[i+1]))
+	}
+	return metric.WithAttributeSet(attribute.NewSet(labels...))
+}
