@@ -1,0 +1,69 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// PolicyConfig makes the watch of the ConfigMap that has the policy, without asking
+// the cluster anything. changed is told its text, and whether there is one.
+func PolicyConfig(c *config.Config, changed func(content string, found bool), warn func(string)) (*gardener.PolicyConfig, error) {
+	kubeconfig := c.Policy.Kubeconfig
+	if kubeconfig == "" {
+		kubeconfig = c.Gardener.Kubeconfig
+	}
+	restConfig, namespace, err := cluster(kubeconfig, "policy.kubeconfig")
+	if err != nil {
+		return nil, err
+	}
+	if c.Policy.Namespace != "" {
+		namespace = c.Policy.Namespace
+	}
+	return gardener.NewPolicyConfig(restConfig, gardener.PolicyConfigOptions{
+		Namespace: namespace, Name: c.Policy.ConfigMap, Key: c.Policy.Key, OnChange: changed, Warn: warn,
+	})
+}
+
+// Catalog reads the manifests of the implementations: a directory or a file. What
+// is wrong with them is policy.Faults, which name the files.
+func Catalog(name string) (*policy.Catalog, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the catalog: %w", err)
+	}
+	if !info.IsDir() {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the catalog: %w", err)
+		}
+		catalog, err := policy.LoadFile(name, content)
+		return catalog, InFile(err, name)
+	}
+	catalog, err := policy.LoadTree(os.DirFS(name))
+	faults, is := errors.AsType[policy.Faults](err)
+	if err != nil && !is {
+		return nil, fmt.Errorf("read the catalog %s: %w", name, err)
+	}
+	for i := range faults {
+		faults[i].File = filepath.Join(name, faults[i].File)
+	}
+	return catalog, err
+}
+
+// InFile names the file of faults that do not name one.
+func InFile(err error, name string) error {
+	if faults, is := errors.AsType[policy.Faults](err); is {
+		for i := range faults {
+			if faults[i].File == "" {
+				faults[i].File = name
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,359 @@
+// Package daemon is the program hap-worker without its main function: it reads
+// the configuration, connects, and runs a worker until its context ends.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"k8s.io/klog/v2"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/page"
+	"github.com/hap-worker/hap-worker/worker/telemetry"
+)
+
+// The exit codes of hap-worker.
+const (
+	ExitDone          = 0
+	ExitFailure       = 1
+	ExitUsage         = 2
+	ExitInvalidConfig = 3
+)
+
+// Options are what a run of the daemon begins with.
+type Options struct {
+	ConfigPath string   // "" for defaults and environment alone
+	Env        []string // defaults to os.Environ()
+	Log        io.Writer
+	Version    string
+
+	// Process says that the run is its process's only one: what libraries log
+	// without a logger of their own goes to its log.
+	Process bool
+
+	// OnStep is told every step of every event; tests stop the process there.
+	OnStep func(worker.Step)
+	// OnListening is told the address of the HTTP listener.
+	OnListening func(addr string)
+}
+
+// Run works until ctx ends, then drains. The error is a *config.Invalid where
+// the configuration is at fault.
+func Run(ctx context.Context, o Options) error {
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	cfg, err := config.Load(o.ConfigPath, o.Env)
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	log, err := logger(o.Log, cfg, level)
+	if err != nil {
+		return err
+	}
+	if o.Process {
+		klog.SetSlogLogger(log)
+	}
+	for _, warning := range cfg.Warnings() {
+		log.Warn(warning)
+	}
+	tel, err := telemetry.New(ctx, telemetryOptions(cfg, o.Version))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+		defer cancel()
+		if err := tel.Shutdown(flush); err != nil {
+			log.Warn("telemetry was not sent whole", "error", err)
+		}
+	}()
+	decisions, err := cfg.Decisions()
+	if err != nil {
+		return err
+	}
+	d := &daemon{opts: o, cfg: cfg, log: log, level: level, tel: tel, rules: config.NewLive(decisions), recent: page.NewRecent()}
+	d.reconcile.Store(&cfg.Worker.Reconcile)
+	return d.run(ctx)
+}
+
+func logger(w io.Writer, cfg *config.Config, level *slog.LevelVar) (*slog.Logger, error) {
+	if w == nil {
+		w = os.Stderr
+	}
+	l, err := telemetry.ParseLevel(cfg.Telemetry.LogLevel)
+	if err != nil {
+		return nil, err
+	}
+	level.Set(l)
+	return telemetry.NewLogger(w, cfg.Telemetry.LogFormat, level)
+}
+
+func telemetryOptions(cfg *config.Config, version string) telemetry.Options {
+	host, _ := os.Hostname()
+	t := cfg.Telemetry
+	return telemetry.Options{
+		Version: version, Instance: fmt.Sprintf("%s-%d", host, os.Getpid()),
+		Endpoint: t.OTLP.Endpoint, Insecure: t.OTLP.Insecure, Headers: t.OTLP.Headers,
+		TraceRatio: t.TraceRatio, TenantLabel: t.TenantLabel,
+	}
+}
+
+// daemon is a run with its parts.
+type daemon struct {
+	opts  Options
+	cfg   *config.Config
+	log   *slog.Logger
+	level *slog.LevelVar
+	tel   *telemetry.Telemetry
+	rules *config.Live
+	parts parts
+
+	page   *page.Page // nil where it is switched off
+	recent *page.Recent
+
+	policies policy.Holder
+	networks networks
+
+	reconcile atomic.Pointer[config.Reconcile] // as configured now
+
+	running sync.WaitGroup // everything that ends with the background's context
+}
+
+func (d *daemon) run(ctx context.Context) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.page = d.newPage(background)
+	listening := make(chan error, 1)
+	d.running.Go(func() { listening <- d.listen(background) })
+	defer func() {
+		stop()
+		d.running.Wait()
+		d.close()
+	}()
+	d.log.Info("starting", "version", d.opts.Version, "rules", d.rules.Get().Rules().Len())
+	if err := d.open(ctx, background); err != nil {
+		if ctx.Err() != nil {
+			d.log.Info("stopped before everything was connected", "reason", err)
+			return nil
+		}
+		return err
+	}
+	if err := d.openPolicy(ctx, background); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	d.running.Go(func() { d.watchConfig(background) })
+	w := worker.New(d.workerOptions())
+	d.parts.worker.Store(w)
+	if err := w.Start(background); err != nil {
+		return err
+	}
+	sweep := &worker.Sweep{Worker: w, Follower: d.parts.counters, Cache: d.parts.gardener}
+	d.parts.sweep.Store(sweep)
+	d.running.Go(func() { sweep.Run(background) })
+	d.running.Go(func() { d.reconciler().Run(background) })
+	if d.parts.extend != nil {
+		d.running.Go(func() { d.parts.extend.Run(background) })
+	}
+	d.log.Info("ready", "concurrency", d.cfg.Worker.Concurrency, "namespace", d.parts.options.Namespace, "resource", d.parts.options.Resource)
+	select {
+	case <-ctx.Done():
+		d.log.Info("draining", "inFlight", w.InFlight(), "atMost", d.cfg.Worker.Drain)
+		w.Stop()
+		d.log.Info("stopped")
+		return nil
+	case err := <-listening:
+		w.Stop()
+		return err
+	}
+}
+
+// retry does what may fail while other parts of the system start, until it
+// succeeds, can never succeed, or ctx ends.
+func (d *daemon) retry(ctx context.Context, p *part, what string, do func() error) error {
+	pause := backoff.WithContext(backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(5*time.Second),
+		backoff.WithMaxElapsedTime(0)), ctx)
+	return backoff.RetryNotify(do, pause, func(err error, after time.Duration) {
+		p.failed(err.Error())
+		d.log.Warn(what+" failed, trying again", "error", err, "after", after.Round(time.Millisecond))
+	})
+}
+
+// open connects everything, in the order in which it is needed.
+func (d *daemon) open(ctx, background context.Context) error {
+	var err error
+	p := &d.parts
+	if p.nats, err = connect.NATS(ctx, d.cfg.NATS, "hap-worker", d.warns(&p.up.nats)); err != nil {
+		return err
+	}
+	p.up.nats.up.Store(true)
+	if p.js, err = jetstream.New(p.nats); err != nil {
+		return err
+	}
+	if p.subjects, err = events.NewSubjects(d.cfg.NATS.Prefix); err != nil {
+		return err
+	}
+	if err := d.retry(ctx, &p.up.streams, "setting up the streams", func() error { return d.setup(ctx) }); err != nil {
+		return err
+	}
+	p.up.streams.up.Store(true)
+	p.ledger = events.NewLedger(p.js, p.subjects, "hap-worker")
+	p.room = events.NewWaitingRoom(p.js, p.subjects)
+	if p.counters, err = connect.Redis(d.cfg.Redis); err != nil {
+		return err
+	}
+	p.counters.OnCall(d.tel.Metrics.Redis)
+	if err := d.retry(ctx, &p.up.redis, "looking at Redis", func() error { return d.checkRedis(ctx) }); err != nil {
+		return err
+	}
+	p.up.redis.up.Store(true)
+	if p.gardener, p.options, err = connect.Gardener(d.cfg.Gardener, d.warns(&p.up.gardener)); err != nil {
+		return err
+	}
+	p.gardener.OnChange(func(b engine.Binding, deleted bool) {
+		if sweep := p.sweep.Load(); sweep != nil {
+			sweep.Changed(b, deleted)
+		}
+	})
+	if err := p.gardener.Start(background); err != nil {
+		return err
+	}
+	if err := p.gardener.WaitSynced(ctx); err != nil {
+		return err
+	}
+	p.up.gardener.up.Store(true)
+	p.rebuild = &worker.Rebuild{
+		Builder: p.counters, Census: p.gardener, Archive: p.ledger, Room: p.room, Subjects: p.subjects, Listener: d.listener(),
+	}
+	if err := d.openNetwork(ctx, background); err != nil {
+		return err
+	}
+	d.running.Go(func() { p.rebuild.Run(background) })
+	if err := p.rebuild.Ensure(ctx); err != nil {
+		return err
+	}
+	d.tel.Metrics.RedisBuilt(true)
+	d.warnUnserved()
+	d.running.Go(func() { d.observe(background) })
+	d.showLandscape()
+	return nil
+}
+
+// warns logs what a part tells, which is also why it is not connected yet.
+func (d *daemon) warns(p *part) func(string) {
+	return func(text string) {
+		p.failed(text)
+		d.log.Warn(text)
+	}
+}
+
+func (d *daemon) setup(ctx context.Context) error {
+	n := d.cfg.NATS
+	differences, err := events.Setup(ctx, d.parts.js, events.Options{
+		Prefix: n.Prefix, Manage: n.Manage, Replicas: n.Replicas, MaxBytes: n.MaxBytes,
+		MaxAckPending: n.MaxAckPending, AckWait: d.cfg.Worker.AckWait,
+	})
+	if err != nil {
+		return err
+	}
+	for _, difference := range differences {
+		d.log.Warn("a stream is not as configured, and stays as it is: " + difference)
+	}
+	d.parts.consumer, err = d.parts.js.Consumer(ctx, events.StreamEvents, events.ConsumerWorker)
+	return err
+}
+
+// checkRedis refuses a server that may forget, and warns of one that may lose.
+func (d *daemon) checkRedis(ctx context.Context) error {
+	warnings, err := d.parts.counters.Connect(ctx)
+	if errors.Is(err, counters.ErrEvicts) {
+		return backoff.Permanent(err) // waiting does not mend it
+	}
+	if err != nil {
+		return err
+	}
+	for _, warning := range warnings {
+		d.log.Warn(warning)
+	}
+	return nil
+}
+
+// close ends what open has connected, all of it or a part.
+func (d *daemon) close() {
+	p := &d.parts
+	if p.nats != nil {
+		d.closeNATS(p.nats)
+	}
+	if p.policy != nil {
+		p.policy.Stop()
+	}
+	if p.ipam != nil {
+		p.ipam.Stop()
+	}
+	if p.gardener != nil {
+		p.gardener.Stop()
+	}
+	if p.counters != nil {
+		if err := p.counters.Close(); err != nil {
+			d.log.Debug("closing Redis", "error", err)
+		}
+	}
+}
+
+// closeNATS lets what is on its way to the server arrive, where there is one.
+func (d *daemon) closeNATS(nc *nats.Conn) {
+	defer nc.Close()
+	changed := nc.StatusChanged(nats.CLOSED)
+	if err := nc.Drain(); err != nil {
+		return
+	}
+	select {
+	case <-changed:
+	case <-time.After(5 * time.Second):
+	}
+}
+
+func (d *daemon) workerOptions() worker.Options {
+	w, p := d.cfg.Worker, &d.parts
+	kind := "CredentialsBinding"
+	switch gardener.Resource(d.cfg.Gardener.Resource) {
+	case gardener.SecretBindings:
+		kind = "SecretBinding"
+	case gardener.Secrets:
+		kind = "Secret"
+	case gardener.CredentialsBindings:
+	}
+	o := worker.Options{
+		Consumer: p.consumer, Subjects: p.subjects, Ledger: p.ledger, Copies: p.ledger,
+		Dead: events.NewDeadLetters(p.js, p.subjects), Room: p.room, Counters: p.counters, Gardener: p.gardener,
+		Rebuild: p.rebuild, Rules: d.rules, Policies: &d.policies, Listener: d.listener(), Tracer: d.tel.Tracer,
+		Namespace: p.options.Namespace, Kind: kind,
+		Concurrency: w.Concurrency, AckWait: w.AckWait, Budget: w.Budget, Drain: w.Drain,
+	}
+	if p.ranges != nil {
+		o.Ranges, o.Networks, o.Extend = p.ranges, &d.networks, p.extend
+	}
+	return o
+}

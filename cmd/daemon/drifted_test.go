@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/telemetry"
+)
+
+// TestAuditSetsTheGauge feeds a daemon with audits: one that failed knows nothing
+// and leaves what the last one said.
+func TestAuditSetsTheGauge(t *testing.T) {
+	t.Parallel()
+	tel, err := telemetry.New(t.Context(), telemetry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tel.Shutdown(t.Context()) })
+	d := &daemon{tel: tel, log: slog.New(slog.DiscardHandler)}
+	count, idle := account.Drift{Kind: account.CountWrong, Binding: "a"}, account.Drift{Kind: account.ClaimedIdle, Binding: "b"}
+	for _, c := range []struct {
+		what        string
+		audit       worker.DriftInfo
+		count, idle string // as scraped, "" where the gauge is absent
+	}{
+		{"the first one failed", worker.DriftInfo{Err: errors.New("down")}, "", ""},
+		{"two drifts", worker.DriftInfo{Found: []account.Drift{count, idle}}, "1", "1"},
+		{"the next one failed", worker.DriftInfo{Err: errors.New("down")}, "1", "1"},
+		{"one is mended", worker.DriftInfo{Found: []account.Drift{count, idle}, Changed: []account.Drift{count}}, "0", "1"},
+		{"nothing is left", worker.DriftInfo{}, "0", "0"},
+	} {
+		d.drifted(t.Context(), c.audit)
+		if got := driftOf(tel, account.CountWrong); got != c.count {
+			t.Errorf("%s: count-wrong is %q, want %q", c.what, got, c.count)
+		}
+		if got := driftOf(tel, account.ClaimedIdle); got != c.idle {
+			t.Errorf("%s: claimed-idle is %q, want %q", c.what, got, c.idle)
+		}
+	}
+}
+
+// driftOf is the gauge as it is scraped.
+func driftOf(tel *telemetry.Telemetry, kind account.DriftKind) string {
+	scraped := httptest.NewRecorder()
+	tel.Handler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	for line := range strings.Lines(scraped.Body.String()) {
+		if value, ok := strings.CutPrefix(line, `hap_drift{kind="`+string(kind)+`"} `); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

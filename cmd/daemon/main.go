@@ -1,0 +1,154 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// faulty reports whether err is every fault of a policy, a catalog or a network file.
+func faulty(err error) bool {
+	_, inPolicy := errors.AsType[policy.Faults](err)
+	_, inNetwork := errors.AsType[network.Faults](err)
+	return inPolicy || inNetwork
+}
+
+// Main is the program: it reads the command line and gives the exit code.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := command(stdout, stderr)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var invalid *config.Invalid
+	var usage usageError
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &invalid):
+		fmt.Fprintln(stderr, invalid)
+		return ExitInvalidConfig
+	case faulty(err):
+		fmt.Fprintln(stderr, err)
+		return ExitInvalidConfig
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "hap-worker: %v\nRun hap-worker --help for what there is.\n", err)
+		return ExitUsage
+	default:
+		fmt.Fprintf(stderr, "hap-worker: %v\n", err)
+		return ExitFailure
+	}
+}
+
+type usageError struct{ error }
+
+func command(stdout, stderr io.Writer) *cobra.Command {
+	var path string
+	root := &cobra.Command{
+		Use:   "hap-worker [--config FILE]",
+		Short: "Allots hyperscaler accounts to new clusters",
+		Long: `hap-worker takes provision, deprovision and release events from NATS JetStream,
+decides with the HAP rules which account serves each, counts in Redis, claims in
+Gardener, and publishes the answer. Any number of workers share the work.
+
+It runs until SIGINT or SIGTERM, and then finishes what it has begun. Every key
+of the configuration can also be set in the environment: nats.url is HAP_NATS_URL.
+Exit codes: 0 stopped in order, 1 failure, 2 usage, 3 invalid configuration.`,
+		Args:          noArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return Run(cmd.Context(), Options{ConfigPath: path, Log: stderr, Version: Version(), Process: true})
+		},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.PersistentFlags().StringVar(&path, "config", os.Getenv("HAP_CONFIG"), "configuration `FILE`, YAML (environment: HAP_CONFIG); without one, defaults and environment")
+	root.AddCommand(&cobra.Command{
+		Use: "config", Short: "Print the configuration in effect, secrets hidden", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := config.Load(path, os.Environ())
+			if err != nil {
+				return err
+			}
+			for _, warning := range cfg.Warnings() {
+				fmt.Fprintln(stderr, "warning:", warning)
+			}
+			_, err = stdout.Write(cfg.Effective())
+			return err
+		},
+	}, &cobra.Command{
+		Use: "version", Short: "Print the version", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(stdout, "hap-worker", Version())
+			return err
+		},
+	}, healthcheck())
+	return root
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if err := cobra.NoArgs(cmd, args); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// healthcheck asks a running worker, for containers that have no other program.
+func healthcheck() *cobra.Command {
+	var url string
+	c := &cobra.Command{
+		Use: "healthcheck", Short: "Ask the worker of this machine whether it is ready", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
+			defer cancel()
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+			if err != nil {
+				return usageError{err}
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = response.Body.Close() }()
+			report, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+			if err != nil {
+				return err
+			}
+			if response.StatusCode != http.StatusOK {
+				return fmt.Errorf("%s answers %s: %s", url, response.Status, report)
+			}
+			_, err = cmd.OutOrStdout().Write(report)
+			return err
+		},
+	}
+	c.Flags().StringVar(&url, "url", "http://127.0.0.1:8080/readyz", "what to ask")
+	return c
+}
+
+// Version is the module's version, else the commit that was built.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "commit " + s.Value
+		}
+	}
+	return "development"
+}

@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/worker"
+)
+
+// networks is the network configuration of now.
+type networks struct {
+	current atomic.Pointer[network.Config]
+
+	mu      sync.Mutex
+	content []byte // that current was read from
+}
+
+// Config is nil where there is none.
+func (n *networks) Config() *network.Config { return n.current.Load() }
+
+// openNetwork reads the network configuration and follows its changes until
+// background ends. Without the section network there is none.
+func (d *daemon) openNetwork(ctx, background context.Context) error {
+	c := d.cfg.Network
+	if !d.cfg.Given("network") {
+		return nil
+	}
+	d.parts.ranges = d.parts.counters.Ranges()
+	d.parts.rebuild.Ranges, d.parts.rebuild.Networks = d.parts.ranges, &d.networks
+	d.parts.extend = &worker.Extend{
+		Ranges: d.parts.ranges, Networks: &d.networks, Archive: d.parts.ledger, Lodgings: d.parts.counters,
+		Rebuild: d.parts.rebuild, Subjects: d.parts.subjects, Listener: d.listener(),
+	}
+	if c.File == "" {
+		return d.watchIPAMConfig(ctx, background)
+	}
+	read := func() error {
+		content, err := os.ReadFile(c.File)
+		if err != nil {
+			return err
+		}
+		return d.takeNetwork(background, content)
+	}
+	seen := fingerprint(c.File)
+	if err := read(); err != nil {
+		return err
+	}
+	d.running.Go(func() {
+		followFiles(background, c.File, seen, func() {
+			if err := read(); err != nil {
+				d.networkRefused(background, c.File, err)
+			}
+		})
+	})
+	return nil
+}
+
+// watchIPAMConfig follows the IPAMConfig. One that is invalid from the beginning
+// keeps nobody from starting: nothing is allotted until it is mended.
+func (d *daemon) watchIPAMConfig(ctx, background context.Context) error {
+	name := "IPAMConfig " + d.cfg.Network.Config
+	watch, err := connect.IPAMConfig(d.cfg, func(content []byte, found bool) {
+		if !found {
+			// What is allotted stays; nothing new is, until there is one again.
+			d.networks.current.Store(nil)
+			d.log.Warn("there is no network configuration any more: clusters get no ranges", "source", name)
+			return
+		}
+		if err := d.takeNetwork(background, content); err != nil {
+			d.networkRefused(background, name, err)
+		}
+	}, func(text string) { d.log.Warn(text) })
+	if err != nil {
+		return err
+	}
+	d.parts.ipam = watch
+	if err := watch.Start(background); err != nil {
+		return err
+	}
+	return watch.WaitSynced(ctx)
+}
+
+func (d *daemon) networkRefused(ctx context.Context, source string, err error) {
+	d.tel.Metrics.Reload(ctx, err)
+	d.log.Error("a changed network configuration is refused, the last one stays", "source", source, "error", err)
+}
+
+// takeNetwork takes over a configuration, for the requests that begin from here on.
+func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
+	d.networks.mu.Lock()
+	defer d.networks.mu.Unlock()
+	if bytes.Equal(content, d.networks.content) && d.networks.Config() != nil {
+		return nil
+	}
+	config, warnings, err := network.Parse(content)
+	if err != nil {
+		return err
+	}
+	for _, warning := range warnings {
+		d.log.Warn("network configuration: " + warning.Error())
+	}
+	d.networks.content = content
+	d.networks.current.Store(config)
+	d.tel.Metrics.Reload(ctx, nil)
+	d.log.Info("the network configuration is taken over", "parents", len(config.Parents), "rules", len(config.Rules))
+	d.running.Go(func() {
+		d.setParents(ctx, d.parts.ranges, config)
+		d.parts.extend.Wanted() // its rules may match clusters that are there already
+	})
+	if w := d.parts.worker.Load(); w != nil {
+		w.Wake() // there may be room for who waits
+	}
+	return nil
+}
+
+// setParents gives Redis the parents of a configuration while that is the one in
+// effect. Where Redis has no ranges, a rebuild takes them from the configuration.
+func (d *daemon) setParents(ctx context.Context, ranges *counters.Ranges, config *network.Config) {
+	pause := backoff.WithContext(backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0)), ctx)
+	err := backoff.Retry(func() error {
+		if d.networks.Config() != config {
+			return nil
+		}
+		return ranges.SetParents(ctx, config.Parents)
+	}, pause)
+	if err != nil && ctx.Err() == nil {
+		d.log.Error("the parents of the network ranges cannot be set", "error", err)
+	}
+}

@@ -1,0 +1,124 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/page"
+)
+
+// The adapters fit what the page asks for.
+var (
+	_ page.Accounts = (*gardener.Client)(nil)
+	_ page.Records  = (*counters.Store)(nil)
+	_ page.Room     = (*events.WaitingRoom)(nil)
+	_ page.Ledger   = (*events.Ledger)(nil)
+)
+
+// newPage makes the operations page, nil where it is switched off. Its streams
+// end with ctx.
+func (d *daemon) newPage(ctx context.Context) *page.Page {
+	c := d.cfg.Telemetry.Page
+	if !c.Enabled {
+		return nil
+	}
+	host, _ := os.Hostname()
+	return page.New(ctx, page.Options{
+		Access: page.Access{
+			Listen: d.cfg.Telemetry.Listen, Username: c.Username, PasswordFile: c.PasswordFile, TokenFile: c.TokenFile,
+		},
+		Settings: func() page.Settings { return d.rules.Get() },
+		Recent:   d.recent, Version: d.opts.Version, Instance: fmt.Sprintf("%s-%d", host, os.Getpid()), Log: d.log,
+	})
+}
+
+// pages are the handlers of the listener beside its own.
+func (d *daemon) pages() map[string]http.Handler {
+	if d.page == nil {
+		return nil
+	}
+	return map[string]http.Handler{"/": d.page}
+}
+
+// showLandscape lets the page read what is connected now.
+func (d *daemon) showLandscape() {
+	if d.page == nil {
+		return
+	}
+	p := &d.parts
+	s := page.Sources{Accounts: p.gardener, Records: p.counters, Room: p.room, Ledger: p.ledger, Subjects: p.subjects}
+	if p.ranges != nil {
+		s.Networks = &rangesShown{read: p.ranges.State, now: time.Now}
+	}
+	d.page.Connect(s)
+}
+
+// rangesEvery is how old the ranges on the page may be: reading them reads the
+// blocks of all clusters.
+const rangesEvery = 15 * time.Second
+
+// rangesShown are the network ranges as the page shows them.
+type rangesShown struct {
+	read func(context.Context) (network.State, error)
+	now  func() time.Time
+
+	mu    sync.Mutex
+	taken time.Time
+	last  []page.Parent
+}
+
+// Parents gives the ranges as of a moment ago; none while they are not built.
+func (r *rangesShown) Parents(ctx context.Context) ([]page.Parent, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.taken.IsZero() && r.now().Sub(r.taken) < rangesEvery {
+		return r.last, nil
+	}
+	state, err := r.read(ctx)
+	if errors.Is(err, account.ErrNotBuilt) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.last, r.taken = parentsOf(state), r.now()
+	return r.last, nil
+}
+
+// parentsOf puts every block, of clusters and of other allocators, into the ranges
+// that it lies in.
+func parentsOf(state network.State) []page.Parent {
+	blocks := slices.Clone(state.Foreign)
+	for _, record := range state.Records {
+		for _, block := range record.Blocks {
+			blocks = append(blocks, block.CIDR)
+		}
+	}
+	var parents []page.Parent
+	for _, parent := range state.Parents {
+		for _, cidr := range parent.CIDRs {
+			p := page.Parent{Name: parent.ID, CIDR: cidr}
+			for _, block := range blocks {
+				switch {
+				case block.Bits() >= cidr.Bits() && cidr.Contains(block.Addr()):
+					p.Used = append(p.Used, block)
+				case block.Contains(cidr.Addr()):
+					p.Used = append(p.Used, cidr)
+				}
+			}
+			parents = append(parents, p)
+		}
+	}
+	return parents
+}

@@ -1,0 +1,102 @@
+package daemon
+
+import (
+	"context"
+	"os"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/engine/policy"
+)
+
+// openPolicy reads catalog, TypeInstances and policy, and follows their changes
+// until background ends. Without a catalog there is no policy.
+func (d *daemon) openPolicy(ctx, background context.Context) error {
+	c := d.cfg.Policy
+	if c.Catalog == "" {
+		return nil
+	}
+	files := []string{c.Catalog}
+	reads := []func() error{d.readCatalog}
+	if c.TypeInstances != "" {
+		files, reads = append(files, c.TypeInstances), append(reads, d.readTypeInstances)
+	}
+	if c.File != "" {
+		files, reads = append(files, c.File), append(reads, d.readPolicyFile)
+	}
+	for i, read := range reads {
+		seen := fingerprint(files[i])
+		if err := read(); err != nil {
+			return err
+		}
+		d.running.Go(func() {
+			followFiles(background, files[i], seen, func() { d.reloaded(background, files[i], read()) })
+		})
+	}
+	if c.File != "" {
+		return nil
+	}
+	return d.watchPolicy(ctx, background)
+}
+
+// watchPolicy follows the ConfigMap. A policy that is invalid from the beginning
+// keeps nobody from starting: requests that need none are served.
+func (d *daemon) watchPolicy(ctx, background context.Context) error {
+	watch, err := connect.PolicyConfig(d.cfg, func(content string, found bool) {
+		if !found {
+			d.policies.DropPolicy()
+			d.log.Warn("there is no policy any more: requests for an interface are refused", "configMap", d.cfg.Policy.ConfigMap)
+			return
+		}
+		d.reloaded(background, "ConfigMap "+d.cfg.Policy.ConfigMap, d.policies.TakePolicy([]byte(content)))
+	}, func(text string) { d.log.Warn(text) })
+	if err != nil {
+		return err
+	}
+	d.parts.policy = watch
+	if err := watch.Start(background); err != nil {
+		return err
+	}
+	return watch.WaitSynced(ctx)
+}
+
+// reloaded tells how the change of a source of the policy ended. One that is
+// refused leaves the last good one.
+func (d *daemon) reloaded(ctx context.Context, source string, err error) {
+	d.tel.Metrics.Reload(ctx, err)
+	if err != nil {
+		d.log.Error("a changed part of the policy is refused, the last one stays", "source", source, "error", err)
+		return
+	}
+	d.log.Info("a part of the policy is taken over", "source", source)
+}
+
+func (d *daemon) readCatalog() error {
+	catalog, err := connect.Catalog(d.cfg.Policy.Catalog)
+	if err == nil {
+		d.policies.TakeCatalog(catalog)
+	}
+	return err
+}
+
+func (d *daemon) readTypeInstances() error {
+	content, err := os.ReadFile(d.cfg.Policy.TypeInstances)
+	if err != nil {
+		return err
+	}
+	all, err := policy.ParseTypeInstances(content)
+	if err == nil {
+		for i := range all {
+			all[i].Value = nil // a credential is nothing that a worker needs
+		}
+		d.policies.TakeTypeInstances(all)
+	}
+	return connect.InFile(err, d.cfg.Policy.TypeInstances)
+}
+
+func (d *daemon) readPolicyFile() error {
+	content, err := os.ReadFile(d.cfg.Policy.File)
+	if err != nil {
+		return err
+	}
+	return connect.InFile(d.policies.TakePolicy(content), d.cfg.Policy.File)
+}

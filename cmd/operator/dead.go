@@ -1,0 +1,188 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// letterView is a dead letter.
+type letterView struct {
+	Number        uint64      `json:"number"`
+	StoredAt      time.Time   `json:"storedAt"`
+	Type          string      `json:"type"`
+	Code          engine.Code `json:"code"`
+	Reason        string      `json:"reason"`
+	RequestID     string      `json:"requestID,omitempty"`
+	RuntimeID     string      `json:"runtimeID,omitempty"`
+	Binding       string      `json:"binding,omitempty"`
+	ReplayOf      string      `json:"replayOf,omitempty"`
+	Subject       string      `json:"subject"`
+	EventSequence uint64      `json:"eventSequence"`
+	Truncated     string      `json:"truncated,omitempty"`
+	Valid         bool        `json:"valid"` // by itself: a replay can be answered otherwise
+}
+
+func viewOfLetter(l events.DeadLetter) letterView {
+	kind := string(l.Event.Type)
+	if kind == "" {
+		kind = "unknown"
+	}
+	return letterView{
+		Number: l.Number, StoredAt: l.StoredAt, Type: kind, Code: l.Code, Reason: l.Reason,
+		RequestID: l.Event.ID, RuntimeID: l.Event.RuntimeID, Binding: l.Event.Binding, ReplayOf: l.Event.ReplayOf,
+		Subject: l.Subject, EventSequence: l.Sequence, Truncated: l.Truncated, Valid: l.Fault == nil,
+	}
+}
+
+// letterDetail is a dead letter with what was sent.
+type letterDetail struct {
+	letterView
+	Headers map[string][]string `json:"headers"`
+	Data    string              `json:"data"`
+}
+
+func (v letterDetail) show(w io.Writer, _ bool) {
+	whom := [2]string{"RUNTIME", v.RuntimeID}
+	if v.Binding != "" {
+		whom = [2]string{"BINDING", v.Binding}
+	}
+	lines := [][2]string{
+		{"NUMBER", strconv.FormatUint(v.Number, 10)}, {"STORED", v.StoredAt.Format(time.RFC3339)}, {"TYPE", v.Type},
+		{"REQUEST", v.RequestID}, whom, {"REPLAY OF", v.ReplayOf}, {"CODE", string(v.Code)}, {"REASON", v.Reason},
+		{"SUBJECT", v.Subject}, {"SEQUENCE", strconv.FormatUint(v.EventSequence, 10)}, {"TRUNCATED", v.Truncated},
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Headers)) {
+		for _, value := range v.Headers[name] {
+			lines = append(lines, [2]string{"HEADER", name + ": " + value})
+		}
+	}
+	pairs(w, lines)
+	fmt.Fprintf(w, "\n%s\n", v.Data)
+}
+
+type letterList struct {
+	Letters []letterView `json:"letters"`
+}
+
+func (v letterList) show(w io.Writer, wide bool) {
+	header := []string{"NUMBER", "STORED", "TYPE", "REQUEST", "RUNTIME", "CODE"}
+	if wide {
+		header = append(header, "BINDING", "REPLAY OF", "SUBJECT", "REASON")
+	}
+	rows := make([][]string, len(v.Letters))
+	for i, l := range v.Letters {
+		row := []string{strconv.FormatUint(l.Number, 10), l.StoredAt.Format(time.RFC3339), l.Type, l.RequestID, l.RuntimeID, string(l.Code)}
+		if wide {
+			row = append(row, l.Binding, l.ReplayOf, l.Subject, l.Reason)
+		}
+		rows[i] = dashed(row)
+	}
+	table(w, header, rows)
+}
+
+// letterFilter is what rows are chosen by.
+type letterFilter struct{ kind, code, runtime string }
+
+func (f letterFilter) takes(v letterView) bool {
+	return (f.kind == "" || v.Type == f.kind) && (f.code == "" || string(v.Code) == f.code) && (f.runtime == "" || v.RuntimeID == f.runtime)
+}
+
+func newDead(s *shell) *cobra.Command {
+	return group("dead COMMAND", "Look at events that can never be processed, and replay them", newDeadList(s), newDeadShow(s), newDeadReplay(s))
+}
+
+func newDeadList(s *shell) *cobra.Command {
+	var f letterFilter
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the dead letters, oldest first",
+		Long: `List the events that can never be processed, oldest first. They are kept for 30
+days. CODE says why; -o wide has the reason in full.`,
+		Example: `  hapctl dead list
+  hapctl dead list --code NoMatchingRule -o wide`,
+		Args: arguments(cobra.NoArgs),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.kind, "type", "", "only those of the `type`: provision, deprovision, release, resolve, unknown")
+	flags.StringVar(&f.code, "code", "", "only those with the `code`, such as NoMatchingRule")
+	flags.StringVar(&f.runtime, "runtime", "", "only those of the runtime `id`")
+	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		return s.withDead(ctx, cfg.NATS, func(dead *events.DeadLetters) error {
+			list := letterList{Letters: []letterView{}}
+			err := dead.Each(ctx, func(l events.DeadLetter) error {
+				if v := viewOfLetter(l); f.takes(v) {
+					list.Letters = append(list.Letters, v)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			return s.print(list)
+		})
+	})
+}
+
+func newDeadShow(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show NUMBER|REQUEST",
+		Short: "Show a dead letter with its headers and data",
+		Long:  "Show a dead letter, by its number in 'hapctl dead list' or by its request id (then\nthe newest with it), with the original headers and data.",
+		Example: `  hapctl dead show 12
+  hapctl dead show req-7 -o json`,
+		Args: arguments(cobra.ExactArgs(1)),
+	}
+	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, args []string) error {
+		return s.withDead(ctx, cfg.NATS, func(dead *events.DeadLetters) error {
+			l, err := findLetter(ctx, dead, args[0])
+			if err != nil {
+				return err
+			}
+			return s.print(letterDetail{letterView: viewOfLetter(l), Headers: l.Header, Data: string(l.Data)})
+		})
+	})
+}
+
+// findLetter finds a letter by its number, else the newest with that request id.
+func findLetter(ctx context.Context, dead *events.DeadLetters, which string) (events.DeadLetter, error) {
+	if number, err := strconv.ParseUint(which, 10, 64); err == nil && number > 0 {
+		l, err := dead.Letter(ctx, number)
+		if !errors.Is(err, events.ErrNoLetter) {
+			return l, err
+		}
+	}
+	var found *events.DeadLetter
+	err := dead.Each(ctx, func(l events.DeadLetter) error {
+		if l.Event.ID == which {
+			found = &l
+		}
+		return nil
+	})
+	if err == nil && found == nil {
+		err = fmt.Errorf("no dead letter has the number or request id %s; hapctl dead list has those that there are, of the last 30 days", which)
+	}
+	if err != nil {
+		return events.DeadLetter{}, err
+	}
+	return *found, nil
+}
+
+// withDead gives the dead letters, for as long as run takes.
+func (s *shell) withDead(ctx context.Context, c config.NATS, run func(*events.DeadLetters) error) error {
+	return s.withStreams(ctx, c, func(js jetstream.JetStream, subjects events.Subjects) error {
+		return run(events.NewDeadLetters(js, subjects))
+	})
+}

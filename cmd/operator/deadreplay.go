@@ -1,0 +1,181 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// mostReplays is how many ids a replay tries.
+const mostReplays = 99
+
+func newDeadReplay(s *shell) *cobra.Command {
+	var yes, stdin bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "replay (NUMBER|REQUEST | --stdin)",
+		Short: "Publish a dead letter once more, and show what becomes of it",
+		Long: `Publish a dead letter once more and wait for its final reply. It is a request of
+its own: its id is that of the letter with -r1 behind it, -r2 if that was used, and
+so on; its extension replayof has the old one. The letter stays where it is.
+
+An event that is not valid by itself (InvalidEvent) is not published: it would be
+refused again. On a terminal the command asks first; elsewhere it needs --yes.
+
+With --stdin each line is {"letter":"12"}, with a number or request id, and is
+answered by one line of JSON: the reply. Exit codes are those of the reply.`,
+		Example: `  hapctl dead replay 12
+  hapctl dead list --code NoMatchingRule -o json | jq -c '.letters[] | {letter: (.number | tostring)}' |
+    hapctl dead replay --stdin --yes`,
+		Args: arguments(cobra.MaximumNArgs(1)),
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&yes, "yes", false, "do not ask")
+	flags.BoolVar(&stdin, "stdin", false, "read letters from standard input, one JSON object a line")
+	flags.DurationVar(&timeout, "timeout", answerWithin, "how long to wait for the answer, of each letter")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case timeout <= 0:
+			return usagef("--timeout is %s, must be positive", timeout)
+		case stdin && len(args) > 0:
+			return usagef("--stdin and %s exclude each other; write it into the lines", args[0])
+		case !stdin && len(args) == 0:
+			return usagef("no letter; name it by its number or request id, or read letters with --stdin")
+		case stdin && !yes:
+			return usagef("--stdin needs --yes: there is nobody to ask")
+		}
+		return s.replays(cmd.Context(), timeout, func(ctx context.Context, r *replayer) error {
+			if !stdin {
+				return r.named(ctx, args[0], yes)
+			}
+			return runLines(ctx, s, r.line)
+		})
+	}
+	return cmd
+}
+
+// replayer publishes letters once more.
+type replayer struct {
+	*requester
+	dead *events.DeadLetters
+}
+
+// replays connects a replayer, for as long as run takes.
+func (s *shell) replays(ctx context.Context, timeout time.Duration, run func(context.Context, *replayer) error) error {
+	cfg, err := s.connections.settings()
+	if err != nil {
+		return err
+	}
+	opening, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, closer, err := openRequester(opening, s, cfg)
+	if err != nil {
+		return err
+	}
+	defer closer()
+	r.timeout = timeout
+	return s.withDead(opening, cfg.NATS, func(dead *events.DeadLetters) error {
+		return run(ctx, &replayer{requester: r, dead: dead})
+	})
+}
+
+func (r *replayer) named(ctx context.Context, which string, yes bool) error {
+	l, e, err := r.event(ctx, which)
+	if err != nil {
+		return err
+	}
+	if err := r.s.confirm(fmt.Sprintf("publish the %s %s, dead since %s as %s, once more?",
+		e.Type, l.Event.ID, l.StoredAt.Format(time.RFC3339), l.Code), yes); err != nil {
+		return err
+	}
+	r.s.say("replaying dead letter %d (%s: %s) as request %s", l.Number, l.Code, l.Event.ID, e.ID)
+	v, err := r.publish(ctx, e)
+	if v != nil {
+		if printing := r.s.print(v); printing != nil {
+			return printing
+		}
+	}
+	return err
+}
+
+// letterLine is a line of standard input.
+type letterLine struct {
+	Letter string `json:"letter"`
+}
+
+func (r *replayer) line(ctx context.Context, in letterLine) (any, error) {
+	if in.Letter == "" {
+		return nil, invalidLine(fmt.Errorf("letter is missing"))
+	}
+	_, e, err := r.event(ctx, in.Letter)
+	if err != nil {
+		return nil, err
+	}
+	v, err := r.publish(ctx, e)
+	if v == nil { // a nil view in an any would be something
+		return nil, err
+	}
+	return v, err
+}
+
+// event gives the letter and the event that replays it, under an id that was not
+// used before.
+func (r *replayer) event(ctx context.Context, which string) (events.DeadLetter, events.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	l, err := findLetter(ctx, r.dead, which)
+	if err != nil {
+		return l, events.Event{}, err
+	}
+	if l.Fault != nil {
+		return l, events.Event{}, &engine.Error{
+			Code: engine.CodeInvalidEvent, Op: "dead letter " + which, Err: l.Fault,
+			Hint: "it would be refused again: publish a corrected event under a new id",
+		}
+	}
+	e := l.Event
+	first := cmp.Or(e.ReplayOf, e.ID)
+	e.ReplayOf = first
+	for n := 1; n <= mostReplays; n++ {
+		e.ID = fmt.Sprintf("%s-r%d", first, n)
+		if !engine.ValidID(e.ID) {
+			return l, e, fmt.Errorf("%s is too long for a replay's id %s: publish the event under a new id", first, e.ID)
+		}
+		_, used, err := r.ledger.Last(ctx, e.ReplySubject(r.subjects))
+		if err != nil || !used {
+			return l, e, err
+		}
+	}
+	return l, e, fmt.Errorf("%s was replayed %d times: publish the event under a new id", first, mostReplays)
+}
+
+// publish publishes an event and gives its final reply, or what is known of it so
+// far, to be shown; the error beside it is the exit code's.
+func (r *replayer) publish(ctx context.Context, e events.Event) (view, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	r.again = func(string) string { return "hapctl explain " + e.RuntimeID }
+	if err := r.client.Publish(ctx, e); err != nil {
+		return r.unanswered(pendingOf(e, r.subjects), err)
+	}
+	waits := events.OnWaiting(func(reply events.Reply) { r.s.say("%s", waitingText(reply)) })
+	var reply events.Reply
+	var err error
+	if e.Type == events.TypeRelease {
+		reply, err = r.client.AwaitRelease(ctx, e.Binding, e.ID, waits)
+	} else {
+		reply, err = r.client.Await(ctx, e.RuntimeID, e.ID, waits)
+	}
+	if reply.Final() {
+		return final(e, reply)
+	}
+	pending := pendingOf(e, r.subjects)
+	pending.Waiting = reply.Waiting
+	return r.unanswered(pending, err)
+}

@@ -1,0 +1,99 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// The exit codes of hapctl.
+const (
+	exitDone     = 0
+	exitFailure  = 1
+	exitUsage    = 2
+	exitInvalid  = 3   // invalid configuration
+	exitNothing  = 4   // no match, or the pool is empty
+	exitConflict = 5   // conflict or drift found
+	exitTimeout  = 124 // as timeout(1) has it
+)
+
+// exitError is an error that knows its exit code.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// usagef is wrong usage: the message comes with a hint at the help text.
+func usagef(text string, args ...any) error {
+	return &exitError{code: exitUsage, err: fmt.Errorf(text, args...)}
+}
+
+// errSaid ends a command whose output has said everything.
+var errSaid = errors.New("the output says it")
+
+// said ends the command with an exit code and without another word.
+func said(code int) error {
+	if code == exitDone {
+		return nil
+	}
+	return &exitError{code: code, err: errSaid}
+}
+
+// exitCode is what an error means for the caller of hapctl.
+func exitCode(err error) int {
+	var exit *exitError
+	var faults rule.Faults
+	var networkFaults network.Faults
+	var policyFaults policy.Faults
+	var invalid *config.Invalid
+	var domain *engine.Error
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &faults), errors.As(err, &networkFaults), errors.As(err, &policyFaults), errors.As(err, &invalid):
+		return exitInvalid
+	case errors.As(err, &domain):
+		return codeExit(domain.Code)
+	case errors.Is(err, context.DeadlineExceeded):
+		return exitTimeout
+	}
+	return exitFailure
+}
+
+// codeExit is the exit code of a request that was answered with an error.
+func codeExit(code engine.Code) int {
+	switch code {
+	case engine.CodeNoMatchingRule, engine.CodeNoImplementation, engine.CodePoolExhausted, engine.CodeNetworkExhausted:
+		return exitNothing
+	case engine.CodeSuperseded, engine.CodeBindingInUse, engine.CodeNotDirty, engine.CodeStaleRelease:
+		return exitConflict
+	default:
+		return exitFailure
+	}
+}
+
+// settle tells the user of an error that nobody has told yet, and gives the exit code.
+func (s *shell) settle(cmd *cobra.Command, err error) int {
+	code := exitCode(err)
+	if err == nil || errors.Is(err, errSaid) {
+		return code
+	}
+	s.say("%v", err)
+	if code == exitUsage {
+		fmt.Fprintf(s.stderr, "Usage: %s\nSee '%s --help'.\n", cmd.UseLine(), cmd.CommandPath())
+	}
+	return code
+}

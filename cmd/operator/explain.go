@@ -1,0 +1,228 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// explanation is what is known of a runtime, and why. Its fields are documented in
+// docs/hapctl.md.
+type explanation struct {
+	runtimeView
+	Account     *bindingView  `json:"account,omitempty"`
+	Waiting     []waitingView `json:"waiting"`
+	Decisions   []explained   `json:"decisions"` // newest first
+	Differences []string      `json:"differences"`
+}
+
+// explained is a reply with what it means.
+type explained struct {
+	ledgerReply
+	Why []reason `json:"why"`
+}
+
+// reason is one sentence, and what it is about.
+type reason struct {
+	About string `json:"about"`
+	Text  string `json:"text"`
+}
+
+func (v explanation) show(w io.Writer, wide bool) {
+	lines := [][2]string{{"RUNTIME", v.RuntimeID}, {"STATE", v.said()}}
+	if a := v.Account; a != nil {
+		lines = append(lines, [2]string{"ACCOUNT", accountText(a)})
+	}
+	for _, text := range v.Differences {
+		lines = append(lines, [2]string{"DIFFERENCE", text})
+	}
+	for i := range v.Waiting {
+		lines = append(lines, v.Waiting[i].told()...)
+	}
+	pairs(w, lines)
+	for _, d := range v.Decisions {
+		fmt.Fprintf(w, "\n%s\n", d.title())
+		lines := [][2]string{}
+		about := ""
+		for _, r := range d.Why {
+			if !wide && (r.About == aboutSelector) {
+				continue
+			}
+			name := strings.ToUpper(r.About)
+			if r.About == about {
+				name = "" // said above
+			}
+			about = r.About
+			lines = append(lines, [2]string{"  " + name, r.Text})
+		}
+		pairs(w, lines)
+	}
+}
+
+// said is the state in a sentence.
+func (v explanation) said() string {
+	text := string(v.State)
+	switch v.State {
+	case account.RuntimeAssigned:
+		text = fmt.Sprintf("assigned to %s in pool %s", v.Binding, v.Pool)
+	case account.RuntimeWaiting:
+		text = "waits for an account of pool " + v.Pool
+	case account.RuntimeGone:
+		text = "gone: deprovisioned"
+		if v.Binding != "" {
+			text += ", it was on " + v.Binding + " in pool " + v.Pool
+		}
+	case account.RuntimeRefused:
+		text = "refused: it found no account in pool " + v.Pool
+	case stateNone:
+		text = "has nothing: Redis does not know it, the ledger does"
+	}
+	if v.Tenant != "" {
+		text += ", tenant " + v.Tenant
+	}
+	return text
+}
+
+func accountText(a *bindingView) string {
+	text := fmt.Sprintf("%s is %s with %s", a.Name, a.State, clustersText(a.Clusters))
+	switch g := a.Gardener; {
+	case g == nil:
+		return text
+	case g.Tenant == "":
+		text += "; its label names no tenant"
+	default:
+		text += "; its label names tenant " + g.Tenant
+	}
+	if a.Gardener.Generation > 0 {
+		text += fmt.Sprintf(", generation %d", a.Gardener.Generation)
+	}
+	if marks := a.marks(); marks != "" {
+		text += "; " + marks
+	}
+	return text
+}
+
+func clustersText(n int) string {
+	if n == 1 {
+		return "1 cluster"
+	}
+	return fmt.Sprintf("%d clusters", n)
+}
+
+// title is the line above a decision.
+func (d explained) title() string {
+	text := fmt.Sprintf("%s: %s at %s", d.Reply.RequestID, d.Reply.Status, d.StoredAt.UTC().Format(time.RFC3339))
+	if n := sequenceOf(d.Reply); n > 0 {
+		text += fmt.Sprintf(", decision %d", n)
+	}
+	if d.InForce {
+		text += ", in force"
+	}
+	return text
+}
+
+func newExplain(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain RUNTIME",
+		Short: "Show why a runtime has what it has, or why it waits",
+		Long: `Show the decision record of a runtime: which rule matched and why not a more
+specific one, which accounts were looked at and why each was passed over, why a
+new one was claimed, which writes of labels were tried and lost, why it waits,
+since when, behind whom and until when, and what a deprovision changed.
+
+The record comes from the ledger, newest decision first; the first lines say what
+Redis and the account's label say now. Accounts are listed with the clusters that
+they had before the decision, at most ` + fmt.Sprint(account.MaxConsidered) + ` of them.`,
+		Example: `  hapctl explain rt-1
+  hapctl explain rt-1 -o json | jq -r '.decisions[0].why[].text'`,
+		Args: arguments(cobra.ExactArgs(1)),
+	}
+	return s.reader(cmd, "for Redis, Gardener and the ledger", func(ctx context.Context, cfg *config.Config, args []string) error {
+		if !engine.ValidID(args[0]) {
+			return usagef("%q is no runtime id: 1 to %d letters, digits, - and _, a letter or digit at both ends", args[0], engine.MaxID)
+		}
+		return s.explainRuntime(ctx, cfg, args[0])
+	})
+}
+
+func (s *shell) explainRuntime(ctx context.Context, cfg *config.Config, id string) error {
+	detail, err := s.readRuntime(ctx, cfg, id)
+	if err != nil {
+		return err
+	}
+	v := explanation{
+		runtimeView: detail.runtimeView, Waiting: []waitingView{}, Decisions: []explained{}, Differences: detail.Differences,
+	}
+	for _, l := range slices.Backward(detail.Replies) {
+		v.Decisions = append(v.Decisions, explained{ledgerReply: l, Why: reasons(l)})
+	}
+	if v.Waiting, err = s.readWaiting(ctx, cfg, waitingFilter{runtime: id}); err != nil {
+		return err
+	}
+	if v.Binding != "" {
+		if v.Account, err = s.readAccount(ctx, cfg, v.Pool, v.Binding); err != nil {
+			return err
+		}
+	}
+	return s.print(v)
+}
+
+// readAccount reads one account on both sides. A Gardener that cannot be read is
+// told, and is no reason to keep the rest back.
+func (s *shell) readAccount(ctx context.Context, cfg *config.Config, pool, name string) (*bindingView, error) {
+	store, err := openRedis(ctx, cfg.Redis)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = store.Close() }()
+	rec, err := store.Binding(ctx, pool, name)
+	if err != nil {
+		return nil, err
+	}
+	client, tell, err := openGardener(s, cfg.Gardener)
+	if err == nil {
+		defer tell()
+		var b engine.Binding
+		b, err = client.Get(ctx, name)
+		if err == nil {
+			v := newBindingView(place{pool, name}, &b, &rec, termsOf(cfg))
+			return &v, nil
+		}
+	}
+	if engine.CodeOf(err) != engine.CodeUnknownBinding {
+		s.say("the label of %s is not read: %v", name, gardenerError(err))
+		return nil, nil
+	}
+	v := newBindingView(place{pool, name}, nil, &rec, termsOf(cfg))
+	return &v, nil
+}
+
+// reasons are the sentences that a reply comes to.
+func reasons(l ledgerReply) []reason {
+	e := telling{reply: l.Reply, decision: l.Reply.Decision}
+	if e.decision == nil {
+		e.decision = &events.Decision{}
+	}
+	e.rule()
+	e.account()
+	e.considered()
+	e.attempts()
+	e.network()
+	e.waited(l.StoredAt)
+	e.changed()
+	if err := l.Reply.Error; err != nil {
+		e.say("error", "%s: %s", err.Code, err.Message)
+	}
+	e.times(l.StoredAt)
+	return e.out
+}

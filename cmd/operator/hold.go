@@ -1,0 +1,148 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/spelling"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// cordonView is an account after cordon or uncordon.
+type cordonView struct {
+	Binding  string `json:"binding"`
+	Pool     string `json:"pool"`
+	Tenant   string `json:"tenant,omitempty"`
+	Cordoned bool   `json:"cordoned"`
+	Changed  bool   `json:"changed"`
+}
+
+func (v cordonView) show(w io.Writer, _ bool) {
+	pairs(w, [][2]string{
+		{"BINDING", v.Binding}, {"POOL", v.Pool}, {"TENANT", v.Tenant},
+		{"CORDONED", strconv.FormatBool(v.Cordoned)}, {"CHANGED", strconv.FormatBool(v.Changed)},
+	})
+}
+
+func newCordon(s *shell) *cobra.Command {
+	return s.cordoning(true, &cobra.Command{
+		Use:   "cordon BINDING",
+		Short: "Keep an account from new assignments",
+		Long: `Label an account hap-worker/cordon=true: it is not claimed and gains no clusters,
+whoever's it is. What is on it stays, and is counted down as ever. Shown by
+'hapctl bindings' under MARKS; ended by 'hapctl uncordon'.`,
+		Example: `  hapctl cordon aws-7`,
+	})
+}
+
+func newUncordon(s *shell) *cobra.Command {
+	return s.cordoning(false, &cobra.Command{
+		Use:     "uncordon BINDING",
+		Short:   "Let an account have new assignments again",
+		Long:    "Take the label hap-worker/cordon off an account. Whoever waits for it is served.",
+		Example: `  hapctl uncordon aws-7`,
+	})
+}
+
+func (s *shell) cordoning(on bool, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = arguments(cobra.ExactArgs(1))
+	return s.reader(cmd, "for Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
+		client, tell, err := openGardener(s, cfg.Gardener)
+		if err != nil {
+			return err
+		}
+		defer tell()
+		b, changed, err := client.Cordon(ctx, args[0], on)
+		if coded := (&engine.Error{Code: engine.CodeUnknownBinding}); engine.CodeOf(err) == coded.Code {
+			coded.Err, coded.Hint = fmt.Errorf("binding %s is not in Gardener", args[0]), "hapctl bindings lists those that it has"
+			return s.unknown(coded)
+		}
+		if err != nil {
+			return gardenerError(err)
+		}
+		return s.print(cordonView{Binding: b.Name, Pool: b.Pool().Name(), Tenant: b.Tenant, Cordoned: b.Cordoned, Changed: changed})
+	})
+}
+
+// pauseView is a pool after pause or resume.
+type pauseView struct {
+	Pool    string `json:"pool"`
+	Paused  bool   `json:"paused"`
+	Changed bool   `json:"changed"`
+	Waiting int    `json:"waiting"`
+}
+
+func (v pauseView) show(w io.Writer, _ bool) {
+	pairs(w, [][2]string{
+		{"POOL", v.Pool}, {"PAUSED", strconv.FormatBool(v.Paused)}, {"CHANGED", strconv.FormatBool(v.Changed)},
+		{"WAITING", strconv.Itoa(v.Waiting)},
+	})
+}
+
+func newPause(s *shell) *cobra.Command {
+	return s.pausing(true, &cobra.Command{
+		Use:   "pause POOL",
+		Short: "Keep a whole pool from new assignments: its requests wait",
+		Long: `Keep a pool from new assignments. Its requests wait, each until its deadline, and
+are served after 'hapctl resume'. What was assigned stays, deprovisions and releases
+go on. The pause is kept in Redis: a Redis that has lost everything has lost it too.`,
+		Example: `  hapctl pause aws+eu`,
+	})
+}
+
+func newResume(s *shell) *cobra.Command {
+	return s.pausing(false, &cobra.Command{
+		Use:     "resume POOL",
+		Short:   "Let a paused pool have new assignments again",
+		Long:    "End 'hapctl pause'. The requests that wait are served in turn, within a second.",
+		Example: `  hapctl resume aws+eu`,
+	})
+}
+
+func (s *shell) pausing(on bool, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = arguments(cobra.ExactArgs(1))
+	return s.reader(cmd, "for Redis", func(ctx context.Context, cfg *config.Config, args []string) error {
+		pool := args[0]
+		store, err := openRedis(ctx, cfg.Redis)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = store.Close() }()
+		known, err := store.Pools(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(known, pool) {
+			return noPool(pool, known)
+		}
+		before, err := store.Status(ctx, pool)
+		if err != nil {
+			return err
+		}
+		if !before.Built {
+			return notBuilt(fmt.Errorf("pool %s is not built", pool), cfg.Redis.URL)
+		}
+		set := store.Resume
+		if on {
+			set = store.Pause
+		}
+		if err := set(ctx, pool); err != nil {
+			return err
+		}
+		return s.print(pauseView{Pool: pool, Paused: on, Changed: before.Paused != on, Waiting: before.Waiting})
+	})
+}
+
+func noPool(pool string, known []string) error {
+	if meant := spelling.Closest(pool, known); meant != "" {
+		return fmt.Errorf("there is no pool %s in Redis, did you mean %s?", pool, meant)
+	}
+	return fmt.Errorf("there is no pool %s in Redis; it has %s", pool, strings.Join(known, ", "))
+}

@@ -1,0 +1,162 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+const (
+	// ledgerPage is how many replies are asked for at once.
+	ledgerPage = 256
+	// ledgerLeftover is how long the server keeps a consumer that is not used any more.
+	ledgerLeftover = 10 * time.Second
+)
+
+// repliesOf reads the replies of one runtime from the ledger, oldest decision
+// first, without what only workers tell each other.
+func repliesOf(ctx context.Context, c config.NATS, runtime string) ([]ledgerReply, error) {
+	nc, err := openNATS(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	subjects, err := events.NewSubjects(c.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := openLedger(ctx, c, nc, subjects); err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	replies, err := readSubject(ctx, js, subjects.RuntimeReplies(runtime))
+	if err != nil {
+		return nil, fmt.Errorf("reading the replies of runtime %s from %s: %w", runtime, events.StreamReplies, err)
+	}
+	markInForce(replies)
+	return replies, nil
+}
+
+// openLedger gives the ledger, or says what to do where NATS has none of the
+// worker's streams.
+func openLedger(ctx context.Context, c config.NATS, nc *nats.Conn, subjects events.Subjects) (*events.Ledger, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	_, err = js.Stream(ctx, events.StreamReplies)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
+		return nil, &engine.Error{
+			Code: engine.CodeInternal, Op: "asking NATS at " + addresses(c.URL),
+			Err:  fmt.Errorf("stream %s is not there: %w", events.StreamReplies, err),
+			Hint: "start a worker, which creates the streams, and check that this is its server",
+		}
+	case err != nil:
+		return nil, unreachable("JetStream of NATS", c.URL, err, "--nats-url, HAP_NATS_URL or nats.url of --config")
+	}
+	return events.NewLedger(js, subjects, source), nil
+}
+
+// withStreams gives the way to the worker's streams, for as long as run takes. It
+// says what to do where NATS has none.
+func (s *shell) withStreams(ctx context.Context, c config.NATS, run func(jetstream.JetStream, events.Subjects) error) error {
+	nc, err := openNATS(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	subjects, err := events.NewSubjects(c.Prefix)
+	if err != nil {
+		return err
+	}
+	if _, err := openLedger(ctx, c, nc, subjects); err != nil {
+		return err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	return run(js, subjects)
+}
+
+// readSubject reads what is stored under a subject with wildcards.
+func readSubject(ctx context.Context, js jetstream.JetStream, subject string) ([]ledgerReply, error) {
+	consumer, err := js.CreateConsumer(ctx, events.StreamReplies, jetstream.ConsumerConfig{
+		FilterSubject: subject, DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckNonePolicy,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: ledgerLeftover,
+	})
+	if err != nil {
+		return nil, err
+	}
+	replies := []ledgerReply{}
+	for pending := consumer.CachedInfo().NumPending; pending > 0; {
+		batch, err := consumer.Fetch(int(min(pending, ledgerPage)), jetstream.FetchContext(ctx))
+		if err != nil {
+			return nil, err
+		}
+		before := pending
+		for msg := range batch.Messages() {
+			reply, rest, err := readReply(msg)
+			if err != nil {
+				return nil, err
+			}
+			if pending = rest; reply.Reply.Status != events.StatusSealed {
+				replies = append(replies, reply)
+			}
+		}
+		if err := batch.Error(); err != nil {
+			return nil, err
+		}
+		if pending == before {
+			return nil, cmp.Or(context.Cause(ctx), errors.New("the server did not deliver them"))
+		}
+	}
+	return replies, nil
+}
+
+func readReply(msg jetstream.Msg) (reply ledgerReply, pending uint64, err error) {
+	facts, err := msg.Metadata()
+	if err != nil {
+		return ledgerReply{}, 0, err
+	}
+	r, err := events.DecodeReply(msg.Data())
+	if err != nil {
+		return ledgerReply{}, 0, &engine.Error{
+			Code: engine.CodeInternal, Err: fmt.Errorf("sequence %d on %s is no reply: %w", facts.Sequence.Stream, msg.Subject(), err),
+			Hint: "delete it from the stream if it is foreign",
+		}
+	}
+	return ledgerReply{StoredAt: facts.Timestamp, StreamSequence: facts.Sequence.Stream, Reply: r}, facts.NumPending, nil
+}
+
+// markInForce orders replies by decision, then as they were stored, and marks the
+// one that counts.
+func markInForce(replies []ledgerReply) {
+	slices.SortFunc(replies, func(a, b ledgerReply) int {
+		return cmp.Or(cmp.Compare(sequenceOf(a.Reply), sequenceOf(b.Reply)), cmp.Compare(a.StreamSequence, b.StreamSequence))
+	})
+	if n := len(replies); n > 0 && sequenceOf(replies[n-1].Reply) > 0 {
+		replies[n-1].InForce = true
+	}
+}
+
+func sequenceOf(r events.Reply) int64 {
+	if r.Decision == nil {
+		return 0
+	}
+	return r.Decision.Sequence
+}

@@ -1,0 +1,212 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+const (
+	// connectWithin bounds how long NATS is tried for, so that a wrong address is
+	// told at once and not when the time for the answer is over.
+	connectWithin = 5 * time.Second
+	// readWithin is how long a command that shows the present state may take.
+	readWithin = 10 * time.Second
+)
+
+// reader makes cmd a command that shows the present state: run has --timeout to
+// read it, from what the settings name.
+func (s *shell) reader(cmd *cobra.Command, of string, run func(context.Context, *config.Config, []string) error) *cobra.Command {
+	timeout := cmd.Flags().Duration("timeout", readWithin, "how long to wait "+of)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if *timeout <= 0 {
+			return usagef("--timeout is %s, must be positive", *timeout)
+		}
+		cfg, err := s.connections.settings()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
+		defer cancel()
+		return run(ctx, cfg, args)
+	}
+	return cmd
+}
+
+// openNATS connects, or says which address and setting are at fault.
+func openNATS(ctx context.Context, c config.NATS) (*nats.Conn, error) {
+	const setting = "--nats-url, HAP_NATS_URL or nats.url of --config"
+	ctx, cancel := context.WithTimeout(ctx, connectWithin)
+	defer cancel()
+	type opened struct {
+		nc  *nats.Conn
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() { // the first attempt to dial heeds no context
+		nc, err := connect.NATS(ctx, c, "hapctl", nil)
+		if err == nil && ctx.Err() != nil {
+			nc.Close()
+			nc, err = nil, context.Cause(ctx)
+		}
+		done <- opened{nc, err}
+	}()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, unreachable("NATS", c.URL, o.err, setting)
+		}
+		return o.nc, nil
+	case <-ctx.Done():
+		return nil, unreachable("NATS", c.URL, context.Cause(ctx), setting)
+	}
+}
+
+// quietRedis keeps the library's own log off standard error: what matters comes
+// back as an error.
+var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+// errUnbuilt is what a Redis is told to be that holds nothing to be relied on.
+var errUnbuilt = errors.New("it is not built: it holds no state, or an older one")
+
+// openRedis gives the store of counts once it is known to answer and to be built.
+func openRedis(ctx context.Context, c config.Redis) (*counters.Store, error) {
+	store, built, err := reachRedis(ctx, c)
+	if err == nil && !built {
+		return nil, errors.Join(notBuilt(errUnbuilt, c.URL), store.Close())
+	}
+	return store, err
+}
+
+// reachRedis gives the store of counts once it is known to answer, and whether it
+// is built.
+func reachRedis(ctx context.Context, c config.Redis) (store *counters.Store, built bool, err error) {
+	const setting = "--redis-url, HAP_REDIS_URL or redis.url of --config"
+	quietRedis()
+	store, err = connect.Redis(c)
+	if err != nil {
+		return nil, false, fmt.Errorf("%w; set %s", err, setting)
+	}
+	directory, err := store.Status(ctx, account.BucketName(0))
+	if err == nil {
+		return store, directory.Built, nil
+	}
+	if coded, ok := errors.AsType[*engine.Error](err); ok {
+		err = coded.Err
+	}
+	return nil, false, errors.Join(unreachable("Redis", c.URL, err, setting), store.Close())
+}
+
+// notBuilt says what to do about a Redis, or a pool in it, that is not built.
+func notBuilt(err error, at config.URLs) error {
+	return &engine.Error{
+		Code: engine.CodeInternal, Op: "reading Redis at " + addresses(at), Err: err,
+		Hint: "start a worker (hap-worker --config FILE): it builds Redis from ledger, labels and Shoots",
+	}
+}
+
+// openGardener makes the client of the bindings; it asks the server nothing yet.
+// What an operator should look at is told at the end, by the function that is
+// returned: a fault in ten thousand labels is one fault.
+func openGardener(s *shell, c config.Gardener) (*gardener.Client, func(), error) {
+	const most = 5
+	var mu sync.Mutex
+	var warnings []string
+	client, _, err := connect.Gardener(c, func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		warnings = append(warnings, text)
+	})
+	tell := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, text := range warnings[:min(most, len(warnings))] {
+			s.say("%s", text)
+		}
+		if more := len(warnings) - most; more > 0 {
+			s.say("and %d more warnings of this kind", more)
+		}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w; set %s", err, gardenerSetting)
+	}
+	return client, tell, nil
+}
+
+const gardenerSetting = "--kubeconfig, KUBECONFIG or gardener.kubeconfig and gardener.namespace of --config"
+
+// gardenerError adds to an API that does not answer what it is reached by.
+func gardenerError(err error) error {
+	if err == nil || !errors.Is(err, engine.ErrUnavailable) {
+		return err
+	}
+	return &exitError{code: exitFailure, err: fmt.Errorf("%s; check %s", oneLineOf(err), gardenerSetting)}
+}
+
+// unreachable is a connection that was not made. It is a failure and never the
+// time-out of a request, since nothing was asked.
+func unreachable(what string, at config.URLs, err error, setting string) error {
+	return &exitError{code: exitFailure, err: fmt.Errorf(
+		"%s at %s is not reachable: %s; check %s", what, addresses(at), oneLineOf(err), setting)}
+}
+
+func oneLineOf(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// addresses are URLs without user and password.
+func addresses(urls config.URLs) string {
+	shown := make([]string, len(urls))
+	for i, text := range urls {
+		shown[i] = "(not a URL)"
+		if u, err := url.Parse(text); err == nil {
+			u.User, u.RawQuery = nil, ""
+			shown[i] = u.String()
+		}
+	}
+	return strings.Join(shown, ",")
+}
+
+// unknown is the answer about something that is not there: programs get it as
+// the lines of --stdin have it.
+func (s *shell) unknown(e *engine.Error) error {
+	if s.format == formatJSON || s.format == formatYAML {
+		if err := s.print(failedLine{Error: lineError{Code: e.Code, Message: e.Error()}}); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %w", e.Code, e)
+}
+
+// show is never asked for: people read the message on standard error.
+func (f failedLine) show(w io.Writer, _ bool) { fmt.Fprintln(w, f.Error.Message) }
+
+// together lets several goroutines write whole lines to one writer.
+type together struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (t *together) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.Write(p)
+}

@@ -1,0 +1,276 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// planView is a landscape under a configuration.
+type planView struct {
+	Bindings []plannedBinding `json:"bindings"`
+	Shoots   []shootProblem   `json:"shoots"`   // those with a problem
+	Warnings []string         `json:"warnings"` // about values that are not understood
+	Summary  planSummary      `json:"summary"`
+}
+
+type planSummary struct {
+	Bindings       int            `json:"bindings"`
+	States         map[string]int `json:"states"`
+	Shoots         int            `json:"shoots"`
+	Unselectable   int            `json:"unselectable"`
+	Contradictions int            `json:"contradictions"` // of labels, and of Shoots with accounts
+}
+
+func (v *planView) count(shoots int) {
+	v.Summary = planSummary{Bindings: len(v.Bindings), States: map[string]int{}, Shoots: shoots}
+	for _, b := range v.Bindings {
+		v.Summary.States[b.State]++
+		v.Summary.Contradictions += len(b.Contradictions)
+		if !b.Selectable {
+			v.Summary.Unselectable++
+		}
+	}
+	for _, s := range v.Shoots {
+		if s.Kind != shootUnknown {
+			v.Summary.Contradictions++
+		}
+	}
+}
+
+func (b *plannedBinding) troubled() bool {
+	return !b.Selectable || len(b.Contradictions) > 0 || len(b.Notes) > 0
+}
+
+func (v planView) show(w io.Writer, wide bool) {
+	header := []string{"BINDING", "POOL", "TENANT", "STATE", "SHOOTS", "PLANS"}
+	if wide {
+		header = append(header, "KIND", "NAMESPACE", "RULES")
+	}
+	rows := [][]string{}
+	for _, b := range v.Bindings {
+		row := []string{b.Name, b.Pool, b.Tenant, b.State, strconv.Itoa(b.Shoots), b.plans()}
+		if wide {
+			row = append(row, b.Kind, b.Namespace, b.rules())
+		}
+		rows = append(rows, dashed(row))
+	}
+	table(w, header, rows)
+	v.section(w, "NEVER SELECTED", func(b *plannedBinding) []string {
+		if b.Selectable {
+			return nil
+		}
+		return []string{b.Why}
+	})
+	v.section(w, "CONTRADICTION", func(b *plannedBinding) []string { return b.Contradictions })
+	v.section(w, "NOTE", func(b *plannedBinding) []string { return b.Notes })
+	if len(v.Shoots) > 0 {
+		rows := make([][]string, len(v.Shoots))
+		for i, s := range v.Shoots {
+			rows[i] = dashed([]string{s.Shoot, s.Tenant, s.Binding, s.BindingTenant, s.Kind, s.Message})
+		}
+		fmt.Fprintln(w)
+		table(w, []string{"SHOOT", "TENANT", "BINDING", "ITS TENANT", "KIND", "PROBLEM"}, rows)
+	}
+	for i, text := range v.Warnings {
+		if i == 0 {
+			fmt.Fprintln(w, "\nWarnings:")
+		}
+		fmt.Fprintln(w, text)
+	}
+	s := v.Summary
+	fmt.Fprintf(w, "\n%s, %s; never selected: %d; contradictions: %d\n",
+		count(s.Bindings, "binding"), count(s.Shoots, "Shoot"), s.Unselectable, s.Contradictions)
+}
+
+// section is a table of what is said about some of the bindings.
+func (v planView) section(w io.Writer, title string, of func(*plannedBinding) []string) {
+	var rows [][]string
+	for i := range v.Bindings {
+		for _, text := range of(&v.Bindings[i]) {
+			rows = append(rows, []string{v.Bindings[i].Name, text})
+		}
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(w)
+		table(w, []string{"BINDING", title}, rows)
+	}
+}
+
+func (b *plannedBinding) plans() string {
+	var plans []string
+	for _, way := range b.Selections {
+		plans = append(plans, way.Plan)
+	}
+	return strings.Join(distinct(plans), ",")
+}
+
+func (b *plannedBinding) rules() string {
+	var rules []string
+	for _, way := range b.Selections {
+		rules = append(rules, numbered(way.RuleNumber, way.Rule))
+	}
+	return strings.Join(distinct(rules), "; ")
+}
+
+// distinct keeps the first of each.
+func distinct(texts []string) []string {
+	seen := map[string]bool{}
+	var kept []string
+	for _, text := range texts {
+		if !seen[text] {
+			kept = append(kept, text)
+		}
+		seen[text] = true
+	}
+	return kept
+}
+
+func newMigrate(s *shell) *cobra.Command {
+	cmd := group("migrate COMMAND", "Prepare the move of a landscape to hap-worker", newMigratePlan(s))
+	cmd.Long = `Prepare the move of a landscape from Kyma Environment Broker's own account pools
+to hap-worker.`
+	return cmd
+}
+
+// planSource is where the landscape is read from, and what of it is shown.
+type planSource struct {
+	bindings, shoots string
+	problems         bool
+}
+
+func newMigratePlan(s *shell) *cobra.Command {
+	var from planSource
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Say what becomes of every account under the configuration, and what stands in the way",
+		Long: `Read a landscape, from Gardener or from files, and say for every account which
+pool and tenant it belongs to under the configuration and which plans can get it;
+which accounts no rule can ever select; which labels contradict each other; and
+which Shoots use accounts that carry another tenant, or none. Changes nothing.
+
+The files are what kubectl get -o yaml writes: objects or lists of them. Where
+accounts are Secrets, the file of bindings has the CredentialsBindings and
+SecretBindings that refer to them too; nothing but the metadata of a Secret is
+read. The tenant of a Shoot is its label or annotation account, or what
+gardener.shoots.tenant names.
+
+Exit code 5 if there is a contradiction.`,
+		Example: `  hapctl migrate plan --config hap-worker.yaml
+  hapctl migrate plan --config hap-worker.yaml --problems -o json
+  kubectl get credentialsbindings -o yaml > bindings.yaml
+  kubectl get shoots -o yaml > shoots.yaml
+  hapctl migrate plan --config hap-worker.yaml --bindings bindings.yaml --shoots shoots.yaml`,
+		Args: arguments(cobra.NoArgs),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&from.bindings, "bindings", "", "`file` with the bindings, - for standard input (default: Gardener is asked)")
+	flags.StringVar(&from.shoots, "shoots", "", "`file` with the Shoots (default with --bindings: those of that file)")
+	flags.BoolVar(&from.problems, "problems", false, "only the bindings that something is said about")
+	s.reader(cmd, "for Gardener", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		return s.migratePlan(ctx, cfg, from)
+	})
+	timed := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case from.bindings == "" && from.shoots != "":
+			return usagef("--shoots is given without --bindings; name both files")
+		case from.bindings == "-" && from.shoots == "-":
+			return usagef("--bindings - and --shoots - would both read standard input; put both into one file")
+		}
+		return timed(cmd, args)
+	}
+	return cmd
+}
+
+func (s *shell) migratePlan(ctx context.Context, cfg *config.Config, from planSource) error {
+	decisions, err := cfg.Decisions()
+	if err != nil {
+		return err
+	}
+	warnings := []string{}
+	of, err := s.census(cfg.Gardener, from, func(text string) { warnings = append(warnings, text) })
+	if err != nil {
+		return err
+	}
+	plan, err := readPlan(ctx, of, decisions)
+	if err != nil {
+		return gardenerError(err)
+	}
+	if several := plan.namespaces(); len(several) > 1 {
+		return fmt.Errorf("the bindings are of the namespaces %s; name one of them as gardener.namespace of --config", strings.Join(several, ", "))
+	}
+	v := plan.plan()
+	v.Warnings = warnings
+	if from.problems {
+		kept := []plannedBinding{}
+		for _, b := range v.Bindings {
+			if b.troubled() {
+				kept = append(kept, b)
+			}
+		}
+		v.Bindings = kept
+	}
+	if err := s.print(v); err != nil {
+		return err
+	}
+	if v.Summary.Contradictions > 0 {
+		s.say("contradictions: %d; correct the labels, or tell by the Shoots whose account it is, before a worker decides on these pools", v.Summary.Contradictions)
+		return said(exitConflict)
+	}
+	return nil
+}
+
+// census opens what the landscape is read from. The client of Gardener warns from
+// one goroutine at a time here: it is not started.
+func (s *shell) census(c config.Gardener, from planSource, warn func(string)) (census, error) {
+	if from.bindings == "" {
+		client, _, err := connect.Gardener(c, warn)
+		if err != nil {
+			return nil, fmt.Errorf("%w; set %s", err, gardenerSetting)
+		}
+		return client, nil
+	}
+	snapshot, err := gardener.NewSnapshot(connect.GardenerOptions(c, c.Namespace, warn))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range []string{from.bindings, from.shoots} {
+		if err := s.readObjects(snapshot, path); err != nil {
+			return nil, err
+		}
+	}
+	if n := snapshot.Skipped(); n > 0 {
+		s.say("%s passed over: neither a Shoot nor one of the %s with the label of the hyperscaler type, or of another namespace",
+			count(n, "object"), c.Resource)
+	}
+	return snapshot, nil
+}
+
+func (s *shell) readObjects(into *gardener.Snapshot, path string) error {
+	if path == "" {
+		return nil
+	}
+	file := s.stdin
+	if path != "-" {
+		opened, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("read the landscape: %w", err)
+		}
+		defer func() { _ = opened.Close() }()
+		file = opened
+	}
+	if err := into.Read(file); err != nil {
+		return fmt.Errorf("read the landscape: %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/network"
+)
+
+func newNetwork(s *shell) *cobra.Command {
+	cmd := group("network COMMAND", "Check network rules and see what they allot",
+		newNetworkPlan(s), newNetworkCheck(s), newNetworkMatch(s), newNetworkPath(s))
+	cmd.Long = `Check network rules and see what they allot, without any connection.
+
+The rules are an IPAMConfig as a YAML or JSON file: the manifest, its spec, or
+the fields of spec and nothing else. A file of hap-worker's configuration leads
+to what its network.file names.`
+	return cmd
+}
+
+// networkFile is the flag of a command that reads network rules.
+func networkFile(s *shell, cmd *cobra.Command) func() (*network.Config, []network.Fault, error) {
+	path := cmd.Flags().StringP("file", "f", "", "IPAMConfig `file`, - for standard input (default: the file of --config)")
+	stdin := func() bool { f := cmd.Flag("stdin"); return f != nil && f.Changed }
+	if err := cmd.MarkFlagFilename("file", "yaml", "yml", "json"); err != nil {
+		panic(err)
+	}
+	return func() (*network.Config, []network.Fault, error) {
+		from := *path
+		switch {
+		case from != "" && s.connections.config != "":
+			return nil, nil, usagef("-f and --config both name a file of network rules; keep one")
+		case from == "-" && stdin():
+			return nil, nil, usagef("--stdin and -f - would both read standard input")
+		case from == "":
+			from = s.connections.config
+		}
+		if from == "" {
+			return nil, nil, usagef("no network rules; name the file of an IPAMConfig with -f FILE")
+		}
+		return s.readNetwork(from)
+	}
+}
+
+// readNetwork reads a file of network rules, standard input for "-". An invalid
+// one is a network.Faults.
+func (s *shell) readNetwork(path string) (*network.Config, []network.Fault, error) {
+	content, err := s.contentOf(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if elsewhere := namedFile(content); elsewhere != "" {
+		if content, err = s.contentOf(elsewhere); err != nil {
+			return nil, nil, fmt.Errorf("network.file of %s: %w", path, err)
+		}
+	}
+	return network.Parse(content)
+}
+
+func (s *shell) contentOf(path string) ([]byte, error) {
+	if path == "-" {
+		content, err := io.ReadAll(s.stdin)
+		if err != nil {
+			return nil, fmt.Errorf("read the network rules: %w", err)
+		}
+		return content, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the network rules: %w", err)
+	}
+	return content, nil
+}
+
+// namedFile is network.file of hap-worker's configuration, "" for any other file.
+func namedFile(content []byte) string {
+	var worker struct {
+		Network struct {
+			File string `json:"file"`
+		} `json:"network"`
+	}
+	if err := yaml.Unmarshal(content, &worker); err != nil {
+		return "" // whoever reads it as network rules says what is wrong
+	}
+	return worker.Network.File
+}
+
+// networkCheckView is the result of a check.
+type networkCheckView struct {
+	Valid    bool            `json:"valid"`
+	Errors   []network.Fault `json:"errors"`
+	Warnings []network.Fault `json:"warnings"`
+
+	rules int
+}
+
+func (v networkCheckView) show(w io.Writer, _ bool) {
+	showCheck(w, v.Valid, v.rules, []string{"PATH", "KIND", "MESSAGE"}, networkFaultRows(v.Errors), networkFaultRows(v.Warnings))
+}
+
+func networkFaultRows(faults []network.Fault) [][]string {
+	var rows [][]string
+	for _, f := range faults {
+		path := f.Path
+		if path == "" {
+			path = "-"
+		}
+		rows = append(rows, []string{path, string(f.Kind), f.Message})
+	}
+	return rows
+}
+
+func newNetworkCheck(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check -f FILE",
+		Short: "Find everything that is wrong with network rules",
+		Long: `Find everything that is wrong with network rules: the form of the file, CIDRs,
+ids, paths, selectors, sizes, and what rules have in common that they may not.
+Every fault is reported with its path. Exit code 3 if there is any; warnings do
+not count.`,
+		Example: `  hapctl network check -f ipam.yaml
+  kubectl get ipamconfig ipam -o yaml | hapctl network check -f - -o json`,
+		Args: arguments(cobra.NoArgs),
+	}
+	read := networkFile(s, cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		config, warnings, err := read()
+		var faults network.Faults
+		if err != nil && !errors.As(err, &faults) {
+			return err
+		}
+		v := networkCheckView{Valid: err == nil, Errors: notNil([]network.Fault(faults)), Warnings: notNil(warnings)}
+		if config != nil {
+			v.rules = len(config.Rules)
+		}
+		if err := s.print(v); err != nil {
+			return err
+		}
+		if !v.Valid {
+			s.say("the network rules are not valid: %s; correct what is listed and check again", count(len(faults), "fault"))
+			return said(exitInvalid)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// pathView is a path as it is injected.
+type pathView struct {
+	Pointer string `json:"pointer"`
+}
+
+func (v pathView) show(w io.Writer, _ bool) { fmt.Fprintln(w, v.Pointer) }
+
+func pointerOf(path string) (any, error) {
+	pointer, err := network.Pointer(path)
+	if err != nil {
+		return nil, &exitError{code: exitInvalid, err: &engine.Error{Code: engine.CodeInvalidEvent, Err: err}}
+	}
+	return pathView{Pointer: pointer}, nil
+}

@@ -1,0 +1,247 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/network"
+)
+
+// planLine is a line of a plan: a cluster that comes unless op says otherwise.
+type planLine struct {
+	Op   string `json:"op"` // "", delete or config
+	File string `json:"file"`
+	network.Cluster
+}
+
+// planned is the result of a line about a cluster: all that the cluster then has.
+type planned struct {
+	Name      string         `json:"name"`
+	Namespace string         `json:"namespace,omitempty"`
+	Applied   []plannedRule  `json:"applied"`
+	New       []string       `json:"new,omitempty"`      // in changed: the rules that were applied by the change
+	Skipped   []plannedSkip  `json:"skipped,omitempty"`  // rules with a path that the cluster has already
+	Released  *[]plannedRule `json:"released,omitempty"` // of delete
+	Error     *lineError     `json:"error,omitempty"`
+}
+
+type plannedRule struct {
+	Rule       string             `json:"rule"`
+	Injections []plannedInjection `json:"injections"`
+}
+
+type plannedInjection struct {
+	ID    string   `json:"id"`
+	CIDR  string   `json:"cidr"`
+	Paths []string `json:"paths"`
+}
+
+type plannedSkip struct {
+	Rule string `json:"rule"`
+	Path string `json:"path"`
+	By   string `json:"by"`
+}
+
+// plannedConfig is the result of a configuration that is taken over.
+type plannedConfig struct {
+	File     string          `json:"file"`
+	Changed  []planned       `json:"changed"`
+	Failed   []planned       `json:"failed,omitempty"` // clusters that a rule matches by now and finds no room for
+	Errors   []network.Fault `json:"errors,omitempty"`
+	Warnings []network.Fault `json:"warnings,omitempty"`
+	Error    *lineError      `json:"error,omitempty"`
+}
+
+// planRequest stands for whoever asks: in a plan nobody gives back.
+const planRequest = "plan"
+
+// plan is what the lines so far have led to.
+type plan struct {
+	shell  *shell
+	config *network.Config
+	space  *network.Space
+	live   []network.Cluster // in the order in which they came
+}
+
+func newNetworkPlan(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "plan (--config FILE | -f FILE) --stdin",
+		Short: "Show which ranges clusters would be allotted",
+		Long: `Show which ranges clusters would be allotted, one after the other, beginning with
+nothing in use. Nothing is connected to and nothing is kept.
+
+Each line of standard input is one of
+  {"name":"c1","namespace":"n","labels":{},"purposes":["mcp"]}   a cluster asks; again, it has the same
+  {"op":"delete","name":"c1","namespace":"n"}                    it goes, and gives back all that it has
+  {"op":"config","file":"new.yaml"}                              another configuration from here on
+and is answered by one line: what the cluster has then, as
+  {"name":"c1","applied":[{"rule":"…","injections":[{"id":"","cidr":"10.27.0.0/28","paths":["/spec/network/cidr"]}]}]}
+and with op config the clusters that the change serves, as "changed":[…]. An
+invalid configuration is refused, and the one before stays. Exit code 4 where a
+rule finds no room.`,
+		Example: `  hapctl network plan --config ipam.yaml --stdin < clusters.ndjson`,
+		Args:    arguments(cobra.NoArgs),
+	}
+	read := networkFile(s, cmd)
+	stdin := clusterLines(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := stdin(); err != nil {
+			return err
+		}
+		config, warnings, err := read()
+		if err != nil {
+			return err
+		}
+		for _, w := range warnings {
+			s.say("warning: %v", w)
+		}
+		p := &plan{shell: s, config: config, space: network.NewSpace()}
+		p.space.SetParents(config.Parents)
+		return runLines(cmd.Context(), s, p.do)
+	}
+	return cmd
+}
+
+func (p *plan) do(_ context.Context, line planLine) (any, error) {
+	switch line.Op {
+	case "config":
+		return p.configure(line.File)
+	case "", "delete":
+	default:
+		return nil, &engine.Error{
+			Code: engine.CodeInvalidEvent, Err: fmt.Errorf("there is no op %q", line.Op),
+			Hint: "the ops are delete and config; a line without op is a cluster that asks",
+		}
+	}
+	if err := named(line.Cluster); err != nil {
+		return nil, err
+	}
+	if line.Op == "delete" {
+		return p.remove(line.Cluster), nil
+	}
+	return p.provision(line.Cluster)
+}
+
+func (p *plan) provision(c network.Cluster) (any, error) {
+	got, err := p.space.Acquire(key(c), planRequest, p.config.Match(c))
+	out := p.state(c)
+	if err != nil {
+		out.Error = &lineError{Code: engine.CodeOf(err), Message: err.Error()}
+	} else {
+		out.Skipped = skips(got.Skipped)
+	}
+	if i := p.index(c); i >= 0 {
+		p.live[i] = c
+	} else if err == nil {
+		p.live = append(p.live, c)
+	}
+	return out, err
+}
+
+func (p *plan) remove(c network.Cluster) planned {
+	released := plannedRules(p.space.Release(key(c)))
+	if i := p.index(c); i >= 0 {
+		p.live = slices.Delete(p.live, i, i+1)
+	}
+	out := p.state(c)
+	out.Released = &released
+	return out
+}
+
+// configure takes a configuration over and serves the clusters that rules match by
+// now. Each rule stands for itself there: no request waits for all of them.
+func (p *plan) configure(file string) (any, error) {
+	out := plannedConfig{File: file, Changed: []planned{}}
+	config, warnings, err := p.readConfig(file)
+	out.Warnings = warnings
+	if err != nil {
+		if faults, ok := errors.AsType[network.Faults](err); ok {
+			out.Errors = faults
+			err = &exitError{code: exitInvalid, err: &engine.Error{
+				Code: engine.CodeInvalidEvent, Err: fmt.Errorf("%s is not valid: %s", file, strings.ReplaceAll(err.Error(), "\n", "; ")), Hint: "the configuration before it stays",
+			}}
+		}
+		out.Error = &lineError{Code: engine.CodeOf(err), Message: err.Error()}
+		return out, err
+	}
+	p.config = config
+	p.space.SetParents(config.Parents)
+	for _, c := range p.live {
+		changed, failed := p.serve(c)
+		if failed != nil {
+			err = failed
+			out.Failed = append(out.Failed, changed)
+		}
+		if len(changed.New) > 0 {
+			changed.Error = nil
+			out.Changed = append(out.Changed, changed)
+		}
+	}
+	return out, err
+}
+
+// readConfig reads the file of a line; standard input has the lines.
+func (p *plan) readConfig(file string) (*network.Config, []network.Fault, error) {
+	if file == "" || file == "-" {
+		return nil, nil, &engine.Error{Code: engine.CodeInvalidEvent, Err: errors.New("op config names no file"), Hint: `write {"op":"config","file":"new.yaml"}`}
+	}
+	return p.shell.readNetwork(file)
+}
+
+// serve applies to a cluster the rules that match it by now. The error is that of
+// the first rule that found no room.
+func (p *plan) serve(c network.Cluster) (planned, error) {
+	var fresh []string
+	var skipped []network.Skipped
+	var first error
+	for _, rule := range p.config.Match(c) {
+		got, err := p.space.Acquire(key(c), planRequest, []network.Rule{rule})
+		if err != nil && first == nil {
+			first = err
+		}
+		fresh, skipped = append(fresh, got.New...), append(skipped, got.Skipped...)
+	}
+	out := p.state(c)
+	out.New, out.Skipped = fresh, skips(skipped)
+	if first != nil {
+		out.Error = &lineError{Code: engine.CodeOf(first), Message: first.Error()}
+	}
+	return out, first
+}
+
+// state is what a cluster has.
+func (p *plan) state(c network.Cluster) planned {
+	return planned{Name: c.Name, Namespace: c.Namespace, Applied: plannedRules(p.space.Applied(key(c)))}
+}
+
+func (p *plan) index(c network.Cluster) int {
+	return slices.IndexFunc(p.live, func(l network.Cluster) bool { return key(l) == key(c) })
+}
+
+func key(c network.Cluster) string { return c.Namespace + "/" + c.Name }
+
+func plannedRules(applied []network.Applied) []plannedRule {
+	rules := []plannedRule{}
+	for _, a := range applied {
+		r := plannedRule{Rule: a.Rule, Injections: []plannedInjection{}}
+		for _, b := range a.Blocks {
+			r.Injections = append(r.Injections, plannedInjection{ID: b.ID, CIDR: b.CIDR.String(), Paths: b.Paths})
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+func skips(skipped []network.Skipped) []plannedSkip {
+	var all []plannedSkip
+	for _, s := range skipped {
+		all = append(all, plannedSkip(s))
+	}
+	return all
+}

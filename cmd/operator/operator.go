@@ -1,0 +1,150 @@
+// Package operator holds the commands of hapctl. Each is a file of its own; what
+// they have in common is in one place each: what a command works with (shell),
+// exit codes (exit.go), output (print.go), --stdin (lines.go) and the connections
+// (connections.go).
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Run executes hapctl with args, which do not include the program's name, and
+// gives its exit code. Data goes to stdout, talk to stderr.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	s := &shell{stdin: stdin, stdout: stdout, stderr: stderr, format: formatTable}
+	root := newRoot(s)
+	root.SetArgs(append([]string{}, args...))
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	return s.settle(cmd, err)
+}
+
+// shell is what a command works with.
+type shell struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	format         format
+	connections    connections
+}
+
+// say talks to the user, on stderr.
+func (s *shell) say(text string, args ...any) {
+	fmt.Fprintf(s.stderr, "hapctl: "+text+"\n", args...)
+}
+
+// commands are those of the root, in the order of the help text.
+func commands(s *shell) []*cobra.Command {
+	return []*cobra.Command{
+		newRules(s),
+		newNetwork(s),
+		newPolicy(s),
+		newProvision(s),
+		newDeprovision(s),
+		newRelease(s),
+		newResolve(s),
+		newPools(s),
+		newBindings(s),
+		newRuntimes(s),
+		newExplain(s),
+		newWaiting(s),
+		newCounters(s),
+		newSimulate(s),
+		newDead(s),
+		newCordon(s),
+		newUncordon(s),
+		newPause(s),
+		newResume(s),
+		newMigrate(s),
+		newCompletion(s),
+		newVersion(s),
+	}
+}
+
+func newRoot(s *shell) *cobra.Command {
+	root := group("hapctl COMMAND", "Operate hap-worker and publish events to it", commands(s)...)
+	root.Long = `hapctl operates hap-worker and publishes events to it.
+
+Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 failure, 2 wrong
+usage, 3 invalid configuration, 4 no match or pool empty, 5 conflict or drift
+found, 124 time-out.`
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(newHelp(root))
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
+	s.flags(root)
+	return root
+}
+
+// flags are those that every command has.
+func (s *shell) flags(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.SortFlags = false
+	flags.VarP(&s.format, "output", "o", "form of the output: table, wide, json or yaml; json is stable and documented")
+	s.connections.flags(flags)
+	mustRegister(root, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// group is a command that only has others below it.
+func group(use, short string, below ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ArbitraryArgs,
+
+		DisableFlagsInUseLine:      true,
+		SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("%s needs a command", cmd.CommandPath())
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.AddCommand(below...)
+	return cmd
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return usagef("unknown command %q of %s, did you mean %s?", name, cmd.CommandPath(), near[0])
+	}
+	return usagef("unknown command %q of %s", name, cmd.CommandPath())
+}
+
+// arguments makes a fault in the number of arguments one of usage.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usagef("%w", err)
+		}
+		return nil
+	}
+}
+
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Show the help text of a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("no help for %q: there is no such command", args)
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
+}
+
+// mustRegister panics where the flag does not exist, which is a fault of the program.
+func mustRegister(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,195 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/engine/policy"
+)
+
+func newPolicy(s *shell) *cobra.Command {
+	cmd := group("policy COMMAND", "Check a policy, and show what it chooses",
+		newPolicyCheck(s), newPolicyResolve(s), newPolicyRender(s), newPolicyDownload(s))
+	cmd.Long = `Check a policy, which says which implementation serves an interface, and show
+what it chooses from a catalog. All of it works offline, from files.`
+	return cmd
+}
+
+// readText reads a file, standard input for "-".
+func (s *shell) readText(name, what string) ([]byte, error) {
+	var content []byte
+	var err error
+	if name == "-" {
+		content, err = io.ReadAll(s.stdin)
+	} else {
+		content, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the %s: %w", what, err)
+	}
+	return content, nil
+}
+
+// policyFiles are the flags of what a resolution works with.
+type policyFiles struct {
+	policy, catalog, instances string
+}
+
+func (f *policyFiles) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.policy, "policy", "", "`file` of the policy")
+	flags.StringVar(&f.catalog, "catalog", "", "`directory` of OCF manifests, or one file: YAML documents, or the short form")
+	flags.StringVar(&f.instances, "type-instances", "", "`file` of the TypeInstances that the system has (default: it has none)")
+	for _, flag := range []string{"policy", "type-instances"} {
+		if err := cmd.MarkFlagFilename(flag, "yaml", "yml", "json"); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// snapshot reads them all; the faults of all of them are told together.
+func (f *policyFiles) snapshot(s *shell) (*policy.Snapshot, error) {
+	switch {
+	case f.policy == "":
+		return nil, usagef("no policy; name its file with --policy FILE")
+	case f.catalog == "":
+		return nil, usagef("no catalog; name its directory or file with --catalog")
+	}
+	content, err := s.readText(f.policy, "policy")
+	if err != nil {
+		return nil, err
+	}
+	chosen, policyErr := policy.Parse(content)
+	catalog, catalogErr := connect.Catalog(f.catalog)
+	instances, instancesErr := s.readInstances(f.instances)
+	err = faultsOf(connect.InFile(policyErr, f.policy), catalogErr, instancesErr)
+	if err != nil {
+		return nil, err
+	}
+	return policy.NewSnapshot(chosen, catalog, instances), nil
+}
+
+// faultsOf is every fault of the errors; the first that is none goes before them.
+func faultsOf(errs ...error) error {
+	var all policy.Faults
+	for _, err := range errs {
+		faults, is := errors.AsType[policy.Faults](err)
+		if err != nil && !is {
+			return err
+		}
+		all = append(all, faults...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+func (s *shell) readInstances(name string) ([]policy.TypeInstance, error) {
+	if name == "" {
+		return nil, nil
+	}
+	content, err := s.readText(name, "TypeInstances")
+	if err != nil {
+		return nil, err
+	}
+	instances, err := policy.ParseTypeInstances(content)
+	return instances, connect.InFile(err, name)
+}
+
+// policyCheckView is the result of a check.
+type policyCheckView struct {
+	Valid    bool           `json:"valid"`
+	Errors   []policy.Fault `json:"errors"`
+	Warnings []policy.Fault `json:"warnings"`
+
+	rules int
+}
+
+func (v policyCheckView) show(w io.Writer, _ bool) {
+	showCheck(w, v.Valid, v.rules, []string{"LINE", "PATH", "KIND", "MESSAGE"}, policyFaultRows(v.Errors), policyFaultRows(v.Warnings))
+}
+
+// showCheck writes what the check of a document found: how many rules are valid, or
+// its faults; and its warnings.
+func showCheck(w io.Writer, valid bool, rules int, header []string, faults, warnings [][]string) {
+	if valid {
+		fmt.Fprintf(w, "valid: %s\n", count(rules, "rule"))
+	} else {
+		table(w, header, faults)
+	}
+	if len(warnings) > 0 {
+		fmt.Fprintln(w, "\nWarnings:")
+		table(w, header, warnings)
+	}
+}
+
+func policyFaultRows(faults []policy.Fault) [][]string {
+	dash := func(text string) string {
+		if text == "" || text == "0" {
+			return "-"
+		}
+		return text
+	}
+	var rows [][]string
+	for _, f := range faults {
+		rows = append(rows, []string{dash(strconv.Itoa(f.Line)), dash(f.Path), string(f.Kind), f.Message})
+	}
+	return rows
+}
+
+func newPolicyCheck(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check -f FILE",
+		Short: "Find everything that is wrong with a policy",
+		Long: `Find everything that is wrong with a policy: fields that do not exist or are
+there twice, rule keys, revisions and versions that are none, injections without
+id or type. Every fault is reported, with its line. Exit code 3 if there is any;
+warnings, about alternatives that are never reached, do not count.`,
+		Example: `  hapctl policy check -f policy.yaml
+  hapctl policy check -f - -o json < policy.yaml`,
+		Args: arguments(cobra.NoArgs),
+	}
+	file := cmd.Flags().StringP("file", "f", "", "`file` of the policy, - for standard input")
+	if err := cmd.MarkFlagFilename("file", "yaml", "yml", "json"); err != nil {
+		panic(err)
+	}
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if *file == "" {
+			return usagef("no policy; name its file with -f FILE")
+		}
+		content, err := s.readText(*file, "policy")
+		if err != nil {
+			return err
+		}
+		return s.checkPolicy(content)
+	}
+	return cmd
+}
+
+func (s *shell) checkPolicy(content []byte) error {
+	checked, err := policy.Parse(content)
+	faults, is := errors.AsType[policy.Faults](err)
+	if err != nil && !is {
+		return err
+	}
+	v := policyCheckView{Valid: err == nil, Errors: notNil([]policy.Fault(faults)), Warnings: []policy.Fault{}}
+	if v.Valid {
+		v.rules, v.Warnings = len(checked.Rules), notNil(checked.Warnings())
+	}
+	if err := s.print(v); err != nil {
+		return err
+	}
+	if !v.Valid {
+		s.say("the policy is not valid: %s; correct what is listed and check again", count(len(faults), "fault"))
+		return said(exitInvalid)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package operator
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine/policy"
+)
+
+// workflowView is an Argo Workflow. For people it is YAML.
+type workflowView map[string]any
+
+func (v workflowView) show(w io.Writer, _ bool) {
+	// What came out of YAML goes into it; a failing writer is found by print.
+	if err := encodeYAML(w, v); err != nil {
+		fmt.Fprintln(w, err)
+	}
+}
+
+func newPolicyRender(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "render --policy FILE --catalog DIR-or-FILE [--type-instances FILE] --interface PATH[:REVISION]",
+		Short: "Write the workflow of the implementation that serves an interface",
+		Long: `Write the Argo Workflow of the implementation that serves an interface, as YAML
+(or JSON with -o json). The first step of its entrypoint downloads each
+TypeInstance that the policy injects and makes it a global artifact named by its
+alias: {{workflow.outputs.artifacts.ALIAS}} is its value.
+
+The step runs "hapctl policy download" on the TypeInstances of a Secret, key
+typeinstances.yaml, in the namespace of the workflow.`,
+		Example: `  hapctl policy render --policy policy.yaml --catalog catalog --type-instances typeinstances.yaml \
+    --interface cap.interface.database.postgresql.install:0.1.0 | kubectl create -f -
+  kubectl create secret generic hap-type-instances --from-file typeinstances.yaml`,
+		Args: arguments(cobra.NoArgs),
+	}
+	var files policyFiles
+	files.flags(cmd)
+	flags := cmd.Flags()
+	wanted := flags.String("interface", "", "interface, `PATH[:REVISION]`")
+	image := flags.String("image", "hap-worker/hapctl:dev", "`image` of the download step; it has hapctl as /hapctl")
+	secret := flags.String("secret", "hap-type-instances", "`name` of the Secret that has the TypeInstances under the key typeinstances.yaml")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		switch {
+		case *wanted == "":
+			return usagef("no interface; name it with --interface")
+		case *image == "" || *secret == "":
+			return usagef("--image and --secret must name something")
+		}
+		snapshot, err := files.snapshot(s)
+		if err != nil {
+			return err
+		}
+		d, err := snapshot.Resolve(policy.ParseRef(*wanted))
+		if err != nil {
+			return err
+		}
+		workflow, err := policy.Render(d, policy.Downloader{Image: *image, Secret: *secret})
+		if err != nil {
+			return err
+		}
+		return s.print(workflowView(workflow))
+	}
+	return cmd
+}

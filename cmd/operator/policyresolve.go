@@ -1,0 +1,153 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/policy"
+)
+
+// resolvedView is the implementation of an interface.
+type resolvedView struct {
+	Picked      string            `json:"picked"`
+	RuleKey     string            `json:"ruleKey"`
+	Alternative int               `json:"alternative"`
+	Matching    []string          `json:"matching"`
+	Inject      []policy.Injected `json:"inject"`
+
+	decided policy.Decision
+}
+
+// refusedView is why an interface has none.
+type refusedView struct {
+	Error   lineError `json:"error"`
+	RuleKey string    `json:"ruleKey,omitempty"`
+
+	rejected []policy.Rejected
+}
+
+func resolved(d policy.Decision) *resolvedView {
+	v := &resolvedView{
+		Picked: d.Picked.String(), RuleKey: d.RuleKey, Alternative: d.Alternative,
+		Matching: make([]string, len(d.Matching)), Inject: notNil(d.Inject), decided: d,
+	}
+	for i, ref := range d.Matching {
+		v.Matching[i] = ref.String()
+	}
+	return v
+}
+
+func (v *resolvedView) show(w io.Writer, wide bool) {
+	lines := [][2]string{
+		{"PICKED", v.Picked}, {"INTERFACE", v.decided.Interface.String()},
+		{"RULE", v.RuleKey}, {"ALTERNATIVE", strconv.Itoa(v.Alternative)},
+	}
+	if wide {
+		lines = append(lines, [2]string{"MANIFEST", v.decided.Picked.File})
+	}
+	pairs(w, lines)
+	if len(v.Matching) > 1 {
+		fmt.Fprintln(w)
+		rows := make([][]string, 0, len(v.Matching)-1)
+		for _, ref := range v.Matching[1:] {
+			rows = append(rows, []string{ref})
+		}
+		table(w, []string{"MATCHES TOO"}, rows)
+	}
+	if len(v.Inject) > 0 {
+		fmt.Fprintln(w)
+		rows := make([][]string, len(v.Inject))
+		for i, in := range v.Inject {
+			rows[i] = []string{in.Name, in.ID}
+		}
+		table(w, []string{"INJECTED", "TYPE INSTANCE"}, rows)
+	}
+}
+
+func (v *refusedView) show(w io.Writer, _ bool) {
+	fmt.Fprintln(w, "no implementation")
+	if len(v.rejected) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, r := range v.rejected {
+		for n, why := range r.Failed {
+			rows = append(rows, []string{r.Implementation.String(), strconv.Itoa(n), why})
+		}
+	}
+	fmt.Fprintln(w)
+	table(w, []string{"IMPLEMENTATION", "ALTERNATIVE", "WHY NOT"}, rows)
+}
+
+func newPolicyResolve(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resolve --policy FILE --catalog DIR-or-FILE [--type-instances FILE] (--interface PATH[:REVISION] | --stdin)",
+		Short: "Show which implementation serves an interface, and why",
+		Long: `Show which implementation of a catalog serves an interface: the rule and the
+alternative that chose it, what else matches, and the TypeInstances that are
+injected. Without a revision it is the newest one of the interface. Exit code 4
+where there is none; the message says whether there is no rule, a rule denies,
+or which condition each candidate fails.
+
+With --stdin, each line is an interface such as
+  {"path":"cap.interface.database.postgresql.install","revision":"0.1.0"}
+and is answered by one line of JSON.`,
+		Example: `  hapctl policy resolve --policy policy.yaml --catalog catalog --type-instances typeinstances.yaml \
+    --interface cap.interface.database.postgresql.install:0.1.0
+  hapctl policy resolve --policy policy.yaml --catalog catalog.json --stdin < interfaces.ndjson`,
+		Args: arguments(cobra.NoArgs),
+	}
+	var files policyFiles
+	files.flags(cmd)
+	wanted := cmd.Flags().String("interface", "", "interface, `PATH[:REVISION]`")
+	stdin := cmd.Flags().Bool("stdin", false, "read interfaces from standard input, one JSON object a line")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case *stdin && *wanted != "":
+			return usagef("--stdin and --interface exclude each other; write it into the lines")
+		case *stdin && (files.policy == "-" || files.instances == "-"):
+			return usagef("--stdin and a file - would both read standard input")
+		case !*stdin && *wanted == "":
+			return usagef("no interface; name it with --interface, or read several with --stdin")
+		}
+		snapshot, err := files.snapshot(s)
+		if err != nil {
+			return err
+		}
+		if *stdin {
+			return runLines(cmd.Context(), s, func(_ context.Context, i policy.Ref) (any, error) { return resolve(snapshot, i) })
+		}
+		result, err := resolve(snapshot, policy.ParseRef(*wanted))
+		if v, ok := result.(view); ok {
+			if printing := s.print(v); printing != nil {
+				return printing
+			}
+		}
+		return err
+	}
+	return cmd
+}
+
+// resolve gives a *resolvedView, or a *refusedView beside the error that says so.
+func resolve(snapshot *policy.Snapshot, wanted policy.Ref) (any, error) {
+	if wanted.Path == "" {
+		return nil, &engine.Error{
+			Code: engine.CodeInvalidEvent, Err: errors.New("no interface is named"), Hint: "write its path",
+		}
+	}
+	d, err := snapshot.Resolve(wanted)
+	if err == nil {
+		return resolved(d), nil
+	}
+	v := &refusedView{Error: lineError{Code: engine.CodeOf(err), Message: err.Error()}}
+	if refusal, is := errors.AsType[*policy.Refusal](err); is {
+		v.RuleKey, v.rejected = refusal.RuleKey, refusal.Candidates
+	}
+	return v, err
+}

@@ -1,0 +1,55 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+func colouredPools() poolList {
+	return poolList{Pools: []poolView{
+		{Pool: "aws", Built: true, Free: 2}, {Pool: "azure", Built: true, Waiting: 1}, {Pool: "gcp", Built: true, Free: 1, Paused: true},
+	}}
+}
+
+// What a new tenant finds nothing in stands out, and only that; nobody sees colours
+// who does not look at a terminal.
+func TestPoolColours(t *testing.T) {
+	t.Parallel()
+	v := colouredPools()
+	var text bytes.Buffer
+	v.show(&text, false)
+	lines := strings.Split(string(paintLines(text.Bytes(), v)), "\n")
+	for i, begin := range []string{"POOL", "aws", string(red) + "azure", string(yellow) + "gcp"} {
+		if !strings.HasPrefix(lines[i], begin) {
+			t.Errorf("line %d is %q, want it to begin with %q", i, lines[i], begin)
+		}
+	}
+	s := &shell{stdout: &bytes.Buffer{}, format: formatTable}
+	if painted := s.paint(text.Bytes(), v); !bytes.Equal(painted, text.Bytes()) {
+		t.Errorf("painted for nobody: %q", painted)
+	}
+}
+
+// Watching ends when the user ends it, and that is no failure.
+func TestWatchEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	out := &bytes.Buffer{}
+	s := &shell{stdout: out, format: formatJSON}
+	shown := 0
+	w := watching{on: true, every: time.Millisecond}
+	err := w.run(ctx, s, nil, time.Minute, func(context.Context, *config.Config) (view, error) {
+		if shown++; shown == 4 {
+			cancel()
+		}
+		return colouredPools(), nil
+	})
+	if err != nil || strings.Count(out.String(), "\n") != 3 {
+		t.Errorf("%v, %d lines", err, strings.Count(out.String(), "\n"))
+	}
+}

@@ -1,0 +1,140 @@
+package operator
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// inFlight is how many requests of a file are asked at once.
+const inFlight = 64
+
+// lineDecoder makes the event of a line's JSON object.
+type lineDecoder func(data []byte) (events.Event, error)
+
+// decodeLine reads the data of an event, and beside it the request's id.
+func decodeLine[Data any](t events.Type, into func(*events.Event, *Data)) lineDecoder {
+	return func(text []byte) (events.Event, error) {
+		var request identified
+		data := new(Data)
+		err := json.Unmarshal(text, &request)
+		if err == nil {
+			err = json.Unmarshal(text, data)
+		}
+		if err != nil {
+			return events.Event{}, invalidLine(lineFault(err))
+		}
+		e := events.Event{Type: t, ID: request.ID}
+		into(&e, data)
+		return e, nil
+	}
+}
+
+// identified is the part of a line that is not the event's data.
+type identified struct {
+	ID string `json:"id"`
+}
+
+// lineFault says what is wrong with JSON that has another type than the data.
+func lineFault(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return fmt.Errorf("the line is no JSON object that is understood here: %w", err)
+	case wrong.Field == "":
+		return fmt.Errorf("the line is no JSON object but a JSON %s", wrong.Value)
+	default:
+		return fmt.Errorf("%s must not be a JSON %s", wrong.Field, wrong.Value)
+	}
+}
+
+// turnResult is the result of a line, to be written in its turn.
+type turnResult struct {
+	result any
+	code   int
+}
+
+// runFile asks for every line, several at once, and writes the results in the
+// order of the lines, each as soon as it and all before it are there. As with
+// --stdin, a line that fails has an error, and the worst line makes the exit code.
+func (r *requester) runFile(ctx context.Context, in io.Reader, decode lineDecoder) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	turns := make(chan chan turnResult, inFlight)
+	read := make(chan error, 1)
+	go func() {
+		defer close(turns)
+		read <- r.begin(ctx, in, decode, turns)
+	}()
+	worst := exitDone
+	for turn := range turns {
+		a := <-turn
+		if err := encodeJSON(r.s.stdout, a.result, ""); err != nil {
+			return fmt.Errorf("write a result: %w", err)
+		}
+		worst = max(worst, a.code)
+	}
+	if err := <-read; err != nil {
+		return err
+	}
+	return said(worst)
+}
+
+// begin starts the request of every line; the length of turns bounds how many
+// are in flight.
+func (r *requester) begin(ctx context.Context, in io.Reader, decode lineDecoder, turns chan<- chan turnResult) error {
+	lines := readLines(ctx, in)
+	for {
+		var line inputLine
+		var more bool
+		select {
+		case line, more = <-lines:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if !more {
+			return nil
+		}
+		if line.err != nil && !errors.Is(line.err, bufio.ErrTooLong) {
+			return fmt.Errorf("read the requests: %w", line.err)
+		}
+		turn := make(chan turnResult, 1)
+		select {
+		case turns <- turn:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		go func() { turn <- r.line(ctx, line, decode) }()
+	}
+}
+
+// line gives the result of one line, its exit code with it.
+func (r *requester) line(ctx context.Context, line inputLine, decode lineDecoder) turnResult {
+	result, err := runLine(ctx, line, func(ctx context.Context, text json.RawMessage) (any, error) {
+		e, err := decode(text)
+		if err != nil {
+			return nil, err
+		}
+		given := e.ID != ""
+		if !given {
+			e.ID = uuid.NewString()
+		}
+		v, err := r.one(ctx, e, given)
+		if v == nil {
+			return nil, err
+		}
+		return v, err
+	})
+	if result == nil {
+		result = failedLine{Error: lineError{Code: engine.CodeOf(err), Message: err.Error()}}
+	}
+	return turnResult{result: result, code: exitCode(err)}
+}

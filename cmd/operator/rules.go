@@ -1,0 +1,100 @@
+package operator
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine/rule"
+)
+
+func newRules(s *shell) *cobra.Command {
+	cmd := group("rules COMMAND", "Check and explain HAP rules", newRulesCheck(s), newRulesExplain(s), newRulesParse(s), newRulesConvert(s))
+	cmd.Long = `Check and explain HAP rules, which say which pool of accounts a request is served from.
+
+A file of rules is YAML: the configuration of hap-worker or a chart's values
+(hap: {rule: [...]}), rule: [...], or a list and nothing else. In place of rule
+it may have the older platformRegionRule, clusterRegionRule, sharedRule and
+euAccessRule.`
+	return cmd
+}
+
+// rulesFile is the flag of a command that reads rules.
+func rulesFile(s *shell, cmd *cobra.Command) func() (ruleFile, error) {
+	path := cmd.Flags().StringP("file", "f", "", "`file` of rules, - for standard input (default: the file of --config)")
+	if err := cmd.MarkFlagFilename("file", "yaml", "yml"); err != nil {
+		panic(err)
+	}
+	return func() (ruleFile, error) {
+		from := *path
+		if from == "" {
+			from = s.connections.config
+		}
+		if from == "" {
+			return ruleFile{}, usagef("no file of rules; name it with -f FILE")
+		}
+		return s.readRules(from)
+	}
+}
+
+// faultRows are faults as a table has them.
+func faultRows(faults []rule.Fault) [][]string {
+	number := func(n int) string {
+		if n == 0 {
+			return "-"
+		}
+		return strconv.Itoa(n)
+	}
+	place := func(f rule.Fault) string { return strings.TrimPrefix(f.Key+" "+number(f.Rule), " ") }
+	var rows [][]string
+	for _, f := range faults {
+		rows = append(rows, []string{place(f), number(f.Column), string(f.Kind), f.Text, f.Message})
+	}
+	return rows
+}
+
+// pointed shows a fault with its rule, and a mark below the column.
+func pointed(w io.Writer, severity string, f rule.Fault) {
+	if f.Rule == 0 {
+		fmt.Fprintf(w, "%s: %s: %s\n", severity, f.Kind, f.Message)
+		return
+	}
+	place := "rule"
+	if f.Key != "" {
+		place = f.Key + ", member"
+	}
+	fmt.Fprintf(w, "%s: %s %d, column %d: %s: %s\n", severity, place, f.Rule, f.Column, f.Kind, f.Message)
+	if f.Text == "" {
+		return
+	}
+	fmt.Fprintf(w, "    %s\n", strings.Map(visible, f.Text))
+	fmt.Fprintf(w, "    %s^\n", strings.Repeat(" ", f.Column-1))
+}
+
+// visible keeps the characters of a rule on one line, so that the mark below it
+// is in its place.
+func visible(r rune) rune {
+	if strconv.IsPrint(r) {
+		return r
+	}
+	return ' '
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// notNil makes an empty list [] in JSON.
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,233 @@
+package operator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine/rule"
+)
+
+// parseView is what rules mean.
+type parseView struct {
+	Rules    []parsedRule   `json:"rules"`
+	Lists    []parsedMember `json:"lists,omitempty"` // of the older form
+	Errors   []rule.Fault   `json:"errors"`
+	Warnings []rule.Fault   `json:"warnings"`
+	Match    view           `json:"match,omitempty"`
+}
+
+// parsedRule is a rule that parsed, in its canonical spelling and in its parts.
+type parsedRule struct {
+	Rule              int      `json:"rule"`
+	Text              string   `json:"text"`
+	Canonical         string   `json:"canonical"`
+	Plan              string   `json:"plan"`
+	PlatformRegion    string   `json:"platformRegion,omitempty"`
+	HyperscalerRegion string   `json:"hyperscalerRegion,omitempty"`
+	Outputs           []string `json:"outputs"`
+}
+
+// parsedMember is a member of one of the older lists. An absent plan or region is any.
+type parsedMember struct {
+	Key       string `json:"key"`
+	Member    int    `json:"member"`
+	Text      string `json:"text"`
+	Canonical string `json:"canonical"`
+	Plan      string `json:"plan,omitempty"`
+	Region    string `json:"region,omitempty"`
+}
+
+func (v parseView) showLists(w io.Writer, wide bool) {
+	if len(v.Lists) == 0 {
+		return
+	}
+	header := []string{"LIST", "NUMBER", "MEMBER"}
+	if wide {
+		header = append(header, "PLAN", "REGION")
+	}
+	rows := make([][]string, len(v.Lists))
+	for i, m := range v.Lists {
+		rows[i] = []string{m.Key, fmt.Sprint(m.Member), m.Canonical}
+		if wide {
+			rows[i] = append(rows[i], orAny(m.Plan), orAny(m.Region))
+		}
+	}
+	table(w, header, rows)
+}
+
+func (v parseView) show(w io.Writer, wide bool) {
+	if len(v.Rules) > 0 {
+		rows := make([][]string, len(v.Rules))
+		for i, r := range v.Rules {
+			rows[i] = []string{fmt.Sprint(r.Rule), r.Canonical}
+			if wide {
+				rows[i] = append(rows[i], r.Plan, orAny(r.PlatformRegion), orAny(r.HyperscalerRegion), orNone(r.Outputs))
+			}
+		}
+		header := []string{"NUMBER", "RULE"}
+		if wide {
+			header = append(header, "PLAN", "PLATFORM REGION", "HYPERSCALER REGION", "OUTPUTS")
+		}
+		table(w, header, rows)
+	}
+	v.showLists(w, wide)
+	for _, f := range v.Errors {
+		pointed(w, "error", f)
+	}
+	for _, f := range v.Warnings {
+		pointed(w, "warning", f)
+	}
+	if v.Match != nil {
+		fmt.Fprintln(w)
+		v.Match.show(w, wide)
+	}
+}
+
+func orAny(region string) string {
+	if region == "" {
+		return "*"
+	}
+	return region
+}
+
+func orNone(outputs []string) string {
+	if len(outputs) == 0 {
+		return "-"
+	}
+	return strings.Join(outputs, ",")
+}
+
+func newRulesParse(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "parse (-e 'RULE;RULE' | -f FILE) [-m JSON]",
+		Short: "Parse rules, and match a request against them",
+		Long: `Parse rules and show them in their canonical spelling, with all their faults.
+With -m, show also which rule serves a request and the labels that its pool is
+searched by. The flags are those of "hap parse" of Kyma Environment Broker.
+That every plan has an entry is not asked for. Exit code 3 if a rule is faulty,
+4 where no rule matches.`,
+		Example: `  hapctl rules parse -e 'aws; aws(PR=cf-eu11) -> EU'
+  hapctl rules parse -f rules.yaml -m '{"plan":"aws","platformRegion":"cf-eu11","hyperscalerRegion":"eu-central-1"}'`,
+		Args: arguments(cobra.NoArgs),
+	}
+	read := rulesFile(s, cmd)
+	entry := cmd.Flags().StringP("entry", "e", "", "`rules` to parse, with semicolons between them")
+	match := cmd.Flags().StringP("match", "m", "", "`request` as JSON with plan, platformRegion, hyperscalerRegion, provider and tenant")
+	cmd.Flags().BoolP("no-color", "n", false, "accepted as \"hap parse\" does; the output has no colours")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var request *rule.Request
+		if cmd.Flags().Changed("match") {
+			request = &rule.Request{}
+			if err := json.Unmarshal([]byte(*match), request); err != nil {
+				return usagef("-m takes a JSON object such as {\"plan\":\"aws\"}: %w", err)
+			}
+		}
+		if !cmd.Flags().Changed("entry") {
+			return s.parse(read, request)
+		}
+		if cmd.Flags().Changed("file") {
+			return usagef("-e and -f exclude each other; keep one of them")
+		}
+		return s.parse(func() (ruleFile, error) { return entries(*entry), nil }, request)
+	}
+	return cmd
+}
+
+// entries are the rules of -e. A semicolon may end the last one.
+func entries(text string) ruleFile {
+	text = strings.TrimSuffix(strings.TrimSpace(text), ";")
+	file := ruleFile{plans: rule.BuiltinPlans()}
+	if text = strings.TrimSpace(text); text == "" {
+		return file
+	}
+	for entry := range strings.SplitSeq(text, ";") {
+		file.texts = append(file.texts, strings.TrimSpace(entry))
+	}
+	return file
+}
+
+func (s *shell) parse(read func() (ruleFile, error), r *rule.Request) error {
+	file, err := read()
+	var set *rule.Ruleset
+	if err == nil {
+		set, err = file.compile(rule.Options{Require: []string{}})
+	}
+	v := parseView{Rules: parsedRules(file.texts), Lists: parsedMembers(file.older), Errors: []rule.Fault{}, Warnings: []rule.Fault{}}
+	var faults rule.Faults
+	switch {
+	case errors.As(err, &faults):
+		v.Errors = faults
+	case err != nil:
+		return err
+	default:
+		v.Warnings = notNil(set.Warnings())
+		if r != nil {
+			v.Match, err = match(set, *r)
+		}
+	}
+	if printing := s.print(v); printing != nil {
+		return printing
+	}
+	if len(faults) > 0 {
+		s.say("the rules are not valid: %s; correct them%s", count(len(faults), "fault"), unmatched(r))
+		return said(exitInvalid)
+	}
+	return err
+}
+
+func unmatched(r *rule.Request) string {
+	if r == nil {
+		return ""
+	}
+	return ", nothing was matched"
+}
+
+func parsedRules(texts []string) []parsedRule {
+	rules := []parsedRule{}
+	for i, text := range texts {
+		e, err := rule.Parse(text)
+		if err != nil {
+			continue
+		}
+		rules = append(rules, parsedRule{
+			Rule: i + 1, Text: strings.TrimSpace(text), Canonical: e.String(), Plan: e.Plan,
+			PlatformRegion: e.PlatformRegion, HyperscalerRegion: e.HyperscalerRegion, Outputs: notNil(e.Outputs.Names()),
+		})
+	}
+	return rules
+}
+
+func parsedMembers(older *rule.Lists) []parsedMember {
+	if older == nil {
+		return nil
+	}
+	listed, _ := older.Members()
+	members := make([]parsedMember, len(listed))
+	for i, m := range listed {
+		members[i] = parsedMember{Key: m.Key, Member: m.Number, Text: m.Text, Canonical: m.Member.String(), Plan: m.Plan, Region: m.Region}
+	}
+	return members
+}
+
+// match explains a request without the rules that lost: those are above it already.
+func match(set *rule.Ruleset, r rule.Request) (view, error) {
+	result, err := explain(set, r)
+	if v, ok := result.(*matchView); ok {
+		v.Others = nil
+		return v, nil
+	}
+	if v, ok := result.(*noMatchView); ok {
+		return v, err
+	}
+	return nil, err
+}
+
+// planNames are the built-in plans, for completion.
+func planNames() []string { return slices.Sorted(maps.Keys(rule.BuiltinPlans())) }

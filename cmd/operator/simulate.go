@@ -1,0 +1,332 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/simulate"
+)
+
+// simulation is what simulate prints.
+type simulation struct {
+	Results []simulate.Result `json:"results"`
+	Pools   []poolChange      `json:"pools"` // those in which anything changed
+	WhatIf  []string          `json:"whatIf"`
+}
+
+// poolChange is a pool before and after.
+type poolChange struct {
+	Pool   string     `json:"pool"`
+	Before poolCounts `json:"before"`
+	After  poolCounts `json:"after"`
+}
+
+// poolCounts is how full a pool is.
+type poolCounts struct {
+	Free     int `json:"free"`
+	Claimed  int `json:"claimed"`
+	Dirty    int `json:"dirty"`
+	Clusters int `json:"clusters"`
+	Waiting  int `json:"waiting"`
+}
+
+func (v simulation) show(w io.Writer, wide bool) {
+	header := []string{"REQUEST", "TYPE", "RUNTIME", "TENANT", "STATUS", "POOL", "BINDING", "CLUSTERS", "WHAT"}
+	if wide {
+		header = append(header, "RULE", "CONSIDERED")
+	}
+	var rows [][]string
+	for _, r := range v.Results {
+		rows = append(rows, resultRow(r, wide))
+		for _, served := range r.Serves {
+			rows = append(rows, resultRow(served, wide))
+		}
+	}
+	table(w, header, rows)
+	if len(v.Pools) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	rows = make([][]string, len(v.Pools))
+	for i, p := range v.Pools {
+		rows[i] = []string{p.Pool, fromTo(p.Before.Free, p.After.Free), fromTo(p.Before.Claimed, p.After.Claimed),
+			fromTo(p.Before.Dirty, p.After.Dirty), fromTo(p.Before.Clusters, p.After.Clusters), fromTo(p.Before.Waiting, p.After.Waiting)}
+	}
+	table(w, []string{"POOL", "FREE", "CLAIMED", "DIRTY", "CLUSTERS", "WAITING"}, rows)
+}
+
+func fromTo(before, after int) string {
+	if before == after {
+		return strconv.Itoa(after)
+	}
+	return fmt.Sprintf("%d -> %d", before, after)
+}
+
+func resultRow(r simulate.Result, wide bool) []string {
+	clusters := ""
+	if r.Clusters != nil {
+		clusters = ofLimit(*r.Clusters, r.Limit)
+	}
+	row := []string{r.RequestID, string(r.Type), r.RuntimeID, r.Tenant, string(r.Status), r.Pool, r.Binding, clusters, whatText(r)}
+	if wide {
+		looked := make([]string, len(r.Considered))
+		for i, c := range r.Considered {
+			looked[i] = fmt.Sprintf("%s %s", c.Binding, c.Verdict)
+		}
+		rule := ""
+		if r.Rule != "" {
+			rule = numbered(r.RuleNumber, r.Rule)
+		}
+		row = append(row, rule, strings.Join(looked, ", "))
+	}
+	return dashed(row)
+}
+
+func whatText(r simulate.Result) string {
+	var words []string
+	if r.Served {
+		words = append(words, "had waited")
+	}
+	switch {
+	case r.Error != nil:
+		words = append(words, string(r.Error.Code))
+	case r.Claimed:
+		words = append(words, "claimed")
+	case r.Dirty:
+		words = append(words, "marked dirty")
+	case r.Position > 0:
+		words = append(words, "place "+strconv.Itoa(r.Position))
+	}
+	return strings.Join(words, ", ")
+}
+
+type simulateFlags struct {
+	file, pool string
+	stdin      bool
+	whatIf     []string
+}
+
+func newSimulate(s *shell) *cobra.Command {
+	var f simulateFlags
+	cmd := &cobra.Command{
+		Use:   "simulate (-f FILE | --stdin)",
+		Short: "Show what events would lead to; changes nothing",
+		Long: `Decide events one after the other on a copy of the pools, by the rules and limits
+of --config, and show what each would be answered with and how full the pools are
+then. Nothing is published or written. The pools are those of now, or those that
+'hapctl pools save' saved.
+
+Each line is an event's data with its type, which may be left out where the fields
+tell it, or a whole CloudEvent:
+  {"type":"provision","id":"r1","runtimeID":"rt-1","globalAccountID":"ga-1","plan":"aws"}
+  {"runtimeID":"rt-1"}                        a deprovision
+  {"binding":"aws-7"}                         a release
+
+--what-if changes the terms before anything is decided: limit.PROVIDER=N,
+limit.default=N, strategy=NAME, accounts.POOL=N (so many free accounts more).
+
+Labels are written at once, no deadline comes, and an account that its last cluster
+leaves is dirty at once, as if no Shoot referred to it. Exit code 4 where a request
+finds no rule or has to wait, else that of the worst line. With --stdin each line
+is answered by a line of JSON; serves has the requests that it made room for.`,
+		Example: `  hapctl simulate -f events.ndjson --config hap-worker.yaml
+  hapctl simulate -f events.ndjson --config new.yaml --pool saved.json
+  hapctl simulate -f events.ndjson --config hap-worker.yaml --what-if limit.aws=100 --what-if accounts.aws=5`,
+		Args: arguments(cobra.NoArgs),
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "file", "f", "", "`file` of events, one JSON object a line, - for standard input")
+	flags.BoolVar(&f.stdin, "stdin", false, "read events from standard input and answer line by line")
+	flags.StringVar(&f.pool, "pool", "", "`file` of 'hapctl pools save' in place of the pools of now")
+	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`change` of the terms, such as limit.aws=100; may be given several times")
+	timeout := flags.Duration("timeout", readWithin, "how long to wait for Redis and Gardener")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case f.stdin == (f.file != ""):
+			return usagef("name the events with -f FILE, or read them with --stdin")
+		case *timeout <= 0:
+			return usagef("--timeout is %s, must be positive", *timeout)
+		}
+		return s.simulate(cmd.Context(), f, func(ctx context.Context, cfg *config.Config) (*simulate.State, error) {
+			if f.pool != "" {
+				return loadState(f.pool)
+			}
+			ctx, cancel := context.WithTimeout(ctx, *timeout)
+			defer cancel()
+			return readState(ctx, s, cfg)
+		})
+	}
+	return cmd
+}
+
+func (s *shell) simulate(ctx context.Context, f simulateFlags, read func(context.Context, *config.Config) (*simulate.State, error)) error {
+	cfg, err := s.connections.settings()
+	if err != nil {
+		return err
+	}
+	more, err := applyWhatIf(&cfg.HAP, f.whatIf)
+	if err != nil {
+		return err
+	}
+	decisions, err := cfg.Decisions()
+	if err != nil {
+		return err
+	}
+	state, err := read(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	for _, pool := range slices.Sorted(maps.Keys(more)) {
+		state.Bindings = append(state.Bindings, imagined(pool, more[pool])...)
+	}
+	pools, err := state.Build()
+	if err != nil {
+		return fmt.Errorf("the saved pools: %w", err)
+	}
+	labels := state.Labels()
+	cache := gardener.NewOffline(labels)
+	sim := simulate.New(pools, state.Gone, decisions, cache)
+	if f.stdin {
+		return s.simulateLines(ctx, sim)
+	}
+	in, err := s.openEvents(f.file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	return s.simulateAll(ctx, sim, in, f.whatIf, simulated{before: pools, labels: labels, cache: cache})
+}
+
+func (s *shell) openEvents(path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(s.stdin), nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	return file, nil
+}
+
+// simulateLines answers line by line.
+func (s *shell) simulateLines(ctx context.Context, sim *simulate.Simulator) error {
+	worst := exitDone
+	err := runLines(ctx, s, func(_ context.Context, in eventLine) (any, error) {
+		r, err := doLine(sim, in)
+		if err != nil {
+			return nil, err
+		}
+		worst = max(worst, resultExit(r))
+		return r, nil
+	})
+	if err == nil || errors.Is(err, errSaid) {
+		return said(max(worst, exitCode(err)))
+	}
+	return err
+}
+
+// simulateAll answers everything at its end; a line that cannot be read ends it.
+func (s *shell) simulateAll(ctx context.Context, sim *simulate.Simulator, in io.Reader, whatIf []string, was simulated) error {
+	v := simulation{Results: []simulate.Result{}, WhatIf: append([]string{}, whatIf...)}
+	number, worst := 0, exitDone
+	for line := range readLines(ctx, in) {
+		number++
+		_, err := runLine(ctx, line, func(_ context.Context, in eventLine) (any, error) {
+			r, err := doLine(sim, in)
+			if err == nil {
+				v.Results, worst = append(v.Results, r), max(worst, resultExit(r))
+			}
+			return r, err
+		})
+		if err != nil {
+			return fmt.Errorf("event %d: %w", number, err)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	v.Pools = was.changes(sim)
+	if err := s.print(v); err != nil {
+		return err
+	}
+	return said(worst)
+}
+
+func doLine(sim *simulate.Simulator, in eventLine) (simulate.Result, error) {
+	e, err := in.event()
+	if err != nil {
+		return simulate.Result{}, err
+	}
+	return sim.Do(e)
+}
+
+// resultExit is the exit code that a result stands for.
+func resultExit(r simulate.Result) int {
+	switch {
+	case r.Error != nil:
+		return codeExit(r.Error.Code)
+	case r.Status == events.StatusWaiting:
+		return exitNothing
+	default:
+		return exitDone
+	}
+}
+
+// simulated is what a simulation began with.
+type simulated struct {
+	before map[string]*account.Pool
+	labels []engine.Binding
+	cache  *gardener.Offline // of now
+}
+
+// changes are the pools that are not as they were.
+func (b simulated) changes(sim *simulate.Simulator) []poolChange {
+	before, after := map[string]poolCounts{}, map[string]poolCounts{}
+	for _, label := range b.labels {
+		name := label.Pool().Name()
+		tally(before, name, label, b.before[name])
+		now, _ := b.cache.Cached(label.Name)
+		tally(after, name, now, sim.Pools()[name])
+	}
+	changed := []poolChange{}
+	for name, pool := range sim.Pools() {
+		was, is := before[name], after[name]
+		is.Waiting = pool.Status().Waiting
+		if old := b.before[name]; old != nil {
+			was.Waiting = old.Status().Waiting
+		}
+		if was != is {
+			changed = append(changed, poolChange{Pool: name, Before: was, After: is})
+		}
+	}
+	slices.SortFunc(changed, func(a, b poolChange) int { return strings.Compare(a.Pool, b.Pool) })
+	return changed
+}
+
+// tally adds an account to the counts of its pool.
+func tally(counts map[string]poolCounts, name string, b engine.Binding, pool *account.Pool) {
+	rec := account.Record{State: account.Free}
+	if pool != nil {
+		rec = pool.Binding(b.Name)
+	}
+	v := newBindingView(place{name, b.Name}, &b, &rec, terms{})
+	var p poolView
+	p.count(&v)
+	c := counts[name]
+	c.Free, c.Claimed, c.Dirty, c.Clusters = c.Free+p.Free, c.Claimed+p.Claimed, c.Dirty+p.Dirty, c.Clusters+p.Clusters
+	counts[name] = c
+}

@@ -1,0 +1,219 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// mostAhead is how many of those that come before a request are named.
+const mostAhead = 5
+
+// waitingView is a request that waits.
+type waitingView struct {
+	Pool      string               `json:"pool"`
+	Position  int                  `json:"position,omitempty"` // 0: it is not in the queue of accounts
+	RuntimeID string               `json:"runtimeID"`
+	RequestID string               `json:"requestID"`
+	Tenant    string               `json:"tenant"`
+	Plan      string               `json:"plan"`
+	Reason    events.WaitingReason `json:"reason"`
+	Since     time.Time            `json:"since"`
+	Deadline  time.Time            `json:"deadline"`
+	Paused    bool                 `json:"paused"` // the pool is
+	Behind    []waiterView         `json:"behind"` // the next before it, at most mostAhead
+}
+
+// waiterView is somebody who comes first.
+type waiterView struct {
+	RuntimeID string `json:"runtimeID"`
+	RequestID string `json:"requestID"`
+	Tenant    string `json:"tenant"`
+}
+
+// told are the lines that explain has of it.
+func (v *waitingView) told() [][2]string {
+	why := waitingReason(v.Reason, v.Pool)
+	if v.Paused {
+		why = "pool " + v.Pool + " is paused; hapctl resume " + quoteWord(v.Pool) + " ends that"
+	}
+	return [][2]string{
+		{"WAITS", "request " + v.RequestID + ": " + why},
+		{"SINCE", v.Since.UTC().Format(time.RFC3339)},
+		{"UNTIL", v.Deadline.UTC().Format(time.RFC3339)},
+		{"PLACE", v.place()},
+	}
+}
+
+func (v *waitingView) place() string {
+	switch v.Position {
+	case 0:
+		return "none: it is tried again whenever Gardener answers"
+	case 1:
+		return "1, nobody is before it"
+	}
+	names := make([]string, len(v.Behind))
+	for i, b := range v.Behind {
+		names[i] = b.RuntimeID + " of " + b.Tenant
+	}
+	text := fmt.Sprintf("%d, behind %s", v.Position, strings.Join(names, ", "))
+	if more := v.Position - 1 - len(v.Behind); more > 0 {
+		text += fmt.Sprintf(" and %d before these", more)
+	}
+	return text
+}
+
+type waitingList struct {
+	Waiting []waitingView `json:"waiting"`
+}
+
+func (v waitingList) show(w io.Writer, wide bool) {
+	header := []string{"POOL", "PLACE", "RUNTIME", "TENANT", "REASON", "SINCE", "UNTIL"}
+	if wide {
+		header = append(header, "REQUEST", "PLAN", "PAUSED", "BEHIND")
+	}
+	rows := make([][]string, len(v.Waiting))
+	for i, one := range v.Waiting {
+		place, behind := "", ""
+		if one.Position > 0 {
+			place = strconv.Itoa(one.Position)
+		}
+		if n := len(one.Behind); n > 0 {
+			behind = one.Behind[n-1].RuntimeID
+		}
+		row := []string{one.Pool, place, one.RuntimeID, one.Tenant, string(one.Reason),
+			one.Since.UTC().Format(time.RFC3339), one.Deadline.UTC().Format(time.RFC3339)}
+		if wide {
+			row = append(row, one.RequestID, one.Plan, yes(one.Paused), behind)
+		}
+		rows[i] = dashed(row)
+	}
+	table(w, header, rows)
+}
+
+// waitingFilter is what rows are chosen by.
+type waitingFilter struct{ pool, tenant, runtime string }
+
+func (f waitingFilter) takes(w events.WaitingRequest) bool {
+	return (f.pool == "" || w.Pool == f.pool) && (f.tenant == "" || w.Event.Provision.GlobalAccountID == f.tenant)
+}
+
+func newWaiting(s *shell) *cobra.Command {
+	var f waitingFilter
+	cmd := &cobra.Command{
+		Use:   "waiting",
+		Short: "Show the requests that wait, in the order in which they are served",
+		Long: `Show the requests that wait, by pool and in the order in which they are served:
+tenants in turn, each one's oldest first. At its deadline (UNTIL) a request is
+answered PoolExhausted.
+
+Reasons: pool-empty, network-full, unavailable (Gardener did not take a claim).`,
+		Example: `  hapctl waiting
+  hapctl waiting --pool aws+eu -o wide`,
+		Args: arguments(cobra.NoArgs),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.pool, "pool", "", "only those for the `pool`")
+	flags.StringVar(&f.tenant, "tenant", "", "only those of the global account `id`")
+	return s.reader(cmd, "for Redis and NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		waiting, err := s.readWaiting(ctx, cfg, f)
+		if err != nil {
+			return err
+		}
+		return s.print(waitingList{Waiting: waiting})
+	})
+}
+
+// readWaiting gives the requests that wait and the filter takes, by pool and place.
+func (s *shell) readWaiting(ctx context.Context, cfg *config.Config, f waitingFilter) ([]waitingView, error) {
+	store, err := openRedis(ctx, cfg.Redis)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = store.Close() }()
+	found := []events.WaitingRequest{}
+	err = s.withRoom(ctx, cfg.NATS, func(room *events.WaitingRoom) error {
+		visit := func(w events.WaitingRequest) error {
+			if f.takes(w) {
+				found = append(found, w)
+			}
+			return nil
+		}
+		if f.runtime != "" {
+			return room.OfRuntime(ctx, f.runtime, visit)
+		}
+		return room.Each(ctx, visit)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return placed(ctx, store, found)
+}
+
+// placed adds what Redis says of the order.
+func placed(ctx context.Context, store *counters.Store, requests []events.WaitingRequest) ([]waitingView, error) {
+	type line struct {
+		queue  []account.Waiter
+		paused bool
+	}
+	pools := map[string]line{}
+	views := make([]waitingView, len(requests))
+	for i, r := range requests {
+		l, known := pools[r.Pool]
+		if !known {
+			queue, err := store.Queue(ctx, r.Pool)
+			if err != nil && !errors.Is(err, account.ErrNotBuilt) {
+				return nil, err
+			}
+			status, err := store.Status(ctx, r.Pool)
+			if err != nil {
+				return nil, err
+			}
+			l = line{queue, status.Paused}
+			pools[r.Pool] = l
+		}
+		views[i] = viewOfWaiting(r, l.queue)
+		views[i].Paused = l.paused
+	}
+	slices.SortStableFunc(views, func(a, b waitingView) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(uint(a.Position-1), uint(b.Position-1)), a.Since.Compare(b.Since)) // no place comes last
+	})
+	return views, nil
+}
+
+func viewOfWaiting(r events.WaitingRequest, queue []account.Waiter) waitingView {
+	v := waitingView{
+		Pool: r.Pool, RuntimeID: r.Event.RuntimeID, RequestID: r.Event.ID, Tenant: r.Event.Provision.GlobalAccountID,
+		Plan: r.Event.Provision.Plan, Reason: r.Reason, Since: r.Since.UTC(), Deadline: r.Deadline.UTC(), Behind: []waiterView{},
+	}
+	at := slices.IndexFunc(queue, func(w account.Waiter) bool { return w.Runtime == v.RuntimeID })
+	if at < 0 {
+		return v
+	}
+	v.Position = at + 1
+	for _, w := range queue[max(0, at-mostAhead):at] {
+		v.Behind = append(v.Behind, waiterView{RuntimeID: w.Runtime, RequestID: w.Request, Tenant: w.Tenant})
+	}
+	return v
+}
+
+// withRoom gives the stream of the requests that wait, for as long as run takes.
+func (s *shell) withRoom(ctx context.Context, c config.NATS, run func(*events.WaitingRoom) error) error {
+	return s.withStreams(ctx, c, func(js jetstream.JetStream, subjects events.Subjects) error {
+		return run(events.NewWaitingRoom(js, subjects))
+	})
+}

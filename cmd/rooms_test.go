@@ -1,0 +1,112 @@
+package cmd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/hap-worker/hap-worker/"
+
+// rooms are the folders of the house, and what each may import of this module.
+// See docs/CONTRIBUTING.md.
+var rooms = map[string][]string{
+	"engine":   {"engine"},
+	"events":   {"events", "engine"},
+	"counters": {"counters", "engine"},
+	"gardener": {"gardener", "engine"},
+	"worker":   {"worker", "engine", "events"},
+	"deploy":   {},
+	"cmd":      {"cmd", "worker", "engine", "events", "counters", "gardener"},
+}
+
+// pure are the libraries that an engine may import beside the standard one: they
+// compute, and nothing else.
+var pure = map[string][]string{
+	"engine/network": {"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/selection", "go.yaml.in/yaml/v3"},
+	"engine/policy":  {"github.com/Masterminds/semver/v3", "go.yaml.in/yaml/v3"},
+}
+
+// vague are names that say nothing of what a package is for.
+var vague = []string{"util", "utils", "common", "helpers", "types", "misc", "base", "lib"}
+
+type listed struct {
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+	Standard                           bool
+}
+
+func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
+	t.Parallel()
+	packages := list(t, module+"...")
+	if len(packages) < len(rooms) {
+		t.Fatalf("go list found %d packages, fewer than there are rooms", len(packages))
+	}
+	for _, p := range packages {
+		room := roomOf(p.ImportPath)
+		allowed, known := rooms[room]
+		if !known {
+			t.Errorf("%s is in no room: the folders are %v", p.ImportPath, rooms)
+			continue
+		}
+		for _, imported := range append(append(p.Imports, p.TestImports...), p.XTestImports...) {
+			if strings.HasPrefix(imported, module) && !slices.Contains(allowed, roomOf(imported)) {
+				t.Errorf("%s imports %s: room %s may import only %v", p.ImportPath, imported, room, allowed)
+			}
+		}
+		if slices.Contains(vague, path.Base(p.ImportPath)) {
+			t.Errorf("%s: the name says nothing of what the package is for", p.ImportPath)
+		}
+	}
+}
+
+// The engine decides; it neither connects nor waits nor logs.
+func TestEngineIsPure(t *testing.T) {
+	t.Parallel()
+	for _, p := range list(t, module+"engine/...") {
+		if strings.HasSuffix(p.ImportPath, "test") {
+			continue // suites are run by tests, and read their stories from files
+		}
+		for _, imported := range p.Imports {
+			switch first, _, _ := strings.Cut(imported, "/"); {
+			case imported == "net/netip", slices.Contains(pure[strings.TrimPrefix(p.ImportPath, module)], imported):
+			case imported == "os", imported == "net", imported == "log", imported == "log/slog", imported == "context", first == "net":
+				t.Errorf("%s imports %s: the engine has no I/O, no logging and nothing to cancel", p.ImportPath, imported)
+			case strings.Contains(first, ".") && !strings.HasPrefix(imported, module):
+				t.Errorf("%s imports %s: the engine uses the standard library", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+func list(t *testing.T, pattern string) []listed {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Standard", pattern)
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+func roomOf(importPath string) string {
+	room, _, _ := strings.Cut(strings.TrimPrefix(importPath, module), "/")
+	return room
+}
