@@ -1,0 +1,251 @@
+// Package chart_test renders the Helm chart, and gives what comes out to the worker
+// that is to read it and to a real Kubernetes API.
+package chart_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+const chartDir = "../../deploy/helm/hap-worker"
+
+// render gives the manifests of a release by template, or what the schema of the
+// values or a template has against them.
+func render(t *testing.T, values string) (map[string][]*unstructured.Unstructured, error) {
+	t.Helper()
+	chart, err := loader.Load(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := map[string]any{}
+	if err := sigsyaml.Unmarshal([]byte(values), &given); err != nil {
+		t.Fatal(err)
+	}
+	release := chartutil.ReleaseOptions{Name: "r", Namespace: "hap", IsInstall: true, Revision: 1}
+	full, err := chartutil.ToRenderValues(chart, given, release, nil)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(chart, full)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]*unstructured.Unstructured{}
+	for file, content := range files {
+		if name := path.Base(file); path.Ext(name) == ".yaml" {
+			if objects := manifests(t, name, content); len(objects) > 0 {
+				out[name] = objects
+			}
+		}
+	}
+	return out, nil
+}
+
+func mustRender(t *testing.T, values string) map[string][]*unstructured.Unstructured {
+	t.Helper()
+	out, err := render(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func manifests(t *testing.T, name, content string) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(content)), 4096)
+	for {
+		object := map[string]any{}
+		switch err := decoder.Decode(&object); {
+		case errors.Is(err, io.EOF):
+			return objects
+		case err != nil:
+			t.Fatalf("%s is no YAML: %v\n%s", name, err, content)
+		case len(object) > 0:
+			objects = append(objects, &unstructured.Unstructured{Object: object})
+		}
+	}
+}
+
+// value is what a manifest has at a path.
+func value(t *testing.T, object *unstructured.Unstructured, at ...string) any {
+	t.Helper()
+	v, found, err := unstructured.NestedFieldNoCopy(object.Object, at...)
+	if err != nil || !found {
+		t.Fatalf("%s %s has nothing at %v: %v", object.GetKind(), object.GetName(), at, err)
+	}
+	return v
+}
+
+// workerConfig is the configuration that a release gives its workers, read by them.
+func workerConfig(t *testing.T, values string) *config.Config {
+	t.Helper()
+	text := value(t, mustRender(t, values)["config.yaml"][0], "data", "config.yaml").(string)
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(file, nil)
+	if err != nil {
+		t.Fatalf("the worker refuses its configuration: %v\n%s", err, text)
+	}
+	return c
+}
+
+// everything turns each part of the chart on.
+const everything = `
+policy:
+  enabled: true
+  catalogConfigMap: catalog
+  document: |
+    apiVersion: 0.1.0
+    rules: {}
+network:
+  enabled: true
+  clusterConfigs: true
+  spec: {parentCIDRs: {foo: [10.27.0.0/16]}, injectionRules: [{id: all, injections: [{path: .spec.network.cidr, parents: [foo], subnetSize: 24}]}]}
+secrets: {nats: {secretName: hap-nats}}
+rights: {create: true}
+serviceMonitor: {enabled: true, labels: {release: prometheus}}
+keda: {enabled: true}
+networkPolicy: {egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8}}]}]}
+config: {nats: {credentials: /etc/hap-worker-secrets/nats/user.creds}, gardener: {namespace: garden-kyma}}
+`
+
+// TestTemplates is which templates come out of which values.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	plain := []string{"config.yaml", "deployment.yaml", "networkpolicy.yaml", "poddisruptionbudget.yaml", "service.yaml", "serviceaccount.yaml"}
+	for values, want := range map[string][]string{
+		"":         plain,
+		everything: append(slices.Clone(plain), "ipamconfig.yaml", "policy.yaml", "rights.yaml", "scaledobject.yaml", "servicemonitor.yaml"),
+		"{serviceAccount: {create: false}, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}}": {"config.yaml", "deployment.yaml", "service.yaml"},
+	} {
+		got := slices.Sorted(maps.Keys(mustRender(t, values)))
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s\n got %v\nwant %v", values, got, want)
+		}
+	}
+}
+
+// TestValuesRefused is what the schema has against values, before anything is installed.
+func TestValuesRefused(t *testing.T) {
+	t.Parallel()
+	for values, says := range map[string]string{
+		"replica: 3":                                   "replica",
+		"replicas: many":                               "replicas",
+		"{config: {gardener: {namespace: ''}}}":        "namespace",
+		"{config: {gardener: {resource: configmaps}}}": "resource",
+		"{config: {gardner: {}}}":                      "gardner",
+		"{image: {digest: latest}}":                    "digest",
+		"{hap: {rule: aws}}":                           "rule",
+		"{secrets: {Nats_1: {secretName: x}}}":         "Nats_1",
+		"{keda: {maxReplicas: 0}}":                     "maxReplicas",
+		"{serviceMonitor: {interval: often}}":          "interval",
+		"{rights: {create: yes please}}":               "rights",
+	} {
+		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want a word about %s", values, err, says)
+		}
+	}
+}
+
+// TestConfig is the worker's configuration out of values, a broker's section hap
+// among them as it is.
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	section, err := os.ReadFile("testdata/keb-values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := workerConfig(t, string(section))
+	if len(c.HAP.Rule) != 11 || c.HAP.MultiHyperscalerAccount.Limits["aws"] != 180 {
+		t.Errorf("section hap is %+v", c.HAP)
+	}
+	c = workerConfig(t, everything)
+	if c.Policy.Catalog != "/etc/hap-worker-catalog/catalog.yaml" || c.Policy.Namespace != "hap" || !c.Network.ClusterConfigs ||
+		c.NATS.Credentials != "/etc/hap-worker-secrets/nats/user.creds" || c.NATS.URL[0] != "nats://nats:4222" {
+		t.Errorf("configuration %+v %+v %+v", c.Policy, c.Network, c.NATS)
+	}
+	four := workerConfig(t, "hap: {rule: null, platformRegionRule: 'gcp:cf-sa30', clusterRegionRule: sap-converged-cloud, sharedRule: trial, euAccessRule: ''}")
+	if len(four.HAP.Rule) != 0 {
+		t.Errorf("rules %v beside the older form", four.HAP.Rule)
+	}
+}
+
+// TestPolicyOverride is a policy at install, and one in its place.
+func TestPolicyOverride(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"policy: {enabled: true, document: 'rules: {}'}":                              "rules: {}",
+		"policy: {enabled: true, document: 'rules: {}', overrides: 'rules: {x: {}}'}": "rules: {x: {}}",
+	} {
+		text := value(t, mustRender(t, values)["policy.yaml"][0], "data", "policy.yaml").(string)
+		if strings.TrimSpace(text) != want {
+			t.Errorf("%s gives the policy %q", values, text)
+		}
+	}
+}
+
+// TestRestarts is which changes restart the workers: rules do not.
+func TestRestarts(t *testing.T) {
+	t.Parallel()
+	sum := func(values string) any {
+		return value(t, mustRender(t, values)["deployment.yaml"][0], "spec", "template", "metadata", "annotations", "checksum/config")
+	}
+	if sum("") != sum("{hap: {rule: [aws]}}") {
+		t.Error("changed rules restart the workers, which take them over as they run")
+	}
+	if sum("") == sum("{config: {nats: {url: 'nats://other:4222'}}}") {
+		t.Error("another NATS does not restart the workers")
+	}
+}
+
+// TestSecurity is what a pod of the chart may not do.
+func TestSecurity(t *testing.T) {
+	t.Parallel()
+	for _, values := range []string{"", everything} {
+		deployment := mustRender(t, values)["deployment.yaml"][0]
+		pod := value(t, deployment, "spec", "template", "spec").(map[string]any)
+		container := pod["containers"].([]any)[0].(map[string]any)
+		for at, want := range map[string]any{
+			"pod runAsNonRoot":                   true,
+			"pod seccompProfile type":            "RuntimeDefault",
+			"container allowPrivilegeEscalation": false,
+			"container privileged":               false,
+			"container readOnlyRootFilesystem":   true,
+		} {
+			words := strings.Fields(at)
+			context := map[string]any{"pod": pod, "container": container}[words[0]].(map[string]any)["securityContext"].(map[string]any)
+			got, _, err := unstructured.NestedFieldNoCopy(context, words[1:]...)
+			if err != nil || got != want {
+				t.Errorf("%s is %v, want %v", at, got, want)
+			}
+		}
+		if drop, _, _ := unstructured.NestedStringSlice(container, "securityContext", "capabilities", "drop"); !slices.Equal(drop, []string{"ALL"}) {
+			t.Errorf("capabilities dropped: %v", drop)
+		}
+		for _, mount := range container["volumeMounts"].([]any) {
+			if mount.(map[string]any)["readOnly"] != true {
+				t.Errorf("mount %v may be written", mount)
+			}
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package faults
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/checker"
+)
+
+// The states of a runtime as its broker sees them.
+const (
+	asked    = "asked"
+	assigned = "assigned"
+	refused  = "refused"
+	leaving  = "leaving"
+)
+
+// runtime is a cluster that the broker wants, has or had.
+type runtime struct {
+	id, tenant string
+	wish       wish
+	state      string
+	requests   int
+	first      events.Event  // the first provision
+	last       events.Event  // the last deprovision
+	cluster    string        // the binding of its Shoot, "" for none
+	made       chan struct{} // closed once the Shoot is there
+}
+
+// book is what the publishers keep of what they did and saw.
+type book struct {
+	mu         sync.Mutex
+	random     *rand.Rand
+	runtimes   map[string]*runtime
+	order      []*runtime
+	published  map[string]map[string]string
+	since      map[string]time.Time // the first publish of a reply subject's event
+	took       []time.Duration      // from the publish to the final reply
+	unreadable []uint64
+	departed   map[string]time.Time
+	clusters   map[string]*checker.Cluster
+	labels     map[string][]checker.Label
+	stored     []events.Stored
+	counts     map[string]int
+	failures   []string
+}
+
+func newBook(seed uint64) *book {
+	return &book{
+		random: rand.New(rand.NewPCG(seed, 3)), runtimes: map[string]*runtime{}, published: map[string]map[string]string{},
+		since: map[string]time.Time{}, departed: map[string]time.Time{}, clusters: map[string]*checker.Cluster{},
+		labels: map[string][]checker.Label{}, counts: map[string]int{},
+	}
+}
+
+// dice is below n, in a sequence of the seed's own.
+func (b *book) dice(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.random.IntN(n)
+}
+
+// between is a time between two, in milliseconds.
+func (b *book) between(least, most int) time.Duration {
+	return time.Duration(least+b.dice(most-least)) * time.Millisecond
+}
+
+func (b *book) count(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.counts[what]++
+}
+
+// failed keeps something that must not happen.
+func (b *book) failed(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures = append(b.failures, what)
+}
+
+// wrote keeps book of an event that is about to be published. Owner is the
+// runtime's id, or what a release is about.
+func (b *book) wrote(owner string, e events.Event, subject string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.published[owner] == nil {
+		b.published[owner] = map[string]string{}
+	}
+	b.published[owner][e.ID] = subject
+	if b.since[subject].IsZero() {
+		b.since[subject] = time.Now()
+	}
+	if e.Deprovision != nil && b.departed[owner].IsZero() {
+		b.departed[owner] = time.Now()
+	}
+}
+
+// some gives a runtime that fits, nil for none.
+func (b *book) some(fits func(*runtime) bool) *runtime {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []*runtime
+	for _, rt := range b.order {
+		if fits(rt) {
+			found = append(found, rt)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return found[b.random.IntN(len(found))]
+}
+
+func (b *book) inState(state string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, rt := range b.order {
+		if rt.state == state {
+			n++
+		}
+	}
+	return n
+}
+
+// watched is a copy of what was seen.
+func (b *book) watched() *checker.Watched {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := &checker.Watched{Labels: map[string][]checker.Label{}, Stored: slices.Clone(b.stored), Departed: maps.Clone(b.departed)}
+	for name, labels := range b.labels {
+		w.Labels[name] = slices.Clone(labels)
+	}
+	for _, c := range b.clusters {
+		w.Clusters = append(w.Clusters, *c)
+	}
+	return w
+}
+
+// copied gives what was published, and the sequences of what nobody can read.
+func (b *book) copied() (published map[string]map[string]string, unreadable []uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	published = map[string]map[string]string{}
+	for owner, requests := range b.published {
+		published[owner] = maps.Clone(requests)
+	}
+	return published, slices.Clone(b.unreadable)
+}
+
+// pause lets d pass; false is a context that has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

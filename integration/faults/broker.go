@@ -1,0 +1,365 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/checker"
+)
+
+var (
+	shootResource   = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
+	bindingResource = schema.GroupVersionResource{Group: "security.gardener.cloud", Version: "v1alpha1", Resource: "credentialsbindings"}
+)
+
+// runtimeKey is the annotation of a Shoot that names its runtime.
+const runtimeKey = "infrastructuremanager.kyma-project.io/runtime-id"
+
+// broker publishes what Kyma Environment Broker and the cleanup job publish, and
+// does to Shoots what they do. It is well-behaved: no Shoot before the answer
+// nor after the deprovision.
+type broker struct {
+	*book
+
+	ctx       context.Context // ends with the run
+	js        jetstream.JetStream
+	subjects  events.Subjects
+	kube      dynamic.Interface
+	namespace string
+	busy      sync.WaitGroup // what is on its way
+	cleaning  sync.Map       // claims of bindings that the cleanup job is at
+}
+
+// live is how many runtimes the broker tries to have.
+const live = 75
+
+// step does one thing that a broker does now and then.
+func (b *broker) step() {
+	room := live - b.inState(assigned) - b.inState(asked)
+	choices := []struct {
+		weight int
+		do     func()
+	}{
+		{5 + max(0, min(room, 40)), func() { b.begin(b.tenant()) }},
+		{3, b.burst},
+		{10, b.repeat},
+		{6, b.askAgain},
+		{6 + max(0, -room), func() { b.end(b.some(func(r *runtime) bool { return r.state == assigned })) }},
+		{16, func() { b.end(b.some(func(r *runtime) bool { return r.state == assigned })) }},
+		{4, func() { b.end(b.some(func(r *runtime) bool { return r.state == asked || r.state == refused })) }},
+		{3, b.endFirst},
+		{5, b.endAgain},
+		{2, b.staleRelease},
+		{1, b.nonsense},
+	}
+	total := 0
+	for _, c := range choices {
+		total += c.weight
+	}
+	n := b.dice(total)
+	for _, c := range choices {
+		if n -= c.weight; n < 0 {
+			c.do()
+			return
+		}
+	}
+}
+
+func (b *broker) tenant() string {
+	all := tenants()
+	return all[b.dice(len(all))]
+}
+
+// newRuntime gives a runtime that nobody has asked for yet.
+func (b *broker) newRuntime(tenant string) *runtime {
+	w := wishes()[b.dice(len(wishes()))]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rt := &runtime{id: fmt.Sprintf("rt-%05d", len(b.order)), tenant: tenant, wish: w, state: asked}
+	b.runtimes[rt.id] = rt
+	b.order = append(b.order, rt)
+	return rt
+}
+
+// begin asks for a runtime.
+func (b *broker) begin(tenant string) *runtime {
+	rt := b.newRuntime(tenant)
+	b.count("provision")
+	b.publish(b.provision(rt), "")
+	return rt
+}
+
+// burst asks for several runtimes of one tenant at once.
+func (b *broker) burst() {
+	tenant := b.tenant()
+	for range 3 + b.dice(4) {
+		b.begin(tenant)
+	}
+}
+
+// provision gives the next request for a runtime.
+func (b *broker) provision(rt *runtime) events.Event {
+	var deadline time.Time
+	if b.dice(5) == 0 {
+		deadline = time.Now().Add(b.between(2000, 20000))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rt.requests++
+	e := events.Event{
+		Type: events.TypeProvision, ID: fmt.Sprintf("ask-%s-%d", rt.id, rt.requests), Source: "/broker", RuntimeID: rt.id,
+		Provision: &events.Provision{
+			RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.wish.plan, PlatformRegion: rt.wish.platformRegion,
+			HyperscalerRegion: "eu-central-1", Provider: rt.wish.provider, ShootName: "c-" + rt.id, Deadline: deadline,
+		},
+	}
+	if rt.requests == 1 {
+		rt.first = e
+	}
+	return e
+}
+
+// repeat publishes an event a second time, as another message.
+func (b *broker) repeat() {
+	rt := b.some(func(r *runtime) bool { return r.first.ID != "" })
+	if rt == nil {
+		return
+	}
+	b.count("provision again")
+	b.publish(rt.first, fmt.Sprintf("again/%s/%d", rt.first.ID, b.dice(1<<30)))
+}
+
+// askAgain asks for a known runtime under another request id, also for one that
+// is on its way out or gone.
+func (b *broker) askAgain() {
+	rt := b.some(func(r *runtime) bool { return r.first.ID != "" })
+	if rt == nil {
+		return
+	}
+	b.count("provision, new request")
+	b.publish(b.provision(rt), "")
+}
+
+// end gives a runtime back: its Shoot goes first, or now and then later than the
+// event.
+func (b *broker) end(rt *runtime) {
+	if rt == nil {
+		return
+	}
+	b.mu.Lock()
+	made := rt.made
+	rt.state = leaving
+	b.mu.Unlock()
+	late := made != nil && b.dice(5) == 0
+	e := b.deprovision(rt)
+	b.count("deprovision")
+	if late {
+		b.count("deprovision before the Shoot has gone")
+		b.publish(e, "")
+	}
+	wait := b.between(500, 8000)
+	b.busy.Go(func() {
+		if made != nil {
+			<-made
+			if late {
+				pause(b.ctx, wait)
+			}
+			b.deleteShoot(rt)
+		}
+		if !late {
+			b.publish(e, "")
+		}
+	})
+}
+
+func (b *broker) deprovision(rt *runtime) events.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rt.requests++
+	e := events.Event{
+		Type: events.TypeDeprovision, ID: fmt.Sprintf("bye-%s-%d", rt.id, rt.requests), Source: "/broker", RuntimeID: rt.id,
+		Deprovision: &events.Deprovision{RuntimeID: rt.id, GlobalAccountID: rt.tenant},
+	}
+	rt.last = e
+	return e
+}
+
+// endFirst gives back a runtime before it is asked for.
+func (b *broker) endFirst() {
+	rt := b.newRuntime(b.tenant())
+	b.mu.Lock()
+	rt.state = leaving
+	b.mu.Unlock()
+	e := b.deprovision(rt)
+	b.count("deprovision before provision")
+	wait := b.between(0, 3000)
+	b.busy.Go(func() {
+		if b.deliver(e, "") && pause(b.ctx, wait) {
+			b.publish(b.provision(rt), "")
+		}
+	})
+}
+
+// endAgain repeats a deprovision, as the same request or as another one. What
+// has not been published yet is not repeated: its Shoot may still be there.
+func (b *broker) endAgain() {
+	rt := b.some(func(r *runtime) bool { return r.state == leaving && !b.departed[r.id].IsZero() })
+	if rt == nil {
+		return
+	}
+	b.count("deprovision again")
+	if b.dice(2) == 0 {
+		b.publish(b.deprovision(rt), "")
+		return
+	}
+	b.mu.Lock()
+	e := rt.last
+	b.mu.Unlock()
+	b.publish(e, fmt.Sprintf("again/%s/%d", e.ID, b.dice(1<<30)))
+}
+
+// nonsense publishes what can never be processed.
+func (b *broker) nonsense() {
+	if b.dice(2) == 0 {
+		rt := b.newRuntime(b.tenant())
+		b.mu.Lock()
+		rt.wish, rt.state = wish{plan: "mainframe"}, leaving
+		b.mu.Unlock()
+		b.count("provision of an unknown plan")
+		b.publish(b.provision(rt), "")
+		return
+	}
+	b.count("unreadable message")
+	subject, id := b.subjects.Provision(b.tenant()), fmt.Sprintf("nonsense/%d", b.dice(1<<30))
+	b.busy.Go(func() {
+		sequence, ok := b.send(&nats.Msg{Subject: subject, Data: []byte("{"), Header: nats.Header{"Nats-Msg-Id": {id}}})
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if ok {
+			b.unreadable = append(b.unreadable, sequence)
+		}
+	})
+}
+
+// publish publishes an event; msgID "" is the one that the contract asks for. It
+// does not wait.
+func (b *broker) publish(e events.Event, msgID string) {
+	b.busy.Go(func() { b.deliver(e, msgID) })
+}
+
+// deliver publishes an event until the stream has it.
+func (b *broker) deliver(e events.Event, msgID string) bool {
+	owner := e.RuntimeID
+	var subject string
+	switch {
+	case e.Provision != nil:
+		subject = b.subjects.Provision(e.Provision.GlobalAccountID)
+	case e.Deprovision != nil:
+		subject = b.subjects.Deprovision(e.Deprovision.GlobalAccountID)
+	default:
+		owner = "of the binding " + e.Binding
+		subject = b.subjects.Release(e.Binding)
+	}
+	data, err := events.EncodeEvent(e)
+	if err != nil {
+		b.failed("encode: " + err.Error())
+		return false
+	}
+	if msgID == "" {
+		msgID = string(e.Type) + "/" + e.ID
+	}
+	b.wrote(owner, e, e.ReplySubject(b.subjects))
+	_, ok := b.send(&nats.Msg{Subject: subject, Data: data, Header: nats.Header{
+		"Content-Type": {events.ContentType}, "Nats-Msg-Id": {msgID},
+	}})
+	return ok
+}
+
+// send publishes until it is acknowledged; a repeat is a duplicate by its id.
+func (b *broker) send(msg *nats.Msg) (sequence uint64, ok bool) {
+	for {
+		ctx, cancel := context.WithTimeout(b.ctx, 2*time.Second)
+		ack, err := b.js.PublishMsg(ctx, msg)
+		cancel()
+		if err == nil {
+			return ack.Sequence, true
+		}
+		if !pause(b.ctx, 200*time.Millisecond) {
+			b.failed(fmt.Sprintf("%s was never published: %v", msg.Subject, err))
+			return 0, false
+		}
+	}
+}
+
+// createShoot makes the cluster of a runtime that was answered, unless it is to
+// go already.
+func (b *broker) createShoot(id, binding string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rt := b.runtimes[id]
+	if rt == nil || rt.state == leaving {
+		return
+	}
+	rt.state = assigned
+	if rt.made != nil {
+		return
+	}
+	made := make(chan struct{})
+	rt.cluster, rt.made = binding, made
+	b.clusters[id] = &checker.Cluster{Runtime: id, Binding: binding}
+	shoot := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"credentialsBindingName": binding}}}
+	shoot.SetAPIVersion("core.gardener.cloud/v1beta1")
+	shoot.SetKind("Shoot")
+	shoot.SetName("c-" + id)
+	shoot.SetAnnotations(map[string]string{runtimeKey: id})
+	b.busy.Go(func() {
+		defer close(made)
+		b.insist("create Shoot of "+id, func(ctx context.Context) error {
+			_, err := b.kube.Resource(shootResource).Namespace(b.namespace).Create(ctx, shoot, metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			return err
+		})
+	})
+}
+
+func (b *broker) deleteShoot(rt *runtime) {
+	b.mu.Lock()
+	b.clusters[rt.id].Gone = time.Now()
+	b.mu.Unlock()
+	b.insist("delete Shoot of "+rt.id, func(ctx context.Context) error {
+		err := b.kube.Resource(shootResource).Namespace(b.namespace).Delete(ctx, "c-"+rt.id, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// insist repeats what the broker must have done.
+func (b *broker) insist(what string, do func(context.Context) error) {
+	for {
+		ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+		err := do(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if !pause(b.ctx, 200*time.Millisecond) {
+			b.failed(what + ": " + err.Error())
+			return
+		}
+	}
+}

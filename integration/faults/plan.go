@@ -1,0 +1,85 @@
+// Package faults runs workers under load while everything around them fails,
+// by a schedule that a seed gives, heals it all, and has package checker look
+// at what is left. docs/testing-faults.md says what is injected and checked.
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Kind is a way to fail.
+type Kind string
+
+// The kinds of faults.
+const (
+	WorkerKilled  Kind = "worker killed"    // SIGKILL, started again after a while
+	WorkersKilled Kind = "workers killed"   // all at once
+	WorkerStopped Kind = "worker stopped"   // SIGTERM, as a rolling update does
+	WorkerPaused  Kind = "worker paused"    // SIGSTOP for longer than the consumer's AckWait
+	RedisLost     Kind = "redis lost"       // started again empty
+	RedisRewound  Kind = "redis rewound"    // started again with data of some seconds ago
+	RedisKilled   Kind = "redis killed"     // started again with its own data
+	RedisFlaky    Kind = "redis flaky"      // connections are cut before and after scripts
+	NATSRestarted Kind = "nats restarted"   // stopped for a while
+	KubeFlaky     Kind = "kube flaky"       // 409, 429, 500, cuts and silence, before and after the commit
+	KubeDown      Kind = "kube down"        // connections refused
+	WatchCut      Kind = "kube watches cut" // all connections closed once
+)
+
+// Kinds are all kinds of faults.
+func Kinds() []Kind {
+	return []Kind{
+		WorkerKilled, WorkersKilled, WorkerStopped, WorkerPaused, RedisLost, RedisRewound, RedisKilled,
+		RedisFlaky, NATSRestarted, KubeFlaky, KubeDown, WatchCut,
+	}
+}
+
+// Action is one fault of a schedule.
+type Action struct {
+	At     time.Duration // since the beginning of the load
+	Kind   Kind
+	Worker int           // which one, where the kind is about one
+	For    time.Duration // how long it lasts
+}
+
+func (a Action) String() string {
+	return fmt.Sprintf("%6.1fs %s (worker %d, for %.1fs)", a.At.Seconds(), a.Kind, a.Worker+1, a.For.Seconds())
+}
+
+// lasts is how long a fault of a kind lasts at least and at most, in milliseconds.
+func lasts(k Kind) (least, most int) {
+	switch k {
+	case WorkerPaused:
+		return 5000, 9000 // AckWait is 4 s
+	case RedisRewound:
+		return 2000, 7000 // between the copy and its return
+	case RedisFlaky, KubeFlaky:
+		return 4000, 9000
+	case KubeDown:
+		return 1000, 6000
+	default:
+		return 100, 3000
+	}
+}
+
+// Plan gives the schedule of a seed. All kinds come once in an order of the
+// seed's own, then all once more, and so on; faults overlap.
+func Plan(seed uint64, duration time.Duration, workers int) []Action {
+	random := rand.New(rand.NewPCG(seed, 1))
+	var plan []Action
+	var deck []Kind
+	ms := func(least, most int) time.Duration {
+		return time.Duration(least+random.IntN(most-least)) * time.Millisecond
+	}
+	for at := ms(2000, 4000); at < duration-2*time.Second; at += ms(1500, 4500) {
+		if len(deck) == 0 {
+			deck = Kinds()
+			random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+		}
+		plan = append(plan, Action{At: at, Kind: deck[0], Worker: random.IntN(workers), For: ms(lasts(deck[0]))})
+		deck = deck[1:]
+	}
+	return plan
+}

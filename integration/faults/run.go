@@ -1,0 +1,370 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/integration/checker"
+	"github.com/hap-worker/hap-worker/integration/faulty"
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+// Options are what a run begins with.
+type Options struct {
+	Seed     uint64        // of the schedule and of the load
+	Duration time.Duration // of the load
+	Dir      string        // gets the workers' logs; must exist
+	Workers  int           // defaults to 3
+	// Every is the time between two steps of the broker. Defaults to 70 ms.
+	Every time.Duration
+	// Settle is how long everything may take to settle once it is healed. Defaults to 3 min.
+	Settle time.Duration
+	// Log gets a line for what happens.
+	Log func(format string, args ...any)
+}
+
+// run is one run of a schedule.
+type run struct {
+	*broker
+
+	o        Options
+	stack    *stack.Stack
+	kubeAPI  *faulty.KubeAPI
+	redis    *faulty.Redis
+	injector *injector
+	sources  checker.Sources
+
+	workers  []sync.Mutex // held by whoever does something to the worker
+	redisBy  sync.Mutex
+	natsBy   sync.Mutex
+	kubeBy   sync.Mutex
+	under    sync.WaitGroup // faults that are not over
+	skipped  int
+	happened map[Kind]int
+}
+
+// Run runs the schedule of a seed and reports. The error is a run that could not
+// be made; what the system did wrong is in the report.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if o.Workers == 0 {
+		o.Workers = 3
+	}
+	if o.Every == 0 {
+		o.Every = 70 * time.Millisecond
+	}
+	if o.Settle == 0 {
+		o.Settle = 3 * time.Minute
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r := &run{o: o, injector: newInjector(o.Seed), workers: make([]sync.Mutex, o.Workers), happened: map[Kind]int{}}
+	r.broker = &broker{book: newBook(o.Seed), ctx: ctx}
+	var observers sync.WaitGroup
+	defer func() {
+		cancel()
+		r.busy.Wait()
+		r.under.Wait()
+		observers.Wait()
+		r.close()
+	}()
+	if err := r.start(ctx); err != nil {
+		return nil, err
+	}
+	observers.Go(r.watchLabels)
+	observers.Go(r.followReplies)
+	r.load()
+	r.heal()
+	return r.conclude()
+}
+
+// start starts the stack, the proxies, and the workers behind them.
+func (r *run) start(ctx context.Context) (err error) {
+	r.stack, err = stack.Start(ctx, stack.Options{Config: []byte(config), Accounts: accounts(), Redis: stack.RealRedis})
+	if err != nil {
+		return err
+	}
+	kube, err := r.stack.Kube.Config()
+	if err != nil {
+		return err
+	}
+	if r.kubeAPI, err = faulty.NewKubeAPI(kube); err != nil {
+		return err
+	}
+	kubeconfig := filepath.Join(r.o.Dir, "faulty-kubeconfig")
+	if err := r.kubeAPI.WriteKubeconfig(kubeconfig); err != nil {
+		return err
+	}
+	if r.redis, err = faulty.NewRedis(strings.TrimPrefix(r.stack.Redis.URL(), "redis://")); err != nil {
+		return err
+	}
+	for n := range r.o.Workers {
+		log, err := os.Create(r.logOf(n))
+		if err != nil {
+			return err
+		}
+		_, err = r.stack.AddWorker(ctx, log, "HAP_REDIS_URL="+r.redis.URL(), "HAP_GARDENER_KUBECONFIG="+kubeconfig)
+		if err != nil {
+			return err
+		}
+	}
+	r.namespace = r.stack.Target.Namespace
+	if r.kube, err = dynamic.NewForConfig(kube); err != nil {
+		return err
+	}
+	client, err := gardener.New(kube, gardener.Options{Namespace: r.namespace})
+	if err != nil {
+		return err
+	}
+	store, err := counters.Open(counters.Options{URLs: []string{r.stack.Redis.URL()}})
+	if err != nil {
+		return err
+	}
+	nc, err := nats.Connect(r.stack.NATS.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	if r.js, err = jetstream.New(nc); err != nil {
+		return err
+	}
+	if r.subjects, err = events.NewSubjects(""); err != nil {
+		return err
+	}
+	r.sources = checker.Sources{Ledger: events.NewLedger(r.js, r.subjects, "/faults"), Counters: store, Gardener: client}
+	return nil
+}
+
+func (r *run) logOf(worker int) string {
+	return filepath.Join(r.o.Dir, fmt.Sprintf("worker-%d.log", worker+1))
+}
+
+// close ends what start began, all of it or a part.
+func (r *run) close() {
+	if r.js != nil {
+		r.js.Conn().Close()
+	}
+	if r.sources.Gardener != nil {
+		r.sources.Gardener.Stop()
+		_ = r.sources.Counters.Close()
+	}
+	if r.stack != nil {
+		if err := r.stack.Stop(); err != nil {
+			r.o.Log("stop the stack: %v", err)
+		}
+	}
+	if r.kubeAPI != nil {
+		r.kubeAPI.Close()
+	}
+	if r.redis != nil {
+		r.redis.Close()
+	}
+}
+
+// load lets the broker work, and everything fail as the schedule says.
+func (r *run) load() {
+	r.kubeAPI.Choose(r.injector.kubeFault)
+	r.redis.Choose(r.injector.redisCut)
+	begin := time.Now()
+	r.under.Go(func() {
+		for _, a := range Plan(r.o.Seed, r.o.Duration, r.o.Workers) {
+			if !pause(r.ctx, a.At-time.Since(begin)) {
+				return
+			}
+			r.o.Log("%s", a)
+			r.under.Go(func() { r.perform(a) })
+		}
+	})
+	tick := time.NewTicker(r.o.Every)
+	defer tick.Stop()
+	for time.Since(begin) < r.o.Duration {
+		select {
+		case <-tick.C:
+			r.step()
+		case <-r.ctx.Done():
+			return
+		}
+	}
+	r.under.Wait()
+}
+
+// perform does what an action says, unless the last one to the same part is not over.
+func (r *run) perform(a Action) {
+	var done bool
+	switch a.Kind {
+	case WorkerKilled, WorkerStopped, WorkerPaused:
+		done = r.toWorker(a.Worker, a)
+	case WorkersKilled:
+		var all sync.WaitGroup
+		for n := range r.o.Workers {
+			all.Go(func() { r.toWorker(n, a) })
+		}
+		all.Wait()
+		done = true
+	case RedisLost, RedisRewound, RedisKilled, RedisFlaky:
+		done = r.toRedis(a)
+	case NATSRestarted:
+		done = r.toNATS(a)
+	case KubeFlaky, KubeDown, WatchCut:
+		done = r.toKube(a)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if done {
+		r.happened[a.Kind]++
+	} else {
+		r.skipped++
+	}
+}
+
+// ready is how long a worker may take to be ready again while things go on failing.
+const ready = 2 * time.Minute
+
+func (r *run) toWorker(n int, a Action) bool {
+	if !r.workers[n].TryLock() {
+		return false
+	}
+	defer r.workers[n].Unlock()
+	w := r.stack.Workers[n]
+	switch a.Kind {
+	case WorkerPaused:
+		r.must(w.Signal(syscall.SIGSTOP))
+		pause(r.ctx, a.For)
+		r.must(w.Signal(syscall.SIGCONT))
+		return true
+	case WorkerStopped:
+		r.must(w.Stop())
+	default:
+		w.Kill()
+	}
+	pause(r.ctx, a.For)
+	ctx, cancel := context.WithTimeout(r.ctx, ready)
+	defer cancel()
+	r.must(w.Start(ctx))
+	return true
+}
+
+func (r *run) toRedis(a Action) bool {
+	if !r.redisBy.TryLock() {
+		return false
+	}
+	defer r.redisBy.Unlock()
+	server := r.stack.Redis
+	switch a.Kind {
+	case RedisLost:
+		r.must(server.Lose(r.ctx))
+	case RedisRewound:
+		r.must(server.Remember())
+		pause(r.ctx, a.For)
+		r.must(server.Rewind(r.ctx))
+	case RedisFlaky:
+		r.injector.setRedis(redisOften)
+		pause(r.ctx, a.For)
+		r.injector.setRedis(redisSometimes)
+	default:
+		server.Kill()
+		pause(r.ctx, a.For)
+		r.must(server.Start(r.ctx))
+	}
+	return true
+}
+
+func (r *run) toNATS(a Action) bool {
+	if !r.natsBy.TryLock() {
+		return false
+	}
+	defer r.natsBy.Unlock()
+	r.must(r.stack.NATS.Stop())
+	pause(r.ctx, a.For)
+	r.must(r.stack.NATS.Start(r.ctx))
+	return true
+}
+
+func (r *run) toKube(a Action) bool {
+	if !r.kubeBy.TryLock() {
+		return false
+	}
+	defer r.kubeBy.Unlock()
+	switch a.Kind {
+	case KubeFlaky:
+		r.injector.setKube(kubeOften)
+		pause(r.ctx, a.For)
+		r.injector.setKube(kubeSometimes)
+	case KubeDown:
+		r.kubeAPI.Down()
+		pause(r.ctx, a.For)
+		r.must(r.kubeAPI.Up())
+	default:
+		r.kubeAPI.Down()
+		r.must(r.kubeAPI.Up())
+	}
+	return true
+}
+
+// must keeps an error that no schedule is meant to bring.
+func (r *run) must(err error) {
+	if err != nil && r.ctx.Err() == nil {
+		r.failed(err.Error())
+	}
+}
+
+// heal ends all faults and waits until every worker says that it is ready.
+func (r *run) heal() {
+	r.o.Log("healed")
+	r.kubeAPI.Choose(nil)
+	r.redis.Choose(nil)
+	r.injector.set(0, 0)
+	ctx, cancel := context.WithTimeout(r.ctx, ready)
+	defer cancel()
+	for _, w := range r.stack.Workers {
+		for !answers(ctx, w.URL()+"/readyz") {
+			if !pause(ctx, 100*time.Millisecond) {
+				r.failed("the worker at " + w.URL() + " is not ready, with everything healed")
+				break
+			}
+		}
+	}
+}
+
+func answers(ctx context.Context, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// crashes finds what a worker must never say.
+func (r *run) crashes() (found []string) {
+	for n := range r.o.Workers {
+		content, err := os.ReadFile(r.logOf(n))
+		if err != nil {
+			found = append(found, err.Error())
+		}
+		for _, sign := range []string{"panic:", "fatal error:", "DATA RACE"} {
+			if at := bytes.Index(content, []byte(sign)); at >= 0 {
+				found = append(found, fmt.Sprintf("%s: %s", r.logOf(n), content[at:min(len(content), at+2000)]))
+			}
+		}
+	}
+	return found
+}

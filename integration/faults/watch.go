@@ -1,0 +1,170 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/checker"
+)
+
+// watchLabels writes down every state of every binding, from a watch of its own
+// on the Kubernetes API, past all proxies. A gap in it is a failure of the run.
+func (b *broker) watchLabels() {
+	version := "0"
+	for b.ctx.Err() == nil {
+		w, err := b.kube.Resource(bindingResource).Namespace(b.namespace).Watch(b.ctx, metav1.ListOptions{
+			ResourceVersion: version, AllowWatchBookmarks: true,
+		})
+		if err != nil {
+			pause(b.ctx, 100*time.Millisecond)
+			continue
+		}
+		for event := range w.ResultChan() {
+			o, ok := event.Object.(*unstructured.Unstructured)
+			if !ok || event.Type == watch.Error {
+				b.failed(fmt.Sprintf("the watch of the labels has a gap: %+v", event.Object))
+				return
+			}
+			version = o.GetResourceVersion()
+			if event.Type == watch.Added || event.Type == watch.Modified {
+				b.labelled(o)
+			}
+		}
+	}
+}
+
+func (b *broker) labelled(o *unstructured.Unstructured) {
+	generation, _ := strconv.ParseInt(o.GetAnnotations()["hap-worker/generation"], 10, 64)
+	label := checker.Label{
+		At: time.Now(), Tenant: o.GetLabels()["tenantName"], Dirty: o.GetLabels()["dirty"] == "true", Generation: generation,
+	}
+	b.mu.Lock()
+	labels := b.labels[o.GetName()]
+	if n := len(labels); n > 0 {
+		last := labels[n-1]
+		last.At = label.At
+		if last == label {
+			b.mu.Unlock()
+			return // an annotation
+		}
+	}
+	b.labels[o.GetName()] = append(labels, label)
+	b.mu.Unlock()
+	if label.Dirty {
+		b.clean(o.GetName(), generation)
+	}
+}
+
+// followReplies writes down every reply that is stored, and lets the broker act on it.
+func (b *broker) followReplies() {
+	last := uint64(0)
+	for b.ctx.Err() == nil {
+		consumer, err := b.js.OrderedConsumer(b.ctx, events.StreamReplies, jetstream.OrderedConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: last + 1,
+		})
+		if err != nil {
+			pause(b.ctx, 200*time.Millisecond)
+			continue
+		}
+		messages, err := consumer.Messages()
+		if err != nil {
+			pause(b.ctx, 200*time.Millisecond)
+			continue
+		}
+		last = b.followUntil(messages, last)
+		messages.Stop()
+	}
+}
+
+// followUntil reads until the iterator fails or is silent, and gives the last
+// sequence that was seen.
+func (b *broker) followUntil(messages jetstream.MessagesContext, last uint64) uint64 {
+	for b.ctx.Err() == nil {
+		msg, err := messages.Next(jetstream.NextMaxWait(3 * time.Second))
+		if err != nil {
+			return last
+		}
+		meta, err := msg.Metadata()
+		if err != nil || meta.Sequence.Stream <= last {
+			continue
+		}
+		last = meta.Sequence.Stream
+		r, err := events.DecodeReply(msg.Data())
+		if err != nil {
+			b.failed(fmt.Sprintf("reply %d: %v", last, err))
+			continue
+		}
+		b.replied(events.Stored{Reply: r, Subject: msg.Subject(), Sequence: last, Time: meta.Timestamp})
+	}
+	return last
+}
+
+func (b *broker) replied(s events.Stored) {
+	b.mu.Lock()
+	b.stored = append(b.stored, s)
+	what := "reply " + string(s.Reply.Status)
+	if s.Reply.Error != nil {
+		what += " " + string(s.Reply.Error.Code)
+	}
+	b.counts[what]++
+	if s.Reply.Final() && !b.since[s.Subject].IsZero() {
+		b.took = append(b.took, s.Time.Sub(b.since[s.Subject]))
+	}
+	if rt := b.runtimes[s.Reply.RuntimeID]; rt != nil && rt.state == asked && s.Reply.Status == events.StatusRejected {
+		rt.state = refused
+	}
+	b.mu.Unlock()
+	if s.Reply.Status == events.StatusAssigned {
+		b.createShoot(s.Reply.RuntimeID, s.Reply.Binding.Name)
+	}
+}
+
+// dead gives the sequences of the events that have a dead letter.
+func (b *broker) dead() (map[uint64]bool, error) {
+	stream, err := b.js.Stream(b.ctx, events.StreamDead)
+	if err != nil {
+		return nil, err
+	}
+	found := map[uint64]bool{}
+	for n := stream.CachedInfo().State.FirstSeq; n <= stream.CachedInfo().State.LastSeq; n++ {
+		msg, err := stream.GetMsg(b.ctx, n)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		sequence, _ := strconv.ParseUint(msg.Header.Get(events.HeaderSequence), 10, 64)
+		found[sequence] = true
+	}
+	return found, nil
+}
+
+// left is how many messages a stream holds.
+func (b *broker) left(stream string) (uint64, error) {
+	s, err := b.js.Stream(b.ctx, stream)
+	if err != nil {
+		return 0, err
+	}
+	return s.CachedInfo().State.Msgs, nil
+}
+
+// underway counts the bindings that are on their way to a clean account.
+func underway(f checker.Facts) int {
+	n := 0
+	for name, b := range f.Bindings {
+		if s := f.Records[name].State; b.Dirty || s == account.Draining || s == account.Dirtying {
+			n++
+		}
+	}
+	return n
+}

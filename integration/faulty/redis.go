@@ -1,0 +1,144 @@
+package faulty
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Cut is what happens to a piece of a conversation with Redis.
+type Cut int
+
+// The cuts. The zero value lets a piece pass.
+const (
+	Pass        Cut = iota
+	LoseRequest     // the connection is closed before the server sees the request
+	LoseReply       // the connection is closed once the server has executed it
+)
+
+// Redis is a proxy in front of a Redis server that loses what passes. It knows
+// nothing of the protocol: a piece is what one read of the connection gives.
+type Redis struct {
+	listener net.Listener
+	target   string
+	choose   atomic.Pointer[func() Cut]
+	served   sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+// NewRedis starts a proxy in front of the server at address, host:port.
+func NewRedis(address string) (*Redis, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("faulty: %w", err)
+	}
+	r := &Redis{listener: listener, target: address, conns: map[net.Conn]struct{}{}}
+	r.Choose(nil)
+	r.served.Go(r.accept)
+	return r, nil
+}
+
+// URL is where clients connect.
+func (r *Redis) URL() string { return "redis://" + r.listener.Addr().String() }
+
+// Choose gives the function that says what happens to each request from now on;
+// nil lets all pass. It is called by many goroutines at once.
+func (r *Redis) Choose(f func() Cut) {
+	if f == nil {
+		f = func() Cut { return Pass }
+	}
+	r.choose.Store(&f)
+}
+
+// Close ends the proxy and all its connections.
+func (r *Redis) Close() {
+	_ = r.listener.Close()
+	r.mu.Lock()
+	for c := range r.conns {
+		_ = c.Close()
+	}
+	r.mu.Unlock()
+	r.served.Wait()
+}
+
+func (r *Redis) accept() {
+	for {
+		client, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		r.keep(client)
+		r.served.Go(func() {
+			defer r.drop(client)
+			server, err := (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", r.target)
+			if err != nil {
+				return // as refused as it can be here
+			}
+			r.keep(server)
+			defer r.drop(server)
+			r.converse(client, server)
+		})
+	}
+}
+
+func (r *Redis) keep(c net.Conn) {
+	r.mu.Lock()
+	r.conns[c] = struct{}{}
+	r.mu.Unlock()
+}
+
+func (r *Redis) drop(c net.Conn) {
+	_ = c.Close()
+	r.mu.Lock()
+	delete(r.conns, c)
+	r.mu.Unlock()
+}
+
+// converse passes pieces both ways until one side ends or something is lost.
+func (r *Redis) converse(client, server net.Conn) {
+	var lose atomic.Bool // the next reply
+	var replies sync.WaitGroup
+	replies.Go(func() {
+		defer func() { _ = client.Close() }()
+		piece := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(piece)
+			if err != nil || lose.Load() {
+				return
+			}
+			if _, err := client.Write(piece[:n]); err != nil {
+				return
+			}
+		}
+	})
+	r.requests(client, server, &lose)
+	_ = server.Close()
+	replies.Wait()
+}
+
+func (r *Redis) requests(client io.Reader, server io.Writer, lose *atomic.Bool) {
+	piece := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(piece)
+		if err != nil {
+			return
+		}
+		switch (*r.choose.Load())() {
+		case LoseRequest:
+			return
+		case LoseReply:
+			lose.Store(true)
+		case Pass:
+		}
+		if _, err := server.Write(piece[:n]); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/checker"
+	"github.com/hap-worker/hap-worker/integration/faulty"
+	"github.com/hap-worker/hap-worker/integration/stack"
+	workerconfig "github.com/hap-worker/hap-worker/worker/config"
+)
+
+var (
+	bindingsResource = schema.GroupVersionResource{Group: "security.gardener.cloud", Version: "v1alpha1", Resource: "credentialsbindings"}
+	secretsResource  = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	shootsResource   = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
+)
+
+// landscape is NATS, Redis and a namespace of a test's own, on the Kubernetes API
+// that all tests share. Its workers run in this process, as many as the test
+// starts: events that are published before are in their hands at once.
+type landscape struct {
+	*publisher
+	api     dynamic.Interface
+	workers atomic.Int32
+}
+
+// landscapes tell their namespaces apart.
+var landscapes atomic.Int32
+
+// newLandscape makes one. config is the worker's without the section gardener.
+func newLandscape(t *testing.T, config string, accounts []stack.Account) *landscape {
+	t.Helper()
+	return newLandscapeOf(t, accountKind{}, config, accounts)
+}
+
+// newLandscapeOf makes one whose accounts are of a kind.
+func newLandscapeOf(t *testing.T, kind accountKind, config string, accounts []stack.Account) *landscape {
+	t.Helper()
+	config = fmt.Sprintf("%s\ngardener: {namespace: garden-%d%s}\n", config, landscapes.Add(1), kind.gardener)
+	return landscapeOn(t, startStack(t, stack.Options{Kube: sharedStack(t).Kube, Config: []byte(config), Accounts: accounts}))
+}
+
+// landscapeOn makes one of a stack of its own.
+func landscapeOn(t *testing.T, s *stack.Stack) *landscape {
+	t.Helper()
+	kube, err := s.Kube.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := dynamic.NewForConfig(kube)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &landscape{publisher: newPublisher(t, s), api: api}
+	c, err := workerconfig.Load(s.Config, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams := events.Options{Manage: true, MaxAckPending: c.NATS.MaxAckPending, AckWait: c.Worker.AckWait}
+	if _, err := events.Setup(l.ctx, l.js, streams); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// accounts are n bindings of a hyperscaler type, named after it.
+func accounts(kind string, n int) []stack.Account {
+	out := make([]stack.Account, n)
+	for i := range out {
+		out[i] = stack.Account{Name: fmt.Sprintf("%s-%02d", strings.ReplaceAll(kind, "_", "-"), i+1), HyperscalerType: kind}
+	}
+	return out
+}
+
+// faultyAPI gives a proxy in front of the Kubernetes API, and the environment of a
+// worker that goes through it.
+func (l *landscape) faultyAPI() (*faulty.KubeAPI, []string) {
+	l.t.Helper()
+	config, err := l.stack.Kube.Config()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	proxy, err := faulty.NewKubeAPI(config)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(proxy.Close)
+	path := filepath.Join(l.t.TempDir(), "kubeconfig")
+	if err := proxy.WriteKubeconfig(path); err != nil {
+		l.t.Fatal(err)
+	}
+	return proxy, []string{"HAP_GARDENER_KUBECONFIG=" + path}
+}
+
+// edit writes the worker's configuration anew.
+func (l *landscape) edit(replace ...string) {
+	l.t.Helper()
+	content, err := os.ReadFile(l.stack.Config)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	edited := strings.NewReplacer(replace...).Replace(string(content))
+	if edited == string(content) {
+		l.t.Fatalf("nothing of %q is in\n%s", replace, content)
+	}
+	if err := os.WriteFile(l.stack.Config, []byte(edited), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// label sets labels of a binding as an operator does by hand; nil takes one off.
+func (l *landscape) label(binding string, labels map[string]any) {
+	l.t.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	_, err = l.api.Resource(bindingsResource).Namespace(l.stack.Target.Namespace).
+		Patch(l.ctx, binding, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// create makes further bindings.
+func (l *landscape) create(accounts ...stack.Account) {
+	l.t.Helper()
+	config, err := l.stack.Kube.Config()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := stack.CreateAccounts(l.ctx, config, l.stack.Target, accounts); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// remove deletes a binding or a Shoot.
+func (l *landscape) remove(resource schema.GroupVersionResource, name string) {
+	l.t.Helper()
+	if err := l.api.Resource(resource).Namespace(l.stack.Target.Namespace).Delete(l.ctx, name, metav1.DeleteOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// shoot makes a Shoot of a runtime on a binding.
+func (l *landscape) shoot(runtime, binding string) {
+	l.t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"credentialsBindingName": binding}}}
+	o.SetAPIVersion("core.gardener.cloud/v1beta1")
+	o.SetKind("Shoot")
+	o.SetName("c-" + runtime)
+	o.SetAnnotations(map[string]string{"infrastructuremanager.kyma-project.io/runtime-id": runtime})
+	if _, err := l.api.Resource(shootsResource).Namespace(l.stack.Target.Namespace).Create(l.ctx, o, metav1.CreateOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// binding reads a binding from the API.
+func (l *landscape) binding(name string) engine.Binding {
+	l.t.Helper()
+	b, err := sources(l.t, l.stack, l.js, l.subjects).Gardener.Get(l.ctx, name)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return b
+}
+
+// provision publishes an ask.
+func (l *landscape) provision(runtimes ...events.Event) {
+	l.t.Helper()
+	for _, e := range runtimes {
+		l.publish(e, "")
+	}
+	l.flush()
+}
+
+// answered waits for the final reply to an event.
+func (l *landscape) answered(e events.Event) events.Reply {
+	l.t.Helper()
+	return l.awaitReply(e, events.Reply.Final)
+}
+
+// waits gives the reply that says that an event waits, once it is there.
+func (l *landscape) waits(e events.Event) events.Reply {
+	l.t.Helper()
+	return l.awaitReply(e, func(r events.Reply) bool { return r.Status == events.StatusWaiting })
+}
+
+func (l *landscape) awaitReply(e events.Event, enough func(events.Reply) bool) (r events.Reply) {
+	l.t.Helper()
+	eventually(l.ctx, l.t, func() error {
+		if r = l.reply(e.ReplySubject(l.subjects)); !enough(r) {
+			return fmt.Errorf("the %s of %s%s is %q %+v", e.Type, e.RuntimeID, e.Binding, r.Status, r.Error)
+		}
+		return nil
+	})
+	return r
+}
+
+// assigned gives the binding that an event is answered with.
+func (l *landscape) assigned(e events.Event) string {
+	l.t.Helper()
+	r := l.answered(e)
+	if r.Status != events.StatusAssigned {
+		l.t.Fatalf("the provision of %s is %s %+v, want a binding", e.RuntimeID, r.Status, r.Error)
+	}
+	return r.Binding.Name
+}
+
+// depart publishes a deprovision.
+func (l *landscape) depart(e events.Event) {
+	l.t.Helper()
+	l.deprovision(e)
+	l.flush()
+}
+
+// free publishes a release.
+func (l *landscape) free(e events.Event) {
+	l.t.Helper()
+	l.send(e, l.subjects.Release(e.Binding), "")
+	l.flush()
+}
+
+// record waits until Redis has a record of the binding that is good enough.
+func (l *landscape) record(pool, binding string, enough func(account.Record) bool) account.Record {
+	l.t.Helper()
+	store := sources(l.t, l.stack, l.js, l.subjects).Counters
+	var rec account.Record
+	eventually(l.ctx, l.t, func() (err error) {
+		if rec, err = store.Binding(l.ctx, pool, binding); err == nil && !enough(rec) {
+			err = fmt.Errorf("the record of %s is %+v", binding, rec)
+		}
+		return err
+	})
+	return rec
+}
+
+// holds fails the test for every invariant that does not hold.
+func (l *landscape) holds(terms checker.Terms) {
+	l.t.Helper()
+	for _, violation := range l.facts().Violations(terms) {
+		l.t.Error(violation)
+	}
+}

@@ -1,0 +1,78 @@
+// Package integration_test tests hap-worker with everything around it: a real
+// nats-server, Redis and Kubernetes API.
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+// limit is how long a test may wait for anything; the first build of the
+// Kubernetes API is inside of it.
+const limit = 15 * time.Minute
+
+// shared is the stack of this test binary.
+var shared struct {
+	once  sync.Once
+	stack *stack.Stack
+	err   error
+}
+
+// sharedStack gives the stack that all tests of this binary share, without
+// accounts and workers. Tests keep apart by names of their own; one that stops a
+// part starts a stack for itself.
+func sharedStack(t *testing.T) *stack.Stack {
+	t.Helper()
+	shared.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		shared.stack, shared.err = stack.Start(ctx, stack.Options{Accounts: []stack.Account{}})
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.stack
+}
+
+// requireRedis ends a test that means nothing without a real redis-server: one
+// that is not run says so, and fails where HAP_REQUIRE_ALL is set.
+func requireRedis(t *testing.T) {
+	t.Helper()
+	_, err := exec.LookPath("redis-server")
+	switch {
+	case err == nil:
+	case os.Getenv("HAP_REQUIRE_ALL") != "":
+		t.Fatal("redis-server is required, and not on PATH")
+	default:
+		t.Skip("not run: redis-server is not on PATH")
+	}
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(killStep) != "" {
+		dieAtStep()
+	}
+	code := m.Run()
+	if shared.stack != nil {
+		if err := shared.stack.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the stack:", err)
+			code = 1
+		}
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}

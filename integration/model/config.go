@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// kind is what an event asks for.
+type kind byte
+
+const (
+	provision   kind = 'P'
+	deprovision kind = 'D'
+	release     kind = 'R'
+)
+
+// event is a message of a publisher: of a runtime, or to release a binding.
+type event struct {
+	kind kind
+	of   uint8
+	pool uint8 // of a provision: that the rules name, by index
+}
+
+// config is a world to explore: its events may be published in every order that
+// publishers keep, and its budget bounds what goes wrong.
+type config struct {
+	name     string
+	says     string // what it is about
+	events   []event
+	tenants  [maxRuntimes]uint8
+	bindings int
+	limit    uint8 // of every tenant, 0 is one account without a limit
+	internal uint8 // bindings that are internal
+	pools    uint8 // 1, or 2: then binding 1 is in the second
+	workers  int
+	others   string // what others do: c cleans an account, k claims one for tenant 2, o cordons one
+
+	directory bool  // runtimes are looked up in the directory first
+	shoots    bool  // clusters appear and vanish
+	early     bool  // a deprovision may come while the cluster is still there
+	stepwise  bool  // a rebuild stops after every read and every place; else after its reads
+	genless   bool  // releases name no generation
+	begun     uint8 // events that are published from the beginning
+
+	// What workers do not do, and what would close the holes of docs/model.md.
+	relook bool // the Shoots are looked at once more after Redis has permitted the dirty mark
+
+	budget budget
+}
+
+func events(text string) []event {
+	var out []event
+	for word := range strings.FieldsSeq(text) {
+		e := event{kind: kind(word[0]), of: word[1] - '0'}
+		if len(word) > 2 {
+			e.pool = word[2] - 'p'
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// twoOfOne is two runtimes of tenant 1 and one of tenant 2.
+var twoOfOne = [maxRuntimes]uint8{1, 1, 2}
+
+var configs = named(
+	config{name: "tiny", says: "one runtime comes and goes", events: events("P0 D0"), bindings: 1, limit: 2},
+	config{name: "base", says: "two runtimes of a tenant come, one goes", events: events("P0 P1 D0"), bindings: 2, limit: 2},
+	config{name: "two", says: "two tenants, an account each", events: events("P0 P2 D0"), bindings: 2, limit: 1},
+	config{name: "reuse", says: "an account goes from a tenant to the next", events: events("P0 P2 D0 R0"), bindings: 1, limit: 2, shoots: true},
+	config{name: "return", says: "a tenant comes back to the account that it left", events: events("P0 P1 D0 R0"), bindings: 1, limit: 2, shoots: true},
+	config{name: "early", says: "a deprovision comes before its cluster is gone", events: events("P0 P1 D0 D1"), bindings: 1, limit: 2, shoots: true, early: true},
+	config{name: "again", says: "two releases of the same account", events: events("P0 P1 D0 D1 R0 R0"), bindings: 1, limit: 2},
+	config{name: "wait", says: "one account, a second tenant waits for it", events: events("P0 P2 D0 R0"), bindings: 1, limit: 1},
+	config{name: "waitgo", says: "one account; who waits for it may give up", events: events("P0 P2 D0 D2 R0"), bindings: 1, limit: 1},
+	config{name: "queue", says: "one account, several wait for it", events: events("P0 P1 P2 D0 R0"), bindings: 1, limit: 1},
+	config{name: "three", says: "three runtimes, two accounts for one each", events: events("P0 P1 P2 D0"), bindings: 2, limit: 1},
+	config{name: "samer", says: "two requests for the same runtime", events: events("P0 P0 P2 D0"), bindings: 1, limit: 1},
+	config{name: "loss", says: "Redis is lost and rebuilt in steps", events: events("P0 P2 D0"), bindings: 2, limit: 1, stepwise: true, shoots: true, budget: budget{loss: 1}},
+	config{name: "rebuild", says: "Redis is lost under two runtimes of a tenant", events: events("P0 P1 D0"), bindings: 2, limit: 1, budget: budget{loss: 1}},
+	config{name: "one", says: "Redis is lost under the only account", events: events("P0 P1 D0"), bindings: 1, limit: 2, begun: 7, budget: budget{loss: 1}},
+	config{name: "hand", says: "somebody labels accounts by hand", events: events("P0 P1 D0 R0"), bindings: 2, limit: 2, others: "ck", budget: budget{others: 1}},
+	config{name: "handloss", says: "somebody labels accounts by hand, and Redis is lost", events: events("P0 P2 D0 R0"), bindings: 2, limit: 2, others: "ck", budget: budget{others: 1, loss: 1}},
+	config{name: "handgo", says: "an account that somebody labelled by hand is used and left", events: events("P2 D2 P0 R0"), bindings: 1, limit: 2, others: "k", budget: budget{others: 1}},
+	config{name: "single", says: "a tenant that may have one account only", events: events("P0 P1 D0 D1"), bindings: 2},
+	config{name: "singles", says: "two tenants that may have one account only", events: events("P0 P1 P2 D0"), bindings: 2},
+	config{name: "place", says: "the rules name another pool for a runtime that is there", events: events("P0p P0q D0"), bindings: 2, limit: 2, pools: 2, directory: true},
+	config{name: "placeloss", says: "the rules name another pool, and Redis is lost", events: events("P0p P0q"), bindings: 2, limit: 2, pools: 2, directory: true, stepwise: true, budget: budget{loss: 1}},
+	config{name: "goneloss", says: "a runtime goes while Redis is lost with its directory", events: events("P0p D0"), bindings: 2, limit: 2, pools: 2, directory: true, stepwise: true, budget: budget{loss: 1}},
+	config{name: "bothloss", says: "both of that at once", events: events("P0p P0q D0"), bindings: 2, limit: 2, pools: 2, directory: true, stepwise: true, budget: budget{loss: 1}},
+	config{name: "norule", says: "the rules change, and no longer match a request", events: events("P0 P2 D0"), bindings: 1, limit: 1, budget: budget{rules: 1}},
+	config{name: "cordon", says: "an account is cordoned while its tenant asks", events: events("P0 P1"), bindings: 2, limit: 2, others: "o", budget: budget{others: 1}},
+	config{name: "internal", says: "an internal account that carries a tenant's name", events: events("P0 P1 D0"), bindings: 2, limit: 2, internal: 1, others: "K", budget: budget{others: 1}},
+)
+
+func named(all ...config) map[string]config {
+	out := map[string]config{}
+	for _, c := range all {
+		c.tenants, c.workers, c.pools = twoOfOne, 2, max(1, c.pools)
+		out[c.name] = c
+	}
+	return out
+}
+
+// knobs are the numbers of a configuration that -set changes.
+func (c *config) knobs() map[string]*uint8 {
+	b := &c.budget
+	return map[string]*uint8{
+		"crash": &b.crash, "dup": &b.dup, "loss": &b.loss, "lost": &b.lost, "down": &b.down,
+		"stale": &b.stale, "others": &b.others, "expire": &b.expire, "rules": &b.rules, "limit": &c.limit,
+	}
+}
+
+func (c *config) switches() map[string]*bool {
+	return map[string]*bool{"stepwise": &c.stepwise, "shoots": &c.shoots, "early": &c.early, "genless": &c.genless, "directory": &c.directory, "relook": &c.relook}
+}
+
+// set reads crash=1,workers=3,stepwise=1,...
+func (c *config) set(text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(part, "=")
+		n, err := strconv.ParseUint(value, 10, 4)
+		switch knob, flag := c.knobs()[name], c.switches()[name]; {
+		case err != nil:
+			return fmt.Errorf("%s: a number from 0 to 15 is needed", part)
+		case knob != nil:
+			*knob = uint8(n)
+		case flag != nil:
+			*flag = n > 0
+		case name == "workers" && n >= 1 && n <= maxWorkers:
+			c.workers = int(n)
+		default:
+			return fmt.Errorf("%s: one of %s, %s or workers (1 to %d) is needed", part,
+				strings.Join(slices.Sorted(maps.Keys(c.knobs())), ", "),
+				strings.Join(slices.Sorted(maps.Keys(c.switches())), ", "), maxWorkers)
+		}
+	}
+	return nil
+}
+
+// poolOf is the index of the pool that a binding is labelled for.
+func (c *config) poolOf(b uint8) uint8 { return b * (c.pools - 1) }
+
+func (c *config) terms() account.Terms {
+	return account.Terms{Several: c.limit > 0, Limit: int(c.limit)}
+}
+
+// first is the state that everything begins in: Redis is built and empty.
+func (c *config) first() state {
+	s := state{left: c.budget, tokens: 1, published: c.begun}
+	for p := range c.pools {
+		s.pools[p] = emptyPool(1)
+	}
+	if c.directory {
+		s.bucket.epoch = 1
+	}
+	return s
+}
+
+func emptyPool(epoch uint8) pool {
+	p := pool{site: site{epoch: epoch}}
+	return p
+}

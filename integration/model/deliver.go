@@ -1,0 +1,202 @@
+package main
+
+// begin lets a worker that has nothing to do take something up. What another one
+// is at already costs a second delivery.
+func (m *model) begin(s *state, w int) {
+	for i := range m.events {
+		e := uint8(i)
+		if !has(s.published, e) {
+			continue
+		}
+		m.deliver(s, w, e)
+		m.serve(s, w, e)
+	}
+	for b := range uint8(m.bindings) {
+		m.sweep(s, w, b)
+	}
+	m.beginRebuild(s, w)
+}
+
+// twice takes a second delivery off the budget where another worker holds the
+// key, and reports whether the step is possible.
+func (m *model) twice(n *state, w int, key uint8) (again, possible bool) {
+	if !n.held(w, key) {
+		return false, true
+	}
+	if n.left.dup == 0 {
+		return true, false
+	}
+	n.left.dup--
+	return true, true
+}
+
+// deliver gives an event of the stream. What is stored is read unless it is the
+// first delivery of a new subject (rule 11).
+func (m *model) deliver(s *state, w int, e uint8) {
+	if has(s.acked, e) {
+		return
+	}
+	n := *s
+	again, possible := m.twice(&n, w, e)
+	if !possible {
+		return
+	}
+	first := !has(s.delivered, e)
+	n.delivered |= bit(e)
+	k := &n.workers[w]
+	*k = worker{key: e}
+	what := "takes %s"
+	if first {
+		k.current = s.replies[e].status == unanswered
+		m.enter(&n, w)
+	} else {
+		m.readStored(&n, w)
+		what = "takes %s again and reads what is stored"
+	}
+	m.add(&n, w, what, onEvent(e)).fault = again
+}
+
+// readStored reads what the ledger has for the event: a final reply stands, with
+// anything else its handling begins, or begins anew.
+func (m *model) readStored(n *state, w int) {
+	k := &n.workers[w]
+	stored := n.replies[k.key].status
+	*k = worker{
+		key: k.key, current: true, served: k.served, waited: k.waited || stored == waiting,
+		pool: k.pool, asked: k.asked, // where it may hold something
+	}
+	if stored == waiting {
+		k.since = n.replies[k.key].sequence
+	}
+	if stored.final() {
+		k.at = acking
+		if m.events[k.key].kind == provision && stored != assigned && !m.off[ruleTakeBack] {
+			k.at = takingBack
+		}
+		return
+	}
+	m.enter(n, w)
+}
+
+// enter begins to decide.
+func (m *model) enter(n *state, w int) {
+	k := &n.workers[w]
+	v := m.events[k.key]
+	switch v.kind {
+	case deprovision:
+		k.at = releasing
+		if m.directory {
+			k.at = departing
+		}
+	case release:
+		k.at, k.pool = releaseReading, m.poolOf(v.of)
+	default:
+		if has(n.unmatched, k.key) {
+			k.at, k.outcome, k.placeless = publishing, rejected, true
+			return
+		}
+		k.tenant = m.tenants[v.of]
+		if k.at = asking; m.directory {
+			k.at = locating
+			return
+		}
+		k.barred = m.bars(n, k.tenant, 0)
+	}
+}
+
+// bars are the tenant's bindings of the pool that the cache says must not gain runtimes.
+func (m *model) bars(s *state, tenant, pool uint8) uint8 {
+	barred := uint8(0)
+	for b := range uint8(m.bindings) {
+		l := s.labels[b]
+		if m.poolOf(b) == pool && l.tenant == tenant && (l.cordoned || m.internalBinding(b)) {
+			barred |= bit(b)
+		}
+	}
+	return barred
+}
+
+// takeBack undoes what the request holds in Redis, against its final reply (rule
+// 11).
+func (m *model) takeBack(s *state, w int) {
+	n := *s
+	k := &n.workers[w]
+	v := m.events[k.key]
+	if m.directory && !k.asked {
+		at, known, notBuilt := m.dirs.look(n.bucket, v.of)
+		if notBuilt {
+			m.giveUp(s, w)
+			return
+		}
+		if !known || at.pool == gone {
+			k.at = acking
+			m.add(&n, w, "finds that the stored reply stands", thing{})
+			return
+		}
+		k.pool = at.pool - 1
+	}
+	r := m.redis.run(&n.pools[k.pool], call{script: takeBack, runtime: v.of, request: k.key})
+	if r.notBuilt {
+		m.giveUp(s, w)
+		return
+	}
+	k.at = acking
+	m.script(&n, w, "takes back what %s holds, if anything", onEvent(k.key), r)
+}
+
+// publish stores the final reply where the subject's last message is still the
+// one that was read when handling began; else that one is read (rule 11).
+func (m *model) publish(s *state, w int) {
+	n := *s
+	k := &n.workers[w]
+	e := k.key
+	stored := s.replies[e].status
+	if !k.current && !m.off[ruleLast] && (stored.final() || !m.off[ruleOver]) {
+		m.readStored(&n, w)
+		m.add(&n, w, "is refused its reply to %s and reads what is stored", onEvent(e))
+		return
+	}
+	r := reply{status: k.outcome, sequence: k.sequence, pool: k.pool + 1, binding: k.on}
+	switch {
+	case m.events[e].kind == release:
+		r = reply{status: k.outcome}
+	case k.placeless:
+		r.pool = 0
+	}
+	n.answer(e, r)
+	if k.at = acking; m.events[e].kind == provision && k.outcome != assigned && !m.off[ruleTakeBack] {
+		k.at = takingBack
+	}
+	broken := ""
+	if stored.final() {
+		broken = "I7 OneAnswer: a second final reply"
+	}
+	m.add(&n, w, publishTexts[k.outcome], onEvent(e)).broken = broken
+}
+
+var publishTexts = [...]string{
+	assigned: "answers %s: assigned", released: "answers %s: released", superseded: "answers %s: Superseded",
+	exhausted: "answers %s: PoolExhausted", returned: "answers %s: returned", notDirty: "answers %s: NotDirty",
+	inUse: "answers %s: BindingInUse", stale: "answers %s: StaleRelease", rejected: "answers %s: NoMatchingRule",
+}
+
+// ack settles the event, after a final reply or a recorded wait.
+func (m *model) ack(s *state, w int) {
+	n := *s
+	k := n.workers[w]
+	if !k.served {
+		n.acked |= bit(k.key)
+	}
+	if s.replies[k.key].status.final() && (k.waited || k.served) {
+		n.room &^= bit(k.key)
+	}
+	if n.workers[w] = (worker{}); m.off[ruleRecord] && s.replies[k.key].status == waiting && !has(s.room, k.key) {
+		n.workers[w] = k
+		n.workers[w].at = entering
+	}
+	what := "acknowledges %s"
+	if k.served {
+		what = "takes %s out of the waiting room"
+	}
+	m.add(&n, w, what, onEvent(k.key))
+}

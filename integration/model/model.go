@@ -1,0 +1,133 @@
+package main
+
+// at is what a worker does next.
+type at uint8
+
+const (
+	idle at = iota
+	locating
+	asking
+	reading
+	labelling
+	confirming
+	revoking
+	lookingAgain
+	entering
+	sayingWaiting
+	refusing
+	publishing
+	takingBack
+	acking
+	departing
+	releasing
+	superseding
+	inspecting
+	dirtyAsking
+	relooking
+	dirtyWriting
+	unclaiming
+	unclaimFreeing
+	releaseReading
+	releaseCounting
+	releaseWriting
+	releaseFreeing
+	observing
+	sealing
+	ledgerReading
+	labelsReading
+	shootsReading
+	installing
+)
+
+// thing is what a step is about: b a binding, r a runtime, e an event.
+type thing struct{ kind, n byte }
+
+// move is a step that can be made, and the state after it.
+type move struct {
+	next   state
+	who    int8   // the worker, or -1
+	what   string // with %s for the thing
+	on     thing
+	fault  bool   // nothing that workers do by themselves: trouble, or somebody else
+	broken string // the invariant that the step itself breaks
+}
+
+// model is a configuration with the rules that its workers keep.
+type model struct {
+	config
+	off   ruleSet
+	redis *redis
+	dirs  *directory
+	found *gatherings
+	out   []move
+}
+
+func newModel(c config, off ruleSet) *model {
+	r := newRedis(c.terms())
+	return &model{config: c, off: off, redis: r, dirs: &directory{redis: r}, found: newGatherings(r)}
+}
+
+// moves gives every step that can be made from s. They are valid until the next call.
+func (m *model) moves(s *state) []move {
+	m.out = m.out[:0]
+	m.publishers(s)
+	m.clusters(s)
+	m.trouble(s)
+	for w := range m.workers {
+		if w > 0 && s.workers[w] == s.workers[w-1] {
+			continue // as the one before
+		}
+		if s.workers[w].at == idle {
+			m.begin(s, w)
+			continue
+		}
+		if s.left.crash > 0 {
+			n := *s
+			n.left.crash--
+			n.workers[w] = worker{}
+			m.fault(&n, w, "dies", thing{})
+		}
+		m.step(s, w)
+	}
+	return m.out
+}
+
+func (m *model) add(n *state, w int, what string, on thing) *move {
+	m.out = append(m.out, move{next: *n, who: int8(w), what: what, on: on})
+	return &m.out[len(m.out)-1]
+}
+
+func (m *model) fault(n *state, w int, what string, on thing) {
+	m.add(n, w, what, on).fault = true
+}
+
+// script adds a step that ran a script, with what that broke.
+func (m *model) script(n *state, w int, what string, on thing, r result) {
+	m.add(n, w, what, on).broken = r.broken
+}
+
+// giveUp ends the handling where Redis is not built: the event comes again.
+func (m *model) giveUp(s *state, w int) {
+	n := *s
+	n.workers[w] = worker{}
+	m.add(&n, w, "finds Redis not built and gives up for now", thing{})
+}
+
+func onBinding(b uint8) thing { return thing{'b', b} }
+func onEvent(e uint8) thing   { return thing{'e', e} }
+func onRuntime(r uint8) thing { return thing{'r', r} }
+
+func (m *model) step(s *state, w int) {
+	steps := [...]func(*state, int){
+		locating: m.locate, asking: m.ask, reading: m.readLabel, labelling: m.writeLabel, confirming: m.confirmClaim,
+		revoking: m.revokeClaim, lookingAgain: m.readAgain, entering: m.enterRoom, sayingWaiting: m.sayWaiting, refusing: m.refuseRequest,
+		publishing: m.publish, takingBack: m.takeBack, acking: m.ack,
+		departing: m.depart, releasing: m.releaseRuntime, superseding: m.supersede,
+		inspecting: m.inspect, dirtyAsking: m.askDirty, relooking: m.lookAgain, dirtyWriting: m.writeDirty,
+		unclaiming: m.unclaim, unclaimFreeing: m.freeUnclaimed,
+		releaseReading: m.readReleased, releaseCounting: m.countReleased, releaseWriting: m.writeReleased, releaseFreeing: m.free,
+		observing: m.observe, sealing: m.seal, ledgerReading: m.readLedger, labelsReading: m.readLabels,
+		shootsReading: m.readShoots, installing: m.install,
+	}
+	steps[s.workers[w].at](s, w)
+}

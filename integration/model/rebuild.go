@@ -1,0 +1,169 @@
+package main
+
+// The places that a rebuild builds: the pools, and the directory.
+const directoryPlace = 2
+
+func (m *model) missing(s *state) uint8 {
+	set := uint8(0)
+	for p := range m.pools {
+		if !s.pools[p].built() {
+			set |= bit(p)
+		}
+	}
+	if m.directory && !s.bucket.built() {
+		set |= bit(directoryPlace)
+	}
+	return set
+}
+
+// beginRebuild writes a token that was never used before (rule 13a). Another
+// one's that is old, or whose worker died, is replaced.
+func (m *model) beginRebuild(s *state, w int) {
+	places := m.missing(s)
+	if places == 0 {
+		return
+	}
+	n := *s
+	again, possible := m.twice(&n, w, rebuildKey)
+	if !possible {
+		return
+	}
+	n.tokens++
+	m.redis.writeToken(&n, places, n.tokens)
+	n.workers[w] = worker{at: sealing, key: rebuildKey, made: n.tokens, places: places}
+	if m.stepwise {
+		if m.off[ruleOrder] {
+			n.workers[w].at = ledgerReading
+		}
+		m.add(&n, w, "begins to rebuild Redis under a token of its own", thing{}).fault = again
+		return
+	}
+	m.sealAll(&n)
+	n.workers[w].read = m.found.id(gathered{replies: n.replies, labels: n.labels, shoots: n.shoots})
+	n.workers[w].at = installing
+	m.add(&n, w, "begins to rebuild Redis: token, seal, ledger, labels, Shoots", thing{}).fault = again
+}
+
+// unsettled reports whether an event is sealed: published, and not answered.
+func unsettled(s *state, e uint8) bool {
+	open := has(s.published, e) && !has(s.acked, e) || has(s.room, e)
+	return open && !s.replies[e].status.final()
+}
+
+func (m *model) sealAll(n *state) {
+	for e := range uint8(len(m.events)) {
+		if unsettled(n, e) && !m.off[ruleSeal] {
+			sealOne(n, e)
+		}
+	}
+}
+
+// sealOne publishes a message that is not final: who has decided the event
+// before is refused (rule 13b). What waits gets its own again.
+func sealOne(n *state, e uint8) {
+	r := reply{status: sealed}
+	if n.replies[e].status == waiting {
+		r = n.replies[e]
+	}
+	n.answer(e, r)
+}
+
+func (m *model) seal(s *state, w int) {
+	n := *s
+	k := &n.workers[w]
+	for e := k.next; e < uint8(len(m.events)); e++ {
+		if unsettled(s, e) && !m.off[ruleSeal] {
+			sealOne(&n, e)
+			k.next = e + 1
+			m.add(&n, w, "seals %s", onEvent(e))
+			return
+		}
+	}
+	k.next = 0
+	if m.off[ruleOrder] {
+		m.takeIn(&n, w, labelsReading)
+		return
+	}
+	m.takeIn(&n, w, ledgerReading)
+}
+
+// takeIn makes one of the reads: the ledger, then the labels, then the Shoots.
+func (m *model) takeIn(n *state, w int, read at) {
+	k := &n.workers[w]
+	g := m.found.all[k.read]
+	var what string
+	switch read {
+	case ledgerReading:
+		g.replies, what, k.at = n.replies, "reads the ledger to its end", labelsReading
+		if m.off[ruleOrder] {
+			k.at = sealing
+		}
+	case labelsReading:
+		g.labels, what, k.at = n.labels, "lists the bindings", shootsReading
+	default:
+		g.shoots, what, k.at = n.shoots, "lists the Shoots", installing
+	}
+	k.read = m.found.id(g)
+	m.add(n, w, what, thing{})
+}
+
+func (m *model) readLedger(s *state, w int) { n := *s; m.takeIn(&n, w, ledgerReading) }
+func (m *model) readLabels(s *state, w int) { n := *s; m.takeIn(&n, w, labelsReading) }
+func (m *model) readShoots(s *state, w int) { n := *s; m.takeIn(&n, w, shootsReading) }
+
+// install puts the places in place, each by itself and in any order, where the
+// token still stands (rule 13e).
+func (m *model) install(s *state, w int) {
+	if !m.stepwise {
+		n := *s
+		what := ""
+		for p := range uint8(directoryPlace + 1) {
+			if has(s.workers[w].places, p) {
+				what = m.installOne(&n, w, p)
+			}
+		}
+		m.add(&n, w, what, thing{})
+		return
+	}
+	for p := range uint8(directoryPlace + 1) {
+		if has(s.workers[w].places, p) {
+			n := *s
+			what := m.installOne(&n, w, p)
+			m.add(&n, w, what, thing{})
+		}
+	}
+}
+
+// installOne installs a place, and says what became of it.
+func (m *model) installOne(n *state, w int, p uint8) string {
+	k := &n.workers[w]
+	installed := m.installed(n, p, k.made, k.read)
+	if k.places &^= bit(p); k.places == 0 {
+		*k = worker{}
+	}
+	if !installed {
+		return "does not install, since the token is another's"
+	}
+	return installTexts[p]
+}
+
+var installTexts = [...]string{"installs the pool", "installs the second pool", directoryPlace: "installs the directory"}
+
+func (m *model) installed(n *state, p, token uint8, read uint16) bool {
+	if p == directoryPlace {
+		if m.off[ruleToken] {
+			n.bucket.token = token
+		}
+		return m.dirs.install(&n.bucket, token, m.derived(read).directory)
+	}
+	pool := &n.pools[p]
+	if m.off[ruleToken] && !pool.built() {
+		pool.token = token
+	}
+	machine := m.redis.thaw(*pool)
+	if !machine.Install(epochName(token), m.derived(read).snapshots[poolNames[p]]) || pool.built() {
+		return false
+	}
+	*pool = m.redis.freeze(machine, 0)
+	return true
+}

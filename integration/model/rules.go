@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// rule is a thing that workers do because docs/protocol.md says so, and that can
+// be left out to see what it is good for.
+type rule uint8
+
+const (
+	ruleBuilt rule = iota
+	ruleRebuilt
+	ruleRead
+	ruleLabel
+	ruleFence
+	ruleConfirm
+	ruleEpoch
+	ruleRevoke
+	ruleGone
+	ruleShoots
+	ruleOwn
+	ruleMark
+	ruleDirtying
+	ruleReleased
+	ruleGeneration
+	ruleFreed
+	ruleFollow
+	ruleLast
+	ruleOver
+	ruleTakeBack
+	ruleRecord
+	ruleRefuse
+	ruleWaitsOn
+	ruleTurn
+	ruleToken
+	ruleSeal
+	ruleOrder
+	ruleTombs
+	ruleUnconfirmed
+	rulePlace
+	ruleDepart
+	ruleBarred
+	rules // how many there are
+)
+
+// ruleTexts are the name of each rule, its number in docs/protocol.md, and what
+// workers do without it.
+var ruleTexts = [rules]struct{ name, number, without string }{
+	ruleBuilt:       {"built", "1", "Redis decides on empty records"},
+	ruleRebuilt:     {"rebuilt", "1", "assign is not told the epoch that the pool had when the directory was asked"},
+	ruleRead:        {"rvFirst", "2", "the label is read after the script, and again after a conflict"},
+	ruleLabel:       {"label", "4", "an unconfirmed decision is answered at once"},
+	ruleFence:       {"fence", "4", "a label with an old epoch is good enough"},
+	ruleConfirm:     {"confirm", "5", "who wrote the label answers"},
+	ruleEpoch:       {"epoch", "5", "confirm is not told the decision's epoch"},
+	ruleRevoke:      {"revokeGuard", "6", "revoke frees the binding, whoever has confirmed it"},
+	ruleGone:        {"gone", "7", "nothing is remembered of the departure of a runtime that is not assigned"},
+	ruleShoots:      {"shoots", "8", "an account is marked dirty without a look at the Shoots"},
+	ruleOwn:         {"dirtyView", "8", "an account is marked dirty whoever its label names"},
+	ruleMark:        {"dirtyGen", "8", "what is written on an account that was left leaves its generation as it is"},
+	ruleDirtying:    {"beginDirtying", "8", "an account is marked dirty without asking Redis"},
+	ruleReleased:    {"releasedBy", "9", "a release does not look at who released last"},
+	ruleGeneration:  {"staleRelease", "9", "a release does not look at the generation"},
+	ruleFreed:       {"freedGen", "9", "mark-freed is not told which claim has ended"},
+	ruleFollow:      {"follow", "10", "labels of others are not followed"},
+	ruleLast:        {"lastSequence", "11", "replies are published whatever is there"},
+	ruleOver:        {"startOver", "11", "an old decision is published under a newer sequence"},
+	ruleTakeBack:    {"takeBack", "11", "what a refused request holds stays counted"},
+	ruleRecord:      {"record", "12", "the reply says waiting before the request is recorded"},
+	ruleRefuse:      {"refuse", "12", "a request is refused at its deadline without asking Redis"},
+	ruleWaitsOn:     {"waitsOn", "12", "who is served and waits anew is not looked up in the ledger"},
+	ruleTurn:        {"turn", "12", "any request may claim while others wait"},
+	ruleToken:       {"token", "13a", "a rebuild installs whoever began another one since"},
+	ruleSeal:        {"seal", "13b", "the ledger is read without sealing"},
+	ruleOrder:       {"order", "13c", "the ledger is read before the seal"},
+	ruleTombs:       {"tombs", "13d", "runtimes that are gone are not rebuilt"},
+	ruleUnconfirmed: {"unconfirmed", "13d", "rebuilt bindings count as confirmed"},
+	rulePlace:       {"place", "directory", "a provision goes to the pool of its rule"},
+	ruleDepart:      {"depart", "directory", "a deprovision of an unknown runtime leaves no entry"},
+	ruleBarred:      {"barred", "3", "Redis is not told what is cordoned or internal"},
+}
+
+func (r rule) String() string { return ruleTexts[r].name }
+
+// ruleSet says for each rule whether it is left out.
+type ruleSet [rules]bool
+
+// parseRules reads the names of rules, separated by commas.
+func parseRules(text string) (ruleSet, error) {
+	var set ruleSet
+next:
+	for name := range strings.SplitSeq(text, ",") {
+		if name == "" {
+			continue
+		}
+		for r := range rules {
+			if ruleTexts[r].name == name {
+				set[r] = true
+				continue next
+			}
+		}
+		return set, fmt.Errorf("no rule is called %q; -h lists them", name)
+	}
+	return set, nil
+}

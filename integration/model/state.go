@@ -1,0 +1,235 @@
+package main
+
+// Bounds of every world. Configurations stay below them.
+const (
+	maxBindings = 2
+	maxRuntimes = 3
+	maxEvents   = 6
+	maxWorkers  = 3
+)
+
+// label is what Kubernetes has of a binding. A tenant is a number from 1, 0 is
+// unclaimed; an event is its index plus 1.
+type label struct {
+	tenant, generation, epoch, releasedBy uint8
+	dirty, cordoned                       bool
+}
+
+func (l label) unclaimed() bool { return l.tenant == 0 && !l.dirty }
+
+// record and runtime are account.Record and account.Runtime, small and
+// comparable. A binding in a runtime is its index plus 1.
+type record struct {
+	state, tenant, generation, count uint8
+	confirmed, pristine              bool
+}
+
+type runtime struct {
+	state, binding, sequence, request, tenant uint8
+	confirmed, adopted                        bool
+}
+
+// site is what a pool and a bucket have in common.
+type site struct{ epoch, token, sequence uint8 }
+
+func (s site) built() bool { return s.epoch != 0 }
+
+// pool is an account.Pool between two scripts; thaw makes it one again.
+type pool struct {
+	site
+	bindings [maxBindings]record
+	runtimes [maxRuntimes]runtime
+}
+
+// place is an entry of the directory: a pool's index plus 1, or gone.
+type place struct{ pool, sequence uint8 }
+
+const gone = 255
+
+// bucket is an account.Bucket between two scripts. All runtimes are in one.
+type bucket struct {
+	site
+	places [maxRuntimes]place
+}
+
+// status is what the last message of a reply's subject says.
+type status uint8
+
+const (
+	unanswered status = iota
+	sealed
+	waiting
+	assigned // this and what follows is final
+	released
+	superseded
+	exhausted
+	returned
+	notDirty
+	inUse
+	stale
+	rejected // no rule matches
+)
+
+var statusNames = [...]string{
+	"no reply", "sealed", "waiting", "assigned", "released", "Superseded",
+	"PoolExhausted", "returned", "NotDirty", "BindingInUse", "StaleRelease", "NoMatchingRule",
+}
+
+func (s status) final() bool    { return s >= assigned }
+func (s status) String() string { return statusNames[s] }
+
+// reply is the last message of an event's reply subject. Pool and binding are
+// indexes plus 1, 0 for none.
+type reply struct {
+	status                  status
+	pool, binding, sequence uint8
+}
+
+// The keys of what a worker works on that is no event.
+const (
+	sweepKey   = 0x40 // plus the binding
+	rebuildKey = 0x60
+)
+
+// worker is one handler, between two of its steps.
+type worker struct {
+	at  at
+	key uint8 // of the event, or sweepKey, rebuildKey
+
+	binding     uint8 // that it is about
+	view        label // of the binding, as it was read
+	fresh, live bool  // the view's resourceVersion is the last; it is not from the cache
+
+	pool                               uint8 // index
+	tenant, generation, sequence, made uint8 // of the decision; made is its epoch
+	outcome                            status
+	on                                 uint8 // binding plus 1 that the reply names
+	barred                             uint8 // bindings that the cache says must not gain runtimes
+
+	placeless bool // the reply names no pool: the runtime was gone before it had any
+	current   bool // the sequence of the reply's subject that it read is the last
+	served    bool // it serves the event out of the waiting room
+	asked     bool // it has asked for an account in pool
+	waited    bool // the event may lie in the waiting room
+
+	since uint8 // sequence under which the event waits, as its reply says
+
+	places uint8  // of a rebuild: those whose token it wrote and that are not installed yet
+	next   uint8  // of a rebuild: the event that it seals next
+	read   uint16 // of a rebuild: what it has read, see gatherings
+}
+
+// budget is how often each kind of trouble may still happen.
+type budget struct {
+	crash, dup, loss, lost, down, stale, others, expire, rules uint8
+}
+
+// state is a world between two steps. It is comparable: equal is identical.
+type state struct {
+	labels  [maxBindings]label
+	before  [maxBindings]label // each label's last value, where caches may be behind
+	pools   [2]pool
+	bucket  bucket
+	replies [maxEvents]reply
+	shoots  [maxRuntimes]uint8 // binding plus 1, or gone
+	freed   [maxEvents]uint8   // the generation that a release event names
+
+	published, delivered, acked, room, expired, unmatched uint8 // sets of events
+
+	workers [maxWorkers]worker
+	left    budget
+	tokens  uint8 // used so far
+}
+
+func bit(e uint8) uint8 { return 1 << e }
+
+func has(set, e uint8) bool { return set&bit(e) != 0 }
+
+// write gives a binding another label: every view of it is old now.
+func (s *state) write(b uint8, l label, keep bool) {
+	if keep {
+		s.before[b] = s.labels[b]
+	}
+	s.labels[b] = l
+	for i := range s.workers {
+		if s.workers[i].binding == b {
+			s.workers[i].fresh = false
+		}
+	}
+}
+
+// answer stores a message on an event's reply subject: whoever read its last
+// sequence before is refused.
+func (s *state) answer(e uint8, r reply) {
+	s.replies[e] = r
+	for i := range s.workers {
+		if s.workers[i].at != idle && s.workers[i].key == e {
+			s.workers[i].current = false
+		}
+	}
+}
+
+// look takes the label of a binding as a worker's view.
+func (s *state) look(w int, b uint8, live bool) {
+	k := &s.workers[w]
+	k.binding, k.view, k.fresh, k.live = b, s.labels[b], true, live
+}
+
+func (s *state) refers(b uint8) bool {
+	for _, on := range s.shoots {
+		if on == b+1 {
+			return true
+		}
+	}
+	return false
+}
+
+// held reports whether another worker than w works on the key.
+func (s *state) held(w int, key uint8) bool {
+	for i := range s.workers {
+		if i != w && s.workers[i].at != idle && s.workers[i].key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// order sorts the workers, who are all alike, and gives where each one went.
+func (s *state) order(n int) (from [maxWorkers]int) {
+	for i := range from {
+		from[i] = i
+	}
+	for i := 1; i < n; i++ {
+		for j := i; j > 0 && s.workers[j].before(&s.workers[j-1]); j-- {
+			s.workers[j], s.workers[j-1] = s.workers[j-1], s.workers[j]
+			from[j], from[j-1] = from[j-1], from[j]
+		}
+	}
+	return from
+}
+
+func (k *worker) before(o *worker) bool {
+	a, b := k.bytes(), o.bytes()
+	for i := range a {
+		if a[i] != b[i] {
+			return a[i] < b[i]
+		}
+	}
+	return false
+}
+
+func (k *worker) bytes() [21]uint8 {
+	flags, asked := uint8(0), uint8(0)
+	if k.asked {
+		asked = 1
+	}
+	for i, f := range [...]bool{k.view.dirty, k.view.cordoned, k.fresh, k.live, k.current, k.served, k.waited, k.placeless} {
+		if f {
+			flags |= 1 << i
+		}
+	}
+	return [21]uint8{
+		uint8(k.at), k.key, k.binding, k.view.tenant, k.view.generation, k.view.epoch, k.view.releasedBy, flags,
+		k.pool, k.tenant, k.generation, k.sequence, k.made, uint8(k.outcome), k.barred, uint8(k.read >> 8), uint8(k.read), k.on, k.places, k.next, asked,
+	}
+}

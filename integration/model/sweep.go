@@ -1,0 +1,89 @@
+package main
+
+// sweep looks at a binding as the cache has it (rule 10): a label that says
+// something else than the record is followed, and what drains is marked.
+func (m *model) sweep(s *state, w int, b uint8) {
+	p := m.poolOf(b)
+	if !s.pools[p].built() {
+		return
+	}
+	m.follow(s, w, b, s.labels[b])
+	if s.left.stale > 0 && s.before[b] != s.labels[b] {
+		m.follow(s, w, b, s.before[b])
+	}
+	rec, l := s.pools[p].bindings[b], s.labels[b]
+	vacant := rec.count == 0 && rec.state >= draining && !l.dirty
+	if !vacant || s.refers(b) || m.internalBinding(b) || !sameClaim(l, rec) {
+		return
+	}
+	n := *s
+	again, possible := m.twice(&n, w, sweepKey+b)
+	if !possible {
+		return
+	}
+	n.workers[w] = worker{at: inspecting, key: sweepKey + b, pool: p, binding: b, tenant: rec.tenant, generation: rec.generation}
+	m.add(&n, w, "sweeps %s, which nobody is on", onBinding(b)).fault = again
+}
+
+// sameClaim reports whether a label still shows this very claim, or a claim whose
+// label was never written: rule 8.
+func sameClaim(l label, rec record) bool {
+	if l.tenant == 0 {
+		return l.generation < rec.generation
+	}
+	return l.tenant == rec.tenant && l.generation <= rec.generation
+}
+
+// follow takes up a label whose script would change the record. The sweep asks
+// it only for a label that contradicts the record; the watch asks it for every
+// change, but may miss one, so that nothing may depend on it.
+func (m *model) follow(s *state, w int, b uint8, l label) {
+	p := m.poolOf(b)
+	probe := s.pools[p]
+	if m.off[ruleFollow] || !m.redis.run(&probe, observation(b, l)).change {
+		return
+	}
+	n := *s
+	again, possible := m.twice(&n, w, sweepKey+b)
+	if !possible {
+		return
+	}
+	n.workers[w] = worker{at: observing, key: sweepKey + b, pool: p, binding: b, view: l}
+	what, trouble := "sweeps %s and sees its label", again
+	if l != s.labels[b] {
+		n.left.stale--
+		what, trouble = "sweeps %s and sees its label as it was before", true
+	}
+	if !contradicts(l, s.pools[p].bindings[b]) {
+		what, trouble = "is told of the label of %s by the watch", true
+	}
+	m.add(&n, w, what, onBinding(b)).fault = trouble
+}
+
+// contradicts is package worker's.
+func contradicts(l label, r record) bool {
+	switch r.state {
+	case free:
+		return l.tenant != 0 || l.dirty
+	case claiming:
+		return false // its claim is on the way
+	default:
+		return l.tenant != r.tenant || l.dirty != (r.state == dirtying)
+	}
+}
+
+func observation(b uint8, l label) call {
+	return call{script: observe, binding: b, tenant: l.tenant, dirty: l.dirty, generation: l.generation}
+}
+
+func (m *model) observe(s *state, w int) {
+	n := *s
+	k := n.workers[w]
+	n.workers[w] = worker{}
+	r := m.redis.run(&n.pools[k.pool], observation(k.binding, k.view))
+	what := "lets the record of %s follow its label"
+	if !r.change {
+		what = "would let the record of %s follow its label: it says nothing new"
+	}
+	m.script(&n, w, what, onBinding(k.binding), r)
+}

@@ -1,0 +1,87 @@
+// Command seed fills a Kubernetes API for hap-worker: the CRDs of the Gardener
+// kinds, the namespace and the bindings of demo accounts. docker-compose runs it
+// once before the workers. It can be repeated: bindings that exist stay as they are.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command().ExecuteContext(ctx)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "seed:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var kubeconfig, config, accounts string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:           "seed --kubeconfig FILE",
+		Short:         "Apply CRDs, namespace and the bindings of accounts",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return seed(ctx, kubeconfig, config, accounts)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the API to fill (required)")
+	fs.StringVar(&config, "config", "", "configuration of the worker: its gardener section names namespace, kind and labels")
+	fs.StringVar(&accounts, "accounts", "", "YAML list of {name, hyperscalerType, labels, kind} instead of the demo accounts")
+	fs.DurationVar(&timeout, "timeout", time.Minute, "how long it may take")
+	if err := cmd.MarkFlagRequired("kubeconfig"); err != nil {
+		panic(err)
+	}
+	return cmd
+}
+
+func seed(ctx context.Context, kubeconfig, config, accounts string) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	cfg.QPS = -1
+	var settings []byte
+	if config != "" {
+		if settings, err = os.ReadFile(config); err != nil {
+			return err
+		}
+	}
+	target, err := stack.ReadTarget(settings)
+	if err != nil {
+		return err
+	}
+	list := stack.DemoAccounts()
+	if accounts != "" {
+		data, err := os.ReadFile(accounts)
+		if err != nil {
+			return err
+		}
+		if list, err = stack.ReadAccounts(data); err != nil {
+			return fmt.Errorf("%s: %w", accounts, err)
+		}
+	}
+	if err := stack.Seed(ctx, cfg, target, list); err != nil {
+		return err
+	}
+	fmt.Printf("seeded %s with %d accounts\n", target.Namespace, len(list))
+	return nil
+}

@@ -1,0 +1,173 @@
+package stack
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+// Account is one hyperscaler account of a stack: a binding is made for it.
+type Account struct {
+	Name            string            `json:"name"`
+	HyperscalerType string            `json:"hyperscalerType"`
+	Labels          map[string]string `json:"labels,omitempty"`
+	// Kind is CredentialsBinding, SecretBinding or Secret. Defaults to the kind of
+	// the configuration's gardener.resource.
+	Kind string `json:"kind,omitempty"`
+}
+
+//go:embed accounts.yaml
+var demoAccounts []byte
+
+// DemoAccounts are enough for some fifteen clusters over all pools of the
+// initial rules, with a few that must not be assigned.
+func DemoAccounts() []Account {
+	accounts, err := ReadAccounts(demoAccounts)
+	if err != nil {
+		panic(err) // embedded: wrong in every build or in none
+	}
+	return accounts
+}
+
+// ReadAccounts reads a YAML list of accounts. The error has all faults, one per
+// line, each with the index of its account.
+func ReadAccounts(data []byte) ([]Account, error) {
+	accounts := []Account{}
+	if err := yaml.UnmarshalStrict(data, &accounts); err != nil {
+		return nil, fmt.Errorf("accounts: %w", err)
+	}
+	var faults []error
+	seen := map[string]bool{}
+	for i, a := range accounts {
+		for _, fault := range a.faults() {
+			faults = append(faults, fmt.Errorf("accounts[%d]: %s", i, fault))
+		}
+		key := a.Kind + "/" + a.Name
+		if seen[key] {
+			faults = append(faults, fmt.Errorf("accounts[%d].name: %q is there twice", i, a.Name))
+		}
+		seen[key] = true
+	}
+	return accounts, errors.Join(faults...)
+}
+
+func (a Account) faults() []string {
+	var faults []string
+	for _, fault := range validation.IsDNS1123Subdomain(a.Name) {
+		faults = append(faults, fmt.Sprintf("name %q: %s", a.Name, fault))
+	}
+	if a.HyperscalerType == "" {
+		faults = append(faults, "hyperscalerType is missing")
+	}
+	for _, fault := range validation.IsValidLabelValue(a.HyperscalerType) {
+		faults = append(faults, fmt.Sprintf("hyperscalerType %q: %s", a.HyperscalerType, fault))
+	}
+	for _, key := range slices.Sorted(maps.Keys(a.Labels)) {
+		for _, fault := range append(validation.IsQualifiedName(key), validation.IsValidLabelValue(a.Labels[key])...) {
+			faults = append(faults, fmt.Sprintf("label %s=%s: %s", key, a.Labels[key], fault))
+		}
+	}
+	if _, known := kinds[a.Kind]; a.Kind != "" && !known {
+		faults = append(faults, fmt.Sprintf("kind %q is none of CredentialsBinding, SecretBinding, Secret", a.Kind))
+	}
+	return faults
+}
+
+// kinds are the resources that a binding can be.
+var kinds = map[string]schema.GroupVersionResource{
+	"CredentialsBinding": {Group: "security.gardener.cloud", Version: "v1alpha1", Resource: "credentialsbindings"},
+	"SecretBinding":      {Group: "core.gardener.cloud", Version: "v1beta1", Resource: "secretbindings"},
+	"Secret":             {Version: "v1", Resource: "secrets"},
+}
+
+// kindOf gives the kind of a resource, as gardener.resource names it.
+func kindOf(resource string) (string, error) {
+	for kind, gvr := range kinds {
+		if gvr.Resource == resource {
+			return kind, nil
+		}
+	}
+	return "", fmt.Errorf("gardener.resource: %q is none of credentialsbindings, secretbindings, secrets", resource)
+}
+
+// object is the binding of the account.
+func (a Account) object(kind string, labels Labels) *unstructured.Unstructured {
+	gvr := kinds[kind]
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetAPIVersion(gvr.GroupVersion().String())
+	o.SetKind(kind)
+	o.SetName(a.Name)
+	named := map[string]string{labels.key("hyperscalerType"): a.HyperscalerType}
+	for key, value := range a.Labels {
+		named[labels.key(key)] = value
+	}
+	o.SetLabels(named)
+	provider, _, _ := strings.Cut(a.HyperscalerType, "_")
+	switch kind {
+	case "CredentialsBinding":
+		o.Object["provider"] = map[string]any{"type": provider}
+		o.Object["credentialsRef"] = map[string]any{"apiVersion": "v1", "kind": "Secret", "name": a.Name}
+	case "SecretBinding":
+		o.Object["provider"] = map[string]any{"type": provider}
+		o.Object["secretRef"] = map[string]any{"name": a.Name}
+	case "Secret":
+		o.Object["type"] = "Opaque"
+	}
+	return o
+}
+
+// seeders is how many accounts are made at once.
+const seeders = 16
+
+// CreateAccounts makes the bindings of the accounts. What exists already stays
+// as it is: a stack that is started again on its data keeps its claims. An
+// account without a kind becomes one of resource. A Secret gets a SecretBinding
+// of its name, without labels, that refers to it: a Shoot cannot name a Secret.
+func CreateAccounts(ctx context.Context, cfg *rest.Config, t Target, accounts []Account) error {
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	usual, err := kindOf(t.Resource)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(seeders)
+	for _, a := range accounts {
+		kind := a.Kind
+		if kind == "" {
+			kind = usual
+		}
+		objects := []*unstructured.Unstructured{a.object(kind, t.Labels)}
+		if kind == "Secret" {
+			reference := a.object("SecretBinding", t.Labels)
+			reference.SetLabels(nil)
+			objects = append(objects, reference)
+		}
+		group.Go(func() error {
+			for _, o := range objects {
+				_, err := client.Resource(kinds[o.GetKind()]).Namespace(t.Namespace).Create(ctx, o, metav1.CreateOptions{})
+				if err != nil && !apierrors.IsAlreadyExists(err) {
+					return fmt.Errorf("account %s: %w", a.Name, err)
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}

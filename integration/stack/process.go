@@ -1,0 +1,170 @@
+package stack
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// How long a process may take to stop before it is killed. A worker first
+// finishes what it has begun, within its worker.drain (25 s by default).
+const (
+	stopGrace   = 10 * time.Second
+	workerGrace = 40 * time.Second
+)
+
+// command says what process to start.
+type command struct {
+	name   string // in messages
+	path   string
+	args   []string
+	env    []string      // nil: this process's own
+	stdout io.Writer     // nil: dropped
+	stderr io.Writer     // nil: only the tail is kept, for messages
+	talk   io.Writer     // where an end that nobody asked for is told
+	grace  time.Duration // Defaults to stopGrace.
+}
+
+// process is a child. It dies with its parent: by its stdin, which is a pipe
+// that the parent holds open, and on Linux by a signal from the kernel.
+type process struct {
+	name  string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	tail  *tail
+	asked atomic.Bool // to end
+	grace time.Duration
+	done  chan struct{}
+	err   error // of Wait; valid after done
+}
+
+func startProcess(c command) (*process, error) {
+	p := &process{name: c.name, tail: &tail{}, done: make(chan struct{}), grace: cmp.Or(c.grace, stopGrace)}
+	p.cmd = exec.Command(c.path, c.args...)
+	p.cmd.Env = c.env
+	p.cmd.Stdout = c.stdout
+	p.cmd.Stderr = p.tail
+	if c.stderr != nil {
+		p.cmd.Stderr = io.MultiWriter(p.tail, c.stderr)
+	}
+	p.cmd.SysProcAttr = childAttributes()
+	stdin, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.stdin = stdin
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		if !p.asked.Load() {
+			fmt.Fprintln(c.talk, "stack:", p.failure())
+		}
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// stop asks the process to end, kills it after a while, and returns when it is
+// gone. A process that never started (nil) or has ended is fine.
+func (p *process) stop() error {
+	if p == nil || p.ended() {
+		return nil
+	}
+	p.asked.Store(true)
+	// An error here is a process that ended meanwhile.
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	timer := time.NewTimer(p.grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+		p.kill()
+		return fmt.Errorf("%s did not stop within %s and was killed", p.name, p.grace)
+	}
+}
+
+// kill ends the process at once, as a crash does, and returns when it is gone.
+func (p *process) kill() {
+	if p == nil {
+		return
+	}
+	p.asked.Store(true)
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// failure is what an end that nobody asked for is reported as.
+func (p *process) failure() error {
+	err := p.err
+	if err == nil {
+		err = errors.New("it ended by itself")
+	}
+	if said := p.tail.String(); said != "" {
+		return fmt.Errorf("%s: %w; it said last:\n%s", p.name, err, said)
+	}
+	return fmt.Errorf("%s: %w", p.name, err)
+}
+
+// await asks again and again until ask gives nil, the process ends or ctx does.
+func (p *process) await(ctx context.Context, ask func(context.Context) error) error {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		last := ask(ctx)
+		if last == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return p.failure()
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w: %w", p.name, context.Cause(ctx), last)
+		case <-ticker.C:
+		}
+	}
+}
+
+// tail keeps the last of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+// tailSize is in bytes.
+const tailSize = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - tailSize; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.buf))
+}

@@ -1,0 +1,247 @@
+// Package stack starts what hap-worker needs around it, without containers and
+// from real parts: NATS with JetStream, Redis, a Kubernetes API with the
+// Gardener kinds and demo accounts, and the workers themselves. The program
+// devstack runs it for people, tests run it for themselves:
+//
+//	s, err := stack.Start(ctx, stack.Options{})
+//	…
+//	defer s.Stop()
+//	cfg, err := s.Kube.Config()
+//
+// A start takes two to three seconds, so a test binary shares one stack. Every
+// part can be stopped, killed and started again at its address.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Options say what to start. The zero value is everything but workers, on free
+// ports, with the demo accounts.
+type Options struct {
+	// Dir holds data and configuration and is kept. Defaults to a new temporary
+	// directory that Stop removes.
+	Dir string
+	// Config is the worker's configuration in YAML. The stack sets the addresses of its
+	// parts in it, and the initial rules where it has no hap section. Defaults to none.
+	Config []byte
+	// Accounts are the bindings to make. Defaults to DemoAccounts; empty and not nil is none.
+	Accounts []Account
+	// Workers is how many workers to start. Defaults to none.
+	Workers int
+	// Redis is RealRedis or MiniRedis. Defaults to redis-server where it is on PATH, else miniredis.
+	Redis string
+	// NATSPort, RedisPort and KubePort default to free ones.
+	NATSPort, RedisPort, KubePort int
+	// Kube is the Kubernetes API of another stack, to be shared: give each stack a
+	// gardener.namespace of its own. Stop leaves it running. Defaults to one of this stack's own.
+	Kube *Kube
+	// KubeArgs are further flags of kube-apiserver. Defaults to none.
+	KubeArgs []string
+	// Talk gets progress and what goes wrong later, a line each. Defaults to os.Stderr.
+	Talk io.Writer
+	// WorkerLog gets what the workers write. Defaults to nowhere: a worker that fails is quoted in the error.
+	WorkerLog io.Writer
+}
+
+// startLimit is how long the parts may take to be ready once they are built.
+const startLimit = 2 * time.Minute
+
+// Stack is a running stack.
+type Stack struct {
+	NATS    *NATS
+	Redis   *Redis
+	Kube    *Kube
+	Workers []*Worker
+	Target  Target // namespace, kind and labels of the bindings
+	Config  string // path of the file that the workers use
+
+	dir       string
+	temporary bool
+	guest     bool // Kube is another stack's
+}
+
+// Summary is what devstack prints: where everything is.
+type Summary struct {
+	NATS       string   `json:"nats"`
+	Redis      string   `json:"redis"`
+	RedisKind  string   `json:"redisKind"`
+	Kubeconfig string   `json:"kubeconfig"`
+	Namespace  string   `json:"namespace"`
+	Gardener   string   `json:"gardener"` // crd: the kinds are CRDs, without Gardener's own API server
+	Resource   string   `json:"resource"`
+	Config     string   `json:"config"`
+	Workers    []string `json:"workers"`
+	Ready      bool     `json:"ready"`
+}
+
+// Start starts a stack and returns when everything is ready. ctx bounds the
+// start, not the stack. An error leaves nothing behind.
+func Start(ctx context.Context, o Options) (*Stack, error) {
+	if o.Talk == nil {
+		o.Talk = os.Stderr
+	}
+	o.Talk = &lines{w: o.Talk}
+	if o.Accounts == nil {
+		o.Accounts = DemoAccounts()
+	}
+	s := &Stack{dir: o.Dir}
+	if err := s.start(ctx, o); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Stack) start(ctx context.Context, o Options) error {
+	config, err := readSettings(o.Config)
+	if err != nil {
+		return err
+	}
+	if s.Target, err = config.target(); err != nil {
+		return err
+	}
+	worker, err := builds(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := s.makeDir(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the stack is not ready after %s", startLimit))
+	defer cancel()
+	if err := s.startParts(ctx, o); err != nil {
+		return err
+	}
+	s.Config = filepath.Join(s.dir, "hap-worker.yaml")
+	if err := config.connect(s.Config, s.NATS.URL(), s.Redis.URL(), s.Kube.Kubeconfig()); err != nil {
+		return err
+	}
+	return s.startWorkers(ctx, o, worker)
+}
+
+// builds makes the programs that the stack needs, before the clock of the start runs.
+func builds(ctx context.Context, o Options) (worker string, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	if o.Workers > 0 {
+		group.Go(func() (err error) {
+			worker, err = Build(ctx, "hap-worker", o.Talk)
+			return err
+		})
+	}
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" && o.Kube == nil {
+		group.Go(func() error {
+			_, err := Build(ctx, "kubeapi", o.Talk)
+			return err
+		})
+	}
+	return worker, group.Wait()
+}
+
+func (s *Stack) makeDir() (err error) {
+	if s.dir == "" {
+		s.temporary = true
+		s.dir, err = os.MkdirTemp("", "hap-stack-")
+		return err
+	}
+	if s.dir, err = filepath.Abs(s.dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(s.dir, 0o700)
+}
+
+func (s *Stack) startParts(ctx context.Context, o Options) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		s.NATS, err = startNATS(ctx, filepath.Join(s.dir, "nats"), o.NATSPort)
+		return err
+	})
+	group.Go(func() (err error) {
+		s.Redis, err = startRedis(ctx, filepath.Join(s.dir, "redis"), o)
+		return err
+	})
+	group.Go(func() (err error) {
+		if s.Kube, s.guest = o.Kube, o.Kube != nil; !s.guest {
+			if s.Kube, err = startKube(ctx, filepath.Join(s.dir, "kube"), o); err != nil {
+				return err
+			}
+		}
+		cfg, err := s.Kube.Config()
+		if err != nil {
+			return err
+		}
+		return Seed(ctx, cfg, s.Target, o.Accounts)
+	})
+	return group.Wait()
+}
+
+func (s *Stack) startWorkers(ctx context.Context, o Options, binary string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range o.Workers {
+		port, err := freePort()
+		if err != nil {
+			return errors.Join(err, group.Wait())
+		}
+		w := &Worker{number: i + 1, binary: binary, config: s.Config, port: port, log: o.WorkerLog, talk: o.Talk}
+		s.Workers = append(s.Workers, w)
+		group.Go(func() error { return w.Start(ctx) })
+	}
+	return group.Wait()
+}
+
+// Summary says where everything is.
+func (s *Stack) Summary() Summary {
+	sum := Summary{
+		NATS: s.NATS.URL(), Redis: s.Redis.URL(), RedisKind: s.Redis.Kind(),
+		Kubeconfig: s.Kube.Kubeconfig(), Namespace: s.Target.Namespace, Gardener: "crd", Resource: s.Target.Resource,
+		Config: s.Config, Workers: []string{}, Ready: true,
+	}
+	for _, w := range s.Workers {
+		sum.Workers = append(sum.Workers, w.URL())
+	}
+	return sum
+}
+
+// Stop stops everything, the workers first, and removes what was temporary.
+// Twice is fine.
+func (s *Stack) Stop() error {
+	var group errgroup.Group
+	for _, w := range s.Workers {
+		group.Go(w.Stop)
+	}
+	errs := []error{group.Wait()}
+	if s.Kube != nil && !s.guest {
+		group.Go(s.Kube.Stop)
+	}
+	if s.Redis != nil {
+		group.Go(s.Redis.Stop)
+	}
+	if s.NATS != nil {
+		group.Go(s.NATS.Stop)
+	}
+	errs = append(errs, group.Wait())
+	if s.temporary {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// lines lets several parts write to one writer.
+type lines struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}

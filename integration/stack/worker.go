@@ -1,0 +1,113 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Worker is a hap-worker process.
+type Worker struct {
+	number  int // from 1
+	binary  string
+	config  string
+	port    int // of its telemetry
+	log     io.Writer
+	talk    io.Writer
+	env     []string // wins over the configuration file
+	process *process
+}
+
+// URL is the base of its /metrics, /healthz and /readyz; it stays the same over restarts.
+func (w *Worker) URL() string {
+	return "http://" + net.JoinHostPort(loopback, strconv.Itoa(w.port))
+}
+
+// Start starts a stopped worker and returns when it is ready.
+func (w *Worker) Start(ctx context.Context) error {
+	var err error
+	w.process, err = startProcess(command{
+		name:   fmt.Sprintf("hap-worker %d", w.number),
+		path:   w.binary,
+		args:   []string{"--config", w.config},
+		env:    w.environment(),
+		stdout: w.log,
+		stderr: w.log,
+		talk:   w.talk,
+		grace:  workerGrace,
+	})
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	err = w.process.await(ctx, func(ctx context.Context) error { return answersOK(ctx, client, w.URL()+"/readyz") })
+	if err != nil {
+		w.process.kill()
+	}
+	return err
+}
+
+// environment is this process's without what would win over the configuration
+// file: a HAP_NATS_URL of the caller's shell is meant for hapctl.
+func (w *Worker) environment() []string {
+	var env []string
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "HAP_") && !strings.HasPrefix(variable, "KUBECONFIG=") {
+			env = append(env, variable)
+		}
+	}
+	env = append(env, "HAP_TELEMETRY_LISTEN="+net.JoinHostPort(loopback, strconv.Itoa(w.port)))
+	return append(env, w.env...)
+}
+
+// AddWorker starts one more worker and returns when it is ready; Stop stops it
+// too. It writes to log, and the variables of env, such as HAP_REDIS_URL=…, win
+// over the stack's configuration.
+func (s *Stack) AddWorker(ctx context.Context, log io.Writer, env ...string) (*Worker, error) {
+	binary, err := Build(ctx, "hap-worker", os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{number: len(s.Workers) + 1, binary: binary, config: s.Config, port: port, log: log, talk: os.Stderr, env: env}
+	s.Workers = append(s.Workers, w)
+	return w, w.Start(ctx)
+}
+
+// Stop asks the worker to end, which drains what it has begun.
+func (w *Worker) Stop() error { return w.process.stop() }
+
+// Kill ends the worker at once, as a crash does.
+func (w *Worker) Kill() { w.process.kill() }
+
+// Signal sends a signal to the worker: SIGSTOP pauses it, SIGCONT goes on.
+func (w *Worker) Signal(sig os.Signal) error { return w.process.cmd.Process.Signal(sig) }
+
+func answersOK(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", url, resp.Status, body)
+	}
+	return nil
+}

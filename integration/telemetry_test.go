@@ -1,0 +1,162 @@
+package integration_test
+
+import (
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/hap-worker/hap-worker/cmd/daemon"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// spans is an OTLP collector that keeps what it is sent.
+type spans struct {
+	*httptest.Server
+	mu  sync.Mutex
+	got []*trace.Span
+}
+
+func newSpans(t *testing.T) *spans {
+	t.Helper()
+	s := &spans{}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	if err != nil || r.URL.Path != "/v1/traces" {
+		return
+	}
+	var sent collector.ExportTraceServiceRequest
+	if err := proto.Unmarshal(body, &sent); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, resource := range sent.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			s.got = append(s.got, scope.GetSpans()...)
+		}
+	}
+}
+
+// of gives the spans of a trace by name.
+func (s *spans) of(traceID string) map[string]*trace.Span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := map[string]*trace.Span{}
+	for _, span := range s.got {
+		if hex.EncodeToString(span.GetTraceId()) == traceID {
+			found[span.GetName()] = span
+		}
+	}
+	return found
+}
+
+// TestTraceGoesOn publishes with a trace: the worker's spans, its log and its
+// reply belong to it.
+func TestTraceGoesOn(t *testing.T) {
+	t.Parallel()
+	const traceID, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	l := newLandscape(t, oneAccountRules, accounts("aws", 1))
+	s := newSpans(t)
+	w := l.work(daemon.Options{Env: []string{"HAP_TELEMETRY_OTLP_ENDPOINT=" + s.URL}})
+	e := ask("rt-1", "ga-1")
+	data, err := events.EncodeEvent(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.sendRaw(&nats.Msg{Subject: l.subjects.Provision("ga-1"), Data: data, Header: nats.Header{
+		"Content-Type": {events.ContentType}, "Nats-Msg-Id": {"provision/" + e.ID},
+		"traceparent": {"00-" + traceID + "-" + parent + "-01"},
+	}})
+	l.flush()
+	l.assigned(e)
+	l.awaitSettled()
+	stream, err := l.js.Stream(l.ctx, events.StreamReplies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := stream.GetLastMsgForSubject(l.ctx, e.ReplySubject(l.subjects))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := reply.Header["traceparent"]; len(got) != 1 || !strings.HasPrefix(got[0], "00-"+traceID+"-") {
+		t.Errorf("the reply carries traceparent %q", got)
+	}
+	if !strings.Contains(w.log.String(), `"trace_id":"`+traceID+`"`) {
+		t.Error("no line of the log carries the trace")
+	}
+	if err := w.end(); err != nil { // which sends what is left
+		t.Fatal(err)
+	}
+	found := s.of(traceID)
+	root := found["provision"]
+	if root == nil {
+		t.Fatalf("the collector has the spans %v of the trace", found)
+	}
+	if got := hex.EncodeToString(root.GetParentSpanId()); got != parent {
+		t.Errorf("the span's parent is %s, want the publisher's %s", got, parent)
+	}
+	for _, name := range []string{"assign", "claim", "publish reply"} {
+		if span := found[name]; span == nil || string(span.GetParentSpanId()) != string(root.GetSpanId()) {
+			t.Errorf("the span %s is %v, want it below the event's", name, span)
+		}
+	}
+}
+
+// TestMetricsOfThePools are the gauges that dashboards of the account design
+// read, and what the worker counts of its own.
+func TestMetricsOfThePools(t *testing.T) {
+	t.Parallel()
+	l := newLandscape(t, oneAccountRules, append(accounts("aws", 3), accounts("gcp", 1)...))
+	w := l.work(daemon.Options{})
+	all := append(asks("rt-a", "ga-1", "aws", 2), asks("rt-b", "ga-2", "aws", 1)...)
+	for _, e := range all { // one after the other: two at once may try to claim the same
+		l.provision(e)
+		l.assigned(e)
+	}
+	first, second := l.assigned(all[0]), l.assigned(all[2])
+	bad := ask("rt-bad", "ga-1")
+	bad.Provision.Plan = "no-such-plan"
+	l.provision(bad)
+	l.answered(bad)
+	l.awaitSettled()
+	for series, want := range map[string]string{
+		`keb_credentials_bindings_per_ga{global_account_id="ga-1",hyperscaler_type="aws"}`:                "1",
+		`keb_credentials_bindings_per_ga{global_account_id="ga-2",hyperscaler_type="aws"}`:                "1",
+		`keb_shoots_per_credentials_binding{credentials_binding="` + first + `",hyperscaler_type="aws"}`:  "2",
+		`keb_shoots_per_credentials_binding{credentials_binding="` + second + `",hyperscaler_type="aws"}`: "1",
+		`keb_shoots_per_credentials_binding{credentials_binding="gcp-01",hyperscaler_type="gcp"}`:         "0",
+		`keb_available_credentials_bindings{hyperscaler_type="aws"}`:                                      "1",
+		`keb_available_credentials_bindings{hyperscaler_type="gcp"}`:                                      "1",
+		`hap_events_total{code="",outcome="ack",type="provision"}`:                                        "3",
+		`hap_events_total{code="NoMatchingRule",outcome="bury",type="provision"}`:                         "1",
+		`hap_dead_letters_total{code="NoMatchingRule",type="provision"}`:                                  "1",
+		`hap_decisions_total{origin="claimed",pool="aws"}`:                                                "2",
+		`hap_decisions_total{origin="own",pool="aws"}`:                                                    "1",
+		`hap_claims_total{result="ok"}`:                                                                   "2",
+		`hap_inflight_events`:                                                                             "0",
+		`hap_redis_built`:                                                                                 "1",
+		`hap_event_duration_seconds_count{outcome="ack",type="provision"}`:                                "3",
+		`hap_claim_duration_seconds_count`:                                                                "2",
+	} {
+		l.shows(w, series, want)
+	}
+	if got := w.metric(`hap_redis_duration_seconds_count{op="assign"}`); got == "" || got == "0" {
+		t.Errorf("calls of Redis are counted as %q", got)
+	}
+}

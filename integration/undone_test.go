@@ -1,0 +1,114 @@
+package integration_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/cmd/daemon"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/checker"
+	"github.com/hap-worker/hap-worker/worker"
+)
+
+// TestClaimUndone is an account whose runtime goes before it was ever answered with
+// it, at each step of its claim: nobody can have made a cluster there, so that it
+// goes back to its pool and is never dirty. Once its claim is confirmed the answer
+// may be on its way, and the account is to be cleaned.
+func TestClaimUndone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		step  worker.Step
+		dirty bool
+	}{
+		{worker.StepAssigned, false},
+		{worker.StepLabelled, false},
+		{worker.StepConfirmed, true},
+	} {
+		t.Run(string(c.step), func(t *testing.T) {
+			t.Parallel()
+			l := newLandscape(t, oneAccountRules+"worker: {budget: 1s, ackWait: 2s, drain: 1s}\n", accounts("aws", 1))
+			e := ask("rt-1", "ga-1")
+			l.provision(e)
+			killedAt(t, l.stack, c.step)
+			gone := goes(e.RuntimeID, "ga-1")
+			l.depart(gone)
+			l.work(daemon.Options{})
+			if r := l.answered(gone); r.Status != events.StatusReleased || r.MarkedDirty != c.dirty || r.Draining {
+				t.Errorf("the deprovision is answered %s, dirty %t, draining %t", r.Status, r.MarkedDirty, r.Draining)
+			}
+			refusedWith(t, l.answered(e), engine.CodeSuperseded)
+			if b := l.binding("aws-01"); b.Dirty != c.dirty || (b.Tenant != "") != c.dirty {
+				t.Errorf("binding %+v, want dirty %t", b, c.dirty)
+			}
+			next := ask("rt-2", "ga-2")
+			l.provision(next)
+			if c.dirty {
+				l.waits(next)
+				l.free(gives("clean", "aws-01", 1))
+			}
+			if got := l.assigned(next); got != "aws-01" {
+				t.Errorf("the next tenant is on %s", got)
+			}
+			l.awaitSettled()
+			l.holds(checker.Terms{OneAccount: true})
+		})
+	}
+}
+
+// TestTakenAway is an account that somebody takes away from under a cluster, by
+// hand: the cluster stays where it is, its tenant's next one does not join it.
+func TestTakenAway(t *testing.T) {
+	t.Parallel()
+	for what, take := range map[string]func(*landscape){
+		"given to another tenant": func(l *landscape) { l.label("aws-01", map[string]any{"tenantName": "ga-2"}) },
+		"deleted":                 func(l *landscape) { l.remove(bindingsResource, "aws-01") },
+		"moved to another pool":   func(l *landscape) { l.label("aws-01", map[string]any{"hyperscalerType": "azure"}) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			l := newLandscape(t, oneAccountRules, accounts("aws", 1))
+			l.work(daemon.Options{})
+			first := ask("rt-1", "ga-1")
+			l.provision(first)
+			if got := l.assigned(first); got != "aws-01" {
+				t.Fatalf("the first is on %s", got)
+			}
+			take(l)
+			l.record("aws", "aws-01", func(r account.Record) bool { return !r.Confirmed && r.Count == 1 })
+			l.create(accounts("aws", 2)[1])
+			second := ask("rt-2", "ga-1")
+			l.provision(second)
+			if got := l.assigned(second); got != "aws-02" {
+				t.Errorf("the second is on %s", got)
+			}
+			again := first
+			again.ID = "asks-again"
+			l.provision(again)
+			if got := l.assigned(again); got != "aws-01" {
+				t.Errorf("the first is told %s now (I10)", got)
+			}
+		})
+	}
+	t.Run("its label is taken off", func(t *testing.T) {
+		t.Parallel()
+		l := newLandscape(t, oneAccountRules, accounts("aws", 2))
+		l.work(daemon.Options{})
+		first, second := ask("rt-1", "ga-1"), ask("rt-2", "ga-1")
+		l.provision(first)
+		name := l.assigned(first)
+		l.label(name, map[string]any{"tenantName": nil})
+		l.record("aws", name, func(r account.Record) bool { return !r.Confirmed && r.Count == 1 })
+		l.provision(second)
+		if got := l.assigned(second); got != name {
+			t.Errorf("the second is on %s", got)
+		}
+		eventually(l.ctx, t, func() error {
+			if b := l.binding(name); b.Tenant != "ga-1" {
+				return fmt.Errorf("its label was not written again: %+v", b)
+			}
+			return nil
+		})
+	})
+}
