@@ -89,6 +89,9 @@ func (w *Worker) Stop() error { return w.process.stop() }
 // Kill ends the worker at once, as a crash does.
 func (w *Worker) Kill() { w.process.kill() }
 
+// PID is the process of the worker that runs, or ran last.
+func (w *Worker) PID() int { return w.process.cmd.Process.Pid }
+
 // Signal sends a signal to the worker: SIGSTOP pauses it, SIGCONT goes on.
 func (w *Worker) Signal(sig os.Signal) error { return w.process.cmd.Process.Signal(sig) }
 

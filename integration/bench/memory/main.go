@@ -1,0 +1,73 @@
+// Command memory measures what a worker needs of memory in a large landscape: the
+// resident set of a real hap-worker process, after a collection, with all watches on.
+//
+//	go run -C integration ./bench/memory
+//
+// It starts the development stack, makes the accounts, a Shoot and a stored reply for
+// every runtime, loses nothing of it, and starts one worker, which rebuilds Redis from
+// them. The Go runtime collects by itself after two minutes without a collection; what
+// is resident after that is told and held against the limit. Exit codes: 0 below the
+// limit, 1 above it or failure, 2 usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+// settings are the flags.
+type settings struct {
+	bindings, runtimes int
+	resource           string
+	shootBytes         int
+	limit              int // MB
+}
+
+func main() {
+	var s settings
+	flag.IntVar(&s.bindings, "bindings", 10_000, "how many accounts there are")
+	flag.IntVar(&s.runtimes, "runtimes", 100_000, "how many runtimes there are, each with a Shoot and a reply in the ledger")
+	flag.StringVar(&s.resource, "resource", "credentialsbindings", "kind of the accounts: credentialsbindings, secretbindings or secrets")
+	flag.IntVar(&s.shootBytes, "shoot-bytes", 2000, "how large the manifest of a Shoot is, at least")
+	flag.IntVar(&s.limit, "limit", 100, "resident set in MB that is too much")
+	flag.Parse()
+	if flag.NArg() > 0 || s.bindings < 1 || s.runtimes < s.bindings {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, s)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "memory:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s settings) (err error) {
+	root, err := stack.Root()
+	if err != nil {
+		return err
+	}
+	config := fmt.Sprintf("%s\nnetwork: {config: ipam}\npolicy: {catalog: %q, namespace: default}\ngardener: {resource: %s}\n",
+		stack.InitialRules, filepath.Join(root, "deploy", "policy", "catalog"), s.resource)
+	parts, err := stack.Start(ctx, stack.Options{Config: []byte(config), Accounts: []stack.Account{}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, parts.Stop()) }()
+	begun := time.Now()
+	if err := seed(ctx, parts, s); err != nil {
+		return err
+	}
+	fmt.Printf("%d bindings (%s), %d Shoots and %d replies made in %s\n", s.bindings, s.resource, s.runtimes, s.runtimes, time.Since(begun).Round(time.Second))
+	return measure(ctx, parts, s)
+}

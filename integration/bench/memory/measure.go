@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+// patience is how long a worker may take to be ready and to collect.
+const patience = 10 * time.Minute
+
+// measure starts a worker, waits for its collection and holds what is resident
+// afterwards against the limit.
+func measure(ctx context.Context, s *stack.Stack, o settings) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the worker is not ready, or did not collect"))
+	defer cancel()
+	log := &collections{seen: make(chan string, 1)}
+	begun := time.Now()
+	w, err := s.AddWorker(ctx, log, "GODEBUG=gctrace=1")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("ready after %s, %d MB resident, at most %d MB so far\n", time.Since(begun).Round(100*time.Millisecond), resident(w, "VmRSS"), resident(w, "VmHWM"))
+	for log.drop(); ; {
+		select {
+		case line := <-log.seen:
+			fmt.Println(line)
+			return o.judge(settled(ctx, w), w)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (o settings) judge(rss int, w *stack.Worker) error {
+	fmt.Printf("after the collection %d MB resident, at most %d MB before; the limit is %d MB\n", rss, resident(w, "VmHWM"), o.limit)
+	if rss == 0 || rss >= o.limit {
+		return fmt.Errorf("%d MB are resident, the limit is %d MB", rss, o.limit)
+	}
+	return nil
+}
+
+// settled gives what is resident once the runtime has given back what the
+// collection freed: it does that in the background, so the last of ten equal looks.
+func settled(ctx context.Context, w *stack.Worker) int {
+	last, same := resident(w, "VmRSS"), 0
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for same < 10 {
+		select {
+		case <-ctx.Done():
+			return last
+		case <-ticker.C:
+		}
+		if now := resident(w, "VmRSS"); now < last {
+			last, same = now, 0
+		} else {
+			same++
+		}
+	}
+	return last
+}
+
+// resident is a line of the worker's /proc/PID/status in MB, 0 where it cannot be read.
+func resident(w *stack.Worker, line string) int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.PID()))
+	if err != nil {
+		return 0
+	}
+	found := regexp.MustCompile(`(?m)^` + line + `:\s*(\d+) kB`).FindSubmatch(status)
+	if found == nil {
+		return 0
+	}
+	kB, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		return 0
+	}
+	return kB / 1024
+}
+
+// collections is a worker's log, which tells of the collections that the runtime
+// made because there was none for two minutes.
+type collections struct {
+	mu   sync.Mutex
+	rest bytes.Buffer
+	seen chan string
+}
+
+func (c *collections) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rest.Write(p)
+	for {
+		line, err := c.rest.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			c.rest.Reset()
+			c.rest.WriteString(line)
+			return len(p), nil
+		}
+		if strings.Contains(line, "(forced)") {
+			select {
+			case c.seen <- strings.TrimSpace(line):
+			default:
+			}
+		} else if !strings.HasPrefix(line, "gc ") && !strings.HasPrefix(line, "scvg") {
+			fmt.Fprint(os.Stderr, line)
+		}
+	}
+}
+
+// drop forgets a collection of before.
+func (c *collections) drop() {
+	select {
+	case <-c.seen:
+	default:
+	}
+}
