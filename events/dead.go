@@ -70,7 +70,7 @@ func (d *DeadLetters) Bury(ctx context.Context, letter Letter, code engine.Code,
 	ctx, cancel := bounded(ctx, d.js)
 	defer cancel()
 	_, err := d.js.PublishMsg(ctx, &nats.Msg{Subject: d.subjects.Dead(letter.Type), Header: header, Data: data},
-		jetstream.WithExpectStream(StreamDead), jetstream.WithMsgID(fmt.Sprintf("%s/%d", StreamEvents, letter.Sequence)))
+		jetstream.WithExpectStream(d.subjects.Stream(StreamDead)), jetstream.WithMsgID(fmt.Sprintf("%s/%d", StreamEvents, letter.Sequence)))
 	if err != nil {
 		return fmt.Errorf("storing the dead letter of sequence %d: %w", letter.Sequence, err)
 	}

@@ -36,17 +36,17 @@ type DeadLetter struct {
 // Each visits the dead letters that were there when it began, oldest first. It
 // ends with the first error of visit.
 func (d *DeadLetters) Each(ctx context.Context, visit func(DeadLetter) error) error {
-	last, err := lastSequence(ctx, d.js, StreamDead)
+	last, err := lastSequence(ctx, d.js, d.subjects.Stream(StreamDead))
 	if err != nil {
 		return err
 	}
 	for next := uint64(1); next <= last; {
-		msg, err := getMessage(ctx, d.js, StreamDead, messageRequest{Sequence: next, NextFor: d.subjects.AllDead()})
+		msg, err := getMessage(ctx, d.js, d.subjects.Stream(StreamDead), messageRequest{Sequence: next, NextFor: d.subjects.AllDead()})
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && msg.Sequence > last:
 			return nil
 		case err != nil:
-			return fmt.Errorf("reading %s from sequence %d: %w", StreamDead, next, err)
+			return fmt.Errorf("reading %s from sequence %d: %w", d.subjects.Stream(StreamDead), next, err)
 		}
 		if err := visit(letterOf(msg)); err != nil {
 			return err
@@ -58,12 +58,12 @@ func (d *DeadLetters) Each(ctx context.Context, visit func(DeadLetter) error) er
 
 // Letter gives the dead letter with that number. ErrNoLetter.
 func (d *DeadLetters) Letter(ctx context.Context, number uint64) (DeadLetter, error) {
-	msg, err := getMessage(ctx, d.js, StreamDead, messageRequest{Sequence: number})
+	msg, err := getMessage(ctx, d.js, d.subjects.Stream(StreamDead), messageRequest{Sequence: number})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return DeadLetter{}, fmt.Errorf("%d: %w", number, ErrNoLetter)
 	}
 	if err != nil {
-		return DeadLetter{}, fmt.Errorf("reading sequence %d of %s: %w", number, StreamDead, err)
+		return DeadLetter{}, fmt.Errorf("reading sequence %d of %s: %w", number, d.subjects.Stream(StreamDead), err)
 	}
 	return letterOf(msg), nil
 }

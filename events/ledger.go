@@ -37,10 +37,12 @@ func NewLedger(js jetstream.JetStream, subjects Subjects, source string) *Ledger
 	return &Ledger{js: js, source: source, subjects: subjects}
 }
 
+func (l *Ledger) stream() string { return l.subjects.Stream(StreamReplies) }
+
 // Last reads the reply stored on a subject, from the stream's leader: what it says
 // is never older than a Publish that was refused. Not found is no error.
 func (l *Ledger) Last(ctx context.Context, subject string) (stored Stored, found bool, err error) {
-	msg, err := getMessage(ctx, l.js, StreamReplies, messageRequest{LastFor: subject})
+	msg, err := getMessage(ctx, l.js, l.stream(), messageRequest{LastFor: subject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return Stored{}, false, nil
 	}
@@ -63,7 +65,7 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected 
 	ctx, cancel := bounded(ctx, l.js)
 	defer cancel()
 	ack, err := l.js.PublishMsg(ctx, message(ctx, subject, data),
-		jetstream.WithExpectStream(StreamReplies), jetstream.WithExpectLastSequencePerSubject(expected))
+		jetstream.WithExpectStream(l.stream()), jetstream.WithExpectLastSequencePerSubject(expected))
 	switch {
 	case wrongLastSequence(err):
 		return 0, fmt.Errorf("reply on %s after sequence %d: %w", subject, expected, ErrWrongLastSequence)
@@ -104,12 +106,27 @@ func (l *Ledger) Copy(ctx context.Context, replyTo string, r Reply) error {
 func (l *Ledger) Forget(ctx context.Context, runtimeID string) error {
 	ctx, cancel := bounded(ctx, l.js)
 	defer cancel()
-	stream, err := l.js.Stream(ctx, StreamReplies)
+	stream, err := l.js.Stream(ctx, l.stream())
 	if err == nil {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject(l.subjects.RuntimeReplies(runtimeID)))
 	}
 	if err != nil {
 		return fmt.Errorf("deleting the replies of runtime %s: %w", runtimeID, err)
+	}
+	return nil
+}
+
+// Remove deletes the reply on a subject up to a sequence of the stream; a newer one
+// stays. One that is not there is no error.
+func (l *Ledger) Remove(ctx context.Context, subject string, upTo uint64) error {
+	ctx, cancel := bounded(ctx, l.js)
+	defer cancel()
+	stream, err := l.js.Stream(ctx, l.stream())
+	if err == nil {
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
+	}
+	if err != nil {
+		return fmt.Errorf("deleting the reply on %s: %w", subject, err)
 	}
 	return nil
 }

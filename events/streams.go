@@ -16,18 +16,28 @@ const (
 	StreamWaiting = "HAP_WAITING"
 	StreamDead    = "HAP_DEAD"
 
-	ConsumerWorker = "hap-worker" // durable, on StreamEvents
+	// StreamComparisons is a shadow's alone: what KEB chose beside what it would have.
+	StreamComparisons = "HAP_SHADOW_COMPARISONS"
+
+	ConsumerWorker = "hap-worker" // durable, on StreamEvents and on the shadow's copy of it
+	ConsumerShadow = "hap-shadow" // durable, on StreamEvents while no worker has a consumer there
 )
 
 const (
+	streamsBegin  = "HAP_"
+	shadowStreams = "HAP_SHADOW_"
+
 	duplicateWindow = 2 * time.Minute
 	deadLetterAge   = 30 * 24 * time.Hour
+	comparisonAge   = 90 * 24 * time.Hour
 )
 
 // Options say how streams and consumer are set up.
 type Options struct {
 	// Prefix of the subjects. Defaults to DefaultPrefix.
 	Prefix string
+	// Shadow sets up the streams of a shadow instead of the workers', under Prefix too.
+	Shadow bool
 	// Manage creates what is missing. Without it a missing stream is an error.
 	Manage bool
 	// Replicas of every stream, 1 or 3. Defaults to 1.
@@ -83,10 +93,10 @@ func (o Options) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Streams are the definitions of the four streams.
+// Streams are the definitions of the four streams; a shadow has a fifth one.
 func (o Options) Streams() ([]jetstream.StreamConfig, error) {
 	o = o.WithDefaults()
-	subjects, err := NewSubjects(o.Prefix)
+	subjects, err := o.subjects()
 	if err != nil {
 		return nil, err
 	}
@@ -96,23 +106,38 @@ func (o Options) Streams() ([]jetstream.StreamConfig, error) {
 	}
 	requests, replies, waiting, dead := common, common, common, common
 
-	requests.Name, requests.Subjects = StreamEvents, subjects.Events()
+	requests.Name, requests.Subjects = subjects.Stream(StreamEvents), subjects.Events()
 	requests.Description = "requests that are not settled yet"
 	requests.Retention, requests.Discard, requests.MaxBytes = jetstream.WorkQueuePolicy, jetstream.DiscardNew, o.MaxBytes
 
-	replies.Name, replies.Subjects = StreamReplies, []string{subjects.Replies()}
+	replies.Name, replies.Subjects = subjects.Stream(StreamReplies), []string{subjects.Replies()}
 	replies.Description = "the ledger: the reply to every request"
 	replies.MaxMsgsPerSubject = 1
 
-	waiting.Name, waiting.Subjects = StreamWaiting, []string{subjects.AllWaiting()}
+	waiting.Name, waiting.Subjects = subjects.Stream(StreamWaiting), []string{subjects.AllWaiting()}
 	waiting.Description = "requests that wait for an account or a network range"
 	waiting.Retention = jetstream.WorkQueuePolicy
 
-	dead.Name, dead.Subjects = StreamDead, []string{subjects.AllDead()}
+	dead.Name, dead.Subjects = subjects.Stream(StreamDead), []string{subjects.AllDead()}
 	dead.Description = "events that can never be processed, for 30 days"
 	dead.MaxAge = deadLetterAge
 
-	return []jetstream.StreamConfig{requests, replies, waiting, dead}, nil
+	if !o.Shadow {
+		return []jetstream.StreamConfig{requests, replies, waiting, dead}, nil
+	}
+	compared := common
+	compared.Name, compared.Subjects = StreamComparisons, []string{subjects.AllCompared()}
+	compared.Description = "what KEB chose beside what the shadow would have, for 90 days"
+	compared.MaxMsgsPerSubject, compared.MaxAge = 1, comparisonAge
+	return []jetstream.StreamConfig{requests, replies, waiting, dead, compared}, nil
+}
+
+func (o Options) subjects() (Subjects, error) {
+	subjects, err := NewSubjects(o.Prefix)
+	if o.Shadow {
+		subjects = subjects.Shadow()
+	}
+	return subjects, err
 }
 
 // Consumer is the definition of the workers' consumer.
@@ -146,7 +171,11 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 		}
 		differences = append(differences, streamDifferences(want, have)...)
 	}
-	have, err := consumer(ctx, js, o.Consumer(), o.Manage)
+	subjects, err := o.subjects()
+	if err != nil {
+		return nil, err
+	}
+	have, err := consumer(ctx, js, subjects.Stream(StreamEvents), o.Consumer(), o.Manage)
 	if err != nil {
 		return nil, err
 	}
@@ -174,21 +203,34 @@ func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 }
 
 // consumer gives the configuration of the workers' consumer as the server has it.
-func consumer(ctx context.Context, js jetstream.JetStream, want jetstream.ConsumerConfig, create bool) (jetstream.ConsumerConfig, error) {
+func consumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, create bool) (jetstream.ConsumerConfig, error) {
 	ctx, cancel := bounded(ctx, js)
 	defer cancel()
-	found, err := js.Consumer(ctx, StreamEvents, want.Durable)
+	found, err := js.Consumer(ctx, stream, want.Durable)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) && create {
-		found, err = js.CreateConsumer(ctx, StreamEvents, want)
-		if errors.Is(err, jetstream.ErrConsumerExists) {
-			found, err = js.Consumer(ctx, StreamEvents, want.Durable)
+		found, err = js.CreateConsumer(ctx, stream, want)
+		switch {
+		case errors.Is(err, jetstream.ErrConsumerExists):
+			found, err = js.Consumer(ctx, stream, want.Durable)
+		case takenByOther(err):
+			// A shadow took the events while there was no worker. It listens from now on.
+			if err = js.DeleteConsumer(ctx, stream, ConsumerShadow); err == nil {
+				found, err = js.CreateConsumer(ctx, stream, want)
+			}
 		}
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Durable, StreamEvents, err)
+		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Durable, stream, err)
 	case err != nil:
-		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s: %w", want.Durable, StreamEvents, err)
+		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s: %w", want.Durable, stream, err)
 	}
 	return found.CachedInfo().Config, nil
+}
+
+// takenByOther knows the codes with which a work-queue stream refuses a second
+// consumer.
+func takenByOther(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == 10099 || api.ErrorCode == 10100)
 }

@@ -18,8 +18,12 @@ const AnyTenant = "unknown"
 // runtime can have this name, since an id begins with a letter or a digit.
 const bindingReplies = "_binding"
 
-// Subjects builds and reads the subjects that begin with one prefix.
-type Subjects struct{ prefix string }
+// Subjects builds and reads the subjects that begin with one prefix, and names the
+// streams that have them.
+type Subjects struct {
+	prefix string
+	shadow bool
+}
 
 // NewSubjects gives the subjects under prefix, one or more tokens; "" is
 // DefaultPrefix. A prefix with an empty token, a wildcard or a character outside
@@ -33,11 +37,24 @@ func NewSubjects(prefix string) (Subjects, error) {
 			return Subjects{}, fmt.Errorf("subject prefix %q: every token needs letters, digits, - or _ and nothing else", prefix)
 		}
 	}
-	return Subjects{prefix}, nil
+	return Subjects{prefix: prefix}, nil
 }
 
 // Prefix is what every subject begins with, without the dot.
 func (s Subjects) Prefix() string { return s.prefix }
+
+// Shadow gives the subjects of a shadow: below the same prefix, in streams of their
+// own, so that no publisher and no worker ever sees what is stored there.
+func (s Subjects) Shadow() Subjects { return Subjects{prefix: s.prefix + ".shadow", shadow: true} }
+
+// Stream is the name of the stream that has what the stream of that name has for
+// the workers: its own name, or that of the shadow's.
+func (s Subjects) Stream(name string) string {
+	if !s.shadow {
+		return name
+	}
+	return shadowStreams + strings.TrimPrefix(name, streamsBegin)
+}
 
 // Provision is where a tenant's provision events are published.
 func (s Subjects) Provision(globalAccountID string) string {
@@ -158,6 +175,15 @@ func (s Subjects) ParseWaiting(subject string) (WaitingAddress, error) {
 	}
 	return WaitingAddress{Pool: pool, GlobalAccountID: tokens[1], RuntimeID: tokens[2], RequestID: tokens[3]}, nil
 }
+
+// Compared is where the comparison of a request is kept; a shadow's subjects alone
+// have it.
+func (s Subjects) Compared(runtimeID, requestID string) string {
+	return s.join("compared", runtimeID, requestID)
+}
+
+// AllCompared matches every comparison.
+func (s Subjects) AllCompared() string { return s.join("compared", ">") }
 
 // tokens are those after the prefix and kind, nil where the subject has another beginning.
 func (s Subjects) tokens(subject, kind string) []string {

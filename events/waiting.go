@@ -48,7 +48,7 @@ func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) error {
 	msg := message(ctx, r.Subject(w.Pool, w.Event), data)
 	msg.Header[HeaderDeadline] = []string{w.Deadline.UTC().Format(time.RFC3339Nano)}
 	msg.Header[HeaderWaiting] = []string{string(w.Reason)}
-	_, err = r.js.PublishMsg(ctx, msg, jetstream.WithExpectStream(StreamWaiting), jetstream.WithExpectLastSequencePerSubject(0))
+	_, err = r.js.PublishMsg(ctx, msg, jetstream.WithExpectStream(r.subjects.Stream(StreamWaiting)), jetstream.WithExpectLastSequencePerSubject(0))
 	if err != nil && !wrongLastSequence(err) {
 		return fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
 	}
@@ -64,7 +64,7 @@ func (r *WaitingRoom) Subject(pool string, e Event) string {
 func (r *WaitingRoom) Leave(ctx context.Context, subject string) error {
 	ctx, cancel := bounded(ctx, r.js)
 	defer cancel()
-	stream, err := r.js.Stream(ctx, StreamWaiting)
+	stream, err := r.js.Stream(ctx, r.subjects.Stream(StreamWaiting))
 	if err == nil {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
 	}
@@ -86,17 +86,17 @@ func (r *WaitingRoom) OfRuntime(ctx context.Context, runtimeID string, visit fun
 }
 
 func (r *WaitingRoom) each(ctx context.Context, filter string, visit func(WaitingRequest) error) error {
-	last, err := lastSequence(ctx, r.js, StreamWaiting)
+	last, err := lastSequence(ctx, r.js, r.subjects.Stream(StreamWaiting))
 	if err != nil {
 		return err
 	}
 	for next := uint64(1); next <= last; {
-		msg, err := getMessage(ctx, r.js, StreamWaiting, messageRequest{Sequence: next, NextFor: filter})
+		msg, err := getMessage(ctx, r.js, r.subjects.Stream(StreamWaiting), messageRequest{Sequence: next, NextFor: filter})
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && msg.Sequence > last:
 			return nil
 		case err != nil:
-			return fmt.Errorf("reading %s from sequence %d: %w", StreamWaiting, next, err)
+			return fmt.Errorf("reading %s from sequence %d: %w", r.subjects.Stream(StreamWaiting), next, err)
 		}
 		w, err := r.read(msg)
 		if err != nil {

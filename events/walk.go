@@ -27,7 +27,7 @@ const prefetched = 4000
 // it: a reply that is replaced meanwhile is seen in its new place, none is missed.
 // It ends with the first error of visit.
 func (l *Ledger) Each(ctx context.Context, visit func(Stored) error) error {
-	return l.walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
+	return l.walker().walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
 		stored, err := storedReply(msg.Subject(), facts.Sequence.Stream, facts.Timestamp, msg.Data())
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (l *Ledger) Each(ctx context.Context, visit func(Stored) error) error {
 // leaves out those to releases and the sealed ones, which say nothing of a runtime.
 func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
 	var read factReader
-	return l.walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
+	return l.walker().walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
 		fact, err := read.fact(msg.Data())
 		if err != nil {
 			return notReply(msg.Subject(), facts.Sequence.Stream, err)
@@ -52,13 +52,21 @@ func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
 	})
 }
 
-func (l *Ledger) walk(ctx context.Context, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+// walker reads a stream from its beginning to its end.
+type walker struct {
+	js     jetstream.JetStream
+	stream string
+}
+
+func (l *Ledger) walker() walker { return walker{l.js, l.stream()} }
+
+func (w walker) walk(ctx context.Context, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	var read uint64 // the sequence up to which everything was visited
 	for {
-		if some, err := more(ctx, l.js, StreamReplies, read); err != nil || !some {
-			return wrapRead(err)
+		if some, err := more(ctx, w.js, w.stream, read); err != nil || !some {
+			return w.wrap(err)
 		}
-		if err := l.readOn(ctx, &read, visit); !errors.Is(err, errStalled) {
+		if err := w.readOn(ctx, &read, visit); !errors.Is(err, errStalled) {
 			return err
 		}
 	}
@@ -68,27 +76,27 @@ func (l *Ledger) walk(ctx context.Context, visit func(jetstream.Msg, *jetstream.
 var errStalled = errors.New("the consumer delivers nothing")
 
 // readOn reads from after read, with a consumer of its own.
-func (l *Ledger) readOn(ctx context.Context, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
-	creating, cancel := bounded(ctx, l.js)
+func (w walker) readOn(ctx context.Context, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+	creating, cancel := bounded(ctx, w.js)
 	defer cancel()
-	consumer, err := l.js.OrderedConsumer(creating, StreamReplies, jetstream.OrderedConsumerConfig{
+	consumer, err := w.js.OrderedConsumer(creating, w.stream, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *read + 1, InactiveThreshold: time.Minute,
 	})
 	if err != nil {
-		return wrapRead(err)
+		return w.wrap(err)
 	}
 	replies, err := consumer.Messages(jetstream.PullMaxMessages(prefetched))
 	if err != nil {
-		return wrapRead(err)
+		return w.wrap(err)
 	}
 	defer replies.Stop()
-	return l.drain(ctx, replies, read, visit)
+	return w.drain(ctx, replies, read, visit)
 }
 
-func (l *Ledger) drain(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+func (w walker) drain(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	for silent := 0; ; {
 		before := *read
-		pending, err := l.next(ctx, replies, read, visit)
+		pending, err := w.next(ctx, replies, read, visit)
 		if err != nil {
 			return err
 		}
@@ -98,8 +106,8 @@ func (l *Ledger) drain(ctx context.Context, replies jetstream.MessagesContext, r
 		if pending > 0 {
 			continue
 		}
-		if some, err := more(ctx, l.js, StreamReplies, *read); err != nil || !some {
-			return wrapRead(err)
+		if some, err := more(ctx, w.js, w.stream, *read); err != nil || !some {
+			return w.wrap(err)
 		}
 		if silent++; silent >= patience {
 			return errStalled
@@ -109,22 +117,22 @@ func (l *Ledger) drain(ctx context.Context, replies jetstream.MessagesContext, r
 
 // next visits messages while they come and reports how many the consumer has after
 // the last one; 0 also when none came for a while.
-func (l *Ledger) next(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) (pending uint64, err error) {
+func (w walker) next(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) (pending uint64, err error) {
 	wait, cancel := context.WithTimeout(ctx, idle)
 	defer cancel()
 	for range prefetched {
 		msg, err := replies.Next(jetstream.NextContext(wait))
 		switch {
 		case ctx.Err() != nil:
-			return 0, wrapRead(context.Cause(ctx))
+			return 0, w.wrap(context.Cause(ctx))
 		case errors.Is(err, context.DeadlineExceeded):
 			return pending, nil
 		case err != nil:
-			return 0, wrapRead(err)
+			return 0, w.wrap(err)
 		}
 		facts, err := msg.Metadata()
 		if err != nil {
-			return 0, wrapRead(err)
+			return 0, w.wrap(err)
 		}
 		*read, pending = facts.Sequence.Stream, facts.NumPending
 		if err := visit(msg, facts); err != nil || pending == 0 {
@@ -139,17 +147,18 @@ func (l *Ledger) next(ctx context.Context, replies jetstream.MessagesContext, re
 // allows no second one. An event that does not decode comes with its error and
 // with what could be read of it. It ends with the first error of visit.
 func (l *Ledger) Unsettled(ctx context.Context, visit func(e Event, sequence uint64, fault error) error) error {
-	last, err := lastSequence(ctx, l.js, StreamEvents)
+	stream := l.subjects.Stream(StreamEvents)
+	last, err := lastSequence(ctx, l.js, stream)
 	if err != nil {
 		return err
 	}
 	for next := uint64(1); next <= last; {
-		msg, err := getMessage(ctx, l.js, StreamEvents, messageRequest{Sequence: next, NextFor: ">"})
+		msg, err := getMessage(ctx, l.js, stream, messageRequest{Sequence: next, NextFor: ">"})
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && msg.Sequence > last:
 			return nil
 		case err != nil:
-			return fmt.Errorf("reading %s from sequence %d: %w", StreamEvents, next, err)
+			return fmt.Errorf("reading %s from sequence %d: %w", stream, next, err)
 		}
 		event, fault := Decode(msg.Subject, msg.header(), msg.Data)
 		if err := visit(event, msg.Sequence, fault); err != nil {
@@ -160,9 +169,11 @@ func (l *Ledger) Unsettled(ctx context.Context, visit func(e Event, sequence uin
 	return nil
 }
 
-func wrapRead(err error) error {
+func (w walker) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("reading the ledger %s: %w", StreamReplies, err)
+	return fmt.Errorf("reading the stream %s: %w", w.stream, err)
 }
+
+func wrapRead(err error) error { return walker{stream: StreamReplies}.wrap(err) }

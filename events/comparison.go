@@ -1,0 +1,114 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ComparisonResult is how what a shadow decided and what KEB chose relate.
+type ComparisonResult string
+
+// The results that are agreements, or from which nothing can be told.
+const (
+	ResultSame       ComparisonResult = "same"       // the same account
+	ResultEquivalent ComparisonResult = "equivalent" // another one that was just as good: both new, or as many clusters on each
+	ResultFollowed   ComparisonResult = "followed"   // the same, which KEB had labelled before the shadow decided
+	ResultNeither    ComparisonResult = "neither"    // the shadow refuses or waits, and there is no Shoot
+	ResultLate       ComparisonResult = "late"       // the Shoot was there before the shadow decided: nothing was compared
+)
+
+// The results that are differences.
+const (
+	ResultOtherAccount   ComparisonResult = "other-account"   // of the same pool, as new or as old as KEB's
+	ResultClaims         ComparisonResult = "claims"          // the shadow would claim an account, KEB took one that the tenant had
+	ResultShares         ComparisonResult = "shares"          // the shadow would take one that the tenant has, KEB claimed one
+	ResultOtherPool      ComparisonResult = "other-pool"      // KEB's account is of another pool
+	ResultOtherTenant    ComparisonResult = "other-tenant"    // KEB's account carries another tenant's name
+	ResultNotAssigned    ComparisonResult = "not-assigned"    // the shadow refuses or waits, KEB assigned
+	ResultNoCluster      ComparisonResult = "no-cluster"      // the shadow assigned, and there is no Shoot
+	ResultUnknownAccount ComparisonResult = "unknown-account" // the Shoot uses no account of the landscape
+)
+
+// ComparisonResults lists all results, agreements first.
+func ComparisonResults() []ComparisonResult {
+	return []ComparisonResult{
+		ResultSame, ResultEquivalent, ResultFollowed, ResultNeither, ResultLate,
+		ResultOtherAccount, ResultClaims, ResultShares, ResultOtherPool, ResultOtherTenant,
+		ResultNotAssigned, ResultNoCluster, ResultUnknownAccount,
+	}
+}
+
+// Differs reports whether the result is a difference.
+func (r ComparisonResult) Differs() bool {
+	switch r {
+	case ResultSame, ResultEquivalent, ResultFollowed, ResultNeither, ResultLate:
+		return false
+	default:
+		return true
+	}
+}
+
+// KEBChoice is what KEB chose, as its Shoot and the labels show it.
+type KEBChoice struct {
+	Shoot   string `json:"shoot"`
+	Binding string `json:"binding,omitzero"`
+	Pool    string `json:"pool,omitzero"`
+	Tenant  string `json:"tenant,omitzero"` // the label's
+}
+
+// Comparison is the outcome of one provision, as HAP_SHADOW_COMPARISONS keeps it.
+type Comparison struct {
+	Result     ComparisonResult `json:"result"`
+	Message    string           `json:"message"`
+	ComparedAt time.Time        `json:"comparedAt"`
+	KEB        *KEBChoice       `json:"keb,omitempty"` // absent without a Shoot
+	Reply      Reply            `json:"reply"`         // what the shadow would have answered, with its decision record
+}
+
+// Comparisons is the stream of the comparisons: one for every request, the first one
+// stands.
+type Comparisons struct {
+	js       jetstream.JetStream
+	subjects Subjects
+}
+
+// NewComparisons gives the comparisons under a shadow's subjects.
+func NewComparisons(js jetstream.JetStream, subjects Subjects) *Comparisons {
+	return &Comparisons{js: js, subjects: subjects}
+}
+
+// Add stores the comparison of a request unless there is one, and reports whether it did.
+func (c *Comparisons) Add(ctx context.Context, compared Comparison) (bool, error) {
+	data, err := json.Marshal(compared)
+	if err != nil {
+		return false, fmt.Errorf("encoding the comparison of %s: %w", quote(compared.Reply.RequestID), err)
+	}
+	ctx, cancel := bounded(ctx, c.js)
+	defer cancel()
+	subject := c.subjects.Compared(compared.Reply.RuntimeID, compared.Reply.RequestID)
+	_, err = c.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: data},
+		jetstream.WithExpectStream(StreamComparisons), jetstream.WithExpectLastSequencePerSubject(0))
+	switch {
+	case wrongLastSequence(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("storing the comparison on %s: %w", subject, err)
+	}
+	return true, nil
+}
+
+// Each visits the comparisons from the first to the last there is now, oldest first.
+func (c *Comparisons) Each(ctx context.Context, visit func(Comparison) error) error {
+	return walker{c.js, StreamComparisons}.walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
+		var compared Comparison
+		if err := json.Unmarshal(msg.Data(), &compared); err != nil {
+			return fmt.Errorf("sequence %d of %s is no comparison: %w", facts.Sequence.Stream, StreamComparisons, err)
+		}
+		return visit(compared)
+	})
+}
