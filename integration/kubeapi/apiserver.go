@@ -24,6 +24,9 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
+// frontProxyName is what kube-apiserver calls itself before API servers behind it.
+const frontProxyName = "front-proxy"
+
 // poll is how often a starting server is asked whether it is ready.
 const poll = 25 * time.Millisecond
 
@@ -57,8 +60,8 @@ func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) 
 		"--etcd-servers=" + etcdEndpoint,
 		"--bind-address=" + c.bind,
 		"--secure-port=" + strconv.Itoa(port),
-		"--tls-cert-file=" + creds.certFile,
-		"--tls-private-key-file=" + creds.keyFile,
+		"--tls-cert-file=" + creds.serving.certFile,
+		"--tls-private-key-file=" + creds.serving.keyFile,
 		"--token-auth-file=" + creds.tokenFile,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + creds.accountKey,
@@ -70,6 +73,15 @@ func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) 
 		// Both would look for the machine's own network otherwise, which a builder may lack.
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",
+		// An API server behind this one, as Gardener's, knows it by this certificate and
+		// takes its word for who the caller is.
+		"--proxy-client-cert-file=" + creds.frontProxy.certFile,
+		"--proxy-client-key-file=" + creds.frontProxy.keyFile,
+		"--requestheader-client-ca-file=" + creds.frontProxy.certFile,
+		"--requestheader-allowed-names=" + frontProxyName,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 	}, c.apiserver...)
 	// Not the caller's context: the server must outlive the signal until stop.
 	ctx, cancel := context.WithCancel(context.Background())
@@ -124,7 +136,7 @@ func parseAPI(ctx context.Context, args []string) (options.CompletedOptions, err
 
 // waitReady returns when /readyz is ok, or with why it won't be.
 func (a *api) waitReady(ctx context.Context) error {
-	client, err := readyClient(a.creds.certificate)
+	client, err := readyClient(a.creds.serving.certificate)
 	if err != nil {
 		return err
 	}
@@ -160,7 +172,7 @@ func (a *api) stop(grace time.Duration) {
 }
 
 // announce writes the kubeconfig and says on stdout that everything is ready.
-func (c *config) announce(a *api) error {
+func (c *config) announce(a *api, etcd string) error {
 	server := "https://" + a.server
 	kubeconfig, err := a.creds.kubeconfigFor(server)
 	if err != nil {
@@ -170,7 +182,7 @@ func (c *config) announce(a *api) error {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{
-		"kubeconfig": c.kubeconfig, "server": server, "ready": true,
+		"kubeconfig": c.kubeconfig, "server": server, "etcd": etcd, "ready": true,
 	})
 }
 

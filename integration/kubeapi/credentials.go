@@ -5,18 +5,15 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -25,25 +22,28 @@ import (
 // credentials are the files that the API server and its clients need. They are
 // made once per data directory, so a kubeconfig outlives a restart.
 type credentials struct {
-	token         string
-	tokenFile     string
-	accountKey    string // signs service account tokens
-	certFile      string // self-signed: it is its own authority
-	keyFile       string
-	certificate   []byte // PEM
-	certificateOf []string
+	token      string
+	tokenFile  string
+	accountKey string   // signs service account tokens
+	serving    identity // the API server's to its clients
+	frontProxy identity // the API server's to the API servers behind it
 }
 
 func (c *config) credentials() (*credentials, error) {
 	in := func(name string) string { return filepath.Join(c.data, name) }
 	k := &credentials{
-		tokenFile:     in("tokens.csv"),
-		accountKey:    in("service-account.key"),
-		certFile:      in("apiserver.crt"),
-		keyFile:       in("apiserver.key"),
-		certificateOf: c.hosts(),
+		tokenFile:  in("tokens.csv"),
+		accountKey: in("service-account.key"),
+		serving: identity{
+			name: "kubeapi", certFile: in("apiserver.crt"), keyFile: in("apiserver.key"),
+			hosts: c.hosts(), usage: x509.ExtKeyUsageServerAuth,
+		},
+		frontProxy: identity{
+			name: frontProxyName, certFile: in("front-proxy.crt"), keyFile: in("front-proxy.key"),
+			usage: x509.ExtKeyUsageClientAuth,
+		},
 	}
-	if err := errors.Join(k.loadToken(), keep(k.accountKey, newKey), keep(k.keyFile, newKey), k.loadCertificate()); err != nil {
+	if err := errors.Join(k.loadToken(), keep(k.accountKey, newKey), k.serving.load(), k.frontProxy.load()); err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
 	return k, nil
@@ -77,69 +77,6 @@ func (k *credentials) loadToken() error {
 	return nil
 }
 
-// loadCertificate keeps the certificate that is there if it is still valid for
-// all the hosts, and signs a new one with the same key otherwise.
-func (k *credentials) loadCertificate() error {
-	var err error
-	if k.certificate, err = os.ReadFile(k.certFile); err == nil && k.covers(k.certificate) {
-		return nil
-	}
-	if k.certificate, err = k.signCertificate(); err != nil {
-		return err
-	}
-	return writeFile(k.certFile, k.certificate)
-}
-
-func (k *credentials) covers(certificate []byte) bool {
-	block, _ := pem.Decode(certificate)
-	if block == nil {
-		return false
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil || time.Now().After(cert.NotAfter.Add(-24*time.Hour)) {
-		return false
-	}
-	return !slices.ContainsFunc(k.certificateOf, func(host string) bool { return cert.VerifyHostname(host) != nil })
-}
-
-func (k *credentials) signCertificate() ([]byte, error) {
-	data, err := os.ReadFile(k.keyFile)
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, fmt.Errorf("%s holds no PEM block", k.keyFile)
-	}
-	key, err := x509.ParseECPrivateKey(block.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(now.UnixNano()),
-		Subject:               pkix.Name{CommonName: "kubeapi"},
-		NotBefore:             now.Add(-time.Hour),
-		NotAfter:              now.AddDate(1, 0, 0),
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-	}
-	for _, host := range k.certificateOf {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
-		}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
-}
-
 // newKey is an ECDSA key in PEM.
 func newKey() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -157,7 +94,7 @@ func newKey() ([]byte, error) {
 func (k *credentials) kubeconfigFor(server string) ([]byte, error) {
 	const name = "kubeapi"
 	return clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: server, CertificateAuthorityData: k.certificate}},
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: server, CertificateAuthorityData: k.serving.certificate}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: k.token}},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
 		CurrentContext: name,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"path/filepath"
 
@@ -22,27 +23,34 @@ type etcd struct {
 	endpoint string
 }
 
-// startEtcd starts a one-member etcd on free loopback ports and waits until it
-// has elected itself.
+// startEtcd starts a one-member etcd and waits until it has elected itself.
 func startEtcd(ctx context.Context, c *config) (*etcd, error) {
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(c.data, "etcd")
 	cfg.QuotaBackendBytes = quota
 	cfg.UnsafeNoFsync = !c.fsync
 	cfg.TickMs, cfg.ElectionMs = 10, 100 // alone: nobody to be patient with
-	anyPort := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
-	cfg.ListenClientUrls = []url.URL{anyPort}
-	cfg.ListenPeerUrls = []url.URL{anyPort}
+	cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: c.etcdListen}}
+	cfg.ListenPeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	logger, err := etcdLogger()
 	if err != nil {
 		return nil, err
 	}
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
+	host, _, err := net.SplitHostPort(c.etcdListen)
+	if err != nil {
+		return nil, fmt.Errorf("--etcd-listen: %w", err)
+	}
 	server, err := embed.StartEtcd(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
-	e := &etcd{server: server, endpoint: "http://" + server.Clients[0].Addr().String()}
+	_, port, err := net.SplitHostPort(server.Clients[0].Addr().String())
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("start etcd: %w", err)
+	}
+	e := &etcd{server: server, endpoint: "http://" + net.JoinHostPort(reachable(host), port)}
 	ready, cancel := context.WithTimeout(ctx, c.startup)
 	defer cancel()
 	select {

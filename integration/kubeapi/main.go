@@ -28,6 +28,7 @@ type config struct {
 	names      []string // further names and addresses in the serving certificate
 	kubeconfig string   // file that is written; "" is <data>/kubeconfig
 	server     string   // host:port in the kubeconfig; "" is bind and port
+	etcdListen string   // host:port of etcd, which asks nobody who he is
 	untilEOF   bool
 	fsync      bool
 	verbose    bool
@@ -71,6 +72,7 @@ kube-apiserver and win over those set here.`,
 	f.StringSliceVar(&c.names, "name", nil, "further host name or address for the serving certificate")
 	f.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file to write (default DATA/kubeconfig)")
 	f.StringVar(&c.server, "server", "", "host:port to write into the kubeconfig (default: where it listens)")
+	f.StringVar(&c.etcdListen, "etcd-listen", "127.0.0.1:0", "host:port for etcd's clients, for an API server behind this one; nobody is asked for credentials")
 	f.BoolVar(&c.untilEOF, "until-eof", false, "stop at the end of stdin, so that it dies with who started it")
 	f.BoolVar(&c.fsync, "fsync", false, "let etcd wait for the disk; without it a crash of the machine may lose data")
 	f.BoolVar(&c.verbose, "verbose", false, "log to stderr instead of DATA/kubeapi.log")
@@ -175,7 +177,7 @@ func (c *config) serve(ctx context.Context) error {
 		}
 		return err
 	}
-	if err := c.announce(api); err != nil {
+	if err := c.announce(api, etcd.endpoint); err != nil {
 		api.stop(c.grace)
 		return err
 	}
