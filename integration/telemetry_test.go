@@ -3,13 +3,16 @@ package integration_test
 import (
 	"encoding/hex"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -53,15 +56,23 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// of gives the spans of a trace by name.
-func (s *spans) of(traceID string) map[string]*trace.Span {
+// all gives the spans of a trace.
+func (s *spans) all(traceID string) (found []*trace.Span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := map[string]*trace.Span{}
 	for _, span := range s.got {
 		if hex.EncodeToString(span.GetTraceId()) == traceID {
-			found[span.GetName()] = span
+			found = append(found, span)
 		}
+	}
+	return found
+}
+
+// of gives the spans of a trace by name.
+func (s *spans) of(traceID string) map[string]*trace.Span {
+	found := map[string]*trace.Span{}
+	for _, span := range s.all(traceID) {
+		found[span.GetName()] = span
 	}
 	return found
 }
@@ -111,11 +122,97 @@ func TestTraceGoesOn(t *testing.T) {
 	if got := hex.EncodeToString(root.GetParentSpanId()); got != parent {
 		t.Errorf("the span's parent is %s, want the publisher's %s", got, parent)
 	}
-	for _, name := range []string{"assign", "claim", "publish reply"} {
-		if span := found[name]; span == nil || string(span.GetParentSpanId()) != string(root.GetSpanId()) {
-			t.Errorf("the span %s is %v, want it below the event's", name, span)
+	for name, above := range map[string]string{
+		"decide": "provision", "assign": "decide", "claim": "decide", "publish reply": "provision",
+	} {
+		if span, parent := found[name], found[above]; span == nil || parent == nil || string(span.GetParentSpanId()) != string(parent.GetSpanId()) {
+			t.Errorf("the span %s is %v, want it below %s", name, span, above)
 		}
 	}
+}
+
+// TestTraceTellsOfConflicts has the first claim refused, since somebody else wrote the
+// binding: the trace that the Go client published with says so. Its ids are also
+// on the buckets of the histograms.
+func TestTraceTellsOfConflicts(t *testing.T) {
+	t.Parallel()
+	l := newLandscape(t, oneAccountRules, accounts("aws", 2))
+	proxy, through := l.faultyAPI()
+	s := newSpans(t)
+	w := l.work(daemon.Options{Env: append(through, "HAP_TELEMETRY_OTLP_ENDPOINT="+s.URL)})
+	refuseClaim(proxy, "aws-", func(string) {})
+	publisher := sdktrace.NewTracerProvider().Tracer("publisher")
+	ctx, asking := publisher.Start(l.ctx, "ask")
+	client, err := events.NewClient(l.js.Conn(), events.ClientOptions{Source: "/publisher"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	e := ask("rt-1", "ga-1")
+	reply, err := client.Provision(ctx, e.ID, *e.Provision)
+	if err != nil || reply.Status != events.StatusAssigned {
+		t.Fatalf("the reply is %+v, %v", reply, err)
+	}
+	asking.End()
+	l.awaitSettled()
+	traceID := asking.SpanContext().TraceID().String()
+	for _, histogram := range []string{
+		"hap_event_duration_seconds", "hap_claim_duration_seconds", "hap_time_to_assign_seconds", "hap_redis_duration_seconds",
+	} {
+		if !exemplar(t, w, histogram, traceID) {
+			t.Errorf("no bucket of %s has the trace as its exemplar", histogram)
+		}
+	}
+	if err := w.end(); err != nil { // which sends what is left
+		t.Fatal(err)
+	}
+	said := map[string][]string{} // the events by span
+	for _, span := range s.all(traceID) {
+		for _, event := range span.GetEvents() {
+			said[span.GetName()] = append(said[span.GetName()], event.GetName())
+		}
+	}
+	if want := map[string][]string{"claim": {"claim conflict"}}; !maps.EqualFunc(said, want, slices.Equal) {
+		t.Errorf("the events of the trace are %v, want %v", said, want)
+	}
+	root := s.of(traceID)["provision"]
+	if root == nil || hex.EncodeToString(root.GetParentSpanId()) != asking.SpanContext().SpanID().String() {
+		t.Fatalf("the event's span is %v, want it below the publisher's", root)
+	}
+	has := map[string]string{}
+	for _, a := range root.GetAttributes() {
+		has[a.GetKey()] = a.GetValue().GetStringValue()
+	}
+	if has["hap.outcome"] != "ack" || has["hap.status"] != "assigned" || has["hap.binding"] != reply.Binding.Name {
+		t.Errorf("the event's span says %v", has)
+	}
+}
+
+// exemplar reports whether a bucket of the histogram carries the trace, in the form
+// that Prometheus asks for.
+func exemplar(t *testing.T, w *inProcess, histogram, traceID string) bool {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(body)) {
+		if strings.HasPrefix(line, histogram+"_bucket{") && strings.Contains(line, `trace_id="`+traceID+`"`) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestMetricsOfThePools are the gauges that dashboards of the account design
@@ -153,6 +250,8 @@ func TestMetricsOfThePools(t *testing.T) {
 		`hap_redis_built`:                                                                                 "1",
 		`hap_event_duration_seconds_count{outcome="ack",type="provision"}`:                                "3",
 		`hap_claim_duration_seconds_count`:                                                                "2",
+		`hap_time_to_assign_seconds_count{pool="aws"}`:                                                    "3",
+		`hap_pool_bindings{pool="aws",state="free"}`:                                                      "1",
 	} {
 		l.shows(w, series, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -128,7 +129,12 @@ func (w *Worker) assign(ctx context.Context, job want) (account.Decision, error)
 func (w *Worker) askForBinding(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	ctx, end := w.span(ctx, "assign", attribute.String("hap.pool", pool), attribute.Int("hap.suggestions", len(r.Seen)))
 	defer end()
-	return w.counters.Assign(ctx, pool, r)
+	decision, err := w.counters.Assign(ctx, pool, r)
+	if err == nil {
+		trace.SpanFromContext(ctx).SetAttributes(attribute.String("hap.decision", string(decision.Outcome)),
+			attribute.String("hap.binding", decision.Binding), attribute.Int64("hap.sequence", decision.Sequence))
+	}
+	return decision, err
 }
 
 // makeSure is rule 4: it sees to it that the label of the decision's binding
@@ -151,6 +157,7 @@ func (w *Worker) makeSure(ctx context.Context, job want, d account.Decision, see
 		_, err := w.counters.Revoke(ctx, job.pool.Name(), claim)
 		seen.put(b, false) // rule 2: the next claim of it is not judged by this look
 		job.trail.attempt(w.now(), d.Binding, ClaimRevoked)
+		happened(ctx, happenedClaim+string(ClaimRevoked), nil, attribute.String("hap.binding", d.Binding))
 		w.listener.claim(ctx, ClaimInfo{Binding: d.Binding, Pool: job.pool.Name(), Runtime: job.runtime, Result: ClaimRevoked, Err: err})
 		return false, err
 	case b.Tenant == mark.Tenant && b.Generation == mark.Generation && b.Epoch == mark.Epoch:
@@ -175,6 +182,9 @@ func (w *Worker) label(ctx context.Context, job want, seen engine.Binding, mark 
 	begin := w.now()
 	written, err := w.gardener.Claim(ctx, seen, mark)
 	job.trail.attempt(w.now(), seen.Name, claimResult(err))
+	if err != nil {
+		happened(ctx, happenedClaim+string(claimResult(err)), err)
+	}
 	w.listener.claim(ctx, ClaimInfo{
 		Binding: seen.Name, Pool: job.pool.Name(), Runtime: job.runtime,
 		Result: claimResult(err), Duration: w.since(begin), Err: err,

@@ -99,6 +99,7 @@ func (w *Worker) work(ctx context.Context, msg jetstream.Msg) {
 		info.Outcome, info.Reason = OutcomeUnsettled, err.Error()
 	}
 	info.Duration = w.since(begin)
+	settledAs(ctx, &info)
 	w.listener.event(ctx, info)
 }
 

@@ -87,6 +87,7 @@ func (w *Worker) handle(ctx context.Context, d *delivery) outcome {
 		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second),
 		backoff.WithMaxElapsedTime(w.opts.Budget)), within)
 	err := backoff.RetryNotify(attempt, pause, func(err error, after time.Duration) {
+		happened(ctx, happenedRetry, err)
 		w.listener.retry(ctx, RetryInfo{Type: d.kind(), ID: d.event.ID, After: after, Err: err})
 	})
 	if err != nil {
@@ -198,6 +199,9 @@ func (w *Worker) store(ctx context.Context, d *delivery, r events.Reply) error {
 // outcome than that of an attempt before it, which held something: rules change.
 func (w *Worker) published(ctx context.Context, d *delivery, r events.Reply) (outcome, error) {
 	w.listener.step(ctx, StepPublished)
+	if published := d.trail.times.Published; r.Status == events.StatusAssigned && !published.IsZero() {
+		w.listener.assigned(ctx, AssignedInfo{Pool: r.Decision.Pool, Took: max(w.since(published), 0)})
+	}
 	w.extendLate(d, r)
 	if err := w.takeBackRefused(ctx, d, r); err != nil {
 		return outcome{}, err
@@ -223,12 +227,17 @@ func (w *Worker) publish(ctx context.Context, d *delivery, r events.Reply) error
 	ctx, end := w.span(ctx, "publish reply")
 	defer end()
 	_, err := w.opts.Ledger.Publish(ctx, d.subject, r, d.expect)
+	if errors.Is(err, events.ErrWrongLastSequence) {
+		happened(ctx, happenedAnother, nil)
+	}
 	return err
 }
 
 // decide gives the final reply of an event. Errors are those that may pass; what
 // can never succeed is a rejection.
 func (w *Worker) decide(ctx context.Context, d *delivery) (events.Reply, error) {
+	ctx, end := w.span(ctx, "decide")
+	defer end()
 	var reply events.Reply
 	err := d.invalid
 	if err == nil {

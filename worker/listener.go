@@ -53,6 +53,10 @@ type Listener struct {
 	OnDrift    func(context.Context, DriftInfo)
 	OnSkipped  func(context.Context, SkippedInfo)
 	OnExtended func(context.Context, ExtendedInfo)
+	OnNoted    func(context.Context, NotedInfo)
+	OnRefresh  func(context.Context, RefreshInfo)
+	OnAssigned func(context.Context, AssignedInfo)
+	OnWaiting  func([]WaitsInfo) // all that wait, whenever they are looked at
 }
 
 // How an event was settled.
@@ -159,6 +163,31 @@ func (i ClaimInfo) LogValue() slog.Value {
 type SkippedInfo struct {
 	Runtime string
 	Skipped network.Skipped
+}
+
+// AssignedInfo is an assignment that was stored as a request's answer.
+type AssignedInfo struct {
+	Pool string
+	Took time.Duration // since the stream had the request
+}
+
+// WaitsInfo is a request that waits.
+type WaitsInfo struct {
+	Pool   string
+	Reason string
+	Since  time.Time
+}
+
+func (l *Listener) assigned(ctx context.Context, i AssignedInfo) {
+	if l.OnAssigned != nil {
+		l.OnAssigned(ctx, i)
+	}
+}
+
+func (l *Listener) waiting(all []WaitsInfo) {
+	if l.OnWaiting != nil {
+		l.OnWaiting(all)
+	}
 }
 
 func (l *Listener) skipped(ctx context.Context, i SkippedInfo) {

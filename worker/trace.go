@@ -19,6 +19,36 @@ func (w *Worker) eventSpan(ctx context.Context, d *delivery) (context.Context, f
 	return ctx, func() { span.End() }
 }
 
+// settledAs completes a span of an event with what became of it.
+func settledAs(ctx context.Context, i *EventInfo) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	for key, value := range map[string]string{
+		"hap.outcome": i.Outcome, "hap.status": i.Status, "hap.code": string(i.Code), "hap.reason": i.Reason, "hap.binding": i.Binding,
+	} {
+		if value != "" {
+			span.SetAttributes(attribute.String(key, value))
+		}
+	}
+}
+
+// The events of spans.
+const (
+	happenedClaim   = "claim "               // with the ClaimResult: how one ended that was not written
+	happenedRetry   = "trying again"         // what failed for now
+	happenedAnother = "another reply stands" // somebody else had answered the request, or moved its waiting on
+)
+
+// happened notes on the span of ctx what went another way than hoped for.
+func happened(ctx context.Context, what string, err error, attributes ...attribute.KeyValue) {
+	if err != nil {
+		attributes = append(attributes, attribute.String("error", err.Error()))
+	}
+	trace.SpanFromContext(ctx).AddEvent(what, trace.WithAttributes(attributes...))
+}
+
 // span begins a part of an event's span.
 func (w *Worker) span(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, func()) {
 	ctx, span := w.opts.Tracer.Start(ctx, name, trace.WithAttributes(attributes...))

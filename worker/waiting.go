@@ -125,13 +125,16 @@ func (w *Worker) serveWaiting(ctx context.Context) {
 // serveAll looks at every pool that somebody waits for.
 func (w *Worker) serveAll(ctx context.Context) error {
 	pools := map[string][]events.WaitingRequest{}
+	var waits []WaitsInfo
 	err := w.opts.Room.Each(ctx, func(r events.WaitingRequest) error {
 		pools[r.Pool] = append(pools[r.Pool], r)
+		waits = append(waits, WaitsInfo{Pool: r.Pool, Reason: string(r.Reason), Since: r.Since})
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	w.listener.waiting(waits)
 	for pool, requests := range pools {
 		if err := w.servePool(ctx, pool, requests); err != nil {
 			return err
@@ -232,10 +235,12 @@ func (w *Worker) serve(ctx context.Context, r events.WaitingRequest, inTurn bool
 	if err := w.opts.Room.Leave(ctx, r.Subject); err != nil {
 		return false, err
 	}
-	w.listener.event(ctx, EventInfo{
+	info := EventInfo{
 		Type: d.kind(), ID: d.event.ID, Tenant: d.tenant(), Runtime: d.event.RuntimeID, Subject: r.Subject, Outcome: OutcomeServed,
 		Status: string(out.status), Code: out.code, Reason: out.reason, Binding: out.binding,
 		Duration: w.since(begin), Waited: w.now().Sub(r.Since), Delivery: 1,
-	})
+	}
+	settledAs(ctx, &info)
+	w.listener.event(ctx, info)
 	return true, nil
 }

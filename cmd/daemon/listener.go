@@ -35,6 +35,7 @@ func (d *daemon) listener() worker.Listener {
 		},
 		OnClaim: func(ctx context.Context, i worker.ClaimInfo) {
 			if i.Result == worker.ClaimRevoked {
+				m.Revoked(ctx)
 				log.WarnContext(ctx, "claim revoked", "claim", i)
 				return
 			}
@@ -54,12 +55,22 @@ func (d *daemon) listener() worker.Listener {
 		},
 		OnDrift:   d.drifted,
 		OnSkipped: d.ruleSkipped, OnExtended: d.ruleExtended,
-		OnBegin: m.Begin,
+		OnBegin:    m.Begin,
+		OnAssigned: func(ctx context.Context, i worker.AssignedInfo) { m.Assigned(ctx, i.Pool, i.Took) },
+		OnWaiting:  d.waits,
 	}
 	if step := d.opts.OnStep; step != nil {
 		l.OnStep = func(_ context.Context, s worker.Step) { step(s) }
 	}
 	return l
+}
+
+func (d *daemon) waits(all []worker.WaitsInfo) {
+	facts := make([]telemetry.WaitingFacts, len(all))
+	for i, w := range all {
+		facts[i] = telemetry.WaitingFacts{Pool: w.Pool, Reason: w.Reason, Since: w.Since}
+	}
+	d.tel.Metrics.Waiting(facts)
 }
 
 func (d *daemon) rebuilt(ctx context.Context, i worker.RebuildInfo) {

@@ -29,18 +29,16 @@ func (d *daemon) observe(ctx context.Context) {
 		if known == nil {
 			return telemetry.Snapshot{}, false
 		}
-		var s telemetry.Snapshot
-		for b := range d.parts.gardener.All() {
-			r := (*known)[b.Name]
-			s.Bindings = append(s.Bindings, telemetry.BindingFacts{Binding: b, State: r.State, Clusters: r.Count})
-		}
+		s := telemetry.Snapshot{Bindings: d.bindings(*known)}
 		s.RulesWithoutBinding = d.rules.Get().Rules().Unserved(d.parts.gardener.Pools())
 		return s, true
 	})
 	tick := time.NewTicker(countsEvery)
 	defer tick.Stop()
 	for {
+		_ = d.redisBuilt(ctx) // sets its gauge, also where nobody asks whether the worker is ready
 		if records, err := d.records(ctx); err == nil {
+			d.tel.Metrics.Look(time.Now(), d.bindings(records))
 			counts.Store(&records)
 		} else if ctx.Err() == nil {
 			counts.Store(nil)
@@ -52,6 +50,16 @@ func (d *daemon) observe(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// bindings are those of the cache with what Redis had of them.
+func (d *daemon) bindings(records map[string]account.Record) []telemetry.BindingFacts {
+	var facts []telemetry.BindingFacts
+	for b := range d.parts.gardener.All() {
+		r := records[b.Name]
+		facts = append(facts, telemetry.BindingFacts{Binding: b, State: r.State, Clusters: r.Count})
+	}
+	return facts
 }
 
 // records are those of all bindings of all pools that Gardener has.

@@ -16,7 +16,9 @@ import (
 // The bounds of histograms, in seconds.
 var (
 	eventBounds = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-	redisBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5}
+	// An assignment may wait for as long as hap.waiting.timeout, 10 minutes by default.
+	assignBounds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1800, 3600}
+	redisBounds  = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5}
 )
 
 // maxSeries bounds the label sets of one instrument, maxTenants those with a
@@ -36,6 +38,7 @@ const (
 	ClaimConflict    ClaimResult = "conflict"    // somebody else was faster, 409
 	ClaimUnknown     ClaimResult = "unknown"     // the reply was lost; the binding is read again
 	ClaimUnavailable ClaimResult = "unavailable" // Gardener does not serve, 429 or 5xx
+	ClaimRevoked     ClaimResult = "revoked"     // given up: the binding is another tenant's or dirty by now
 )
 
 // Event is an event that was settled.
@@ -61,6 +64,7 @@ type Metrics struct {
 	decisions    *counter[Decision]
 	claims       *counter[ClaimResult]
 	claimSeconds metric.Float64Histogram
+	toAssign     *histogram[string]
 	redisSeconds *histogram[string]
 	reloads      metric.Int64Counter
 	failures     metric.Int64Counter
@@ -70,12 +74,15 @@ type Metrics struct {
 	built        atomic.Int64
 	snapshot     atomic.Pointer[func(context.Context) (Snapshot, bool)]
 	drift        atomic.Pointer[map[account.DriftKind]int]
+	waiting      atomic.Pointer[waitingRoom]
+	forecast     forecast
 	tenants      bool
+	now          func() time.Time
 }
 
 func newMetrics(meter metric.Meter, tenants bool) (*Metrics, error) {
 	b := builder{meter: meter}
-	m := &Metrics{tenants: tenants}
+	m := &Metrics{tenants: tenants, now: time.Now}
 	series := maxSeries
 	if tenants {
 		series = maxTenants
@@ -87,6 +94,9 @@ func newMetrics(meter metric.Meter, tenants bool) (*Metrics, error) {
 		return []attribute.KeyValue{attribute.String("result", string(r))}
 	})
 	m.claimSeconds = b.histogram("hap_claim_duration_seconds", "From reading a binding until Gardener has answered its claim.", eventBounds)
+	m.toAssign = newHistogram(b.histogram("hap_time_to_assign_seconds", "From when the stream had a request until its assignment was stored, with the time that it waited.", assignBounds), func(pool string) []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("pool", pool)}
+	})
 	m.redisSeconds = newHistogram(b.histogram("hap_redis_duration_seconds", "Calls of Redis.", redisBounds), func(op string) []attribute.KeyValue {
 		return []attribute.KeyValue{attribute.String("op", op)}
 	})
@@ -97,6 +107,7 @@ func newMetrics(meter metric.Meter, tenants bool) (*Metrics, error) {
 	m.inflight = b.upDown("hap_inflight_events", "Events being handled now.")
 	m.observe(&b)
 	m.observeDrift(&b)
+	m.observeWaiting(&b)
 	m.begin()
 	return m, errors.Join(b.errs...)
 }
@@ -104,8 +115,21 @@ func newMetrics(meter metric.Meter, tenants bool) (*Metrics, error) {
 // begin makes the counters that alerts look at visible before their first event.
 func (m *Metrics) begin() {
 	ctx := context.Background()
-	for _, result := range []ClaimResult{ClaimOK, ClaimConflict, ClaimUnknown, ClaimUnavailable} {
+	for _, result := range []ClaimResult{ClaimOK, ClaimConflict, ClaimUnknown, ClaimUnavailable, ClaimRevoked} {
 		m.claims.add(ctx, result, 0)
+	}
+	for _, kind := range []string{"provision", "deprovision", "release", "resolve", "unknown"} {
+		m.dead.add(ctx, [2]string{kind, string(engine.CodeInvalidEvent)}, 0)
+	}
+	for _, code := range []engine.Code{engine.CodeNoMatchingRule, engine.CodeUnknownProvider, engine.CodeNoImplementation} {
+		m.dead.add(ctx, [2]string{"provision", string(code)}, 0)
+	}
+	m.dead.add(ctx, [2]string{"resolve", string(engine.CodeNoImplementation)}, 0)
+	if !m.tenants { // which are not known before they come
+		for _, code := range []engine.Code{engine.CodePoolExhausted, engine.CodeNetworkExhausted} {
+			m.events.add(ctx, Event{Type: "provision", Outcome: "ack", Code: code}, 0)
+			m.events.add(ctx, Event{Type: "provision", Outcome: "served", Code: code}, 0)
+		}
 	}
 	m.reloads.Add(ctx, 0)
 	m.failures.Add(ctx, 0)
@@ -134,6 +158,18 @@ func (m *Metrics) Claim(ctx context.Context, result ClaimResult, took time.Durat
 	m.claims.add(ctx, result, 1)
 	m.claimSeconds.Record(ctx, took.Seconds())
 }
+
+// Revoked counts a claim that was given up before its label was written.
+func (m *Metrics) Revoked(ctx context.Context) { m.claims.add(ctx, ClaimRevoked, 1) }
+
+// Assigned records how long a request took to get its binding.
+func (m *Metrics) Assigned(ctx context.Context, pool string, took time.Duration) {
+	m.toAssign.record(ctx, pool, took)
+}
+
+// Look takes the bindings as they are now, from time to time, for the forecast of
+// when pools run dry.
+func (m *Metrics) Look(now time.Time, bindings []BindingFacts) { m.forecast.look(now, bindings) }
 
 // Redis records a call of Redis; op is the method's name, one of a few.
 func (m *Metrics) Redis(ctx context.Context, op string, took time.Duration) {

@@ -72,6 +72,10 @@ func record(m *Metrics) {
 	m.Decision(ctx, Decision{Pool: "aws+eu", Origin: string(account.Claimed), Tenant: "ga-1"})
 	m.Claim(ctx, ClaimOK, 20*time.Millisecond)
 	m.Claim(ctx, ClaimConflict, 20*time.Millisecond)
+	m.Revoked(ctx)
+	m.Assigned(ctx, "aws+eu", 40*time.Millisecond)
+	m.Assigned(ctx, "aws+eu", 7*time.Minute)
+	m.Waiting([]WaitingFacts{{Pool: "gcp", Reason: "pool-empty", Since: m.now().Add(time.Hour)}}) // 0 s, whatever the time
 	m.Redis(ctx, "assign", 300*time.Microsecond)
 	m.Reload(ctx, nil)
 	m.Reload(ctx, errors.New("invalid"))
@@ -81,6 +85,9 @@ func record(m *Metrics) {
 	done()
 	m.RedisBuilt(true)
 	m.Observe(func(context.Context) (Snapshot, bool) { return pools(), true })
+	m.Drift(map[account.DriftKind]int{account.CountWrong: 2})
+	m.Look(m.now(), pools().Bindings)
+	m.NetworkRule(ctx, "mcp-clusters", RuleExtended)
 }
 
 func pools() Snapshot {
@@ -205,7 +212,7 @@ func TestDocumentationNamesEveryMetric(t *testing.T) {
 			}
 		}
 	}
-	if names < 16 {
+	if names < 22 {
 		t.Errorf("only %d metrics were found", names)
 	}
 }

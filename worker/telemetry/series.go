@@ -109,3 +109,10 @@ func (b *builder) gauge(name, description string) metric.Int64ObservableGauge {
 	b.errs = append(b.errs, err)
 	return instrument
 }
+
+// seconds is a gauge of a duration.
+func (b *builder) seconds(name, description string) metric.Float64ObservableGauge {
+	instrument, err := b.meter.Float64ObservableGauge(name, metric.WithDescription(description), metric.WithUnit("s"))
+	b.errs = append(b.errs, err)
+	return instrument
+}

@@ -61,6 +61,8 @@ func (m *Metrics) Observe(snapshot func(context.Context) (Snapshot, bool)) {
 // gauges are the instruments that are read at a scrape.
 type gauges struct {
 	perTenant, shoots, available, pools, rules, built metric.Int64ObservableGauge
+
+	exhaustion metric.Float64ObservableGauge
 }
 
 func (m *Metrics) observe(b *builder) {
@@ -71,16 +73,19 @@ func (m *Metrics) observe(b *builder) {
 		pools:     b.gauge("hap_pool_bindings", "Bindings of a pool, by state."),
 		rules:     b.gauge("hap_rule_without_binding", "1 for every rule whose pool has no binding at all."),
 		built:     b.gauge("hap_redis_built", "1 while Redis holds the pools, 0 while they must be rebuilt."),
+
+		exhaustion: b.seconds("hap_pool_exhaustion_seconds", "Until nobody can claim a binding of the pool any more, if claims go on as of late."),
 	}
 	_, err := b.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		o.ObserveInt64(g.built, m.built.Load())
 		if source := m.snapshot.Load(); source != nil {
 			if snapshot, known := (*source)(ctx); known {
 				g.report(o, snapshot)
+				m.forecast.each(func(pool string, seconds float64) { o.ObserveFloat64(g.exhaustion, seconds, with("pool", pool)) })
 			}
 		}
 		return nil
-	}, g.perTenant, g.shoots, g.available, g.pools, g.rules, g.built)
+	}, g.perTenant, g.shoots, g.available, g.pools, g.rules, g.built, g.exhaustion)
 	b.errs = append(b.errs, err)
 }
 
@@ -91,6 +96,9 @@ func (g *gauges) report(o metric.Observer, s Snapshot) {
 		kind := f.Binding.HyperscalerType
 		if f.Binding.Tenant != "" && !f.Binding.Dirty {
 			perTenant[[2]string{f.Binding.Tenant, kind}]++
+		}
+		if pool := f.Binding.Pool(); !pool.Shared {
+			pools[[2]string{pool.Name(), string(account.Free)}] += 0 // none left is 0 too
 		}
 		pools[[2]string{f.Binding.Pool().Name(), f.state()}]++
 		available[kind] += 0 // a type that has run out is 0, not absent

@@ -1,0 +1,107 @@
+package telemetry
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The forecast's rate of claims is that of the last hour. A worker that has not
+// looked for so long yet takes what it has seen, but never less than ten minutes:
+// one claim right after its start is no trend.
+const (
+	forecastWindow = time.Hour
+	forecastLeast  = 10 * time.Minute
+)
+
+// forecast says when pools run dry, from how their bindings' labels change between
+// one look and the next. The zero value has not looked yet.
+type forecast struct {
+	mu    sync.Mutex
+	began time.Time
+	seen  map[string]claimSeen  // by binding, at the last look
+	taken map[string][]claimsAt // by pool, oldest first, within the window
+	left  map[string]float64    // by pool, in seconds
+}
+
+// claimSeen is what tells one claim of a binding from the next.
+type claimSeen struct {
+	tenant     string
+	generation int64
+}
+
+// claimsAt are the claims that a look found.
+type claimsAt struct {
+	at time.Time
+	n  int
+}
+
+// look compares the bindings with those of the last look. Shared pools are not
+// claimed and have no forecast.
+func (f *forecast) look(now time.Time, bindings []BindingFacts) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.began.IsZero() {
+		f.began, f.taken = now, map[string][]claimsAt{}
+	}
+	free, taken := map[string]int{}, map[string]int{}
+	seen := make(map[string]claimSeen, len(bindings))
+	for _, b := range bindings {
+		if b.Binding.Shared {
+			continue
+		}
+		pool := b.Binding.Pool().Name()
+		free[pool] += 0 // one without any is forecast too
+		if b.available() {
+			free[pool]++
+		}
+		is := claimSeen{b.Binding.Tenant, b.Binding.Generation}
+		was, known := f.seen[b.Binding.Name]
+		if known && is.tenant != "" && (was.tenant == "" || is.generation > was.generation) {
+			taken[pool]++
+		}
+		seen[b.Binding.Name] = is
+	}
+	f.seen, f.left = seen, make(map[string]float64, len(free))
+	for pool, n := range taken {
+		f.taken[pool] = append(f.taken[pool], claimsAt{now, n})
+	}
+	over := min(max(now.Sub(f.began), forecastLeast), forecastWindow)
+	for pool, n := range free {
+		f.left[pool] = exhaustion(n, f.claims(pool, now.Add(-forecastWindow)), over)
+	}
+}
+
+// claims counts those of a pool since then, and forgets older ones.
+func (f *forecast) claims(pool string, since time.Time) int {
+	recent := slices.DeleteFunc(f.taken[pool], func(c claimsAt) bool { return !c.at.After(since) })
+	f.taken[pool] = recent
+	n := 0
+	for _, c := range recent {
+		n += c.n
+	}
+	return n
+}
+
+// each visits the forecasts of the last look.
+func (f *forecast) each(visit func(pool string, seconds float64)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for pool, seconds := range f.left {
+		visit(pool, seconds)
+	}
+}
+
+// exhaustion is how many seconds free bindings last where as many were claimed in
+// that time: 0 where none is free, +Inf where nobody claims.
+func exhaustion(free, claims int, over time.Duration) float64 {
+	switch {
+	case free == 0:
+		return 0
+	case claims == 0:
+		return math.Inf(1)
+	default:
+		return float64(free) / float64(claims) * over.Seconds()
+	}
+}

@@ -1,0 +1,58 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// waitingKnown is how old a look into the waiting room may be. After it nothing is
+// known: whoever waited then may have been served by another worker.
+const waitingKnown = time.Minute
+
+// WaitingFacts are a request that waits.
+type WaitingFacts struct {
+	Pool   string
+	Reason string // pool-empty, network-full or unavailable
+	Since  time.Time
+}
+
+// waitingRoom is what the last look into it found.
+type waitingRoom struct {
+	at     time.Time
+	counts map[[2]string]int64 // by pool and reason
+	oldest map[string]time.Time
+}
+
+// Waiting takes all requests that wait now, in place of those told before.
+func (m *Metrics) Waiting(requests []WaitingFacts) {
+	room := waitingRoom{at: m.now(), counts: map[[2]string]int64{}, oldest: map[string]time.Time{}}
+	for _, r := range requests {
+		room.counts[[2]string{r.Pool, r.Reason}]++
+		if first, known := room.oldest[r.Pool]; !known || r.Since.Before(first) {
+			room.oldest[r.Pool] = r.Since
+		}
+	}
+	m.waiting.Store(&room)
+}
+
+func (m *Metrics) observeWaiting(b *builder) {
+	requests := b.gauge("hap_waiting_requests", "Requests that wait.")
+	oldest := b.seconds("hap_waiting_oldest_seconds", "For how long the oldest request of a pool waits.")
+	_, err := b.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		now := m.now()
+		room := m.waiting.Load()
+		if room == nil || now.Sub(room.at) > waitingKnown {
+			return nil
+		}
+		for key, n := range room.counts {
+			o.ObserveInt64(requests, n, with("pool", key[0], "reason", key[1]))
+		}
+		for pool, since := range room.oldest {
+			o.ObserveFloat64(oldest, max(now.Sub(since), 0).Seconds(), with("pool", pool))
+		}
+		return nil
+	}, requests, oldest)
+	b.errs = append(b.errs, err)
+}

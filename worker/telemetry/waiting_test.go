@@ -1,0 +1,40 @@
+package telemetry
+
+import (
+	"testing"
+	"time"
+)
+
+// TestWaitingAges: the age is that of the moment of the scrape, and what was seen
+// too long ago is absent.
+func TestWaitingAges(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{})
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	m := telemetry.Metrics
+	m.now = func() time.Time { return now }
+	shows := func(want string) {
+		t.Helper()
+		if got := scrape(t, telemetry, "hap_waiting_requests{", "hap_waiting_oldest_seconds{"); got != want {
+			t.Errorf("at %s:\n%swant:\n%s", now.Format(time.TimeOnly), got, want)
+		}
+	}
+	shows("")
+	m.Waiting([]WaitingFacts{
+		{Pool: "aws", Reason: "pool-empty", Since: now.Add(-time.Minute)},
+		{Pool: "aws", Reason: "pool-empty", Since: now.Add(-5 * time.Minute)},
+		{Pool: "aws", Reason: "unavailable", Since: now.Add(-time.Second)},
+		{Pool: "gcp", Reason: "network-full", Since: now.Add(time.Second)}, // by a clock ahead of ours
+	})
+	counts := `hap_waiting_requests{pool="aws",reason="pool-empty"} 2
+hap_waiting_requests{pool="aws",reason="unavailable"} 1
+hap_waiting_requests{pool="gcp",reason="network-full"} 1
+`
+	shows("hap_waiting_oldest_seconds{pool=\"aws\"} 300\nhap_waiting_oldest_seconds{pool=\"gcp\"} 0\n" + counts)
+	now = now.Add(30 * time.Second)
+	shows("hap_waiting_oldest_seconds{pool=\"aws\"} 330\nhap_waiting_oldest_seconds{pool=\"gcp\"} 29\n" + counts)
+	now = now.Add(31 * time.Second)
+	shows("")
+	m.Waiting(nil)
+	shows("")
+}
