@@ -203,6 +203,7 @@ func (w *Worker) published(ctx context.Context, d *delivery, r events.Reply) (ou
 		w.listener.assigned(ctx, AssignedInfo{Pool: r.Decision.Pool, Took: max(w.since(published), 0)})
 	}
 	w.extendLate(d, r)
+	w.note(r)
 	if err := w.takeBackRefused(ctx, d, r); err != nil {
 		return outcome{}, err
 	}
@@ -279,6 +280,7 @@ func (w *Worker) stands(ctx context.Context, d *delivery, r events.Reply) (outco
 	if err := w.takeBackRefused(ctx, d, r); err != nil {
 		return outcome{}, err
 	}
+	w.note(r)
 	w.copy(ctx, d, r)
 	if d.waited {
 		if err := w.leave(ctx, d, r); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 )
 
@@ -151,6 +152,25 @@ type Morgue interface {
 // Copier sends plain copies of replies to the inboxes that asked for them.
 type Copier interface {
 	Copy(ctx context.Context, inbox string, r events.Reply) error
+}
+
+// ClusterNotes writes down, where the Cluster resources live, which network blocks a
+// cluster was given: package gardener. It is all that a worker writes there. Errors:
+// engine.ErrConflict (somebody wrote meanwhile), engine.ErrUnknownResult (it may be
+// written), engine.ErrUnavailable (not now), network.ErrRefused (never).
+type ClusterNotes interface {
+	// Write makes what is written that of a note; it tells what is another's and stays.
+	Write(ctx context.Context, n network.Note) (network.Noted, error)
+	// Remove takes back what was written of the note's runtime, and gives how much.
+	Remove(ctx context.Context, n network.Note) (int, error)
+	// All reads all that is written, by whatever allocator.
+	All(ctx context.Context) (network.Notes, error)
+}
+
+// RuntimeArchive is the ledger of one runtime: package events.
+type RuntimeArchive interface {
+	// OfRuntime reads every stored reply of a runtime, in the order of the stream.
+	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 }
 
 // Rebuilder builds again what Redis has lost.

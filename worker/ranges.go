@@ -76,6 +76,7 @@ func (w *Worker) giveBack(ctx context.Context, e events.Event) error {
 	gone, err := w.opts.Ranges.Return(ctx, e.RuntimeID, e.ID)
 	if len(gone) > 0 {
 		w.Wake()
+		w.opts.Extend.Freed()
 	}
 	return w.notBuilt(err, "")
 }
@@ -85,8 +86,18 @@ func (w *Worker) freeRanges(ctx context.Context, runtime string) error {
 	if w.opts.Ranges == nil {
 		return nil
 	}
-	_, err := w.opts.Ranges.Release(ctx, runtime)
+	gone, err := w.opts.Ranges.Release(ctx, runtime)
+	if len(gone) > 0 {
+		w.opts.Extend.Freed()
+	}
 	return w.notBuilt(err, "")
+}
+
+// note asks for what a final reply changes beside the ledger.
+func (w *Worker) note(r events.Reply) {
+	if w.opts.Notes != nil && (r.Status == events.StatusAssigned || r.Status == events.StatusReleased) {
+		w.opts.Notes.Changed(r.RuntimeID)
+	}
 }
 
 // blocks are the network part of a reply.

@@ -18,9 +18,13 @@ type assignments struct {
 	intent []events.Stored           // extra replies that were begun and not ended
 }
 
+func newAssignments() *assignments {
+	return &assignments{known: account.NewGathering(), all: map[string][]events.Reply{}}
+}
+
 // readAssignments reads the ledger to its end.
 func readAssignments(ctx context.Context, archive Archive) (*assignments, error) {
-	a := &assignments{known: account.NewGathering(), all: map[string][]events.Reply{}}
+	a := newAssignments()
 	err := archive.Each(ctx, func(stored events.Stored) error {
 		a.take(stored)
 		return nil

@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"time"
-
-	"github.com/cenkalti/backoff/v4"
-	"golang.org/x/sync/errgroup"
+	"sync/atomic"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -36,85 +32,15 @@ type Extend struct {
 	Rebuild  Rebuilder
 	Subjects events.Subjects
 	Listener Listener
+	// Keeper compares Redis with what is remembered. Defaults to no comparison.
+	Keeper RangeKeeper
+	// Configs writes beside the ledger. Defaults to nothing that is written.
+	Configs *ClusterConfigs
 
-	once   sync.Once
-	signal chan struct{}
-}
-
-const (
-	// extendAtOnce is how many clusters are served side by side.
-	extendAtOnce = 16
-	// extendAgain is the longest pause after a pass that failed.
-	extendAgain = 10 * time.Second
-)
-
-func (x *Extend) init() { x.once.Do(func() { x.signal = make(chan struct{}, 1) }) }
-
-// Wanted asks for a pass over all clusters. It does not wait.
-func (x *Extend) Wanted() {
-	x.init()
-	select {
-	case x.signal <- struct{}{}:
-	default: // one is to begin, which sees what this one would
-	}
-}
-
-// Run passes over all clusters at once, whenever that is wanted and as often as the
-// configuration says, until ctx ends.
-func (x *Extend) Run(ctx context.Context) {
-	x.init()
-	for ctx.Err() == nil {
-		pause := backoff.WithContext(backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(extendAgain), backoff.WithMaxElapsedTime(0)), ctx)
-		_ = backoff.RetryNotify(func() error { return x.pass(ctx) }, pause, func(err error, after time.Duration) {
-			x.Listener.retry(ctx, RetryInfo{Type: "network ranges", After: after, Err: err})
-		}) // ends with ctx only
-		next, stop := x.next()
-		select {
-		case <-ctx.Done():
-		case <-x.signal:
-		case <-next:
-		}
-		stop()
-	}
-}
-
-// next fires when the next pass is due, a little later in each worker than in the
-// others. Without a time in the configuration it never does.
-func (x *Extend) next() (<-chan time.Time, func()) {
-	config := x.Networks.Config()
-	if config == nil || config.Refresh <= 0 {
-		return nil, func() {}
-	}
-	timer := time.NewTimer(config.Refresh + time.Duration(rand.Float64()*float64(config.Refresh)/10))
-	return timer.C, func() { timer.Stop() }
-}
-
-// pass serves every cluster that lacks a rule of the configuration of now.
-func (x *Extend) pass(ctx context.Context) error {
-	config := x.Networks.Config()
-	if config == nil || len(config.Rules) == 0 {
-		return nil
-	}
-	read, err := readAssignments(ctx, x.Archive)
-	if err != nil {
-		return err
-	}
-	live, gone := read.live()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(extendAtOnce)
-	for _, begun := range read.intent {
-		if runtime := begun.Reply.RuntimeID; gone[runtime] {
-			// Whoever began may have ended between Acquire and the look at the runtime.
-			group.Go(func() error { return x.giveBack(ctx, runtime, begun.Reply.RequestID) })
-		}
-	}
-	for runtime, answers := range live {
-		if len(answers) > 0 {
-			group.Go(func() error { return x.extend(ctx, config, runtime, answers) })
-		}
-	}
-	return group.Wait()
+	once      sync.Once
+	signal    chan struct{}
+	freed     chan struct{}
+	exhausted atomic.Bool // in the last pass a rule found no room
 }
 
 // extend serves one cluster. Of what it takes, nothing is given back while the
@@ -155,6 +81,9 @@ func (x *Extend) extend(ctx context.Context, config *network.Config, runtime str
 		_, err = x.Archive.Publish(ctx, place.subject, extra(place.request, inForce(answers), held), place.sequence)
 		if err == nil {
 			x.served(ctx, runtime, place.request, held, answers)
+			if x.Configs != nil {
+				x.Configs.Changed(runtime)
+			}
 			return nil
 		}
 		if !errors.Is(err, events.ErrWrongLastSequence) {
@@ -215,6 +144,7 @@ func (x *Extend) acquire(ctx context.Context, runtime, request string, rules []n
 	for _, rule := range rules {
 		got, err := x.Ranges.Acquire(ctx, runtime, request, []network.Rule{rule})
 		if engine.CodeOf(err) == engine.CodeNetworkExhausted {
+			x.exhausted.Store(true)
 			x.Listener.extended(ctx, ExtendedInfo{Runtime: runtime, Request: request, Rule: rule.ID, Err: err})
 			continue
 		}

@@ -366,6 +366,7 @@ func TestExtraRequest(t *testing.T) {
 type wanted int
 
 func (w *wanted) Wanted() { *w++ }
+func (w *wanted) Freed()  {}
 
 // An answer by a configuration that is no longer the one in effect may have been
 // stored after the pass for the change: it asks for another.

@@ -67,8 +67,13 @@ func (r *Rebuild) rebuildRanges(ctx context.Context) error {
 }
 
 // gatherRanges reads from the ledger which live runtime was answered with which
-// blocks. A rule is applied to a cluster once, so all answers of it say the same.
+// blocks, and from what is written beside it what the ledger does not know. A rule is
+// applied to a cluster once, so all answers of it say the same.
 func (r *Rebuild) gatherRanges(ctx context.Context) (network.State, error) {
+	notes, err := readNotes(ctx, r.Notes)
+	if err != nil {
+		return network.State{}, fmt.Errorf("read the ClusterConfigs: %w", err)
+	}
 	read, err := readAssignments(ctx, r.Archive)
 	if err != nil {
 		return network.State{}, err
@@ -80,14 +85,11 @@ func (r *Rebuild) gatherRanges(ctx context.Context) (network.State, error) {
 	if config := r.Networks.Config(); config != nil {
 		state.Parents = config.Parents
 	}
-	live, _ := read.live()
-	for runtime, answers := range live {
-		records, err := recordsOf(runtime, answers)
-		if err != nil {
-			return state, err
-		}
-		state.Records = append(state.Records, records...)
+	g, err := gather(read, notes)
+	if err != nil {
+		return state, err
 	}
+	state.Records, state.Foreign = g.records, g.foreign
 	return state, nil
 }
 

@@ -62,6 +62,7 @@ type Rebuild struct {
 	Room     Room
 	Ranges   RangeBuilder // nil without network ranges
 	Networks Networks     // set with Ranges
+	Notes    ClusterNotes // nil where nothing is written beside the ledger
 	Subjects events.Subjects
 	Listener Listener
 	Now      Clock

@@ -58,8 +58,10 @@ type Options struct {
 	Policies Policies
 	// Ranges allot network blocks as Networks say. Defaults to none at all.
 	Ranges   Ranges
-	Networks Networks              // set with Ranges
-	Extend   interface{ Wanted() } // set with Ranges
+	Networks Networks // set with Ranges
+	Extend   Extender // set with Ranges
+	// Notes are told whose blocks change. Defaults to nothing that is told.
+	Notes interface{ Changed(runtime string) }
 	// Now defaults to time.Now.
 	Now Clock
 }

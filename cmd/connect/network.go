@@ -1,6 +1,8 @@
 package connect
 
 import (
+	"k8s.io/client-go/rest"
+
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -8,13 +10,28 @@ import (
 // IPAMConfig makes the watch of the network configuration, without asking the cluster
 // anything. changed is told the object as JSON, and whether there is one.
 func IPAMConfig(c *config.Config, changed func(content []byte, found bool), warn func(string)) (*gardener.IPAMConfig, error) {
+	restConfig, err := networkCluster(c)
+	if err != nil {
+		return nil, err
+	}
+	return gardener.NewIPAMConfig(restConfig, gardener.IPAMConfigOptions{Name: c.Network.Config, OnChange: changed, Warn: warn})
+}
+
+// ClusterConfigs makes what writes beside the ledger, without asking the cluster
+// anything. changed is told the runtime of what somebody edited or deleted.
+func ClusterConfigs(c *config.Config, changed func(runtime string), warn func(string)) (*gardener.ClusterConfigs, error) {
+	restConfig, err := networkCluster(c)
+	if err != nil {
+		return nil, err
+	}
+	return gardener.NewClusterConfigs(restConfig, gardener.ClusterConfigsOptions{Changed: changed, Warn: warn})
+}
+
+func networkCluster(c *config.Config) (*rest.Config, error) {
 	kubeconfig := c.Network.Kubeconfig
 	if kubeconfig == "" {
 		kubeconfig = c.Gardener.Kubeconfig
 	}
 	restConfig, _, err := cluster(kubeconfig, "network.kubeconfig")
-	if err != nil {
-		return nil, err
-	}
-	return gardener.NewIPAMConfig(restConfig, gardener.IPAMConfigOptions{Name: c.Network.Config, OnChange: changed, Warn: warn})
+	return restConfig, err
 }

@@ -353,7 +353,7 @@ func (d *daemon) workerOptions() worker.Options {
 		Concurrency: w.Concurrency, AckWait: w.AckWait, Budget: w.Budget, Drain: w.Drain,
 	}
 	if p.ranges != nil {
-		o.Ranges, o.Networks, o.Extend = p.ranges, &d.networks, p.extend
+		d.networkOptions(&o)
 	}
 	return o
 }

@@ -38,7 +38,10 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 	d.parts.rebuild.Ranges, d.parts.rebuild.Networks = d.parts.ranges, &d.networks
 	d.parts.extend = &worker.Extend{
 		Ranges: d.parts.ranges, Networks: &d.networks, Archive: d.parts.ledger, Lodgings: d.parts.counters,
-		Rebuild: d.parts.rebuild, Subjects: d.parts.subjects, Listener: d.listener(),
+		Rebuild: d.parts.rebuild, Subjects: d.parts.subjects, Listener: d.rangesListener(), Keeper: d.parts.ranges,
+	}
+	if err := d.openClusterConfigs(background); err != nil {
+		return err
 	}
 	if c.File == "" {
 		return d.watchIPAMConfig(ctx, background)

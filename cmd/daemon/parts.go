@@ -31,6 +31,8 @@ var (
 	_ worker.Ranges       = (*counters.Ranges)(nil)
 	_ worker.RangeBuilder = (*counters.Ranges)(nil)
 	_ worker.Lodgings     = (*counters.Store)(nil)
+	_ worker.RangeKeeper  = (*counters.Ranges)(nil)
+	_ worker.ClusterNotes = (*gardener.ClusterConfigs)(nil)
 )
 
 // parts are what is connected.

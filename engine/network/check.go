@@ -126,3 +126,25 @@ func (n *branch) walkAll(address uint32, depth int, visit func(netip.Prefix, *br
 		n.halves[1].walkAll(upper(address, depth), depth+1, visit)
 	}
 }
+
+// Overlaps gives a function that finds, among these blocks, one that has addresses in
+// common with another.
+func Overlaps(blocks []netip.Prefix) func(netip.Prefix) (netip.Prefix, bool) {
+	sorted := slices.SortedFunc(slices.Values(blocks), netip.Prefix.Compare)
+	there := map[netip.Prefix]bool{}
+	for _, b := range blocks {
+		there[b] = true
+	}
+	return func(p netip.Prefix) (netip.Prefix, bool) {
+		for bits := range p.Bits() {
+			if around := netip.PrefixFrom(p.Addr(), bits).Masked(); there[around] {
+				return around, true
+			}
+		}
+		i, _ := slices.BinarySearchFunc(sorted, p.Addr(), func(b netip.Prefix, a netip.Addr) int { return b.Addr().Compare(a) })
+		if i < len(sorted) && p.Contains(sorted[i].Addr()) {
+			return sorted[i], true
+		}
+		return netip.Prefix{}, false
+	}
+}

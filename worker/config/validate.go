@@ -36,9 +36,6 @@ func (c *Config) warn() {
 	if c.present["policy"] && c.Policy.Catalog == "" {
 		c.warnings = append(c.warnings, "policy.catalog: not set, so that there is no policy")
 	}
-	if c.Network.ClusterConfigs {
-		c.warnings = append(c.warnings, "network.clusterConfigs: has no effect in this version, blocks are in replies only")
-	}
 }
 
 func (c *Config) check(wrong *faults) {

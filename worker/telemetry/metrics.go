@@ -74,6 +74,7 @@ type Metrics struct {
 	built        atomic.Int64
 	snapshot     atomic.Pointer[func(context.Context) (Snapshot, bool)]
 	drift        atomic.Pointer[map[account.DriftKind]int]
+	network      networkMetrics
 	waiting      atomic.Pointer[waitingRoom]
 	forecast     forecast
 	tenants      bool
@@ -107,6 +108,7 @@ func newMetrics(meter metric.Meter, tenants bool) (*Metrics, error) {
 	m.inflight = b.upDown("hap_inflight_events", "Events being handled now.")
 	m.observe(&b)
 	m.observeDrift(&b)
+	m.observeNetwork(&b)
 	m.observeWaiting(&b)
 	m.begin()
 	return m, errors.Join(b.errs...)

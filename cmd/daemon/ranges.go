@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/worker/telemetry"
+)
+
+// observeRanges feeds the gauges of the network ranges until ctx ends. It also
+// notices ranges that somebody discarded, while nothing asks for any.
+func (d *daemon) observeRanges(ctx context.Context) {
+	tick := time.NewTicker(countsEvery)
+	defer tick.Stop()
+	for {
+		rooms, err := d.parts.ranges.Room(ctx)
+		if errors.Is(err, account.ErrNotBuilt) {
+			d.parts.rebuild.Wanted("")
+		}
+		d.tel.Metrics.NetworkRoom(roomOf(d.networks.Config(), rooms))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// roomOf is what a configuration has left in these rooms; nothing where they are not known.
+func roomOf(config *network.Config, rooms map[string]network.Room) telemetry.NetworkRoom {
+	var out telemetry.NetworkRoom
+	if config == nil || rooms == nil {
+		return out
+	}
+	var all []string
+	for _, p := range config.Parents {
+		all = append(all, p.ID)
+		if room, known := rooms[p.ID]; known {
+			free := room.Addresses()
+			out.Parents = append(out.Parents, telemetry.ParentRoom{Parent: p.ID, Free: free, Used: max(0, p.Addresses()-free)})
+		}
+	}
+	for _, rule := range config.Rules {
+		local := map[string]bool{}
+		for n, in := range rule.Injections {
+			parents := in.Parents
+			if len(parents) == 0 {
+				parents = all
+			}
+			left, inside := int64(0), false
+			for _, id := range parents {
+				room := rooms[id]
+				left, inside = left+room.Blocks(in.Size), inside || local[id]
+			}
+			if in.ID != "" {
+				local[in.ID] = true
+			}
+			if inside {
+				continue // it is sliced from a block that each cluster gets anew
+			}
+			name := in.ID
+			if name == "" {
+				name = fmt.Sprint(n + 1)
+			}
+			out.Injections = append(out.Injections, telemetry.InjectionRoom{Rule: rule.ID, Injection: name, Blocks: left})
+		}
+	}
+	return out
+}

@@ -1,0 +1,90 @@
+package counters
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+)
+
+// restoreRangesScript puts a record back (see network.Space.Restore).
+//
+//	KEYS    -> see space
+//	ARGV[1] -> cluster
+//	ARGV[2] -> JSON list of the one record
+//
+//	Returns {'OK', 1 where it was put back, 0 where the cluster has the rule}
+var restoreRangesScript = newScript("restore ranges", gate, space, `
+local list, record = get_records(ARGV[1]), cjson.decode(ARGV[2])[1]
+for _, r in ipairs(list) do
+  if r.rule == record.rule then return {'OK', 0} end
+end
+each_outer(record.blocks, hold)
+table.insert(list, record)
+put_records(ARGV[1], list)
+return {'OK', 1}
+`)
+
+// Restore puts back a record that ledger or cluster remember, wherever its blocks
+// lie and whoever has them too, and reports whether it did: not where the cluster has
+// the rule. account.ErrNotBuilt, or an *engine.Error of Redis.
+func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, error) {
+	packed, err := packRecords([]network.Record{record})
+	if err != nil {
+		return false, err
+	}
+	got, err := r.run(ctx, restoreRangesScript, record.Cluster, packed)
+	if err != nil {
+		return false, err
+	}
+	return got.flag(), got.err
+}
+
+// roomScript counts the free blocks of each size in each parent.
+//
+//	KEYS -> see space
+//
+//	Returns {'OK', id, number of /0, …, number of /32, id, …}
+var roomScript = newScript("room of ranges", gate, space, `
+local out = {'OK'}
+for _, p in ipairs(get_parents()) do
+  local sizes = {}
+  for l = 0, 32 do sizes[l] = 0 end
+  for i = 2, #p, 2 do
+    local pa, pl = p[i], p[i + 1]
+    for l = pl, 32 do
+      sizes[l] = sizes[l] + redis.call('ZCOUNT', KEYS[2], code(pa, l), code(pa + addresses(pl) - 1, l))
+    end
+  end
+  table.insert(out, p[1])
+  for l = 0, 32 do table.insert(out, sizes[l]) end
+end
+return out
+`)
+
+// Room gives what is free in each parent, by its id, without looking at the blocks
+// that are held. account.ErrNotBuilt, or an *engine.Error of Redis.
+func (r *Ranges) Room(ctx context.Context) (map[string]network.Room, error) {
+	got, err := r.run(ctx, roomScript)
+	if err != nil {
+		return nil, err
+	}
+	rooms := map[string]network.Room{}
+	for got.more() {
+		id, room := got.text(), network.Room{}
+		for size := range room {
+			room[size] = int(got.number())
+		}
+		rooms[id] = room
+	}
+	return rooms, got.err
+}
+
+// Discard makes the ranges not built, as if Redis had lost them: whoever needs them
+// builds them anew. It reports whether they were. An *engine.Error of Redis.
+func (r *Ranges) Discard(ctx context.Context) (bool, error) {
+	got, err := r.store.run(ctx, discardScript, networkPlace, []string{r.store.networkHead()})
+	if err != nil {
+		return false, err
+	}
+	return got.flag(), got.err
+}

@@ -1,0 +1,312 @@
+package gardener
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+)
+
+var (
+	clusterConfigs = schema.GroupVersionResource{Group: "gardener.clusters.openmcp.cloud", Version: "v1alpha1", Resource: "clusterconfigs"}
+	clusters       = schema.GroupVersionResource{Group: "clusters.openmcp.cloud", Version: "v1alpha1", Resource: "clusters"}
+)
+
+// The keys on ClusterConfigs and Clusters. The first five are those of Gardener-IPAM.
+const (
+	labelCluster        = "ipam.gardener.clusters.openmcp.cloud/cluster"
+	labelRule           = "ipam.gardener.clusters.openmcp.cloud/injection-rule"
+	labelManagedBy      = "openmcp.cloud/managed-by"
+	labelManagedPurpose = "openmcp.cloud/managed-purpose"
+	annotationApplied   = "ipam.gardener.clusters.openmcp.cloud/applied-injection-rules"
+
+	managedBy      = "hap-worker"
+	managedPurpose = "gardener-ipam"
+
+	labelRuntime      = "hap-worker/runtime" // of a ClusterConfig; on a Cluster an annotation
+	annotationCluster = "hap-worker/cluster" // the whole name: the label may be too short for it
+	annotationRule    = "hap-worker/rule"    // the whole id, likewise
+	annotationNetwork = "hap-worker/network" // the blocks, as a reply has them
+)
+
+// longest is how long names of ClusterConfigs and values of labels may be.
+const longest = 63
+
+// shortened is text in at most longest characters, with a hash where it is cut.
+func shortened(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	hash := hex.EncodeToString(sum[:4])
+	return strings.TrimRight(text[:longest-len(hash)-1], "-.") + "-" + hash
+}
+
+// configName is the name of the ClusterConfig of a rule.
+func configName(cluster, rule string) string { return shortened(cluster + "--ipam--" + rule) }
+
+// block is a block as annotationNetwork has it.
+type block struct {
+	ID    string   `json:"id"`
+	CIDR  string   `json:"cidr"`
+	Paths []string `json:"paths"`
+}
+
+func blocksText(applied network.Applied) (string, error) {
+	var all []block
+	for _, b := range applied.Blocks {
+		all = append(all, block{ID: b.ID, CIDR: b.CIDR.String(), Paths: b.Paths})
+	}
+	text, err := json.Marshal(all)
+	return string(text), err
+}
+
+// specOf is what puts the blocks of a rule into a Shoot.
+func specOf(applied network.Applied) map[string]any {
+	patches := []any{}
+	for _, b := range applied.Blocks {
+		for _, path := range b.Paths {
+			patches = append(patches, map[string]any{"op": "add", "path": path, "value": b.CIDR.String()})
+		}
+	}
+	return map[string]any{"patchOptions": map[string]any{"createMissingOnAdd": true}, "patches": patches}
+}
+
+func labelsOf(n network.Note, rule string) map[string]string {
+	return map[string]string{
+		labelCluster: shortened(n.Cluster.Name), labelRule: shortened(rule),
+		labelManagedBy: managedBy, labelManagedPurpose: managedPurpose, labelRuntime: n.Runtime,
+	}
+}
+
+// configOf is the ClusterConfig of one rule of a note. owner is nil where there is no Cluster.
+func configOf(n network.Note, applied network.Applied, owner *metav1.PartialObjectMetadata) (*unstructured.Unstructured, error) {
+	text, err := blocksText(applied)
+	if err != nil {
+		return nil, err
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": specOf(applied)}}
+	o.SetAPIVersion(clusterConfigs.GroupVersion().String())
+	o.SetKind("ClusterConfig")
+	o.SetNamespace(n.Cluster.Namespace)
+	o.SetName(configName(n.Cluster.Name, applied.Rule))
+	o.SetLabels(labelsOf(n, applied.Rule))
+	o.SetAnnotations(map[string]string{annotationCluster: n.Cluster.Name, annotationRule: applied.Rule, annotationNetwork: text})
+	if owner != nil {
+		o.SetOwnerReferences([]metav1.OwnerReference{ownerOf(owner)})
+	}
+	return o, nil
+}
+
+func ownerOf(cluster *metav1.PartialObjectMetadata) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: clusters.GroupVersion().String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID,
+	}
+}
+
+// mend is the merge patch that makes an object what it should be, nil where it is.
+// Labels, annotations and owners of others stay.
+func mend(is, should *unstructured.Unstructured) map[string]any {
+	metadata := map[string]any{}
+	if labels := differing(is.GetLabels(), should.GetLabels()); len(labels) > 0 {
+		metadata["labels"] = labels
+	}
+	if annotations := differing(is.GetAnnotations(), should.GetAnnotations()); len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	if owners := owners(is, should); !reflect.DeepEqual(owners, is.GetOwnerReferences()) {
+		metadata["ownerReferences"] = owners
+	}
+	patch := map[string]any{}
+	if spec := replaced(is.Object["spec"], should.Object["spec"]); !reflect.DeepEqual(is.Object["spec"], should.Object["spec"]) {
+		patch["spec"] = spec
+	}
+	if len(metadata)+len(patch) == 0 {
+		return nil
+	}
+	metadata["resourceVersion"] = is.GetResourceVersion()
+	patch["metadata"] = metadata
+	return patch
+}
+
+// differing are the entries that are not as they should be.
+func differing(is, should map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, value := range should {
+		if is[key] != value {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// owners are those that the object has and those that it should have. A Cluster that
+// is gone is no owner any more: the object would go with it.
+func owners(is, should *unstructured.Unstructured) []metav1.OwnerReference {
+	want := should.GetOwnerReferences()
+	kept := slices.DeleteFunc(is.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+		return len(want) > 0 && o.Kind == "Cluster" && o.APIVersion == want[0].APIVersion && o.UID != want[0].UID
+	})
+	for _, o := range want {
+		if !slices.ContainsFunc(kept, func(k metav1.OwnerReference) bool { return k.UID == o.UID }) {
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
+// replaced is the merge patch from one value to another: what only the first has is null.
+func replaced(is, should any) any {
+	from, _ := is.(map[string]any)
+	to, ok := should.(map[string]any)
+	if !ok {
+		return should
+	}
+	patch := map[string]any{}
+	for key := range from {
+		patch[key] = nil
+	}
+	for key, value := range to {
+		patch[key] = replaced(from[key], value)
+	}
+	return patch
+}
+
+// takenBy reports whether an object of a name of ours is another's, and whose.
+func takenBy(managed, runtime string, n network.Note) (by string, taken bool) {
+	if managed != "" && managed != managedBy {
+		return "", true
+	}
+	return runtime, runtime != "" && runtime != n.Runtime
+}
+
+// noteOf reads what a ClusterConfig says: what was noted in it, or, where that is not
+// readable or it is another's, what it patches.
+func noteOf(o *unstructured.Unstructured) (network.Note, error) {
+	labels, annotations := o.GetLabels(), o.GetAnnotations()
+	n := network.Note{Cluster: network.Identity{Namespace: o.GetNamespace(), Name: labels[labelCluster]}}
+	rule := labels[labelRule]
+	if labels[labelManagedBy] != managedBy {
+		blocks, err := patched(o)
+		n.Applied = []network.Applied{{Rule: rule, Blocks: blocks}}
+		return n, err
+	}
+	n.Runtime = labels[labelRuntime]
+	if name := annotations[annotationCluster]; name != "" {
+		n.Cluster.Name = name
+	}
+	if id := annotations[annotationRule]; id != "" {
+		rule = id
+	}
+	blocks, err := written(annotations[annotationNetwork])
+	if err != nil {
+		if blocks, err = patched(o); err != nil {
+			return n, err
+		}
+	}
+	applied := network.Applied{Rule: rule, Blocks: blocks}
+	n.Applied = []network.Applied{applied}
+	should, err := configOf(n, applied, nil)
+	n.Edited = err != nil || mend(o, should) != nil || o.GetName() != should.GetName()
+	return n, nil
+}
+
+// written reads annotationNetwork.
+func written(text string) ([]network.Block, error) {
+	var all []block
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, err
+	}
+	var blocks []network.Block
+	for _, b := range all {
+		cidr, err := netip.ParsePrefix(b.CIDR)
+		if err != nil || !cidr.Addr().Is4() || len(b.Paths) == 0 {
+			return nil, fmt.Errorf("%s of a ClusterConfig: %q is no IPv4 CIDR with paths", annotationNetwork, b.CIDR)
+		}
+		blocks = append(blocks, network.Block{ID: b.ID, CIDR: cidr.Masked(), Paths: b.Paths})
+	}
+	return blocks, nil
+}
+
+// patched are the CIDRs that a ClusterConfig adds to a Shoot.
+func patched(o *unstructured.Unstructured) ([]network.Block, error) {
+	patches, _, err := unstructured.NestedSlice(o.Object, "spec", "patches")
+	if err != nil {
+		return nil, err
+	}
+	var blocks []network.Block
+	for _, p := range patches {
+		patch, _ := p.(map[string]any)
+		value, _ := patch["value"].(string)
+		path, _ := patch["path"].(string)
+		if cidr, err := netip.ParsePrefix(value); err == nil && cidr.Addr().Is4() && patch["op"] == "add" {
+			blocks = atPath(blocks, cidr.Masked(), path)
+		}
+	}
+	return blocks, nil
+}
+
+func atPath(blocks []network.Block, cidr netip.Prefix, path string) []network.Block {
+	i := slices.IndexFunc(blocks, func(b network.Block) bool { return b.CIDR == cidr })
+	if i < 0 {
+		return append(blocks, network.Block{CIDR: cidr, Paths: []string{path}})
+	}
+	blocks[i].Paths = append(blocks[i].Paths, path)
+	return blocks
+}
+
+// rulesOnCluster is the annotation of a Cluster: CIDR by pointer, by rule. What is
+// not readable is empty.
+func rulesOnCluster(annotations map[string]string) map[string]map[string]string {
+	rules := map[string]map[string]string{}
+	if err := json.Unmarshal([]byte(annotations[annotationApplied]), &rules); err != nil || rules == nil {
+		return map[string]map[string]string{}
+	}
+	return rules
+}
+
+// noteOfCluster reads what a Cluster says.
+func noteOfCluster(o *metav1.PartialObjectMetadata) network.Note {
+	n := network.Note{Runtime: o.Annotations[labelRuntime], Cluster: network.Identity{Name: o.Name, Namespace: o.Namespace}}
+	rules := rulesOnCluster(o.Annotations)
+	for _, rule := range slices.Sorted(maps.Keys(rules)) {
+		applied := network.Applied{Rule: rule}
+		for _, path := range slices.Sorted(maps.Keys(rules[rule])) {
+			if cidr, err := netip.ParsePrefix(rules[rule][path]); err == nil && cidr.Addr().Is4() {
+				applied.Blocks = atPath(applied.Blocks, cidr.Masked(), path)
+			}
+		}
+		n.Applied = append(n.Applied, applied)
+	}
+	return n
+}
+
+// clusterPatch is the merge patch of a Cluster's annotations, nil where they are so.
+func clusterPatch(o *metav1.PartialObjectMetadata, rules map[string]map[string]string, runtime string) ([]byte, error) {
+	if reflect.DeepEqual(rulesOnCluster(o.Annotations), rules) && o.Annotations[labelRuntime] == runtime {
+		return nil, nil
+	}
+	annotations := map[string]any{annotationApplied: nil, labelRuntime: nil}
+	if len(rules) > 0 {
+		text, err := json.Marshal(rules)
+		if err != nil {
+			return nil, err
+		}
+		annotations[annotationApplied] = string(text)
+	}
+	if runtime != "" {
+		annotations[labelRuntime] = runtime
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations, "resourceVersion": o.ResourceVersion}})
+}

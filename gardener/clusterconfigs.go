@@ -1,0 +1,324 @@
+package gardener
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/network"
+)
+
+// ClusterConfigsOptions say who is told of changes.
+type ClusterConfigsOptions struct {
+	// Changed is called with the runtime of a ClusterConfig that is gone, or that is
+	// not as it was written. One goroutine calls it. Required.
+	Changed func(runtime string)
+	// Warn is called with one line about something that an operator should look at.
+	// It must not block. Required.
+	Warn func(string)
+	// Timeout is for one request. Defaults to 5 s.
+	Timeout time.Duration
+}
+
+// ClusterConfigs writes network blocks where the Cluster resources live: a
+// ClusterConfig for each rule, and an annotation on the Cluster. What somebody else
+// wrote stays as it is. It is safe for concurrent use, also by several workers:
+// whatever is written carries the resourceVersion that was read.
+type ClusterConfigs struct {
+	opts     ClusterConfigsOptions
+	http     *http.Client
+	objects  dynamic.Interface
+	metadata metadata.Interface
+	informer cache.SharedIndexInformer
+
+	mu       sync.Mutex
+	cancel   context.CancelFunc // nil until Start
+	running  sync.WaitGroup
+	watchErr string
+}
+
+// NewClusterConfigs makes one without asking the server anything.
+func NewClusterConfigs(config *rest.Config, opts ClusterConfigsOptions) (*ClusterConfigs, error) {
+	if opts.Changed == nil || opts.Warn == nil {
+		return nil, errors.New("gardener: ClusterConfigs need Changed and Warn")
+	}
+	if opts.Timeout == 0 {
+		opts.Timeout = 5 * time.Second
+	}
+	config = metadata.ConfigFor(config)
+	config.QPS, config.Burst, config.RateLimiter = -1, 0, nil
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	c := &ClusterConfigs{opts: opts}
+	var err error
+	if c.http, err = rest.HTTPClientFor(config); err != nil {
+		return nil, fmt.Errorf("gardener: %w", err)
+	}
+	if c.objects, err = dynamic.NewForConfigAndClient(dynamic.ConfigFor(config), c.http); err != nil {
+		return nil, fmt.Errorf("gardener: %w", err)
+	}
+	if c.metadata, err = metadata.NewForConfigAndClient(config, c.http); err != nil {
+		return nil, fmt.Errorf("gardener: %w", err)
+	}
+	if err := c.watch(); err != nil {
+		return nil, fmt.Errorf("gardener: %w", err)
+	}
+	return c, nil
+}
+
+// Write makes ClusterConfigs and annotation those of a note, and tells what is
+// another's and was left. Repeated, it writes nothing. Errors: engine.ErrConflict
+// (somebody wrote meanwhile), engine.ErrUnknownResult (it may be written),
+// engine.ErrUnavailable (not now), network.ErrRefused (never).
+func (c *ClusterConfigs) Write(ctx context.Context, n network.Note) (network.Noted, error) {
+	var noted network.Noted
+	owner, err := c.cluster(ctx, n.Cluster)
+	if err != nil {
+		return noted, err
+	}
+	for _, applied := range n.Applied {
+		should, err := configOf(n, applied, owner)
+		if err != nil {
+			return noted, err
+		}
+		if err := c.writeConfig(ctx, n, should, &noted); err != nil {
+			return noted, err
+		}
+	}
+	if owner == nil {
+		return noted, nil
+	}
+	return noted, c.annotate(ctx, n, owner, &noted)
+}
+
+func (c *ClusterConfigs) writeConfig(ctx context.Context, n network.Note, should *unstructured.Unstructured, noted *network.Noted) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	configs, op := c.objects.Resource(clusterConfigs).Namespace(should.GetNamespace()), "ClusterConfig "+should.GetNamespace()+"/"+should.GetName()
+	is, err := configs.Get(ctx, should.GetName(), metav1.GetOptions{})
+	if gone(err) {
+		_, err = configs.Create(ctx, should, metav1.CreateOptions{FieldManager: fieldManager})
+		noted.Changed++
+		return noteError("create "+op, err)
+	}
+	if err != nil {
+		return noteError("read "+op, err)
+	}
+	if by, taken := takenBy(is.GetLabels()[labelManagedBy], is.GetLabels()[labelRuntime], n); taken {
+		noted.Taken = append(noted.Taken, network.Taken{Object: op, By: by})
+		return nil
+	}
+	patch := mend(is, should)
+	if patch == nil || is.GetDeletionTimestamp() != nil { // once it has gone, the watch tells
+		return nil
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = configs.Patch(ctx, should.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: fieldManager})
+	noted.Changed++
+	return noteError("patch "+op, err)
+}
+
+// cluster reads a Cluster, nil where there is none.
+func (c *ClusterConfigs) cluster(ctx context.Context, id network.Identity) (*metav1.PartialObjectMetadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	o, err := c.metadata.Resource(clusters).Namespace(id.Namespace).Get(ctx, id.Name, metav1.GetOptions{})
+	if gone(err) {
+		return nil, nil
+	}
+	return o, noteError("read Cluster "+id.Namespace+"/"+id.Name, err)
+}
+
+func (c *ClusterConfigs) annotate(ctx context.Context, n network.Note, cluster *metav1.PartialObjectMetadata, noted *network.Noted) error {
+	if by, taken := takenBy("", cluster.Annotations[labelRuntime], n); taken {
+		noted.Taken = append(noted.Taken, network.Taken{Object: "Cluster " + cluster.Namespace + "/" + cluster.Name, By: by})
+		return nil
+	}
+	rules := rulesOnCluster(cluster.Annotations)
+	for _, applied := range n.Applied {
+		rules[applied.Rule] = map[string]string{}
+		for path, cidr := range applied.ByPath() {
+			rules[applied.Rule][path] = cidr.String()
+		}
+	}
+	changed, err := c.patchCluster(ctx, cluster, rules, n.Runtime)
+	if changed {
+		noted.Changed++
+	}
+	return err
+}
+
+func (c *ClusterConfigs) patchCluster(ctx context.Context, cluster *metav1.PartialObjectMetadata, rules map[string]map[string]string, runtime string) (bool, error) {
+	patch, err := clusterPatch(cluster, rules, runtime)
+	if err != nil || patch == nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	_, err = c.metadata.Resource(clusters).Namespace(cluster.Namespace).
+		Patch(ctx, cluster.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	return true, noteError("annotate Cluster "+cluster.Namespace+"/"+cluster.Name, err)
+}
+
+// Remove takes back what was written for a runtime, wherever that was, and what its
+// note says of its Cluster; the note may have the runtime and nothing else. It gives
+// how many objects were changed. Errors are those of Write.
+func (c *ClusterConfigs) Remove(ctx context.Context, n network.Note) (int, error) {
+	selector := labels.Set{labelManagedBy: managedBy, labelRuntime: n.Runtime}.String()
+	changed, of := 0, map[network.Identity][]string{}
+	if n.Cluster.Name != "" && n.Cluster.Namespace != "" {
+		of[n.Cluster] = nil
+		for _, applied := range n.Applied {
+			of[n.Cluster] = append(of[n.Cluster], applied.Rule)
+		}
+	}
+	err := c.eachConfig(ctx, selector, func(o *unstructured.Unstructured) error {
+		if was, err := noteOf(o); err == nil {
+			of[was.Cluster] = append(of[was.Cluster], was.Applied[0].Rule)
+		}
+		changed++
+		return c.delete(ctx, o)
+	})
+	if err != nil {
+		return changed, err
+	}
+	for id, rules := range of {
+		cluster, err := c.cluster(ctx, id)
+		if err != nil {
+			return changed, err
+		}
+		if cluster == nil || cluster.Annotations[labelRuntime] != n.Runtime {
+			continue
+		}
+		left := rulesOnCluster(cluster.Annotations)
+		maps.DeleteFunc(left, func(rule string, _ map[string]string) bool { return slices.Contains(rules, rule) })
+		one, err := c.patchCluster(ctx, cluster, left, "")
+		if one {
+			changed++
+		}
+		if err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+// delete deletes the object that was read, and no other of its name.
+func (c *ClusterConfigs) delete(ctx context.Context, o *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	uid := o.GetUID()
+	err := c.objects.Resource(clusterConfigs).Namespace(o.GetNamespace()).
+		Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if gone(err) || apierrors.IsConflict(err) {
+		return nil // somebody else did, and it may be there anew
+	}
+	return noteError("delete ClusterConfig "+o.GetNamespace()+"/"+o.GetName(), err)
+}
+
+// All reads all that is written, by whatever allocator. Error: engine.ErrUnavailable.
+func (c *ClusterConfigs) All(ctx context.Context) (network.Notes, error) {
+	var notes network.Notes
+	err := c.eachConfig(ctx, labelManagedPurpose+"="+managedPurpose, func(o *unstructured.Unstructured) error {
+		n, err := noteOf(o)
+		if err != nil {
+			c.opts.Warn(fmt.Sprintf("ClusterConfig %s/%s is not readable: %v", o.GetNamespace(), o.GetName(), err))
+			return nil
+		}
+		notes.Configs = append(notes.Configs, n)
+		return nil
+	})
+	if err != nil {
+		return notes, err
+	}
+	err = pages(ctx, c.opts.Timeout, func(ctx context.Context, o metav1.ListOptions) (string, error) {
+		list, err := c.metadata.Resource(clusters).List(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		for i := range list.Items {
+			notes.Clusters = append(notes.Clusters, noteOfCluster(&list.Items[i]))
+		}
+		return list.Continue, nil
+	})
+	return notes, noteError("list Clusters", err)
+}
+
+func (c *ClusterConfigs) eachConfig(ctx context.Context, selector string, visit func(*unstructured.Unstructured) error) error {
+	var found []unstructured.Unstructured
+	err := pages(ctx, c.opts.Timeout, func(ctx context.Context, o metav1.ListOptions) (string, error) {
+		o.LabelSelector = selector
+		list, err := c.objects.Resource(clusterConfigs).List(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		found = append(found, list.Items...)
+		return list.GetContinue(), nil
+	})
+	if err != nil {
+		return noteError("list ClusterConfigs", err)
+	}
+	for i := range found {
+		if err := visit(&found[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pages reads a list page by page.
+func pages(ctx context.Context, timeout time.Duration, page func(context.Context, metav1.ListOptions) (next string, err error)) error {
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		within, cancel := context.WithTimeout(ctx, pageTimeouts*timeout)
+		next, err := page(within, options)
+		cancel()
+		if err != nil || next == "" {
+			return err
+		}
+		options.Continue = next
+	}
+}
+
+// gone reports an object that is not there, where its kind is.
+func gone(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && judge(err, false) == missing
+}
+
+// noteError names what an error of the API means; nil stays nil.
+func noteError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	as := engine.ErrUnavailable
+	switch judge(err, true) {
+	case conflict:
+		as = engine.ErrConflict
+	case unknown:
+		as = engine.ErrUnknownResult
+	case invalid:
+		as = network.ErrRefused
+	case again, missing, refused, expired: // what is missing is a namespace
+	}
+	return &judgedError{"gardener: " + op, as, err}
+}

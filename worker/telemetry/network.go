@@ -1,0 +1,82 @@
+package telemetry
+
+import (
+	"context"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// NetworkRoom is what is left of the network ranges. The zero one is not known.
+type NetworkRoom struct {
+	Parents    []ParentRoom
+	Injections []InjectionRoom
+}
+
+// ParentRoom are the addresses of a parent.
+type ParentRoom struct {
+	Parent     string
+	Free, Used int64
+}
+
+// InjectionRoom is how many blocks of an injection's size are free in its parents.
+type InjectionRoom struct {
+	Rule, Injection string
+	Blocks          int64
+}
+
+// network are the instruments of network ranges beside hap_network_rules_total.
+type networkMetrics struct {
+	room      atomic.Pointer[NetworkRoom]
+	conflicts atomic.Pointer[int]
+	configs   *counter[string]
+}
+
+// NetworkRoom sets what is left.
+func (m *Metrics) NetworkRoom(r NetworkRoom) { m.network.room.Store(&r) }
+
+// NetworkConflicts sets how many network blocks are held twice, as the last
+// comparison found. Before the first one the gauge is absent.
+func (m *Metrics) NetworkConflicts(n int) { m.network.conflicts.Store(&n) }
+
+// Noted counts ClusterConfigs and annotations that were written, removed, or left
+// because they are another's, and attempts that failed.
+func (m *Metrics) Noted(ctx context.Context, written, removed, taken int, failed bool) {
+	m.network.configs.add(ctx, "written", int64(written))
+	m.network.configs.add(ctx, "removed", int64(removed))
+	m.network.configs.add(ctx, "taken", int64(taken))
+	if failed {
+		m.network.configs.add(ctx, "failed", 1)
+	}
+}
+
+func (m *Metrics) observeNetwork(b *builder) {
+	m.network.configs = newCounter(b.counter("hap_cluster_configs_total", "ClusterConfigs and annotations of network blocks."), maxSeries, func(result string) []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("result", result)}
+	})
+	for _, result := range []string{"written", "removed", "taken", "failed"} {
+		m.network.configs.add(context.Background(), result, 0)
+	}
+	addresses := b.gauge("hap_network_addresses", "Addresses of a parent of network ranges, by state.")
+	blocks := b.gauge("hap_network_free_blocks", "Blocks that an injection of a network rule could still give.")
+	conflicts := b.gauge("hap_network_conflicts", "Network blocks that are held twice, as the last comparison found.")
+	_, err := b.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		if n := m.network.conflicts.Load(); n != nil {
+			o.ObserveInt64(conflicts, int64(*n))
+		}
+		room := m.network.room.Load()
+		if room == nil {
+			return nil
+		}
+		for _, p := range room.Parents[:min(len(room.Parents), maxSeries/2)] {
+			o.ObserveInt64(addresses, p.Free, with("parent", p.Parent, "state", "free"))
+			o.ObserveInt64(addresses, p.Used, with("parent", p.Parent, "state", "used"))
+		}
+		for _, i := range room.Injections[:min(len(room.Injections), maxSeries)] {
+			o.ObserveInt64(blocks, i.Blocks, with("rule", i.Rule, "injection", i.Injection))
+		}
+		return nil
+	}, addresses, blocks, conflicts)
+	b.errs = append(b.errs, err)
+}
