@@ -2,20 +2,24 @@ package faults
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// config is the workers': short times, so that every end of a time is met.
-const config = stack.InitialRules + `
+// Config is the workers', without where the parts are: short times, so that every
+// end of a time is met. Waiting is how long a request may wait for an account.
+func Config(waiting time.Duration) string {
+	return stack.InitialRules + fmt.Sprintf(`
   multiHyperscalerAccount:
     allowedGlobalAccounts: [many-0, many-1, many-2, many-3, many-4, many-5]
     limits: {default: 3}
-  waiting: {timeout: 25s}
+  waiting: {timeout: %s}
 worker: {concurrency: 16, ackWait: 4s, budget: 3s, drain: 3s, reconcile: {interval: 1m}}
 gardener: {budget: 5s}
 telemetry: {logLevel: debug}
-`
+`, waiting)
+}
 
 // The tenants: those of one account are named one-N, those of several many-N.
 const oneTenants, manyTenants = 8, 6
@@ -39,9 +43,9 @@ func several() map[string]bool {
 	return names
 }
 
-// accounts are fewer than the tenants want, so that requests wait; each pool has
+// Accounts are fewer than the tenants want, so that requests wait; each pool has
 // an internal one, which nobody may get.
-func accounts() []stack.Account {
+func Accounts() []stack.Account {
 	var all []stack.Account
 	add := func(name, kind string, n int, labels map[string]string) {
 		for i := range n {

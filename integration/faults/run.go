@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/events"
@@ -41,14 +42,14 @@ type Options struct {
 
 // run is one run of a schedule.
 type run struct {
-	*broker
+	*Load
 
+	ctx      context.Context
 	o        Options
 	stack    *stack.Stack
 	kubeAPI  *faulty.KubeAPI
 	redis    *faulty.Redis
 	injector *injector
-	sources  checker.Sources
 
 	workers  []sync.Mutex // held by whoever does something to the worker
 	redisBy  sync.Mutex
@@ -65,36 +66,24 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Workers == 0 {
 		o.Workers = 3
 	}
-	if o.Every == 0 {
-		o.Every = 70 * time.Millisecond
-	}
-	if o.Settle == 0 {
-		o.Settle = 3 * time.Minute
-	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &run{o: o, injector: newInjector(o.Seed), workers: make([]sync.Mutex, o.Workers), happened: map[Kind]int{}}
-	r.broker = &broker{book: newBook(o.Seed), ctx: ctx}
-	var observers sync.WaitGroup
+	r := &run{ctx: ctx, o: o, injector: newInjector(o.Seed), workers: make([]sync.Mutex, o.Workers), happened: map[Kind]int{}}
 	defer func() {
 		cancel()
-		r.busy.Wait()
 		r.under.Wait()
-		observers.Wait()
 		r.close()
 	}()
 	if err := r.start(ctx); err != nil {
 		return nil, err
 	}
-	observers.Go(r.watchLabels)
-	observers.Go(r.followReplies)
-	r.load()
+	r.underFaults()
 	r.heal()
 	return r.conclude()
 }
 
 // start starts the stack, the proxies, and the workers behind them.
 func (r *run) start(ctx context.Context) (err error) {
-	r.stack, err = stack.Start(ctx, stack.Options{Config: []byte(config), Accounts: accounts(), Redis: stack.RealRedis})
+	r.stack, err = stack.Start(ctx, stack.Options{Config: []byte(Config(25 * time.Second)), Accounts: Accounts(), Redis: stack.RealRedis})
 	if err != nil {
 		return err
 	}
@@ -122,11 +111,17 @@ func (r *run) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.namespace = r.stack.Target.Namespace
-	if r.kube, err = dynamic.NewForConfig(kube); err != nil {
+	return r.newLoad(ctx, kube)
+}
+
+// newLoad connects the load, past all proxies.
+func (r *run) newLoad(ctx context.Context, kube *rest.Config) error {
+	where := Landscape{Namespace: r.stack.Target.Namespace}
+	var err error
+	if where.Kube, err = dynamic.NewForConfig(kube); err != nil {
 		return err
 	}
-	client, err := gardener.New(kube, gardener.Options{Namespace: r.namespace})
+	client, err := gardener.New(kube, gardener.Options{Namespace: where.Namespace})
 	if err != nil {
 		return err
 	}
@@ -138,14 +133,16 @@ func (r *run) start(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	if r.js, err = jetstream.New(nc); err != nil {
+	if where.JetStream, err = jetstream.New(nc); err != nil {
 		return err
 	}
-	if r.subjects, err = events.NewSubjects(""); err != nil {
+	subjects, err := events.NewSubjects("")
+	if err != nil {
 		return err
 	}
-	r.sources = checker.Sources{Ledger: events.NewLedger(r.js, r.subjects, "/faults"), Counters: store, Gardener: client}
-	return nil
+	where.Sources = checker.Sources{Ledger: events.NewLedger(where.JetStream, subjects, "/faults"), Counters: store, Gardener: client}
+	r.Load, err = newLoad(ctx, where, LoadOptions{Seed: r.o.Seed, Dir: r.o.Dir, Every: r.o.Every, Settle: r.o.Settle, Log: r.o.Log})
+	return err
 }
 
 func (r *run) logOf(worker int) string {
@@ -154,10 +151,9 @@ func (r *run) logOf(worker int) string {
 
 // close ends what start began, all of it or a part.
 func (r *run) close() {
-	if r.js != nil {
+	if r.Load != nil {
+		r.Close()
 		r.js.Conn().Close()
-	}
-	if r.sources.Gardener != nil {
 		r.sources.Gardener.Stop()
 		_ = r.sources.Counters.Close()
 	}
@@ -174,10 +170,11 @@ func (r *run) close() {
 	}
 }
 
-// load lets the broker work, and everything fail as the schedule says.
-func (r *run) load() {
+// underFaults lets the load work, and everything fail as the schedule says.
+func (r *run) underFaults() {
 	r.kubeAPI.Choose(r.injector.kubeFault)
 	r.redis.Choose(r.injector.redisCut)
+	r.begin()
 	begin := time.Now()
 	r.under.Go(func() {
 		for _, a := range Plan(r.o.Seed, r.o.Duration, r.o.Workers) {
@@ -188,16 +185,8 @@ func (r *run) load() {
 			r.under.Go(func() { r.perform(a) })
 		}
 	})
-	tick := time.NewTicker(r.o.Every)
-	defer tick.Stop()
-	for time.Since(begin) < r.o.Duration {
-		select {
-		case <-tick.C:
-			r.step()
-		case <-r.ctx.Done():
-			return
-		}
-	}
+	pause(r.ctx, r.o.Duration)
+	r.rest()
 	r.under.Wait()
 }
 

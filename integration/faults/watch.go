@@ -135,7 +135,7 @@ func (b *broker) dead() (map[uint64]bool, error) {
 		return nil, err
 	}
 	found := map[uint64]bool{}
-	for n := stream.CachedInfo().State.FirstSeq; n <= stream.CachedInfo().State.LastSeq; n++ {
+	for n := max(1, stream.CachedInfo().State.FirstSeq); n <= stream.CachedInfo().State.LastSeq; n++ {
 		msg, err := stream.GetMsg(b.ctx, n)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			continue

@@ -1,0 +1,293 @@
+package containers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	dockercontainer "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/log"
+	tcnetwork "github.com/testcontainers/testcontainers-go/network"
+)
+
+// owner is the label with the id of the process that made a container or network.
+const owner = "hap-worker.test"
+
+// loopback is where ports are published, and where the tests reach them.
+const loopback = "127.0.0.1"
+
+// poll is the time between two looks at whether something is ready.
+const poll = 200 * time.Millisecond
+
+// stopGrace is how long a container may take to stop before it is killed. A worker
+// first finishes what it has begun.
+const stopGrace = 30 * time.Second
+
+// prepare makes the library fit for every machine: its reaper is an image that may
+// be out of reach, and a builder that looks like a container is none.
+func prepare() error {
+	log.SetDefault(log.NewNoopLogger())
+	for variable, value := range map[string]string{
+		"TESTCONTAINERS_RYUK_DISABLED": "true", "TESTCONTAINERS_HOST_OVERRIDE": loopback,
+	} {
+		if os.Getenv(variable) == "" {
+			if err := os.Setenv(variable, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// docker is a connection to the engine.
+type docker struct{ *testcontainers.DockerClient }
+
+func connect(ctx context.Context) (docker, error) {
+	c, err := testcontainers.NewDockerClientWithOpts(ctx)
+	if err != nil {
+		return docker{}, fmt.Errorf("docker: %w", err)
+	}
+	return docker{c}, nil
+}
+
+// labels mark what this process makes.
+func labels() map[string]string { return map[string]string{owner: strconv.Itoa(os.Getpid())} }
+
+// sweep removes what processes have left that are gone: one that was killed
+// cannot clean up after itself.
+func (d docker) sweep(ctx context.Context) error {
+	marked := client.Filters{}.Add("label", owner)
+	found, err := d.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: marked})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range found.Items {
+		if gone(c.Labels[owner]) {
+			_, err := d.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			errs = append(errs, err)
+		}
+	}
+	networks, err := d.NetworkList(ctx, client.NetworkListOptions{Filters: marked})
+	errs = append(errs, err)
+	for _, n := range networks.Items {
+		if gone(n.Labels[owner]) {
+			_, err := d.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// gone reports whether the process of an id has ended.
+func gone(id string) bool {
+	pid, err := strconv.Atoi(id)
+	return err != nil || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
+// newNetwork makes a private network.
+func newNetwork(ctx context.Context) (*testcontainers.DockerNetwork, error) {
+	return tcnetwork.New(ctx, tcnetwork.WithLabels(labels()))
+}
+
+// spec is a container to be started.
+type spec struct {
+	image    string
+	command  []string
+	networks map[string][]string // aliases, by network
+	ports    map[int]int         // container -> host, on the loopback address
+	files    map[string][]byte   // content by path; everybody may read them
+	env      map[string]string
+}
+
+// start starts a container. What was begun before an error is in the result too.
+func start(ctx context.Context, s spec) (*container, error) {
+	options := []testcontainers.ContainerCustomizer{
+		testcontainers.WithCmd(s.command...), testcontainers.WithLabels(labels()), testcontainers.WithEnv(s.env),
+	}
+	for name, aliases := range s.networks {
+		options = append(options, tcnetwork.WithNetworkName(aliases, name))
+	}
+	options = append(options, published(s.ports)...)
+	for path, content := range s.files {
+		options = append(options, testcontainers.WithFiles(testcontainers.ContainerFile{
+			Reader: bytes.NewReader(content), ContainerFilePath: path, FileMode: 0o444,
+		}))
+	}
+	c, err := testcontainers.Run(ctx, s.image, options...)
+	if c == nil {
+		return nil, fmt.Errorf("start %s: %w", s.image, err)
+	}
+	if err != nil {
+		err = fmt.Errorf("start %s: %w", s.image, err)
+	}
+	return &container{c}, err
+}
+
+// published publishes ports at the loopback address, container -> host.
+func published(ports map[int]int) (options []testcontainers.ContainerCustomizer) {
+	for inside, outside := range ports {
+		port := fmt.Sprintf("%d/tcp", inside)
+		options = append(options, testcontainers.WithExposedPorts(port))
+		options = append(options, testcontainers.WithHostConfigModifier(func(c *dockercontainer.HostConfig) {
+			c.PortBindings = network.PortMap{
+				network.MustParsePort(port): {{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(outside)}},
+			}
+		}))
+	}
+	return options
+}
+
+// container is one that was started.
+type container struct {
+	*testcontainers.DockerContainer
+}
+
+// await asks again until check has no error, the container has ended, or ctx does.
+func (c *container) await(ctx context.Context, check func(context.Context) error) error {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		state, stateErr := c.State(ctx)
+		if stateErr == nil && !state.Running {
+			return fmt.Errorf("the container has ended with code %d: %w\n%s", state.ExitCode, err, c.tail(ctx))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w\n%s", context.Cause(ctx), err, c.tail(context.WithoutCancel(ctx)))
+		case <-tick.C:
+		}
+	}
+}
+
+// tail is the last of what the container wrote.
+func (c *container) tail(ctx context.Context) string {
+	const size = 4 << 10
+	content, err := c.log(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content[max(0, len(content)-size):])
+}
+
+func (c *container) log(ctx context.Context) ([]byte, error) {
+	logs, err := c.Logs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = logs.Close() }()
+	return io.ReadAll(logs)
+}
+
+// runs runs a program inside the container; nil is exit code 0.
+func (c *container) runs(ctx context.Context, command ...string) error {
+	code, output, err := c.Exec(ctx, command)
+	if err != nil {
+		return err
+	}
+	said, err := io.ReadAll(output)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("%v: exit code %d: %s", command, code, said)
+	}
+	return err
+}
+
+// read gives the content of a file of the container.
+func (c *container) read(ctx context.Context, path string) ([]byte, error) {
+	file, err := c.CopyFileFromContainer(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(file)
+}
+
+// kill ends the container at once, as a crash does. Its files stay.
+func (c *container) kill(ctx context.Context, d docker) error {
+	_, err := d.ContainerKill(ctx, c.GetContainerID(), client.ContainerKillOptions{Signal: "SIGKILL"})
+	if err != nil {
+		return err
+	}
+	return until(ctx, func(ctx context.Context) error {
+		state, err := c.State(ctx)
+		if err == nil && state.Running {
+			err = errors.New("the container still runs after SIGKILL")
+		}
+		return err
+	})
+}
+
+// stop asks the container to end.
+func (c *container) stop(ctx context.Context) error {
+	grace := stopGrace
+	return c.Stop(ctx, &grace)
+}
+
+// remove ends the container at once and drops its files. Nothing to remove is fine.
+func (c *container) remove(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	return c.Terminate(ctx, testcontainers.StopTimeout(0))
+}
+
+// cut takes the container off a network: packets to and from there are lost.
+func (c *container) cut(ctx context.Context, d docker, from *testcontainers.DockerNetwork) error {
+	_, err := d.NetworkDisconnect(ctx, from.ID, client.NetworkDisconnectOptions{Container: c.GetContainerID()})
+	return err
+}
+
+// join puts it back on the network.
+func (c *container) join(ctx context.Context, d docker, to *testcontainers.DockerNetwork) error {
+	_, err := d.NetworkConnect(ctx, to.ID, client.NetworkConnectOptions{
+		Container: c.GetContainerID(), EndpointConfig: &network.EndpointSettings{},
+	})
+	return err
+}
+
+// until asks again until check has no error or ctx ends.
+func until(ctx context.Context, check func(context.Context) error) error {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// freePorts gives ports that nobody listens on. A published port of the engine's
+// choice would be another one after a restart.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.Close() }()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}

@@ -1,0 +1,171 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/integration/checker"
+	"github.com/hap-worker/hap-worker/integration/faults"
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+// workers is how many a landscape has.
+const workers = 2
+
+// Landscape is a namespace with accounts, streams and counters of its own, and two
+// workers, on the parts of a System.
+type Landscape struct {
+	Workers []*Worker
+	Client  *events.Client
+	Sources checker.Sources
+
+	system    *System
+	name      string
+	redis     RedisPlace
+	target    stack.Target
+	config    []byte
+	jetStream jetstream.JetStream
+	kube      dynamic.Interface
+}
+
+// NewLandscape makes the accounts and starts the workers; it returns when they are
+// ready. An error leaves nothing running.
+func (s *System) NewLandscape(ctx context.Context, redis RedisPlace, config string, accounts []stack.Account) (*Landscape, error) {
+	l := &Landscape{system: s, redis: redis, config: []byte(config)}
+	if err := l.start(ctx, accounts); err != nil {
+		return nil, errors.Join(err, l.Stop(context.WithoutCancel(ctx)))
+	}
+	return l, nil
+}
+
+func (l *Landscape) start(ctx context.Context, bindings []stack.Account) error {
+	n := int(l.system.taken.Add(1)) - 1
+	if n >= accounts {
+		return fmt.Errorf("there are NATS accounts for %d landscapes only", accounts)
+	}
+	l.name = accountName(n)
+	l.target = stack.Target{Namespace: "garden-" + l.name, Resource: "credentialsbindings"}
+	if err := l.connect(); err != nil {
+		return err
+	}
+	kube, err := l.system.Kube.config()
+	if err != nil {
+		return err
+	}
+	if err := stack.Seed(ctx, kube, l.target, bindings); err != nil {
+		return err
+	}
+	for number := range workers {
+		w, err := l.newWorker(ctx, number+1)
+		l.Workers = append(l.Workers, w)
+		if err != nil {
+			return err
+		}
+	}
+	return l.AwaitReady(ctx)
+}
+
+// connect connects this process to everything that a publisher and a checker need.
+func (l *Landscape) connect() error {
+	nc, err := l.system.NATS.connect(l.name)
+	if err != nil {
+		return err
+	}
+	if l.jetStream, err = jetstream.New(nc); err != nil {
+		return err
+	}
+	if l.Client, err = events.NewClient(nc, events.ClientOptions{Source: "/containers"}); err != nil {
+		return err
+	}
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		return err
+	}
+	l.Sources.Ledger = events.NewLedger(l.jetStream, subjects, "/containers")
+	l.Sources.Counters, err = counters.Open(counters.Options{
+		URLs: strings.Split(l.redis.outside, ","), Cluster: l.redis.cluster, Prefix: l.name,
+	})
+	if err != nil {
+		return err
+	}
+	kube, err := l.system.Kube.config()
+	if err != nil {
+		return err
+	}
+	if l.kube, err = dynamic.NewForConfig(kube); err != nil {
+		return err
+	}
+	l.Sources.Gardener, err = gardener.New(kube, gardener.Options{Namespace: l.target.Namespace})
+	return err
+}
+
+// AwaitReady returns when every worker is ready.
+func (l *Landscape) AwaitReady(ctx context.Context) error {
+	for n, w := range l.Workers {
+		if err := w.AwaitReady(ctx); err != nil {
+			return fmt.Errorf("worker %d is not ready: %w", n+1, err)
+		}
+	}
+	return nil
+}
+
+// Replicated returns when every stream is on three servers that all have all of it.
+func (l *Landscape) Replicated(ctx context.Context) error {
+	for _, stream := range []string{events.StreamEvents, events.StreamReplies, events.StreamWaiting, events.StreamDead} {
+		if err := until(ctx, func(ctx context.Context) error { return current(ctx, l.jetStream, stream) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Leader is the NATS server that leads a stream, 0 to 2.
+func (l *Landscape) Leader(ctx context.Context, stream string) (node int, err error) {
+	err = until(ctx, func(ctx context.Context) (err error) {
+		node, err = leader(ctx, l.jetStream, stream)
+		return err
+	})
+	return node, err
+}
+
+// Facts are what there is now, for the checker.
+func (l *Landscape) Facts(ctx context.Context) (checker.Facts, error) {
+	return checker.Read(ctx, l.Sources)
+}
+
+// StartLoad starts a broker and a cleanup job. The landscape must have their
+// configuration and accounts.
+func (l *Landscape) StartLoad(ctx context.Context, o faults.LoadOptions) (*faults.Load, error) {
+	return faults.StartLoad(ctx, faults.Landscape{
+		JetStream: l.jetStream, Kube: l.kube, Namespace: l.target.Namespace, Sources: l.Sources,
+	}, o)
+}
+
+// Stop removes the workers and ends the connections. The accounts stay.
+func (l *Landscape) Stop(ctx context.Context) error {
+	var errs []error
+	for _, w := range l.Workers {
+		errs = append(errs, w.container.remove(ctx))
+	}
+	if l.Sources.Gardener != nil {
+		l.Sources.Gardener.Stop()
+	}
+	if l.Sources.Counters != nil {
+		errs = append(errs, l.Sources.Counters.Close())
+	}
+	if l.Client != nil {
+		l.Client.Close()
+	}
+	if l.jetStream != nil {
+		l.jetStream.Conn().Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,193 @@
+package containers_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hap-worker/hap-worker/integration/containers"
+	"github.com/hap-worker/hap-worker/integration/faults"
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+const (
+	// buildLimit is how long images and parts may take; the first build of the Kubernetes API is inside of it.
+	buildLimit = 20 * time.Minute
+	// limit is how long a test may wait for anything.
+	limit = 5 * time.Minute
+)
+
+// shared is the system of this test binary.
+var shared struct {
+	once   sync.Once
+	system *containers.System
+	err    error
+}
+
+// sharedSystem gives the parts that all tests share. Without a container engine a
+// test says that it is not run, and fails where HAP_REQUIRE_ALL is set.
+func sharedSystem(t *testing.T) *containers.System {
+	t.Helper()
+	requireDocker(t)
+	shared.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
+		defer cancel()
+		shared.system, shared.err = containers.Start(ctx, containers.Options{Talk: os.Stderr})
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.system
+}
+
+func requireDocker(t *testing.T) {
+	t.Helper()
+	err := containers.Available(t.Context())
+	switch {
+	case err == nil:
+	case os.Getenv("HAP_REQUIRE_ALL") != "":
+		t.Fatalf("a container engine is required: %v", err)
+	default:
+		t.Skipf("not run: there is no container engine: %v", err)
+	}
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.system != nil {
+		if err := shared.system.Stop(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the containers:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// scene is a landscape under a load, with words for what happens to it.
+type scene struct {
+	*containers.Landscape
+
+	t      *testing.T
+	ctx    context.Context
+	system *containers.System
+	load   *faults.Load
+	dir    string // for logs; kept with -artifacts
+}
+
+// waiting is how long a request of the load may wait for an account.
+const waiting = 10 * time.Second
+
+// spare is an account that the load does not ask for: of the pool of the plan aws
+// in cf-eu11.
+var spare = stack.Account{Name: "spare", HyperscalerType: "aws", Labels: map[string]string{"euAccess": "true"}}
+
+// newScene begins one on the system's single Redis.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	return newSceneOn(t, func(s *containers.System) containers.RedisPlace { return s.Redis.Place() })
+}
+
+// newSceneOn begins one on a Redis of the test's own.
+func newSceneOn(t *testing.T, place func(*containers.System) containers.RedisPlace) *scene {
+	t.Helper()
+	system := sharedSystem(t)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes longer than %s", limit))
+	t.Cleanup(cancel)
+	dir := t.ArtifactDir() // before the clean-up is registered that writes there
+	l, err := system.NewLandscape(ctx, place(system), faults.Config(waiting), append(faults.Accounts(), spare))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{Landscape: l, t: t, ctx: ctx, system: system, dir: dir}
+	t.Cleanup(s.end)
+	s.must(l.Replicated(ctx))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	s.load, err = l.StartLoad(ctx, faults.LoadOptions{
+		Seed: seed, Dir: dir, Every: 150 * time.Millisecond, Settle: 2 * time.Minute, Log: t.Logf,
+	})
+	s.must(err)
+	s.answers(30)
+	return s
+}
+
+// end removes what the scene has, and writes the workers' logs.
+func (s *scene) end() {
+	ctx := context.WithoutCancel(s.ctx)
+	if s.load != nil {
+		s.load.Close()
+	}
+	for n, w := range s.Workers {
+		log, err := w.Log(ctx)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(s.dir, fmt.Sprintf("worker-%d.log", n+1)), log, 0o600)
+		}
+		if err != nil {
+			s.t.Error(err)
+		}
+		for _, sign := range []string{"panic:", "fatal error:"} {
+			if at := bytes.Index(log, []byte(sign)); at >= 0 {
+				s.t.Errorf("worker %d: %s", n+1, log[at:min(len(log), at+2000)])
+			}
+		}
+	}
+	if err := s.Stop(ctx); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// answers waits for n more final replies to the load.
+func (s *scene) answers(n int) {
+	s.t.Helper()
+	want := s.load.Answered() + n
+	s.eventually(func() error {
+		if got := s.load.Answered(); got < want {
+			return fmt.Errorf("%d final replies, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// eventually asks again until there is no error.
+func (s *scene) eventually(check func() error) {
+	s.t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-s.ctx.Done():
+			s.t.Fatalf("%v: %v", context.Cause(s.ctx), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// holds waits until the workers are ready and everything is settled, and fails the
+// test for every invariant that does not hold, and for every account that is not
+// free once all runtimes have been given back.
+func (s *scene) holds() {
+	s.t.Helper()
+	s.must(s.AwaitReady(s.ctx))
+	report, err := s.load.Conclude()
+	s.must(err)
+	s.t.Log(report)
+	for _, violation := range report.Violations {
+		s.t.Error(violation)
+	}
+}

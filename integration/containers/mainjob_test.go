@@ -1,0 +1,67 @@
+package containers_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/checker"
+)
+
+// TestMainJob is one account's way through a landscape: claimed for a tenant's first
+// cluster, shared with its second, dirty once both are gone, and free again when
+// the cleanup job has emptied it.
+func TestMainJob(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	want := map[string]string{}
+	for n := range 2 {
+		runtime := fmt.Sprintf("rt-main-%d", n)
+		reply, err := s.Client.Provision(s.ctx, "ask-"+runtime, events.Provision{
+			RuntimeID: runtime, GlobalAccountID: "tenant", Plan: "aws", PlatformRegion: "cf-eu11", HyperscalerRegion: "eu-central-1",
+		})
+		s.must(err)
+		if reply.Status != events.StatusAssigned || reply.Binding.Name != spare.Name || *reply.Clusters != n+1 {
+			t.Fatalf("provision of %s: %+v", runtime, reply)
+		}
+		want[runtime] = reply.Binding.Name
+	}
+	facts, err := s.Facts(s.ctx)
+	s.must(err)
+	if b := facts.Bindings[spare.Name]; b.Tenant != "tenant" || b.Dirty {
+		t.Errorf("the label of the account: %+v", b)
+	}
+	if r := facts.Records[spare.Name]; r.State != account.InUse || r.Count != len(want) || !r.Confirmed {
+		t.Errorf("the record of the account: %+v", r)
+	}
+	for runtime := range want {
+		reply, err := s.Client.Deprovision(s.ctx, "bye-"+runtime, events.Deprovision{RuntimeID: runtime, GlobalAccountID: "tenant"})
+		s.must(err)
+		if reply.Status != events.StatusReleased {
+			t.Errorf("deprovision of %s: %+v", runtime, reply)
+		}
+	}
+	// The cleanup job of the load sees the dirty account and releases it.
+	s.eventually(func() error {
+		facts, err = s.Facts(s.ctx)
+		if b := facts.Bindings[spare.Name]; err == nil && (b.Tenant != "" || b.Dirty || b.Generation == 0) {
+			err = fmt.Errorf("the account is %+v", b)
+		}
+		return err
+	})
+	checkPooled(t, facts, want)
+	s.holds()
+}
+
+// checkPooled checks that none of the runtimes is assigned any more.
+func checkPooled(t *testing.T, facts checker.Facts, runtimes map[string]string) {
+	t.Helper()
+	for runtime := range runtimes {
+		for _, r := range facts.Runtimes[runtime] {
+			if r.State == account.RuntimeAssigned {
+				t.Errorf("runtime %s is still assigned: %+v", runtime, r)
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package containers_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/containers"
+)
+
+// TestPartitions cuts the workers off from each part in turn, one worker first and
+// then both, and heals it.
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	for _, part := range []containers.Part{containers.PartNATS, containers.PartRedis, containers.PartKube} {
+		t.Run(part.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			first, second := s.Workers[0], s.Workers[1]
+			s.must(first.Cut(s.ctx, part))
+			s.answers(30)
+			t.Log("one worker was cut off, and the other one went on")
+
+			s.must(second.Cut(s.ctx, part))
+			s.notices(part)
+			answer := s.ask()
+			s.lacks(part)
+			t.Log("both are cut off")
+
+			s.must(first.Heal(s.ctx, part))
+			s.must(second.Heal(s.ctx, part))
+			begin := time.Now()
+			s.must(s.AwaitReady(s.ctx))
+			t.Logf("ready %.1fs after it was healed", time.Since(begin).Seconds())
+			if a := <-answer; a.err != nil || a.reply.Status != events.StatusAssigned {
+				t.Errorf("what was asked while both were cut off is answered %s, %v", a.reply.Status, a.err)
+			}
+			s.giveBack()
+			s.answers(20)
+			s.holds()
+		})
+	}
+}
+
+// notices waits until both workers say that they are cut off. What they have read
+// of the Kubernetes API stays with them, so there they stay ready.
+func (s *scene) notices(part containers.Part) {
+	s.t.Helper()
+	if part == containers.PartKube {
+		return
+	}
+	for n, w := range s.Workers {
+		s.eventually(func() error {
+			if w.Ready(s.ctx) == nil {
+				return fmt.Errorf("worker %d is ready, without %s", n+1, part)
+			}
+			return nil
+		})
+	}
+}
+
+// answer is what a request came to.
+type answer struct {
+	reply events.Reply
+	err   error
+}
+
+const spareRuntime = "rt-spare"
+
+// ask asks for the spare account, which nobody holds: it has to be claimed.
+func (s *scene) ask() <-chan answer {
+	s.t.Helper()
+	given := make(chan answer, 1)
+	go func() {
+		reply, err := s.Client.Provision(s.ctx, "ask-spare", events.Provision{
+			RuntimeID: spareRuntime, GlobalAccountID: "patient", Plan: "aws", PlatformRegion: "cf-eu11",
+			HyperscalerRegion: "eu-central-1", Deadline: time.Now().Add(limit),
+		})
+		given <- answer{reply, err}
+	}()
+	return given
+}
+
+// lacks waits until the request for the spare account is where it can go no further.
+func (s *scene) lacks(part containers.Part) {
+	s.t.Helper()
+	if part != containers.PartKube {
+		return // nobody takes it
+	}
+	s.eventually(func() error {
+		stored, found, err := s.Sources.Ledger.Last(s.ctx, "hap.v1.reply."+spareRuntime+".ask-spare")
+		if err == nil && !found {
+			err = errors.New("the claim of the spare account has no reply yet")
+		}
+		if err == nil && stored.Reply.Status != events.StatusWaiting {
+			s.t.Fatalf("without %s the claim of an account is answered %s", part, stored.Reply.Status)
+		}
+		return err
+	})
+}
+
+// giveBack gives the spare account back, so that it is free in the end.
+func (s *scene) giveBack() {
+	s.t.Helper()
+	reply, err := s.Client.Deprovision(s.ctx, "bye-spare", events.Deprovision{RuntimeID: spareRuntime, GlobalAccountID: "patient"})
+	if err != nil || reply.Error != nil {
+		s.t.Errorf("giving the spare account back: %s %+v, %v", reply.Status, reply.Error, err)
+	}
+}

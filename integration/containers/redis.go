@@ -1,0 +1,224 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/testcontainers/testcontainers-go"
+	"golang.org/x/sync/errgroup"
+)
+
+// redisFlags are those of every server: nothing may be evicted, and a restart
+// finds what was there. Both our image and the upstream one know the program.
+func redisFlags(further ...string) []string {
+	return append([]string{
+		"--dir", "/data", "--bind", "0.0.0.0", "--protected-mode", "no", "--appendonly", "yes", "--save", "",
+		"--maxmemory-policy", "noeviction",
+	}, further...)
+}
+
+// Redis is a single server.
+type Redis struct {
+	image     string
+	on        *testcontainers.DockerNetwork
+	port      int
+	container *container
+}
+
+func startRedis(ctx context.Context, image string, on *testcontainers.DockerNetwork) (*Redis, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{image: image, on: on, port: ports[0]}
+	return r, r.start(ctx)
+}
+
+func (r *Redis) start(ctx context.Context) (err error) {
+	r.container, err = start(ctx, spec{
+		image: r.image, command: redisFlags(), ports: map[int]int{6379: r.port}, networks: map[string][]string{r.on.Name: {"redis"}},
+	})
+	if err != nil {
+		return err
+	}
+	client := redis.NewClient(&redis.Options{Addr: r.address(), DisableIdentity: true})
+	defer func() { _ = client.Close() }()
+	return r.container.await(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() })
+}
+
+func (r *Redis) address() string { return net.JoinHostPort(loopback, strconv.Itoa(r.port)) }
+
+// Place gives where the server is.
+func (r *Redis) Place() RedisPlace {
+	return RedisPlace{inside: "redis://redis:6379", outside: "redis://" + r.address()}
+}
+
+// Lose replaces the server by an empty one at the same address.
+func (r *Redis) Lose(ctx context.Context) error {
+	if err := r.container.remove(ctx); err != nil {
+		return err
+	}
+	return r.start(ctx)
+}
+
+func (r *Redis) remove(ctx context.Context) error { return r.container.remove(ctx) }
+
+// RedisPlace is where a Redis is, or a way into a Redis Cluster.
+type RedisPlace struct {
+	inside, outside string // URLs for containers and for this process
+	cluster         bool
+}
+
+// RedisCluster is three primaries with a replica each.
+type RedisCluster struct {
+	docker     docker
+	containers []*container // the primaries come first
+	ips        []string
+	admins     []*redis.Client
+}
+
+// nodeTimeout is after how long a primary without a sign of life is replaced.
+const nodeTimeout = 2 * time.Second
+
+// startRedisCluster needs a machine that reaches the containers by their own
+// addresses, as every Linux with an engine of its own does: a cluster's nodes tell
+// their clients where the others are.
+func startRedisCluster(ctx context.Context, d docker, image string, on *testcontainers.DockerNetwork) (*RedisCluster, error) {
+	const n = 2 * nodes
+	c := &RedisCluster{docker: d, containers: make([]*container, n), ips: make([]string, n)}
+	var group errgroup.Group
+	for i := range n {
+		group.Go(func() (err error) {
+			c.containers[i], err = start(ctx, spec{
+				image: image, networks: map[string][]string{on.Name: {fmt.Sprintf("redis-%d", i+1)}},
+				command: redisFlags("--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(int(nodeTimeout.Milliseconds()))),
+			})
+			if err != nil {
+				return err
+			}
+			c.ips[i], err = c.containers[i].ContainerIP(ctx)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return c, err
+	}
+	for i := range n {
+		c.admins = append(c.admins, redis.NewClient(&redis.Options{Addr: c.ips[i] + ":6379", DisableIdentity: true}))
+	}
+	return c, c.form(ctx)
+}
+
+// form makes one cluster of the nodes: a third of the slots each, and a replica each.
+func (c *RedisCluster) form(ctx context.Context) error {
+	const slots = 16384
+	for i, admin := range c.admins {
+		if err := c.containers[i].await(ctx, func(ctx context.Context) error { return admin.Ping(ctx).Err() }); err != nil {
+			return err
+		}
+		var err error
+		if i < nodes {
+			err = admin.ClusterAddSlotsRange(ctx, i*slots/nodes, (i+1)*slots/nodes-1).Err()
+		}
+		// An epoch of its own for each, as redis-cli does: equal ones must be told apart first.
+		err = errors.Join(err, admin.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
+		if err == nil && i > 0 {
+			err = c.admins[0].ClusterMeet(ctx, c.ips[i], "6379").Err()
+		}
+		if err != nil {
+			return fmt.Errorf("redis cluster: node %d: %w", i+1, err)
+		}
+	}
+	for i, admin := range c.admins[nodes:] {
+		id, err := c.admins[i].ClusterMyID(ctx).Result()
+		if err != nil {
+			return err
+		}
+		// Once the primary is known here.
+		if err := until(ctx, func(ctx context.Context) error { return admin.ClusterReplicate(ctx, id).Err() }); err != nil {
+			return err
+		}
+	}
+	return until(ctx, func(ctx context.Context) error { return c.complete(ctx, c.admins...) })
+}
+
+// complete says why some of the nodes do not serve all slots, or have no replica in step.
+func (c *RedisCluster) complete(ctx context.Context, admins ...*redis.Client) error {
+	for _, admin := range admins {
+		info, err := admin.ClusterInfo(ctx).Result()
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(info, "cluster_state:ok") {
+			return fmt.Errorf("redis cluster: %s", info)
+		}
+		replication, err := admin.InfoMap(ctx, "replication").Result()
+		if err != nil {
+			return err
+		}
+		if r := replication["Replication"]; r["role"] == "slave" && r["master_link_status"] != "up" {
+			return fmt.Errorf("redis cluster: replica %s is not in step", admin.Options().Addr)
+		}
+	}
+	return nil
+}
+
+// Place gives where the nodes are.
+func (c *RedisCluster) Place() RedisPlace {
+	var inside, outside []string
+	for i, ip := range c.ips {
+		inside = append(inside, fmt.Sprintf("redis://redis-%d:6379", i+1))
+		outside = append(outside, "redis://"+ip+":6379")
+	}
+	return RedisPlace{inside: strings.Join(inside, ","), outside: strings.Join(outside, ","), cluster: true}
+}
+
+// FailOver kills a primary, 0 to 2, and returns when its replica serves in its place.
+func (c *RedisCluster) FailOver(ctx context.Context, primary int) error {
+	if err := c.containers[primary].kill(ctx, c.docker); err != nil {
+		return err
+	}
+	replica := c.admins[nodes+primary]
+	return until(ctx, func(ctx context.Context) error {
+		info, err := replica.InfoMap(ctx, "replication").Result()
+		if err != nil {
+			return err
+		}
+		if role := info["Replication"]["role"]; role != "master" {
+			return fmt.Errorf("redis cluster: the replica of primary %d is still %s", primary+1, role)
+		}
+		return c.complete(ctx, replica)
+	})
+}
+
+// Restart starts a primary that was killed; it becomes its replica's replica.
+func (c *RedisCluster) Restart(ctx context.Context, primary int) error {
+	if err := c.containers[primary].Start(ctx); err != nil {
+		return err
+	}
+	ip, err := c.containers[primary].ContainerIP(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.admins[primary].Close()
+	c.admins[primary] = redis.NewClient(&redis.Options{Addr: ip + ":6379", DisableIdentity: true})
+	return errors.Join(err, until(ctx, func(ctx context.Context) error { return c.complete(ctx, c.admins[primary]) }))
+}
+
+// Remove removes all nodes.
+func (c *RedisCluster) Remove(ctx context.Context) error {
+	var errs []error
+	for _, admin := range c.admins {
+		errs = append(errs, admin.Close())
+	}
+	for _, node := range c.containers {
+		errs = append(errs, node.remove(ctx))
+	}
+	return errors.Join(errs...)
+}

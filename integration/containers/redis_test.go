@@ -1,0 +1,43 @@
+package containers_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/integration/containers"
+)
+
+// TestRedisLost replaces Redis by an empty one: the workers rebuild it from the
+// ledger and Gardener.
+func TestRedisLost(t *testing.T) {
+	s := newScene(t)
+	s.must(s.system.Redis.Lose(s.ctx))
+	s.answers(40)
+	s.holds()
+}
+
+// TestRedisClusterFailsOver kills each primary of a Redis Cluster in turn; its
+// replica, which may lack the last writes, serves in its place.
+func TestRedisClusterFailsOver(t *testing.T) {
+	t.Parallel()
+	var cluster *containers.RedisCluster
+	s := newSceneOn(t, func(system *containers.System) containers.RedisPlace {
+		var err error
+		if cluster, err = system.NewRedisCluster(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := cluster.Remove(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+		return cluster.Place()
+	})
+	for primary := range 2 {
+		s.must(cluster.FailOver(s.ctx, primary))
+		t.Logf("the replica of primary %d serves", primary+1)
+		s.answers(40)
+		s.must(cluster.Restart(s.ctx, primary))
+	}
+	s.holds()
+}

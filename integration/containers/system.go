@@ -1,0 +1,134 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"github.com/testcontainers/testcontainers-go"
+	"golang.org/x/sync/errgroup"
+)
+
+// Part is something around the workers that they can be cut off from.
+type Part int
+
+// The parts. Each is alone on a network, which the workers join.
+const (
+	PartNATS Part = iota
+	PartRedis
+	PartKube
+	parts
+)
+
+func (p Part) String() string { return [parts]string{"NATS", "Redis", "the Kubernetes API"}[p] }
+
+// Options say what to start.
+type Options struct {
+	KubeAPI KubeAPI
+	// Talk gets the progress of builds. Required.
+	Talk io.Writer
+}
+
+// System is what landscapes share.
+type System struct {
+	NATS  *NATS
+	Redis *Redis
+	Kube  *Kube
+
+	docker   docker
+	images   images
+	networks [parts]*testcontainers.DockerNetwork
+	taken    atomic.Int32 // landscapes
+}
+
+// Available says why there is no container engine to be used, with nil for one that is.
+func Available(ctx context.Context) error {
+	if err := prepare(); err != nil {
+		return err
+	}
+	d, err := connect(ctx)
+	if err != nil {
+		return err
+	}
+	return d.Close()
+}
+
+// Start builds the images, unless they are there, and starts the parts. ctx bounds
+// the start. An error leaves nothing behind.
+func Start(ctx context.Context, o Options) (*System, error) {
+	if err := prepare(); err != nil {
+		return nil, err
+	}
+	s := &System{}
+	var err error
+	if s.images, err = buildImages(ctx, o.Talk); err != nil {
+		return nil, err
+	}
+	if o.KubeAPI.Image != "" {
+		s.images.kube = o.KubeAPI.Image
+	}
+	if s.docker, err = connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx, o); err != nil {
+		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+	}
+	return s, nil
+}
+
+func (s *System) start(ctx context.Context, o Options) error {
+	if err := s.docker.sweep(ctx); err != nil {
+		return err
+	}
+	for p := range s.networks {
+		var err error
+		if s.networks[p], err = newNetwork(ctx); err != nil {
+			return err
+		}
+	}
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		s.NATS, err = startNATS(ctx, s.docker, s.images.nats, s.networks[PartNATS])
+		return err
+	})
+	group.Go(func() (err error) {
+		s.Redis, err = startRedis(ctx, s.images.redis, s.networks[PartRedis])
+		return err
+	})
+	group.Go(func() (err error) {
+		s.Kube, err = startKube(ctx, s.images.kube, o.KubeAPI.Args, s.networks[PartKube])
+		return err
+	})
+	return group.Wait()
+}
+
+// NewRedisCluster starts a Redis Cluster beside the single server. Whoever asks for
+// it removes it.
+func (s *System) NewRedisCluster(ctx context.Context) (*RedisCluster, error) {
+	c, err := startRedisCluster(ctx, s.docker, s.images.redis, s.networks[PartRedis])
+	if err != nil {
+		return nil, errors.Join(err, c.Remove(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+// Stop removes everything.
+func (s *System) Stop(ctx context.Context) error {
+	var errs []error
+	if s.NATS != nil {
+		errs = append(errs, s.NATS.remove(ctx))
+	}
+	if s.Redis != nil {
+		errs = append(errs, s.Redis.remove(ctx))
+	}
+	if s.Kube != nil {
+		errs = append(errs, s.Kube.remove(ctx))
+	}
+	for _, n := range s.networks {
+		if n != nil {
+			errs = append(errs, n.Remove(ctx))
+		}
+	}
+	return errors.Join(append(errs, s.docker.Close())...)
+}

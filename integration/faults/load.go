@@ -1,0 +1,142 @@
+package faults
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/checker"
+)
+
+// Landscape is where a Load works: its workers have the rules of Config, its
+// namespace the Accounts, and its streams are there.
+type Landscape struct {
+	JetStream jetstream.JetStream
+	Kube      dynamic.Interface // without a rate limit
+	Namespace string
+	Sources   checker.Sources
+}
+
+// LoadOptions are what a Load begins with.
+type LoadOptions struct {
+	Seed uint64 // of what the broker chooses
+	Dir  string // gets what was read in the end; must exist
+	// Every is the time between two steps of the broker. Defaults to 70 ms.
+	Every time.Duration
+	// Settle is how long everything may take to settle in the end. Defaults to 3 min.
+	Settle time.Duration
+	// Log gets a line for what happens.
+	Log func(format string, args ...any)
+}
+
+// Load is a broker and a cleanup job at work, who keep book of what they did and
+// saw. What fails meanwhile is the business of who started it:
+//
+//	l, err := faults.StartLoad(ctx, landscape, faults.LoadOptions{…})
+//	defer l.Close()
+//	… // break things, and mend them
+//	report, err := l.Conclude()
+type Load struct {
+	*broker
+
+	o         LoadOptions
+	sources   checker.Sources
+	cancel    context.CancelFunc
+	rest      func() // ends the steps and waits for the last one
+	observers sync.WaitGroup
+}
+
+// StartLoad starts a load, which ends with ctx, or with Close.
+func StartLoad(ctx context.Context, where Landscape, o LoadOptions) (*Load, error) {
+	l, err := newLoad(ctx, where, o)
+	if err != nil {
+		return nil, err
+	}
+	l.begin()
+	return l, nil
+}
+
+func newLoad(ctx context.Context, where Landscape, o LoadOptions) (*Load, error) {
+	if o.Every == 0 {
+		o.Every = 70 * time.Millisecond
+	}
+	if o.Settle == 0 {
+		o.Settle = 3 * time.Minute
+	}
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	return &Load{o: o, sources: where.Sources, cancel: cancel, rest: func() {}, broker: &broker{
+		book: newBook(o.Seed), ctx: ctx, js: where.JetStream, subjects: subjects, kube: where.Kube, namespace: where.Namespace,
+	}}, nil
+}
+
+// begin starts the observers and the steps.
+func (l *Load) begin() {
+	l.observers.Go(l.watchLabels)
+	l.observers.Go(l.followReplies)
+	enough := make(chan struct{})
+	var steps sync.WaitGroup
+	l.rest = sync.OnceFunc(func() {
+		close(enough)
+		steps.Wait()
+	})
+	steps.Go(func() {
+		tick := time.NewTicker(l.o.Every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				l.step()
+			case <-enough:
+				return
+			case <-l.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// Answered is how many final replies to its own requests the broker has seen.
+func (l *Load) Answered() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.took)
+}
+
+// Conclude ends the load, waits until everything is settled and checks, then
+// gives all runtimes back and checks that every account is free again.
+func (l *Load) Conclude() (*Report, error) {
+	l.rest()
+	begin := time.Now()
+	l.busy.Wait()
+	facts, found, err := l.settle()
+	if err != nil {
+		return nil, err
+	}
+	report := &Report{Seed: l.o.Seed, Settled: time.Since(begin), Figures: map[string]int{"bindings": len(facts.Bindings)}}
+	l.dump(facts, "facts.txt")
+	if len(found) == 0 {
+		if found, err = l.empty(); err != nil {
+			return nil, err
+		}
+	}
+	l.figures(report)
+	report.Violations = slices.Concat(found, l.failures)
+	return report, nil
+}
+
+// Close ends everything that is still at work.
+func (l *Load) Close() {
+	l.cancel()
+	l.rest()
+	l.busy.Wait()
+	l.observers.Wait()
+}
