@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Builds the images that docker-compose.yaml uses, without a registry: static Go
-# programs, and Redis from this machine's package, each FROM scratch. Where a
-# registry is reachable, `docker compose build` makes the same from deploy/Dockerfile.
+# Builds the images that docker-compose.yaml and integration/containers use, without
+# a registry: static Go programs, and Redis from this machine's package, each FROM
+# scratch. Where a registry is reachable, `docker compose build` makes the same from
+# deploy/Dockerfile.
 #
 #   deploy/images.sh [IMAGE…]     default: hap-worker hapctl kubeapi seed nats redis
 #
-# TAG (default dev) is their tag; GO and DOCKER name the programs.
+# TAG (default dev) is their tag; GO and DOCKER name the programs. What is compiled
+# stays in the user's cache directory, and an image whose content is the same as
+# before is not built again: with nothing changed it takes seconds.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,21 +16,32 @@ tag=${TAG:-dev}
 go=${GO:-go}
 docker=${DOCKER:-docker}
 user=65532
+label=hap-worker.content
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/hap-worker/images
+mkdir -p "$cache"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 say() { echo "images: $*" >&2; }
 
-# compile MODULE PACKAGE OUTPUT: one static program.
+# compile MODULE PACKAGE OUTPUT [FLAG…]: one static program. go does not link what is
+# in the cache already; a lock keeps two builds of it apart.
 compile() {
-  say "compiling $(basename "$3")"
-  (cd "$1" && CGO_ENABLED=0 GOWORK=off "$go" build -trimpath -ldflags='-s -w' -o "$3" "$2")
+  local module=$1 package=$2 output=$3 kept
+  shift 3
+  kept=$cache/$(basename "$output")
+  (
+    flock 9
+    cd "$module"
+    CGO_ENABLED=0 GOWORK=off "$go" build -trimpath -ldflags='-s -w' "$@" -o "$kept" "$package"
+    cp "$kept" "$output"
+  ) 9> "$kept.lock"
 }
 
 # image NAME ENTRYPOINT: from what was put into $work/NAME. A directory named in
 # owned/ belongs to the user who runs the program, and so do volumes mounted there.
 image() {
-  local name=$1 entrypoint=$2 dir=$work/$1
+  local name=$1 entrypoint=$2 dir=$work/$1 reference=hap-worker/$1:$tag content
   mkdir -p "$dir/root" "$dir/owned/tmp"
   cat > "$dir/Dockerfile" <<DOCKERFILE
 FROM scratch
@@ -36,8 +50,17 @@ COPY --chown=$user:$user owned/ /
 USER $user:$user
 ENTRYPOINT ["$entrypoint"]
 DOCKERFILE
-  "$docker" build --quiet --tag "hap-worker/$name:$tag" "$dir" > /dev/null
-  say "built hap-worker/$name:$tag"
+  content=$(cd "$dir" && find . -printf '%p %m\n' -type f -exec sha256sum {} + | LC_ALL=C sort | sha256sum | cut -d' ' -f1)
+  if [ "$("$docker" image inspect --format "{{index .Config.Labels \"$label\"}}" "$reference" 2> /dev/null)" = "$content" ]; then
+    say "$reference is up to date"
+    return
+  fi
+  # Not BuildKit: an engine without its plugin has only this builder.
+  DOCKER_BUILDKIT=0 "$docker" build --quiet --label "$label=$content" --tag "$reference" "$dir" > /dev/null 2> "$work/said" || {
+    cat "$work/said" >&2
+    return 1
+  }
+  say "built $reference"
 }
 
 # certificates: the authorities that this machine trusts, for TLS to the outside.
@@ -72,18 +95,19 @@ build() {
       image "$name" "/$name"
       ;;
     kubeapi)
-      compile "$root/integration/kubeapi" . "$work/$name/root/kubeapi"
+      say "kubeapi: its first build compiles Kubernetes and takes some minutes"
+      compile "$root/integration/kubeapi" . "$work/$name/root/kubeapi" -buildvcs=false
       mkdir -p "$work/$name/owned/data" "$work/$name/owned/kube"
       image "$name" /kubeapi
       ;;
     seed)
-      compile "$root/integration" ./seed "$work/$name/root/seed"
+      compile "$root/integration" ./seed "$work/$name/root/seed" -buildvcs=false
       mkdir -p "$work/$name/owned/kube"
       image "$name" /seed
       ;;
     nats)
-      compile "$root/integration" github.com/nats-io/nats-server/v2 "$work/$name/root/nats-server"
-      compile "$root/integration" ./probe "$work/$name/root/probe"
+      compile "$root/integration" github.com/nats-io/nats-server/v2 "$work/$name/root/nats-server" -buildvcs=false
+      compile "$root/integration" ./probe "$work/$name/root/probe" -buildvcs=false
       mkdir -p "$work/$name/owned/data"
       image "$name" /nats-server
       ;;
