@@ -5,6 +5,7 @@
 # deploy/Dockerfile.
 #
 #   deploy/images.sh [IMAGE…]     default: hap-worker hapctl kubeapi seed nats redis
+#                                 besides: gardenerapi
 #
 # TAG (default dev) is their tag; GO and DOCKER name the programs. What is compiled
 # stays in the user's cache directory, and an image whose content is the same as
@@ -100,6 +101,12 @@ build() {
       mkdir -p "$work/$name/owned/data" "$work/$name/owned/kube"
       image "$name" /kubeapi
       ;;
+    gardenerapi)
+      say "gardenerapi: its first build compiles Gardener and takes some minutes"
+      compile "$root/integration/gardenerapi" . "$work/$name/root/gardenerapi" -buildvcs=false
+      mkdir -p "$work/$name/owned/data" "$work/$name/owned/kube"
+      image "$name" /gardenerapi
+      ;;
     seed)
       compile "$root/integration" ./seed "$work/$name/root/seed" -buildvcs=false
       mkdir -p "$work/$name/owned/kube"
@@ -122,7 +129,7 @@ build() {
       image "$name" redis-server
       ;;
     *)
-      say "no image $name: hap-worker hapctl kubeapi seed nats redis"
+      say "no image $name: hap-worker hapctl kubeapi gardenerapi seed nats redis"
       return 2
       ;;
   esac
