@@ -96,13 +96,13 @@ build() {
       image "$name" "/$name"
       ;;
     kubeapi)
-      say "kubeapi: its first build compiles Kubernetes and takes some minutes"
+      [ -e "$cache/kubeapi" ] || say "kubeapi: its first build compiles Kubernetes and takes some minutes"
       compile "$root/integration/kubeapi" . "$work/$name/root/kubeapi" -buildvcs=false
       mkdir -p "$work/$name/owned/data" "$work/$name/owned/kube"
       image "$name" /kubeapi
       ;;
     gardenerapi)
-      say "gardenerapi: its first build compiles Gardener and takes some minutes"
+      [ -e "$cache/gardenerapi" ] || say "gardenerapi: its first build compiles Gardener and takes some minutes"
       compile "$root/integration/gardenerapi" . "$work/$name/root/gardenerapi" -buildvcs=false
       mkdir -p "$work/$name/owned/data" "$work/$name/owned/kube"
       image "$name" /gardenerapi
@@ -135,7 +135,13 @@ build() {
   esac
 }
 
-[ $# -gt 0 ] || set -- hap-worker hapctl kubeapi seed nats redis
-for name in "$@"; do
-  build "$name"
-done
+# In one piece, so that bash has read all of this file before it is changed.
+main() {
+  local name
+  [ $# -gt 0 ] || set -- hap-worker hapctl kubeapi seed nats redis
+  for name in "$@"; do
+    build "$name"
+  done
+  exit
+}
+main "$@"
