@@ -22,14 +22,15 @@ type accountKind struct {
 	gardener string // further keys of the section gardener
 	kind     string // as replies call it
 	field    string // of a Shoot's spec that names what it uses
+	real     bool   // served by Gardener's own API server
 }
 
 func accountKinds() map[string]accountKind {
 	return map[string]accountKind{
-		"credentialsbindings": {"", "CredentialsBinding", "credentialsBindingName"},
-		"secretbindings":      {", resource: secretbindings", "SecretBinding", "secretBindingName"},
+		"credentialsbindings": {"", "CredentialsBinding", "credentialsBindingName", false},
+		"secretbindings":      {", resource: secretbindings", "SecretBinding", "secretBindingName", false},
 		// The stack makes a SecretBinding for every Secret.
-		"secrets": {", resource: secrets, labels: legacy", "Secret", "secretBindingName"},
+		"secrets": {", resource: secrets, labels: legacy", "Secret", "secretBindingName", false},
 	}
 }
 
@@ -47,49 +48,53 @@ hap:
 // labels of the older scheme: from the claim to the account that is clean again.
 func TestMainJobOfEachKind(t *testing.T) {
 	t.Parallel()
-	const runtimes, tenants = 150, 50
 	for name, kind := range accountKinds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLandscapeOf(t, kind, olderRules, roomyAccounts(tenants))
-			l.work(daemon.Options{})
-			l.work(daemon.Options{})
-			random := newRandom(t)
-			asked := make([]events.Event, runtimes)
-			for n := range asked {
-				asked[n] = randomProvision(random, n)
-				l.publish(asked[n], "")
-				l.publish(asked[n], "again/"+asked[n].ID)
-			}
-			l.flush()
-			l.awaitSettled()
-			l.holds(checker.Terms{OneAccount: true})
-			dedicated := ""
-			for _, e := range asked {
-				r := l.answered(e)
-				l.usable(kind, r)
-				if !r.Binding.Shared {
-					dedicated = r.Binding.Name
-				}
-			}
-			for _, e := range asked {
-				l.deprovision(goes(e.RuntimeID, e.Provision.GlobalAccountID))
-			}
-			l.flush()
-			l.awaitSettled()
-			l.holds(checker.Terms{OneAccount: true})
-			for name, b := range l.facts().Bindings {
-				if b.Dirty != (b.Tenant != "") || b.Shared && b.Dirty {
-					t.Errorf("binding %s is %+v after its clusters have gone", name, b)
-				}
-			}
-			if r := l.released(gives("clean", dedicated, 0)); r.Status != events.StatusReturned {
-				t.Errorf("the release is answered %s %+v", r.Status, r.Error)
-			}
-			if b := l.binding(dedicated); b.Tenant != "" || b.Dirty || b.Generation != 1 || b.Kind != kind.kind {
-				t.Errorf("the released binding is %+v", b)
-			}
+			mainJobOf(t, kind)
 		})
+	}
+}
+
+func mainJobOf(t *testing.T, kind accountKind) {
+	const runtimes, tenants = 150, 50
+	l := newLandscapeOf(t, kind, olderRules, roomyAccounts(tenants))
+	l.work(daemon.Options{})
+	l.work(daemon.Options{})
+	random := newRandom(t)
+	asked := make([]events.Event, runtimes)
+	for n := range asked {
+		asked[n] = randomProvision(random, n)
+		l.publish(asked[n], "")
+		l.publish(asked[n], "again/"+asked[n].ID)
+	}
+	l.flush()
+	l.awaitSettled()
+	l.holds(checker.Terms{OneAccount: true})
+	dedicated := ""
+	for _, e := range asked {
+		r := l.answered(e)
+		l.usable(kind, r)
+		if !r.Binding.Shared {
+			dedicated = r.Binding.Name
+		}
+	}
+	for _, e := range asked {
+		l.deprovision(goes(e.RuntimeID, e.Provision.GlobalAccountID))
+	}
+	l.flush()
+	l.awaitSettled()
+	l.holds(checker.Terms{OneAccount: true})
+	for name, b := range l.facts().Bindings {
+		if b.Dirty != (b.Tenant != "") || b.Shared && b.Dirty {
+			t.Errorf("binding %s is %+v after its clusters have gone", name, b)
+		}
+	}
+	if r := l.released(gives("clean", dedicated, 0)); r.Status != events.StatusReturned {
+		t.Errorf("the release is answered %s %+v", r.Status, r.Error)
+	}
+	if b := l.binding(dedicated); b.Tenant != "" || b.Dirty || b.Generation != 1 || b.Kind != kind.kind {
+		t.Errorf("the released binding is %+v", b)
 	}
 }
 
@@ -213,45 +218,39 @@ func TestShootsOfEachKind(t *testing.T) {
 	for name, kind := range accountKinds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLandscapeOf(t, kind, olderRules, accounts("aws", 1))
-			l.work(daemon.Options{})
-			e := ask("rt-1", "ga-1")
-			l.provision(e)
-			r := l.answered(e)
-			l.usable(kind, r)
-			l.shootFor(r)
-			if gone := l.left(goes(e.RuntimeID, "ga-1")); !gone.Draining || gone.MarkedDirty {
-				t.Errorf("while a Shoot uses it, the deprovision is answered %+v", gone)
-			}
-			if b := l.binding(r.Binding.Name); b.Dirty {
-				t.Errorf("dirty under its Shoot: %+v", b)
-			}
-			l.remove(shootsResource, "c-"+e.RuntimeID)
-			eventually(l.ctx, t, func() error {
-				if b := l.binding(r.Binding.Name); !b.Dirty || b.Tenant != "ga-1" {
-					return fmt.Errorf("after the Shoot has gone: %+v", b)
-				}
-				return nil
-			})
+			shootsOf(t, kind)
 		})
 	}
+}
+
+func shootsOf(t *testing.T, kind accountKind) {
+	l := newLandscapeOf(t, kind, olderRules, accounts("aws", 1))
+	l.work(daemon.Options{})
+	e := ask("rt-1", "ga-1")
+	l.provision(e)
+	r := l.answered(e)
+	l.usable(kind, r)
+	l.shootFor(r)
+	if gone := l.left(goes(e.RuntimeID, "ga-1")); !gone.Draining || gone.MarkedDirty {
+		t.Errorf("while a Shoot uses it, the deprovision is answered %+v", gone)
+	}
+	if b := l.binding(r.Binding.Name); b.Dirty {
+		t.Errorf("dirty under its Shoot: %+v", b)
+	}
+	l.remove(shootsResource, "c-"+e.RuntimeID)
+	eventually(l.ctx, t, func() error {
+		if b := l.binding(r.Binding.Name); !b.Dirty || b.Tenant != "ga-1" {
+			return fmt.Errorf("after the Shoot has gone: %+v", b)
+		}
+		return nil
+	})
 }
 
 // shootFor makes the Shoot that an assigned reply is for, as its patch says.
 func (l *landscape) shootFor(r events.Reply) {
 	l.t.Helper()
-	spec := map[string]any{}
-	for _, p := range r.ShootPatch {
-		spec[strings.TrimPrefix(p.Path, "/spec/")] = p.Value
-	}
-	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	o.SetAPIVersion("core.gardener.cloud/v1beta1")
-	o.SetKind("Shoot")
-	o.SetName("c-" + r.RuntimeID)
-	o.SetAnnotations(map[string]string{"infrastructuremanager.kyma-project.io/runtime-id": r.RuntimeID})
-	if _, err := l.api.Resource(shootsResource).Namespace(l.stack.Target.Namespace).Create(l.ctx, o, metav1.CreateOptions{}); err != nil {
-		l.t.Fatal(err)
-	}
+	patch := r.ShootPatch[0]
+	l.shootOn(r.RuntimeID, strings.TrimPrefix(patch.Path, "/spec/"), fmt.Sprint(patch.Value))
 }
 
 // TestSecretWithoutBinding: a Secret that nothing refers to is of no use to a

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,8 +52,12 @@ func newLandscape(t *testing.T, config string, accounts []stack.Account) *landsc
 // newLandscapeOf makes one whose accounts are of a kind.
 func newLandscapeOf(t *testing.T, kind accountKind, config string, accounts []stack.Account) *landscape {
 	t.Helper()
+	kube := sharedStack
+	if kind.real {
+		kube = sharedRealStack
+	}
 	config = fmt.Sprintf("%s\ngardener: {namespace: garden-%d%s}\n", config, landscapes.Add(1), kind.gardener)
-	return landscapeOn(t, startStack(t, stack.Options{Kube: sharedStack(t).Kube, Config: []byte(config), Accounts: accounts}))
+	return landscapeOn(t, startStack(t, stack.Options{Kube: kube(t).Kube, Config: []byte(config), Accounts: accounts}))
 }
 
 // landscapeOn makes one of a stack of its own.
@@ -130,11 +135,21 @@ func (l *landscape) label(binding string, labels map[string]any) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	_, err = l.api.Resource(bindingsResource).Namespace(l.stack.Target.Namespace).
+	_, err = l.api.Resource(l.bindings()).Namespace(l.stack.Target.Namespace).
 		Patch(l.ctx, binding, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+// bindings is the resource of the landscape's accounts.
+func (l *landscape) bindings() schema.GroupVersionResource {
+	for _, r := range []schema.GroupVersionResource{secretBindings, secretsResource} {
+		if r.Resource == l.stack.Target.Resource {
+			return r
+		}
+	}
+	return bindingsResource
 }
 
 // create makes further bindings.
@@ -160,14 +175,46 @@ func (l *landscape) remove(resource schema.GroupVersionResource, name string) {
 // shoot makes a Shoot of a runtime on a binding.
 func (l *landscape) shoot(runtime, binding string) {
 	l.t.Helper()
-	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"credentialsBindingName": binding}}}
+	l.shootOn(runtime, "credentialsBindingName", binding)
+}
+
+// shootOn makes a Shoot of a runtime, as Gardener's own API server wants it, that
+// names what it uses in a field of its spec.
+func (l *landscape) shootOn(runtime, field, binding string) {
+	l.t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": stack.ShootSpec(l.providerOf(field, binding), field, binding)}}
 	o.SetAPIVersion("core.gardener.cloud/v1beta1")
 	o.SetKind("Shoot")
 	o.SetName("c-" + runtime)
-	o.SetAnnotations(map[string]string{"infrastructuremanager.kyma-project.io/runtime-id": runtime})
+	o.SetAnnotations(map[string]string{
+		"infrastructuremanager.kyma-project.io/runtime-id": runtime,
+		"confirmation.gardener.cloud/deletion":             "true", // Gardener deletes no Shoot without
+	})
 	if _, err := l.api.Resource(shootsResource).Namespace(l.stack.Target.Namespace).Create(l.ctx, o, metav1.CreateOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+// providerOf is the provider type of what a field of a Shoot names; a Shoot has to
+// have the same. CRDs let it name what is not there.
+func (l *landscape) providerOf(field, binding string) string {
+	l.t.Helper()
+	resource := credentialsBindings
+	if field == "secretBindingName" {
+		resource = secretBindings
+	}
+	o, err := l.api.Resource(resource).Namespace(l.stack.Target.Namespace).Get(l.ctx, binding, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "aws"
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	provider, _, err := unstructured.NestedString(o.Object, "provider", "type")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return provider
 }
 
 // binding reads a binding from the API.

@@ -20,27 +20,42 @@ import (
 // Kubernetes API is inside of it.
 const limit = 15 * time.Minute
 
-// shared is the stack of this test binary.
-var shared struct {
-	once  sync.Once
+// once is a stack that is started when the first test wants it.
+type once struct {
+	sync.Once
 	stack *stack.Stack
 	err   error
 }
+
+// The stacks of this test binary: Gardener's kinds as CRDs, and served by its own
+// API server.
+var shared, sharedReal once
 
 // sharedStack gives the stack that all tests of this binary share, without
 // accounts and workers. Tests keep apart by names of their own; one that stops a
 // part starts a stack for itself.
 func sharedStack(t *testing.T) *stack.Stack {
 	t.Helper()
-	shared.once.Do(func() {
+	return shared.start(t, stack.CRDGardener)
+}
+
+// sharedRealStack is sharedStack with Gardener's own API server.
+func sharedRealStack(t *testing.T) *stack.Stack {
+	t.Helper()
+	return sharedReal.start(t, stack.RealGardener)
+}
+
+func (o *once) start(t *testing.T, gardener string) *stack.Stack {
+	t.Helper()
+	o.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		shared.stack, shared.err = stack.Start(ctx, stack.Options{Accounts: []stack.Account{}})
+		o.stack, o.err = stack.Start(ctx, stack.Options{Gardener: gardener, Accounts: []stack.Account{}})
 	})
-	if shared.err != nil {
-		t.Fatal(shared.err)
+	if o.err != nil {
+		t.Fatal(o.err)
 	}
-	return shared.stack
+	return o.stack
 }
 
 // requireRedis ends a test that means nothing without a real redis-server: one
@@ -62,8 +77,11 @@ func TestMain(m *testing.M) {
 		dieAtStep()
 	}
 	code := m.Run()
-	if shared.stack != nil {
-		if err := shared.stack.Stop(); err != nil {
+	for _, s := range []*stack.Stack{shared.stack, sharedReal.stack} {
+		if s == nil {
+			continue
+		}
+		if err := s.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the stack:", err)
 			code = 1
 		}

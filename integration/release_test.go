@@ -60,7 +60,11 @@ func refusedWith(t *testing.T, r events.Reply, code engine.Code) {
 // TestRelease is the way of a binding back to its pool, and what keeps it from there.
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	l := newLandscape(t, oneAccountRules, append(accounts("aws", 1), accounts("gcp", 1)...))
+	releaseOf(t, accountKind{})
+}
+
+func releaseOf(t *testing.T, kind accountKind) {
+	l := newLandscapeOf(t, kind, oneAccountRules, append(accounts("aws", 1), accounts("gcp", 1)...))
 	l.work(daemon.Options{})
 	first, second := ask("rt-1", "ga-1"), ask("rt-2", "ga-2")
 	l.provision(first)
@@ -146,14 +150,18 @@ func TestReleaseInterrupted(t *testing.T) {
 // refers to it: it is marked once that is gone, or is the tenant's again before.
 func TestDraining(t *testing.T) {
 	t.Parallel()
-	l := newLandscape(t, oneAccountRules, append(accounts("aws", 1), accounts("gcp", 1)...))
+	drainingOf(t, accountKind{})
+}
+
+func drainingOf(t *testing.T, kind accountKind) {
+	l := newLandscapeOf(t, kind, oneAccountRules, append(accounts("aws", 1), accounts("gcp", 1)...))
 	l.work(daemon.Options{})
 	ends, returns := ask("rt-ends", "ga-1"), ask("rt-returns", "ga-1")
 	returns.Provision.Plan = "gcp"
 	l.provision(ends, returns)
 	for _, e := range []events.Event{ends, returns} {
 		name := l.assigned(e)
-		l.shoot(e.RuntimeID, name)
+		l.shootFor(l.answered(e))
 		if r := l.left(goes(e.RuntimeID, "ga-1")); !r.Draining || r.MarkedDirty || *r.Clusters != 0 {
 			t.Errorf("the deprovision from %s is answered %+v", name, r)
 		}

@@ -177,7 +177,6 @@ func TestDevstackUsage(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--gardener", "real"}, "gardener-apiserver"},
 		{[]string{"--gardener", "other"}, "crd or real"},
 		{[]string{"--no-worker", "--workers", "2"}, "one of them"},
 		{[]string{"--workers", "-1"}, "0 or more"},

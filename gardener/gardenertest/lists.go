@@ -87,11 +87,7 @@ func (f *faults) continuations(next http.RoundTripper) http.RoundTripper {
 // shoot creates one that refers to a binding by the given field.
 func (b *bench) shoot(t *testing.T, name, field, binding string, annotations map[string]any) {
 	t.Helper()
-	spec := map[string]any{"region": "eu-central-1", "cloudProfile": map[string]any{"name": "aws"}, "provider": map[string]any{"type": "aws"}}
-	if field != "" {
-		spec[field] = binding
-	}
-	b.create(t, shoots, name, map[string]string{"of": b.id}, map[string]any{"spec": spec})
+	b.create(t, shoots, name, map[string]string{"of": b.id}, map[string]any{"spec": b.ShootSpec("aws", field, binding)})
 	if annotations != nil {
 		b.annotate(t, shoots, name, annotations)
 	}
@@ -115,9 +111,6 @@ func (b *bench) referrers(t *testing.T, bindings ...string) func(binding string)
 
 // testShoots: who refers to what, and under which runtime id.
 func testShoots(t *testing.T, b *bench) {
-	if !b.Shoots {
-		return
-	}
 	const newer, older = "infrastructuremanager.kyma-project.io/runtime-id", "kcp.provisioner.kyma-project.io/runtime-id"
 	one, two, idle := b.account(t, 1, nil), b.account(t, 2, nil), b.account(t, 3, nil)
 	field := "credentialsBindingName"

@@ -75,7 +75,7 @@ workers, without containers, and run until SIGINT. Nothing is kept at the end.`,
 	fs.StringVar(&f.accounts, "accounts", "", "YAML list of {name, hyperscalerType, labels, kind} instead of the demo accounts")
 	fs.BoolVar(&f.noWorker, "no-worker", false, "start no worker")
 	fs.IntVar(&f.workers, "workers", 1, "number of workers")
-	fs.StringVar(&f.gardener, "gardener", "crd", "how the Gardener kinds are served: crd, as CRDs; real, by gardener-apiserver")
+	fs.StringVar(&f.gardener, "gardener", stack.CRDGardener, "how the Gardener kinds are served: crd, as CRDs; real, by gardener-apiserver")
 	fs.IntVar(&f.natsPort, "nats-port", 0, "port of NATS (default a free one)")
 	fs.IntVar(&f.redisPort, "redis-port", 0, "port of Redis (default a free one)")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "stop at the end of stdin")
@@ -124,15 +124,13 @@ func (f flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Write
 // options reads the files that the flags name.
 func (f flags) options(stderr io.Writer) (stack.Options, error) {
 	o := stack.Options{
-		Workers: f.workers, NATSPort: f.natsPort, RedisPort: f.redisPort, Talk: stderr, WorkerLog: stderr,
+		Workers: f.workers, Gardener: f.gardener, NATSPort: f.natsPort, RedisPort: f.redisPort, Talk: stderr, WorkerLog: stderr,
 	}
 	if f.noWorker {
 		o.Workers = 0
 	}
 	switch {
-	case f.gardener == "real":
-		return o, usageError{errors.New("--gardener real: this version of the stack has no gardener-apiserver; use --gardener crd")}
-	case f.gardener != "crd":
+	case f.gardener != stack.CRDGardener && f.gardener != stack.RealGardener:
 		return o, usageError{fmt.Errorf("--gardener %s: crd or real", f.gardener)}
 	case f.workers < 0:
 		return o, usageError{fmt.Errorf("--workers %d: 0 or more", f.workers)}

@@ -6,8 +6,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -28,7 +30,7 @@ func main() {
 }
 
 func command() *cobra.Command {
-	var kubeconfig, config, accounts string
+	var kubeconfig, config, accounts, gardener string
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:           "seed --kubeconfig FILE",
@@ -39,13 +41,14 @@ func command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return seed(ctx, kubeconfig, config, accounts)
+			return seed(ctx, kubeconfig, config, accounts, gardener)
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the API to fill (required)")
 	fs.StringVar(&config, "config", "", "configuration of the worker: its gardener section names namespace, kind and labels")
 	fs.StringVar(&accounts, "accounts", "", "YAML list of {name, hyperscalerType, labels, kind} instead of the demo accounts")
+	fs.StringVar(&gardener, "gardener", "", "host:port where kube-apiserver finds gardener-apiserver, host being a DNS name; without, the Gardener kinds are CRDs")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "how long it may take")
 	if err := cmd.MarkFlagRequired("kubeconfig"); err != nil {
 		panic(err)
@@ -53,7 +56,7 @@ func command() *cobra.Command {
 	return cmd
 }
 
-func seed(ctx context.Context, kubeconfig, config, accounts string) error {
+func seed(ctx context.Context, kubeconfig, config, accounts, gardener string) error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -67,6 +70,9 @@ func seed(ctx context.Context, kubeconfig, config, accounts string) error {
 	}
 	target, err := stack.ReadTarget(settings)
 	if err != nil {
+		return err
+	}
+	if target.Gardener, err = aggregated(gardener); err != nil {
 		return err
 	}
 	list := stack.DemoAccounts()
@@ -84,4 +90,20 @@ func seed(ctx context.Context, kubeconfig, config, accounts string) error {
 	}
 	fmt.Printf("seeded %s with %d accounts\n", target.Namespace, len(list))
 	return nil
+}
+
+// aggregated reads the flag --gardener; nil is CRDs.
+func aggregated(address string) (*stack.Aggregated, error) {
+	if address == "" {
+		return nil, nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("--gardener: %w", err)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("--gardener: port %q: %w", port, err)
+	}
+	return &stack.Aggregated{Host: host, Port: int(number)}, nil
 }

@@ -116,7 +116,7 @@ func (a Account) object(kind string, labels Labels) *unstructured.Unstructured {
 		named[labels.key(key)] = value
 	}
 	o.SetLabels(named)
-	provider, _, _ := strings.Cut(a.HyperscalerType, "_")
+	provider := a.provider()
 	switch kind {
 	case "CredentialsBinding":
 		o.Object["provider"] = map[string]any{"type": provider}
@@ -130,6 +130,12 @@ func (a Account) object(kind string, labels Labels) *unstructured.Unstructured {
 	return o
 }
 
+// provider is what Gardener calls the hyperscaler.
+func (a Account) provider() string {
+	provider, _, _ := strings.Cut(a.HyperscalerType, "_")
+	return provider
+}
+
 // seeders is how many accounts are made at once.
 const seeders = 16
 
@@ -137,6 +143,7 @@ const seeders = 16
 // as it is: a stack that is started again on its data keeps its claims. An
 // account without a kind becomes one of resource. A Secret gets a SecretBinding
 // of its name, without labels, that refers to it: a Shoot cannot name a Secret.
+// Gardener's own API server wants the Secret of a binding first.
 func CreateAccounts(ctx context.Context, cfg *rest.Config, t Target, accounts []Account) error {
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
@@ -158,6 +165,10 @@ func CreateAccounts(ctx context.Context, cfg *rest.Config, t Target, accounts []
 			reference := a.object("SecretBinding", t.Labels)
 			reference.SetLabels(nil)
 			objects = append(objects, reference)
+		} else if t.Gardener != nil {
+			secret := a.object("Secret", t.Labels)
+			secret.SetLabels(nil)
+			objects = append([]*unstructured.Unstructured{secret}, objects...)
 		}
 		group.Go(func() error {
 			for _, o := range objects {

@@ -41,6 +41,17 @@ func kubeapiProgram(root string) program {
 	}
 }
 
+// gardenerapiProgram is Gardener's own API server.
+func gardenerapiProgram(root string) program {
+	return program{
+		name:    "gardenerapi",
+		module:  filepath.Join(root, "integration", "gardenerapi"),
+		target:  ".",
+		sources: []string{"."},
+		hint:    "once per change; the first build compiles Gardener and takes some minutes",
+	}
+}
+
 // workerProgram is the daemon.
 func workerProgram(root string) program {
 	return program{
@@ -62,8 +73,8 @@ func Root() (string, error) {
 	return root, nil
 }
 
-// Build gives the path of the named program, kubeapi or hap-worker, built from
-// the checkout without cgo, so that it is a static binary. It is taken from the
+// Build gives the path of the named program, kubeapi, gardenerapi or hap-worker,
+// built from the checkout without cgo, so that it is a static binary. It is taken from the
 // user's cache directory if it was built from the same sources before.
 func Build(ctx context.Context, name string, talk io.Writer) (string, error) {
 	root, err := Root()
@@ -73,10 +84,12 @@ func Build(ctx context.Context, name string, talk io.Writer) (string, error) {
 	switch name {
 	case "kubeapi":
 		return kubeapiProgram(root).build(ctx, talk)
+	case "gardenerapi":
+		return gardenerapiProgram(root).build(ctx, talk)
 	case "hap-worker":
 		return workerProgram(root).build(ctx, talk)
 	default:
-		return "", fmt.Errorf("no program %q: kubeapi or hap-worker", name)
+		return "", fmt.Errorf("no program %q: kubeapi, gardenerapi or hap-worker", name)
 	}
 }
 

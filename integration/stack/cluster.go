@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +28,9 @@ var (
 )
 
 // Seed applies the CRDs of deploy/crds and the namespace, waits until the kinds
-// are served, and makes the bindings of the accounts. It can be repeated.
+// are served, and makes the bindings of the accounts. Where Gardener's own API
+// server serves its kinds, its APIServices take the place of their CRDs, and what
+// it checks Shoots against is made too. It can be repeated.
 func Seed(ctx context.Context, cfg *rest.Config, t Target, accounts []Account) error {
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
@@ -36,6 +39,9 @@ func Seed(ctx context.Context, cfg *rest.Config, t Target, accounts []Account) e
 	crds, err := readCRDs()
 	if err != nil {
 		return err
+	}
+	if t.Gardener != nil {
+		crds = slices.DeleteFunc(crds, ofGardener)
 	}
 	for _, crd := range crds {
 		if err := apply(ctx, client, crdResource, crd); err != nil {
@@ -50,7 +56,18 @@ func Seed(ctx context.Context, cfg *rest.Config, t Target, accounts []Account) e
 			return err
 		}
 	}
+	if t.Gardener != nil {
+		if err := seedGarden(ctx, client, t, accounts); err != nil {
+			return err
+		}
+	}
 	return CreateAccounts(ctx, cfg, t, accounts)
+}
+
+// ofGardener says whether a CRD is that of a kind that gardener-apiserver serves.
+func ofGardener(crd *unstructured.Unstructured) bool {
+	kind, err := servedResource(crd)
+	return err == nil && (kind.Group == kinds["CredentialsBinding"].Group || kind.Group == kinds["SecretBinding"].Group)
 }
 
 func readCRDs() ([]*unstructured.Unstructured, error) {
@@ -73,18 +90,22 @@ func readCRDs() ([]*unstructured.Unstructured, error) {
 	return crds, nil
 }
 
-// gardenNamespace is a namespace as Gardener has it for the project kyma.
+// gardenNamespace is a namespace as Gardener has it for a project.
 func gardenNamespace(name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("v1")
 	o.SetKind("Namespace")
 	o.SetName(name)
-	o.SetLabels(map[string]string{"project.gardener.cloud/name": "kyma"})
+	o.SetLabels(map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": projectOf(name)})
 	return o
 }
 
 func apply(ctx context.Context, client dynamic.Interface, r schema.GroupVersionResource, o *unstructured.Unstructured) error {
-	_, err := client.Resource(r).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: applier, Force: true})
+	var where dynamic.ResourceInterface = client.Resource(r)
+	if o.GetNamespace() != "" {
+		where = client.Resource(r).Namespace(o.GetNamespace())
+	}
+	_, err := where.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: applier, Force: true})
 	if err != nil {
 		return fmt.Errorf("apply %s %s: %w", r.Resource, o.GetName(), err)
 	}

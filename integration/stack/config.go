@@ -40,11 +40,13 @@ const defaultHAP = InitialRules + `
 `
 
 // Target is where bindings are made, and how: the gardener section of a
-// configuration.
+// configuration, and who serves it.
 type Target struct {
 	Namespace string // Defaults to DefaultNamespace.
 	Resource  string // credentialsbindings, secretbindings or secrets. Defaults to the first.
 	Labels    Labels // Defaults to the keys as they are.
+	// Gardener is where Gardener's own API server is; nil: the kinds are CRDs.
+	Gardener *Aggregated
 }
 
 // Labels renames the label keys of bindings, as gardener.labels does: from

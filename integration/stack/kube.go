@@ -1,13 +1,9 @@
 package stack
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,7 +15,8 @@ import (
 )
 
 // Kube is a Kubernetes API: integration/kubeapi, or the etcd and kube-apiserver
-// of KUBEBUILDER_ASSETS where that is set.
+// of KUBEBUILDER_ASSETS where that is set; with RealGardener it is
+// integration/kubeapi with integration/gardenerapi behind it.
 type Kube struct {
 	dir        string
 	port       int
@@ -27,6 +24,8 @@ type Kube struct {
 	binary     string   // kubeapi; "" with assets
 	assets     string
 	kubeconfig string
+	etcd       string    // kubeapi's, as it said at its last start
+	gardener   *gardener // nil: the kinds are CRDs
 	talk       io.Writer
 	processes  []*process // in the order of their start
 }
@@ -42,6 +41,16 @@ func startKube(ctx context.Context, dir string, o Options) (*Kube, error) {
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
+	}
+	if o.Gardener == RealGardener {
+		// kubeapi shares its etcd and has certificates for servers behind it; the assets
+		// have neither.
+		k.assets = ""
+		binary, err := Build(ctx, "gardenerapi", o.Talk)
+		if err != nil {
+			return nil, err
+		}
+		k.gardener = &gardener{binary: binary}
 	}
 	if k.assets == "" {
 		var err error
@@ -73,60 +82,37 @@ func (k *Kube) Start(ctx context.Context) error {
 	if k.assets != "" {
 		return k.startAssets(ctx)
 	}
-	ready, stdout := io.Pipe()
-	p, err := startProcess(command{
-		name:   "kubeapi",
-		path:   k.binary,
-		args:   append([]string{"--data", k.dir, "--port", strconv.Itoa(k.port), "--kubeconfig", k.kubeconfig, "--until-eof", "--"}, k.args...),
-		stdout: stdout,
-		talk:   k.talk,
-	})
+	var said struct {
+		Server string `json:"server"`
+		Etcd   string `json:"etcd"`
+	}
+	p, err := startAnnouncing(ctx, command{
+		name: "kubeapi",
+		path: k.binary,
+		args: append([]string{"--data", k.dir, "--port", strconv.Itoa(k.port), "--kubeconfig", k.kubeconfig, "--until-eof", "--"}, k.args...),
+		talk: k.talk,
+	}, &said)
 	if err != nil {
 		return err
 	}
 	k.processes = []*process{p}
-	lines := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(ready).ReadString('\n')
-		lines <- line
-		_, _ = io.Copy(io.Discard, ready)
-	}()
-	go func() { // after the end, for the reader above
-		<-p.done
-		_ = stdout.Close()
-	}()
-	select {
-	case line := <-lines:
-		if err := k.announced(line); err != nil {
-			p.kill()
-			return errors.Join(p.failure(), err)
-		}
-		return nil
-	case <-ctx.Done():
-		p.kill()
-		return fmt.Errorf("kubeapi is not ready: %w", context.Cause(ctx))
+	k.etcd = said.Etcd
+	k.port, err = portOf(said.Server)
+	if err == nil && k.gardener != nil {
+		err = k.startGardener(ctx)
 	}
+	if err != nil {
+		k.Kill()
+	}
+	return err
 }
 
-// announced reads the line that kubeapi prints when it is ready.
-func (k *Kube) announced(line string) error {
-	var said struct {
-		Server string `json:"server"`
-		Ready  bool   `json:"ready"`
-	}
-	if err := json.Unmarshal([]byte(line), &said); err != nil || !said.Ready {
-		return fmt.Errorf("kubeapi did not say that it is ready, but %q", line)
-	}
-	server, err := url.Parse(said.Server)
+func portOf(address string) (int, error) {
+	parsed, err := url.Parse(address)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, port, err := net.SplitHostPort(server.Host)
-	if err != nil {
-		return err
-	}
-	k.port, err = strconv.Atoi(port)
-	return err
+	return strconv.Atoi(parsed.Port())
 }
 
 // Stop stops the API; its objects stay.

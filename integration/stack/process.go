@@ -1,9 +1,11 @@
 package stack
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,6 +74,41 @@ func startProcess(c command) (*process, error) {
 		close(p.done)
 	}()
 	return p, nil
+}
+
+// startAnnouncing starts a process whose first line on stdout says, in JSON, that
+// it is ready, and what into takes of it.
+func startAnnouncing(ctx context.Context, c command, into any) (*process, error) {
+	ready, stdout := io.Pipe()
+	c.stdout = stdout
+	p, err := startProcess(c)
+	if err != nil {
+		return nil, err
+	}
+	lines := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(ready).ReadString('\n')
+		lines <- line
+		_, _ = io.Copy(io.Discard, ready)
+	}()
+	go func() { // after the end, for the reader above
+		<-p.done
+		_ = stdout.Close()
+	}()
+	select {
+	case line := <-lines:
+		var said struct {
+			Ready bool `json:"ready"`
+		}
+		if err := errors.Join(json.Unmarshal([]byte(line), &said), json.Unmarshal([]byte(line), into)); err != nil || !said.Ready {
+			p.kill()
+			return nil, errors.Join(p.failure(), fmt.Errorf("%s did not say that it is ready, but %q", c.name, line))
+		}
+		return p, nil
+	case <-ctx.Done():
+		p.kill()
+		return nil, fmt.Errorf("%s is not ready: %w", c.name, context.Cause(ctx))
+	}
 }
 
 // stop asks the process to end, kills it after a while, and returns when it is

@@ -40,6 +40,8 @@ type Options struct {
 	Workers int
 	// Redis is RealRedis or MiniRedis. Defaults to redis-server where it is on PATH, else miniredis.
 	Redis string
+	// Gardener is CRDGardener or RealGardener. Defaults to the first, and with Kube to what that has.
+	Gardener string
 	// NATSPort, RedisPort and KubePort default to free ones.
 	NATSPort, RedisPort, KubePort int
 	// Kube is the Kubernetes API of another stack, to be shared: give each stack a
@@ -77,7 +79,7 @@ type Summary struct {
 	RedisKind  string   `json:"redisKind"`
 	Kubeconfig string   `json:"kubeconfig"`
 	Namespace  string   `json:"namespace"`
-	Gardener   string   `json:"gardener"` // crd: the kinds are CRDs, without Gardener's own API server
+	Gardener   string   `json:"gardener"` // CRDGardener or RealGardener
 	Resource   string   `json:"resource"`
 	Config     string   `json:"config"`
 	Workers    []string `json:"workers"`
@@ -143,6 +145,12 @@ func builds(ctx context.Context, o Options) (worker string, err error) {
 			return err
 		})
 	}
+	if o.Gardener == RealGardener && o.Kube == nil {
+		group.Go(func() error {
+			_, err := Build(ctx, "gardenerapi", o.Talk)
+			return err
+		})
+	}
 	return worker, group.Wait()
 }
 
@@ -174,6 +182,7 @@ func (s *Stack) startParts(ctx context.Context, o Options) error {
 				return err
 			}
 		}
+		s.Target.Gardener = s.Kube.Gardener()
 		cfg, err := s.Kube.Config()
 		if err != nil {
 			return err
@@ -201,8 +210,11 @@ func (s *Stack) startWorkers(ctx context.Context, o Options, binary string) erro
 func (s *Stack) Summary() Summary {
 	sum := Summary{
 		NATS: s.NATS.URL(), Redis: s.Redis.URL(), RedisKind: s.Redis.Kind(),
-		Kubeconfig: s.Kube.Kubeconfig(), Namespace: s.Target.Namespace, Gardener: "crd", Resource: s.Target.Resource,
+		Kubeconfig: s.Kube.Kubeconfig(), Namespace: s.Target.Namespace, Gardener: CRDGardener, Resource: s.Target.Resource,
 		Config: s.Config, Workers: []string{}, Ready: true,
+	}
+	if s.Target.Gardener != nil {
+		sum.Gardener = RealGardener
 	}
 	for _, w := range s.Workers {
 		sum.Workers = append(sum.Workers, w.URL())

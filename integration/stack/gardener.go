@@ -1,0 +1,58 @@
+package stack
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+)
+
+// How the kinds of Gardener are served.
+const (
+	// CRDGardener is by CRDs: kube-apiserver keeps what it is given.
+	CRDGardener = "crd"
+	// RealGardener is by gardener-apiserver behind kube-apiserver, as in a landscape:
+	// with its validation, admission and conflicts. Nothing reconciles.
+	RealGardener = "real"
+)
+
+// Aggregated says where kube-apiserver finds the gardener-apiserver behind it.
+type Aggregated struct {
+	Host string // a DNS name that kube-apiserver can resolve
+	Port int
+}
+
+// gardener is the gardener-apiserver of a Kube.
+type gardener struct {
+	binary string
+	port   int // 0 until the first start
+}
+
+// startGardener starts gardener-apiserver behind a kubeapi that is ready.
+func (k *Kube) startGardener(ctx context.Context) error {
+	var said struct {
+		Port int `json:"port"`
+	}
+	p, err := startAnnouncing(ctx, command{
+		name: "gardenerapi",
+		path: k.gardener.binary,
+		args: []string{
+			"--data", filepath.Join(k.dir, "gardener"), "--kubeconfig", k.kubeconfig, "--etcd", k.etcd,
+			"--port", strconv.Itoa(k.gardener.port), "--until-eof",
+		},
+		talk: k.talk,
+	}, &said)
+	if err != nil {
+		return err
+	}
+	k.processes = append(k.processes, p)
+	k.gardener.port = said.Port
+	return nil
+}
+
+// Gardener is where gardener-apiserver is, nil where the kinds are CRDs.
+func (k *Kube) Gardener() *Aggregated {
+	if k.gardener == nil {
+		return nil
+	}
+	return &Aggregated{Host: "localhost", Port: k.gardener.port}
+}
