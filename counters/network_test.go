@@ -132,6 +132,29 @@ func (m *rangesMachine) Return(t *rapid.T) {
 	}
 }
 
+// Restore puts back what somebody remembers, wherever it lies.
+func (m *rangesMachine) Restore(t *rapid.T) {
+	cluster := networktest.Cluster().Draw(t, "cluster")
+	record := network.Record{Cluster: cluster, Applied: network.Applied{Rule: networktest.Rules().Filter(func(r []network.Rule) bool {
+		return len(r) > 0
+	}).Draw(t, "rules")[0].ID}}
+	if rapid.Bool().Draw(t, "answered") {
+		record.Requests = []string{networktest.Request().Draw(t, "request")}
+	}
+	for _, p := range rapid.SliceOfN(networktest.Foreign(), 1, 3).Draw(t, "blocks") {
+		record.Blocks = append(record.Blocks, network.Block{CIDR: p.Masked(), Paths: []string{"/restored"}})
+	}
+	want := !slices.ContainsFunc(m.space.Applied(cluster), func(a network.Applied) bool { return a.Rule == record.Rule })
+	m.space.Restore(record)
+	for range 2 { // the reply of the first was lost
+		got, err := m.ranges.Restore(m.ctx, record)
+		if err != nil || got != want {
+			t.Fatalf("restored %t, %v, want %t", got, err, want)
+		}
+		want = false
+	}
+}
+
 func (m *rangesMachine) Block(t *rapid.T) {
 	foreign := rapid.SliceOfN(networktest.Foreign(), 1, 3).Draw(t, "blocks")
 	for _, p := range foreign {
@@ -164,6 +187,7 @@ func (m *rangesMachine) Check(t *rapid.T) {
 	if got, want := m.blocks(t, m.client.ZRange(m.ctx, m.key("f"), 0, -1)), m.space.Free(); !slices.Equal(got, want) {
 		t.Fatalf("free %v, want %v", got, want)
 	}
+	m.room(t)
 	held := m.client.HGetAll(m.ctx, m.key("h")).Val()
 	index := m.blocks(t, m.client.ZRange(m.ctx, m.key("i"), 0, -1))
 	if len(held) != len(m.space.Held()) || len(index) != len(held) {
@@ -207,4 +231,34 @@ func (m *rangesMachine) blocks(t *rapid.T, cmd *redis.StringSliceCmd) []netip.Pr
 	}
 	slices.SortFunc(all, netip.Prefix.Compare)
 	return all
+}
+
+// room compares what the script says is free with the free blocks of the model.
+func (m *rangesMachine) room(t *rapid.T) {
+	rooms, err := m.ranges.Room(m.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parents := m.space.Snapshot().Parents
+	if len(rooms) != len(parents) {
+		t.Fatalf("there is room in %v, want %v", rooms, parents)
+	}
+	for _, p := range parents {
+		var want network.Room
+		for _, free := range m.space.Free() {
+			if slices.ContainsFunc(p.CIDRs, func(c netip.Prefix) bool { return c.Bits() <= free.Bits() && c.Contains(free.Addr()) }) {
+				want[free.Bits()]++
+			}
+		}
+		if rooms[p.ID] != want {
+			t.Fatalf("the room in %s is %v, want %v", p.ID, rooms[p.ID], want)
+		}
+		var addresses int64
+		for bits, n := range want {
+			addresses += int64(n) << (32 - bits)
+		}
+		if got := rooms[p.ID].Addresses(); got != addresses || got != rooms[p.ID].Blocks(32) || got > p.Addresses() {
+			t.Fatalf("%s has %d free addresses of %d and %d blocks of /32, want %d", p.ID, got, p.Addresses(), rooms[p.ID].Blocks(32), addresses)
+		}
+	}
 }

@@ -177,7 +177,7 @@ func newRebuild(s *shell) *cobra.Command {
 		Long: `Discard what Redis has, as if it had lost everything, and build all pools and the
 directory from ledger, labels and Shoots. Until that is done nothing is assigned;
 events and requests wait for it and none is lost. A running worker may do a part of
-it. It is never needed after a loss or restart of Redis: workers notice.`,
+it, and all of the network ranges. It is never needed after a loss or restart of Redis: workers notice.`,
 		Example: `  hapctl counters rebuild --yes`,
 		Args:    arguments(cobra.NoArgs),
 	}
@@ -232,6 +232,13 @@ func (s *shell) rebuild(ctx context.Context, p *sources) error {
 		if _, err := p.store.Discard(ctx, place); err != nil {
 			return err
 		}
+	}
+	ranges, err := p.store.Ranges().Discard(ctx)
+	if err != nil {
+		return err
+	}
+	if ranges {
+		s.say("rebuild: the network ranges are discarded too: a worker that allots any builds them anew within %s", 15*time.Second)
 	}
 	for _, pool := range pools {
 		r.Wanted(pool)
