@@ -25,12 +25,12 @@ const natsTimeout = 5 * time.Second
 // ends; once connected it comes back by itself after every loss. tell is given
 // what an operator may want to know, and may be nil.
 func NATS(ctx context.Context, c config.NATS, name string, tell func(string)) (*nats.Conn, error) {
+	if tell == nil {
+		tell = func(string) {}
+	}
 	options, err := natsOptions(c, name, tell)
 	if err != nil {
 		return nil, err
-	}
-	if tell == nil {
-		tell = func(string) {}
 	}
 	connected, failed := make(chan struct{}, 1), make(chan error, 1)
 	dials := &dialer{Dialer: net.Dialer{Timeout: natsTimeout}}

@@ -11,7 +11,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -69,7 +71,6 @@ func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) 
 		"--service-cluster-ip-range=10.0.0.0/24",
 		// No controller makes service accounts, so none can be asked for.
 		"--disable-admission-plugins=ServiceAccount",
-		"--authorization-mode=AlwaysAllow",
 		// Both would look for the machine's own network otherwise, which a builder may lack.
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",
@@ -83,6 +84,10 @@ func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) 
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 	}, c.apiserver...)
+	// The modes of a repeated flag would add up, and one that allows everything is enough.
+	if !slices.ContainsFunc(c.apiserver, func(flag string) bool { return strings.HasPrefix(flag, "--authorization-mode") }) {
+		args = append(args, "--authorization-mode=AlwaysAllow")
+	}
 	// Not the caller's context: the server must outlive the signal until stop.
 	ctx, cancel := context.WithCancel(context.Background())
 	a.cancel = cancel

@@ -16,6 +16,9 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
+// quiet is how long after its start a worker's collections do not count yet.
+const quiet = time.Minute
+
 // patience is how long a worker may take to be ready and to collect.
 const patience = 10 * time.Minute
 
@@ -31,9 +34,12 @@ func measure(ctx context.Context, s *stack.Stack, o settings) error {
 		return err
 	}
 	fmt.Printf("ready after %s, %d MB resident, at most %d MB so far\n", time.Since(begun).Round(100*time.Millisecond), resident(w, "VmRSS"), resident(w, "VmHWM"))
-	for log.drop(); ; {
+	for ready := time.Now(); ; {
 		select {
 		case line := <-log.seen:
+			if time.Since(ready) < quiet {
+				continue
+			}
 			fmt.Println(line)
 			return o.judge(settled(ctx, w), w)
 		case <-ctx.Done():
@@ -88,8 +94,8 @@ func resident(w *stack.Worker, line string) int {
 	return kB / 1024
 }
 
-// collections is a worker's log, which tells of the collections that the runtime
-// made because there was none for two minutes.
+// collections is a worker's log, which tells of every collection; the runtime makes
+// one after two minutes at the latest.
 type collections struct {
 	mu   sync.Mutex
 	rest bytes.Buffer
@@ -107,21 +113,11 @@ func (c *collections) Write(p []byte) (int, error) {
 			c.rest.WriteString(line)
 			return len(p), nil
 		}
-		if strings.Contains(line, "(forced)") {
+		if strings.HasPrefix(line, "gc ") {
 			select {
 			case c.seen <- strings.TrimSpace(line):
 			default:
 			}
-		} else if !strings.HasPrefix(line, "gc ") && !strings.HasPrefix(line, "scvg") {
-			fmt.Fprint(os.Stderr, line)
 		}
-	}
-}
-
-// drop forgets a collection of before.
-func (c *collections) drop() {
-	select {
-	case <-c.seen:
-	default:
 	}
 }

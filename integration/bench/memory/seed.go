@@ -59,7 +59,7 @@ func seed(ctx context.Context, s *stack.Stack, o settings) error {
 	for n := range all {
 		all[n] = stack.Account{
 			Name: accountName(n), HyperscalerType: types[n%len(types)],
-			Labels: map[string]string{"tenantName": tenant(n), "euAccess": "false"},
+			Labels: map[string]string{"tenantName": tenant(n)},
 		}
 	}
 	if err := stack.CreateAccounts(ctx, config, s.Target, all); err != nil {
