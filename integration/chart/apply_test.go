@@ -18,7 +18,7 @@ import (
 )
 
 // foreign are the kinds of operators that the development stack does not run.
-var foreign = map[string]bool{"ServiceMonitor": true, "ScaledObject": true}
+var foreign = map[string]bool{"ServiceMonitor": true, "PrometheusRule": true, "ScaledObject": true}
 
 // TestApply gives every manifest to a real Kubernetes API, which validates each
 // field of it and keeps it.

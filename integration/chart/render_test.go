@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +124,7 @@ network:
 secrets: {nats: {secretName: hap-nats}}
 rights: {create: true}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true, labels: {release: prometheus}, runbook: "https://runbooks.example/hap"}
 keda: {enabled: true}
 networkPolicy: {egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8}}]}]}
 config: {nats: {credentials: /etc/hap-worker-secrets/nats/user.creds}, gardener: {namespace: garden-kyma}}
@@ -134,7 +136,7 @@ func TestTemplates(t *testing.T) {
 	plain := []string{"config.yaml", "deployment.yaml", "networkpolicy.yaml", "poddisruptionbudget.yaml", "service.yaml", "serviceaccount.yaml"}
 	for values, want := range map[string][]string{
 		"":         plain,
-		everything: append(slices.Clone(plain), "ipamconfig.yaml", "policy.yaml", "rights.yaml", "scaledobject.yaml", "servicemonitor.yaml"),
+		everything: append(slices.Clone(plain), "ipamconfig.yaml", "policy.yaml", "prometheusrule.yaml", "rights.yaml", "scaledobject.yaml", "servicemonitor.yaml"),
 		"{serviceAccount: {create: false}, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}}": {"config.yaml", "deployment.yaml", "service.yaml"},
 	} {
 		got := slices.Sorted(maps.Keys(mustRender(t, values)))
@@ -142,6 +144,28 @@ func TestTemplates(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s\n got %v\nwant %v", values, got, want)
 		}
+	}
+}
+
+// TestAlertRules: the alerts come as they are in deploy/prometheus, but for the address
+// of the runbook.
+func TestAlertRules(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../../deploy/prometheus/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]any
+	address := strings.ReplaceAll(string(file), "docs/runbook.md#", "https://runbooks.example/hap#")
+	if err := sigsyaml.Unmarshal([]byte(address), &want); err != nil {
+		t.Fatal(err)
+	}
+	rules := mustRender(t, everything)["prometheusrule.yaml"][0]
+	if got := value(t, rules, "spec"); !reflect.DeepEqual(got, any(want)) {
+		t.Errorf("the rules are\n%v\nwant\n%v", got, want)
+	}
+	if got := value(t, rules, "metadata", "labels", "release"); got != "prometheus" {
+		t.Errorf("the label release is %v", got)
 	}
 }
 
@@ -159,6 +183,7 @@ func TestValuesRefused(t *testing.T) {
 		"{secrets: {Nats_1: {secretName: x}}}":         "Nats_1",
 		"{keda: {maxReplicas: 0}}":                     "maxReplicas",
 		"{serviceMonitor: {interval: often}}":          "interval",
+		"{prometheusRule: {runbook: ''}}":              "runbook",
 		"{rights: {create: yes please}}":               "rights",
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), says) {

@@ -1,0 +1,125 @@
+package promrules_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+const dashboardFile = "../../deploy/grafana/hap-worker.json"
+
+// panel is a panel of a Grafana dashboard, as far as it is looked at here.
+type panel struct {
+	ID      int                      `json:"id"`
+	Type    string                   `json:"type"`
+	Title   string                   `json:"title"`
+	At      struct{ H, W, X, Y int } `json:"gridPos"`
+	Targets []struct {
+		Expr   string `json:"expr"`
+		Legend string `json:"legendFormat"`
+	} `json:"targets"`
+}
+
+func dashboard(t *testing.T) []panel {
+	t.Helper()
+	content, err := os.ReadFile(dashboardFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Panels []panel `json:"panels"`
+	}
+	if err := json.Unmarshal(content, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d.Panels
+}
+
+// asked is a query as Grafana sends it when all of every variable is chosen.
+func asked(query string) string {
+	return strings.NewReplacer("$__rate_interval", "2m", "$namespace", ".*", "$pool", ".*").Replace(query)
+}
+
+// parse gives a query, whose metrics must be the worker's own: that each is exported,
+// with the labels that are asked for, is seen by a test with a worker.
+func parse(t *testing.T, where, query string) parser.Expr {
+	t.Helper()
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(asked(query))
+	if err != nil {
+		t.Errorf("%s: %s: %v", where, query, err)
+		return nil
+	}
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		if s, ok := n.(*parser.VectorSelector); ok && !own.MatchString(s.Name) {
+			t.Errorf("%s reads %q, which is no metric of the worker", where, s)
+		}
+		return nil
+	})
+	return expr
+}
+
+var own = regexp.MustCompile(`^(hap|keb)_[a-z_]+$`)
+
+// TestDashboard: every query parses, every legend has its labels, and no two
+// panels lie upon one another.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	panels := dashboard(t)
+	label := regexp.MustCompile(`\{\{(\w+)\}\}`)
+	ids, taken := map[int]bool{}, map[[2]int]string{}
+	for _, p := range panels {
+		if ids[p.ID] || p.Title == "" {
+			t.Errorf("panel %d %q has the id of another one, or no title", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+		for x := p.At.X; x < p.At.X+p.At.W; x++ {
+			for y := p.At.Y; y < p.At.Y+p.At.H; y++ {
+				if other, is := taken[[2]int{x, y}]; is || x >= 24 {
+					t.Fatalf("%s lies upon %q, or beyond the border", p.Title, other)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+		if (len(p.Targets) == 0) != (p.Type == "row") {
+			t.Errorf("%s has %d queries", p.Title, len(p.Targets))
+		}
+		for _, target := range p.Targets {
+			expr := parse(t, p.Title, target.Expr)
+			if expr == nil {
+				continue
+			}
+			kept := keeps(expr)
+			for _, l := range label.FindAllStringSubmatch(target.Legend, -1) {
+				if !slices.Contains(kept, l[1]) {
+					t.Errorf("%s: the legend %s wants %s, the query keeps %v", p.Title, target.Legend, l[1], kept)
+				}
+			}
+		}
+	}
+}
+
+// keeps are the labels of the outermost aggregation.
+func keeps(expr parser.Expr) (labels []string) {
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		if a, ok := n.(*parser.AggregateExpr); ok && labels == nil && a.Op != parser.TOPK {
+			labels = a.Grouping
+		}
+		return nil
+	})
+	return labels
+}
+
+// TestAlertsReadTheWorker: alerts read the worker's metrics and nothing else.
+func TestAlertsReadTheWorker(t *testing.T) {
+	t.Parallel()
+	known := alerts(t)
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		parse(t, name, known[name].Expr)
+	}
+}
