@@ -105,25 +105,25 @@ func kindOf(resource string) (string, error) {
 }
 
 // object is the binding of the account.
-func (a Account) object(kind string, labels Labels) *unstructured.Unstructured {
+func (a Account) object(kind string, t Target) *unstructured.Unstructured {
 	gvr := kinds[kind]
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetAPIVersion(gvr.GroupVersion().String())
 	o.SetKind(kind)
 	o.SetName(a.Name)
-	named := map[string]string{labels.key("hyperscalerType"): a.HyperscalerType}
+	named := map[string]string{t.Labels.key("hyperscalerType"): a.HyperscalerType}
 	for key, value := range a.Labels {
-		named[labels.key(key)] = value
+		named[t.Labels.key(key)] = value
 	}
 	o.SetLabels(named)
 	provider := a.provider()
 	switch kind {
 	case "CredentialsBinding":
 		o.Object["provider"] = map[string]any{"type": provider}
-		o.Object["credentialsRef"] = map[string]any{"apiVersion": "v1", "kind": "Secret", "name": a.Name}
+		o.Object["credentialsRef"] = map[string]any{"apiVersion": "v1", "kind": "Secret", "name": a.Name, "namespace": t.Namespace}
 	case "SecretBinding":
 		o.Object["provider"] = map[string]any{"type": provider}
-		o.Object["secretRef"] = map[string]any{"name": a.Name}
+		o.Object["secretRef"] = map[string]any{"name": a.Name, "namespace": t.Namespace}
 	case "Secret":
 		o.Object["type"] = "Opaque"
 	}
@@ -160,13 +160,13 @@ func CreateAccounts(ctx context.Context, cfg *rest.Config, t Target, accounts []
 		if kind == "" {
 			kind = usual
 		}
-		objects := []*unstructured.Unstructured{a.object(kind, t.Labels)}
+		objects := []*unstructured.Unstructured{a.object(kind, t)}
 		if kind == "Secret" {
-			reference := a.object("SecretBinding", t.Labels)
+			reference := a.object("SecretBinding", t)
 			reference.SetLabels(nil)
 			objects = append(objects, reference)
 		} else if t.Gardener != nil {
-			secret := a.object("Secret", t.Labels)
+			secret := a.object("Secret", t)
 			secret.SetLabels(nil)
 			objects = append([]*unstructured.Unstructured{secret}, objects...)
 		}

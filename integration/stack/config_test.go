@@ -91,7 +91,7 @@ func TestLegacyLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	account := Account{Name: "a", HyperscalerType: "aws", Labels: map[string]string{"tenantName": "t", "euAccess": "true"}}
-	got := account.object("Secret", target.Labels).GetLabels()
+	got := account.object("Secret", target).GetLabels()
 	want := map[string]string{"hyperscaler-type": "aws", "tenant-name": "t", "euAccess": "true"}
 	if len(got) != len(want) {
 		t.Errorf("labels %v, want %v", got, want)
