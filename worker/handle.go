@@ -78,10 +78,10 @@ func (w *Worker) handle(ctx context.Context, d *delivery) outcome {
 	within, cancel := context.WithTimeoutCause(ctx, w.opts.Budget, errBudget)
 	defer cancel()
 	var out outcome
+	var last error
 	attempt := func() error {
-		var err error
-		out, err = w.answer(within, d)
-		return err
+		out, last = w.answer(within, d)
+		return last
 	}
 	pause := backoff.WithContext(backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second),
@@ -91,7 +91,9 @@ func (w *Worker) handle(ctx context.Context, d *delivery) outcome {
 		w.listener.retry(ctx, RetryInfo{Type: d.kind(), ID: d.event.ID, After: after, Err: err})
 	})
 	if err != nil {
-		return w.postponed(ctx, d, err)
+		// Not err: once the budget is spent, that says no more than just this, and what
+		// spent it decides where the event goes.
+		return w.postponed(ctx, d, last)
 	}
 	return out
 }
