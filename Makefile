@@ -29,16 +29,21 @@ demo: ## start everything, provision clusters of every plan, show who got what a
 	$(GO) run -C integration ./demo
 
 .PHONY: test
-test: ## all tests, on real parts; names what is not run without redis-server
+test: ## all tests, on real parts; names what is not run without redis-server or a container engine
 	$(GO) test ./...
-	$(GO) test -C integration -timeout 30m ./...
+	cd integration && $(GO) test -timeout 30m $$($(GO) list ./... | grep -v /containers)
+	$(MAKE) containers
 	$(GO) test -C integration/promrules ./...
 	@set -e; for module in $(SERVERS); do $(AS_BUILT) $(GO) test -C $$module ./...; done
 
+.PHONY: containers
+containers: ## the tests that run everything in containers; HAP_IMAGES=upstream takes NATS and Redis from a registry
+	$(GO) test -C integration -timeout 40m -parallel 3 ./containers
+
 .PHONY: race
-race: ## the same with the race detector, but for what it cannot see: worker processes, and the model, which is one goroutine
+race: ## the same with the race detector, but for what it cannot see: worker processes and containers, and the model, which is one goroutine
 	$(GO) test -race ./...
-	cd integration && $(GO) test -race -timeout 30m -skip '^(TestFaults|TestLargeLandscape)$$' $$($(GO) list ./... | grep -v /model)
+	cd integration && $(GO) test -race -timeout 30m -skip '^(TestFaults|TestLargeLandscape)$$' $$($(GO) list ./... | grep -v '/model\|/containers')
 
 .PHONY: histories
 histories: ## N random histories of the account protocol, Redis against the model; SEED of the first; prints what they consisted of
