@@ -38,7 +38,7 @@ test: ## all tests, on real parts; names what is not run without redis-server or
 
 .PHONY: containers
 containers: ## the tests that run everything in containers; HAP_IMAGES=upstream takes NATS and Redis from a registry
-	$(GO) test -C integration -timeout 40m -parallel 3 ./containers
+	$(GO) test -C integration -count 1 -timeout 40m -parallel 3 ./containers
 
 .PHONY: race
 race: ## the same with the race detector, but for what it cannot see: worker processes and containers, and the model, which is one goroutine
