@@ -147,7 +147,7 @@ local kept, gone = {}, {}
 for _, r in ipairs(get_records(ARGV[1])) do
   local others, relied = {}, ARGV[2] == ''
   for _, request in ipairs(r.requests) do
-    if request == ARGV[2] then relied = true else table.insert(others, request) end
+    if request == ARGV[2] or string.sub(request, 1, #ARGV[2] + 1) == ARGV[2] .. '#' then relied = true else table.insert(others, request) end
   end
   if ARGV[2] == '' then others = {} end
   if relied and #others == 0 then
@@ -162,8 +162,8 @@ put_records(ARGV[1], kept)
 return {'OK', cjson.encode(gone)}
 `)
 
-// Return takes back what the request relied on and no other does, because it was
-// not answered with it, and gives that. Repeated, it gives nothing.
+// Return takes back what the request, with all its attempts, or one of them relied on
+// and no other does, because it was not answered with it, and gives that. Repeated, it gives nothing.
 // account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Return(ctx context.Context, cluster, request string) ([]network.Applied, error) {
 	if request == "" {

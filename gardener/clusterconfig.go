@@ -218,7 +218,10 @@ func noteOf(o *unstructured.Unstructured) (network.Note, error) {
 	applied := network.Applied{Rule: rule, Blocks: blocks}
 	n.Applied = []network.Applied{applied}
 	should, err := configOf(n, applied, nil)
-	n.Edited = err != nil || mend(o, should) != nil || o.GetName() != should.GetName()
+	if err != nil {
+		return n, err
+	}
+	n.Edited = mend(o, should) != nil || o.GetName() != should.GetName()
 	return n, nil
 }
 

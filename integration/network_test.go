@@ -195,10 +195,58 @@ func TestNetworkFull(t *testing.T) {
 	if free != 1 {
 		t.Errorf("%d accounts are free, want 1: who waits for a block holds no account", free)
 	}
+	if err := n.stack.Redis.Lose(n.ctx); err != nil { // it waits on for a block, and for no account
+		t.Fatal(err)
+	}
+	again := first
+	again.ID = "asks-again"
+	n.provision(again)
+	n.given(again)
+	if r := n.waits(third); r.Waiting.Reason != events.WaitingNetworkFull {
+		t.Errorf("after a loss of Redis the third waits as %+v", r.Waiting)
+	}
+	if queue, err := sources(t, n.stack, n.js, n.subjects).Counters.Queue(n.ctx, "aws"); err != nil || len(queue) > 0 {
+		t.Errorf("after a loss of Redis %v wait for an account, %v", queue, err)
+	}
 	n.left(goes(first.RuntimeID, "ga-1"))
 	if got := n.given(third); got["/spec/network/cidr"] == "" {
 		t.Errorf("the third has %v", got)
 	}
+}
+
+// TestNetworkExtendFreed is a rule that found no room for clusters that it came to
+// match: it is tried again once a block comes free, without a refresh cycle.
+func TestNetworkExtendFreed(t *testing.T) {
+	t.Parallel()
+	const parents = "parentCIDRs: {foo: [10.1.0.0/30]}\ninjectionRules:"
+	c := newChanging(t, 1, parents+" []\n")
+	for i := range 3 {
+		c.comes(fmt.Sprintf("rt-%d", i), "mcp")
+	}
+	c.change(parents + " [{id: late, injections: [{path: /late, subnetSize: 31}]}]\n")
+	c.tells("late", "exhausted")
+	has := func() (with, without []string) {
+		for id := range c.asked {
+			if ranges(c.reply(c.subjects.Reply(id, c.asked[id].ID+"-net1")))["/late"] != "" {
+				with = append(with, id)
+			} else {
+				without = append(without, id)
+			}
+		}
+		return with, without
+	}
+	var with, without []string
+	eventually(c.ctx, t, func() error {
+		if with, without = has(); len(with) != 2 {
+			return fmt.Errorf("%v have a block, %v have none", with, without)
+		}
+		return nil
+	})
+	c.left(goes(with[0], "ga-1"))
+	delete(c.asked, with[0])
+	c.gains(without[0], "/late")
+	c.disjoint()
+	c.goAll()
 }
 
 // TestNetworkExhausted is a landscape that does not let requests wait.

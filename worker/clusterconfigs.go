@@ -94,6 +94,7 @@ func (c *ClusterConfigs) next(ctx context.Context) bool {
 	}
 	defer c.queue.Done(runtime)
 	info, err := c.bring(ctx, runtime)
+	info.Failed = c.queue.NumRequeues(runtime)
 	switch {
 	case err == nil:
 		c.queue.Forget(runtime)
@@ -302,6 +303,7 @@ type NotedInfo struct {
 	Written int // objects
 	Removed int // objects
 	Taken   []network.Taken
+	Failed  int   // attempts before this one
 	Err     error // tried again, but for network.ErrRefused
 }
 

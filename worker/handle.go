@@ -34,6 +34,7 @@ type delivery struct {
 	waited   bool      // it may lie in the waiting room
 	trail    trail     // what its decision record will tell
 
+	handler  string          // tells it from others that handle the same event, "" before that matters
 	networks *network.Config // by which it was given blocks, nil without any
 }
 
@@ -321,7 +322,7 @@ func (w *Worker) takeBackRefused(ctx context.Context, d *delivery, r events.Repl
 // takeBack undoes what the request holds in Redis, in whatever pool: the stored
 // refusal may be older than the rules that this worker decided by.
 func (w *Worker) takeBack(ctx context.Context, d *delivery) error {
-	if err := w.giveBack(ctx, d.event); err != nil {
+	if err := w.giveBackAll(ctx, d.event); err != nil {
 		return err
 	}
 	pool := d.pool

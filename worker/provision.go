@@ -66,7 +66,7 @@ func (w *Worker) provision(ctx context.Context, d *delivery) (events.Reply, erro
 		return events.Reply{}, w.notBuilt(err, place.Pool)
 	}
 	if answer.decision.Outcome != account.Assigned {
-		if err := w.giveBack(ctx, e); err != nil {
+		if err := w.giveBack(ctx, d); err != nil {
 			return events.Reply{}, err
 		}
 	}

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"math/rand/v2"
+	"strconv"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/network"
@@ -16,7 +18,8 @@ type Ranges interface {
 	// engine.Error with CodeNetworkExhausted where one finds no room;
 	// network.ErrUnknownParent where Redis has the parents of another configuration.
 	Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error)
-	// Return takes back what the request relied on and no other does.
+	// Return takes back what the request, with every attempt at it, or one
+	// network.Attempt alone relied on and no other does.
 	Return(ctx context.Context, cluster, request string) ([]network.Applied, error)
 	// Release gives back all that a cluster has.
 	Release(ctx context.Context, cluster string) ([]network.Applied, error)
@@ -44,7 +47,7 @@ func (w *Worker) acquire(ctx context.Context, d *delivery) (applied []network.Ap
 	if d.networks = w.opts.Networks.Config(); d.networks != nil {
 		rules = d.networks.Match(clusterOf(e.Provision.Cluster, e.Provision.ShootName))
 	}
-	got, err := w.opts.Ranges.Acquire(ctx, e.RuntimeID, e.ID, rules)
+	got, err := w.opts.Ranges.Acquire(ctx, e.RuntimeID, d.attempt(), rules)
 	if engine.CodeOf(err) == engine.CodeNetworkExhausted {
 		return nil, err, nil
 	}
@@ -67,13 +70,32 @@ func (w *Worker) extendLate(d *delivery, r events.Reply) {
 	}
 }
 
-// giveBack returns the blocks that an event relied on, where it is not answered with
-// an assignment or waits.
-func (w *Worker) giveBack(ctx context.Context, e events.Event) error {
+// attempt names this handling of the event among those who have it in hand at the
+// same time: every worker serves a request that waits.
+func (d *delivery) attempt() string {
+	if d.handler == "" {
+		d.handler = strconv.FormatUint(rand.Uint64(), 36)
+	}
+	return network.Attempt(d.event.ID, d.handler)
+}
+
+// giveBack returns the blocks that a handling relied on which ends without an
+// assignment: another one may be about to answer with them.
+func (w *Worker) giveBack(ctx context.Context, d *delivery) error {
+	return w.returnRanges(ctx, d.event, d.attempt())
+}
+
+// giveBackAll returns the blocks that any handling of an event relied on, once its
+// final answer is another than an assignment.
+func (w *Worker) giveBackAll(ctx context.Context, e events.Event) error {
+	return w.returnRanges(ctx, e, e.ID)
+}
+
+func (w *Worker) returnRanges(ctx context.Context, e events.Event, by string) error {
 	if w.opts.Ranges == nil || e.Provision == nil {
 		return nil
 	}
-	gone, err := w.opts.Ranges.Return(ctx, e.RuntimeID, e.ID)
+	gone, err := w.opts.Ranges.Return(ctx, e.RuntimeID, by)
 	if len(gone) > 0 {
 		w.Wake()
 		w.opts.Extend.Freed()

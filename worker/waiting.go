@@ -44,7 +44,7 @@ func (w *Worker) postponed(ctx context.Context, d *delivery, err error) outcome 
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.opts.AckWait/3)
 	defer cancel()
-	if failed := w.giveBack(ctx, d.event); failed != nil {
+	if failed := w.giveBack(ctx, d); failed != nil {
 		return notNow(ctx, err)
 	}
 	p := d.event.Provision

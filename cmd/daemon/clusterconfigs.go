@@ -60,6 +60,8 @@ func (d *daemon) edited(ctx context.Context, configs *worker.ClusterConfigs, run
 func (d *daemon) noted(ctx context.Context, i worker.NotedInfo) {
 	d.tel.Metrics.Noted(ctx, i.Written, i.Removed, len(i.Taken), i.Err != nil)
 	switch {
+	case i.Err != nil && i.Failed > 0:
+		d.log.DebugContext(ctx, "ClusterConfigs are still not as the ledger has them", "clusterConfigs", i)
 	case i.Err != nil:
 		d.log.WarnContext(ctx, "ClusterConfigs are not as the ledger has them", "clusterConfigs", i)
 	case len(i.Taken) > 0:

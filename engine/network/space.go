@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Block is what an injection was given.
@@ -79,18 +80,24 @@ func (s *Space) Release(cluster string) []Applied {
 	return applied
 }
 
-// Return takes back what a request relied on, because it was not answered with
-// it: it waits, was refused or came too late. What no other request relies on is
-// free again and returned.
+// Attempt names one of several handlers of a request. Each relies on blocks by
+// itself: what one of them gives back another may be about to answer with.
+func Attempt(request, handler string) string { return request + "#" + handler }
+
+// relies reports whether it is the request, or an attempt at it, that relies on a record.
+func relies(by, request string) bool {
+	return by == request || strings.HasPrefix(by, request+"#")
+}
+
+// Return takes back what an attempt at a request relied on, or a request with all its
+// attempts, because it was not answered with it: it waits, was refused or came too
+// late. What no other relies on is free again and returned.
 func (s *Space) Return(cluster, request string) []Applied {
 	var returned []Applied
 	kept := slices.DeleteFunc(s.clusters[cluster], func(r *Record) bool {
-		i := slices.Index(r.Requests, request)
-		if i < 0 {
-			return false
-		}
-		r.Requests = slices.Delete(r.Requests, i, i+1)
-		if len(r.Requests) > 0 {
+		before := len(r.Requests)
+		r.Requests = slices.DeleteFunc(r.Requests, func(by string) bool { return relies(by, request) })
+		if len(r.Requests) == before || len(r.Requests) > 0 {
 			return false
 		}
 		s.giveBack(r)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -198,7 +199,10 @@ func (n *naive) giveBack(cluster, request string) []network.Applied {
 	var gone []network.Applied
 	for _, r := range n.clusters[cluster] {
 		relied := len(r.Requests)
-		r.Requests = slices.DeleteFunc(slices.Clone(r.Requests), func(id string) bool { return id == request })
+		r.Requests = slices.DeleteFunc(slices.Clone(r.Requests), func(id string) bool {
+			whole, _, _ := strings.Cut(id, "#")
+			return id == request || whole == request
+		})
 		if relied > 0 && len(r.Requests) == 0 {
 			gone = append(gone, r.Applied)
 			continue
@@ -359,4 +363,24 @@ func TestHolds(t *testing.T) {
 			t.Fatalf("%s beside %v: held %v", p, n.foreign, got)
 		}
 	})
+}
+
+// Two workers serve one waiting request at the same time: what the one gives back
+// that found no account stays with the other, which is about to answer with it.
+func TestAttemptsRelyByThemselves(t *testing.T) {
+	t.Parallel()
+	s := network.NewSpace()
+	s.SetParents([]network.Parent{{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}})
+	rules := []network.Rule{{ID: "r", Injections: []network.Injection{{Paths: []string{"/a"}, Size: 28}}}}
+	for _, worker := range []string{"one", "two"} {
+		if _, err := s.Acquire("c", network.Attempt("request", worker), rules); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if gone := s.Return("c", network.Attempt("request", "one")); len(gone) > 0 || len(s.Applied("c")) != 1 {
+		t.Errorf("%v is taken from under the other handler", gone)
+	}
+	if gone := s.Return("c", "request"); len(gone) != 1 || len(s.Applied("c")) > 0 {
+		t.Errorf("the refused request gives back %v and keeps %v", gone, s.Applied("c"))
+	}
 }

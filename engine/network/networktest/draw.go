@@ -19,7 +19,9 @@ func Cluster() *rapid.Generator[string] {
 }
 
 // Request draws the id of one of a few requests.
-func Request() *rapid.Generator[string] { return rapid.SampledFrom([]string{"r1", "r2", "r3"}) }
+func Request() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{"r1", "r1#a", "r1#b", "r2", "r3"})
+}
 
 // block draws an aligned block of a prefix length from low to 32.
 func block(low int) *rapid.Generator[netip.Prefix] {
