@@ -28,6 +28,8 @@ type Facts struct {
 	Dead      map[uint64]bool              // sequences of HAP_EVENTS that have a dead letter
 	Published map[string]map[string]string // request id -> reply subject, by runtime id
 
+	// Networks are the network blocks that Redis and the cluster have.
+	Networks Networks
 	// Unreadable are the sequences of published messages that nobody can answer.
 	Unreadable []uint64
 	// Watched is what an observer saw happen; nil where nobody looked.
@@ -45,6 +47,7 @@ type Sources struct {
 	Ledger   *events.Ledger
 	Counters *counters.Store
 	Gardener *gardener.Client
+	Configs  *gardener.ClusterConfigs // nil where there are none to read
 }
 
 // Read reads what is stored. Dead, Published, Unreadable and Watched are left to
@@ -93,7 +96,8 @@ func Read(ctx context.Context, s Sources) (Facts, error) {
 			f.Runtimes[r.ID] = append(f.Runtimes[r.ID], PooledRuntime{pool, r.Runtime})
 		}
 	}
-	return f, nil
+	f.Networks, err = readNetworks(ctx, s)
+	return f, err
 }
 
 // Terms say what a tenant may have in a pool.
@@ -115,6 +119,7 @@ func (f Facts) Violations(terms Terms) []string {
 	f.counts(live, terms, bad)
 	f.decisions(terms, bad)
 	f.overTime(bad)
+	f.network(live, bad)
 	if terms.OneAccount {
 		f.oneAccount(live, terms, bad)
 	}

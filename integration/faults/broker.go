@@ -122,6 +122,7 @@ func (b *broker) provision(rt *runtime) events.Event {
 		Provision: &events.Provision{
 			RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.wish.plan, PlatformRegion: rt.wish.platformRegion,
 			HyperscalerRegion: "eu-central-1", Provider: rt.wish.provider, ShootName: "c-" + rt.id, Deadline: deadline,
+			Cluster: clusterOf(rt),
 		},
 	}
 	if rt.requests == 1 {

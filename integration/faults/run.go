@@ -50,6 +50,7 @@ type run struct {
 	kubeAPI  *faulty.KubeAPI
 	redis    *faulty.Redis
 	injector *injector
+	api      dynamic.Interface // past all proxies
 
 	workers  []sync.Mutex // held by whoever does something to the worker
 	redisBy  sync.Mutex
@@ -83,7 +84,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // start starts the stack, the proxies, and the workers behind them.
 func (r *run) start(ctx context.Context) (err error) {
-	r.stack, err = stack.Start(ctx, stack.Options{Config: []byte(Config(25 * time.Second)), Accounts: Accounts(), Redis: stack.RealRedis})
+	r.stack, err = stack.Start(ctx, stack.Options{Config: []byte(Config(25*time.Second) + networkConfig), Accounts: Accounts(), Redis: stack.RealRedis})
 	if err != nil {
 		return err
 	}
@@ -99,6 +100,9 @@ func (r *run) start(ctx context.Context) (err error) {
 		return err
 	}
 	if r.redis, err = faulty.NewRedis(strings.TrimPrefix(r.stack.Redis.URL(), "redis://")); err != nil {
+		return err
+	}
+	if err := r.networks(ctx, kube); err != nil {
 		return err
 	}
 	for n := range r.o.Workers {
@@ -125,6 +129,10 @@ func (r *run) newLoad(ctx context.Context, kube *rest.Config) error {
 	if err != nil {
 		return err
 	}
+	configs, err := gardener.NewClusterConfigs(kube, gardener.ClusterConfigsOptions{Changed: func(string) {}, Warn: func(text string) { r.o.Log("%s", text) }})
+	if err != nil {
+		return err
+	}
 	store, err := counters.Open(counters.Options{URLs: []string{r.stack.Redis.URL()}})
 	if err != nil {
 		return err
@@ -140,7 +148,7 @@ func (r *run) newLoad(ctx context.Context, kube *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	where.Sources = checker.Sources{Ledger: events.NewLedger(where.JetStream, subjects, "/faults"), Counters: store, Gardener: client}
+	where.Sources = checker.Sources{Ledger: events.NewLedger(where.JetStream, subjects, "/faults"), Counters: store, Gardener: client, Configs: configs}
 	r.Load, err = newLoad(ctx, where, LoadOptions{Seed: r.o.Seed, Dir: r.o.Dir, Every: r.o.Every, Settle: r.o.Settle, Log: r.o.Log})
 	return err
 }
@@ -155,6 +163,7 @@ func (r *run) close() {
 		r.Close()
 		r.js.Conn().Close()
 		r.sources.Gardener.Stop()
+		r.sources.Configs.Stop()
 		_ = r.sources.Counters.Close()
 	}
 	if r.stack != nil {
@@ -185,7 +194,9 @@ func (r *run) underFaults() {
 			r.under.Go(func() { r.perform(a) })
 		}
 	})
-	pause(r.ctx, r.o.Duration)
+	pause(r.ctx, r.o.Duration/2)
+	r.must(r.configure(rulesThen))
+	pause(r.ctx, r.o.Duration-time.Since(begin))
 	r.rest()
 	r.under.Wait()
 }

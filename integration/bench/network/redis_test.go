@@ -1,0 +1,91 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/counterstest"
+	"github.com/hap-worker/hap-worker/engine/network"
+)
+
+// parents are those of the benchmarks, and one that nothing is held in.
+func parents(cidrs ...string) []network.Parent {
+	p := network.Parent{ID: "foo"}
+	for _, c := range cidrs {
+		p.CIDRs = append(p.CIDRs, netip.MustParsePrefix(c))
+	}
+	return []network.Parent{p}
+}
+
+// inRedis has so many blocks in a Redis of its own, put there as a rebuild does.
+func inRedis(tb testing.TB, blocks int) *counters.Ranges {
+	tb.Helper()
+	ranges, ctx, token := counters.New(counterstest.Redis(tb), "bench").Ranges(), context.Background(), fmt.Sprint("bench-", blocks)
+	state := network.State{Parents: parents(parent)}
+	at := netip.MustParsePrefix(parent).Addr().As4()
+	for i := range blocks {
+		n := i << (32 - size)
+		cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{at[0], byte(n >> 16), byte(n >> 8), byte(n)}), size)
+		state.Records = append(state.Records, network.Record{
+			Cluster: fmt.Sprint("c", i), Requests: []string{"r"},
+			Applied: network.Applied{Rule: "r", Blocks: []network.Block{{CIDR: cidr, Paths: []string{"/a"}}}},
+		})
+	}
+	if mine, err := ranges.BeginRebuild(ctx, token, time.Now(), time.Hour); err != nil || !mine {
+		tb.Fatal(mine, err)
+	}
+	if built, err := ranges.Install(ctx, token, state); err != nil || !built {
+		tb.Fatal(built, err)
+	}
+	return ranges
+}
+
+// BenchmarkRedis is one cluster that comes and goes beside so many blocks, which is two scripts;
+// parents that change, where nothing is held and where every block is; the room that the
+// gauges show; and a whole read of the state, as at each refresh.
+func BenchmarkRedis(b *testing.B) {
+	rules := []network.Rule{{ID: "r", Injections: []network.Injection{{Paths: []string{"/a"}, Parents: []string{"foo"}, Size: size}}}}
+	ctx := context.Background()
+	for _, blocks := range []int{100, 10_000, 100_000} {
+		ranges := inRedis(b, blocks)
+		must := func(err error) {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		for name, f := range map[string]func(){
+			"acquire": func() {
+				_, err := ranges.Acquire(ctx, "new", "request", rules)
+				must(err)
+				_, err = ranges.Release(ctx, "new")
+				must(err)
+			},
+			"parent-aside": func() {
+				must(ranges.SetParents(ctx, parents(parent, "172.16.0.0/12")))
+				must(ranges.SetParents(ctx, parents(parent)))
+			},
+			"parent-in-use": func() {
+				must(ranges.SetParents(ctx, parents("172.16.0.0/12")))
+				must(ranges.SetParents(ctx, parents(parent)))
+			},
+			"room": func() {
+				_, err := ranges.Room(ctx)
+				must(err)
+			},
+			"state": func() {
+				_, err := ranges.State(ctx)
+				must(err)
+			},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", name, blocks), func(b *testing.B) {
+				for b.Loop() {
+					f()
+				}
+			})
+		}
+	}
+}
