@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,14 +104,17 @@ marked dirty once no Shoot refers to it); reported (somebody has to look).`,
 			return usagef("--drain-idle goes with --repair")
 		}
 		return s.withSources(cmd.Context(), *timeout, true, func(ctx context.Context, p *sources) error {
-			return s.verify(ctx, p.audit(s), repair, drainIdle, yes)
+			tell := s.progress()
+			defer tell.end()
+			return s.verify(ctx, p.audit(tell), tell, repair, drainIdle, yes)
 		})
 	}
 	return cmd
 }
 
-func (s *shell) verify(ctx context.Context, audit *worker.Audit, repair, drainIdle, yes bool) error {
+func (s *shell) verify(ctx context.Context, audit *worker.Audit, tell *progress, repair, drainIdle, yes bool) error {
 	found, err := audit.Verify(ctx)
+	tell.end()
 	if err != nil {
 		return gardenerError(err)
 	}
@@ -124,7 +128,9 @@ func (s *shell) verify(ctx context.Context, audit *worker.Audit, repair, drainId
 			return gardenerError(err)
 		}
 		s.say("Redis was changed for %d drifts", len(changed))
-		if found, err = audit.Verify(ctx); err != nil {
+		found, err = audit.Verify(ctx)
+		tell.end()
+		if err != nil {
 			return gardenerError(err)
 		}
 	}
@@ -207,15 +213,14 @@ func (s *shell) rebuild(ctx context.Context, p *sources) error {
 	if err != nil {
 		return err
 	}
+	tell := s.progress()
+	defer tell.end()
 	r := worker.Rebuild{
-		Builder: p.store, Census: p.gardener, Archive: p.ledger, Room: p.room, Subjects: p.subjects,
+		Builder: p.store, Census: countedGardener{p.gardener, tell}, Archive: countedLedger{p.ledger, tell}, Room: p.room, Subjects: p.subjects,
 		Listener: worker.Listener{
-			OnStep: func(_ context.Context, step worker.Step) {
-				if step != worker.StepInstalled {
-					s.say("rebuild: %s", step)
-				}
-			},
+			OnStep: tell.rebuilds,
 			OnRebuild: func(_ context.Context, i worker.RebuildInfo) {
+				tell.end()
 				if i.Err != nil {
 					s.say("rebuild: %v; trying again", i.Err)
 					return
@@ -224,16 +229,7 @@ func (s *shell) rebuild(ctx context.Context, p *sources) error {
 			},
 		},
 	}
-	places := append([]string{}, pools...)
-	for n := range account.Buckets {
-		places = append(places, account.BucketName(n))
-	}
-	for _, place := range places {
-		if _, err := p.store.Discard(ctx, place); err != nil {
-			return err
-		}
-	}
-	ranges, err := p.store.Ranges().Discard(ctx)
+	ranges, err := p.discard(ctx, pools)
 	if err != nil {
 		return err
 	}
@@ -259,6 +255,21 @@ func (s *shell) rebuild(ctx context.Context, p *sources) error {
 	}
 	v.Seconds = time.Since(begin).Seconds()
 	return s.print(v)
+}
+
+// discard takes pools, directory and network ranges out of Redis, and reports
+// whether there were ranges.
+func (p *sources) discard(ctx context.Context, pools []string) (ranges bool, err error) {
+	places := slices.Clone(pools)
+	for n := range account.Buckets {
+		places = append(places, account.BucketName(n))
+	}
+	for _, place := range places {
+		if _, err := p.store.Discard(ctx, place); err != nil {
+			return false, err
+		}
+	}
+	return p.store.Ranges().Discard(ctx)
 }
 
 // confirm asks before anything is changed, where there is somebody to ask.

@@ -23,10 +23,10 @@ type sources struct {
 	subjects events.Subjects
 }
 
-func (p *sources) audit(s *shell) *worker.Audit {
+func (p *sources) audit(tell *progress) *worker.Audit {
 	return &worker.Audit{
-		Book: p.store, Mender: p.store, Archive: p.ledger, Census: p.gardener, Reader: p.gardener, Room: p.room,
-		Progress: func(text string) { s.say("%s", text) },
+		Book: countedRedis{p.store, tell}, Mender: p.store, Archive: countedLedger{p.ledger, tell}, Census: countedGardener{p.gardener, tell},
+		Reader: p.gardener, Room: p.room, Progress: tell.stage,
 	}
 }
 

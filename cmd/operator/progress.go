@@ -1,0 +1,155 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker"
+)
+
+// drawEvery is how often a number on a terminal changes at most.
+const drawEvery = 100 * time.Millisecond
+
+// progress tells on stderr how far a long command is: a line for each stage, and on a
+// terminal how much of it is done, in the same line. It is safe for concurrent use.
+type progress struct {
+	shell *shell
+	live  bool // somebody looks
+
+	mu    sync.Mutex
+	text  string // of the stage, "" for none
+	done  int
+	drawn time.Time
+}
+
+func (s *shell) progress() *progress {
+	return &progress{shell: s, live: terminal(s.stderr) && os.Getenv("TERM") != "dumb"}
+}
+
+// stage begins a stage.
+func (p *progress) stage(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finish()
+	if !p.live {
+		p.shell.say("%s", text)
+		return
+	}
+	p.text, p.done = text, 0
+	p.draw()
+}
+
+// one counts a thing that was done or read.
+func (p *progress) one() {
+	if !p.live {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if p.text != "" && time.Since(p.drawn) >= drawEvery {
+		p.draw()
+	}
+}
+
+// end ends the last stage: what is said next has a line of its own.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finish()
+}
+
+func (p *progress) finish() {
+	if p.text == "" {
+		return
+	}
+	p.draw()
+	fmt.Fprintln(p.shell.stderr)
+	p.text = ""
+}
+
+func (p *progress) draw() {
+	p.drawn = time.Now()
+	fmt.Fprintf(p.shell.stderr, "\r\x1b[Khapctl: %s", p.text)
+	if p.done > 0 {
+		fmt.Fprintf(p.shell.stderr, ": %d", p.done)
+	}
+}
+
+// rebuilds tells of the stages of a rebuild, from the steps that it has taken.
+func (p *progress) rebuilds(_ context.Context, done worker.Step) {
+	switch done {
+	case worker.StepToken:
+		p.stage("rebuild: sealing what is not settled")
+	case worker.StepSealed:
+		p.stage("rebuild: reading ledger, labels and Shoots")
+	case worker.StepGathered:
+		p.stage("rebuild: putting pools and directory in place")
+	case worker.StepInstalled:
+		p.one()
+	}
+}
+
+// countedLedger counts the replies that are read.
+type countedLedger struct {
+	worker.Archive
+	progress *progress
+}
+
+func (a countedLedger) Each(ctx context.Context, f func(events.Stored) error) error {
+	return a.Archive.Each(ctx, func(s events.Stored) error {
+		a.progress.one()
+		return f(s)
+	})
+}
+
+func (a countedLedger) Facts(ctx context.Context, f func(events.Fact) error) error {
+	return a.Archive.Facts(ctx, func(fact events.Fact) error {
+		a.progress.one()
+		return f(fact)
+	})
+}
+
+// countedGardener counts the bindings and Shoots that are read.
+type countedGardener struct {
+	worker.Census
+	progress *progress
+}
+
+func (c countedGardener) List(ctx context.Context, f func(engine.Binding) error) error {
+	return c.Census.List(ctx, func(b engine.Binding) error {
+		c.progress.one()
+		return f(b)
+	})
+}
+
+func (c countedGardener) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
+	return c.Census.Shoots(ctx, func(s engine.Shoot) error {
+		c.progress.one()
+		return f(s)
+	})
+}
+
+// countedRedis counts the runtimes that are read from Redis.
+type countedRedis struct {
+	worker.Book
+	progress *progress
+}
+
+func (b countedRedis) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
+	return func(yield func(account.NamedRuntime, error) bool) {
+		for r, err := range b.Book.Runtimes(ctx, pool) {
+			b.progress.one()
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
