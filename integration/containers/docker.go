@@ -74,7 +74,7 @@ func (d docker) sweep(ctx context.Context) error {
 	}
 	var errs []error
 	for _, c := range found.Items {
-		if gone(c.Labels[owner]) {
+		if Gone(c.Labels[owner]) {
 			_, err := d.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 			errs = append(errs, err)
 		}
@@ -82,7 +82,7 @@ func (d docker) sweep(ctx context.Context) error {
 	networks, err := d.NetworkList(ctx, client.NetworkListOptions{Filters: marked})
 	errs = append(errs, err)
 	for _, n := range networks.Items {
-		if gone(n.Labels[owner]) {
+		if Gone(n.Labels[owner]) {
 			_, err := d.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
 			errs = append(errs, err)
 		}
@@ -90,8 +90,8 @@ func (d docker) sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// gone reports whether the process of an id has ended.
-func gone(id string) bool {
+// Gone reports whether the process of an id has ended.
+func Gone(id string) bool {
 	pid, err := strconv.Atoi(id)
 	return err != nil || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
@@ -277,9 +277,9 @@ func until(ctx context.Context, check func(context.Context) error) error {
 	}
 }
 
-// freePorts gives ports that nobody listens on. A published port of the engine's
+// FreePorts gives ports that nobody listens on. A published port of the engine's
 // choice would be another one after a restart.
-func freePorts(n int) ([]int, error) {
+func FreePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {
 		l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))

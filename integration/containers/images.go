@@ -14,40 +14,59 @@ import (
 
 // The images that are the project's own, and those of others where a registry is reachable.
 const (
-	workerImage  = "hap-worker/hap-worker:dev"
-	kubeImage    = "hap-worker/kubeapi:dev"
-	natsImage    = "hap-worker/nats:dev"
-	redisImage   = "hap-worker/redis:dev"
-	upstreamNATS = "nats:2.15.2"
-	upstreamRDB  = "redis:7.4"
+	workerImage   = "hap-worker/hap-worker:dev"
+	kubeImage     = "hap-worker/kubeapi:dev"
+	gardenerImage = "hap-worker/gardenerapi:dev"
+	natsImage     = "hap-worker/nats:dev"
+	redisImage    = "hap-worker/redis:dev"
+	upstreamNATS  = "nats:2.15.2"
+	upstreamRedis = "redis:7.4"
 )
 
-// images are what the containers are made of.
-type images struct{ worker, kube, nats, redis string }
+// images are what the containers are made of; gardener is "" where the Gardener
+// kinds are CRDs.
+type images struct{ worker, kube, gardener, nats, redis string }
 
-// Upstream reports whether the images of NATS and Redis are those of their makers,
-// which a registry has to hand out: HAP_IMAGES=upstream asks for it.
-func Upstream() bool { return os.Getenv("HAP_IMAGES") == "upstream" }
-
-// buildImages makes what is not up to date, from the checkout.
-func buildImages(ctx context.Context, talk io.Writer) (images, error) {
-	root, err := stack.Root()
-	if err != nil {
-		return images{}, err
-	}
+// buildImages makes what is not up to date, from the checkout. HAP_IMAGES says
+// otherwise: "upstream" takes the images of NATS and Redis from their makers, which
+// a registry has to hand out, and "present" takes all as they are.
+func buildImages(ctx context.Context, o Options) (images, error) {
 	i := images{worker: workerImage, kube: kubeImage, nats: natsImage, redis: redisImage}
 	names := []string{"hap-worker", "kubeapi"}
-	if Upstream() {
-		i.nats, i.redis = upstreamNATS, upstreamRDB
-	} else {
+	switch o.Gardener {
+	case stack.CRDGardener:
+	case stack.RealGardener, "":
+		i.gardener = gardenerImage
+		names = append(names, "gardenerapi")
+	default:
+		return i, fmt.Errorf("gardener is %q, must be %s or %s", o.Gardener, stack.RealGardener, stack.CRDGardener)
+	}
+	switch asked := os.Getenv("HAP_IMAGES"); asked {
+	case "", "scratch":
 		names = append(names, "nats", "redis")
+	case "upstream":
+		i.nats, i.redis = upstreamNATS, upstreamRedis
+	case "present":
+		return i, nil
+	default:
+		return i, fmt.Errorf("HAP_IMAGES is %q, must be scratch, upstream or present", asked)
+	}
+	return i, BuildImages(ctx, o.Talk, names...)
+}
+
+// BuildImages makes images of deploy/images.sh, unless they are up to date; without
+// names all of them.
+func BuildImages(ctx context.Context, talk io.Writer, names ...string) error {
+	root, err := stack.Root()
+	if err != nil {
+		return err
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "deploy", "images.sh"), names...)
 	cmd.Dir = root
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Discard, io.MultiWriter(talk, &said)
 	if err := cmd.Run(); err != nil {
-		return i, fmt.Errorf("deploy/images.sh: %w\n%s", err, said.Bytes())
+		return fmt.Errorf("deploy/images.sh: %w\n%s", err, said.Bytes())
 	}
-	return i, nil
+	return nil
 }

@@ -2,53 +2,77 @@ package containers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"strconv"
 
 	"github.com/testcontainers/testcontainers-go"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// kubeName is the Kubernetes API's in its network.
-const kubeName = "kubeapi"
-
-// KubeAPI says which program serves the Kubernetes API, and with it the Gardener
-// kinds. The zero value is integration/kubeapi, where they are CRDs.
-type KubeAPI struct {
-	Image string // Defaults to hap-worker/kubeapi.
-	// Args are further ones. The program takes the flags of integration/kubeapi.
-	Args []string
-}
+// The Kubernetes API and Gardener's API server behind it, in their network.
+const (
+	kubeName, kubePort         = "kubeapi", 6443
+	gardenerName, gardenerPort = "gardenerapi", 8443
+	etcdPort                   = 2379
+)
 
 // Kube is a Kubernetes API.
 type Kube struct {
 	container  *container
-	kubeconfig []byte // as containers see it
+	gardener   *container // nil where the kinds are CRDs
+	kubeconfig []byte     // as containers see it
 	port       int
 }
 
-func startKube(ctx context.Context, image string, args []string, on *testcontainers.DockerNetwork) (*Kube, error) {
-	ports, err := freePorts(1)
+// startKube starts one; gardener is the image of Gardener's own API server, "" for
+// kinds that are CRDs.
+func startKube(ctx context.Context, image, gardener string, on *testcontainers.DockerNetwork) (*Kube, error) {
+	ports, err := FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
 	k := &Kube{port: ports[0]}
 	const kubeconfig = "/kube/kubeconfig"
 	k.container, err = start(ctx, spec{
-		image: image, ports: map[int]int{6443: k.port}, networks: map[string][]string{on.Name: {kubeName}},
-		command: append([]string{
-			"--data", "/data", "--bind", "0.0.0.0", "--port", "6443", "--server", kubeName + ":6443", "--kubeconfig", kubeconfig,
-		}, args...),
+		image: image, ports: map[int]int{kubePort: k.port}, networks: map[string][]string{on.Name: {kubeName}},
+		command: []string{
+			"--data", "/data", "--bind", "0.0.0.0", "--port", strconv.Itoa(kubePort), "--kubeconfig", kubeconfig,
+			"--server", fmt.Sprintf("%s:%d", kubeName, kubePort), "--etcd-listen", fmt.Sprintf("0.0.0.0:%d", etcdPort),
+		},
 	})
 	if err != nil {
 		return k, err
 	}
 	// The program writes it once it is ready.
-	return k, k.container.await(ctx, func(ctx context.Context) (err error) {
+	err = k.container.await(ctx, func(ctx context.Context) (err error) {
 		k.kubeconfig, err = k.container.read(ctx, kubeconfig)
 		return err
 	})
+	if err != nil || gardener == "" {
+		return k, err
+	}
+	// Whoever makes a landscape waits until it serves.
+	k.gardener, err = start(ctx, spec{
+		image: gardener, networks: map[string][]string{on.Name: {gardenerName}}, files: map[string][]byte{"/etc/kubeconfig": k.kubeconfig},
+		command: []string{
+			"--data", "/data", "--bind", "0.0.0.0", "--port", strconv.Itoa(gardenerPort), "--kubeconfig", "/etc/kubeconfig",
+			"--etcd", fmt.Sprintf("http://%s:%d", kubeName, etcdPort),
+		},
+	})
+	return k, err
+}
+
+// aggregated is where kube-apiserver finds Gardener's API server, nil where there is none.
+func (k *Kube) aggregated() *stack.Aggregated {
+	if k.gardener == nil {
+		return nil
+	}
+	return &stack.Aggregated{Host: gardenerName, Port: gardenerPort}
 }
 
 // config is for this process, without a rate limit.
@@ -61,4 +85,6 @@ func (k *Kube) config() (*rest.Config, error) {
 	return c, nil
 }
 
-func (k *Kube) remove(ctx context.Context) error { return k.container.remove(ctx) }
+func (k *Kube) remove(ctx context.Context) error {
+	return errors.Join(k.gardener.remove(ctx), k.container.remove(ctx))
+}

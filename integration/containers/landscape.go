@@ -52,7 +52,7 @@ func (l *Landscape) start(ctx context.Context, bindings []stack.Account) error {
 		return fmt.Errorf("there are NATS accounts for %d landscapes only", accounts)
 	}
 	l.name = accountName(n)
-	l.target = stack.Target{Namespace: "garden-" + l.name, Resource: "credentialsbindings"}
+	l.target = stack.Target{Namespace: "garden-" + l.name, Resource: "credentialsbindings", Gardener: l.system.Kube.aggregated()}
 	if err := l.connect(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/containers"
 	"github.com/hap-worker/hap-worker/integration/faults"
 	"github.com/hap-worker/hap-worker/integration/stack"
@@ -37,7 +38,7 @@ func sharedSystem(t *testing.T) *containers.System {
 	shared.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
 		defer cancel()
-		shared.system, shared.err = containers.Start(ctx, containers.Options{Talk: os.Stderr})
+		shared.system, shared.err = containers.Start(ctx, containers.Options{Gardener: os.Getenv("HAP_CONTAINERS_GARDENER"), Talk: os.Stderr})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)
@@ -176,6 +177,28 @@ func (s *scene) eventually(check func() error) {
 		case <-tick.C:
 		}
 	}
+}
+
+// request is the id of the request for a cluster.
+func request(runtime string) string { return "ask-" + runtime }
+
+// provision asks for a cluster on the spare account and waits for the final reply.
+func (s *scene) provision(runtime, tenant string) (events.Reply, error) {
+	e := events.Event{Type: events.TypeProvision, ID: request(runtime), RuntimeID: runtime, Provision: &events.Provision{
+		RuntimeID: runtime, GlobalAccountID: tenant, Plan: "aws", PlatformRegion: "cf-eu11", HyperscalerRegion: "eu-central-1",
+		Deadline: time.Now().Add(limit),
+	}}
+	s.load.Note(e)
+	return s.Client.Provision(s.ctx, e.ID, *e.Provision)
+}
+
+// deprovision gives a runtime back and waits for the final reply.
+func (s *scene) deprovision(runtime, tenant string) (events.Reply, error) {
+	e := events.Event{Type: events.TypeDeprovision, ID: "bye-" + runtime, RuntimeID: runtime, Deprovision: &events.Deprovision{
+		RuntimeID: runtime, GlobalAccountID: tenant,
+	}}
+	s.load.Note(e)
+	return s.Client.Deprovision(s.ctx, e.ID, *e.Deprovision)
 }
 
 // holds waits until the workers are ready and everything is settled, and fails the

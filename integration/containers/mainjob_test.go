@@ -18,9 +18,7 @@ func TestMainJob(t *testing.T) {
 	want := map[string]string{}
 	for n := range 2 {
 		runtime := fmt.Sprintf("rt-main-%d", n)
-		reply, err := s.Client.Provision(s.ctx, "ask-"+runtime, events.Provision{
-			RuntimeID: runtime, GlobalAccountID: "tenant", Plan: "aws", PlatformRegion: "cf-eu11", HyperscalerRegion: "eu-central-1",
-		})
+		reply, err := s.provision(runtime, "tenant")
 		s.must(err)
 		if reply.Status != events.StatusAssigned || reply.Binding.Name != spare.Name || *reply.Clusters != n+1 {
 			t.Fatalf("provision of %s: %+v", runtime, reply)
@@ -36,7 +34,7 @@ func TestMainJob(t *testing.T) {
 		t.Errorf("the record of the account: %+v", r)
 	}
 	for runtime := range want {
-		reply, err := s.Client.Deprovision(s.ctx, "bye-"+runtime, events.Deprovision{RuntimeID: runtime, GlobalAccountID: "tenant"})
+		reply, err := s.deprovision(runtime, "tenant")
 		s.must(err)
 		if reply.Status != events.StatusReleased {
 			t.Errorf("deprovision of %s: %+v", runtime, reply)

@@ -32,7 +32,7 @@ type NATS struct {
 func startNATS(ctx context.Context, d docker, image string, on *testcontainers.DockerNetwork) (*NATS, error) {
 	n := &NATS{docker: d, containers: make([]*container, nodes)}
 	var err error
-	if n.ports, err = freePorts(nodes); err != nil {
+	if n.ports, err = FreePorts(nodes); err != nil {
 		return n, err
 	}
 	var group errgroup.Group
@@ -78,7 +78,8 @@ system_account: system
 `, natsName(i), routes.String(), of.String())
 }
 
-func accountName(n int) string { return fmt.Sprintf("landscape-%02d", n) }
+// accountName is short: it names a Project of Gardener too.
+func accountName(n int) string { return fmt.Sprintf("land-%02d", n) }
 
 // urls are the servers as containers see them.
 func (n *NATS) urls(account string) string {

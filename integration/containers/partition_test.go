@@ -67,17 +67,17 @@ type answer struct {
 	err   error
 }
 
-const spareRuntime = "rt-spare"
+const (
+	spareRuntime = "rt-spare"
+	patient      = "patient" // the tenant who asks for the spare account
+)
 
 // ask asks for the spare account, which nobody holds: it has to be claimed.
 func (s *scene) ask() <-chan answer {
 	s.t.Helper()
 	given := make(chan answer, 1)
 	go func() {
-		reply, err := s.Client.Provision(s.ctx, "ask-spare", events.Provision{
-			RuntimeID: spareRuntime, GlobalAccountID: "patient", Plan: "aws", PlatformRegion: "cf-eu11",
-			HyperscalerRegion: "eu-central-1", Deadline: time.Now().Add(limit),
-		})
+		reply, err := s.provision(spareRuntime, patient)
 		given <- answer{reply, err}
 	}()
 	return given
@@ -90,7 +90,7 @@ func (s *scene) lacks(part containers.Part) {
 		return // nobody takes it
 	}
 	s.eventually(func() error {
-		stored, found, err := s.Sources.Ledger.Last(s.ctx, "hap.v1.reply."+spareRuntime+".ask-spare")
+		stored, found, err := s.Sources.Ledger.Last(s.ctx, "hap.v1.reply."+spareRuntime+"."+request(spareRuntime))
 		if err == nil && !found {
 			err = errors.New("the claim of the spare account has no reply yet")
 		}
@@ -104,7 +104,7 @@ func (s *scene) lacks(part containers.Part) {
 // giveBack gives the spare account back, so that it is free in the end.
 func (s *scene) giveBack() {
 	s.t.Helper()
-	reply, err := s.Client.Deprovision(s.ctx, "bye-spare", events.Deprovision{RuntimeID: spareRuntime, GlobalAccountID: "patient"})
+	reply, err := s.deprovision(spareRuntime, patient)
 	if err != nil || reply.Error != nil {
 		s.t.Errorf("giving the spare account back: %s %+v, %v", reply.Status, reply.Error, err)
 	}

@@ -32,7 +32,7 @@ type Redis struct {
 }
 
 func startRedis(ctx context.Context, image string, on *testcontainers.DockerNetwork) (*Redis, error) {
-	ports, err := freePorts(1)
+	ports, err := FreePorts(1)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,9 @@ func (p Part) String() string { return [parts]string{"NATS", "Redis", "the Kuber
 
 // Options say what to start.
 type Options struct {
-	KubeAPI KubeAPI
+	// Gardener is stack.RealGardener or stack.CRDGardener: who serves the Gardener
+	// kinds. Defaults to the first.
+	Gardener string
 	// Talk gets the progress of builds. Required.
 	Talk io.Writer
 }
@@ -62,22 +64,19 @@ func Start(ctx context.Context, o Options) (*System, error) {
 	}
 	s := &System{}
 	var err error
-	if s.images, err = buildImages(ctx, o.Talk); err != nil {
+	if s.images, err = buildImages(ctx, o); err != nil {
 		return nil, err
-	}
-	if o.KubeAPI.Image != "" {
-		s.images.kube = o.KubeAPI.Image
 	}
 	if s.docker, err = connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, o); err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}
 	return s, nil
 }
 
-func (s *System) start(ctx context.Context, o Options) error {
+func (s *System) start(ctx context.Context) error {
 	if err := s.docker.sweep(ctx); err != nil {
 		return err
 	}
@@ -97,7 +96,7 @@ func (s *System) start(ctx context.Context, o Options) error {
 		return err
 	})
 	group.Go(func() (err error) {
-		s.Kube, err = startKube(ctx, s.images.kube, o.KubeAPI.Args, s.networks[PartKube])
+		s.Kube, err = startKube(ctx, s.images.kube, s.images.gardener, s.networks[PartKube])
 		return err
 	})
 	return group.Wait()

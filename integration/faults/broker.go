@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
+	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
 var (
@@ -319,11 +321,12 @@ func (b *broker) createShoot(id, binding string) {
 	made := make(chan struct{})
 	rt.cluster, rt.made = binding, made
 	b.clusters[id] = &checker.Cluster{Runtime: id, Binding: binding}
-	shoot := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"credentialsBindingName": binding}}}
+	spec := stack.ShootSpec(cmp.Or(rt.wish.provider, rt.wish.plan), "credentialsBindingName", binding)
+	shoot := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	shoot.SetAPIVersion("core.gardener.cloud/v1beta1")
 	shoot.SetKind("Shoot")
 	shoot.SetName("c-" + id)
-	shoot.SetAnnotations(map[string]string{runtimeKey: id})
+	shoot.SetAnnotations(map[string]string{runtimeKey: id, "confirmation.gardener.cloud/deletion": "true"})
 	b.busy.Go(func() {
 		defer close(made)
 		b.insist("create Shoot of "+id, func(ctx context.Context) error {

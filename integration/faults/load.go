@@ -47,6 +47,7 @@ type Load struct {
 	o         LoadOptions
 	sources   checker.Sources
 	cancel    context.CancelFunc
+	began     time.Time
 	rest      func() // ends the steps and waits for the last one
 	observers sync.WaitGroup
 }
@@ -82,6 +83,7 @@ func newLoad(ctx context.Context, where Landscape, o LoadOptions) (*Load, error)
 func (l *Load) begin() {
 	l.observers.Go(l.watchLabels)
 	l.observers.Go(l.followReplies)
+	l.began = time.Now()
 	enough := make(chan struct{})
 	var steps sync.WaitGroup
 	l.rest = sync.OnceFunc(func() {
@@ -104,6 +106,10 @@ func (l *Load) begin() {
 	})
 }
 
+// Note keeps book of an event that the caller is about to publish beside the
+// broker: it has to be answered too.
+func (l *Load) Note(e events.Event) { l.wrote(e.RuntimeID, e, e.ReplySubject(l.subjects)) }
+
 // Answered is how many final replies to its own requests the broker has seen.
 func (l *Load) Answered() int {
 	l.mu.Lock()
@@ -116,12 +122,13 @@ func (l *Load) Answered() int {
 func (l *Load) Conclude() (*Report, error) {
 	l.rest()
 	begin := time.Now()
+	report := &Report{Seed: l.o.Seed, Duration: begin.Sub(l.began).Round(time.Second)}
 	l.busy.Wait()
 	facts, found, err := l.settle()
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Seed: l.o.Seed, Settled: time.Since(begin), Figures: map[string]int{"bindings": len(facts.Bindings)}}
+	report.Settled, report.Figures = time.Since(begin), map[string]int{"bindings": len(facts.Bindings)}
 	l.dump(facts, "facts.txt")
 	if len(found) == 0 {
 		if found, err = l.empty(); err != nil {

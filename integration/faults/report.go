@@ -55,7 +55,6 @@ func (r *run) conclude() (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report.Duration = r.o.Duration
 	report.Violations = append(report.Violations, r.crashes()...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
