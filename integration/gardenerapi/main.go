@@ -133,7 +133,7 @@ func run(c config) error {
 	case <-ctx.Done():
 		s.stop(c.grace)
 		return nil
-	case err := <-s.ended:
-		return errors.Join(errors.New("gardener-apiserver ended by itself"), err)
+	case <-s.ended:
+		return errors.Join(errors.New("gardener-apiserver ended by itself"), s.err)
 	}
 }

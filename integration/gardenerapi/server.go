@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,12 +27,13 @@ const poll = 25 * time.Millisecond
 type server struct {
 	cancel context.CancelFunc
 	port   int
-	listen string     // host:port as this process reaches it
-	ended  chan error // why the server has returned
+	listen string // host:port as this process reaches it
+	ended  chan struct{}
+	err    error // why it has; valid after ended
 }
 
 func start(c *config) (*server, error) {
-	s := &server{port: c.port, ended: make(chan error, 1)}
+	s := &server{port: c.port, ended: make(chan struct{})}
 	if s.port == 0 {
 		var err error
 		if s.port, err = freePort(c.bind); err != nil {
@@ -64,7 +66,10 @@ func start(c *config) (*server, error) {
 	// Not the caller's context: the server must outlive the signal until stop.
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	go func() { s.ended <- cmd.ExecuteContext(ctx) }()
+	go func() {
+		defer close(s.ended)
+		s.err = cmd.ExecuteContext(ctx)
+	}()
 	return s, nil
 }
 
@@ -92,9 +97,8 @@ func (s *server) waitReady(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case err := <-s.ended:
-			s.ended <- err
-			return fmt.Errorf("gardener-apiserver did not start: %w", err)
+		case <-s.ended:
+			return errors.Join(errors.New("gardener-apiserver did not start"), s.err)
 		case <-ctx.Done():
 			return fmt.Errorf("gardener-apiserver did not start: %w: %w", context.Cause(ctx), last)
 		case <-ticker.C:

@@ -153,29 +153,41 @@ func CreateAccounts(ctx context.Context, cfg *rest.Config, t Target, accounts []
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(seeders)
+	var secrets, bindings []*unstructured.Unstructured
 	for _, a := range accounts {
 		kind := a.Kind
 		if kind == "" {
 			kind = usual
 		}
-		objects := []*unstructured.Unstructured{a.object(kind, t)}
 		if kind == "Secret" {
 			reference := a.object("SecretBinding", t)
 			reference.SetLabels(nil)
-			objects = append(objects, reference)
-		} else if t.Gardener != nil {
+			secrets, bindings = append(secrets, a.object(kind, t)), append(bindings, reference)
+			continue
+		}
+		bindings = append(bindings, a.object(kind, t))
+		if t.Gardener != nil {
 			secret := a.object("Secret", t)
 			secret.SetLabels(nil)
-			objects = append([]*unstructured.Unstructured{secret}, objects...)
+			secrets = append(secrets, secret)
 		}
+	}
+	// All Secrets come first: one that gardener-apiserver does not know from its watch yet
+	// it reads, five a second and no more.
+	if err := create(ctx, client, t, secrets); err != nil {
+		return err
+	}
+	return create(ctx, client, t, bindings)
+}
+
+func create(ctx context.Context, client dynamic.Interface, t Target, objects []*unstructured.Unstructured) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(seeders)
+	for _, o := range objects {
 		group.Go(func() error {
-			for _, o := range objects {
-				_, err := client.Resource(kinds[o.GetKind()]).Namespace(t.Namespace).Create(ctx, o, metav1.CreateOptions{})
-				if err != nil && !apierrors.IsAlreadyExists(err) {
-					return fmt.Errorf("account %s: %w", a.Name, err)
-				}
+			_, err := client.Resource(kinds[o.GetKind()]).Namespace(t.Namespace).Create(ctx, o, metav1.CreateOptions{})
+			if err != nil && !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("account %s: %w", o.GetName(), err)
 			}
 			return nil
 		})

@@ -72,6 +72,7 @@ func (k *Kube) Config() (*rest.Config, error) {
 		return nil, err
 	}
 	cfg.QPS = -1
+	cfg.WarningHandlerWithContext = rest.NoWarnings{} // Gardener has one for each SecretBinding
 	return cfg, nil
 }
 
