@@ -8,6 +8,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine"
 )
 
 // ComparisonResult is how what a shadow decided and what KEB chose relate.
@@ -17,7 +19,7 @@ type ComparisonResult string
 const (
 	ResultSame       ComparisonResult = "same"       // the same account
 	ResultEquivalent ComparisonResult = "equivalent" // another one that was just as good: both new, or as many clusters on each
-	ResultFollowed   ComparisonResult = "followed"   // the same, which KEB had labelled before the shadow decided
+	ResultFollowed   ComparisonResult = "followed"   // the same, which the tenant had without a cluster: KEB may have labelled it for this one
 	ResultNeither    ComparisonResult = "neither"    // the shadow refuses or waits, and there is no Shoot
 	ResultLate       ComparisonResult = "late"       // the Shoot was there before the shadow decided: nothing was compared
 )
@@ -68,6 +70,15 @@ type Comparison struct {
 	ComparedAt time.Time        `json:"comparedAt"`
 	KEB        *KEBChoice       `json:"keb,omitempty"` // absent without a Shoot
 	Reply      Reply            `json:"reply"`         // what the shadow would have answered, with its decision record
+}
+
+// Comparable reports whether a reply is a shadow's decision on a provision that can be
+// held against what KEB chose. A runtime that has gone before is none.
+func (r Reply) Comparable() bool {
+	if r.RuntimeID == "" || r.GlobalAccountID == "" || r.Error != nil && r.Error.Code == engine.CodeSuperseded {
+		return false
+	}
+	return r.Status == StatusAssigned || r.Status == StatusWaiting || r.Status == StatusRejected
 }
 
 // Comparisons is the stream of the comparisons: one for every request, the first one

@@ -169,14 +169,8 @@ func (d *daemon) run(ctx context.Context) error {
 	if err := w.Start(background); err != nil {
 		return err
 	}
-	sweep := &worker.Sweep{Worker: w, Follower: d.parts.counters, Cache: d.parts.gardener}
-	d.parts.sweep.Store(sweep)
-	d.running.Go(func() { sweep.Run(background) })
-	d.running.Go(func() { d.reconciler().Run(background) })
-	if d.parts.extend != nil {
-		d.running.Go(func() { d.parts.extend.Run(background) })
-	}
-	d.log.Info("ready", "concurrency", d.cfg.Worker.Concurrency, "namespace", d.parts.options.Namespace, "resource", d.parts.options.Resource)
+	d.goOn(background, w)
+	d.log.Info("ready", "mode", d.cfg.Worker.Mode, "concurrency", d.cfg.Worker.Concurrency, "namespace", d.parts.options.Namespace, "resource", d.parts.options.Resource)
 	select {
 	case <-ctx.Done():
 		d.log.Info("draining", "inFlight", w.InFlight(), "atMost", d.cfg.Worker.Drain)
@@ -212,7 +206,8 @@ func (d *daemon) open(ctx, background context.Context) error {
 	if p.js, err = jetstream.New(p.nats); err != nil {
 		return err
 	}
-	if p.subjects, err = events.NewSubjects(d.cfg.NATS.Prefix); err != nil {
+	redis, err := d.separate()
+	if err != nil {
 		return err
 	}
 	if err := d.retry(ctx, &p.up.streams, "setting up the streams", func() error { return d.setup(ctx) }); err != nil {
@@ -221,7 +216,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 	p.up.streams.up.Store(true)
 	p.ledger = events.NewLedger(p.js, p.subjects, "hap-worker")
 	p.room = events.NewWaitingRoom(p.js, p.subjects)
-	if p.counters, err = connect.Redis(d.cfg.Redis); err != nil {
+	if p.counters, err = connect.Redis(redis); err != nil {
 		return err
 	}
 	p.counters.OnCall(d.tel.Metrics.Redis)
@@ -235,6 +230,9 @@ func (d *daemon) open(ctx, background context.Context) error {
 	p.gardener.OnChange(func(b engine.Binding, deleted bool) {
 		if sweep := p.sweep.Load(); sweep != nil {
 			sweep.Changed(b, deleted)
+		}
+		if follow := p.follow.Load(); follow != nil {
+			follow.Changed()
 		}
 	})
 	if err := p.gardener.Start(background); err != nil {
@@ -251,7 +249,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 		return err
 	}
 	d.running.Go(func() { p.rebuild.Run(background) })
-	if err := p.rebuild.Ensure(ctx); err != nil {
+	if err := d.firstBuild(ctx); err != nil {
 		return err
 	}
 	d.tel.Metrics.RedisBuilt(true)
@@ -271,17 +269,25 @@ func (d *daemon) warns(p *part) func(string) {
 
 func (d *daemon) setup(ctx context.Context) error {
 	n := d.cfg.NATS
-	differences, err := events.Setup(ctx, d.parts.js, events.Options{
+	o := events.Options{
 		Prefix: n.Prefix, Manage: n.Manage, Replicas: n.Replicas, MaxBytes: n.MaxBytes,
-		MaxAckPending: n.MaxAckPending, AckWait: d.cfg.Worker.AckWait,
-	})
+		MaxAckPending: n.MaxAckPending, AckWait: d.cfg.Worker.AckWait, Shadow: d.shadowed(),
+	}
+	differences, err := events.Setup(ctx, d.parts.js, o)
 	if err != nil {
 		return err
+	}
+	if d.shadowed() {
+		theirs, err := d.parts.intake.Setup(ctx, o)
+		if err != nil {
+			return err
+		}
+		differences = append(differences, theirs...)
 	}
 	for _, difference := range differences {
 		d.log.Warn("a stream is not as configured, and stays as it is: " + difference)
 	}
-	d.parts.consumer, err = d.parts.js.Consumer(ctx, events.StreamEvents, events.ConsumerWorker)
+	d.parts.consumer, err = d.parts.js.Consumer(ctx, d.parts.subjects.Stream(events.StreamEvents), events.ConsumerWorker)
 	return err
 }
 
@@ -355,5 +361,5 @@ func (d *daemon) workerOptions() worker.Options {
 	if p.ranges != nil {
 		d.networkOptions(&o)
 	}
-	return o
+	return d.asShadow(o)
 }

@@ -34,6 +34,10 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 	if !d.cfg.Given("network") {
 		return nil
 	}
+	if d.shadowed() {
+		d.log.Warn("a shadow allots no network ranges: the broker chooses none that could be compared")
+		return nil
+	}
 	d.parts.ranges = d.parts.counters.Ranges()
 	d.parts.rebuild.Ranges, d.parts.rebuild.Networks = d.parts.ranges, &d.networks
 	d.parts.extend = &worker.Extend{

@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/shadow"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
@@ -30,9 +31,9 @@ var (
 	_ worker.Policies     = (*policy.Holder)(nil)
 	_ worker.Ranges       = (*counters.Ranges)(nil)
 	_ worker.RangeBuilder = (*counters.Ranges)(nil)
-	_ worker.Lodgings     = (*counters.Store)(nil)
 	_ worker.RangeKeeper  = (*counters.Ranges)(nil)
 	_ worker.ClusterNotes = (*gardener.ClusterConfigs)(nil)
+	_ worker.Lodgings     = (*counters.Store)(nil)
 )
 
 // parts are what is connected.
@@ -52,10 +53,13 @@ type parts struct {
 	rebuild  *worker.Rebuild
 	extend   *worker.Extend // nil without network ranges
 
+	intake *events.Intake // of a shadow
+
 	up struct{ nats, streams, redis, gardener part } // which of the above are set
 
 	worker atomic.Pointer[worker.Worker]
 	sweep  atomic.Pointer[worker.Sweep]
+	follow atomic.Pointer[shadow.Follow] // of a shadow
 }
 
 func (d *daemon) listen(ctx context.Context) error {

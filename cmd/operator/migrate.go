@@ -136,9 +136,10 @@ func distinct(texts []string) []string {
 }
 
 func newMigrate(s *shell) *cobra.Command {
-	cmd := group("migrate COMMAND", "Prepare the move of a landscape to hap-worker", newMigratePlan(s))
+	cmd := group("migrate COMMAND", "Prepare the move of a landscape to hap-worker", newMigratePlan(s), newMigrateCompare(s))
 	cmd.Long = `Prepare the move of a landscape from Kyma Environment Broker's own account pools
-to hap-worker.`
+to hap-worker: plan says what becomes of every account, compare where a shadow that
+ran beside the broker would have decided otherwise.`
 	return cmd
 }
 

@@ -84,6 +84,7 @@ func Default() *Config {
 			Mode: ModeActive, Concurrency: 64,
 			AckWait: 30 * time.Second, Budget: 20 * time.Second, Drain: 25 * time.Second,
 			Reconcile: Reconcile{Interval: day, Repair: true},
+			Shadow:    Shadow{Interval: 15 * time.Second, Patience: time.Hour},
 		},
 		Telemetry: Telemetry{Listen: ":8080", LogLevel: "info", LogFormat: "json", TraceRatio: 1, Page: Page{Enabled: true}},
 	}

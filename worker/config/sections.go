@@ -134,9 +134,12 @@ type Shoots struct {
 
 // Worker is the section worker.
 type Worker struct {
-	// Mode is active, or shadow: decide and compare, write nothing. Shadow is refused by this version.
+	// Mode is active, or shadow: decide every event beside a running broker, compare with what that chose, write nothing to Gardener.
 	// Defaults to active.
 	Mode string `koanf:"mode"`
+	// Shadow is read where Mode is shadow.
+	// Defaults to a comparison every 15 seconds.
+	Shadow Shadow `koanf:"shadow"`
 	// Concurrency is how many events one worker handles at once.
 	// Defaults to 64.
 	Concurrency int `koanf:"concurrency"`
@@ -152,6 +155,16 @@ type Worker struct {
 	// Reconcile compares Redis, Gardener and the ledger.
 	// Defaults to once a day.
 	Reconcile Reconcile `koanf:"reconcile"`
+}
+
+// Shadow is the section worker.shadow.
+type Shadow struct {
+	// Interval is the time between two looks at what the broker chose.
+	// Defaults to 15s.
+	Interval time.Duration `koanf:"interval"`
+	// Patience is how long a decision is kept for the Shoot of its runtime to appear.
+	// Defaults to 1h. At least Interval.
+	Patience time.Duration `koanf:"patience"`
 }
 
 // Reconcile is the section worker.reconcile.

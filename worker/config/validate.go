@@ -141,8 +141,10 @@ func (l *Labels) check(wrong *faults) {
 
 func (w *Worker) check(wrong *faults) {
 	oneOf(wrong, "worker.mode", w.Mode, ModeActive, ModeShadow)
-	if w.Mode == ModeShadow {
-		wrong.add("worker.mode", "shadow is not available yet in this version: set it to active, or take the key out")
+	lasts(wrong, "worker.shadow.interval", w.Shadow.Interval, time.Second)
+	if w.Shadow.Patience < w.Shadow.Interval {
+		wrong.add("worker.shadow.patience", "%s must be at least worker.shadow.interval (%s)",
+			formatDuration(w.Shadow.Patience), formatDuration(w.Shadow.Interval))
 	}
 	atLeast(wrong, "worker.concurrency", w.Concurrency, 1)
 	lasts(wrong, "worker.budget", w.Budget, time.Second)

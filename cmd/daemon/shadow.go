@@ -1,0 +1,137 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/shadow"
+	"github.com/hap-worker/hap-worker/worker/telemetry"
+)
+
+// The adapters fit what a shadow asks for.
+var (
+	_ shadow.Ledger    = (*events.Ledger)(nil)
+	_ shadow.Room      = (*events.WaitingRoom)(nil)
+	_ shadow.Book      = (*events.Comparisons)(nil)
+	_ shadow.Reality   = (*gardener.Client)(nil)
+	_ shadow.Records   = (*counters.Store)(nil)
+	_ shadow.Rebuilder = (*worker.Rebuild)(nil)
+)
+
+// shadowed reports whether the daemon writes nothing to Gardener and answers nobody.
+func (d *daemon) shadowed() bool { return d.cfg.Worker.Mode == config.ModeShadow }
+
+// shadowKeys is put behind the prefix of the keys: a worker's begin with the prefix
+// and a colon, so neither takes the other's for its own.
+const shadowKeys = "-shadow"
+
+// separate sets the subjects and gives the connection to Redis: a shadow has subjects,
+// streams and keys of its own.
+func (d *daemon) separate() (redis config.Redis, err error) {
+	redis = d.cfg.Redis
+	subjects, err := events.NewSubjects(d.cfg.NATS.Prefix)
+	d.parts.subjects = subjects
+	if err != nil || !d.shadowed() {
+		return redis, err
+	}
+	d.parts.intake = events.NewIntake(d.parts.js, subjects, func(text string) { d.log.Info(text) }, func(err error) {
+		d.log.Warn("taking over events failed", "error", err)
+	})
+	redis.Prefix += shadowKeys
+	d.parts.subjects = subjects.Shadow()
+	return redis, nil
+}
+
+// asShadow makes the options of a worker those of one that writes nothing.
+func (d *daemon) asShadow(o worker.Options) worker.Options {
+	if !d.shadowed() {
+		return o
+	}
+	o.Gardener, o.Copies = shadow.Landscape{Landscape: o.Gardener}, shadow.NoCopies{}
+	tell := o.Listener.OnRetry
+	o.Listener.OnRetry = func(ctx context.Context, i worker.RetryInfo) {
+		if errors.Is(i.Err, account.ErrNotBuilt) || errors.Is(i.Err, account.ErrRebuilt) {
+			d.log.DebugContext(ctx, "trying again", "retry", i) // Redis follows the broker
+			return
+		}
+		tell(ctx, i)
+	}
+	return o
+}
+
+// firstBuild builds Redis. A shadow begins with what the broker has made since.
+func (d *daemon) firstBuild(ctx context.Context) error {
+	p := &d.parts
+	if !d.shadowed() {
+		return p.rebuild.Ensure(ctx)
+	}
+	counted, err := d.comparisons(ctx)
+	if err != nil {
+		return err
+	}
+	// Redis is built anew all the time: that is no event.
+	p.rebuild.Listener.OnRebuild = func(ctx context.Context, i worker.RebuildInfo) {
+		if i.Err != nil && !errors.Is(i.Err, worker.ErrRebuildElsewhere) {
+			d.rebuilt(ctx, i)
+			return
+		}
+		d.log.DebugContext(ctx, "rebuilt", "rebuild", i)
+	}
+	settings := d.cfg.Worker.Shadow
+	follow := &shadow.Follow{
+		Ledger: p.ledger, Book: events.NewComparisons(p.js, p.subjects), Room: p.room, Reality: p.gardener,
+		Records: p.counters, Rebuild: p.rebuild, Subjects: p.subjects,
+		Interval: settings.Interval, Patience: settings.Patience, Now: time.Now,
+		OnCompared: func(ctx context.Context, c events.Comparison) {
+			counted.Compared(ctx, string(c.Result))
+			level := d.log.InfoContext
+			if c.Result.Differs() {
+				level = d.log.WarnContext
+			}
+			level(ctx, "compared", "result", c.Result, "runtime", c.Reply.RuntimeID, "request", c.Reply.RequestID, "what", c.Message)
+		},
+		OnFailed: func(ctx context.Context, err error) {
+			d.log.WarnContext(ctx, "comparing failed, trying again", "error", err)
+		},
+		OnFollowed: func() {
+			if w := p.worker.Load(); w != nil {
+				w.Wake()
+			}
+		},
+	}
+	p.follow.Store(follow)
+	return follow.Refresh(ctx)
+}
+
+func (d *daemon) comparisons(ctx context.Context) (*telemetry.Comparisons, error) {
+	var results []string
+	for _, r := range events.ComparisonResults() {
+		results = append(results, string(r))
+	}
+	return d.tel.Comparisons(ctx, results...)
+}
+
+// goOn is what runs beside the worker until background ends: for a worker the sweep
+// and the audit, for a shadow what brings it events and compares.
+func (d *daemon) goOn(background context.Context, w *worker.Worker) {
+	p := &d.parts
+	if d.shadowed() {
+		d.running.Go(func() { p.intake.Run(background) })
+		d.running.Go(func() { p.follow.Load().Run(background) })
+		return
+	}
+	sweep := &worker.Sweep{Worker: w, Follower: p.counters, Cache: p.gardener}
+	p.sweep.Store(sweep)
+	d.running.Go(func() { sweep.Run(background) })
+	d.running.Go(func() { d.reconciler().Run(background) })
+	if p.extend != nil {
+		d.running.Go(func() { p.extend.Run(background) })
+	}
+}

@@ -1,0 +1,185 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// lookAgain is how often an Intake that listens looks whether the workers are gone.
+const lookAgain = 30 * time.Second
+
+// Intake copies what publishers send into the stream of a shadow. A work-queue
+// stream gives an event to one consumer only, so there are two ways. While no worker
+// has a consumer on HAP_EVENTS the Intake has it: it takes every event, and none is
+// lost while no shadow runs. Where workers have it the events are theirs: the Intake
+// listens beside them, and misses what is published while nobody listens.
+type Intake struct {
+	js       jetstream.JetStream
+	subjects Subjects
+	tell     func(string)
+	retry    func(error)
+}
+
+// NewIntake makes the intake of the shadow of these subjects, the workers'. tell is
+// told which way events come. retry is told of every failure; all of them are tried
+// again but the copy of an event that was only listened to.
+func NewIntake(js jetstream.JetStream, subjects Subjects, tell func(string), retry func(error)) *Intake {
+	return &Intake{js: js, subjects: subjects, tell: tell, retry: retry}
+}
+
+// Setup makes sure that publishers find their stream, as the function Setup does for
+// all streams of the workers.
+func (i *Intake) Setup(ctx context.Context, o Options) (differences []string, err error) {
+	o.Shadow = false
+	streams, err := o.WithDefaults().Streams()
+	if err != nil {
+		return nil, err
+	}
+	have, err := stream(ctx, i.js, streams[0], o.Manage)
+	if err != nil {
+		return nil, err
+	}
+	return streamDifferences(streams[0], have), nil
+}
+
+// Run copies until ctx ends.
+func (i *Intake) Run(ctx context.Context) {
+	pause := backoff.WithContext(backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0)), ctx)
+	_ = backoff.Retry(func() error { // ends with ctx only
+		consumer, err := i.consumer(ctx)
+		switch {
+		case err == nil:
+			err = i.take(ctx, consumer)
+		case takenByOther(err):
+			err = i.listen(ctx)
+		}
+		if ctx.Err() != nil {
+			return backoff.Permanent(context.Cause(ctx))
+		}
+		if err == nil {
+			pause.Reset()
+			err = errChanged
+		} else {
+			i.retry(err)
+		}
+		return err
+	}, pause)
+}
+
+// errChanged says that somebody else has the events now, or nobody any more.
+var errChanged = errors.New("the consumer of the events has changed")
+
+// consumer is refused where the workers have one.
+func (i *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := bounded(ctx, i.js)
+	defer cancel()
+	consumer, err := i.js.Consumer(ctx, StreamEvents, ConsumerShadow)
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return consumer, err
+	}
+	consumer, err = i.js.CreateConsumer(ctx, StreamEvents, jetstream.ConsumerConfig{
+		Durable: ConsumerShadow, Description: "a shadow's, while there is no worker",
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxDeliver: -1,
+	})
+	if errors.Is(err, jetstream.ErrConsumerExists) {
+		return i.js.Consumer(ctx, StreamEvents, ConsumerShadow)
+	}
+	return consumer, err
+}
+
+// take copies events and takes them out of HAP_EVENTS, until a worker has the
+// consumer deleted.
+func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(64))
+	if err != nil {
+		return fmt.Errorf("taking events of %s: %w", StreamEvents, err)
+	}
+	defer messages.Stop()
+	i.tell("the shadow takes the events: there is no worker")
+	for {
+		msg, err := messages.Next(jetstream.NextContext(ctx))
+		switch {
+		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound):
+			return nil
+		case err != nil:
+			return fmt.Errorf("taking events of %s: %w", StreamEvents, err)
+		}
+		// One that is copied and not acknowledged comes again, and is answered again.
+		if err := i.copy(ctx, msg.Subject(), msg.Headers(), msg.Data()); err != nil {
+			return errors.Join(err, msg.NakWithDelay(time.Second))
+		}
+		if err := msg.Ack(); err != nil {
+			return fmt.Errorf("taking an event out of %s: %w", StreamEvents, err)
+		}
+	}
+}
+
+// listen copies events that go to the workers, until they have no consumer any more.
+// Of several shadows one gets each.
+func (i *Intake) listen(ctx context.Context) error {
+	heard := make(chan *nats.Msg, 4096)
+	for _, subject := range i.subjects.Events() {
+		s, err := i.js.Conn().ChanQueueSubscribe(subject, ConsumerShadow, heard)
+		if err != nil {
+			return fmt.Errorf("listening to %s: %w", subject, err)
+		}
+		defer func() { _ = s.Unsubscribe() }()
+	}
+	i.tell("the shadow listens: the events are the workers'")
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case msg := <-heard:
+			if err := i.copy(ctx, msg.Subject, msg.Header, msg.Data); err != nil {
+				i.retry(fmt.Errorf("the shadow misses an event: %w", err))
+			}
+		case <-look.C:
+			if gone, err := i.workersGone(ctx); gone || err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (i *Intake) workersGone(ctx context.Context) (bool, error) {
+	ctx, cancel := bounded(ctx, i.js)
+	defer cancel()
+	_, err := i.js.Consumer(ctx, StreamEvents, ConsumerWorker)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return true, nil
+	}
+	return false, err
+}
+
+// copy stores an event as it came. What the server would act upon is left out, but
+// its id: what is copied twice shortly after one another is there once.
+func (i *Intake) copy(ctx context.Context, subject string, header nats.Header, data []byte) error {
+	shadow := i.subjects.Shadow()
+	msg := &nats.Msg{Subject: shadow.prefix + strings.TrimPrefix(subject, i.subjects.prefix), Header: nats.Header{}, Data: data}
+	for name, values := range header {
+		if !strings.HasPrefix(strings.ToLower(name), "nats-") {
+			msg.Header[name] = values
+		}
+	}
+	options := []jetstream.PublishOpt{jetstream.WithExpectStream(shadow.Stream(StreamEvents))}
+	if id := header.Get(jetstream.MsgIDHeader); id != "" {
+		options = append(options, jetstream.WithMsgID(id))
+	}
+	ctx, cancel := bounded(ctx, i.js)
+	defer cancel()
+	if _, err := i.js.PublishMsg(ctx, msg, options...); err != nil {
+		return fmt.Errorf("copying an event from %s to %s: %w", subject, shadow.Stream(StreamEvents), err)
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package shadow
+
+import (
+	"fmt"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// Sight is what the broker shows of a runtime when its decision is compared.
+type Sight struct {
+	Shoot  *engine.Shoot   // nil while there is none that names a binding
+	Theirs *engine.Binding // that the Shoot names; nil where the landscape does not have it
+	Ours   *engine.Binding // that the shadow chose, with its labels of now; nil where it chose none
+	Over   bool            // the Shoot was waited for long enough
+}
+
+// Compare holds a decision against what the broker chose. done is false while that is
+// not to be seen yet.
+func Compare(r events.Reply, s Sight) (result events.ComparisonResult, message string, done bool) {
+	if s.Shoot == nil {
+		return withoutShoot(r, s.Over)
+	}
+	if s.Theirs == nil {
+		if !s.Over {
+			return "", "", false // the watch may be behind
+		}
+		return events.ResultUnknownAccount, fmt.Sprintf("Shoot %s names %s, which is no account of the landscape", s.Shoot.Name, s.Shoot.Binding), true
+	}
+	if r.Status != events.StatusAssigned {
+		return events.ResultNotAssigned, fmt.Sprintf("the shadow %s; KEB assigned %s of pool %s", refusal(r), s.Theirs.Name, s.Theirs.Pool().Name()), true
+	}
+	result, message = accounts(r, s)
+	return result, message, true
+}
+
+func withoutShoot(r events.Reply, over bool) (events.ComparisonResult, string, bool) {
+	switch {
+	case !over:
+		return "", "", false
+	case r.Status == events.StatusAssigned:
+		return events.ResultNoCluster, fmt.Sprintf("the shadow assigned %s, and no Shoot of the runtime appeared", r.Binding.Name), true
+	default:
+		return events.ResultNeither, fmt.Sprintf("the shadow %s, and no Shoot of the runtime appeared", refusal(r)), true
+	}
+}
+
+func refusal(r events.Reply) string {
+	if r.Waiting != nil {
+		return "waits: " + string(r.Waiting.Reason)
+	}
+	if r.Error != nil {
+		return "refuses: " + r.Error.Message
+	}
+	return "does not assign"
+}
+
+// accounts compares two accounts that were assigned.
+func accounts(r events.Reply, s Sight) (events.ComparisonResult, string) {
+	ours, theirs := r.Binding.Name, s.Theirs
+	switch {
+	case origin(r) == account.Adopted:
+		return events.ResultLate, "the Shoot was there before the shadow decided"
+	case ours == theirs.Name && labelledBefore(r):
+		return events.ResultFollowed, "the tenant's by its label, and without a cluster, when the shadow decided"
+	case ours == theirs.Name:
+		return events.ResultSame, "both chose " + ours
+	case !theirs.Shared && theirs.Tenant != "" && theirs.Tenant != r.GlobalAccountID:
+		return events.ResultOtherTenant, fmt.Sprintf("%s, which KEB chose, carries the name of %s", theirs.Name, theirs.Tenant)
+	case theirs.Pool().Name() != pool(r):
+		return events.ResultOtherPool, fmt.Sprintf("the shadow by rule %s from pool %s; KEB from pool %s", rule(r), pool(r), theirs.Pool().Name())
+	case theirs.Shared:
+		return leastUsed(r, theirs.Name)
+	default:
+		return dedicated(r, s)
+	}
+}
+
+// labelledBefore reports whether the account was the tenant's and nobody was on it. The
+// broker may have labelled it for this very cluster: then the shadow had no choice.
+func labelledBefore(r events.Reply) bool {
+	return !r.Binding.Claimed && !r.Binding.Shared && r.Clusters != nil && *r.Clusters == 1
+}
+
+// dedicated compares two accounts of the tenant. One is new that the tenant did not
+// have when the shadow decided. Which of the unclaimed ones somebody takes is no
+// decision, and what follows from that is none either: an account that the shadow
+// alone has claimed stands for the one that KEB claimed in its place.
+func dedicated(r events.Reply, s Sight) (events.ComparisonResult, string) {
+	ours, theirs := r.Binding.Name, s.Theirs.Name
+	oursNew := r.Binding.Claimed || s.Ours == nil || s.Ours.Tenant != r.GlobalAccountID
+	theirsNew := true
+	for _, c := range considered(r) {
+		theirsNew = theirsNew && !(c.Binding == theirs && c.Own)
+	}
+	switch {
+	case oursNew && theirsNew:
+		return events.ResultEquivalent, fmt.Sprintf("a new account either way: the shadow claimed %s, KEB %s", ours, theirs)
+	case oursNew:
+		return events.ResultClaims, fmt.Sprintf("the shadow would claim %s; KEB took %s, which the tenant had", ours, theirs)
+	case theirsNew:
+		return events.ResultShares, fmt.Sprintf("the shadow would take %s, which the tenant had; KEB claimed %s", ours, theirs)
+	default:
+		return events.ResultOtherAccount, fmt.Sprintf("both the tenant's: the shadow %s, KEB %s", ours, theirs)
+	}
+}
+
+// leastUsed compares two accounts of a shared pool.
+func leastUsed(r events.Reply, theirs string) (events.ComparisonResult, string) {
+	clusters := map[string]int{}
+	for _, c := range considered(r) {
+		clusters[c.Binding] = c.Clusters
+	}
+	mine, chosen := clusters[r.Binding.Name]
+	other, seen := clusters[theirs]
+	if chosen && seen && mine == other {
+		return events.ResultEquivalent, fmt.Sprintf("shared, and %d clusters on either: the shadow took %s, KEB %s", mine, r.Binding.Name, theirs)
+	}
+	return events.ResultOtherAccount, fmt.Sprintf("shared: the shadow took %s, KEB %s", r.Binding.Name, theirs)
+}
+
+func origin(r events.Reply) account.Origin {
+	if r.Decision == nil {
+		return ""
+	}
+	return account.Origin(r.Decision.Origin)
+}
+
+func pool(r events.Reply) string {
+	if r.Decision == nil {
+		return ""
+	}
+	return r.Decision.Pool
+}
+
+func rule(r events.Reply) string {
+	if r.Decision == nil || r.Decision.Rule == "" {
+		return "-"
+	}
+	return r.Decision.Rule
+}
+
+func considered(r events.Reply) []events.Considered {
+	if r.Decision == nil {
+		return nil
+	}
+	return r.Decision.Considered
+}

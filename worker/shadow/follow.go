@@ -1,0 +1,223 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// Ledger is the shadow's own: package events.
+type Ledger interface {
+	// Each reads every stored reply.
+	Each(ctx context.Context, f func(events.Stored) error) error
+	// Remove deletes a reply up to a sequence of the stream.
+	Remove(ctx context.Context, subject string, upTo uint64) error
+}
+
+// Book is where comparisons are kept: package events.
+type Book interface {
+	// Add stores one unless its request has one, and reports whether it did.
+	Add(ctx context.Context, c events.Comparison) (bool, error)
+}
+
+// Room is where the shadow's requests wait: package events.
+type Room interface {
+	Leave(ctx context.Context, subject string) error
+}
+
+// Reality is Gardener as the broker left it: package gardener.
+type Reality interface {
+	Cached(name string) (engine.Binding, bool)
+	Shoots(ctx context.Context, f func(engine.Shoot) error) error
+}
+
+// Records are the shadow's own in Redis: package counters.
+type Records interface {
+	// Pools gives the names of all pools that Redis knows.
+	Pools(ctx context.Context) ([]string, error)
+	// Discard makes a pool or bucket one that is not built.
+	Discard(ctx context.Context, place string) (bool, error)
+}
+
+// Rebuilder builds what was discarded from ledger, labels and Shoots.
+type Rebuilder interface {
+	Ensure(ctx context.Context) error
+}
+
+// refreshEvery is after how many looks Redis is derived anew although no label has
+// changed and nothing was compared: Shoots go without a sign.
+const refreshEvery = 20
+
+// Follow compares what the shadow decides with what the broker chose, and then goes
+// on from there. Any number of shadows may do so at once.
+type Follow struct {
+	Ledger   Ledger
+	Book     Book
+	Room     Room
+	Reality  Reality
+	Records  Records
+	Rebuild  Rebuilder
+	Subjects events.Subjects // the shadow's
+	Interval time.Duration   // between two looks
+	Patience time.Duration   // with a runtime whose Shoot does not appear
+	Now      func() time.Time
+
+	OnCompared func(context.Context, events.Comparison)
+	OnFailed   func(context.Context, error) // a look that is tried again
+	OnFollowed func()                       // Redis is as the broker has it
+
+	changed atomic.Bool
+}
+
+// Changed is told that the watch brought another label.
+func (f *Follow) Changed() { f.changed.Store(true) }
+
+// Run looks until ctx ends.
+func (f *Follow) Run(ctx context.Context) {
+	tick := time.NewTicker(f.Interval)
+	defer tick.Stop()
+	for looks := 1; ; looks++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		settled, err := f.look(ctx)
+		if settled || f.changed.Load() || looks%refreshEvery == 0 {
+			err = errors.Join(err, f.Refresh(ctx))
+		}
+		if err != nil && ctx.Err() == nil {
+			f.OnFailed(ctx, err)
+		}
+	}
+}
+
+// Refresh derives Redis anew: from the labels, the Shoots, and those decisions of the
+// shadow that nothing is to be seen of yet. Nothing is decided meanwhile.
+func (f *Follow) Refresh(ctx context.Context) error {
+	f.changed.Store(false) // before the labels are read
+	places, err := f.Records.Pools(ctx)
+	if err != nil {
+		return err
+	}
+	for n := range account.Buckets {
+		places = append(places, account.BucketName(n))
+	}
+	for _, place := range places {
+		if _, err := f.Records.Discard(ctx, place); err != nil {
+			f.changed.Store(true)
+			return errors.Join(err, f.Rebuild.Ensure(ctx))
+		}
+	}
+	if err := f.Rebuild.Ensure(ctx); err != nil {
+		return err
+	}
+	f.OnFollowed()
+	return nil
+}
+
+// look compares what can be compared, and reports whether that was anything.
+func (f *Follow) look(ctx context.Context) (settled bool, err error) {
+	var replies []events.Stored
+	err = f.Ledger.Each(ctx, func(stored events.Stored) error {
+		if stored.Reply.Status != events.StatusSealed {
+			replies = append(replies, stored)
+		}
+		return nil
+	})
+	if err != nil || len(replies) == 0 {
+		return false, err
+	}
+	shoots, err := f.shoots(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, stored := range replies {
+		done, err := f.settle(ctx, stored, shoots)
+		settled = settled || done
+		if err != nil {
+			return settled, fmt.Errorf("compare %s: %w", stored.Subject, err)
+		}
+	}
+	return settled, nil
+}
+
+// shoots are the live ones by runtime.
+func (f *Follow) shoots(ctx context.Context) (map[string]engine.Shoot, error) {
+	shoots := map[string]engine.Shoot{}
+	err := f.Reality.Shoots(ctx, func(s engine.Shoot) error {
+		shoots[account.RuntimeOf(s)] = s
+		return nil
+	})
+	return shoots, err
+}
+
+// settle takes a reply out of the ledger once all is known of it: what is left there
+// is what the broker has not shown yet, which a rebuild must not forget.
+func (f *Follow) settle(ctx context.Context, stored events.Stored, shoots map[string]engine.Shoot) (bool, error) {
+	r := stored.Reply
+	shoot, there := shoots[r.RuntimeID]
+	over := f.Now().Sub(stored.Time) > f.Patience
+	if !r.Comparable() {
+		// A runtime that has gone stays gone as long as its Shoot is there.
+		if !over || there && r.Status == events.StatusReleased {
+			return false, nil
+		}
+		return true, f.Ledger.Remove(ctx, stored.Subject, stored.Sequence)
+	}
+	s := Sight{Over: over && r.Final()} // one that waits has a final answer to come
+	if there && shoot.Binding != "" {
+		s.Shoot, s.Theirs = &shoot, f.binding(shoot.Binding)
+	}
+	if r.Binding != nil {
+		s.Ours = f.binding(r.Binding.Name)
+	}
+	result, message, done := Compare(r, s)
+	if !done {
+		return false, nil
+	}
+	compared := events.Comparison{Result: result, Message: message, ComparedAt: f.Now().UTC(), KEB: chosen(s), Reply: r}
+	first, err := f.Book.Add(ctx, compared)
+	if err != nil {
+		return false, err
+	}
+	if first {
+		f.OnCompared(ctx, compared)
+	}
+	return true, f.forget(ctx, stored)
+}
+
+func (f *Follow) forget(ctx context.Context, stored events.Stored) error {
+	if err := f.Ledger.Remove(ctx, stored.Subject, stored.Sequence); err != nil {
+		return err
+	}
+	r := stored.Reply
+	if r.Status != events.StatusWaiting || r.Decision == nil {
+		return nil
+	}
+	return f.Room.Leave(ctx, f.Subjects.Waiting(r.Decision.Pool, r.GlobalAccountID, r.RuntimeID, r.RequestID))
+}
+
+func (f *Follow) binding(name string) *engine.Binding {
+	if b, known := f.Reality.Cached(name); known {
+		return &b
+	}
+	return nil
+}
+
+func chosen(s Sight) *events.KEBChoice {
+	if s.Shoot == nil {
+		return nil
+	}
+	keb := &events.KEBChoice{Shoot: s.Shoot.Name, Binding: s.Shoot.Binding}
+	if s.Theirs != nil {
+		keb.Pool, keb.Tenant = s.Theirs.Pool().Name(), s.Theirs.Tenant
+	}
+	return keb
+}

@@ -1,0 +1,48 @@
+package shadow
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker"
+)
+
+// Landscape reads Gardener and writes nothing: what would be written succeeds, and
+// is what the worker goes on with. Who reads next sees the broker's labels.
+type Landscape struct{ worker.Landscape }
+
+// Claim gives the binding as the claim would leave it.
+func (Landscape) Claim(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return marked(seen, mark), nil
+}
+
+// MarkDirty gives the binding as the mark would leave it.
+func (Landscape) MarkDirty(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	seen = marked(seen, mark)
+	seen.Dirty = true
+	return seen, nil
+}
+
+// Unclaim gives the binding as it would be without its tenant.
+func (Landscape) Unclaim(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	mark.Tenant = ""
+	return marked(seen, mark), nil
+}
+
+// Free gives the binding as the release would leave it.
+func (Landscape) Free(_ context.Context, seen engine.Binding, request string) (engine.Binding, error) {
+	seen.Tenant, seen.Dirty, seen.ReleasedBy = "", false, request
+	return seen, nil
+}
+
+func marked(b engine.Binding, mark engine.Mark) engine.Binding {
+	b.Tenant, b.Generation, b.Epoch = mark.Tenant, mark.Generation, mark.Epoch
+	return b
+}
+
+// NoCopies sends no copy of a reply to anybody: it would be taken for the answer.
+type NoCopies struct{}
+
+// Copy does nothing.
+func (NoCopies) Copy(context.Context, string, events.Reply) error { return nil }

@@ -1,0 +1,30 @@
+package telemetry
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Comparisons counts what a shadow compares. A worker that is none has no such series.
+type Comparisons struct{ total *counter[string] }
+
+// Comparisons makes the counter with a series for each result.
+func (t *Telemetry) Comparisons(ctx context.Context, results ...string) (*Comparisons, error) {
+	total, err := t.meters.Meter(scope).Int64Counter("hap_shadow_comparisons_total",
+		metric.WithDescription("Decisions of the shadow that were held against what the broker chose."))
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparisons{newCounter(total, len(results), func(result string) []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("result", result)}
+	})}
+	for _, result := range results {
+		c.total.add(ctx, result, 0)
+	}
+	return c, nil
+}
+
+// Compared counts one with that result.
+func (c *Comparisons) Compared(ctx context.Context, result string) { c.total.add(ctx, result, 1) }
