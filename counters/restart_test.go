@@ -155,9 +155,9 @@ func TestConnect(t *testing.T) {
 		args       []string
 		refused    bool
 	}{
-		{name: "nothing is kept", want: "neither append-only file nor snapshots"},
+		{name: "nothing is kept", want: "no append-only file"},
 		{name: "kept", args: []string{"--appendonly", "yes"}},
-		{name: "snapshots", args: []string{"--save", "60 1"}},
+		{name: "snapshots, which only CONFIG would tell", args: []string{"--save", "60 1"}, want: "unless it makes snapshots"},
 		{name: "evicts", args: []string{"--maxmemory-policy", "allkeys-lru"}, want: "allkeys-lru", refused: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,0 +1,100 @@
+package integration_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// together is how many lives run side by side: most of their time they wait.
+const together = 8
+
+// TestMinimalRights is the whole lifecycle under the rights that deploy gives: the
+// chart's Roles on an API server that asks for rights, the permissions on NATS and the
+// users of Redis. With all of them nothing is refused; with any one taken away a step
+// ends, so none is superfluous.
+func TestMinimalRights(t *testing.T) {
+	requireRedis(t)
+	g := newGround(t)
+	for _, resource := range []string{"credentialsbindings", "secrets"} {
+		t.Run("with all, "+resource, func(t *testing.T) {
+			refused, err := g.live(t.Context(), t.TempDir(), "all-"+resource, resource, nil)
+			if err != nil || len(refused) > 0 {
+				t.Fatalf("%v; refused:\n%s", err, strings.Join(refused, "\n"))
+			}
+		})
+	}
+	t.Run("without one", func(t *testing.T) { withoutEach(t, g) })
+}
+
+// withoutEach takes away one right after the other.
+func withoutEach(t *testing.T, g *ground) {
+	var told sync.Mutex
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(together)
+	dir := t.TempDir()
+	for n, taken := range removable(t) {
+		group.Go(func() error {
+			name := fmt.Sprintf("without-%d", n)
+			own := filepath.Join(dir, name)
+			if err := os.Mkdir(own, 0o700); err != nil {
+				return err
+			}
+			refused, err := g.live(ctx, own, name, taken.resource, &taken.right)
+			told.Lock()
+			defer told.Unlock()
+			switch {
+			case err == nil && len(refused) == 0:
+				t.Errorf("%s (%s): nobody misses it", taken.name, taken.resource)
+			case err == nil:
+				t.Errorf("%s (%s): all goes on without it, although it is asked for:\n%s", taken.name, taken.resource, strings.Join(refused, "\n"))
+			case len(refused) == 0:
+				t.Errorf("%s (%s): nothing was refused, and yet %v", taken.name, taken.resource, err)
+			default:
+				t.Logf("%s: %.200s", taken.name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exempt are rights whose use is elsewhere: other allocators' blocks come from ClusterConfigs.
+var exempt = map[string]bool{"Redis hap-worker: +hsetnx": true}
+
+// removal is a right to be taken away where accounts are of a kind.
+type removal struct {
+	right
+	resource string
+}
+
+// removable are all rights: those on Kubernetes for each kind of account that has
+// other ones.
+func removable(t *testing.T) (all []removal) {
+	t.Helper()
+	for _, resource := range []string{"credentialsbindings", "secrets"} {
+		g, err := readGrants("count", resource)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range g.kubernetesRights() {
+			all = append(all, removal{r, resource})
+		}
+		if resource != "credentialsbindings" {
+			continue
+		}
+		for _, r := range append(g.natsRights(), g.redisRights("hap-worker")...) {
+			if !exempt[r.name] {
+				all = append(all, removal{r, resource})
+			}
+		}
+	}
+	return all
+}
