@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 GO ?= go
 LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+VULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 FUZZTIME ?= 100000x
 BENCHTIME ?= 1s
 SEED ?=
@@ -66,6 +67,19 @@ fuzz: ## every fuzz target for FUZZTIME each: a number of inputs, as 100000x
 bench: ## benchmarks with allocations: matcher, codec, assign script, whole path
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 	$(GO) test -C integration -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+.PHONY: bench-memory
+bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes; takes some ten minutes
+	$(GO) run -C integration ./bench/memory
+
+.PHONY: sbom
+sbom: build ## bin/*.cdx.json: what hap-worker and hapctl are linked from, as CycloneDX
+	@for program in hap-worker hapctl; do $(GO) run -C integration ./sbom $(CURDIR)/bin/$$program > bin/$$program.cdx.json; done
+
+.PHONY: vulncheck
+vulncheck: ## known weaknesses in what the programs use; says that it was not run where the database is out of reach
+	@if curl -fsS -m 20 -o /dev/null https://vuln.go.dev/index/db.json; then $(GO) run $(VULNCHECK) ./cmd/...; \
+	  else echo "vulncheck: not run, the database at vuln.go.dev cannot be reached"; fi
 
 .PHONY: lint
 lint: ## gofmt, go vet and golangci-lint over all modules

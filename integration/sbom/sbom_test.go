@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+// built builds hap-worker as `make build` does, from a copy of the sources in a folder
+// of its own.
+func built(t *testing.T) string {
+	t.Helper()
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, part := range []string{"cmd", "worker", "engine", "events", "counters", "gardener", "deploy"} {
+		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(root, part))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"go.mod", "go.sum"} {
+		content, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", "bin/hap-worker", "./cmd/hap-worker")
+	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(dir, "bin", "hap-worker")
+}
+
+// TestReproducible builds the program in two folders: the files are the same, and its
+// bill names every module that it was linked from.
+func TestReproducible(t *testing.T) {
+	programs := []string{built(t), built(t)}
+	var sums [2][sha256.Size]byte
+	for i, program := range programs {
+		content, err := os.ReadFile(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[i] = sha256.Sum256(content)
+		if bytes.Contains(content, []byte(filepath.Dir(program))) {
+			t.Errorf("the program names the folder %s", filepath.Dir(program))
+		}
+	}
+	if sums[0] != sums[1] {
+		t.Errorf("two builds differ: %x, %x", sums[0], sums[1])
+	}
+	var text bytes.Buffer
+	if err := write(programs[0], &text); err != nil {
+		t.Fatal(err)
+	}
+	var bill cyclonedx.BOM
+	if err := cyclonedx.NewBOMDecoder(&text, cyclonedx.BOMFileFormatJSON).Decode(&bill); err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]int{}
+	for _, c := range *bill.Components {
+		named[c.BOMRef]++
+	}
+	info, err := buildinfo.ReadFile(programs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, module := range info.Deps {
+		if module.Replace != nil {
+			module = module.Replace
+		}
+		if named[reference(*module)] != 1 {
+			t.Errorf("%s is in the bill %d times", module.Path, named[reference(*module)])
+		}
+	}
+	if len(named) != len(info.Deps)+1 || named["pkg:golang/std@"+info.GoVersion] != 1 {
+		t.Errorf("the bill has %d components, the program %d modules besides the standard library", len(named), len(info.Deps))
+	}
+}
