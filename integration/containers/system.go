@@ -26,7 +26,7 @@ func (p Part) String() string { return [parts]string{"NATS", "Redis", "the Kuber
 // Options say what to start.
 type Options struct {
 	// Gardener is stack.RealGardener or stack.CRDGardener: who serves the Gardener
-	// kinds. Defaults to the first.
+	// kinds. Defaults to the second.
 	Gardener string
 	// Talk gets the progress of builds. Required.
 	Talk io.Writer
