@@ -1,0 +1,60 @@
+package integration_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+// TestMigrateCompare runs the stories of hapctl migrate compare, against comparisons
+// that the scripts make.
+func TestMigrateCompare(t *testing.T) {
+	t.Parallel()
+	s := hapctlStack(t, stack.Options{Kube: sharedStack(t).Kube, Config: []byte("gardener: {namespace: garden-compare}\n"), Accounts: []stack.Account{}})
+	p := newPublisher(t, s)
+	shadow := p.subjects.Shadow()
+	at := time.Date(2024, 11, 20, 12, 0, 0, 0, time.UTC)
+	decided := func(runtime, binding string) events.Reply {
+		r := events.Reply{
+			RuntimeID: runtime, RequestID: "req-" + runtime, GlobalAccountID: "ga-1", Plan: "aws", Provider: "aws", Status: events.StatusAssigned,
+			Decision: &events.Decision{Sequence: 7, Rule: "aws(PR=cf-eu11) -> EU", RuleNumber: 2, Pool: "aws+eu", Origin: "claimed"},
+			Binding:  &events.Binding{Name: binding, Claimed: true},
+		}
+		if binding == "-" {
+			r.Status, r.Binding = events.StatusRejected, nil
+			r.Error = &events.ReplyError{Code: engine.CodeNoMatchingRule, Message: "no rule for plan aws"}
+		}
+		return r
+	}
+	runHapctl(t, s, "testdata/hapctl-shadow", map[string]func(*testscript.TestScript, bool, []string){
+		"streams": func(ts *testscript.TestScript, _ bool, _ []string) {
+			_, err := events.Setup(p.ctx, p.js, events.Options{Manage: true, Shadow: true})
+			ts.Check(err)
+		},
+		// compared RUNTIME RESULT SHADOW KEB stores a comparison as a shadow does.
+		"compared": func(ts *testscript.TestScript, _ bool, args []string) {
+			c := events.Comparison{
+				Result: events.ComparisonResult(args[1]), Message: "as the script says", ComparedAt: at, Reply: decided(args[0], args[2]),
+			}
+			if args[3] != "-" {
+				c.KEB = &events.KEBChoice{Shoot: "c-" + args[0], Binding: args[3], Pool: "aws", Tenant: "ga-1"}
+			}
+			first, err := events.NewComparisons(p.js, shadow).Add(p.ctx, c)
+			ts.Check(err)
+			if !first {
+				ts.Fatalf("%s is compared already", args[0])
+			}
+		},
+		// pending RUNTIME BINDING stores a decision that is not compared yet.
+		"pending": func(ts *testscript.TestScript, _ bool, args []string) {
+			r := decided(args[0], args[1])
+			_, err := events.NewLedger(p.js, shadow, "/test").Publish(p.ctx, shadow.Reply(r.RuntimeID, r.RequestID), r, 0)
+			ts.Check(err)
+		},
+	})
+}
