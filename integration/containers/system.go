@@ -1,9 +1,12 @@
 package containers
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os/exec"
 	"sync/atomic"
 
 	"github.com/testcontainers/testcontainers-go"
@@ -44,16 +47,15 @@ type System struct {
 	taken    atomic.Int32 // landscapes
 }
 
-// Available says why there is no container engine to be used, with nil for one that is.
+// Available says why there is no container engine to be used, with nil for one that
+// is. It asks the program docker, which the images are built with; the library
+// panics where it finds no engine.
 func Available(ctx context.Context) error {
-	if err := prepare(); err != nil {
-		return err
-	}
-	d, err := connect(ctx)
+	out, err := exec.CommandContext(ctx, "docker", "version", "--format", "{{.Server.Version}}").CombinedOutput()
 	if err != nil {
-		return err
+		return fmt.Errorf("docker version: %w: %s", err, bytes.TrimSpace(out))
 	}
-	return d.Close()
+	return nil
 }
 
 // Start builds the images, unless they are there, and starts the parts. ctx bounds
