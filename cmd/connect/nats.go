@@ -21,6 +21,11 @@ import (
 // natsTimeout bounds a dial, and the handshake after it.
 const natsTimeout = 5 * time.Second
 
+// natsPing is the time between two pings of the server: a connection on which
+// nothing comes back, as after a partition or with a server that hangs, is given up
+// after three of them. The library's own two minutes leave a worker deaf for six.
+const natsPing = 5 * time.Second
+
 // NATS connects and keeps trying, without end where forever, else until ctx
 // ends; once connected it comes back by itself after every loss. tell is given
 // what an operator may want to know, and may be nil.
@@ -98,6 +103,7 @@ func natsOptions(c config.NATS, name string, tell func(string)) ([]nats.Option, 
 	options := []nats.Option{
 		nats.Name(name), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true),
 		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
+		nats.PingInterval(natsPing), nats.MaxPingsOutstanding(2),
 		nats.Timeout(natsTimeout), nats.DrainTimeout(10 * time.Second),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
