@@ -19,7 +19,7 @@ import (
 )
 
 // seeders is how many Shoots are made at once.
-const seeders = 32
+const seeders = 16
 
 var (
 	shoots      = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
@@ -72,6 +72,9 @@ func seed(ctx context.Context, s *stack.Stack, o settings) error {
 	if err := settle(ctx, api); err != nil {
 		return err
 	}
+	if err := fillLedger(ctx, s, o); err != nil {
+		return err
+	}
 	group, grouped := errgroup.WithContext(ctx)
 	group.SetLimit(seeders)
 	for n := range o.runtimes {
@@ -83,10 +86,7 @@ func seed(ctx context.Context, s *stack.Stack, o settings) error {
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return fillLedger(ctx, s, o)
+	return group.Wait()
 }
 
 // settle makes what the other watches follow: the policy and the ranges.
@@ -148,7 +148,7 @@ func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 		if err != nil {
 			return err
 		}
-		if _, err := js.PublishAsync(subjects.Reply(r.id, reply.RequestID), data, jetstream.WithExpectLastSequencePerSubject(0)); err != nil {
+		if _, err := js.PublishAsync(subjects.Reply(r.id, reply.RequestID), data, jetstream.WithExpectLastSequencePerSubject(0), jetstream.WithStallWait(time.Minute)); err != nil {
 			return err
 		}
 	}
