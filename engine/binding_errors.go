@@ -1,6 +1,9 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // What reading or marking a binding may fail with, besides CodeUnknownBinding
 // and the end of the caller's context. An adapter wraps them; errors.Is finds
@@ -22,4 +25,9 @@ var (
 	// failing server, or permissions that are missing. It says nothing about the
 	// binding, so it never ends an event; try again later.
 	ErrUnavailable = errors.New("the API is not available")
+
+	// ErrRefused is a write that the server does not allow on this binding, as
+	// Gardener does not where the binding's Secret is gone, or on none. Nothing was
+	// written. It is an ErrUnavailable to whoever cannot do with another binding.
+	ErrRefused = fmt.Errorf("the write is refused: %w", ErrUnavailable)
 )

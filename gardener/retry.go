@@ -24,6 +24,7 @@ const (
 	conflict                // the object has changed since
 	missing                 // the object is not there
 	refused                 // the API is not there, or not for us
+	barred                  // a write that is not allowed on this object
 	expired                 // the rest of a list is forgotten
 	invalid                 // the server does not accept such a request
 )
@@ -112,6 +113,8 @@ func judge(err error, write bool) verdict {
 		return again
 	case code == http.StatusNotFound && ofObject(status):
 		return missing
+	case write && ofObject(status) && (code == http.StatusForbidden || code == http.StatusUnprocessableEntity):
+		return barred
 	case code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusNotAcceptable:
 		return refused
 	case code == http.StatusGone:
@@ -126,7 +129,7 @@ func judge(err error, write bool) verdict {
 	}
 }
 
-// ofObject tells an object that is missing from an API that is: only the first
+// ofObject tells an answer about an object from one about its API: only the first
 // names the object.
 func ofObject(status apierrors.APIStatus) bool {
 	details := status.Status().Details
@@ -176,6 +179,8 @@ func named(op string, v verdict, err error) error {
 	switch v {
 	case again, refused:
 		as = engine.ErrUnavailable
+	case barred:
+		as = engine.ErrRefused
 	case unknown:
 		as = engine.ErrUnknownResult
 	case conflict:

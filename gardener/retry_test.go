@@ -31,7 +31,9 @@ func TestJudge(t *testing.T) {
 		{"too many requests", apierrors.NewTooManyRequests("", 1), again, again},
 		{"object missing", apierrors.NewNotFound(of, "a"), missing, missing},
 		{"kind missing", generic(http.StatusNotFound), refused, refused},
-		{"forbidden", apierrors.NewForbidden(of, "a", io.EOF), refused, refused},
+		{"forbidden", apierrors.NewForbidden(of, "a", io.EOF), refused, barred},
+		{"forbidden, all of it", generic(http.StatusForbidden), refused, refused},
+		{"not valid", apierrors.NewInvalid(schema.GroupKind{Kind: "K"}, "a", nil), invalid, barred},
 		{"unauthorized", apierrors.NewUnauthorized(""), refused, refused},
 		{"no metadata", generic(http.StatusNotAcceptable), refused, refused},
 		{"list forgotten", apierrors.NewResourceExpired(""), expired, expired},
@@ -62,7 +64,7 @@ func TestNamed(t *testing.T) {
 	cause := errors.New("said by the server")
 	for v, want := range map[verdict]error{
 		again: engine.ErrUnavailable, refused: engine.ErrUnavailable, expired: engine.ErrUnavailable,
-		unknown: engine.ErrUnknownResult, conflict: engine.ErrConflict,
+		unknown: engine.ErrUnknownResult, conflict: engine.ErrConflict, barred: engine.ErrRefused,
 	} {
 		if err := named("op", v, cause); !errors.Is(err, want) || !errors.Is(err, cause) {
 			t.Errorf("%d: %v", v, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
+	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
 // accountKind is a kind of object that stands for an account. The zero value is
@@ -22,15 +23,16 @@ type accountKind struct {
 	gardener string // further keys of the section gardener
 	kind     string // as replies call it
 	field    string // of a Shoot's spec that names what it uses
-	real     bool   // served by Gardener's own API server
+	// on gives the shared stack that serves it; nil is sharedStack.
+	on func(*testing.T) *stack.Stack
 }
 
 func accountKinds() map[string]accountKind {
 	return map[string]accountKind{
-		"credentialsbindings": {"", "CredentialsBinding", "credentialsBindingName", false},
-		"secretbindings":      {", resource: secretbindings", "SecretBinding", "secretBindingName", false},
+		"credentialsbindings": {"", "CredentialsBinding", "credentialsBindingName", nil},
+		"secretbindings":      {", resource: secretbindings", "SecretBinding", "secretBindingName", nil},
 		// The stack makes a SecretBinding for every Secret.
-		"secrets": {", resource: secrets, labels: legacy", "Secret", "secretBindingName", false},
+		"secrets": {", resource: secrets, labels: legacy", "Secret", "secretBindingName", nil},
 	}
 }
 

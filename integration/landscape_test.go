@@ -52,9 +52,9 @@ func newLandscape(t *testing.T, config string, accounts []stack.Account) *landsc
 // newLandscapeOf makes one whose accounts are of a kind.
 func newLandscapeOf(t *testing.T, kind accountKind, config string, accounts []stack.Account) *landscape {
 	t.Helper()
-	kube := sharedStack
-	if kind.real {
-		kube = sharedRealStack
+	kube := kind.on
+	if kube == nil {
+		kube = sharedStack
 	}
 	config = fmt.Sprintf("%s\ngardener: {namespace: garden-%d%s}\n", config, landscapes.Add(1), kind.gardener)
 	return landscapeOn(t, startStack(t, stack.Options{Kube: kube(t).Kube, Config: []byte(config), Accounts: accounts}))

@@ -28,29 +28,40 @@ type once struct {
 }
 
 // The stacks of this test binary: Gardener's kinds as CRDs, and served by its own
-// API server.
-var shared, sharedReal once
+// API server, as it is and without the checks that make it slow.
+var shared, sharedReal, sharedFast once
 
 // sharedStack gives the stack that all tests of this binary share, without
 // accounts and workers. Tests keep apart by names of their own; one that stops a
 // part starts a stack for itself.
 func sharedStack(t *testing.T) *stack.Stack {
 	t.Helper()
-	return shared.start(t, stack.CRDGardener)
+	return shared.start(t, stack.Options{})
 }
 
-// sharedRealStack is sharedStack with Gardener's own API server.
+// sharedRealStack is sharedStack with Gardener's own API server. That asks for
+// rights; the stack's user has all.
 func sharedRealStack(t *testing.T) *stack.Stack {
 	t.Helper()
-	return sharedReal.start(t, stack.RealGardener)
+	return sharedReal.start(t, stack.Options{Gardener: stack.RealGardener, KubeArgs: []string{"--authorization-mode=RBAC"}})
 }
 
-func (o *once) start(t *testing.T, gardener string) *stack.Stack {
+// sharedFastStack is sharedRealStack without the check of what a binding refers to:
+// with it, Gardener takes a few changes of bindings a second.
+func sharedFastStack(t *testing.T) *stack.Stack {
+	t.Helper()
+	return sharedFast.start(t, stack.Options{
+		Gardener: stack.RealGardener, GardenerArgs: []string{"--disable-admission-plugins=ResourceReferenceManager"},
+	})
+}
+
+func (o *once) start(t *testing.T, options stack.Options) *stack.Stack {
 	t.Helper()
 	o.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		o.stack, o.err = stack.Start(ctx, stack.Options{Gardener: gardener, Accounts: []stack.Account{}})
+		options.Accounts = []stack.Account{}
+		o.stack, o.err = stack.Start(ctx, options)
 	})
 	if o.err != nil {
 		t.Fatal(o.err)
@@ -77,7 +88,7 @@ func TestMain(m *testing.M) {
 		dieAtStep()
 	}
 	code := m.Run()
-	for _, s := range []*stack.Stack{shared.stack, sharedReal.stack} {
+	for _, s := range []*stack.Stack{shared.stack, sharedReal.stack, sharedFast.stack} {
 		if s == nil {
 			continue
 		}

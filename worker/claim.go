@@ -15,6 +15,10 @@ import (
 // tenant's own did not do; each further attempt offers eight times as many.
 const firstSuggestions = 8
 
+// refusals is how many bindings one search passes over because the server refuses
+// to mark them. With more it is rather the right that is missing than their Secrets.
+const refusals = 16
+
 // want is a runtime in search of a binding.
 type want struct {
 	runtime  string
@@ -31,8 +35,9 @@ type want struct {
 // views are the bindings that one search has read: the label facts that scripts
 // are given, and the resourceVersions that fence its writes (rule 2).
 type views struct {
-	order []string
-	seen  map[string]view
+	order   []string
+	seen    map[string]view
+	refused map[string]bool // may not be marked, so no claim of them succeeds
 }
 
 type view struct {
@@ -40,7 +45,13 @@ type view struct {
 	live    bool // read from the source, not from the cache
 }
 
-func newViews() *views { return &views{seen: map[string]view{}} }
+func newViews() *views { return &views{seen: map[string]view{}, refused: map[string]bool{}} }
+
+// passOver takes a binding out of the search, and reports whether it may go on.
+func (v *views) passOver(binding string) bool {
+	v.refused[binding] = true
+	return len(v.refused) <= refusals
+}
 
 func (v *views) put(b engine.Binding, live bool) {
 	if _, known := v.seen[b.Name]; !known {
@@ -65,7 +76,7 @@ func (v *views) suggestions(job want) []account.Seen {
 	for _, name := range v.order {
 		b := v.seen[name].binding
 		mine := b.Tenant == job.tenant && !job.pool.Shared
-		if b.Pool() != job.pool || b.Dirty || b.Cordoned || (b.Internal && !(mine && job.internal)) {
+		if v.refused[name] || b.Pool() != job.pool || b.Dirty || b.Cordoned || (b.Internal && !(mine && job.internal)) {
 			continue
 		}
 		if b.Tenant == "" || mine || job.pool.Shared {
@@ -166,6 +177,11 @@ func (w *Worker) makeSure(ctx context.Context, job want, d account.Decision, see
 	written, err := w.label(ctx, job, b, mark)
 	if errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrUnknownResult) {
 		return false, w.read(ctx, d.Binding, seen)
+	}
+	if errors.Is(err, engine.ErrRefused) && b.Tenant == "" && d.Origin == account.Claimed && seen.passOver(d.Binding) {
+		// Nobody has been answered with it: the next one may be had.
+		_, err = w.counters.Revoke(ctx, job.pool.Name(), claim)
+		return false, err
 	}
 	if err != nil {
 		return false, err

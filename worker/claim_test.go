@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -155,5 +156,29 @@ func TestAssignPassesOver(t *testing.T) {
 				t.Errorf("the label is %+v", b)
 			}
 		})
+	}
+}
+
+// A binding that the server refuses to mark is not offered again, and a search does
+// not go through a whole landscape that refuses all.
+func TestPassOver(t *testing.T) {
+	t.Parallel()
+	job := want{tenant: "ga", pool: engine.Pool{HyperscalerType: "aws"}}
+	v := newViews()
+	for _, name := range []string{"a", "b"} {
+		v.put(engine.Binding{Name: name, HyperscalerType: "aws"}, false)
+	}
+	if !v.passOver("a") {
+		t.Error("the search ends with the first that is refused")
+	}
+	if got := v.suggestions(job); len(got) != 1 || got[0].Binding != "b" {
+		t.Errorf("offered after a refusal of a: %+v", got)
+	}
+	passed := 1
+	for v.passOver(fmt.Sprint("further-", passed)) {
+		passed++
+	}
+	if passed != refusals {
+		t.Errorf("%d are passed over, want %d", passed, refusals)
 	}
 }

@@ -172,8 +172,7 @@ func CreateAccounts(ctx context.Context, cfg *rest.Config, t Target, accounts []
 			secrets = append(secrets, secret)
 		}
 	}
-	// All Secrets come first: one that gardener-apiserver does not know from its watch yet
-	// it reads, five a second and no more.
+	// All Secrets come first: gardener-apiserver waits for one that its watch has not brought.
 	if err := create(ctx, client, t, secrets); err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ type Aggregated struct {
 // gardener is the gardener-apiserver of a Kube.
 type gardener struct {
 	binary string
-	port   int // 0 until the first start
+	args   []string // further flags of gardener-apiserver
+	port   int      // 0 until the first start
 }
 
 // startGardener starts gardener-apiserver behind a kubeapi that is ready.
@@ -35,10 +36,10 @@ func (k *Kube) startGardener(ctx context.Context) error {
 	p, err := startAnnouncing(ctx, command{
 		name: "gardenerapi",
 		path: k.gardener.binary,
-		args: []string{
+		args: append([]string{
 			"--data", filepath.Join(k.dir, "gardener"), "--kubeconfig", k.kubeconfig, "--etcd", k.etcd,
-			"--port", strconv.Itoa(k.gardener.port), "--until-eof",
-		},
+			"--port", strconv.Itoa(k.gardener.port), "--until-eof", "--",
+		}, k.gardener.args...),
 		talk: k.talk,
 	}, &said)
 	if err != nil {

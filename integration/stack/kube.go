@@ -50,7 +50,7 @@ func startKube(ctx context.Context, dir string, o Options) (*Kube, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.gardener = &gardener{binary: binary}
+		k.gardener = &gardener{binary: binary, args: o.GardenerArgs}
 	}
 	if k.assets == "" {
 		var err error

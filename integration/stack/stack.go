@@ -49,6 +49,8 @@ type Options struct {
 	Kube *Kube
 	// KubeArgs are further flags of kube-apiserver. Defaults to none.
 	KubeArgs []string
+	// GardenerArgs are further flags of gardener-apiserver. Defaults to none.
+	GardenerArgs []string
 	// Talk gets progress and what goes wrong later, a line each. Defaults to os.Stderr.
 	Talk io.Writer
 	// WorkerLog gets what the workers write. Defaults to nowhere: a worker that fails is quoted in the error.
