@@ -45,7 +45,12 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(client, o.Prefix), nil
+	s := New(client, o.Prefix)
+	if o.SentinelMaster == "" {
+		// Of a fail-over only the connections of the client itself are told.
+		s.OverLanes()
+	}
+	return s, nil
 }
 
 func (o Options) client() (redis.UniversalClient, error) {

@@ -18,9 +18,20 @@ import (
 // and on whatever connection.
 func TestRestartedServerIsNotBuilt(t *testing.T) {
 	t.Parallel()
+	t.Run("asked by each script", func(t *testing.T) {
+		t.Parallel()
+		restarted(t, func(m *counterstest.Machine) *counterstest.Machine { return m })
+	})
+	t.Run("told by a lane", func(t *testing.T) {
+		t.Parallel()
+		restarted(t, func(m *counterstest.Machine) *counterstest.Machine { return m.OverLanes(t) })
+	})
+}
+
+func restarted(t *testing.T, over func(*counterstest.Machine) *counterstest.Machine) {
 	ctx := t.Context()
 	server := counterstest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	m := counterstest.NewMachine(server.Client(t), "")
+	m := over(counterstest.NewMachine(server.Client(t), ""))
 	build(t, m, "p", "e1", account.Snapshot{Sequence: 4})
 	bucket := account.BucketOf("r1")
 	buildBucket(t, m, bucket, "b1")

@@ -17,8 +17,9 @@ import (
 // gate begins every script that decides or reads: rule 1, nothing is decided
 // where there is no epoch. The epoch counts only on the server that it was
 // installed on: a server that started again may have come up with older data.
-// The script asks the server itself which run it is, since go-redis repeats a
-// command on a new connection with the arguments of the old one.
+// Which run that is, a script gets as its last argument from a lane, whose
+// connection leads to no other one. Without a lane it asks the server itself, since
+// go-redis repeats a command on a new connection with the arguments of the old one.
 //
 //	KEYS[1] -> meta: epoch, server, seq, paused, token, since
 //	Returns {'NOTBUILT'} instead of what the script returns
@@ -29,11 +30,19 @@ local epoch, paused = head[1], head[3] == '1'
 local function next_sequence() return redis.call('HINCRBY', KEYS[1], 'seq', 1) end
 `
 
-// serverID reads the id of the server's run; '-' where it has none.
+// serverID takes the id of the server's run off the arguments, or asks for it; '-'
+// where the server does not tell.
 const serverID = `
-local info = redis.pcall('INFO', 'server')
-local server = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
+local server = table.remove(ARGV)
+if server == '' then
+  local info = redis.pcall('INFO', 'server')
+  local at = type(info) == 'string' and string.find(info, 'run_id:', 1, true)
+  server = at and string.match(info, '^%w+', at + 7) or '-'
+end
 `
+
+// asksItself is the last argument of a script that does not come over a lane.
+const asksItself = ""
 
 // script is a Lua script and the name that errors give it.
 type script struct {
@@ -50,7 +59,10 @@ func newScript(name string, parts ...string) script {
 // else an *engine.Error of Redis.
 func (s *Store) run(ctx context.Context, sc script, place string, keys []string, args ...any) (*reply, error) {
 	defer s.called(ctx, sc, time.Now())
-	values, err := sc.Run(ctx, s.client, keys, args...).Slice()
+	values, err := s.overLane(ctx, sc, keys, args)
+	if err != nil && ctx.Err() == nil {
+		values, err = sc.Run(ctx, s.client, keys, append(args[:len(args):len(args)], asksItself)...).Slice()
+	}
 	return sc.read(place, values, err)
 }
 
@@ -95,7 +107,7 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 		results := make([]*redis.Cmd, len(calls))
 		pipe := s.client.Pipeline()
 		for i, c := range calls {
-			results[i] = pipe.EvalSha(ctx, sc.Hash(), c.keys, c.args...)
+			results[i] = pipe.EvalSha(ctx, sc.Hash(), c.keys, append(c.args[:len(c.args):len(c.args)], asksItself)...)
 		}
 		_, err := pipe.Exec(ctx)
 		return results, err

@@ -28,6 +28,7 @@ import (
 type Store struct {
 	client redis.UniversalClient
 	prefix string
+	lanes  *lanes // nil: every call takes a connection of client
 	onCall func(ctx context.Context, op string, took time.Duration) // may be nil
 }
 
@@ -41,13 +42,27 @@ func New(client redis.UniversalClient, prefix string) *Store {
 	return &Store{client: client, prefix: prefix}
 }
 
+// OverLanes lets the callers share one connection to each server, which gathers what
+// they ask at the same time into one round trip. EndLanes closes it.
+func (s *Store) OverLanes() { s.lanes = &lanes{} }
+
+// EndLanes ends what OverLanes began: later calls take connections of the client.
+func (s *Store) EndLanes() {
+	if s.lanes != nil {
+		s.lanes.close()
+	}
+}
+
 // OnCall registers a function that is told of every round trip of a script, by
 // the script's name. It is called by many goroutines at once. Register before
 // the first call.
 func (s *Store) OnCall(f func(ctx context.Context, op string, took time.Duration)) { s.onCall = f }
 
 // Close closes the connections.
-func (s *Store) Close() error { return s.client.Close() }
+func (s *Store) Close() error {
+	s.EndLanes()
+	return s.client.Close()
+}
 
 // ErrEvicts says that the server drops keys where memory runs short: it would
 // forget assignments, and only a change of its configuration mends that.

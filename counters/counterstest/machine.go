@@ -32,6 +32,13 @@ func NewMachine(client redis.UniversalClient, prefix string) *Machine {
 	return &Machine{Store: counters.New(client, prefix), client: client, prefix: prefix}
 }
 
+// OverLanes lets the store of m share connections, as that of a worker does.
+func (m *Machine) OverLanes(t testing.TB) *Machine {
+	m.Store.OverLanes()
+	t.Cleanup(m.EndLanes)
+	return m
+}
+
 // Records gives all records of a pool by name.
 func (m *Machine) Records(ctx context.Context, pool string) ([]account.NamedRecord, []account.NamedRuntime, error) {
 	bindings, err := collect(m.Bindings(ctx, pool))
@@ -103,7 +110,7 @@ func Run(t *testing.T, client redis.UniversalClient) {
 	for _, story := range accounttest.Stories() {
 		t.Run(story, func(t *testing.T) {
 			t.Parallel()
-			accounttest.Tell(t, story, NewMachine(client, story))
+			accounttest.Tell(t, story, NewMachine(client, story).OverLanes(t))
 		})
 	}
 }

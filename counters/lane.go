@@ -1,0 +1,256 @@
+package counters
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// mostAtOnce bounds the scripts of one round trip, so that no caller waits long
+// for those that came with it.
+const mostAtOnce = 256
+
+// connectLimit bounds how long callers wait for a connection before they go on without.
+const connectLimit = 5 * time.Second
+
+// errNoLane says that a call was not sent.
+var errNoLane = errors.New("no connection for it")
+
+// lane is one connection to one server for what many callers ask at once. Whatever
+// has gathered while a round trip was under way goes with the next one, so that the
+// cost of a round trip is shared by as many as there are callers.
+//
+// A lane knows which run of the server its connection leads to: it asks once, on
+// this very connection, and never sends anything over another one. A script that
+// comes over a lane is therefore spared the question (see gate).
+type lane struct {
+	master *redis.Client // whose server it leads to
+	client *redis.Client // of its own, so that it takes no connection from anybody
+	wake   chan struct{}
+	ended  chan struct{}
+
+	mu     sync.Mutex
+	queue  []*laneCall
+	closed bool
+
+	// Of the goroutine that sends.
+	conn   *redis.Conn
+	server string // the run that conn leads to
+}
+
+// laneCall is one script on its way.
+type laneCall struct {
+	ctx  context.Context
+	cmd  *redis.Cmd // its last argument becomes the server's run
+	done chan error // gets nil when cmd has its reply or error, or why it was not sent
+}
+
+func newLane(master *redis.Client) *lane {
+	o := *master.Options()
+	o.PoolSize, o.MinIdleConns, o.MaxRetries = 1, 0, -1
+	l := &lane{master: master, client: redis.NewClient(&o), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	go l.run()
+	return l
+}
+
+// do sends a script, whose last argument the lane fills in, and waits for its reply.
+// After an error it may have been executed or not.
+func (l *lane) do(ctx context.Context, cmd *redis.Cmd) ([]any, error) {
+	call := &laneCall{ctx: ctx, cmd: cmd, done: make(chan error, 1)}
+	if !l.add(call) {
+		return nil, errNoLane
+	}
+	select {
+	case err := <-call.done:
+		if err != nil {
+			return nil, err
+		}
+		return cmd.Slice()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (l *lane) add(call *laneCall) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.queue = append(l.queue, call)
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// close ends the lane when what is queued has been sent.
+func (l *lane) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.closed = true
+		close(l.wake)
+	}
+}
+
+func (l *lane) run() {
+	defer close(l.ended)
+	defer func() {
+		l.disconnect()
+		_ = l.client.Close()
+	}()
+	for range l.wake {
+		for batch := l.take(); len(batch) > 0; batch = l.take() {
+			l.send(batch)
+		}
+	}
+}
+
+// take gives the calls that wait, without those whose callers have gone.
+func (l *lane) take() []*laneCall {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.queue), mostAtOnce)
+	batch := make([]*laneCall, 0, n)
+	for _, call := range l.queue[:n] {
+		if call.ctx.Err() == nil {
+			batch = append(batch, call)
+		}
+	}
+	l.queue = append(l.queue[:0], l.queue[n:]...)
+	if len(batch) == 0 && len(l.queue) == 0 {
+		return nil
+	}
+	return batch
+}
+
+// send makes one round trip. After an error the connection is not used again: it has
+// failed, or its server is not the one to ask any more.
+func (l *lane) send(batch []*laneCall) {
+	ctx := context.Background() // the callers' own must not end what others are in
+	if err := l.connect(ctx); err != nil {
+		for _, call := range batch {
+			call.done <- errors.Join(errNoLane, err)
+		}
+		return
+	}
+	pipe := l.conn.Pipeline()
+	for _, call := range batch {
+		args := call.cmd.Args()
+		args[len(args)-1] = l.server
+		_ = pipe.Process(ctx, call.cmd) // it only gathers
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+		l.disconnect()
+	}
+	for _, call := range batch {
+		call.done <- nil
+	}
+}
+
+// connect makes sure of a connection and of the run of its server. A server that
+// does not tell it is asked by each script.
+func (l *lane) connect(ctx context.Context) error {
+	if l.conn != nil {
+		return nil
+	}
+	conn := l.client.Conn()
+	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	text, err := conn.Info(ctx, "server").Result()
+	if err != nil {
+		_ = conn.Close()
+		return err
+	}
+	info := map[string]string{}
+	readInfo(text, info)
+	l.conn, l.server = conn, info["run_id"]
+	return nil
+}
+
+func (l *lane) disconnect() {
+	if l.conn != nil {
+		_ = l.conn.Close()
+		l.conn, l.server = nil, ""
+	}
+}
+
+// lanes are those of a store, one to each server that it asks.
+type lanes struct {
+	mu       sync.Mutex
+	byServer map[string]*lane
+	closed   bool
+}
+
+// to gives the lane to a server, nil once they are closed.
+func (ls *lanes) to(master *redis.Client) *lane {
+	address := master.Options().Addr
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.byServer[address]
+	if ls.closed || l != nil && l.master == master {
+		return l
+	}
+	if l != nil {
+		l.close() // a cluster's view of its servers has changed
+	}
+	if ls.byServer == nil {
+		ls.byServer = map[string]*lane{}
+	}
+	l = newLane(master)
+	ls.byServer[address] = l
+	return l
+}
+
+func (ls *lanes) close() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.closed = true
+	for _, l := range ls.byServer {
+		l.close()
+		<-l.ended
+	}
+}
+
+// overLane sends a script to the server that has the keys. After an error, whatever it
+// is, the caller sends it again without a lane: the client then finds the server anew,
+// loads the script, follows a cluster's redirection, and tells a lasting error.
+func (s *Store) overLane(ctx context.Context, sc script, keys []string, args []any) ([]any, error) {
+	l, err := s.laneFor(ctx, keys[0])
+	if err != nil {
+		return nil, err
+	}
+	all := make([]any, 0, 4+len(keys)+len(args))
+	all = append(all, "evalsha", sc.Hash(), len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	all = append(append(all, args...), asksItself)
+	return l.do(ctx, redis.NewCmd(ctx, all...))
+}
+
+func (s *Store) laneFor(ctx context.Context, key string) (*lane, error) {
+	if s.lanes == nil {
+		return nil, errNoLane
+	}
+	var l *lane
+	switch client := s.client.(type) {
+	case *redis.Client:
+		l = s.lanes.to(client)
+	case *redis.ClusterClient:
+		master, err := client.MasterForKey(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		l = s.lanes.to(master)
+	}
+	if l == nil {
+		return nil, errNoLane
+	}
+	return l, nil
+}
