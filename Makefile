@@ -68,6 +68,17 @@ bench: ## benchmarks with allocations: matcher, codec, assign script, whole path
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 	$(GO) test -C integration -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
+.PHONY: bench-system
+bench-system: ## the whole beside a bare loop, bare patches, lists and Boskos, alternating; takes some ten minutes; figures to dist/
+	@mkdir -p dist
+	$(GO) run -C integration ./bench/system --json $(CURDIR)/dist/bench-system.json
+
+.PHONY: bench-growth
+bench-growth: ## CPU per decision as bindings, runtimes, processes and pools grow; figures to dist/, plot to docs/images
+	@mkdir -p dist
+	$(GO) run -C integration ./bench/system --growth --rounds 3 --events 10000 --json $(CURDIR)/dist/bench-growth.json
+	cp dist/bench-growth.svg docs/images/growth.svg
+
 .PHONY: bench-memory
 bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes; takes some ten minutes
 	$(GO) run -C integration ./bench/memory

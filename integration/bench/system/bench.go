@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+const (
+	bareCommand = "bare-loop"
+	// tenants share the events of the steady state; each has an account before it begins.
+	tenants = 50
+	// roundLimit bounds one round of anything.
+	roundLimit = 5 * time.Minute
+)
+
+// config is the initial rules: a tenant has one account of a provider.
+const config = stack.InitialRules
+
+// bench is the stack with a worker and a bare loop.
+type bench struct {
+	settings
+	stack   *stack.Stack
+	worker  *stack.Worker
+	bare    *exec.Cmd
+	boskos  *boskos // once it is measured
+	dir     string
+	publish *publisher
+	nc      *nats.Conn
+	round   int
+}
+
+func start(ctx context.Context, s settings) (b *bench, err error) {
+	b = &bench{settings: s}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.stop())
+		}
+	}()
+	if b.dir, err = os.MkdirTemp("", "hap-bench-"); err != nil {
+		return b, err
+	}
+	b.stack, err = stack.Start(ctx, stack.Options{Config: []byte(config), Accounts: b.accounts(), Talk: os.Stderr})
+	if err != nil {
+		return b, err
+	}
+	if b.nc, err = nats.Connect(b.stack.NATS.URL()); err != nil {
+		return b, err
+	}
+	js, err := jetstream.New(b.nc, jetstream.WithPublishAsyncMaxPending(publishAhead))
+	if err != nil {
+		return b, err
+	}
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		return b, err
+	}
+	b.publish = &publisher{js: js, subjects: subjects}
+	if b.worker, err = b.stack.AddWorker(ctx, os.Stderr, "HAP_TELEMETRY_LOGLEVEL=error"); err != nil {
+		return b, err
+	}
+	if err := b.warmUp(ctx); err != nil {
+		return b, err
+	}
+	return b, b.startBare(ctx)
+}
+
+// accounts are those of the steady state's tenants, and one for each claim.
+func (b *bench) accounts() []stack.Account {
+	var all []stack.Account
+	for n := range tenants {
+		all = append(all, stack.Account{Name: fmt.Sprintf("aws-%d", n), HyperscalerType: "aws"})
+	}
+	if b.wants("claims") {
+		for n := range b.claims * b.rounds {
+			all = append(all, stack.Account{Name: fmt.Sprintf("azure-%d", n), HyperscalerType: "azure"})
+		}
+	}
+	return all
+}
+
+// warmUp gives every tenant its account.
+func (b *bench) warmUp(ctx context.Context) error {
+	var batch []event
+	for n := range tenants {
+		e, err := b.publish.provision(fmt.Sprintf("warm-%d", n), fmt.Sprintf("ga-%d", n))
+		if err != nil {
+			return err
+		}
+		batch = append(batch, e)
+	}
+	_, err := b.publish.answered(ctx, events.StreamReplies, batch)
+	return err
+}
+
+// startBare starts the bare loop, with streams like the worker's and with a reply
+// that is as long as the worker's.
+func (b *bench) startBare(ctx context.Context) error {
+	streams, err := events.Options{}.Streams()
+	if err != nil {
+		return err
+	}
+	requests, replies := streams[0], streams[1]
+	requests.Name, requests.Subjects = bareEvents, []string{bareSubject + "*"}
+	replies.Name, replies.Subjects = bareReplies, []string{bareAnswer + "*"}
+	for _, c := range []jetstream.StreamConfig{requests, replies} {
+		if _, err := b.publish.js.CreateStream(ctx, c); err != nil {
+			return err
+		}
+	}
+	consumer := events.Options{}.Consumer()
+	consumer.Durable = bareConsumer
+	if _, err := b.publish.js.CreateConsumer(ctx, bareEvents, consumer); err != nil {
+		return err
+	}
+	ledger, err := b.publish.js.Stream(ctx, events.StreamReplies)
+	if err != nil {
+		return err
+	}
+	reply, err := ledger.GetMsg(ctx, ledger.CachedInfo().State.LastSeq)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(b.dir, "reply")
+	if err := os.WriteFile(file, reply.Data, 0o600); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b.bare = exec.Command(self, bareCommand, b.stack.NATS.URL(), b.stack.Redis.URL(), file)
+	b.bare.Stderr = os.Stderr
+	out, err := b.bare.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := b.bare.Start(); err != nil {
+		return err
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return fmt.Errorf("the bare loop does not begin: %w", err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return nil
+}
+
+func (b *bench) stop() error {
+	var errs []error
+	if b.bare != nil {
+		errs = append(errs, b.bare.Process.Signal(syscall.SIGTERM), b.bare.Wait())
+	}
+	if b.boskos != nil {
+		errs = append(errs, b.boskos.stop())
+	}
+	if b.nc != nil {
+		b.nc.Close()
+	}
+	if b.stack != nil {
+		errs = append(errs, b.stack.Stop())
+	}
+	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
+}

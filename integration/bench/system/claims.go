@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+var bindings = schema.GroupVersionResource{Group: "security.gardener.cloud", Version: "v1alpha1", Resource: "credentialsbindings"}
+
+// claimRound lets the worker claim accounts for new tenants, and then patches as
+// many bindings bare, 64 at a time as the worker does.
+func (b *bench) claimRound(ctx context.Context, r *report) error {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
+	batch := make([]event, b.claims)
+	for i := range batch {
+		e, err := b.publish.claim(fmt.Sprintf("c-%d-%d", b.round, i))
+		if err != nil {
+			return err
+		}
+		batch[i] = e
+	}
+	s, err := b.timed(ctx, b.worker.PID(), func() (time.Duration, int, error) {
+		took, err := b.publish.answered(ctx, events.StreamReplies, batch)
+		return took, len(batch), err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", nameClaims, err)
+	}
+	r.add(nameClaims, s)
+	if s, err = b.patchRound(ctx); err != nil {
+		return fmt.Errorf("%s: %w", namePatches, err)
+	}
+	r.add(namePatches, s)
+	return nil
+}
+
+// claim makes the provision of a tenant of its own.
+func (p *publisher) claim(tenant string) (event, error) {
+	e := events.Event{Type: events.TypeProvision, ID: "p-" + tenant, Source: "/bench", RuntimeID: tenant, Provision: &events.Provision{
+		RuntimeID: tenant, GlobalAccountID: tenant, Plan: "azure",
+	}}
+	data, err := events.EncodeEvent(e)
+	return event{subject: p.subjects.Provision(tenant), id: "provision/" + e.ID, reply: e.ReplySubject(p.subjects), data: data}, err
+}
+
+// unlimited is a client of the Kubernetes API that the client side does not slow down.
+func (b *bench) unlimited() (*dynamic.DynamicClient, error) {
+	c, err := b.stack.Kube.Config()
+	if err != nil {
+		return nil, err
+	}
+	c = rest.CopyConfig(c)
+	c.QPS = -1
+	return dynamic.NewForConfig(c)
+}
+
+// patchRound writes a label to each of the bindings that the worker has just
+// claimed, with the resourceVersion that it has now.
+func (b *bench) patchRound(ctx context.Context) (sample, error) {
+	client, err := b.unlimited()
+	if err != nil {
+		return sample{}, err
+	}
+	api := client.Resource(bindings).Namespace(b.stack.Target.Namespace)
+	list, err := api.List(ctx, metav1.ListOptions{LabelSelector: "hyperscalerType=azure"})
+	if err != nil {
+		return sample{}, err
+	}
+	work := list.Items[:b.claims]
+	begin := time.Now()
+	err = concurrently(work, func(o unstructured.Unstructured) error {
+		patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q,"labels":{"patched":"round-%d"}}}`, o.GetResourceVersion(), b.round)
+		_, err := api.Patch(ctx, o.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	})
+	return sample{Rate: float64(len(work)) / time.Since(begin).Seconds()}, err
+}
+
+// concurrently does the work of all items, as many at once as the worker has events.
+func concurrently[T any](items []T, do func(T) error) error {
+	next := make(chan T)
+	var all sync.WaitGroup
+	failed := make(chan error, bareHandlers)
+	for range bareHandlers {
+		all.Go(func() {
+			for item := range next {
+				if err := do(item); err != nil {
+					select {
+					case failed <- err:
+					default:
+					}
+				}
+			}
+		})
+	}
+	for _, item := range items {
+		next <- item
+	}
+	close(next)
+	all.Wait()
+	close(failed)
+	return <-failed
+}
+
+func (b *bench) makeNamespace(ctx context.Context, client dynamic.Interface, name string) error {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("v1")
+	o.SetKind("Namespace")
+	o.SetName(name)
+	_, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(ctx, o, metav1.CreateOptions{})
+	return err
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// publishAhead is how many events the publisher has under way without the stream's
+// acknowledgement.
+const publishAhead = 256
+
+// publisher brings events into a stream and sees when all are answered.
+type publisher struct {
+	js       jetstream.JetStream
+	subjects events.Subjects
+}
+
+// event is one message to publish.
+type event struct {
+	subject, id string
+	reply       string // where its reply is stored
+	data        []byte
+}
+
+// provision makes the event of a runtime.
+func (p *publisher) provision(runtime, tenant string) (event, error) {
+	return p.provisionIn(runtime, tenant, "cf-eu10")
+}
+
+func (p *publisher) provisionIn(runtime, tenant, region string) (event, error) {
+	e := events.Event{Type: events.TypeProvision, ID: "p-" + runtime, Source: "/bench", RuntimeID: runtime, Provision: &events.Provision{
+		RuntimeID: runtime, GlobalAccountID: tenant, Plan: "aws", PlatformRegion: region, HyperscalerRegion: "eu-central-1",
+		ShootName: "c-" + runtime,
+	}}
+	data, err := events.EncodeEvent(e)
+	return event{subject: p.subjects.Provision(tenant), id: "provision/" + e.ID, reply: e.ReplySubject(p.subjects), data: data}, err
+}
+
+// deprovision makes the event that ends a runtime.
+func (p *publisher) deprovision(runtime, tenant string) (event, error) {
+	e := events.Event{Type: events.TypeDeprovision, ID: "d-" + runtime, Source: "/bench", RuntimeID: runtime, Deprovision: &events.Deprovision{
+		RuntimeID: runtime, GlobalAccountID: tenant,
+	}}
+	data, err := events.EncodeEvent(e)
+	return event{subject: p.subjects.Deprovision(tenant), id: "deprovision/" + e.ID, reply: e.ReplySubject(p.subjects), data: data}, err
+}
+
+// answered publishes the events as fast as their stream takes them and returns how
+// long it took until the stream of replies had one for each.
+func (p *publisher) answered(ctx context.Context, replies string, batch []event) (time.Duration, error) {
+	stream, err := p.js.Stream(ctx, replies)
+	if err != nil {
+		return 0, err
+	}
+	want := stream.CachedInfo().State.LastSeq + uint64(len(batch))
+	begin := time.Now()
+	for _, e := range batch {
+		if _, err := p.js.PublishMsgAsync(e.message(), jetstream.WithStallWait(time.Minute)); err != nil {
+			return 0, fmt.Errorf("publish %s: %w", e.id, err)
+		}
+	}
+	every := time.NewTicker(2 * time.Millisecond)
+	defer every.Stop()
+	for {
+		info, err := stream.Info(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if info.State.LastSeq >= want {
+			return time.Since(begin), nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%d of %d events are answered: %w", len(batch)-int(want-info.State.LastSeq), len(batch), context.Cause(ctx))
+		case <-every.C:
+		}
+	}
+}
+
+// paced publishes the events at a steady rate and gives the time from each publish
+// to the moment its reply is stored and seen by a subscriber.
+func (p *publisher) paced(ctx context.Context, batch []event, perSecond float64) ([]time.Duration, error) {
+	nc := p.js.Conn()
+	sent, seen := make(map[string]time.Time, len(batch)), make(chan *nats.Msg, len(batch))
+	sub, err := nc.ChanSubscribe(p.subjects.Replies(), seen)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := nc.Flush(); err != nil {
+		return nil, err
+	}
+	type arrival struct {
+		subject string
+		at      time.Time
+	}
+	arrivals := make(chan []arrival, 1)
+	go func() {
+		var got []arrival
+		for len(got) < len(batch) {
+			select {
+			case msg := <-seen:
+				got = append(got, arrival{msg.Subject, time.Now()})
+			case <-ctx.Done():
+				arrivals <- got
+				return
+			}
+		}
+		arrivals <- got
+	}()
+	begin := time.Now()
+	for i, e := range batch {
+		due := begin.Add(time.Duration(float64(i) / perSecond * float64(time.Second)))
+		if wait := time.Until(due); wait > 0 {
+			timer := time.NewTimer(wait)
+			<-timer.C
+		}
+		sent[e.reply] = time.Now()
+		if _, err := p.js.PublishMsgAsync(e.message(), jetstream.WithStallWait(time.Minute)); err != nil {
+			return nil, fmt.Errorf("publish %s: %w", e.id, err)
+		}
+	}
+	var took []time.Duration
+	for _, a := range <-arrivals {
+		if at, ok := sent[a.subject]; ok {
+			took = append(took, a.at.Sub(at))
+		}
+	}
+	if len(took) < len(batch) {
+		return nil, fmt.Errorf("%d of %d events are answered: %w", len(took), len(batch), context.Cause(ctx))
+	}
+	return took, nil
+}
+
+func (e event) message() *nats.Msg {
+	return &nats.Msg{Subject: e.subject, Data: e.data, Header: nats.Header{
+		"Content-Type": {events.ContentType}, "Nats-Msg-Id": {e.id},
+	}}
+}

@@ -1,0 +1,103 @@
+// Command system measures the whole of hap-worker beside what it is to be compared
+// with, in one run: a bare loop over the same parts, the Kubernetes API's own limit
+// for claims, the way of asking the API with lists, and another manager of leases.
+// Everything is on this machine: NATS, Redis, the Kubernetes API, the publisher and
+// the worker share its cores, so that only ratios of one run say something.
+//
+//	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims,lists,boskos] [--growth] [--json FILE]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// settings are what a run is asked for.
+type settings struct {
+	rounds int
+	events int // of a round of the steady state
+	claims int // of a round of claims
+	only   []string
+	json   string
+	growth bool
+}
+
+func (s settings) wants(part string) bool { return len(s.only) == 0 || slices.Contains(s.only, part) }
+
+var parts = []string{"steady", "claims", "lists", "boskos"}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-system:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 4 && args[0] == bareCommand {
+		reply, err := os.ReadFile(args[3])
+		if err != nil {
+			return err
+		}
+		return bareLoop(args[1], args[2], reply, os.Stdout)
+	}
+	s := settings{}
+	flags := flag.NewFlagSet("system", flag.ContinueOnError)
+	flags.IntVar(&s.rounds, "rounds", 7, "rounds of each measurement; the report has their medians")
+	flags.IntVar(&s.events, "events", 20000, "events of a round on steady state")
+	flags.IntVar(&s.claims, "claims", 600, "claims of a round")
+	only := flags.String("only", "", "measure only these, of "+strings.Join(parts, ","))
+	flags.StringVar(&s.json, "json", "", "write the figures there as JSON")
+	flags.BoolVar(&s.growth, "growth", false, "measure what a decision costs as the landscape grows instead; --json writes a plot beside the figures")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *only != "" {
+		s.only = strings.Split(*only, ",")
+	}
+	for _, part := range s.only {
+		if !slices.Contains(parts, part) {
+			return fmt.Errorf("--only %s: is none of %s", part, strings.Join(parts, ", "))
+		}
+	}
+	if s.rounds < 1 || s.events < 1000 || s.claims < 64 {
+		return errors.New("--rounds must be at least 1, --events 1000, --claims 64")
+	}
+	if s.growth {
+		g, err := measureGrowth(ctx, s)
+		if err != nil {
+			return err
+		}
+		g.print()
+		if s.json == "" {
+			return nil
+		}
+		return g.write(s.json)
+	}
+	begin := time.Now()
+	b, err := start(ctx, s)
+	if err != nil {
+		return err
+	}
+	report, err := b.measure(ctx)
+	if err := errors.Join(err, b.stop()); err != nil {
+		return err
+	}
+	report.Seconds = time.Since(begin).Seconds()
+	report.print(os.Stdout)
+	if s.json == "" {
+		return nil
+	}
+	return report.write(s.json)
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// sample is one round of one measurement.
+type sample struct {
+	Rate float64 `json:"perSecond"`
+	// CPU seconds per 1,000 events: of the process that answers, of Redis, and of this
+	// process, which is NATS and publisher.
+	CPU, Redis, NATS float64
+	Resident         int64 // bytes of the process that answers
+}
+
+// measure takes all rounds. Those that are compared alternate, so that whatever
+// else the machine does meets both.
+func (b *bench) measure(ctx context.Context) (*report, error) {
+	r := newReport(b.settings)
+	for b.round = range b.rounds {
+		fmt.Fprintf(os.Stderr, "round %d of %d\n", b.round+1, b.rounds)
+		if b.wants("steady") {
+			if err := b.steadyRound(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+		if b.wants("claims") {
+			if err := b.claimRound(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+		if b.wants("lists") {
+			if err := b.listRound(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+		if b.wants("boskos") {
+			if err := b.boskosRound(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if b.wants("steady") {
+		return r, b.latency(ctx, r)
+	}
+	return r, nil
+}
+
+func (b *bench) steadyRound(ctx context.Context, r *report) error {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
+	bare, provisions, deprovisions := make([]event, b.events), make([]event, b.events), make([]event, b.events)
+	for i := range b.events {
+		runtime, tenant := fmt.Sprintf("r-%d-%d", b.round, i), fmt.Sprintf("ga-%d", i%tenants)
+		var errs [2]error
+		provisions[i], errs[0] = b.publish.provision(runtime, tenant)
+		deprovisions[i], errs[1] = b.publish.deprovision(runtime, tenant)
+		if err := errors.Join(errs[:]...); err != nil {
+			return err
+		}
+		bare[i] = provisions[i]
+		bare[i].subject = bareSubject + runtime
+	}
+	for _, m := range []struct {
+		name, replies string
+		pid           int
+		batch         []event
+	}{
+		{nameBare, bareReplies, b.bare.Process.Pid, bare},
+		{nameSteady, events.StreamReplies, b.worker.PID(), provisions},
+		{nameDeprovision, events.StreamReplies, b.worker.PID(), deprovisions},
+	} {
+		s, err := b.timed(ctx, m.pid, func() (time.Duration, int, error) {
+			took, err := b.publish.answered(ctx, m.replies, m.batch)
+			return took, len(m.batch), err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		r.add(m.name, s)
+	}
+	return nil
+}
+
+// timed measures one round of a process.
+func (b *bench) timed(ctx context.Context, pid int, do func() (time.Duration, int, error)) (sample, error) {
+	before, err := b.usage(ctx, pid)
+	if err != nil {
+		return sample{}, err
+	}
+	took, n, err := do()
+	if err != nil {
+		return sample{}, err
+	}
+	after, err := b.usage(ctx, pid)
+	if err != nil {
+		return sample{}, err
+	}
+	per := func(i int) float64 { return (after[i] - before[i]).Seconds() / float64(n) * 1000 }
+	memory, err := resident(pid)
+	return sample{Rate: float64(n) / took.Seconds(), CPU: per(0), Redis: per(1), NATS: per(2), Resident: memory}, err
+}
+
+// usage is the CPU time of a process, of Redis, and of this process.
+func (b *bench) usage(ctx context.Context, pid int) (used [3]time.Duration, err error) {
+	if used[0], err = cpu(pid); err != nil {
+		return used, err
+	}
+	used[1], err = b.redisCPU(ctx)
+	used[2] = ownCPU()
+	return used, err
+}
+
+func (b *bench) redisCPU(ctx context.Context) (time.Duration, error) {
+	o, err := redis.ParseURL(b.stack.Redis.URL())
+	if err != nil {
+		return 0, err
+	}
+	client := redis.NewClient(o)
+	defer func() { _ = client.Close() }()
+	info := client.InfoMap(ctx, "cpu")
+	if info.Err() != nil {
+		return 0, info.Err()
+	}
+	var user, system float64
+	_, errUser := fmt.Sscan(info.Item("CPU", "used_cpu_user"), &user)
+	_, errSystem := fmt.Sscan(info.Item("CPU", "used_cpu_sys"), &system)
+	return time.Duration((user + system) * float64(time.Second)), errors.Join(errUser, errSystem)
+}
+
+// latency is measured at half of the rate that was reached, after all rounds.
+func (b *bench) latency(ctx context.Context, r *report) error {
+	rate := r.median(nameSteady).Rate / 2
+	n := min(b.events, int(rate*10))
+	batch := make([]event, n)
+	for i := range batch {
+		var err error
+		if batch[i], err = b.publish.provision(fmt.Sprintf("paced-%d", i), fmt.Sprintf("ga-%d", i%tenants)); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
+	took, err := b.publish.paced(ctx, batch, rate)
+	if err != nil {
+		return err
+	}
+	slices.Sort(took)
+	r.Latency = latency{Rate: rate, P50: milliseconds(took[n/2]), P99: milliseconds(took[n*99/100]), Max: milliseconds(took[n-1])}
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// The plot's measures, in pixels.
+const (
+	panelWidth, panelHeight = 300.0, 180.0
+	margin                  = 48.0
+)
+
+// plot draws a panel for each axis: CPU microseconds per decision over its values, the
+// part of Redis below that of the workers.
+func (g *growth) plot() string {
+	var most float64
+	for _, a := range g.Axes {
+		for _, p := range a.Points {
+			most = max(most, p.cost())
+		}
+	}
+	most = math.Ceil(most/50) * 50
+	width, height := 2*(panelWidth+2*margin), float64((len(g.Axes)+1)/2)*(panelHeight+2*margin)
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12" role="img">`+"\n", width, height)
+	b.WriteString("<title>CPU microseconds per decision as the landscape grows</title>\n")
+	fmt.Fprintf(&b, `<rect width="%.0f" height="%.0f" fill="#fff"/>`+"\n", width, height)
+	for i, a := range g.Axes {
+		left, top := float64(i%2)*(panelWidth+2*margin)+margin, float64(i/2)*(panelHeight+2*margin)+margin
+		a.draw(&b, left, top, most)
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+func (a *axis) draw(b *strings.Builder, left, top, most float64) {
+	bottom := top + panelHeight
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" font-weight="bold">%s (largest / smallest: %.2f)</text>`+"\n", left, top-12, a.Name, a.ratio())
+	for i := range 5 {
+		value := most * float64(i) / 4
+		y := bottom - panelHeight*float64(i)/4
+		fmt.Fprintf(b, `<path d="M%.1f %.1fh%.0f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="end">%.0f</text>`+"\n", left, y, panelWidth, left-6, y+4, value)
+	}
+	wide := panelWidth / float64(len(a.Points))
+	for i, p := range a.Points {
+		x := left + wide*(float64(i)+0.25)
+		redis, worker := panelHeight*p.Redis/most, panelHeight*p.Worker/most
+		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#c2410c"/>`, x, bottom-redis, wide/2, redis)
+		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#1d4ed8"/>`, x, bottom-redis-worker, wide/2, worker)
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">%d</text>`+"\n", x+wide/4, bottom+16, p.Value)
+	}
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" fill="#1d4ed8">worker</text><text x="%.1f" y="%.1f" fill="#c2410c">Redis</text>`+"\n", left, bottom+34, left+52, bottom+34)
+}

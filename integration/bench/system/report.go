@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+)
+
+// The measurements, in the order of the report.
+const (
+	nameBare        = "bare loop"
+	nameSteady      = "worker, steady state"
+	nameDeprovision = "worker, deprovisions"
+	nameClaims      = "worker, claims"
+	namePatches     = "bare patches"
+	nameLists       = "lists, as the predecessor asks"
+	nameBoskos      = "Boskos, acquire and release"
+)
+
+var names = []string{nameBare, nameSteady, nameDeprovision, nameClaims, namePatches, nameLists, nameBoskos}
+
+// ratios are what a run is about: the first divided by the second.
+var ratios = []struct{ name, of, by string }{
+	{"steady state / bare loop", nameSteady, nameBare},
+	{"claims / bare patches", nameClaims, namePatches},
+	{"steady state / lists", nameSteady, nameLists},
+	{"steady state / Boskos", nameSteady, nameBoskos},
+}
+
+type report struct {
+	Rounds  int                 `json:"rounds"`
+	Events  int                 `json:"events"`
+	Claims  int                 `json:"claims"`
+	Seconds float64             `json:"seconds"`
+	Samples map[string][]sample `json:"samples"`
+	Medians map[string]sample   `json:"medians"`
+	Ratios  map[string]float64  `json:"ratios"`
+	Latency latency             `json:"latency"`
+}
+
+// latency is the time from publish to stored reply, in milliseconds, at a steady rate.
+type latency struct {
+	Rate float64 `json:"perSecond"`
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
+}
+
+func newReport(s settings) *report {
+	return &report{
+		Rounds: s.rounds, Events: s.events, Claims: s.claims,
+		Samples: map[string][]sample{}, Medians: map[string]sample{}, Ratios: map[string]float64{},
+	}
+}
+
+func (r *report) add(name string, s sample) { r.Samples[name] = append(r.Samples[name], s) }
+
+// median is each figure's own median.
+func (r *report) median(name string) sample {
+	of := func(get func(sample) float64) float64 {
+		var values []float64
+		for _, s := range r.Samples[name] {
+			values = append(values, get(s))
+		}
+		return middle(values)
+	}
+	return sample{
+		Rate: of(func(s sample) float64 { return s.Rate }), CPU: of(func(s sample) float64 { return s.CPU }),
+		Redis: of(func(s sample) float64 { return s.Redis }), NATS: of(func(s sample) float64 { return s.NATS }),
+		Resident: int64(of(func(s sample) float64 { return float64(s.Resident) })),
+	}
+}
+
+func middle(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+}
+
+// summarize fills in medians and ratios. A ratio is the median of those of the
+// rounds, each of which saw both sides under the same conditions.
+func (r *report) summarize() {
+	for name := range r.Samples {
+		r.Medians[name] = r.median(name)
+	}
+	for _, q := range ratios {
+		of, by := r.Samples[q.of], r.Samples[q.by]
+		var values []float64
+		for i := range min(len(of), len(by)) {
+			values = append(values, of[i].Rate/by[i].Rate)
+		}
+		if len(values) > 0 {
+			r.Ratios[q.name] = middle(values)
+		}
+	}
+}
+
+func (r *report) print(out io.Writer) {
+	r.summarize()
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(out, "\nMedians of %d rounds; CPU in seconds per 1,000 events.\n\n", r.Rounds)
+	fmt.Fprintln(w, "\tper second\tits CPU\tRedis\tNATS and publisher\tits memory, MiB\t")
+	for _, name := range names {
+		m, measured := r.Medians[name]
+		if !measured {
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%.0f\t%.3f\t%.3f\t%.3f\t%.0f\t\n", name, m.Rate, m.CPU, m.Redis, m.NATS, float64(m.Resident)/(1<<20))
+	}
+	_ = w.Flush()
+	fmt.Fprintln(out)
+	for _, q := range ratios {
+		if v, measured := r.Ratios[q.name]; measured {
+			fmt.Fprintf(out, "%s: %.2f\n", q.name, v)
+		}
+	}
+	if r.Latency.Rate > 0 {
+		fmt.Fprintf(out, "publish to reply at %.0f/s: median %.2f ms, p99 %.2f ms, most %.2f ms\n", r.Latency.Rate, r.Latency.P50, r.Latency.P99, r.Latency.Max)
+	}
+}
+
+func (r *report) write(path string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o600)
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ticks are the units of CPU time in /proc, per second, on every Linux of today.
+const ticks = 100
+
+// cpu is the CPU time that a process has used so far.
+func cpu(pid int) (time.Duration, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name of the program, in parentheses, may hold blanks.
+	_, rest, found := strings.Cut(string(data), ") ")
+	fields := strings.Fields(rest)
+	if !found || len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat cannot be read", pid)
+	}
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * time.Second / ticks, err
+}
+
+// ownCPU is the same of this process, which is NATS and publisher, in microseconds.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// resident is the memory that a process holds, in bytes.
+func resident(pid int) (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(data))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("/proc/%d/statm cannot be read", pid)
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err
+}
