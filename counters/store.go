@@ -28,7 +28,7 @@ import (
 type Store struct {
 	client redis.UniversalClient
 	prefix string
-	lanes  *lanes // nil: every call takes a connection of client
+	lanes  *lanes                                                   // nil: every call takes a connection of client
 	onCall func(ctx context.Context, op string, took time.Duration) // may be nil
 }
 
