@@ -128,7 +128,7 @@ func (c *compose) sweep() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for _, name := range strings.Fields(string(out)) {
+	for name := range strings.FieldsSeq(string(out)) {
 		if pid, ours := strings.CutPrefix(name, project); ours && containers.Gone(pid) {
 			c.run("-p", name, "down", "-v", "-t", "5")
 		}

@@ -194,7 +194,7 @@ func (c *container) log(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(logs)
 }
 
-// runs runs a program inside the container; nil is exit code 0.
+// runs starts a program inside the container; nil is exit code 0.
 func (c *container) runs(ctx context.Context, command ...string) error {
 	code, output, err := c.Exec(ctx, command)
 	if err != nil {

@@ -61,7 +61,7 @@ func startKube(ctx context.Context, image, gardener string, on *testcontainers.D
 		image: gardener, networks: map[string][]string{on.Name: {gardenerName}}, files: map[string][]byte{"/etc/kubeconfig": k.kubeconfig},
 		command: []string{
 			"--data", "/data", "--bind", "0.0.0.0", "--port", strconv.Itoa(gardenerPort), "--kubeconfig", "/etc/kubeconfig",
-			"--etcd", fmt.Sprintf("http://%s:%d", kubeName, etcdPort),
+			"--etcd", "http://" + net.JoinHostPort(kubeName, strconv.Itoa(etcdPort)),
 		},
 	})
 	return k, err

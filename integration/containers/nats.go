@@ -85,7 +85,7 @@ func accountName(n int) string { return fmt.Sprintf("land-%02d", n) }
 func (n *NATS) urls(account string) string {
 	var urls []string
 	for i := range nodes {
-		urls = append(urls, fmt.Sprintf("nats://%s:%s@%s:4222", account, account, natsName(i)))
+		urls = append(urls, fmt.Sprintf("nats://%s:%s@%s", account, account, net.JoinHostPort(natsName(i), "4222")))
 	}
 	return strings.Join(urls, ",")
 }
