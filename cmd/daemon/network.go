@@ -47,6 +47,7 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 	if err := d.openClusterConfigs(background); err != nil {
 		return err
 	}
+	d.running.Go(func() { d.observeRanges(background) })
 	if c.File == "" {
 		return d.watchIPAMConfig(ctx, background)
 	}

@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the stories of testdata/script. Beside testscript's own
 // commands they have "exits CODE COMMAND ARGS…", which runs a command and holds
-// its exit code against CODE. $DEPLOY is the folder deploy, with its examples.
+// its exit code against CODE, and "converses CODE FILE COMMAND ARGS…", which also
+// asks it line by line. $DEPLOY is the folder deploy, with its examples.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	deploy, err := filepath.Abs("../../deploy")
@@ -45,7 +46,9 @@ func TestScripts(t *testing.T) {
 			e.Setenv("DEPLOY", deploy)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": operatortest.Exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": operatortest.Exits, "converses": operatortest.Converses,
+		},
 	})
 }
 
