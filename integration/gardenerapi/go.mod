@@ -5,6 +5,7 @@ go 1.26.5
 require (
 	github.com/gardener/gardener v1.149.0
 	github.com/spf13/cobra v1.10.2
+	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3
 )
 
@@ -216,7 +217,6 @@ require (
 	istio.io/client-go v1.29.2 // indirect
 	k8s.io/api v0.36.3 // indirect
 	k8s.io/apiextensions-apiserver v0.36.3 // indirect
-	k8s.io/apimachinery v0.36.3 // indirect
 	k8s.io/apiserver v0.36.3 // indirect
 	k8s.io/autoscaler/vertical-pod-autoscaler v1.7.1 // indirect
 	k8s.io/component-base v0.36.3 // indirect
