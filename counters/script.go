@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,7 +62,7 @@ func (s *Store) run(ctx context.Context, sc script, place string, keys []string,
 	defer s.called(ctx, sc, time.Now())
 	values, err := s.overLane(ctx, sc, keys, args)
 	if err != nil && ctx.Err() == nil {
-		values, err = sc.Run(ctx, s.client, keys, append(args[:len(args):len(args)], asksItself)...).Slice()
+		values, err = sc.Run(ctx, s.client, keys, append(slices.Clip(args), asksItself)...).Slice()
 	}
 	return sc.read(place, values, err)
 }
@@ -107,7 +108,7 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 		results := make([]*redis.Cmd, len(calls))
 		pipe := s.client.Pipeline()
 		for i, c := range calls {
-			results[i] = pipe.EvalSha(ctx, sc.Hash(), c.keys, append(c.args[:len(c.args):len(c.args)], asksItself)...)
+			results[i] = pipe.EvalSha(ctx, sc.Hash(), c.keys, append(slices.Clip(c.args), asksItself)...)
 		}
 		_, err := pipe.Exec(ctx)
 		return results, err

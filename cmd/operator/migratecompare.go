@@ -108,18 +108,18 @@ func (v comparedList) show(w io.Writer, wide bool) {
 		table(w, header, rows)
 		fmt.Fprintln(w)
 	}
-	rows = rows[:0]
+	var sums [][]string
 	for _, result := range events.ComparisonResults() {
 		if n := v.Summary[result]; n > 0 {
 			verdict := "agreement"
 			if result.Differs() {
 				verdict = "difference"
 			}
-			rows = append(rows, []string{string(result), strconv.Itoa(n), verdict})
+			sums = append(sums, []string{string(result), strconv.Itoa(n), verdict})
 		}
 	}
-	if len(rows) > 0 {
-		table(w, []string{"RESULT", "COUNT", "IS"}, rows)
+	if len(sums) > 0 {
+		table(w, []string{"RESULT", "COUNT", "IS"}, sums)
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "%s, %s; not to be seen yet: %d\n", count(v.Compared, "comparison"), count(v.Differences, "difference"), v.Pending)

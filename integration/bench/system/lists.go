@@ -14,7 +14,7 @@ import (
 const (
 	listNamespace = "garden-lists"
 	listBindings  = 2000
-	listTime      = 5 * time.Second // of a round
+	listTime      = 3 * time.Second // of each question in a round
 )
 
 // lists is the predecessor's way: one process, a mutex, and for each request a list
@@ -24,19 +24,20 @@ type lists struct {
 	api dynamic.ResourceInterface
 }
 
-// account finds the tenant's binding. What it is then used by, the predecessor asks
-// its database; that is left out here.
-func (l *lists) account(ctx context.Context, tenant string) error {
+// ask lists what a selector finds, and wants so many. What an account is used by, the
+// predecessor asks its database; that is left out here, as is the write of a claim.
+func (l *lists) ask(ctx context.Context, selector string, want int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	found, err := l.api.List(ctx, metav1.ListOptions{LabelSelector: "hyperscalerType=aws,tenantName=" + tenant + ",!shared,!euAccess,dirty!=true"})
-	if err == nil && len(found.Items) != 1 {
-		err = fmt.Errorf("tenant %s has %d bindings", tenant, len(found.Items))
+	found, err := l.api.List(ctx, metav1.ListOptions{LabelSelector: "hyperscalerType=aws,!shared,!euAccess,dirty!=true," + selector})
+	if err == nil && len(found.Items) != want {
+		err = fmt.Errorf("%s has %d bindings, not %d", selector, len(found.Items), want)
 	}
 	return err
 }
 
-// listRound asks for the accounts of tenants among 2,000 bindings.
+// listRound asks, among 2,000 bindings of which half are claimed, for the account of a
+// tenant, and for those that nobody has.
 func (b *bench) listRound(ctx context.Context, r *report) error {
 	client, err := b.unlimited()
 	if err != nil {
@@ -48,13 +49,22 @@ func (b *bench) listRound(ctx context.Context, r *report) error {
 			return err
 		}
 	}
-	begin, n := time.Now(), 0
-	for ; time.Since(begin) < listTime; n++ {
-		if err := l.account(ctx, fmt.Sprintf("ga-%d", n%listBindings)); err != nil {
-			return fmt.Errorf("%s: %w", nameLists, err)
+	for _, question := range []struct {
+		name     string
+		selector func(n int) string
+		want     int
+	}{
+		{nameLists, func(n int) string { return fmt.Sprintf("tenantName=ga-%d", n%(listBindings/2)) }, 1},
+		{nameListsFree, func(int) string { return "!tenantName" }, listBindings / 2},
+	} {
+		begin, n := time.Now(), 0
+		for ; time.Since(begin) < listTime; n++ {
+			if err := l.ask(ctx, question.selector(n), question.want); err != nil {
+				return fmt.Errorf("%s: %w", question.name, err)
+			}
 		}
+		r.add(question.name, sample{Rate: float64(n) / time.Since(begin).Seconds()})
 	}
-	r.add(nameLists, sample{Rate: float64(n) / time.Since(begin).Seconds()})
 	return nil
 }
 
@@ -74,7 +84,11 @@ func (b *bench) seedLists(ctx context.Context, client dynamic.Interface, api dyn
 		o.SetAPIVersion("security.gardener.cloud/v1alpha1")
 		o.SetKind("CredentialsBinding")
 		o.SetName(fmt.Sprintf("aws-%d", n))
-		o.SetLabels(map[string]string{"hyperscalerType": "aws", "tenantName": fmt.Sprintf("ga-%d", n)})
+		labels := map[string]string{"hyperscalerType": "aws"}
+		if n < listBindings/2 {
+			labels["tenantName"] = fmt.Sprintf("ga-%d", n)
+		}
+		o.SetLabels(labels)
 		_, err := api.Create(ctx, o, metav1.CreateOptions{})
 		return err
 	})

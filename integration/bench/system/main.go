@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -46,7 +47,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 4 && args[0] == bareCommand {
-		reply, err := os.ReadFile(args[3])
+		reply, err := os.ReadFile(filepath.Clean(args[3]))
 		if err != nil {
 			return err
 		}

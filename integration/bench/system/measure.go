@@ -18,8 +18,10 @@ type sample struct {
 	Rate float64 `json:"perSecond"`
 	// CPU seconds per 1,000 events: of the process that answers, of Redis, and of this
 	// process, which is NATS and publisher.
-	CPU, Redis, NATS float64
-	Resident         int64 // bytes of the process that answers
+	CPU      float64 `json:"cpu"`
+	Redis    float64 `json:"redis"`
+	NATS     float64 `json:"nats"`
+	Resident int64   `json:"resident"` // bytes of the process that answers
 }
 
 // measure takes all rounds. Those that are compared alternate, so that whatever

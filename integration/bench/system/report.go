@@ -16,17 +16,19 @@ const (
 	nameDeprovision = "worker, deprovisions"
 	nameClaims      = "worker, claims"
 	namePatches     = "bare patches"
-	nameLists       = "lists, as the predecessor asks"
+	nameLists       = "lists: a tenant's account"
+	nameListsFree   = "lists: the unclaimed accounts"
 	nameBoskos      = "Boskos, acquire and release"
 )
 
-var names = []string{nameBare, nameSteady, nameDeprovision, nameClaims, namePatches, nameLists, nameBoskos}
+var names = []string{nameBare, nameSteady, nameDeprovision, nameClaims, namePatches, nameLists, nameListsFree, nameBoskos}
 
 // ratios are what a run is about: the first divided by the second.
 var ratios = []struct{ name, of, by string }{
 	{"steady state / bare loop", nameSteady, nameBare},
 	{"claims / bare patches", nameClaims, namePatches},
-	{"steady state / lists", nameSteady, nameLists},
+	{"steady state / lists of a tenant's account", nameSteady, nameLists},
+	{"claims / lists of the unclaimed", nameClaims, nameListsFree},
 	{"steady state / Boskos", nameSteady, nameBoskos},
 }
 
