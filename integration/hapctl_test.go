@@ -131,7 +131,8 @@ func hapctlStack(t *testing.T, o stack.Options) *stack.Stack {
 // runHapctl runs scripts with a hapctl that is built for them. Beside
 // testscript's own commands and the given ones they have "exits CODE COMMAND
 // ARGS…", which runs a command and holds its exit code against CODE, "converses
-// CODE FILE COMMAND ARGS…", which also asks it line by line, and "steady FILE", which writes stdout to FILE with the same times and numbers in every run.
+// CODE FILE COMMAND ARGS…", which also asks it line by line, and "steady FILE",
+// which writes stdout to FILE with the same times and numbers in every run.
 func runHapctl(t *testing.T, s *stack.Stack, dir string, commands map[string]func(*testscript.TestScript, bool, []string)) {
 	t.Helper()
 	bin := buildHapctl(t)

@@ -127,10 +127,10 @@ func (v *bindingView) compare(b *engine.Binding) {
 	case r == nil:
 		return
 	case g == nil:
-		note("Gardener has no such binding, Redis has it %s with %d clusters", r.State, v.Clusters)
+		note("Gardener has no such binding, Redis has it %s with %s", r.State, clustersText(v.Clusters))
 		return
 	case b.Pool().Name() != v.Pool:
-		note("its labels put it into pool %s, Redis has it in %s with %d clusters", b.Pool().Name(), v.Pool, v.Clusters)
+		note("its labels put it into pool %s, Redis has it in %s with %s", b.Pool().Name(), v.Pool, clustersText(v.Clusters))
 		return
 	case v.Shared:
 		return

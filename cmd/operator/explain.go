@@ -119,6 +119,14 @@ func clustersText(n int) string {
 	return fmt.Sprintf("%d clusters", n)
 }
 
+// clustersOf is a number of clusters and the limit that it is held against, 0 for none.
+func clustersOf(n, limit int) string {
+	if limit == 0 {
+		return clustersText(n)
+	}
+	return fmt.Sprintf("%d of %s", n, clustersText(limit))
+}
+
 // title is the line above a decision.
 func (d explained) title() string {
 	text := fmt.Sprintf("%s: %s at %s", d.Reply.RequestID, d.Reply.Status, d.StoredAt.UTC().Format(time.RFC3339))

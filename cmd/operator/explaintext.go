@@ -69,7 +69,7 @@ func (e *telling) account() {
 		if b.Shared {
 			limit = 0 // a shared account has none
 		}
-		clusters = fmt.Sprintf("; with this one it has %s clusters", ofLimit(*e.reply.Clusters, limit))
+		clusters = fmt.Sprintf("; with this one it has %s", clustersOf(*e.reply.Clusters, limit))
 	}
 	e.say("account", "%s%s%s", b.Name, e.found(), clusters)
 }
@@ -147,7 +147,7 @@ func (e *telling) verdict(c events.Considered) string {
 	}
 	switch account.Verdict(c.Verdict) {
 	case account.AtLimit:
-		return fmt.Sprintf("the tenant's, at its limit with %s clusters", ofLimit(c.Clusters, e.reply.Limit))
+		return fmt.Sprintf("the tenant's, at its limit with %s", clustersOf(c.Clusters, e.reply.Limit))
 	case account.LessFitting:
 		return fmt.Sprintf("the tenant's, %s: %s comes first%s", clustersText(c.Clusters), chosen, e.byStrategy())
 	case account.BarredHere:

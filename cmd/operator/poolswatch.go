@@ -71,7 +71,7 @@ func (w *watching) draw(s *shell, v view, first bool) error {
 		}
 		return s.print(v)
 	}
-	if terminal(s.stdout) {
+	if moves(s.stdout) {
 		if _, err := fmt.Fprintf(s.stdout, "\x1b[H\x1b[2Jevery %s, %s; ^C ends it\n\n", w.every, time.Now().Format(time.TimeOnly)); err != nil {
 			return err
 		}
@@ -91,6 +91,9 @@ func terminal(w any) bool {
 	return err == nil && facts.Mode()&os.ModeCharDevice != 0
 }
 
+// moves reports whether what is written there may be drawn over.
+func moves(w any) bool { return terminal(w) && os.Getenv("TERM") != "dumb" }
+
 // colour is one of a terminal's.
 type colour string
 
@@ -107,7 +110,7 @@ type painted interface{ colourOf(line int) colour }
 // paint colours lines, unless NO_COLOR is set or nobody looks.
 func (s *shell) paint(text []byte, v view) []byte {
 	p, ok := v.(painted)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !terminal(s.stdout) {
+	if !ok || os.Getenv("NO_COLOR") != "" || !moves(s.stdout) {
 		return text
 	}
 	return paintLines(text, p)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"os"
 	"sync"
 	"time"
 
@@ -30,7 +29,7 @@ type progress struct {
 }
 
 func (s *shell) progress() *progress {
-	return &progress{shell: s, live: terminal(s.stderr) && os.Getenv("TERM") != "dumb"}
+	return &progress{shell: s, live: moves(s.stderr)}
 }
 
 // stage begins a stage.
