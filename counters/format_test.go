@@ -1,0 +1,68 @@
+package counters
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// TestRecordsAreAsDocumented holds what is written to Redis against docs/redis.md, which
+// operators and docs/upgrade.md rely on: a record that changes is another format, and
+// versions that disagree on it must not run side by side.
+func TestRecordsAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	binding := account.Record{State: "claimed", Tenant: "ga-1", Generation: 2, Confirmed: true, Count: 3, Claimed: 4, Pristine: false}
+	runtime := account.Runtime{
+		State: "assigned", Binding: "aws-1", Sequence: 5, Request: "q1", Confirmed: true, Origin: "own", Tenant: "ga-1",
+	}
+	documented := documentedRecords(t)
+	for _, test := range []struct {
+		key    string
+		record any
+		packed string
+	}{
+		{"hap:{pool}:b", binding, pack(binding)},
+		{"hap:{pool}:r", runtime, packRuntime(runtime)},
+	} {
+		var want []string
+		for _, field := range documented[test.key] {
+			want = append(want, asWritten(t, test.record, field))
+		}
+		if got := strings.Join(want, "|"); got != test.packed {
+			t.Errorf("%s is written as %s; docs/redis.md says %s, which is %s: adapt it, and docs/upgrade.md and the changelog where the format has changed",
+				test.key, test.packed, strings.Join(documented[test.key], "|"), got)
+		}
+	}
+}
+
+// documentedRecords are the fields of each record, by the key that docs/redis.md gives it.
+func documentedRecords(t *testing.T) map[string][]string {
+	t.Helper()
+	data, err := os.ReadFile("../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(hap:[^`]+)` \\| hash \\| \\w+ -> `([^`]+)`").FindAllStringSubmatch(string(data), -1) {
+		found[m[1]] = strings.Split(m[2], `\|`)
+	}
+	return found
+}
+
+// asWritten is a field of a record, by the name that the documentation gives it.
+func asWritten(t *testing.T, record any, name string) string {
+	t.Helper()
+	v := reflect.ValueOf(record).FieldByName(strings.ToUpper(name[:1]) + name[1:])
+	if !v.IsValid() {
+		t.Fatalf("%T has no field %s", record, name)
+	}
+	if v.Kind() == reflect.Bool {
+		return flag(v.Bool())
+	}
+	return fmt.Sprint(v.Interface())
+}
