@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -34,8 +36,8 @@ func (c *Client) read(ctx context.Context, op string, call func(context.Context)
 	return c.repeat(ctx, op, call, false)
 }
 
-// write repeats call only where it is certain that nothing was written (429, or
-// no connection was made), which leaves the resourceVersion in it as good as it
+// write repeats call only where it is certain that nothing was written (429, no
+// connection was made, or the admission did not come to look), which leaves the resourceVersion in it as good as it
 // was. Whatever else happens goes back to the caller, because between a write
 // and its repetition somebody has to read and ask for permission again
 // (docs/protocol.md, rule 2).
@@ -109,7 +111,7 @@ func judge(err error, write bool) verdict {
 	switch code := int(status.Status().Code); {
 	case code == http.StatusConflict:
 		return conflict
-	case code == http.StatusTooManyRequests:
+	case code == http.StatusTooManyRequests, write && code == http.StatusForbidden && unlooked(status):
 		return again
 	case code == http.StatusNotFound && ofObject(status):
 		return missing
@@ -134,6 +136,22 @@ func judge(err error, write bool) verdict {
 func ofObject(status apierrors.APIStatus) bool {
 	details := status.Status().Details
 	return details != nil && details.Name != ""
+}
+
+// noLook is what an admission plugin says that has not come to look at the object:
+// it waits for its caches, or in the queue of a client that limits itself. Such an
+// answer names the object and has the reason Forbidden, as a lasting one has; only
+// the words differ.
+var noLook = []string{
+	"client rate limiter Wait returned an error", // k8s.io/client-go/rest
+	"not yet ready to handle request",            // k8s.io/apiserver/pkg/admission, and Gardener's plugins
+}
+
+// unlooked tells a refusal of the moment, before which nothing was looked at nor
+// written, from one because of what the object is.
+func unlooked(status apierrors.APIStatus) bool {
+	message := status.Status().Message
+	return slices.ContainsFunc(noLook, func(said string) bool { return strings.Contains(message, said) })
 }
 
 // unheard reports whether no connection was made, so that the request cannot

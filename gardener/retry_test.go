@@ -17,10 +17,15 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
+// rateLimited is what gardener-apiserver 1.149 says of a binding when more bindings
+// are changed than its client, of 5 requests a second, can look up Secrets for.
+const rateLimited = "client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"
+
 // TestJudge: what each failure means for a read and for a write.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	of := schema.GroupResource{Resource: "secrets"}
+	forbidden := func(why string) error { return apierrors.NewForbidden(of, "a", errors.New(why)) }
 	generic := func(code int) error { return apierrors.NewGenericServerResponse(code, "get", of, "", "", 1, true) }
 	for _, c := range []struct {
 		name        string
@@ -33,6 +38,9 @@ func TestJudge(t *testing.T) {
 		{"kind missing", generic(http.StatusNotFound), refused, refused},
 		{"forbidden", apierrors.NewForbidden(of, "a", io.EOF), refused, barred},
 		{"forbidden, all of it", generic(http.StatusForbidden), refused, refused},
+		{"forbidden, by a limit of the admission's own", forbidden(rateLimited), refused, again},
+		{"forbidden, the admission is not ready", forbidden("not yet ready to handle request"), refused, again},
+		{"forbidden, the Secret is gone", forbidden(`secrets "a" not found`), refused, barred},
 		{"not valid", apierrors.NewInvalid(schema.GroupKind{Kind: "K"}, "a", nil), invalid, barred},
 		{"unauthorized", apierrors.NewUnauthorized(""), refused, refused},
 		{"no metadata", generic(http.StatusNotAcceptable), refused, refused},

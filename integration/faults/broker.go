@@ -16,14 +16,29 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-var (
-	shootResource   = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
-	bindingResource = schema.GroupVersionResource{Group: "security.gardener.cloud", Version: "v1alpha1", Resource: "credentialsbindings"}
-)
+var shootResource = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
+
+// accountKind is a kind of object that stands for an account.
+type accountKind struct {
+	resource schema.GroupVersionResource
+	field    string // of a Shoot's spec that names the account
+}
+
+var accountKinds = map[gardener.Resource]accountKind{
+	gardener.CredentialsBindings: {
+		schema.GroupVersionResource{Group: "security.gardener.cloud", Version: "v1alpha1", Resource: "credentialsbindings"},
+		"credentialsBindingName",
+	},
+	gardener.SecretBindings: {
+		schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "secretbindings"},
+		"secretBindingName",
+	},
+}
 
 // runtimeKey is the annotation of a Shoot that names its runtime.
 const runtimeKey = "infrastructuremanager.kyma-project.io/runtime-id"
@@ -39,6 +54,7 @@ type broker struct {
 	subjects  events.Subjects
 	kube      dynamic.Interface
 	namespace string
+	accounts  accountKind
 	busy      sync.WaitGroup // what is on its way
 	cleaning  sync.Map       // claims of bindings that the cleanup job is at
 }
@@ -321,7 +337,7 @@ func (b *broker) createShoot(id, binding string) {
 	made := make(chan struct{})
 	rt.cluster, rt.made = binding, made
 	b.clusters[id] = &checker.Cluster{Runtime: id, Binding: binding}
-	spec := stack.ShootSpec(cmp.Or(rt.wish.provider, rt.wish.plan), "credentialsBindingName", binding)
+	spec := stack.ShootSpec(cmp.Or(rt.wish.provider, rt.wish.plan), b.accounts.field, binding)
 	shoot := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	shoot.SetAPIVersion("core.gardener.cloud/v1beta1")
 	shoot.SetKind("Shoot")

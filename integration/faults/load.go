@@ -1,7 +1,9 @@
 package faults
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
@@ -19,7 +22,10 @@ type Landscape struct {
 	JetStream jetstream.JetStream
 	Kube      dynamic.Interface // without a rate limit
 	Namespace string
-	Sources   checker.Sources
+	// Resource is the kind of the accounts: gardener.CredentialsBindings, the default,
+	// or gardener.SecretBindings.
+	Resource gardener.Resource
+	Sources  checker.Sources
 }
 
 // LoadOptions are what a Load begins with.
@@ -69,13 +75,18 @@ func newLoad(ctx context.Context, where Landscape, o LoadOptions) (*Load, error)
 	if o.Settle == 0 {
 		o.Settle = 3 * time.Minute
 	}
+	resource := cmp.Or(where.Resource, gardener.CredentialsBindings)
+	kind, known := accountKinds[resource]
+	if !known {
+		return nil, fmt.Errorf("a load cannot be on accounts that are %s, only on bindings", resource)
+	}
 	subjects, err := events.NewSubjects("")
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	return &Load{o: o, sources: where.Sources, cancel: cancel, rest: func() {}, broker: &broker{
-		book: newBook(o.Seed), ctx: ctx, js: where.JetStream, subjects: subjects, kube: where.Kube, namespace: where.Namespace,
+		book: newBook(o.Seed), ctx: ctx, js: where.JetStream, subjects: subjects, kube: where.Kube, namespace: where.Namespace, accounts: kind,
 	}}, nil
 }
 

@@ -21,7 +21,7 @@ import (
 func (b *broker) watchLabels() {
 	version := "0"
 	for b.ctx.Err() == nil {
-		w, err := b.kube.Resource(bindingResource).Namespace(b.namespace).Watch(b.ctx, metav1.ListOptions{
+		w, err := b.kube.Resource(b.accounts.resource).Namespace(b.namespace).Watch(b.ctx, metav1.ListOptions{
 			ResourceVersion: version, AllowWatchBookmarks: true,
 		})
 		if err != nil {
