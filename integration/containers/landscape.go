@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,11 +37,20 @@ type Landscape struct {
 	kube      dynamic.Interface
 }
 
+// LandscapeOptions say what a Landscape has.
+type LandscapeOptions struct {
+	Redis    RedisPlace
+	Config   string            // the workers', without where the parts are
+	Resource gardener.Resource // the kind of the accounts. Defaults to gardener.CredentialsBindings.
+	Accounts []stack.Account
+}
+
 // NewLandscape makes the accounts and starts the workers; it returns when they are
 // ready. An error leaves nothing running.
-func (s *System) NewLandscape(ctx context.Context, redis RedisPlace, config string, accounts []stack.Account) (*Landscape, error) {
-	l := &Landscape{system: s, redis: redis, config: []byte(config)}
-	if err := l.start(ctx, accounts); err != nil {
+func (s *System) NewLandscape(ctx context.Context, o LandscapeOptions) (*Landscape, error) {
+	l := &Landscape{system: s, redis: o.Redis, config: []byte(o.Config)}
+	l.target.Resource = string(cmp.Or(o.Resource, gardener.CredentialsBindings))
+	if err := l.start(ctx, o.Accounts); err != nil {
 		return nil, errors.Join(err, l.Stop(context.WithoutCancel(ctx)))
 	}
 	return l, nil
@@ -52,7 +62,7 @@ func (l *Landscape) start(ctx context.Context, bindings []stack.Account) error {
 		return fmt.Errorf("there are NATS accounts for %d landscapes only", accounts)
 	}
 	l.name = accountName(n)
-	l.target = stack.Target{Namespace: "garden-" + l.name, Resource: "credentialsbindings", Gardener: l.system.Kube.aggregated()}
+	l.target.Namespace, l.target.Gardener = "garden-"+l.name, l.system.Kube.aggregated()
 	if err := l.connect(); err != nil {
 		return err
 	}
@@ -103,9 +113,11 @@ func (l *Landscape) connect() error {
 	if l.kube, err = dynamic.NewForConfig(kube); err != nil {
 		return err
 	}
-	l.Sources.Gardener, err = gardener.New(kube, gardener.Options{Namespace: l.target.Namespace})
+	l.Sources.Gardener, err = gardener.New(kube, gardener.Options{Namespace: l.target.Namespace, Resource: l.resource()})
 	return err
 }
+
+func (l *Landscape) resource() gardener.Resource { return gardener.Resource(l.target.Resource) }
 
 // AwaitReady returns when every worker is ready.
 func (l *Landscape) AwaitReady(ctx context.Context) error {
@@ -145,7 +157,7 @@ func (l *Landscape) Facts(ctx context.Context) (checker.Facts, error) {
 // configuration and accounts.
 func (l *Landscape) StartLoad(ctx context.Context, o faults.LoadOptions) (*faults.Load, error) {
 	return faults.StartLoad(ctx, faults.Landscape{
-		JetStream: l.jetStream, Kube: l.kube, Namespace: l.target.Namespace, Sources: l.Sources,
+		JetStream: l.jetStream, Kube: l.kube, Namespace: l.target.Namespace, Resource: l.resource(), Sources: l.Sources,
 	}, o)
 }
 

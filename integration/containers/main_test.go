@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/containers"
 	"github.com/hap-worker/hap-worker/integration/faults"
 	"github.com/hap-worker/hap-worker/integration/stack"
@@ -88,20 +89,25 @@ const waiting = 10 * time.Second
 // in cf-eu11.
 var spare = stack.Account{Name: "spare", HyperscalerType: "aws", Labels: map[string]string{"euAccess": "true"}}
 
-// newScene begins one on the system's single Redis.
-func newScene(t *testing.T) *scene {
-	t.Helper()
-	return newSceneOn(t, func(s *containers.System) containers.RedisPlace { return s.Redis.Place() })
+// setting is what a scene has otherwise than others.
+type setting struct {
+	accounts gardener.Resource                              // their kind. Defaults to gardener.CredentialsBindings.
+	redis    func(*containers.System) containers.RedisPlace // Defaults to the system's single one.
 }
 
-// newSceneOn begins one on a Redis of the test's own.
-func newSceneOn(t *testing.T, place func(*containers.System) containers.RedisPlace) *scene {
+// newScene begins one.
+func newScene(t *testing.T, where setting) *scene {
 	t.Helper()
+	if where.redis == nil {
+		where.redis = func(s *containers.System) containers.RedisPlace { return s.Redis.Place() }
+	}
 	system := sharedSystem(t)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes longer than %s", limit))
 	t.Cleanup(cancel)
 	dir := t.ArtifactDir() // before the clean-up is registered that writes there
-	l, err := system.NewLandscape(ctx, place(system), faults.Config(waiting), append(faults.Accounts(), spare))
+	l, err := system.NewLandscape(ctx, containers.LandscapeOptions{
+		Redis: where.redis(system), Config: faults.Config(waiting), Resource: where.accounts, Accounts: append(faults.Accounts(), spare),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

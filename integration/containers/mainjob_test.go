@@ -14,7 +14,7 @@ import (
 // the cleanup job has emptied it.
 func TestMainJob(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScene(t, setting{})
 	want := map[string]string{}
 	for n := range 2 {
 		runtime := fmt.Sprintf("rt-main-%d", n)

@@ -9,7 +9,7 @@ import (
 // TestNATSServersLost kills the server that leads the events, then the one that
 // leads the replies: with two of three left everything goes on.
 func TestNATSServersLost(t *testing.T) {
-	s := newScene(t)
+	s := newScene(t, setting{})
 	for _, stream := range []string{events.StreamEvents, events.StreamReplies} {
 		node, err := s.Leader(s.ctx, stream)
 		s.must(err)

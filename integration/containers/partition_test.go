@@ -17,7 +17,7 @@ func TestPartitions(t *testing.T) {
 	for _, part := range []containers.Part{containers.PartNATS, containers.PartRedis, containers.PartKube} {
 		t.Run(part.String(), func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScene(t, setting{})
 			first, second := s.Workers[0], s.Workers[1]
 			s.must(first.Cut(s.ctx, part))
 			s.answers(30)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"testing"
 
+	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/containers"
 )
 
 // TestRedisLost replaces Redis by an empty one: the workers rebuild it from the
 // ledger and Gardener.
 func TestRedisLost(t *testing.T) {
-	s := newScene(t)
+	s := newScene(t, setting{accounts: gardener.SecretBindings})
 	s.must(s.system.Redis.Lose(s.ctx))
 	s.answers(40)
 	s.holds()
@@ -21,7 +22,7 @@ func TestRedisLost(t *testing.T) {
 func TestRedisClusterFailsOver(t *testing.T) {
 	t.Parallel()
 	var cluster *containers.RedisCluster
-	s := newSceneOn(t, func(system *containers.System) containers.RedisPlace {
+	s := newScene(t, setting{redis: func(system *containers.System) containers.RedisPlace {
 		var err error
 		if cluster, err = system.NewRedisCluster(t.Context()); err != nil {
 			t.Fatal(err)
@@ -32,7 +33,7 @@ func TestRedisClusterFailsOver(t *testing.T) {
 			}
 		})
 		return cluster.Place()
-	})
+	}})
 	for primary := range 2 {
 		s.must(cluster.FailOver(s.ctx, primary))
 		t.Logf("the replica of primary %d serves", primary+1)
