@@ -1,0 +1,61 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestColoursOnATerminal: what print paints is painted where somebody looks, and
+// not where NO_COLOR is set, whatever its value, or where the terminal can show none.
+// print is the only way to standard output of whatever has colours.
+func TestColoursOnATerminal(t *testing.T) {
+	for _, c := range []struct {
+		name, noColour, term string
+		colours, moves       bool
+	}{
+		{"somebody looks", "", "xterm", true, true},
+		{"who wants no colours", "1", "xterm", false, true},
+		{"who wants no colours, with another value", "no", "xterm", false, true},
+		{"a terminal that can do neither", "", "dumb", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("NO_COLOR", c.noColour)
+			t.Setenv("TERM", c.term)
+			got := watched(t)
+			if colours := strings.Contains(got, string(red)) && strings.Contains(got, string(yellow)); colours != c.colours {
+				t.Errorf("colours: %v, want %v: %q", colours, c.colours, got)
+			}
+			if moves := strings.Contains(got, "\x1b[H\x1b[2J"); moves != c.moves {
+				t.Errorf("drawn anew: %v, want %v: %q", moves, c.moves, got)
+			}
+			if !c.colours && !c.moves && strings.ContainsRune(got, '\x1b') {
+				t.Errorf("it gets %q", got)
+			}
+		})
+	}
+}
+
+// watched is what a terminal gets of pools --watch.
+func watched(t *testing.T) string {
+	t.Helper()
+	screen, tty := openTerminal(t)
+	w := watching{on: true, every: time.Second}
+	s := &shell{stdout: tty, format: formatTable}
+	if err := w.draw(s, colouredPools(), true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tty.WriteString("the end"); err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	part := make([]byte, 4096)
+	for !strings.HasSuffix(got.String(), "the end") {
+		n, err := screen.Read(part)
+		if err != nil {
+			t.Fatalf("%v after %q", err, got.String())
+		}
+		got.Write(part[:n])
+	}
+	return got.String()
+}
