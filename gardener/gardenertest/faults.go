@@ -31,6 +31,8 @@ func testWriteFaults(t *testing.T, b *bench) {
 		{fault{"too many requests for ever", true, status(http.StatusTooManyRequests, "")}, anyNumber, engine.ErrUnavailable, anyNumber},
 		{fault{"too many requests beyond the budget", true, status(http.StatusTooManyRequests, "60")}, 1, engine.ErrUnavailable, 1},
 		{fault{"no connection", true, unconnected}, 2, nil, 3},
+		{fault{"refused without a look", true, unlooked}, 2, nil, 3},
+		{fault{"refused without a look, for ever", true, unlooked}, anyNumber, engine.ErrUnavailable, anyNumber},
 		{fault{"forbidden", true, status(http.StatusForbidden, "")}, 1, engine.ErrUnavailable, 1},
 		{fault{"no such kind", true, status(http.StatusNotFound, "")}, 1, engine.ErrUnavailable, 1},
 		{fault{"internal error, not committed", true, status(http.StatusInternalServerError, "")}, 1, engine.ErrUnknownResult, 1},
@@ -54,7 +56,7 @@ func testWriteFaults(t *testing.T, b *bench) {
 			broken.set(slices.Repeat([]fault{c.fault}, max(c.times, 1))...)
 			start := time.Now()
 			_, err := client.Claim(t.Context(), seen, engine.Mark{Tenant: "ga-1", Generation: 1})
-			if !errors.Is(err, c.want) {
+			if !errors.Is(err, c.want) || errors.Is(err, engine.ErrRefused) { // of no answer here the binding is the reason
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			if took := time.Since(start); took > impatient.Budget+impatient.Timeout {

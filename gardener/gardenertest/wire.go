@@ -2,14 +2,20 @@ package gardenertest
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Wrap puts something between a client and the server.
@@ -199,6 +205,23 @@ var forgotten = said(http.StatusGone, "Expired", "")
 // busy says only in its header when to come again.
 func busy(retryAfter string) func(*http.Request) (*http.Response, error) {
 	return said(http.StatusTooManyRequests, "TooManyRequests", retryAfter)
+}
+
+// unlooked is a refusal that names the object, as the first of gardener-apiserver's
+// is when more bindings are changed than it can look up Secrets for.
+func unlooked(req *http.Request) (*http.Response, error) {
+	const message = "client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"
+	name := path.Base(req.URL.Path)
+	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "bindings"}, name, errors.New(message))
+	refusal.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	body, err := json.Marshal(refusal.ErrStatus)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := status(http.StatusForbidden, "")(req)
+	resp.Header.Set("Content-Type", "application/json")
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, err
 }
 
 // garbled is an answer of success that breaks off.

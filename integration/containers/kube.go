@@ -85,6 +85,7 @@ func (k *Kube) config() (*rest.Config, error) {
 		return nil, err
 	}
 	c.Host, c.QPS = "https://"+net.JoinHostPort(loopback, strconv.Itoa(k.port)), -1
+	c.WarningHandler = rest.NoWarnings{} // one for each Shoot on a SecretBinding
 	return c, nil
 }
 
