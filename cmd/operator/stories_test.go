@@ -154,7 +154,7 @@ func documentedCommands(t *testing.T) map[string]documented {
 	row := regexp.MustCompile("(?m)^\\| `([a-z ]+)` \\| (forms|lines|text) \\| ([0-9 ]+) \\|$")
 	for _, cells := range row.FindAllStringSubmatch(string(page), -1) {
 		d := documented{output: cells[2]}
-		for _, code := range strings.FieldsSeq(cells[3]) {
+		for code := range strings.FieldsSeq(cells[3]) {
 			d.codes = append(d.codes, atoi(t, code))
 		}
 		rows[cells[1]] = d
