@@ -34,8 +34,8 @@ func buildImages(ctx context.Context, o Options) (images, error) {
 	i := images{worker: workerImage, kube: kubeImage, nats: natsImage, redis: redisImage}
 	names := []string{"hap-worker", "kubeapi"}
 	switch o.Gardener {
-	case stack.CRDGardener, "":
-	case stack.RealGardener:
+	case stack.CRDGardener:
+	case stack.RealGardener, "":
 		i.gardener = gardenerImage
 		names = append(names, "gardenerapi")
 	default:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
@@ -14,30 +15,39 @@ import (
 // the cleanup job has emptied it.
 func TestMainJob(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, setting{})
+	for _, kind := range []gardener.Resource{gardener.CredentialsBindings, gardener.SecretBindings} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			newScene(t, setting{accounts: kind}).mainJob()
+		})
+	}
+}
+
+func (s *scene) mainJob() {
+	s.t.Helper()
 	want := map[string]string{}
 	for n := range 2 {
 		runtime := fmt.Sprintf("rt-main-%d", n)
 		reply, err := s.provision(runtime, "tenant")
 		s.must(err)
 		if reply.Status != events.StatusAssigned || reply.Binding.Name != spare.Name || *reply.Clusters != n+1 {
-			t.Fatalf("provision of %s: %+v", runtime, reply)
+			s.t.Fatalf("provision of %s: %+v", runtime, reply)
 		}
 		want[runtime] = reply.Binding.Name
 	}
 	facts, err := s.Facts(s.ctx)
 	s.must(err)
 	if b := facts.Bindings[spare.Name]; b.Tenant != "tenant" || b.Dirty {
-		t.Errorf("the label of the account: %+v", b)
+		s.t.Errorf("the label of the account: %+v", b)
 	}
 	if r := facts.Records[spare.Name]; r.State != account.InUse || r.Count != len(want) || !r.Confirmed {
-		t.Errorf("the record of the account: %+v", r)
+		s.t.Errorf("the record of the account: %+v", r)
 	}
 	for runtime := range want {
 		reply, err := s.deprovision(runtime, "tenant")
 		s.must(err)
 		if reply.Status != events.StatusReleased {
-			t.Errorf("deprovision of %s: %+v", runtime, reply)
+			s.t.Errorf("deprovision of %s: %+v", runtime, reply)
 		}
 	}
 	// The cleanup job of the load sees the dirty account and releases it.
@@ -48,7 +58,7 @@ func TestMainJob(t *testing.T) {
 		}
 		return err
 	})
-	checkPooled(t, facts, want)
+	checkPooled(s.t, facts, want)
 	s.holds()
 }
 

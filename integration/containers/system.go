@@ -29,7 +29,7 @@ func (p Part) String() string { return [parts]string{"NATS", "Redis", "the Kuber
 // Options say what to start.
 type Options struct {
 	// Gardener is stack.RealGardener or stack.CRDGardener: who serves the Gardener
-	// kinds. Defaults to the second.
+	// kinds. Defaults to the first.
 	Gardener string
 	// Talk gets the progress of builds. Required.
 	Talk io.Writer
