@@ -15,22 +15,25 @@ import (
 // the cleanup job has emptied it.
 func TestMainJob(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []gardener.Resource{gardener.CredentialsBindings, gardener.SecretBindings} {
-		t.Run(string(kind), func(t *testing.T) {
+	for resource, kind := range map[gardener.Resource]string{
+		gardener.CredentialsBindings: "CredentialsBinding", gardener.SecretBindings: "SecretBinding",
+	} {
+		t.Run(string(resource), func(t *testing.T) {
 			t.Parallel()
-			newScene(t, setting{accounts: kind}).mainJob()
+			newScene(t, setting{accounts: resource}).mainJob(kind)
 		})
 	}
 }
 
-func (s *scene) mainJob() {
+// mainJob goes it; kind is what replies call the account.
+func (s *scene) mainJob(kind string) {
 	s.t.Helper()
 	want := map[string]string{}
 	for n := range 2 {
 		runtime := fmt.Sprintf("rt-main-%d", n)
 		reply, err := s.provision(runtime, "tenant")
 		s.must(err)
-		if reply.Status != events.StatusAssigned || reply.Binding.Name != spare.Name || *reply.Clusters != n+1 {
+		if reply.Status != events.StatusAssigned || reply.Binding.Name != spare.Name || reply.Binding.Kind != kind || *reply.Clusters != n+1 {
 			s.t.Fatalf("provision of %s: %+v", runtime, reply)
 		}
 		want[runtime] = reply.Binding.Name
