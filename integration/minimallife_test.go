@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,8 +69,8 @@ type waitDone struct {
 func (g *ground) live(ctx context.Context, dir, name, resource string, taken *right) (refused []string, err error) {
 	l := &life{ground: g, name: name, resource: resource, dir: dir, book: &refusalBook{}, second: make(chan waitDone, 1)}
 	defer func() {
-		for i := len(l.taken) - 1; i >= 0; i-- {
-			l.taken[i]()
+		for _, giveBack := range slices.Backward(l.taken) {
+			giveBack()
 		}
 	}()
 	if err := l.prepare(ctx, taken); err != nil {
@@ -319,10 +320,8 @@ func (l *life) client(role string) (*events.Client, error) {
 func (l *life) hapctlDoes(ctx context.Context, codes []int, args ...string) (string, error) {
 	var out, talk bytes.Buffer
 	code := operator.Run(ctx, append(args, "--config", l.hapctl), strings.NewReader(""), &out, &talk)
-	for _, fine := range codes {
-		if code == fine {
-			return out.String(), nil
-		}
+	if slices.Contains(codes, code) {
+		return out.String(), nil
 	}
 	return "", fmt.Errorf("hapctl %v: exit code %d: %s%s", args, code, out.String(), talk.String())
 }
@@ -330,7 +329,7 @@ func (l *life) hapctlDoes(ctx context.Context, codes []int, args ...string) (str
 // refusedAs is an error unless err is a rejection with the code.
 func refusedAs(err error, code engine.Code) error {
 	if engine.CodeOf(err) != code {
-		return fmt.Errorf("the answer is %v, want %s", err, code)
+		return errors.Join(fmt.Errorf("want the answer %s", code), err)
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func (g *grants) redisRights(user string) (all []right) {
 		if !strings.HasPrefix(line, "user "+user+" ") {
 			continue
 		}
-		for _, word := range strings.Fields(line) {
+		for word := range strings.FieldsSeq(line) {
 			if word[0] != '+' && word[0] != '~' {
 				continue
 			}

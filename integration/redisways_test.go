@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -212,7 +213,7 @@ func TestRedisTLS(t *testing.T) {
 				{"an unknown server", config.TLS{CA: other.CA, Cert: client.cert, Key: client.key}, false},
 			} {
 				for _, host := range []string{"127.0.0.1", "localhost"} {
-					c := config.Redis{URL: config.URLs{fmt.Sprintf("rediss://%s:%d", host, port)}, TLS: way.tls, PoolSize: 2}
+					c := config.Redis{URL: config.URLs{"rediss://" + net.JoinHostPort(host, strconv.Itoa(port))}, TLS: way.tls, PoolSize: 2}
 					store, err := connected(t, c)
 					if err == nil && way.ok {
 						err = decides(t.Context(), store, strings.ReplaceAll(way.name+host, " ", "-")[:8]+host[:3])

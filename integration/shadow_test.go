@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -42,9 +43,7 @@ func newBroker(t *testing.T, accounts []stack.Account) *broker {
 	t.Helper()
 	b := &broker{landscape: newLandscape(t, shadowRules, accounts), versions: map[string]string{}}
 	b.shadow = b.subjects.Shadow()
-	for name, version := range b.current() {
-		b.versions[name] = version
-	}
+	maps.Copy(b.versions, b.current())
 	return b
 }
 

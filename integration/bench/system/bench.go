@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -134,15 +134,12 @@ func (b *bench) startBare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(b.dir, "reply")
-	if err := os.WriteFile(file, reply.Data, 0o600); err != nil {
-		return err
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	b.bare = exec.Command(self, bareCommand, b.stack.NATS.URL(), b.stack.Redis.URL(), file)
+	b.bare = exec.Command(self, bareCommand, b.stack.NATS.URL(), b.stack.Redis.URL())
+	b.bare.Stdin = bytes.NewReader(reply.Data)
 	b.bare.Stderr = os.Stderr
 	out, err := b.bare.StdoutPipe()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -46,8 +46,8 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 4 && args[0] == bareCommand {
-		reply, err := os.ReadFile(filepath.Clean(args[3]))
+	if len(args) == 3 && args[0] == bareCommand {
+		reply, err := io.ReadAll(os.Stdin)
 		if err != nil {
 			return err
 		}
