@@ -70,6 +70,9 @@ func (b *broker) followReplies() {
 	for b.ctx.Err() == nil {
 		consumer, err := b.js.OrderedConsumer(b.ctx, events.StreamReplies, jetstream.OrderedConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: last + 1,
+			// Unlimited by default, and under one name: while a server of the cluster is down, the
+			// next name may be had and this one not.
+			MaxResetAttempts: 1,
 		})
 		if err != nil {
 			pause(b.ctx, 200*time.Millisecond)
