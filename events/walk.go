@@ -81,6 +81,9 @@ func (w walker) readOn(ctx context.Context, read *uint64, visit func(jetstream.M
 	defer cancel()
 	consumer, err := w.js.OrderedConsumer(creating, w.stream, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *read + 1, InactiveThreshold: time.Minute,
+		// Unlimited by default, past every deadline of ours, and under one name: one that a server
+		// was given which is gone stays there until it is back. Who reads again has another name.
+		MaxResetAttempts: 1,
 	})
 	if err != nil {
 		return w.wrap(err)
