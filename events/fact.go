@@ -3,6 +3,7 @@ package events
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -22,6 +23,8 @@ type Fact struct {
 	Binding         string
 	Sequence        int64 // of the decision
 	Claimed         bool  // this very request claimed the binding
+	// Time is when the stream had the reply; the zero time where it was not read from there.
+	Time time.Time
 }
 
 // Fact is what the reply says of its runtime.

@@ -102,15 +102,10 @@ func (l *Ledger) Copy(ctx context.Context, replyTo string, r Reply) error {
 	return nil
 }
 
-// Forget deletes all replies of a runtime.
-func (l *Ledger) Forget(ctx context.Context, runtimeID string) error {
-	ctx, cancel := bounded(ctx, l.js)
-	defer cancel()
-	stream, err := l.js.Stream(ctx, l.stream())
-	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(l.subjects.RuntimeReplies(runtimeID)))
-	}
-	if err != nil {
+// Forget deletes the replies of a runtime up to a sequence of the stream, in one
+// operation; newer ones stay. It is no error where there are none.
+func (l *Ledger) Forget(ctx context.Context, runtimeID string, upTo uint64) error {
+	if err := l.purge(ctx, l.subjects.RuntimeReplies(runtimeID), upTo); err != nil {
 		return fmt.Errorf("deleting the replies of runtime %s: %w", runtimeID, err)
 	}
 	return nil
@@ -119,16 +114,23 @@ func (l *Ledger) Forget(ctx context.Context, runtimeID string) error {
 // Remove deletes the reply on a subject up to a sequence of the stream; a newer one
 // stays. One that is not there is no error.
 func (l *Ledger) Remove(ctx context.Context, subject string, upTo uint64) error {
-	ctx, cancel := bounded(ctx, l.js)
-	defer cancel()
-	stream, err := l.js.Stream(ctx, l.stream())
-	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
-	}
-	if err != nil {
+	if err := l.purge(ctx, subject, upTo); err != nil {
 		return fmt.Errorf("deleting the reply on %s: %w", subject, err)
 	}
 	return nil
+}
+
+func (l *Ledger) purge(ctx context.Context, subject string, upTo uint64) error {
+	if upTo == 0 {
+		return nil // to a server, "below sequence 1" is no bound at all
+	}
+	ctx, cancel := bounded(ctx, l.js)
+	defer cancel()
+	stream, err := l.js.Stream(ctx, l.stream())
+	if err != nil {
+		return err
+	}
+	return stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
 }
 
 // wrongLastSequence knows both codes that servers use for it.

@@ -173,7 +173,7 @@ func TestLedgerEach(t *testing.T) {
 		t.Errorf("%d of %d", len(got), replies)
 	}
 	// The end of the stream is gone: its last sequence names no message.
-	if err := ledger.Forget(within(t), fmt.Sprint("rt-r", replies-1)); err != nil {
+	if err := ledger.Forget(within(t), fmt.Sprint("rt-r", replies-1), replies); err != nil {
 		t.Fatal(err)
 	}
 	if got := readAll(t, ledger); len(got) != replies-1 {
@@ -381,7 +381,10 @@ func TestLedgerWithoutServer(t *testing.T) {
 	if err := ledger.Unsettled(ctx, func(events.Event, uint64, error) error { return nil }); err == nil {
 		t.Error("unsettled: no error")
 	}
-	if err := ledger.Forget(ctx, "rt-1"); err == nil {
+	if err := ledger.Forget(ctx, "rt-1", 1); err == nil {
 		t.Error("forget: no error")
+	}
+	if _, err := ledger.Backlog(ctx); err == nil {
+		t.Error("backlog: no error")
 	}
 }

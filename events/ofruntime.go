@@ -12,12 +12,12 @@ import (
 // order of the stream, sealed ones included, each read from the leader. It ends with
 // the first error of visit.
 func (l *Ledger) OfRuntime(ctx context.Context, runtimeID string, visit func(Stored) error) error {
-	last, err := lastSequence(ctx, l.js, StreamReplies)
+	last, err := lastSequence(ctx, l.js, l.stream())
 	if err != nil {
-		return wrapRead(err)
+		return err
 	}
 	for next := uint64(1); next <= last; {
-		msg, err := getMessage(ctx, l.js, StreamReplies, messageRequest{Sequence: next, NextFor: l.subjects.RuntimeReplies(runtimeID)})
+		msg, err := getMessage(ctx, l.js, l.stream(), messageRequest{Sequence: next, NextFor: l.subjects.RuntimeReplies(runtimeID)})
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && msg.Sequence > last:
 			return nil

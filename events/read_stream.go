@@ -75,13 +75,18 @@ func (m *storedMessage) header() nats.Header {
 
 // lastSequence is the highest sequence that the stream ever gave.
 func lastSequence(ctx context.Context, js jetstream.JetStream, stream string) (uint64, error) {
+	state, err := streamState(ctx, js, stream)
+	return state.LastSeq, err
+}
+
+func streamState(ctx context.Context, js jetstream.JetStream, stream string) (jetstream.StreamState, error) {
 	ctx, cancel := bounded(ctx, js)
 	defer cancel()
 	s, err := js.Stream(ctx, stream)
 	if err != nil {
-		return 0, fmt.Errorf("stream %s: %w", stream, err)
+		return jetstream.StreamState{}, fmt.Errorf("stream %s: %w", stream, err)
 	}
-	return s.CachedInfo().State.LastSeq, nil
+	return s.CachedInfo().State, nil
 }
 
 // more reports whether the stream holds anything after the sequence.

@@ -48,6 +48,7 @@ func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
 		if fact.RuntimeID == "" || fact.Status == StatusSealed {
 			return nil
 		}
+		fact.Time = facts.Timestamp
 		return visit(fact)
 	})
 }
@@ -178,5 +179,3 @@ func (w walker) wrap(err error) error {
 	}
 	return fmt.Errorf("reading the stream %s: %w", w.stream, err)
 }
-
-func wrapRead(err error) error { return walker{stream: StreamReplies}.wrap(err) }

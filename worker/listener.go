@@ -57,6 +57,8 @@ type Listener struct {
 	OnRefresh  func(context.Context, RefreshInfo)
 	OnAssigned func(context.Context, AssignedInfo)
 	OnWaiting  func([]WaitsInfo) // all that wait, whenever they are looked at
+
+	OnRetention func(context.Context, RetentionInfo)
 }
 
 // How an event was settled.

@@ -51,6 +51,9 @@ type Options struct {
 
 	// OnStep is told every step of every event; tests stop the process there.
 	OnStep func(worker.Step)
+	// Retention, if set, changes when released runtimes are forgotten; tests cannot wait
+	// for hours.
+	Retention func(*worker.Retention)
 	// OnListening is told the address of the HTTP listener.
 	OnListening func(addr string)
 }

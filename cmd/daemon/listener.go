@@ -58,7 +58,7 @@ func (d *daemon) listener() worker.Listener {
 		OnSkipped: d.ruleSkipped, OnExtended: d.ruleExtended,
 		OnBegin:    m.Begin,
 		OnAssigned: func(ctx context.Context, i worker.AssignedInfo) { m.Assigned(ctx, i.Pool, i.Took) },
-		OnWaiting:  d.waits,
+		OnWaiting:  d.waits, OnRetention: d.retained,
 	}
 	if step := d.opts.OnStep; step != nil {
 		l.OnStep = func(_ context.Context, s worker.Step) { step(s) }

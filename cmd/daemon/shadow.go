@@ -118,8 +118,8 @@ func (d *daemon) comparisons(ctx context.Context) (*telemetry.Comparisons, error
 	return d.tel.Comparisons(ctx, results...)
 }
 
-// goOn is what runs beside the worker until background ends: for a worker the sweep
-// and the audit, for a shadow what brings it events and compares.
+// goOn is what runs beside the worker until background ends: for a worker the sweep,
+// the audit and the retention, for a shadow what brings it events and compares.
 func (d *daemon) goOn(background context.Context, w *worker.Worker) {
 	p := &d.parts
 	if d.shadowed() {
@@ -131,6 +131,7 @@ func (d *daemon) goOn(background context.Context, w *worker.Worker) {
 	p.sweep.Store(sweep)
 	d.running.Go(func() { sweep.Run(background) })
 	d.running.Go(func() { d.reconciler().Run(background) })
+	d.running.Go(func() { d.retention().Run(background) })
 	if p.extend != nil {
 		d.running.Go(func() { p.extend.Run(background) })
 	}

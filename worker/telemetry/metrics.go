@@ -70,6 +70,7 @@ type Metrics struct {
 	failures     metric.Int64Counter
 	dead         *counter[[2]string]
 	networkRules *counter[[2]string]
+	purged       metric.Int64Counter
 	inflight     metric.Int64UpDownCounter
 	built        atomic.Int64
 	snapshot     atomic.Pointer[func(context.Context) (Snapshot, bool)]
@@ -105,6 +106,7 @@ func newMetrics(meter metric.Meter, tenants bool) (*Metrics, error) {
 	m.failures = b.counter("hap_config_reload_failures_total", "Changed configurations refused.")
 	m.dead = newCounter(b.counter("hap_dead_letters_total", "Events put into the dead-letter stream."), maxSeries, pair("type", "code"))
 	m.networkRules = newCounter(b.counter("hap_network_rules_total", "Network rules that were not applied with the answer to a request."), maxSeries, pair("rule", "result"))
+	m.purged = b.counter("hap_ledger_purged_total", "Runtimes that were released long ago and whose replies were deleted.")
 	m.inflight = b.upDown("hap_inflight_events", "Events being handled now.")
 	m.observe(&b)
 	m.observeDrift(&b)
@@ -135,6 +137,7 @@ func (m *Metrics) begin() {
 	}
 	m.reloads.Add(ctx, 0)
 	m.failures.Add(ctx, 0)
+	m.purged.Add(ctx, 0)
 	m.inflight.Add(ctx, 0)
 }
 
@@ -206,6 +209,9 @@ const (
 func (m *Metrics) NetworkRule(ctx context.Context, rule string, result RuleResult) {
 	m.networkRules.add(ctx, [2]string{rule, string(result)}, 1)
 }
+
+// Purged counts runtimes whose replies were deleted from the ledger.
+func (m *Metrics) Purged(ctx context.Context, runtimes int) { m.purged.Add(ctx, int64(runtimes)) }
 
 // Begin counts an event that a handler begins with. The caller calls the
 // function that it gives when it is done.

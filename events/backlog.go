@@ -1,0 +1,26 @@
+package events
+
+import (
+	"context"
+	"time"
+)
+
+// Backlog is what HAP_EVENTS holds: what is published and not settled.
+type Backlog struct {
+	// Last is the highest sequence that the stream ever gave. What is left has none
+	// below First: everything before it is settled.
+	First, Last uint64
+	Oldest      time.Time // when the first of what is left was published; zero where nothing is left
+}
+
+// Backlog tells of HAP_EVENTS as it is now.
+func (l *Ledger) Backlog(ctx context.Context) (Backlog, error) {
+	state, err := streamState(ctx, l.js, l.subjects.Stream(StreamEvents))
+	if err != nil {
+		return Backlog{}, err
+	}
+	if state.Msgs == 0 {
+		return Backlog{First: state.LastSeq + 1, Last: state.LastSeq}, nil
+	}
+	return Backlog{First: state.FirstSeq, Last: state.LastSeq, Oldest: state.FirstTime}, nil
+}
