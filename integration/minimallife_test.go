@@ -52,7 +52,8 @@ type life struct {
 
 	kyma, cleanup *events.Client
 	copies        chan *nats.Msg
-	taken         []func() // what is to be given back, in reverse
+	taken         []func()  // what is to be given back, in reverse
+	old           retaining // what the worker forgets
 	stopped       chan error
 	ready         func() error
 	log           *safeBuffer   // the worker's
@@ -67,7 +68,7 @@ type waitDone struct {
 
 // live lives one life with the grants; the error names the step that it ended at.
 func (g *ground) live(ctx context.Context, dir, name, resource string, taken *right) (refused []string, err error) {
-	l := &life{ground: g, name: name, resource: resource, dir: dir, book: &refusalBook{}, second: make(chan waitDone, 1)}
+	l := &life{ground: g, name: name, resource: resource, dir: dir, book: &refusalBook{}, second: make(chan waitDone, 1), old: newRetaining()}
 	defer func() {
 		for _, giveBack := range slices.Backward(l.taken) {
 			giveBack()
@@ -83,7 +84,7 @@ func (g *ground) live(ctx context.Context, dir, name, resource string, taken *ri
 		{"start", l.start}, {"provision", l.provision}, {"wait", l.wait}, {"resolve", l.resolve},
 		{"dead letter", l.deadLetter}, {"look", l.look}, {"deprovision", l.deprovision},
 		{"follow", l.follow}, {"rebuild", l.rebuild}, {"release", l.release}, {"drift", l.drift},
-		{"replay", l.replay}, {"pause", l.pause}, {"content", l.content},
+		{"replay", l.replay}, {"pause", l.pause}, {"forget", l.old.forget}, {"content", l.content},
 	} {
 		if err := l.step(ctx, step.do); err != nil {
 			return l.refused(ctx), fmt.Errorf("%s: %w", step.name, err)
@@ -241,7 +242,7 @@ func (l *life) start(ctx context.Context) error {
 	l.stopped = make(chan error, 1)
 	go func() {
 		l.stopped <- daemon.Run(running, daemon.Options{
-			ConfigPath: l.worker, Env: []string{}, Log: l.log, OnListening: func(addr string) { listening <- addr },
+			ConfigPath: l.worker, Env: []string{}, Log: l.log, OnListening: func(addr string) { listening <- addr }, Retention: l.old.take,
 		})
 	}()
 	l.later(func() { end(); <-l.stopped; l.stopped <- nil })

@@ -165,7 +165,8 @@ func TestNATSRoles(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
 	l := newLandscape(t, oneAccountRules, accounts("aws", 1))
-	w := l.work(daemon.Options{Env: []string{"HAP_NATS_URL=" + g.url, "HAP_NATS_NKEY=" + g.seeds["WORKER"]}})
+	old := newRetaining()
+	w := l.work(daemon.Options{Retention: old.take, Env: []string{"HAP_NATS_URL=" + g.url, "HAP_NATS_NKEY=" + g.seeds["WORKER"]}})
 	kyma, cleanup := g.client("PUBLISHER"), g.client("CLEANUP")
 	ctx := l.ctx
 	first, err := kyma.Provision(ctx, "req-1", events.Provision{RuntimeID: "rt-1", GlobalAccountID: "ga-1", Plan: "aws", ReplyTo: "_INBOX.publisher.copies"})
@@ -206,6 +207,9 @@ func TestNATSRoles(t *testing.T) {
 		t.Fatalf("the interface: %v", err)
 	}
 	g.operate(ctx)
+	if err := old.forget(ctx); err != nil {
+		t.Error(err)
+	}
 	if refused := g.takeRefused(); len(refused) > 0 {
 		t.Errorf("refused although needed:\n%s", strings.Join(refused, "\n"))
 	}
@@ -291,7 +295,7 @@ func (g *guarded) nothingElse() {
 			"$JS.API.STREAM.NAMES", "$JS.API.INFO", "$JS.API.CONSUMER.DELETE.HAP_EVENTS.hap-worker", "_INBOX.worker.x",
 		},
 		"CLEANUP": {"hap.v1.provision.ga-1", "hap.v1.deprovision.ga-1", "hap.v1.resolve.rt-1", "hap.v1.reply._binding.aws-01.x", "$JS.API.STREAM.INFO.HAP_WAITING"},
-		"WORKER":  {"hap.v1.provision.ga-1", "hap.v1.release.aws-01", "$JS.API.STREAM.DELETE.HAP_EVENTS", "$JS.API.STREAM.PURGE.HAP_EVENTS", "$JS.API.STREAM.INFO.OTHER"},
+		"WORKER":  {"hap.v1.provision.ga-1", "hap.v1.release.aws-01", "$JS.API.STREAM.DELETE.HAP_EVENTS", "$JS.API.STREAM.PURGE.HAP_EVENTS", "$JS.API.STREAM.INFO.OTHER", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_REPLIES"},
 		"OPERATOR": {
 			"hap.v1.reply.rt-1.req-1", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.CONSUMER.MSG.NEXT.HAP_EVENTS.hap-worker", "$JS.ACK.HAP_EVENTS.hap-worker.x",
 		},
