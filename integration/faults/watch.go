@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -68,12 +69,15 @@ func (b *broker) labelled(o *unstructured.Unstructured) {
 func (b *broker) followReplies() {
 	last := uint64(0)
 	for b.ctx.Err() == nil {
-		consumer, err := b.js.OrderedConsumer(b.ctx, events.StreamReplies, jetstream.OrderedConsumerConfig{
+		// A server that is killed does not answer, and the run's own time is no bound.
+		creating, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+		consumer, err := b.js.OrderedConsumer(creating, events.StreamReplies, jetstream.OrderedConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: last + 1,
 			// Unlimited by default, and under one name: while a server of the cluster is down, the
 			// next name may be had and this one not.
 			MaxResetAttempts: 1,
 		})
+		cancel()
 		if err != nil {
 			pause(b.ctx, 200*time.Millisecond)
 			continue
