@@ -185,6 +185,90 @@ func TestRetentionAskedForMeanwhile(t *testing.T) {
 	}
 }
 
+// The reply to a request that comes between the look at the replies and their purge
+// stays, and so does what Redis has.
+func TestRetentionAnsweredMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.assign("anchor", "aws")
+		x.lived("old", kept+time.Hour)
+		x.ledger.onForget = func() {
+			x.ledger.onForget = nil
+			d := x.assign("old", "aws")
+			x.ledger.put(x.now, superseded(events.Event{ID: "q", RuntimeID: "old"}, "aws", d.Sequence))
+		}
+		x.r.Once(t.Context())
+		want := []string{"reply rejected", "place", "aws gone"}
+		if left := x.forgotten("old"); !slices.Equal(left, want) {
+			t.Errorf("left is %v, want %v", left, want)
+		}
+	})
+}
+
+// A record stays while anybody may be about to assign by the entry that was dropped:
+// an event is not settled, or the runtime has an entry again.
+func TestRetentionRecordOutlives(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		do   func(*retained)
+		left []string
+	}{
+		{"an event is in work", func(x *retained) { x.ledger.backlog = events.Backlog{First: 101, Last: 101, Oldest: x.now} }, []string{"aws gone"}},
+		{"it has an entry again", func(x *retained) { _, _ = x.tombs.Locate(x.t.Context(), "old", "aws") }, []string{"place", "aws gone"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				x := newRetained(t)
+				x.assign("anchor", "aws")
+				x.lived("old", kept+time.Hour)
+				x.ledger.onAsk = func(n int) {
+					if n == 3 { // between entry and record
+						c.do(x)
+					}
+				}
+				x.r.Once(t.Context())
+				if left := x.forgotten("old"); !slices.Equal(left, c.left) {
+					t.Errorf("left is %v, want %v", left, c.left)
+				}
+			})
+		})
+	}
+}
+
+// A worker that is slow finds that another one has forgotten the runtime, and that it
+// lives again: it is left alone.
+func TestRetentionBehindAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.assign("anchor", "aws")
+		x.lived("old", kept+time.Hour)
+		purges := 0
+		x.ledger.onForget = func() {
+			if purges++; purges < 2 {
+				return // Redis is looked at after this one
+			}
+			ctx := t.Context()
+			rt, _ := x.tombs.RuntimeIn(ctx, "aws", "old")
+			place, _ := x.tombs.Place(ctx, "old")
+			entry, err := x.tombs.ForgetPlace(ctx, "old", place)
+			record, failed := x.tombs.Forget(ctx, "aws", "old", rt.Sequence)
+			if !entry || !record || err != nil || failed != nil {
+				t.Fatal(entry, record, err, failed)
+			}
+			_, _ = x.tombs.Locate(ctx, "old", "aws")
+			x.assign("old", "aws")
+		}
+		x.r.Once(t.Context())
+		if left := x.forgotten("old"); !slices.Equal(left, []string{"place", "aws assigned"}) {
+			t.Errorf("left is %v", left)
+		}
+	})
+}
+
 // Whatever a pass leaves that dies, the next one finishes. What is decided and not
 // answered yet looks alike, and is left alone.
 func TestRetentionDies(t *testing.T) {
@@ -199,10 +283,17 @@ func TestRetentionDies(t *testing.T) {
 			t.Fatalf("left is %v, passes %v", left, x.passes)
 		}
 		x.tombs.down = nil
-		x.ledger.backlog = events.Backlog{First: 100, Last: 100, Oldest: x.now} // perhaps its deprovision
+		x.tombs.known = append(x.tombs.known, "nobody") // whose deprovision is decided
+		if _, err := x.tombs.Depart(t.Context(), "nobody"); err != nil {
+			t.Fatal(err)
+		}
+		x.ledger.backlog = events.Backlog{First: 100, Last: 100, Oldest: x.now}
 		x.r.Once(t.Context())
 		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) {
 			t.Fatalf("left is %v", left)
+		}
+		if left := x.forgotten("nobody"); !slices.Equal(left, []string{"place"}) {
+			t.Fatalf("of who was never there, left is %v", left)
 		}
 		x.ledger.backlog = events.Backlog{First: 101, Last: 100}
 		x.r.Shoots = shootsFake{{Name: "old"}}
