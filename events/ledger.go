@@ -121,9 +121,6 @@ func (l *Ledger) Remove(ctx context.Context, subject string, upTo uint64) error 
 }
 
 func (l *Ledger) purge(ctx context.Context, subject string, upTo uint64) error {
-	if upTo == 0 {
-		return nil // to a server, "below sequence 1" is no bound at all
-	}
 	ctx, cancel := bounded(ctx, l.js)
 	defer cancel()
 	stream, err := l.js.Stream(ctx, l.stream())
