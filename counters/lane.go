@@ -3,6 +3,8 @@ package counters
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,13 +131,13 @@ func (l *lane) take() []*laneCall {
 	return batch
 }
 
-// send makes one round trip. After an error the connection is not used again: it has
-// failed, or its server is not the one to ask any more.
+// send makes one round trip. A connection that failed, or whose server is not the one
+// to ask any more, is not used again.
 func (l *lane) send(batch []*laneCall) {
 	ctx := context.Background() // the callers' own must not end what others are in
 	if err := l.connect(ctx); err != nil {
 		for _, call := range batch {
-			call.done <- errors.Join(errNoLane, err)
+			call.done <- fmt.Errorf("%w: %v", errNoLane, err) //nolint:errorlint // not an answer to the call
 		}
 		return
 	}
@@ -145,12 +147,28 @@ func (l *lane) send(batch []*laneCall) {
 		args[len(args)-1] = l.server
 		_ = pipe.Process(ctx, call.cmd) // it only gathers
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		l.disconnect()
-	}
+	_, _ = pipe.Exec(ctx) // each call has its own error
+	lost := false
 	for _, call := range batch {
+		err := call.cmd.Err()
+		lost = lost || err != nil && !refused(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 		call.done <- nil
 	}
+	if lost {
+		l.disconnect()
+	}
+}
+
+// notHere begins the errors of a server that another one, a later moment or the
+// script's text would spare. The others would come again.
+var notHere = []string{"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING"}
+
+// refused reports whether a server has answered a call with an error that is final.
+func refused(err error) bool {
+	if e := redis.Error(nil); !errors.As(err, &e) {
+		return false
+	}
+	return !slices.ContainsFunc(notHere, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
 // connect makes sure of a connection and of the run of its server. A server that
@@ -163,7 +181,7 @@ func (l *lane) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
 	text, err := conn.Info(ctx, "server").Result()
-	if err != nil {
+	if e := redis.Error(nil); err != nil && !errors.As(err, &e) {
 		_ = conn.Close()
 		return err
 	}
@@ -217,9 +235,9 @@ func (ls *lanes) close() {
 	}
 }
 
-// overLane sends a script to the server that has the keys. After an error, whatever it
-// is, the caller sends it again without a lane: the client then finds the server anew,
-// loads the script, follows a cluster's redirection, and tells a lasting error.
+// overLane sends a script to the server that has the keys. Unless the server has
+// refused it, the caller sends it again after an error, without a lane: the client then
+// finds the server anew, loads the script, and follows a cluster's redirection.
 func (s *Store) overLane(ctx context.Context, sc script, keys []string, args []any) ([]any, error) {
 	l, err := s.laneFor(ctx, keys[0])
 	if err != nil {

@@ -61,7 +61,7 @@ func newScript(name string, parts ...string) script {
 func (s *Store) run(ctx context.Context, sc script, place string, keys []string, args ...any) (*reply, error) {
 	defer s.called(ctx, sc, time.Now())
 	values, err := s.overLane(ctx, sc, keys, args)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !refused(err) && ctx.Err() == nil {
 		values, err = sc.Run(ctx, s.client, keys, append(slices.Clip(args), asksItself)...).Slice()
 	}
 	return sc.read(place, values, err)

@@ -45,12 +45,12 @@ func TestHapctlForms(t *testing.T) {
 		append(append(accounts("aws", 5), accounts("azure", 1)...), append(accounts("gcp", 1), accounts("alicloud", 1)...)...))
 	l.formsPolicy()
 	w := l.work(daemon.Options{})
-	hand := l.byHand()
+	hand, ctx := l.byHand(), t.Context() // the landscape's own may end while the stories wait for their turn
 	runHapctl(t, l.stack, "testdata/hapctl-forms", map[string]func(*testscript.TestScript, bool, []string){
 		"rule": func(_ *testscript.TestScript, _ bool, args []string) {
 			before := w.metric("hap_config_reloads_total")
 			l.edit("  - azure_lite\n", "  - azure_lite\n  - "+args[0]+"\n")
-			eventually(l.ctx, t, func() error {
+			eventually(ctx, t, func() error {
 				if w.metric("hap_config_reloads_total") == before {
 					return fmt.Errorf("the rule %s is not taken", args[0])
 				}
@@ -59,12 +59,12 @@ func TestHapctlForms(t *testing.T) {
 		},
 		"miscount": func(ts *testscript.TestScript, _ bool, args []string) {
 			key := "hap:{" + args[0] + "}:b"
-			fields := strings.Split(hand.HGet(l.ctx, key, args[1]).Val(), "|")
+			fields := strings.Split(hand.HGet(ctx, key, args[1]).Val(), "|")
 			if len(fields) < 5 {
 				ts.Fatalf("%s has no record of %s", key, args[1])
 			}
 			fields[4] = args[2]
-			ts.Check(hand.HSet(l.ctx, key, args[1], strings.Join(fields, "|")).Err())
+			ts.Check(hand.HSet(ctx, key, args[1], strings.Join(fields, "|")).Err())
 		},
 	})
 }

@@ -105,8 +105,13 @@ func TestNATSCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	system, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
 	operatorID, _ := operator.PublicKey()
 	accountID, _ := account.PublicKey()
+	systemID, _ := system.PublicKey()
 	operatorJWT, err := jwt.NewOperatorClaims(operatorID).Encode(operator)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +122,13 @@ func TestNATSCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := natsWith(t, fmt.Sprintf("operator: %q\nresolver: MEMORY\nresolver_preload: {%s: %q}", operatorJWT, accountID, accountJWT))
+	systemJWT, err := jwt.NewAccountClaims(systemID).Encode(operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// JetStream does not start without a system account.
+	s := natsWith(t, fmt.Sprintf("operator: %q\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {%s: %q, %s: %q}",
+		operatorJWT, systemID, systemID, systemJWT, accountID, accountJWT))
 	credentials := func(signer nkeys.KeyPair) string {
 		key, public, _ := user(t)
 		token, err := jwt.NewUserClaims(public).Encode(signer)

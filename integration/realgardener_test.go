@@ -119,10 +119,11 @@ func TestRealGardenerRights(t *testing.T) {
 			}
 			without := l.client(l.user("without", rules), resource)
 			with := l.client(l.user("with", append(rules, rule("", "secrets", "get"))), resource)
-			seen, err := with.Get(l.ctx, "aws-01")
-			if err != nil {
-				t.Fatal(err)
-			}
+			var seen engine.Binding
+			eventually(l.ctx, t, func() (err error) { // the API server learns of its Roles by a watch
+				seen, err = with.Get(l.ctx, "aws-01")
+				return err
+			})
 			mark := engine.Mark{Tenant: "ga-1", Generation: 1, Epoch: "e"}
 			if _, err := without.Claim(l.ctx, seen, mark); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "not allowed to read") {
 				t.Errorf("without the right to get Secrets: %v", err)
