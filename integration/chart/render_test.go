@@ -243,6 +243,22 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
+// TestEnvironment: the Go runtime knows the container's limit of memory, and what the
+// values add comes after it.
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	deployment := mustRender(t, "{env: [{name: HAP_TELEMETRY_LOGLEVEL, value: debug}]}")["deployment.yaml"][0]
+	pod := value(t, deployment, "spec", "template", "spec").(map[string]any)
+	container := pod["containers"].([]any)[0].(map[string]any)
+	want := []any{
+		map[string]any{"name": "GOMEMLIMIT", "valueFrom": map[string]any{"resourceFieldRef": map[string]any{"resource": "limits.memory"}}},
+		map[string]any{"name": "HAP_TELEMETRY_LOGLEVEL", "value": "debug"},
+	}
+	if got := container["env"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("the environment is %v, want %v", got, want)
+	}
+}
+
 // TestSecurity is what a pod of the chart may not do.
 func TestSecurity(t *testing.T) {
 	t.Parallel()
