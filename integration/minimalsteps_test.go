@@ -283,11 +283,15 @@ func (l *life) pause(ctx context.Context) error {
 }
 
 // content looks whether the worker is as ready as in the beginning and complains of
-// nothing: a watch that is refused is a list again and again.
+// nothing: a watch that is refused is a list again and again, and a script that is
+// refused at its last command has decided when it is tried again.
 func (l *life) content(ctx context.Context) error {
 	for line := range strings.Lines(l.log.String()) {
-		if strings.Contains(line, "NOPERM") || strings.Contains(line, "forbidden") || strings.Contains(strings.ToLower(line), "permissions violation") {
-			return fmt.Errorf("the worker complains: %s", line)
+		low := strings.ToLower(line)
+		for _, complaint := range []string{"noperm", "acl failure", "can't run this command", "forbidden", "permissions violation"} {
+			if strings.Contains(low, complaint) {
+				return fmt.Errorf("the worker complains: %s", line)
+			}
 		}
 	}
 	return until(ctx, l.ready)

@@ -237,6 +237,15 @@ func (g *guarded) operate(ctx context.Context) {
 	if err != nil || replies == 0 {
 		g.t.Errorf("the ledger has %d replies: %v", replies, err)
 	}
+	// A letter is stored after the reply that its publisher has waited for.
+	eventually(ctx, g.t, func() error {
+		dead := 0
+		err := events.NewDeadLetters(js, subjects).Each(ctx, func(events.DeadLetter) error { dead++; return nil })
+		if err == nil && dead < 2 {
+			err = fmt.Errorf("%d dead letters", dead)
+		}
+		return err
+	})
 	dead := 0
 	err = events.NewDeadLetters(js, subjects).Each(ctx, func(events.DeadLetter) error { dead++; return nil })
 	if err != nil || dead != 2 {
