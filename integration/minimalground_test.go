@@ -237,7 +237,7 @@ func (g *ground) watched(dir, token string, book *refusalBook) (kubeconfig strin
 // startRedis gives the life a redis-server of its own: what one of another has loaded
 // would hide what is missed.
 func (l *life) startRedis(ctx context.Context) error {
-	port, err := unusedPort()
+	port, err := stack.FreePort()
 	if err != nil {
 		return err
 	}

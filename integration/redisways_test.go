@@ -80,19 +80,11 @@ func startRedisServer(ctx context.Context, dir string, port int, args ...string)
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	port, err := unusedPort()
+	port, err := stack.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return port
-}
-
-func unusedPort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
 // connected opens the store as a worker does and looks at the server.

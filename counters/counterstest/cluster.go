@@ -2,6 +2,7 @@ package counterstest
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -41,10 +42,16 @@ func Cluster(t testing.TB) *redis.ClusterClient {
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	// None of those that the kernel gives to whoever asks for any: somebody else might
+	// get it before the server begins to listen.
+	for range 100 {
+		port := strconv.Itoa(10000 + rand.IntN(10000))
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	t.Fatal("no free port was found in 100 attempts")
+	return ""
 }

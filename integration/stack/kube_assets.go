@@ -33,7 +33,7 @@ func (k *Kube) startAssets(ctx context.Context) error {
 		return errors.Join(err, k.Stop())
 	}
 	if k.port == 0 {
-		if k.port, err = freePort(); err != nil {
+		if k.port, err = FreePort(); err != nil {
 			return errors.Join(err, k.Stop())
 		}
 	}
@@ -69,11 +69,11 @@ func (k *Kube) startAssets(ctx context.Context) error {
 }
 
 func (k *Kube) startAssetsEtcd() (endpoint string, err error) {
-	client, err := freePort()
+	client, err := FreePort()
 	if err != nil {
 		return "", err
 	}
-	peer, err := freePort()
+	peer, err := FreePort()
 	if err != nil {
 		return "", err
 	}

@@ -48,7 +48,7 @@ func startRedis(ctx context.Context, dir string, o Options) (*Redis, error) {
 		return nil, fmt.Errorf("redis: no kind %q: %s or %s", kind, RealRedis, MiniRedis)
 	}
 	if port == 0 {
-		if port, err = freePort(); err != nil {
+		if port, err = FreePort(); err != nil {
 			return nil, fmt.Errorf("redis: %w", err)
 		}
 	}
@@ -177,12 +177,3 @@ func (r *Redis) Rewind(ctx context.Context) error {
 }
 
 func (r *Redis) copied() string { return filepath.Clean(r.dir) + "-then" }
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-	if err != nil {
-		return 0, err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
-}

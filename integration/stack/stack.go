@@ -197,7 +197,7 @@ func (s *Stack) startParts(ctx context.Context, o Options) error {
 func (s *Stack) startWorkers(ctx context.Context, o Options, binary string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range o.Workers {
-		port, err := freePort()
+		port, err := FreePort()
 		if err != nil {
 			return errors.Join(err, group.Wait())
 		}

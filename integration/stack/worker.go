@@ -74,7 +74,7 @@ func (s *Stack) AddWorker(ctx context.Context, log io.Writer, env ...string) (*W
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,7 @@
 //
 // It starts the development stack, makes the accounts, a Shoot and a stored reply for
 // every runtime, loses nothing of it, and starts one worker, which rebuilds Redis from
-// them. The Go runtime collects by itself, every two minutes at the latest; what is
-// resident after that is told and held against the limit. Exit codes: 0 below the
+// them. What is resident a minute after a collection is told and held against the limit. Exit codes: 0 below the
 // limit, 1 above it or failure, 2 usage.
 package main
 

@@ -56,13 +56,13 @@ func (o settings) judge(rss int, w *stack.Worker) error {
 	return nil
 }
 
-// settled gives what is resident once the runtime has given back what the
-// collection freed: it does that in the background, so the last of ten equal looks.
+// settled gives what is resident once the worker has given back what the collection
+// freed: it does so every minute, so the least of the looks of more than one.
 func settled(ctx context.Context, w *stack.Worker) int {
 	last, same := resident(w, "VmRSS"), 0
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	for same < 10 {
+	for same < 75 {
 		select {
 		case <-ctx.Done():
 			return last

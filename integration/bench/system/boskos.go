@@ -76,9 +76,11 @@ func (b *bench) startBoskos(ctx context.Context) (*boskos, error) {
 	}
 	var ports [3]string
 	for i := range ports {
-		if ports[i], err = unusedPort(); err != nil {
+		port, err := stack.FreePort()
+		if err != nil {
 			return nil, err
 		}
+		ports[i] = strconv.Itoa(port)
 	}
 	k := &boskos{url: "http://" + net.JoinHostPort("127.0.0.1", ports[0])}
 	k.cmd = exec.Command(binary, "--config", config, "--kubeconfig", b.stack.Kube.Kubeconfig(), "--log-level", "error",
@@ -123,15 +125,6 @@ func create(ctx context.Context, client dynamic.Interface, o *unstructured.Unstr
 		return nil
 	}
 	return err
-}
-
-func unusedPort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return strconv.Itoa(port), l.Close()
 }
 
 // await returns when Boskos has made its resources and leases one.
