@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker"
@@ -79,7 +78,6 @@ func (d *daemon) rebuilt(ctx context.Context, i worker.RebuildInfo) {
 	case i.Err == nil:
 		d.tel.Metrics.RedisBuilt(true)
 		d.log.InfoContext(ctx, "rebuilt", "rebuild", i)
-		debug.FreeOSMemory() // the whole ledger was read; the runtime would keep that for its next use
 	case errors.Is(i.Err, worker.ErrRebuildElsewhere):
 		d.log.InfoContext(ctx, "rebuilt in part, the rest is another worker's", "rebuild", i)
 	default:
@@ -98,7 +96,6 @@ func (d *daemon) drifted(ctx context.Context, i worker.DriftInfo) {
 			"runtime", drift.Runtime, "what", drift.Message, "remedy", drift.Remedy())
 	}
 	d.log.InfoContext(ctx, "audited", "audit", i)
-	debug.FreeOSMemory() // as after a rebuild
 }
 
 func (d *daemon) ruleSkipped(ctx context.Context, i worker.SkippedInfo) {

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"runtime/debug"
 
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/events"
@@ -41,5 +40,4 @@ func (d *daemon) retained(ctx context.Context, i worker.RetentionInfo) {
 		return
 	}
 	d.log.InfoContext(ctx, "released runtimes are forgotten", "retention", i)
-	debug.FreeOSMemory() // as after a rebuild
 }
