@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -72,8 +73,11 @@ var ErrEvicts = errors.New("the server would forget assignments")
 // should be better. A server that evicts keys is ErrEvicts: it would forget
 // assignments one by one, which nothing can notice.
 func (s *Store) Connect(ctx context.Context) (warnings []string, err error) {
+	var mu sync.Mutex // the masters of a cluster are asked at once
 	err = s.eachMaster(ctx, func(ctx context.Context, c redis.Cmdable) error {
 		found, err := checkServer(ctx, c)
+		mu.Lock()
+		defer mu.Unlock()
 		warnings = append(warnings, found...)
 		return err
 	})
