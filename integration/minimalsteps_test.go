@@ -42,7 +42,12 @@ func (l *life) provision(ctx context.Context) (err error) {
 // wait has a second tenant wait, and a third whose runtime goes meanwhile.
 func (l *life) wait(ctx context.Context) error {
 	waits := make(chan events.Reply, 2)
-	waiting := events.OnWaiting(func(r events.Reply) { waits <- r })
+	waiting := events.OnWaiting(func(r events.Reply) {
+		select {
+		case waits <- r:
+		default: // who waits is told again after a rebuild
+		}
+	})
 	long := context.WithoutCancel(ctx)
 	long, end := context.WithTimeout(long, stepLimit)
 	l.later(end)
