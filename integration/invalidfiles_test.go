@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
+	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
 // TestInvalidFilesStopTheStart: what the configuration refers to is held to the same
@@ -24,6 +27,10 @@ func TestInvalidFilesStopTheStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		return path
+	}
+	binary, err := stack.Build(t.Context(), "hap-worker", io.Discard)
+	if err != nil {
+		t.Fatal(err)
 	}
 	catalog := write("catalog.yaml", "implementations: []\ninterfaces: []\n")
 	for name, c := range map[string]struct {
@@ -45,8 +52,14 @@ func TestInvalidFilesStopTheStart(t *testing.T) {
 			ctx, cancel := context.WithTimeout(l.ctx, time.Minute)
 			defer cancel()
 			t.Logf("configuration %s", l.stack.Config)
-			var out, talk bytes.Buffer
-			code := daemon.Main(ctx, []string{"--config", l.stack.Config}, &out, &talk)
+			// A process of its own, since it takes over what the libraries of its process log.
+			var talk bytes.Buffer
+			cmd := exec.CommandContext(ctx, binary, "--config", l.stack.Config)
+			cmd.Env, cmd.Stderr = append(os.Environ(), "HAP_TELEMETRY_LISTEN=127.0.0.1:0"), &talk
+			if err := cmd.Run(); err == nil {
+				t.Fatal("it ends as if all were well")
+			}
+			code := cmd.ProcessState.ExitCode()
 			if code != daemon.ExitInvalidConfig || ctx.Err() != nil {
 				t.Fatalf("it ends with %d, want %d:\n%s", code, daemon.ExitInvalidConfig, &talk)
 			}

@@ -26,7 +26,8 @@ func newRetaining() retaining { return retaining{of: make(chan *worker.Retention
 // take is what daemon.Options.Retention is set to.
 func (r retaining) take(of *worker.Retention) {
 	of.Keep, of.Every, of.Settle = time.Nanosecond, 1000*time.Hour, 10*time.Millisecond
-	r.of <- of
+	own := *of // the worker goes on with its own
+	r.of <- &own
 }
 
 // once forgets what there is to forget.
