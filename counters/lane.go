@@ -113,21 +113,23 @@ func (l *lane) run() {
 	}
 }
 
-// take gives the calls that wait, without those whose callers have gone.
+// take gives the calls that wait, without those whose callers have gone; none is the
+// end of the queue.
 func (l *lane) take() []*laneCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.queue), mostAtOnce)
-	batch := make([]*laneCall, 0, n)
-	for _, call := range l.queue[:n] {
+	var batch []*laneCall
+	seen := 0
+	for _, call := range l.queue {
+		if len(batch) == mostAtOnce {
+			break
+		}
+		seen++
 		if call.ctx.Err() == nil {
 			batch = append(batch, call)
 		}
 	}
-	l.queue = append(l.queue[:0], l.queue[n:]...)
-	if len(batch) == 0 && len(l.queue) == 0 {
-		return nil
-	}
+	l.queue = slices.Delete(l.queue, 0, seen)
 	return batch
 }
 
