@@ -3,6 +3,8 @@ package counters
 import (
 	"context"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -29,16 +31,20 @@ import (
 //	Returns {'OK', outcome, binding, generation, sequence, epoch, confirmed, origin, request, repeated,
 //	count, position} and three values for each considered binding: name, count, verdict; {'REBUILT'} where the
 //	pool has another epoch
-var assignScript = newScript("assign", gate, records, assignInput, assignChoice, assignOutcome)
+var assignScript = newScript("assign", []string{joined, records, assignRequest, assignChoice, assignOutcome}, assignDecision)
 
-const assignInput = `
-if ARGV[11] ~= '' and ARGV[11] ~= epoch then return {'REBUILT'} end
-local id, request, tenant = ARGV[1], ARGV[2], ARGV[3]
-local shared, several, limit, strategy = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7]
-local all, in_turn, most = ARGV[8] == '1', ARGV[9] == '1', tonumber(ARGV[10])
-local first = 13 + tonumber(ARGV[12])
-local barred, read, considered = {}, {}, {}
-for i = 13, first - 1 do barred[ARGV[i]] = true end
+// assignRequest is what is asked, and what is read for it.
+const assignRequest = `
+local asked, id, request, tenant, shared, several, limit, strategy, all, in_turn, most, first, barred, read, considered
+
+local function take_up(ARGV)
+  asked, id, request, tenant = ARGV, ARGV[1], ARGV[2], ARGV[3]
+  shared, several, limit, strategy = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7]
+  all, in_turn, most = ARGV[8] == '1', ARGV[9] == '1', tonumber(ARGV[10])
+  first = 13 + tonumber(ARGV[12])
+  barred, read, considered = {}, {}, {}
+  for i = 13, first - 1 do barred[ARGV[i]] = true end
+end
 
 -- What was read once is not read again, and a record that the runtime is taken
 -- off is seen without it.
@@ -48,11 +54,17 @@ local function look(name)
 end
 
 local function fetch(names)
+  if #names == 1 then
+    look(names[1])
+    return
+  end
   for from = 1, #names, 500 do
     local packed = redis.call('HMGET', KEYS[2], unpack(names, from, math.min(from + 499, #names)))
     for i = 1, #packed do
       local name = names[from + i - 1]
-      if not read[name] then read[name] = unpack_binding(name, packed[i]) end
+      local wrote = KEYS.wrote[2] and KEYS.wrote[2][name]
+      if wrote == nil then wrote = packed[i] end
+      if not read[name] then read[name] = unpack_binding(name, wrote) end
     end
   end
 end
@@ -120,9 +132,9 @@ local function choose_own()
 end
 
 local function choose_seen(mine, origin)
-  for i = first, #ARGV, 3 do
-    if ARGV[i + 2] == mine then
-      local name = ARGV[i]
+  for i = first, #asked, 3 do
+    if asked[i + 2] == mine then
+      local name = asked[i]
       local rec = look(name)
       if rec.state ~= 'free' or rec.count > 0 then
         if rec.state == 'free' or rec.tenant ~= tenant then note(name, rec.count, 'held') end
@@ -130,7 +142,7 @@ local function choose_seen(mine, origin)
         note(name, 0, 'barred')
       else
         note(name, 0, 'chosen')
-        return name, origin, tonumber(ARGV[i + 1])
+        return name, origin, tonumber(asked[i + 1])
       end
     end
   end
@@ -146,7 +158,7 @@ end
 
 local function choose_shared()
   local names, chosen = {}, nil
-  for i = first, #ARGV, 3 do names[#names + 1] = ARGV[i] end
+  for i = first, #asked, 3 do names[#names + 1] = asked[i] end
   fetch(names)
   local function sharable(name)
     return not barred[name] and (not read[name].known or is_shared(read[name]))
@@ -191,9 +203,9 @@ end
 -- Rule 3: an unconfirmed claim of g that meets an unclaimed label at g or above
 -- was released meanwhile; ours must be told apart from that one.
 local function outgrown(name, generation)
-  for i = first, #ARGV, 3 do
-    if ARGV[i] == name and ARGV[i + 2] == '0' and tonumber(ARGV[i + 1]) >= generation then
-      return tonumber(ARGV[i + 1]) + 1
+  for i = first, #asked, 3 do
+    if asked[i] == name and asked[i + 2] == '0' and tonumber(asked[i + 1]) >= generation then
+      return tonumber(asked[i + 1]) + 1
     end
   end
   return generation
@@ -201,16 +213,16 @@ end
 
 -- Rule 4: at once only if the binding is confirmed, which then confirms the
 -- runtime, or the runtime is.
-local function answer(rt, rec, repeated)
+local function answer(rt, rec, repeated, waited)
   local generation, confirmed = rec.generation, rt.confirmed or rec.confirmed
   if not confirmed then generation = outgrown(rt.binding, generation) end
   local same_binding, same_runtime = repeated and generation == rec.generation, repeated and confirmed == rt.confirmed
   rec.generation, rt.confirmed = generation, confirmed
   if not same_binding then put_binding(rt.binding, rec) end
-  if not same_runtime then put_runtime(id, rt) end
+  if not same_runtime then put_runtime(id, rt, waited) end
   if rec.state == 'claiming' and not repeated then redis.call('ZADD', KEYS[5], 0, rt.binding .. ' ' .. id) end
-  return {'OK', 'assigned', rt.binding, generation, rt.sequence, epoch, confirmed and 1 or 0, rt.origin,
-    rt.request, repeated and 1 or 0, rec.count, 0}
+  return {'OK', 'assigned', rt.binding, num(generation), num(rt.sequence), epoch, bit(confirmed), rt.origin,
+    rt.request, bit(repeated), num(rec.count), '0'}
 end
 
 -- Tenants are served in turn: who has just been is next when all others have.
@@ -234,7 +246,7 @@ local function take(name, origin, generation, waited)
   end
   rec.count = rec.count + 1
   local out = answer({state = 'assigned', binding = name, sequence = sequence, request = request,
-    confirmed = false, origin = origin, tenant = tenant}, rec, false)
+    confirmed = false, origin = origin, tenant = tenant}, rec, false, waited)
   if waited then had_turn(sequence) end
   return with_considered(out)
 end
@@ -250,6 +262,11 @@ local function wait(rt)
   return with_considered(out)
 end
 
+`
+
+const assignDecision = `
+take_up(ARGV)
+if ARGV[11] ~= '' and ARGV[11] ~= epoch then return {'REBUILT'} end
 local rt = get_runtime(id)
 if rt.state == 'gone' then return decided('superseded', {binding = '', sequence = rt.sequence, request = rt.request}) end
 if rt.state == 'refused' and rt.request == request then return decided('refused', rt) end
@@ -276,6 +293,44 @@ end
 if name then return take(name, origin, generation, rt.state == 'waiting') end
 return wait(rt)
 `
+
+// locateAndAssignScript looks a runtime up in the directory, as locate does, and decides about
+// it as assign does if it belongs to the pool. The second place is the directory's bucket.
+//
+//	KEYS     -> those of assign; those of the second place, of locate
+//	ARGV[1…] -> those of assign
+//	ARGV[#]  -> entry that says that the runtime belongs to the pool
+//
+//	Returns what assign returns, or {'ELSEWHERE'}
+var locateAndAssignScript = newScript("locate and assign", []string{joined, records, assignRequest, assignChoice, assignOutcome}, `
+local mine = table.remove(ARGV)
+enter(second)
+local entry = get(2, ARGV[1])
+if not entry then set(2, ARGV[1], mine) end
+if entry and entry ~= mine then return {'ELSEWHERE'} end
+enter(place)
+`+assignDecision)
+
+// LocateAndAssign is Locate and, where the runtime belongs to the pool, Assign, in one
+// step. Where it does not, the decision has no outcome, and nothing has changed; neither has it
+// in a cluster, where no script reaches both. ErrNotBuilt, ErrRebuilt, else an *engine.Error
+// of Redis.
+func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
+	if _, cluster := s.client.(*redis.ClusterClient); cluster {
+		return account.Decision{}, nil
+	}
+	args, err := assignArgs(r)
+	if err != nil {
+		return account.Decision{}, err
+	}
+	reply, err := s.ask(ctx, locateAndAssignScript, pool, request{
+		keys: s.poolKeys(pool), second: s.directoryKeys(r.Runtime), args: append(args, packPlace(account.Place{Pool: pool})),
+	})
+	if err != nil || reply.elsewhere {
+		return account.Decision{}, err
+	}
+	return reply.decision()
+}
 
 // Assign decides which binding the runtime gets (rule 3). Repeated, it gives
 // the same decision. ErrNotBuilt, ErrRebuilt, else an *engine.Error of Redis.
@@ -320,7 +375,7 @@ func (r *reply) decision() (account.Decision, error) {
 		Sequence: r.number(), Epoch: r.text(), Confirmed: r.flag(), Origin: account.Origin(r.text()),
 		Request: r.text(), Repeated: r.flag(), Count: int(r.number()), Position: int(r.number()),
 	}
-	if n := len(r.values) / 3; n > 0 {
+	if n := r.left() / 3; n > 0 {
 		d.Considered = make([]account.Considered, 0, n)
 	}
 	for r.more() {

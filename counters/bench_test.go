@@ -2,9 +2,12 @@ package counters_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,6 +75,77 @@ func BenchmarkAssign(b *testing.B) {
 			}
 		})
 	}
+}
+
+// twoCommands is the least that a script does which keeps anything.
+var twoCommands = redis.NewScript(`
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return redis.call('HINCRBY', KEYS[1], 'seq', 1)
+`)
+
+// BenchmarkTogether measures what a decision and the look into the directory before it
+// cost Redis where as many ask at once as a worker has handlers.
+func BenchmarkTogether(b *testing.B) {
+	const callers = 64
+	client := counterstest.Redis(b, "--appendonly", "yes", "--appendfsync", "everysec")
+	m := counterstest.NewMachine(client, "").OverLanes(b)
+	build(b, m, "p", "e1", benchPool())
+	for n := range account.Buckets {
+		buildBucket(b, m, account.BucketName(n), "e1")
+	}
+	for _, bench := range []struct {
+		name string
+		ask  func(ctx context.Context, n int64) error
+	}{
+		{"two commands", func(ctx context.Context, n int64) error {
+			return twoCommands.Run(ctx, client, []string{"two"}, fmt.Sprintf("new-%d", n), "assigned").Err()
+		}},
+		{"own", func(ctx context.Context, n int64) error {
+			_, err := m.Assign(ctx, "p", claim(fmt.Sprintf("new-%d", n), "q", fmt.Sprintf("ga-%d", n%50)))
+			return err
+		}},
+		{"locate", func(ctx context.Context, n int64) error {
+			_, err := m.Locate(ctx, fmt.Sprintf("new-%d", n), "p")
+			return err
+		}},
+		{"locate and own", func(ctx context.Context, n int64) error {
+			_, err := m.LocateAndAssign(ctx, "p", claim(fmt.Sprintf("both-%d", n), "q", fmt.Sprintf("ga-%d", n%50)))
+			return err
+		}},
+		{"release", func(ctx context.Context, n int64) error {
+			_, err := m.ReleaseRuntime(ctx, "p", fmt.Sprintf("new-%d", n))
+			return err
+		}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			ctx := context.Background()
+			var asked atomic.Int64
+			before := redisCPU(b, client)
+			b.SetParallelism(callers / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := bench.ask(ctx, asked.Add(1)); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64((redisCPU(b, client)-before).Nanoseconds())/float64(b.N), "redis-ns/op")
+		})
+	}
+}
+
+// redisCPU is the processor time that the server has used.
+func redisCPU(b *testing.B, client *redis.Client) time.Duration {
+	b.Helper()
+	info := client.InfoMap(context.Background(), "cpu")
+	var user, system float64
+	_, errUser := fmt.Sscan(info.Item("CPU", "used_cpu_user"), &user)
+	_, errSystem := fmt.Sscan(info.Item("CPU", "used_cpu_sys"), &system)
+	if err := errors.Join(info.Err(), errUser, errSystem); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration((user + system) * float64(time.Second))
 }
 
 // benchPool has a thousand tenants with an account each.

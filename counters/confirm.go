@@ -29,7 +29,7 @@ local matches = ARGV[5] == epoch
 //	ARGV -> see claimInput
 //
 //	Returns {'OK', 1 if the runtime may be answered}
-var confirmScript = newScript("confirm", gate, records, claimInput, `
+var confirmScript = newScript("confirm", []string{records}, claimInput+`
 if not matches or (rec.state ~= 'claiming' and rec.state ~= 'claimed') then return {'OK', 0} end
 if not rec.confirmed or rec.state == 'claiming' then
   redis.call('ZREMRANGEBYLEX', KEYS[5], '[' .. name .. ' ', '(' .. name .. '!')
@@ -58,7 +58,7 @@ func (s *Store) Confirm(ctx context.Context, pool string, c account.Claim) (bool
 //	ARGV -> see claimInput
 //
 //	Returns {'OK', 1 if anything changed}
-var revokeScript = newScript("revoke", gate, records, claimInput, `
+var revokeScript = newScript("revoke", []string{records}, claimInput+`
 if not matches or rec.confirmed then return {'OK', 0} end
 if rec.state == 'claiming' then
   local from, to = '[' .. name .. ' ', '(' .. name .. '!'

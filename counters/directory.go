@@ -23,12 +23,12 @@ const (
 //	ARGV[2] -> entry to set if there is none; '' sets a tombstone with the bucket's next sequence
 //
 //	Returns {'OK', entry}
-var locateScript = newScript("locate", gate, `
-local entry = redis.call('HGET', KEYS[2], ARGV[1])
+var locateScript = newScript("locate", nil, `
+local entry = get(2, ARGV[1])
 if entry then return {'OK', entry} end
 entry = ARGV[2]
-if entry == '' then entry = 'gone|' .. string.format('%.0f', next_sequence()) end
-redis.call('HSET', KEYS[2], ARGV[1], entry)
+if entry == '' then entry = 'gone|' .. num(next_sequence()) end
+set(2, ARGV[1], entry)
 return {'OK', entry}
 `)
 
@@ -65,9 +65,9 @@ func (s *Store) locate(ctx context.Context, runtime, entry string) (account.Plac
 //	ARGV[2] -> the entry that it must be
 //
 //	Returns {'OK', 1 if it was dropped}
-var forgetPlaceScript = newScript("forget place", gate, `
-if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return {'OK', 0} end
-redis.call('HDEL', KEYS[2], ARGV[1])
+var forgetPlaceScript = newScript("forget place", nil, `
+if get(2, ARGV[1]) ~= ARGV[2] then return {'OK', 0} end
+set(2, ARGV[1], false)
 return {'OK', 1}
 `)
 
@@ -91,8 +91,8 @@ func (s *Store) ForgetPlace(ctx context.Context, runtime string, p account.Place
 //	ARGV[1] -> runtime
 //
 //	Returns {'OK', entry or ''}
-var placeScript = newScript("place", gate, `
-return {'OK', redis.call('HGET', KEYS[2], ARGV[1]) or ''}
+var placeScript = newScript("place", nil, `
+return {'OK', get(2, ARGV[1]) or ''}
 `)
 
 // Place looks a runtime up without deciding anything; the zero Place for one

@@ -13,7 +13,7 @@ import (
 //	ARGV[2] -> generation
 //
 //	Returns {'OK', 1 if it may be written, tenant that the label must name, 1 if the claim is pristine}
-var dirtyingScript = newScript("begin dirtying", gate, records, `
+var dirtyingScript = newScript("begin dirtying", []string{records}, `
 local rec = get_binding(ARGV[1])
 if not emptied(rec, tonumber(ARGV[2])) then return {'OK', 0, '', 0} end
 if rec.state ~= 'dirtying' then
@@ -40,7 +40,7 @@ func (s *Store) BeginDirtying(ctx context.Context, pool, binding string, generat
 //	ARGV[1] -> binding
 //
 //	Returns {'OK', count}
-var inUseScript = newScript("in use", gate, records, `
+var inUseScript = newScript("in use", []string{records}, `
 return {'OK', get_binding(ARGV[1]).count}
 `)
 
@@ -61,7 +61,7 @@ func (s *Store) InUse(ctx context.Context, pool, binding string) (int, error) {
 //	ARGV[2] -> generation
 //
 //	Returns {'OK', 1 if the binding was freed}
-var freedScript = newScript("mark freed", gate, records, `
+var freedScript = newScript("mark freed", []string{records}, `
 local rec = get_binding(ARGV[1])
 if not emptied(rec, tonumber(ARGV[2])) then return {'OK', 0} end
 free_binding(ARGV[1], rec)
@@ -98,12 +98,12 @@ func (s *Store) onBinding(ctx context.Context, sc script, pool, binding string, 
 //	ARGV[4] -> generation of the label
 //
 //	Returns {'OK', change, record before, record now}, records packed and '' for none
-var observeScript = newScript("observe", gate, records, `
+var observeScript = newScript("observe", []string{records}, `
 local name, tenant, dirty, generation = ARGV[1], ARGV[2], ARGV[3] == '1', tonumber(ARGV[4])
 local rec = get_binding(name)
 local unclaimed = tenant == '' and not dirty
 
-local function packed() return redis.call('HGET', KEYS[2], name) or '' end
+local function packed() return get(2, name) or '' end
 local was = packed()
 local function now(change) return {'OK', change, was, packed()} end
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ var errNoLane = errors.New("no connection for it")
 // comes over a lane is therefore spared the question (see gate).
 type lane struct {
 	master *redis.Client // whose server it leads to
+	slots  bool          // the server is one of a cluster
 	client *redis.Client // of its own, so that it takes no connection from anybody
 	wake   chan struct{}
 	ended  chan struct{}
@@ -43,34 +45,38 @@ type lane struct {
 	server string // the run that conn leads to
 }
 
-// laneCall is one script on its way.
+// laneCall is one request on its way.
 type laneCall struct {
-	ctx  context.Context
-	cmd  *redis.Cmd // its last argument becomes the server's run
-	done chan error // gets nil when cmd has its reply or error, or why it was not sent
+	ctx    context.Context
+	script script
+	request
+	done chan laneAnswer
 }
 
-func newLane(master *redis.Client) *lane {
+// laneAnswer is what a script answered to a request, or why there is no answer.
+type laneAnswer struct {
+	values any
+	err    error
+}
+
+func newLane(master *redis.Client, slots bool) *lane {
 	o := *master.Options()
 	o.PoolSize, o.MinIdleConns, o.MaxRetries = 1, 0, -1
-	l := &lane{master: master, client: redis.NewClient(&o), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	l := &lane{master: master, slots: slots, client: redis.NewClient(&o), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	go l.run()
 	return l
 }
 
-// do sends a script, whose last argument the lane fills in, and waits for its reply.
-// After an error it may have been executed or not.
-func (l *lane) do(ctx context.Context, cmd *redis.Cmd) ([]any, error) {
-	call := &laneCall{ctx: ctx, cmd: cmd, done: make(chan error, 1)}
+// do sends a request and waits for its answer. After an error it may have been
+// executed or not.
+func (l *lane) do(ctx context.Context, sc script, r request) (any, error) {
+	call := &laneCall{ctx: ctx, script: sc, request: r, done: make(chan laneAnswer, 1)}
 	if !l.add(call) {
 		return nil, errNoLane
 	}
 	select {
-	case err := <-call.done:
-		if err != nil {
-			return nil, err
-		}
-		return cmd.Slice()
+	case answer := <-call.done:
+		return answer.values, answer.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -107,8 +113,10 @@ func (l *lane) run() {
 		_ = l.client.Close()
 	}()
 	for range l.wake {
+		runtime.Gosched()
 		for batch := l.take(); len(batch) > 0; batch = l.take() {
 			l.send(batch)
+			runtime.Gosched()
 		}
 	}
 }
@@ -139,25 +147,80 @@ func (l *lane) send(batch []*laneCall) {
 	ctx := context.Background() // the callers' own must not end what others are in
 	if err := l.connect(ctx); err != nil {
 		for _, call := range batch {
-			call.done <- fmt.Errorf("%w: %v", errNoLane, err) //nolint:errorlint // not an answer to the call
+			call.done <- laneAnswer{err: fmt.Errorf("%w: %v", errNoLane, err)} //nolint:errorlint // not an answer to the call
 		}
 		return
 	}
 	pipe := l.conn.Pipeline()
-	for _, call := range batch {
-		args := call.cmd.Args()
-		args[len(args)-1] = l.server
-		_ = pipe.Process(ctx, call.cmd) // it only gathers
+	groups := l.together(batch)
+	for i := range groups {
+		groups[i].cmd = groups[i].command(ctx, l.server)
+		_ = pipe.Process(ctx, groups[i].cmd) // it only gathers
 	}
-	_, _ = pipe.Exec(ctx) // each call has its own error
+	_, _ = pipe.Exec(ctx) // each group has its own error
 	lost := false
-	for _, call := range batch {
-		err := call.cmd.Err()
+	for _, g := range groups {
+		err := g.cmd.Err()
 		lost = lost || err != nil && !refused(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
-		call.done <- nil
+		g.tell()
 	}
 	if lost {
 		l.disconnect()
+	}
+}
+
+// group is requests that one call of a script decides.
+type group struct {
+	script script
+	calls  []*laneCall
+	cmd    *redis.Cmd
+}
+
+// together groups what one call can decide: requests to the same script, and in a cluster
+// about the same pool or bucket, whose keys alone are sure to be on one server.
+func (l *lane) together(batch []*laneCall) []group {
+	var groups []group
+next:
+	for _, call := range batch {
+		for i, g := range groups {
+			if g.script.many && g.script.Script == call.script.Script &&
+				(!l.slots || g.calls[0].keys[0] == call.keys[0]) {
+				groups[i].calls = append(groups[i].calls, call)
+				continue next
+			}
+		}
+		groups = append(groups, group{script: call.script, calls: []*laneCall{call}})
+	}
+	return groups
+}
+
+func (g *group) command(ctx context.Context, server string) *redis.Cmd {
+	requests := make([]request, len(g.calls))
+	for i, call := range g.calls {
+		requests[i] = call.request
+	}
+	keys, args := g.script.arguments(server, requests)
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, "evalsha", g.script.Hash(), len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	return redis.NewCmd(ctx, append(all, args...)...)
+}
+
+// tell gives each call its answer.
+func (g *group) tell() {
+	values, err := g.cmd.Slice()
+	var answers []any
+	if err == nil {
+		answers, err = g.script.answers(values, len(g.calls))
+	}
+	for i, call := range g.calls {
+		if err != nil {
+			call.done <- laneAnswer{err: err}
+			continue
+		}
+		call.done <- laneAnswer{values: answers[i], err: failure(answers[i])}
 	}
 }
 
@@ -208,7 +271,7 @@ type lanes struct {
 }
 
 // to gives the lane to a server, nil once they are closed.
-func (ls *lanes) to(master *redis.Client) *lane {
+func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	address := master.Options().Addr
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -222,7 +285,7 @@ func (ls *lanes) to(master *redis.Client) *lane {
 	if ls.byServer == nil {
 		ls.byServer = map[string]*lane{}
 	}
-	l = newLane(master)
+	l = newLane(master, slots)
 	ls.byServer[address] = l
 	return l
 }
@@ -237,21 +300,15 @@ func (ls *lanes) close() {
 	}
 }
 
-// overLane sends a script to the server that has the keys. Unless the server has
+// overLane sends a request to the server that has the keys. Unless the server has
 // refused it, the caller sends it again after an error, without a lane: the client then
 // finds the server anew, loads the script, and follows a cluster's redirection.
-func (s *Store) overLane(ctx context.Context, sc script, keys []string, args []any) ([]any, error) {
-	l, err := s.laneFor(ctx, keys[0])
+func (s *Store) overLane(ctx context.Context, sc script, r request) (any, error) {
+	l, err := s.laneFor(ctx, r.keys[0])
 	if err != nil {
 		return nil, err
 	}
-	all := make([]any, 0, 4+len(keys)+len(args))
-	all = append(all, "evalsha", sc.Hash(), len(keys))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	all = append(append(all, args...), asksItself)
-	return l.do(ctx, redis.NewCmd(ctx, all...))
+	return l.do(ctx, sc, r)
 }
 
 func (s *Store) laneFor(ctx context.Context, key string) (*lane, error) {
@@ -261,13 +318,13 @@ func (s *Store) laneFor(ctx context.Context, key string) (*lane, error) {
 	var l *lane
 	switch client := s.client.(type) {
 	case *redis.Client:
-		l = s.lanes.to(client)
+		l = s.lanes.to(client, false)
 	case *redis.ClusterClient:
 		master, err := client.MasterForKey(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		l = s.lanes.to(master)
+		l = s.lanes.to(master, true)
 	}
 	if l == nil {
 		return nil, errNoLane

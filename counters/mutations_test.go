@@ -2,7 +2,7 @@ package counters_test
 
 // mutations are the conditions of the scripts, rule by rule.
 var mutations = []mutation{
-	{"rule01-not-built", "no epoch", "if not head[1] or head[2] ~= server then", "head[1] = head[1] or ''\nif false then"},
+	{"rule01-not-built", "no epoch", "return head[1] and head[2] == server", "epoch = epoch or ''\n  return true"},
 
 	{"rule01-rebuilt", "another epoch", "if ARGV[11] ~= '' and ARGV[11] ~= epoch then", "if false then"},
 
@@ -38,8 +38,8 @@ var mutations = []mutation{
 	{"rule03-suggested", "short", "if not name and not all and not paused then", "if false then"},
 	{"rule03-suggested", "own first", "if may_claim then", "chosen = nil\n  if true then"},
 	{"rule03-considered", "chosen among them", "if verdict ~= 'chosen' then return end", "do return end"},
-	{"rule03-outgrown", "at g", "tonumber(ARGV[i + 1]) >= generation then", "tonumber(ARGV[i + 1]) > generation then"},
-	{"rule03-outgrown", "unclaimed", "ARGV[i] == name and ARGV[i + 2] == '0'", "ARGV[i] == name"},
+	{"rule03-outgrown", "at g", "tonumber(asked[i + 1]) >= generation then", "tonumber(asked[i + 1]) > generation then"},
+	{"rule03-outgrown", "unclaimed", "asked[i] == name and asked[i + 2] == '0'", "asked[i] == name"},
 	{"rule03-outgrown", "unconfirmed", "if not confirmed then generation = outgrown", "if true then generation = outgrown"},
 	{"rule03-outgrown", "recorded", "if not same_binding then put_binding", "if false then put_binding"},
 	{"rule03-shared", "byte order", "before(name, chosen)", "false"},
@@ -149,18 +149,18 @@ var mutations = []mutation{
 	{"rule13-rebuild", "discarded", "redis.call('HDEL', KEYS[1], 'epoch', 'server')\nreturn {'OK', built", "return {'OK', built"},
 
 	{"repair", "only a wrong count", "if rec.count == count then return {'OK', 0} end", ""},
-	{"repair", "as it was read", "if (redis.call('HGET', KEYS[3], id) or '') ~= was then return {'OK', 0} end", ""},
+	{"repair", "as it was read", "if (get(3, id) or '') ~= was then return {'OK', 0} end", ""},
 	{"repair", "not under a claim", "if get_binding(name).state == 'claiming' then return {'OK', 0} end", ""},
 	{"repair", "taken off", "if rt.state == 'assigned' then unassign(rt.binding, id) end", ""},
 	{"repair", "counted once", "local rec = get_binding(name) -- which", "local rec = get_binding(name); rec.count = rec.count + (rt.binding == name and 1 or 0) -- which"},
 	{"repair", "in use again", "elseif rec.state == 'draining' then\n  rec.state = 'claimed'\nend", "end"},
-	{"repair", "waits no more", "redis.call('ZREM', KEYS[6], id)\nredis.call('HSET', KEYS[3], id, to)", "redis.call('HSET', KEYS[3], id, to)"},
-	{"repair", "goes on behind it", "if tonumber(ARGV[6]) > tonumber(redis.call('HGET', KEYS[1], 'seq') or '0') then", "if false then"},
+	{"repair", "waits no more", "redis.call('ZREM', KEYS[6], id)\nset(3, id, to)", "set(3, id, to)"},
+	{"repair", "goes on behind it", "if tonumber(ARGV[6]) > KEYS.sequence then", "if false then"},
 	{"repair", "only idle ones drain", "rec.count > 0 or rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end\nrec.state, rec.pristine = 'draining'", "rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end\nrec.state, rec.pristine = 'draining'"},
-	{"repair", "never back", "if tonumber(redis.call('HGET', KEYS[1], 'seq') or '0') >= tonumber(ARGV[1]) then return {'OK', 0} end", ""},
+	{"repair", "never back", "if KEYS.sequence >= tonumber(ARGV[1]) then return {'OK', 0} end", ""},
 
 	{"directory", "stays", "if entry then return {'OK', entry} end", ""},
-	{"directory", "only that", "if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return {'OK', 0} end", ""},
+	{"directory", "only that", "if get(2, ARGV[1]) ~= ARGV[2] then return {'OK', 0} end", ""},
 	{"pause", "nothing assigned", "if paused then return nil end", ""},
 	{"pause", "waits at once", "if not name and not all and not paused then", "if not name and not all then"},
 }

@@ -28,7 +28,7 @@ func (s *Store) Ranges() *Ranges { return &Ranges{store: s} }
 //	{'OK', 'exhausted', number of the rule, number of the injection} and two values for each
 //	parent that was tried: id, largest free prefix length or -1; or
 //	{'OK', 'unknown', number of the rule, number of the injection, parent}
-var acquireScript = newScript("acquire", gate, space, acquireSlice, `
+var acquireScript = newScript("acquire", []string{space, acquireSlice}, `
 local list, rules = get_records(ARGV[1]), cjson.decode(ARGV[3])
 local had, fresh, skipped = #list, {}, {}
 
@@ -142,7 +142,7 @@ func acquiredOf(r *reply) (network.Acquired, error) {
 //	ARGV[2] -> request, "" for all
 //
 //	Returns {'OK', 'applied', the records that went}
-var returnScript = newScript("return ranges", gate, space, `
+var returnScript = newScript("return ranges", []string{space}, `
 local kept, gone = {}, {}
 for _, r in ipairs(get_records(ARGV[1])) do
   local others, relied = {}, ARGV[2] == ''
@@ -194,7 +194,7 @@ func (r *Ranges) giveBack(ctx context.Context, cluster, request string) ([]netwo
 //	ARGV[1] -> JSON list of the parents
 //
 //	Returns {'OK'}
-var parentsScript = newScript("set parents", gate, space, `
+var parentsScript = newScript("set parents", []string{space}, `
 local before, after = {}, {}
 for _, p in ipairs(get_parents()) do
   for i = 2, #p, 2 do before[code(p[i], p[i + 1])] = {p[i], p[i + 1]} end
@@ -234,7 +234,7 @@ func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error
 //	ARGV[2…] -> codes
 //
 //	Returns {'OK'}
-var foreignScript = newScript("foreign ranges", gate, space, `
+var foreignScript = newScript("foreign ranges", []string{space}, `
 for i = 2, #ARGV do
   local l = math.floor(tonumber(ARGV[i]) / 4294967296)
   local a = tonumber(ARGV[i]) - l * 4294967296
@@ -283,7 +283,7 @@ func (r *Ranges) run(ctx context.Context, sc script, args ...any) (*reply, error
 //	ARGV[1] -> cluster
 //
 //	Returns {'OK', the records of the cluster}
-var appliedScript = newScript("applied ranges", gate, `return {'OK', redis.call('HGET', KEYS[5], ARGV[1]) or '[]'}`)
+var appliedScript = newScript("applied ranges", nil, `return {'OK', redis.call('HGET', KEYS[5], ARGV[1]) or '[]'}`)
 
 // Applied gives what a cluster has, in the order in which it was applied.
 // account.ErrNotBuilt, or an *engine.Error of Redis.

@@ -160,7 +160,7 @@ func (r *Ranges) State(ctx context.Context) (network.State, error) {
 //	KEYS -> see space
 //
 //	Returns {'OK'}
-var builtScript = newScript("ranges built", gate, `return {'OK'}`)
+var builtScript = newScript("ranges built", nil, `return {'OK'}`)
 
 // all reads a hash page by page.
 func (r *Ranges) all(ctx context.Context, key string) (map[string]string, error) {

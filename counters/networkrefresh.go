@@ -13,7 +13,7 @@ import (
 //	ARGV[2] -> JSON list of the one record
 //
 //	Returns {'OK', 1 where it was put back, 0 where the cluster has the rule}
-var restoreRangesScript = newScript("restore ranges", gate, space, `
+var restoreRangesScript = newScript("restore ranges", []string{space}, `
 local list, record = get_records(ARGV[1]), cjson.decode(ARGV[2])[1]
 for _, r in ipairs(list) do
   if r.rule == record.rule then return {'OK', 0} end
@@ -44,7 +44,7 @@ func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, erro
 //	KEYS -> see space
 //
 //	Returns {'OK', id, number of /0, …, number of /32, id, …}
-var roomScript = newScript("room of ranges", gate, space, `
+var roomScript = newScript("room of ranges", []string{space}, `
 local out = {'OK'}
 for _, p in ipairs(get_parents()) do
   local sizes = {}

@@ -165,11 +165,17 @@ local function global_largest(s)
   return best
 end
 
-local parents, by_id = get_parents(), {}
-for _, p in ipairs(parents) do by_id[p[1]] = p end
+-- No request to this script changes the parents.
+local function parents_of(place)
+  if not place.parents then
+    place.parents, place.by_id = get_parents(), {}
+    for _, p in ipairs(place.parents) do place.by_id[p[1]] = p end
+  end
+  return place.parents, place.by_id
+end
 
 local function sources(injection, own)
-  local all = {}
+  local all, parents, by_id = {}, parents_of(KEYS)
   for _, id in ipairs(injection.parents) do
     if own[id] then table.insert(all, own[id])
     elseif by_id[id] then table.insert(all, {id = id, cidrs = by_id[id]})

@@ -11,7 +11,7 @@ import (
 //	KEYS -> see records
 //
 //	Returns {'OK'} and five values for each: runtime, tenant, request, sequence, turn of the tenant
-var queueScript = newScript("queue", gate, records, `
+var queueScript = newScript("queue", []string{records}, `
 local out = {'OK'}
 for _, id in ipairs(redis.call('ZRANGE', KEYS[6], 0, -1)) do
   local rt = get_runtime(id)

@@ -133,7 +133,7 @@ func scanHash[T any](ctx context.Context, s *Store, place, key string, parse fun
 //	ARGV[1] -> name or id
 //
 //	Returns {'OK', packed record or ''}
-var recordScript = newScript("record", gate, `
+var recordScript = newScript("record", nil, `
 return {'OK', redis.call('HGET', KEYS[2], ARGV[1]) or ''}
 `)
 

@@ -36,7 +36,7 @@ local built = head[1] and head[2] == server
 //	ARGV[3] -> lease, in milliseconds; 0 only renews what is the token's
 //
 //	Returns {'OK', 1 if the rebuild is the token's}
-var beginScript = newScript("begin rebuild", site, `
+var beginScript = newSiteScript("begin rebuild", `
 local token, now, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if built then return {'OK', 0} end
 if head[3] ~= token then
@@ -91,7 +91,7 @@ func checkToken(token string) error {
 //	then the arguments of the command
 //
 //	Returns {'OK', 1 if the rebuild is still the token's}
-var stageScript = newScript("stage", site, `
+var stageScript = newSiteScript("stage", `
 if built or head[3] ~= ARGV[1] then return {'OK', 0} end
 redis.call(ARGV[2], KEYS[2], unpack(ARGV, 4))
 redis.call('PEXPIRE', KEYS[2], ARGV[3])
@@ -112,7 +112,7 @@ return {'OK', 1}
 //
 //	Returns {'OK', 1} if the place is built under this token, {'OK', 0} if it is
 //	not the token's, {'OK', 2} if what was staged is no longer complete
-var installScript = newScript("install", site, `
+var installScript = newSiteScript("install", `
 local token, n = ARGV[1], tonumber(ARGV[3])
 if built then return {'OK', head[1] == token and 1 or 0} end
 if head[3] ~= token then return {'OK', 0} end

@@ -19,7 +19,6 @@ import (
 //	KEYS[6] -> sorted set of the runtimes that wait, by sequence
 //	KEYS[7] -> sorted set of tenants, by the sequence at which one of theirs was last served out of the waiting
 const records = `
-local function num(n) return string.format('%.0f', n) end
 local function bit(b) return b and '1' or '0' end
 
 local function unpack_binding(name, packed)
@@ -35,7 +34,7 @@ local function unpack_binding(name, packed)
     listed = state ~= 'free' and tenant ~= '' and tenant or nil}
 end
 
-local function get_binding(name) return unpack_binding(name, redis.call('HGET', KEYS[2], name)) end
+local function get_binding(name) return unpack_binding(name, get(2, name)) end
 
 local function put_binding(name, rec)
   local listed = rec.state ~= 'free' and rec.tenant ~= '' and rec.tenant or nil
@@ -45,10 +44,10 @@ local function put_binding(name, rec)
     rec.listed = listed
   end
   if rec.state == 'free' and rec.count == 0 then
-    redis.call('HDEL', KEYS[2], name)
+    set(2, name, false)
     return
   end
-  redis.call('HSET', KEYS[2], name, table.concat({rec.state, rec.tenant, num(rec.generation),
+  set(2, name, table.concat({rec.state, rec.tenant, num(rec.generation),
     bit(rec.confirmed), num(rec.count), num(rec.claimed), bit(rec.pristine)}, '|'))
 end
 
@@ -58,7 +57,7 @@ local function free_binding(name, rec)
 end
 
 local function get_runtime(id)
-  local packed = redis.call('HGET', KEYS[3], id)
+  local packed = get(3, id)
   if not packed then
     return {state = '', binding = '', sequence = 0, request = '', confirmed = false, origin = '', tenant = ''}
   end
@@ -69,18 +68,19 @@ local function get_runtime(id)
     confirmed = confirmed == '1', origin = origin, tenant = tenant}
 end
 
-local function put_runtime(id, rt)
+-- waited says that it did until now.
+local function put_runtime(id, rt, waited)
   if rt.state == 'waiting' then
     redis.call('ZADD', KEYS[6], num(rt.sequence), id)
-  else
+  elseif waited then
     redis.call('ZREM', KEYS[6], id)
   end
-  redis.call('HSET', KEYS[3], id, table.concat({rt.state, rt.binding, num(rt.sequence), rt.request,
+  set(3, id, table.concat({rt.state, rt.binding, num(rt.sequence), rt.request,
     bit(rt.confirmed), rt.origin, rt.tenant}, '|'))
 end
 
 local function drop_runtime(id)
-  redis.call('HDEL', KEYS[3], id)
+  set(3, id, false)
   redis.call('ZREM', KEYS[6], id)
 end
 
@@ -112,7 +112,7 @@ local function emptied(rec, generation)
 end
 
 local function decided(outcome, rt)
-  return {'OK', outcome, rt.binding, 0, rt.sequence, epoch, 0, '', rt.request, 0, 0, 0}
+  return {'OK', outcome, rt.binding, 0, num(rt.sequence), epoch, 0, '', rt.request, 0, 0, 0}
 end
 `
 

@@ -13,7 +13,7 @@ import (
 //	ARGV[2] -> request
 //
 //	Returns what assign returns; the outcome is refused, superseded or assigned
-var refuseScript = newScript("refuse", gate, records, `
+var refuseScript = newScript("refuse", []string{records}, `
 local id, request = ARGV[1], ARGV[2]
 local rt = get_runtime(id)
 if rt.state == 'gone' then return decided('superseded', {binding = '', sequence = rt.sequence, request = rt.request}) end
@@ -23,9 +23,10 @@ if rt.state == 'assigned' then -- left to whoever serves it
   return out
 end
 if rt.state ~= 'refused' or rt.request ~= request then
+  local waited = rt.state == 'waiting'
   rt = {state = 'refused', binding = '', sequence = next_sequence(), request = request,
     confirmed = false, origin = '', tenant = rt.tenant}
-  put_runtime(id, rt)
+  put_runtime(id, rt, waited)
 end
 return decided('refused', rt)
 `)
@@ -51,7 +52,7 @@ func (s *Store) Refuse(ctx context.Context, pool, runtime, request string) (acco
 //	ARGV[2] -> request
 //
 //	Returns {'OK'}
-var takeBackScript = newScript("take back", gate, records, `
+var takeBackScript = newScript("take back", []string{records}, `
 local id, request = ARGV[1], ARGV[2]
 local rt = get_runtime(id)
 if rt.request ~= request then return {'OK'} end

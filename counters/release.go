@@ -13,7 +13,7 @@ import (
 //	ARGV[1] -> runtime
 //
 //	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, waited}
-var releaseScript = newScript("release runtime", gate, records, `
+var releaseScript = newScript("release runtime", []string{joined, records}, `
 local id = ARGV[1]
 local rt = get_runtime(id)
 local repeated = rt.state == 'gone'
@@ -26,15 +26,16 @@ if not repeated then
   elseif rt.state == 'waiting' then
     gone.request = rt.request
   end
+  local waited = rt.state == 'waiting'
   rt = gone
-  put_runtime(id, rt)
+  put_runtime(id, rt, waited)
 end
-local out = {'OK', rt.binding, '', 0, rt.sequence, 0, 'free', repeated and 1 or 0, rt.request}
+local out = {'OK', rt.binding, '', 0, num(rt.sequence), 0, 'free', repeated and 1 or 0, rt.request}
 if rt.binding ~= '' then
   local rec = get_binding(rt.binding)
   -- What the binding is now is told only while it is this tenant's.
   if rec.tenant == rt.tenant or is_shared(rec) then
-    out[3], out[4], out[6], out[7] = rec.tenant, rec.generation, rec.count, rec.state
+    out[3], out[4], out[6], out[7] = rec.tenant, num(rec.generation), rec.count, rec.state
   end
 end
 return out
@@ -64,7 +65,7 @@ func (s *Store) ReleaseRuntime(ctx context.Context, pool, runtime string) (accou
 //	ARGV[2] -> sequence that the record must have
 //
 //	Returns {'OK', 1 if it was dropped}
-var forgetScript = newScript("forget", gate, records, `
+var forgetScript = newScript("forget", []string{records}, `
 local rt = get_runtime(ARGV[1])
 if rt.sequence ~= tonumber(ARGV[2]) or (rt.state ~= 'gone' and rt.state ~= 'refused') then return {'OK', 0} end
 drop_runtime(ARGV[1])

@@ -13,7 +13,7 @@ import (
 //	ARGV[1] -> binding
 //
 //	Returns {'OK', 1 if the count was another}
-var recountScript = newScript("recount", gate, records, `
+var recountScript = newScript("recount", []string{records}, `
 local name, count, cursor = ARGV[1], 0, '0'
 local begins = 'assigned|' .. name .. '|'
 local length = #begins
@@ -50,9 +50,9 @@ func (s *Store) Recount(ctx context.Context, pool, binding string) (bool, error)
 //	ARGV[6] -> sequence of the record
 //
 //	Returns {'OK', 1 if it was given back}
-var restoreScript = newScript("restore", gate, records, `
+var restoreScript = newScript("restore", []string{records}, `
 local id, was, to, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-if (redis.call('HGET', KEYS[3], id) or '') ~= was then return {'OK', 0} end
+if (get(3, id) or '') ~= was then return {'OK', 0} end
 if get_binding(name).state == 'claiming' then return {'OK', 0} end -- somebody is at it
 local rt = get_runtime(id)
 if rt.state == 'assigned' then unassign(rt.binding, id) end
@@ -66,10 +66,8 @@ end
 rec.count, rec.pristine = rec.count + 1, false
 put_binding(name, rec)
 redis.call('ZREM', KEYS[6], id)
-redis.call('HSET', KEYS[3], id, to)
-if tonumber(ARGV[6]) > tonumber(redis.call('HGET', KEYS[1], 'seq') or '0') then
-  redis.call('HSET', KEYS[1], 'seq', ARGV[6])
-end
+set(3, id, to)
+if tonumber(ARGV[6]) > KEYS.sequence then raise_sequence(tonumber(ARGV[6])) end
 return {'OK', 1}
 `)
 
@@ -99,7 +97,7 @@ func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt accou
 //	ARGV[2] -> binding
 //
 //	Returns {'OK', 1 if it was dropped}
-var dropAdoptedScript = newScript("drop adopted", gate, records, `
+var dropAdoptedScript = newScript("drop adopted", []string{records}, `
 local rt = get_runtime(ARGV[1])
 if rt.state ~= 'assigned' or rt.origin ~= 'shoot' or rt.binding ~= ARGV[2] then return {'OK', 0} end
 local rec = get_binding(rt.binding)
@@ -125,7 +123,7 @@ func (s *Store) DropAdopted(ctx context.Context, pool, runtime, binding string) 
 //	ARGV[2] -> generation
 //
 //	Returns {'OK', 1 if it was confirmed}
-var doubtScript = newScript("doubt", gate, records, `
+var doubtScript = newScript("doubt", []string{records}, `
 local rec = get_binding(ARGV[1])
 if not rec.confirmed or is_shared(rec) or rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end
 rec.confirmed, rec.pristine = false, false
@@ -146,7 +144,7 @@ func (s *Store) Doubt(ctx context.Context, pool, binding string, generation int6
 //	ARGV[2] -> generation
 //
 //	Returns {'OK', 1 if it drains}
-var drainIdleScript = newScript("drain idle", gate, records, `
+var drainIdleScript = newScript("drain idle", []string{records}, `
 local rec = get_binding(ARGV[1])
 if rec.state ~= 'claimed' or is_shared(rec) or rec.count > 0 or rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end
 rec.state, rec.pristine = 'draining', false
@@ -166,9 +164,9 @@ func (s *Store) DrainIdle(ctx context.Context, pool, binding string, generation 
 //	ARGV[1] -> sequence
 //
 //	Returns {'OK', 1 if the pool was behind}
-var raiseScript = newScript("raise", gate, records, `
-if tonumber(redis.call('HGET', KEYS[1], 'seq') or '0') >= tonumber(ARGV[1]) then return {'OK', 0} end
-redis.call('HSET', KEYS[1], 'seq', ARGV[1])
+var raiseScript = newScript("raise", []string{records}, `
+if KEYS.sequence >= tonumber(ARGV[1]) then return {'OK', 0} end
+raise_sequence(tonumber(ARGV[1]))
 return {'OK', 1}
 `)
 
@@ -186,7 +184,7 @@ func (s *Store) Raise(ctx context.Context, pool string, sequence int64) (bool, e
 //	KEYS[1] -> meta
 //
 //	Returns {'OK', 1 if it was built}
-var discardScript = newScript("discard", site, `
+var discardScript = newSiteScript("discard", `
 redis.call('HDEL', KEYS[1], 'epoch', 'server')
 return {'OK', built and 1 or 0}
 `)

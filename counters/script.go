@@ -22,13 +22,108 @@ import (
 // connection leads to no other one. Without a lane it asks the server itself, since
 // go-redis repeats a command on a new connection with the arguments of the old one.
 //
-//	KEYS[1] -> meta: epoch, server, seq, paused, token, since
-//	Returns {'NOTBUILT'} instead of what the script returns
+// A script decides as many requests as have gathered, one after the other and each as
+// if it had come alone, so that they share what a script costs before its first line.
+// Each is for one of several places, pools or buckets, and maybe for a second one: what the
+// parts of a script call KEYS, epoch and paused are those of the place that it has entered.
+//
+//	KEYS -> those of the first place, then those of the second, …; the first of each
+//	        is meta: epoch, server, seq, paused, token, since
+//	ARGV[1] -> number of places, and for each the number of its keys
+//	then per request: the number of its place, that of a second one or 0, n, its n arguments
+//
+//	Returns for each request what the script returns, or {'NOTBUILT'}, or {'FAILED', why}
 const gate = serverID + `
-local head = redis.call('HMGET', KEYS[1], 'epoch', 'server', 'paused')
-if not head[1] or head[2] ~= server then return {'NOTBUILT'} end
-local epoch, paused = head[1], head[3] == '1'
-local function next_sequence() return redis.call('HINCRBY', KEYS[1], 'seq', 1) end
+local given, requests, places = KEYS, ARGV, {}
+local KEYS, epoch, paused
+local joined = false
+
+local next_key = 1
+for number = 1, tonumber(requests[1]) do
+  local place = {wrote = {}}
+  for i = 1, tonumber(requests[number + 1]) do
+    place[i], next_key = given[next_key], next_key + 1
+  end
+  places[tostring(number)] = place
+end
+
+-- Returns whether the place is built.
+local function enter(number)
+  local place = places[number]
+  local head = place.head
+  if not head then
+    head = redis.call('HMGET', place[1], 'epoch', 'server', 'paused', 'seq')
+    place.head, place.sequence = head, tonumber(head[4] or '0')
+  end
+  KEYS, epoch, paused = place, head[1], head[3] == '1'
+  return head[1] and head[2] == server
+end
+
+local function num(n) return string.format('%d', n) end
+
+-- What requests write to a hash is written once all are decided, in one command: to the
+-- server and its append-only file a command costs more than a field. Until then get knows it.
+local function get(number, field)
+  local wrote = KEYS.wrote[number]
+  if wrote and wrote[field] ~= nil then return wrote[field] end
+  return redis.call('HGET', KEYS[number], field)
+end
+
+-- A value of false deletes the field.
+local function set(number, field, value)
+  local wrote = KEYS.wrote[number]
+  if not wrote then
+    wrote = {}
+    KEYS.wrote[number] = wrote
+  end
+  wrote[field] = value
+end
+
+local function raise_sequence(to) KEYS.sequence, KEYS.raised = to, true end
+
+local function next_sequence()
+  raise_sequence(KEYS.sequence + 1)
+  return KEYS.sequence
+end
+`
+
+// each ends a script: it decides the requests by the function that the script is.
+const each = `
+local function write(key, fields)
+  local put, gone = {}, {}
+  for field, value in pairs(fields) do
+    if value then put[#put + 1], put[#put + 2] = field, value else gone[#gone + 1] = field end
+  end
+  for from = 1, #put, 1000 do redis.call('HSET', key, unpack(put, from, math.min(from + 999, #put))) end
+  for from = 1, #gone, 1000 do redis.call('HDEL', key, unpack(gone, from, math.min(from + 999, #gone))) end
+end
+
+local function failed(why) return {'FAILED', type(why) == 'table' and why.err or tostring(why)} end
+
+local answers, at = {}, 2 + tonumber(requests[1])
+while at < #requests do
+  local place, second, last = requests[at], requests[at + 1], at + 2 + tonumber(requests[at + 2])
+  local answer
+  if second ~= '0' and not enter(second) or not enter(place) then
+    answer = {'NOTBUILT'}
+  else
+    local done
+    done, answer = pcall(decide, {unpack(requests, at + 3, last)}, place, second)
+    if not done then answer = failed(answer)
+    elseif joined then answer = table.concat(answer, '|') end
+  end
+  answers[#answers + 1], at = answer, last + 1
+end
+for _, place in pairs(places) do
+  if place.raised then redis.call('HSET', place[1], 'seq', num(place.sequence)) end
+  for number, fields in pairs(place.wrote) do write(place[number], fields) end
+end
+return answers
+`
+
+// joined is a part of scripts that are asked often and return texts and small numbers:
+// they are joined to one text, which is cheaper for the server to send, and to read.
+const joined = `joined = true
 `
 
 // serverID takes the id of the server's run off the arguments, or asks for it; '-'
@@ -48,24 +143,134 @@ const asksItself = ""
 // script is a Lua script and the name that errors give it.
 type script struct {
 	name string
+	many bool // it decides several requests at once
 	*redis.Script
 }
 
-// newScript joins the parts of a script.
-func newScript(name string, parts ...string) script {
-	return script{name: name, Script: redis.NewScript(strings.Join(parts, ""))}
+// newScript makes a script of the functions that it uses and the body of the one that
+// decides a request.
+func newScript(name string, functions []string, body string) script {
+	text := gate + strings.Join(functions, "") + "\nlocal function decide(ARGV, place, second)\n" + body + "\nend\n" + each
+	return script{name: name, many: true, Script: redis.NewScript(text)}
+}
+
+// newSiteScript makes a script of a rebuild, which is for one pool or bucket.
+func newSiteScript(name, body string) script {
+	return script{name: name, Script: redis.NewScript(site + body)}
+}
+
+// request is what a script is asked about one pool or bucket, or about two of them.
+type request struct {
+	keys   []string
+	second []string // the keys of the second one
+	args   []any
+}
+
+// arguments are those of one call of the script for several requests. A script that is
+// not for many gets one.
+func (sc script) arguments(server string, requests []request) (keys []string, args []any) {
+	if !sc.many {
+		return requests[0].keys, append(slices.Clip(requests[0].args), server)
+	}
+	n := 2
+	for _, r := range requests {
+		n += 5 + len(r.args)
+	}
+	p := places{numbers: make(map[string]int, 1)}
+	args = make([]any, 1, n)
+	for _, r := range requests {
+		args = p.add(args, r.keys)
+		if r.second != nil {
+			args = p.add(args, r.second)
+		}
+	}
+	args[0] = len(p.numbers)
+	for _, r := range requests {
+		second := 0
+		if r.second != nil {
+			second = p.numbers[r.second[0]]
+		}
+		args = append(append(args, p.numbers[r.keys[0]], second, len(r.args)), r.args...)
+	}
+	return p.keys, append(args, server)
+}
+
+// places are those of one call, by the key of their meta, numbered from 1.
+type places struct {
+	numbers map[string]int
+	keys    []string
+}
+
+// add appends to args how many keys a new place has.
+func (p *places) add(args []any, keys []string) []any {
+	if p.numbers[keys[0]] > 0 {
+		return args
+	}
+	p.numbers[keys[0]] = len(p.numbers) + 1
+	p.keys = append(p.keys, keys...)
+	return append(args, len(keys))
+}
+
+// answers are those to the requests, out of what one call returned.
+func (sc script) answers(values []any, n int) ([]any, error) {
+	if !sc.many {
+		return []any{values}, nil
+	}
+	if len(values) != n {
+		return nil, fmt.Errorf("%s gave %d answers to %d requests", sc.name, len(values), n)
+	}
+	return values, nil
 }
 
 // run runs a script on a pool or bucket. ErrNotBuilt where that has no epoch,
 // else an *engine.Error of Redis.
 func (s *Store) run(ctx context.Context, sc script, place string, keys []string, args ...any) (*reply, error) {
-	defer s.called(ctx, sc, time.Now())
-	values, err := s.overLane(ctx, sc, keys, args)
-	if err != nil && !refused(err) && ctx.Err() == nil {
-		values, err = sc.Run(ctx, s.client, keys, append(slices.Clip(args), asksItself)...).Slice()
-	}
-	return sc.read(place, values, err)
+	return s.ask(ctx, sc, place, request{keys: keys, args: args})
 }
+
+func (s *Store) ask(ctx context.Context, sc script, place string, asked request) (*reply, error) {
+	defer s.called(ctx, sc, time.Now())
+	answer, err := s.overLane(ctx, sc, asked)
+	if err != nil && !refused(err) && ctx.Err() == nil {
+		answer, err = s.withoutLane(ctx, sc, asked)
+	}
+	return sc.read(place, answer, err)
+}
+
+func (s *Store) withoutLane(ctx context.Context, sc script, asked request) (any, error) {
+	keys, args := sc.arguments(asksItself, []request{asked})
+	values, err := sc.Run(ctx, s.client, keys, args...).Slice()
+	if err != nil {
+		return nil, err
+	}
+	return sc.only(values)
+}
+
+// only is the answer to the one request of a call.
+func (sc script) only(values []any) (any, error) {
+	answers, err := sc.answers(values, 1)
+	if err != nil {
+		return nil, err
+	}
+	return answers[0], failure(answers[0])
+}
+
+// failure is why a script could not decide a request, nil where it did.
+func failure(answer any) error {
+	if values, ok := answer.([]any); ok && len(values) == 2 && values[0] == "FAILED" {
+		why, _ := values[1].(string)
+		return refusal(why)
+	}
+	return nil
+}
+
+// refusal is what a server answers a command with that it does not execute.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// RedisError makes r a redis.Error.
+func (refusal) RedisError() {}
 
 // called tells of a call that began then.
 func (s *Store) called(ctx context.Context, sc script, begin time.Time) {
@@ -74,23 +279,30 @@ func (s *Store) called(ctx context.Context, sc script, begin time.Time) {
 	}
 }
 
-// read makes a reply of what a call of the script gave.
-func (sc script) read(place string, values []any, err error) (*reply, error) {
+// read makes a reply of an answer of the script.
+func (sc script) read(place string, answer any, err error) (*reply, error) {
 	if err != nil {
 		return nil, &engine.Error{
 			Code: engine.CodeInternal, Op: sc.name + " in Redis, " + place, Err: err,
 			Hint: "check that Redis is reachable and writable",
 		}
 	}
-	r := &reply{values: values}
+	r := &reply{}
+	switch v := answer.(type) {
+	case []any:
+		r.values = v
+	case string:
+		r.fields = strings.Split(v, "|")
+	}
 	switch r.text() {
 	case "NOTBUILT":
 		return nil, fmt.Errorf("%s: %s: %w", sc.name, place, account.ErrNotBuilt)
 	case "REBUILT":
 		return nil, fmt.Errorf("%s: %s: %w", sc.name, place, account.ErrRebuilt)
-	default:
-		return r, nil
+	case "ELSEWHERE":
+		r.elsewhere = true
 	}
+	return r, nil
 }
 
 // call is one of several calls of a script.
@@ -108,7 +320,8 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 		results := make([]*redis.Cmd, len(calls))
 		pipe := s.client.Pipeline()
 		for i, c := range calls {
-			results[i] = pipe.EvalSha(ctx, sc.Hash(), c.keys, append(slices.Clip(c.args), asksItself)...)
+			keys, args := sc.arguments(asksItself, []request{{keys: c.keys, args: c.args}})
+			results[i] = pipe.EvalSha(ctx, sc.Hash(), keys, args...)
 		}
 		_, err := pipe.Exec(ctx)
 		return results, err
@@ -125,7 +338,11 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 	replies := make([]*reply, len(calls))
 	for i, result := range results {
 		values, err := result.Slice()
-		replies[i], err = sc.read(calls[i].place, values, err)
+		var answer any
+		if err == nil {
+			answer, err = sc.only(values)
+		}
+		replies[i], err = sc.read(calls[i].place, answer, err)
 		if err != nil && !errors.Is(err, account.ErrNotBuilt) {
 			return nil, err
 		}
@@ -133,48 +350,57 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 	return replies, nil
 }
 
-// reply reads the flat array that a script returned, front to back.
+// reply reads what a script answered, front to back: values, or the fields of a text
+// that a script which is asked often joins them to.
 type reply struct {
-	values []any
-	err    error
+	values    []any
+	fields    []string
+	elsewhere bool // the runtime belongs to another pool
+	err       error
 }
 
-func (r *reply) next() any {
+func (r *reply) next() (text string, number int64, isText bool) {
+	if len(r.fields) > 0 {
+		text, r.fields = r.fields[0], r.fields[1:]
+		return text, 0, true
+	}
 	if len(r.values) == 0 {
 		r.err = errors.New("a script returned fewer values than it should")
-		return nil
+		return "", 0, true
 	}
 	v := r.values[0]
 	r.values = r.values[1:]
-	return v
+	text, isText = v.(string)
+	number, _ = v.(int64)
+	return text, number, isText
 }
 
 func (r *reply) text() string {
-	text, ok := r.next().(string)
-	if !ok && r.err == nil {
+	text, _, isText := r.next()
+	if !isText && r.err == nil {
 		r.err = errors.New("a script returned a number where it should return a text")
 	}
 	return text
 }
 
 func (r *reply) number() int64 {
-	switch v := r.next().(type) {
-	case int64:
-		return v
-	case string:
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil {
-			r.err = err
-		}
-		return n
-	default:
-		return 0
+	text, number, isText := r.next()
+	if !isText || r.err != nil {
+		return number
 	}
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		r.err = err
+	}
+	return number
 }
 
 func (r *reply) flag() bool { return r.number() == 1 }
 
-func (r *reply) more() bool { return r.err == nil && len(r.values) > 0 }
+// left is how many values are left.
+func (r *reply) left() int { return len(r.values) + len(r.fields) }
+
+func (r *reply) more() bool { return r.err == nil && r.left() > 0 }
 
 // flag is a boolean as scripts take it.
 func flag(b bool) string {

@@ -15,7 +15,7 @@ import (
 //	KEYS[4] -> sorted set of those that wait, for a pool
 //
 //	Returns {'OK', epoch, sequence, paused, runtimes, bindings, waiting}
-var statusScript = newScript("status", gate, `
+var statusScript = newScript("status", nil, `
 local out = {'OK', epoch, redis.call('HGET', KEYS[1], 'seq') or '0', paused and 1 or 0, redis.call('HLEN', KEYS[2]), 0, 0}
 if KEYS[3] then out[6], out[7] = redis.call('HLEN', KEYS[3]), redis.call('ZCARD', KEYS[4]) end
 return out
@@ -67,7 +67,7 @@ func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, e
 //	ARGV[1] -> 1: paused
 //
 //	Returns {'OK'}
-var pauseScript = newScript("pause", gate, `
+var pauseScript = newScript("pause", nil, `
 redis.call('HSET', KEYS[1], 'paused', ARGV[1])
 return {'OK'}
 `)

@@ -86,32 +86,46 @@ func (v *views) suggestions(job want) []account.Seen {
 	return out
 }
 
-// assign finds a binding for a runtime and makes sure that its label says so:
-// what it returns may be answered. It goes back to the script after every write
-// that did not certainly succeed, and ends when ctx does.
-func (w *Worker) assign(ctx context.Context, job want) (account.Decision, error) {
-	seen := newViews()
-	request := account.Request{
+// search is a runtime's way to its binding, as far as it has come.
+type search struct {
+	want
+	seen    *views
+	request account.Request
+	decided account.Decision // what Redis has said already, without an outcome where it was not asked
+}
+
+func (w *Worker) search(job want) *search {
+	s := &search{want: job, seen: newViews(), request: account.Request{
 		Runtime: job.runtime, Request: job.request, Tenant: job.tenant, Shared: job.pool.Shared, Terms: job.terms, InTurn: job.inTurn,
 		Epoch:  job.epoch,
 		Barred: w.gardener.Barred(job.pool, job.tenant, job.internal),
-	}
+	}}
 	if job.pool.Shared {
-		seen.offer(w.gardener.Shared(job.pool))
-		request.All = true
+		s.seen.offer(w.gardener.Shared(job.pool))
+		s.request.All = true
 	}
+	s.request.Seen = s.seen.suggestions(job)
+	return s
+}
+
+// assign finds a binding for a runtime and makes sure that its label says so:
+// what it returns may be answered. It goes back to the script after every write
+// that did not certainly succeed, and ends when ctx does.
+func (w *Worker) assign(ctx context.Context, job *search) (decision account.Decision, err error) {
 	for n := firstSuggestions; ; {
-		request.Seen = seen.suggestions(job)
-		decision, err := w.askForBinding(ctx, job.pool.Name(), request)
-		if err != nil {
-			return decision, err
+		decision, job.decided = job.decided, account.Decision{}
+		if decision.Outcome == "" {
+			if decision, err = w.askForBinding(ctx, job, w.counters.Assign); err != nil {
+				return decision, err
+			}
 		}
 		job.trail.decided(w.now(), &decision)
 		w.listener.decision(ctx, DecisionInfo{Pool: job.pool.Name(), Runtime: job.runtime, Tenant: job.tenant, Decision: decision})
 		if decision.Outcome == account.Short {
 			var suggested []engine.Binding
-			suggested, request.All = w.gardener.Claimable(job.pool, job.tenant, job.internal, n)
-			seen.offer(suggested)
+			suggested, job.request.All = w.gardener.Claimable(job.pool, job.tenant, job.internal, n)
+			job.seen.offer(suggested)
+			job.request.Seen = job.seen.suggestions(job.want)
 			n *= 8
 			continue
 		}
@@ -122,7 +136,7 @@ func (w *Worker) assign(ctx context.Context, job want) (account.Decision, error)
 		if decision.Confirmed {
 			return decision, nil
 		}
-		confirmed, err := w.makeSure(ctx, job, decision, seen)
+		confirmed, err := w.makeSure(ctx, job.want, decision, job.seen)
 		if err != nil {
 			return decision, err
 		}
@@ -134,13 +148,18 @@ func (w *Worker) assign(ctx context.Context, job want) (account.Decision, error)
 		if err := ctx.Err(); err != nil {
 			return decision, context.Cause(ctx)
 		}
+		job.request.Seen = job.seen.suggestions(job.want)
 	}
 }
 
-func (w *Worker) askForBinding(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
-	ctx, end := w.span(ctx, "assign", attribute.String("hap.pool", pool), attribute.Int("hap.suggestions", len(r.Seen)))
+// askForBinding asks Redis, in whichever way.
+func (w *Worker) askForBinding(
+	ctx context.Context, job *search, ask func(context.Context, string, account.Request) (account.Decision, error),
+) (account.Decision, error) {
+	pool := job.pool.Name()
+	ctx, end := w.span(ctx, "assign", attribute.String("hap.pool", pool), attribute.Int("hap.suggestions", len(job.request.Seen)))
 	defer end()
-	decision, err := w.counters.Assign(ctx, pool, r)
+	decision, err := ask(ctx, pool, job.request)
 	if err == nil {
 		trace.SpanFromContext(ctx).SetAttributes(attribute.String("hap.decision", string(decision.Outcome)),
 			attribute.String("hap.binding", decision.Binding), attribute.Int64("hap.sequence", decision.Sequence))

@@ -145,7 +145,7 @@ func TestAssignPassesOver(t *testing.T) {
 			}})
 			job := dedicatedOf("ga")
 			job.pool = engine.Pool{HyperscalerType: "aws"}
-			d, err := w.assign(ctx, job)
+			d, err := w.assign(ctx, w.search(job))
 			if err != nil || d.Binding != "b" || !d.Confirmed {
 				t.Fatalf("after %d decisions: %+v, %v", counters.decisions, d, err)
 			}

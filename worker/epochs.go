@@ -71,3 +71,23 @@ func (w *Worker) locate(ctx context.Context, runtime, pool string) (place accoun
 		}
 	}
 }
+
+// locateFor is locate for a runtime on its way to a binding. Where nothing lies between
+// directory and decision one script does both: then the pool is the one that it had when the
+// directory was asked.
+func (w *Worker) locateFor(ctx context.Context, job *search) (account.Place, error) {
+	pool := job.pool.Name()
+	if w.opts.Ranges == nil {
+		decided, err := w.askForBinding(ctx, job, w.counters.LocateAndAssign)
+		if err != nil {
+			return account.Place{}, w.notBuilt(err, pool)
+		}
+		if decided.Outcome != "" {
+			job.decided, job.request.Epoch = decided, decided.Epoch
+			return account.Place{Pool: pool}, nil
+		}
+	}
+	place, epoch, err := w.locate(ctx, job.runtime, pool)
+	job.request.Epoch = epoch
+	return place, err
+}

@@ -23,6 +23,9 @@ type Assigner interface {
 	Status(ctx context.Context, pool string) (account.Status, error)
 	// Assign decides, rule 3 of docs/protocol.md. Besides, account.ErrRebuilt.
 	Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
+	// LocateAndAssign is Locate and Assign in one step. The decision has no outcome where
+	// the runtime is gone or belongs to another pool, and where it takes two steps.
+	LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	// Refuse ends a request that found nothing, rule 12.
 	Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error)
 	// TakeBack undoes what a request holds whose stored answer is a refusal, rule 11.

@@ -30,7 +30,11 @@ func (w *Worker) provision(ctx context.Context, d *delivery) (events.Reply, erro
 	if err != nil {
 		return events.Reply{}, err
 	}
-	place, epoch, err := w.locate(ctx, p.RuntimeID, match.Pool.Name())
+	job := w.search(want{
+		runtime: p.RuntimeID, request: e.ID, tenant: p.GlobalAccountID, pool: match.Pool, terms: rules.Terms(p.GlobalAccountID, match.Provider),
+		internal: rules.Internal(p.GlobalAccountID), inTurn: d.inTurn, trail: &d.trail,
+	})
+	place, err := w.locateFor(ctx, job)
 	if err != nil {
 		return events.Reply{}, err
 	}
@@ -38,11 +42,14 @@ func (w *Worker) provision(ctx context.Context, d *delivery) (events.Reply, erro
 	if place.Gone {
 		return superseded(e, "", place.Sequence), nil
 	}
-	answer := answer{event: e, match: match, chosen: chosen, pool: match.Pool, terms: rules.Terms(p.GlobalAccountID, match.Provider)}
+	answer := answer{event: e, match: match, chosen: chosen, terms: job.terms}
 	if place.Pool != match.Pool.Name() {
 		// An earlier request put the runtime into another pool: that one stays (I10).
-		answer.pool, answer.elsewhere = engine.ParsePool(place.Pool), true
+		there := job.want
+		there.pool, there.epoch = engine.ParsePool(place.Pool), job.request.Epoch
+		job, answer.elsewhere = w.search(there), true
 	}
+	answer.pool = job.pool
 	d.pool = answer.pool.Name()
 	applied, full, err := w.acquire(ctx, d)
 	if err != nil {
@@ -56,10 +63,7 @@ func (w *Worker) provision(ctx context.Context, d *delivery) (events.Reply, erro
 	if answer.terms.Several && !answer.pool.Shared {
 		d.trail.strategy = answer.terms.Strategy
 	}
-	answer.decision, err = w.assign(ctx, want{
-		runtime: p.RuntimeID, request: e.ID, tenant: p.GlobalAccountID, pool: answer.pool,
-		terms: answer.terms, internal: rules.Internal(p.GlobalAccountID), inTurn: d.inTurn, epoch: epoch, trail: &d.trail,
-	})
+	answer.decision, err = w.assign(ctx, job)
 	d.decision = answer.decision.Sequence
 	w.epochs.learn(place.Pool, answer.decision.Epoch, err)
 	if err != nil {

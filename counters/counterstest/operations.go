@@ -49,10 +49,19 @@ func (p *pair) drawRequest(t *rapid.T) account.Request {
 
 func (p *pair) assign(t *rapid.T) {
 	r := p.drawRequest(t)
+	ask := accounttest.Machine.Assign
+	if rapid.Bool().Draw(t, "with the directory") {
+		ask = accounttest.Machine.LocateAndAssign
+		if !rarely.Draw(t, "whatever is built") {
+			p.buildBucket(t, account.BucketOf(r.Runtime), nil)
+		}
+	}
 	before := p.model.Pool(pool).Clone()
 	d := both(p, t, func(m accounttest.Machine) (account.Decision, error) {
-		d, err := m.Assign(p.ctx, pool, r)
-		if err == nil {
+		d, err := ask(m, p.ctx, pool, r)
+		if err == nil && d.Outcome == "" {
+			p.tally.came(elsewhereFound)
+		} else if err == nil {
 			if broken := accounttest.CheckDecision(before, r, d); broken != "" {
 				t.Fatal(broken)
 			}
@@ -313,9 +322,11 @@ func (p *pair) directory(t *rapid.T) {
 	runtime := runtimes.Draw(t, "runtime")
 	in := places.Draw(t, "pool")
 	call := asked.Draw(t, "call")
-	token := p.token("b")
+	if call == "build" {
+		p.buildBucket(t, account.BucketOf(runtime), map[string]account.Place{runtime: {Pool: in}})
+		return
+	}
 	both(p, t, func(m accounttest.Machine) (string, error) {
-		bucket := account.BucketOf(runtime)
 		switch call {
 		case "locate":
 			place, err := m.Locate(p.ctx, runtime, in)
@@ -323,16 +334,21 @@ func (p *pair) directory(t *rapid.T) {
 		case "depart":
 			place, err := m.Depart(p.ctx, runtime)
 			return accounttest.Place(place), err
-		case "forget":
+		default:
 			ok, err := m.ForgetPlace(p.ctx, runtime, account.Place{Pool: in})
 			return plain(ok), err
 		}
+	}, plain)
+}
+
+// buildBucket builds a bucket of the directory where it is not.
+func (p *pair) buildBucket(t *rapid.T, bucket string, entries map[string]account.Place) {
+	token := p.token("b")
+	both(p, t, func(m accounttest.Machine) (string, error) {
 		if mine, err := m.BeginRebuild(p.ctx, bucket, token, p.now, 0); err != nil || !mine {
 			return plain(mine), err
 		}
-		ok, err := m.InstallBucket(p.ctx, bucket, token, account.Directory{
-			Sequence: 3, Places: map[string]account.Place{runtime: {Pool: in}},
-		})
+		ok, err := m.InstallBucket(p.ctx, bucket, token, account.Directory{Sequence: 3, Places: entries})
 		return plain(ok), err
 	}, plain)
 }

@@ -30,7 +30,7 @@ func NewTally() *Tally {
 // length that never came to one of them has not looked at it.
 var outcomes = []string{
 	claimed, own, revived, labelled, shared, repeated, superseded, refused, waiting, tooShort, servedInTurn,
-	paused, atLimit, confirmed, notConfirmed, revoked, kept, drained, unknownLeft, waitingLeft, leftAgain,
+	paused, elsewhereFound, atLimit, confirmed, notConfirmed, revoked, kept, drained, unknownLeft, waitingLeft, leftAgain,
 	dirtied, notDirtied, backPristine, released, notReleased, adopted, freedByLabel, dirtiedByLabel, mended,
 	rebuiltAfterLoss, rebuiltAfterRestart, rebuiltByOperator, takenOver, leftAlone, tooLate, notNeeded, notBuilt, rebuiltSince, sentTwice,
 }
@@ -49,7 +49,9 @@ const (
 	tooShort     = "more suggestions were needed"
 	servedInTurn = "served out of the waiting"
 	paused       = "asked while paused"
-	atLimit      = "an account was passed over at its limit"
+
+	elsewhereFound = "the runtime belongs to another pool, or is gone"
+	atLimit        = "an account was passed over at its limit"
 
 	confirmed    = "a claim was confirmed"
 	notConfirmed = "a claim was over before it was confirmed"

@@ -34,6 +34,7 @@ type Machine interface {
 	Raise(ctx context.Context, pool string, sequence int64) (bool, error)
 
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
+	LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	Depart(ctx context.Context, runtime string) (account.Place, error)
 	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
 
@@ -192,6 +193,19 @@ func (m *Model) Resume(_ context.Context, pool string) error { return m.Pool(poo
 // Locate is that of the runtime's bucket.
 func (m *Model) Locate(_ context.Context, runtime, pool string) (account.Place, error) {
 	return m.bucketOf(runtime).Locate(runtime, pool)
+}
+
+// LocateAndAssign is Locate and, where both are built and the runtime belongs to the
+// pool, Assign.
+func (m *Model) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
+	if !m.Pool(pool).Status().Built {
+		return account.Decision{}, account.ErrNotBuilt
+	}
+	place, err := m.Locate(ctx, r.Runtime, pool)
+	if err != nil || place != (account.Place{Pool: pool}) {
+		return account.Decision{}, err
+	}
+	return m.Assign(ctx, pool, r)
 }
 
 // Depart is that of the runtime's bucket.
