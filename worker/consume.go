@@ -26,7 +26,12 @@ func (w *Worker) Start(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	w.begun, w.messages, w.cancel = true, messages, cancel
 	w.handlers.Go(func() { w.serveWaiting(work) })
-	go w.consume(work, messages)
+	go w.tellProgress()
+	begin := make(chan jetstream.Msg)
+	for place := range w.inWork {
+		w.handlers.Go(func() { w.handleAll(work, place, begin) })
+	}
+	go w.consume(work, messages, begin)
 	close(w.started)
 	return nil
 }
@@ -51,11 +56,12 @@ func (w *Worker) Stop() {
 	<-w.done
 }
 
-func (w *Worker) consume(ctx context.Context, messages jetstream.MessagesContext) {
+func (w *Worker) consume(ctx context.Context, messages jetstream.MessagesContext, begin chan<- jetstream.Msg) {
 	defer close(w.done)
 	defer w.cancel(nil)
 	defer w.handlers.Wait()
 	defer w.stopServing()
+	defer close(begin)
 	for {
 		msg, err := messages.Next()
 		switch {
@@ -69,24 +75,28 @@ func (w *Worker) consume(ctx context.Context, messages jetstream.MessagesContext
 			_ = msg.Nak() // not begun: another worker can have it at once
 			continue
 		}
-		slot := <-w.slots
-		w.begins[slot].Store(w.now().UnixNano())
-		w.handlers.Go(func() {
-			defer func() {
-				w.begins[slot].Store(0)
-				w.slots <- slot
-			}()
-			w.work(ctx, msg)
-		})
+		begin <- msg
+	}
+}
+
+// inWork is an event in the hands of a handler.
+type inWork struct {
+	msg   jetstream.Msg
+	begun time.Time
+}
+
+// handleAll handles one event after the other, as the handler of that place.
+func (w *Worker) handleAll(ctx context.Context, place int, begin <-chan jetstream.Msg) {
+	for msg := range begin {
+		w.inWork[place].Store(&inWork{msg: msg, begun: w.now()})
+		w.work(ctx, msg)
+		w.inWork[place].Store(nil)
 	}
 }
 
 // work handles one message from its receipt until it is settled.
 func (w *Worker) work(ctx context.Context, msg jetstream.Msg) {
 	begin := w.now()
-	defer w.listener.begin(ctx)()
-	stop := w.tellProgress(msg)
-	defer stop()
 	d := w.deliver(msg)
 	ctx, end := w.eventSpan(ctx, &d)
 	defer end()
@@ -103,24 +113,21 @@ func (w *Worker) work(ctx context.Context, msg jetstream.Msg) {
 	w.listener.event(ctx, info)
 }
 
-// tellProgress keeps the message from being delivered again while it is handled.
-func (w *Worker) tellProgress(msg jetstream.Msg) (stop func()) {
-	done := make(chan struct{})
-	every := w.opts.AckWait / 3
-	timer := time.AfterFunc(every, func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			_ = msg.InProgress()
-			select {
-			case <-done:
-				return
-			case <-tick.C:
+// tellProgress keeps messages from being delivered again while they are handled, until
+// the worker has stopped.
+func (w *Worker) tellProgress() {
+	tick := time.NewTicker(w.opts.AckWait / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.done:
+			return
+		case <-tick.C:
+		}
+		for i := range w.inWork {
+			if at := w.inWork[i].Load(); at != nil {
+				_ = at.msg.InProgress()
 			}
 		}
-	})
-	return func() {
-		timer.Stop()
-		close(done)
 	}
 }

@@ -78,10 +78,16 @@ func (w *Worker) handle(ctx context.Context, d *delivery) outcome {
 	}
 	within, cancel := context.WithTimeoutCause(ctx, w.opts.Budget, errBudget)
 	defer cancel()
-	var out outcome
-	var last error
+	out, last := w.answer(within, d)
+	if last == nil {
+		return out
+	}
+	again := false
 	attempt := func() error {
-		out, last = w.answer(within, d)
+		if again {
+			out, last = w.answer(within, d)
+		}
+		again = true
 		return last
 	}
 	pause := backoff.WithContext(backoff.NewExponentialBackOff(

@@ -43,7 +43,6 @@ func Steps() []Step {
 // on the handler's goroutine and must not block.
 type Listener struct {
 	OnStep     func(context.Context, Step)
-	OnBegin    func(context.Context) (done func()) // an event, until it is settled
 	OnEvent    func(context.Context, EventInfo)
 	OnDecision func(context.Context, DecisionInfo)
 	OnClaim    func(context.Context, ClaimInfo)
@@ -267,13 +266,6 @@ func (l *Listener) step(ctx context.Context, s Step) {
 	if l.OnStep != nil {
 		l.OnStep(ctx, s)
 	}
-}
-
-func (l *Listener) begin(ctx context.Context) (done func()) {
-	if l.OnBegin == nil {
-		return func() {}
-	}
-	return l.OnBegin(ctx)
 }
 
 func (l *Listener) event(ctx context.Context, i EventInfo) {

@@ -49,8 +49,11 @@ func happened(ctx context.Context, what string, err error, attributes ...attribu
 	trace.SpanFromContext(ctx).AddEvent(what, trace.WithAttributes(attributes...))
 }
 
-// span begins a part of an event's span.
+// span begins a part of an event's span, where that is recorded.
 func (w *Worker) span(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, func()) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx, func() {}
+	}
 	ctx, span := w.opts.Tracer.Start(ctx, name, trace.WithAttributes(attributes...))
 	return ctx, func() { span.End() }
 }

@@ -117,10 +117,9 @@ type Worker struct {
 	done     chan struct{}
 	cancel   context.CancelCauseFunc
 	handlers sync.WaitGroup
-	slots    chan int       // numbers of the free places for handlers
-	begins   []atomic.Int64 // when the handler of each place began, in nanoseconds; 0 for a free one
-	wake     chan struct{}  // somebody who waits may be served now
-	quit     chan struct{}  // nobody who waits is served any more
+	inWork   []atomic.Pointer[inWork] // by the place of its handler, nil for one that is idle
+	wake     chan struct{}            // somebody who waits may be served now
+	quit     chan struct{}            // nobody who waits is served any more
 }
 
 // New gives a worker that is not started yet.
@@ -129,11 +128,8 @@ func New(o Options) *Worker {
 	w := &Worker{
 		opts: o, counters: o.Counters, gardener: o.Gardener, rules: o.Rules, listener: &o.Listener,
 		namespace: o.Namespace, kind: o.Kind, now: o.Now,
-		started: make(chan struct{}), done: make(chan struct{}), slots: make(chan int, o.Concurrency), begins: make([]atomic.Int64, o.Concurrency),
+		started: make(chan struct{}), done: make(chan struct{}), inWork: make([]atomic.Pointer[inWork], o.Concurrency),
 		wake: make(chan struct{}, 1), quit: make(chan struct{}),
-	}
-	for slot := range o.Concurrency {
-		w.slots <- slot
 	}
 	return w
 }
@@ -142,18 +138,26 @@ func New(o Options) *Worker {
 func (w *Worker) Started() <-chan struct{} { return w.started }
 
 // InFlight is the number of events that are being handled.
-func (w *Worker) InFlight() int { return cap(w.slots) - len(w.slots) }
+func (w *Worker) InFlight() int {
+	n := 0
+	for i := range w.inWork {
+		if w.inWork[i].Load() != nil {
+			n++
+		}
+	}
+	return n
+}
 
 // Stuck reports whether an event is in work for much longer than handlers have:
 // nil, or how long. Only a fault of ours leads there, and a restart out of it.
 func (w *Worker) Stuck() error {
 	limit := 3 * (w.opts.Budget + w.opts.AckWait)
-	for i := range w.begins {
-		begun := w.begins[i].Load()
-		if begun == 0 {
+	for i := range w.inWork {
+		at := w.inWork[i].Load()
+		if at == nil {
 			continue
 		}
-		if took := w.since(time.Unix(0, begun)); took > limit {
+		if took := w.since(at.begun); took > limit {
 			return fmt.Errorf("an event is in work for %s, longer than %s", took.Round(time.Second), limit)
 		}
 	}

@@ -169,6 +169,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.running.Go(func() { d.watchConfig(background) })
 	d.running.Go(func() { giveBack(background) })
 	w := worker.New(d.workerOptions())
+	d.tel.Metrics.InFlight(w.InFlight)
 	d.parts.worker.Store(w)
 	if err := w.Start(background); err != nil {
 		return err

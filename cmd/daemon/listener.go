@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker"
@@ -19,7 +20,9 @@ func (d *daemon) listener() worker.Listener {
 			m.Event(ctx, telemetry.Event{Type: i.Type, Outcome: i.Outcome, Code: i.Code, Tenant: i.Tenant}, i.Duration)
 			switch i.Outcome {
 			case worker.OutcomeAck, worker.OutcomeServed:
-				log.InfoContext(ctx, "event", "event", i)
+				if log.Enabled(ctx, slog.LevelInfo) { // what is passed on is copied to the heap, written or not
+					log.InfoContext(ctx, "event", "event", i)
+				}
 			case worker.OutcomeBury:
 				m.DeadLetter(ctx, i.Type, i.Code)
 				log.WarnContext(ctx, "dead letter", "event", i)
@@ -31,7 +34,9 @@ func (d *daemon) listener() worker.Listener {
 			if i.Decision.Outcome == account.Assigned && !i.Decision.Repeated {
 				m.Decision(ctx, telemetry.Decision{Pool: i.Pool, Origin: string(i.Decision.Origin), Tenant: i.Tenant})
 			}
-			log.DebugContext(ctx, "decision", "decision", i)
+			if log.Enabled(ctx, slog.LevelDebug) {
+				log.DebugContext(ctx, "decision", "decision", i)
+			}
 		},
 		OnClaim: func(ctx context.Context, i worker.ClaimInfo) {
 			if i.Result == worker.ClaimRevoked {
@@ -55,7 +60,6 @@ func (d *daemon) listener() worker.Listener {
 		},
 		OnDrift:   d.drifted,
 		OnSkipped: d.ruleSkipped, OnExtended: d.ruleExtended,
-		OnBegin:    m.Begin,
 		OnAssigned: func(ctx context.Context, i worker.AssignedInfo) { m.Assigned(ctx, i.Pool, i.Took) },
 		OnWaiting:  d.waits, OnRetention: d.retained,
 	}

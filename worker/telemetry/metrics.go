@@ -71,7 +71,7 @@ type Metrics struct {
 	dead         *counter[[2]string]
 	networkRules *counter[[2]string]
 	purged       metric.Int64Counter
-	inflight     metric.Int64UpDownCounter
+	inflight     atomic.Pointer[func() int]
 	built        atomic.Int64
 	snapshot     atomic.Pointer[func(context.Context) (Snapshot, bool)]
 	drift        atomic.Pointer[map[account.DriftKind]int]
@@ -107,7 +107,6 @@ func newMetrics(meter metric.Meter, tenants bool) (*Metrics, error) {
 	m.dead = newCounter(b.counter("hap_dead_letters_total", "Events put into the dead-letter stream."), maxSeries, pair("type", "code"))
 	m.networkRules = newCounter(b.counter("hap_network_rules_total", "Network rules that were not applied with the answer to a request."), maxSeries, pair("rule", "result"))
 	m.purged = b.counter("hap_ledger_purged_total", "Runtimes that were released long ago and whose replies were deleted.")
-	m.inflight = b.upDown("hap_inflight_events", "Events being handled now.")
 	m.observe(&b)
 	m.observeDrift(&b)
 	m.observeNetwork(&b)
@@ -138,7 +137,6 @@ func (m *Metrics) begin() {
 	m.reloads.Add(ctx, 0)
 	m.failures.Add(ctx, 0)
 	m.purged.Add(ctx, 0)
-	m.inflight.Add(ctx, 0)
 }
 
 // Event counts an event that was settled, took after its delivery.
@@ -213,12 +211,8 @@ func (m *Metrics) NetworkRule(ctx context.Context, rule string, result RuleResul
 // Purged counts runtimes whose replies were deleted from the ledger.
 func (m *Metrics) Purged(ctx context.Context, runtimes int) { m.purged.Add(ctx, int64(runtimes)) }
 
-// Begin counts an event that a handler begins with. The caller calls the
-// function that it gives when it is done.
-func (m *Metrics) Begin(ctx context.Context) (done func()) {
-	m.inflight.Add(ctx, 1)
-	return func() { m.inflight.Add(ctx, -1) }
-}
+// InFlight registers what gives the number of events that are being handled.
+func (m *Metrics) InFlight(count func() int) { m.inflight.Store(&count) }
 
 // RedisBuilt says whether Redis holds the pools, or they must be rebuilt first.
 func (m *Metrics) RedisBuilt(built bool) {

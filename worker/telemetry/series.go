@@ -91,12 +91,6 @@ func (b *builder) counter(name, description string) metric.Int64Counter {
 	return instrument
 }
 
-func (b *builder) upDown(name, description string) metric.Int64UpDownCounter {
-	instrument, err := b.meter.Int64UpDownCounter(name, metric.WithDescription(description))
-	b.errs = append(b.errs, err)
-	return instrument
-}
-
 func (b *builder) histogram(name, description string, bounds []float64) metric.Float64Histogram {
 	instrument, err := b.meter.Float64Histogram(name, metric.WithDescription(description),
 		metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(bounds...))

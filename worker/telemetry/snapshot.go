@@ -60,7 +60,7 @@ func (m *Metrics) Observe(snapshot func(context.Context) (Snapshot, bool)) {
 
 // gauges are the instruments that are read at a scrape.
 type gauges struct {
-	perTenant, shoots, available, pools, rules, built metric.Int64ObservableGauge
+	perTenant, shoots, available, pools, rules, inflight, built metric.Int64ObservableGauge
 
 	exhaustion metric.Float64ObservableGauge
 }
@@ -72,12 +72,16 @@ func (m *Metrics) observe(b *builder) {
 		available: b.gauge("keb_available_credentials_bindings", "Bindings that a global account could claim now."),
 		pools:     b.gauge("hap_pool_bindings", "Bindings of a pool, by state."),
 		rules:     b.gauge("hap_rule_without_binding", "1 for every rule whose pool has no binding at all."),
+		inflight:  b.gauge("hap_inflight_events", "Events being handled now."),
 		built:     b.gauge("hap_redis_built", "1 while Redis holds the pools, 0 while they must be rebuilt."),
 
 		exhaustion: b.seconds("hap_pool_exhaustion_seconds", "Until nobody can claim a binding of the pool any more, if claims go on as of late."),
 	}
 	_, err := b.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		o.ObserveInt64(g.built, m.built.Load())
+		if count := m.inflight.Load(); count != nil {
+			o.ObserveInt64(g.inflight, int64((*count)()))
+		}
 		if source := m.snapshot.Load(); source != nil {
 			if snapshot, known := (*source)(ctx); known {
 				g.report(o, snapshot)
@@ -85,7 +89,7 @@ func (m *Metrics) observe(b *builder) {
 			}
 		}
 		return nil
-	}, g.perTenant, g.shoots, g.available, g.pools, g.rules, g.built, g.exhaustion)
+	}, g.perTenant, g.shoots, g.available, g.pools, g.rules, g.inflight, g.built, g.exhaustion)
 	b.errs = append(b.errs, err)
 }
 

@@ -2,8 +2,10 @@ package telemetry
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 
@@ -20,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 const scope = "github.com/hap-worker/hap-worker"
@@ -57,7 +60,7 @@ type Telemetry struct {
 
 	registry *prometheus.Registry
 	meters   *sdkmetric.MeterProvider
-	traces   *sdktrace.TracerProvider
+	traces   interface{ Shutdown(context.Context) error }
 }
 
 // New sets everything up. An endpoint that does not answer is no error: what
@@ -79,7 +82,7 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), t.Shutdown(ctx))
 	}
-	t.Metrics, t.Tracer = metrics, t.traces.Tracer(scope)
+	t.Metrics = metrics
 	return t, nil
 }
 
@@ -106,7 +109,7 @@ func identify(o Options) *resource.Resource {
 
 func (t *Telemetry) startTraces(ctx context.Context, o Options, identity *resource.Resource) error {
 	if o.Endpoint == "" {
-		t.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(identity), sdktrace.WithSampler(sdktrace.NeverSample()))
+		t.traces, t.Tracer = untraced{}, idTracer{}
 		return nil
 	}
 	options := []otlptracehttp.Option{otlptracehttp.WithHeaders(o.Headers)}
@@ -122,13 +125,34 @@ func (t *Telemetry) startTraces(ctx context.Context, o Options, identity *resour
 	if err != nil {
 		return err
 	}
-	t.traces = sdktrace.NewTracerProvider(
+	traces := sdktrace.NewTracerProvider(
 		sdktrace.WithResource(identity),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.TraceRatio))),
 		sdktrace.WithBatcher(exporter),
 	)
+	t.traces, t.Tracer = traces, traces.Tracer(scope)
 	return nil
 }
+
+// idTracer gives what has no trace yet the ids of one, by which its log lines are found.
+type idTracer struct{ noop.Tracer }
+
+// Start leaves a context that has a trace as it is.
+func (idTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		var ids trace.SpanContextConfig
+		binary.LittleEndian.PutUint64(ids.TraceID[:8], rand.Uint64())
+		binary.LittleEndian.PutUint64(ids.TraceID[8:], rand.Uint64()|1) // never all zero
+		binary.LittleEndian.PutUint64(ids.SpanID[:], rand.Uint64()|1)
+		ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(ids))
+	}
+	return ctx, trace.SpanFromContext(ctx)
+}
+
+// untraced is what there is to end without traces.
+type untraced struct{}
+
+func (untraced) Shutdown(context.Context) error { return nil }
 
 func (t *Telemetry) startMeters(ctx context.Context, o Options, identity *resource.Resource) error {
 	scraped, err := otelprometheus.New(
