@@ -23,7 +23,8 @@ const (
 // payload is the data of an event.
 type payload interface {
 	check() error
-	address(e *Event) // sets whom the event is for
+	// addressee is whom the event is for, one of the first two, and who gets copies of replies.
+	addressee() (runtimeID, binding, replyTo string)
 }
 
 func (p *Provision) check() error {
@@ -41,7 +42,9 @@ func (p *Provision) check() error {
 	)
 }
 
-func (p *Provision) address(e *Event) { e.RuntimeID, e.ReplyTo = p.RuntimeID, p.ReplyTo }
+func (p *Provision) addressee() (runtimeID, binding, replyTo string) {
+	return p.RuntimeID, "", p.ReplyTo
+}
 
 func (d *Deprovision) check() error {
 	return cmp.Or(
@@ -52,7 +55,9 @@ func (d *Deprovision) check() error {
 	)
 }
 
-func (d *Deprovision) address(e *Event) { e.RuntimeID, e.ReplyTo = d.RuntimeID, d.ReplyTo }
+func (d *Deprovision) addressee() (runtimeID, binding, replyTo string) {
+	return d.RuntimeID, "", d.ReplyTo
+}
 
 func (r *Release) check() error {
 	if r.Generation != nil && (*r.Generation < 0 || *r.Generation > maxWhole) {
@@ -61,7 +66,7 @@ func (r *Release) check() error {
 	return cmp.Or(checkBinding(r.Binding), checkInbox(r.ReplyTo))
 }
 
-func (r *Release) address(e *Event) { e.Binding, e.ReplyTo = r.Binding, r.ReplyTo }
+func (r *Release) addressee() (runtimeID, binding, replyTo string) { return "", r.Binding, r.ReplyTo }
 
 func (r *Resolve) check() error {
 	return cmp.Or(
@@ -72,7 +77,7 @@ func (r *Resolve) check() error {
 	)
 }
 
-func (r *Resolve) address(e *Event) { e.RuntimeID, e.ReplyTo = r.RuntimeID, r.ReplyTo }
+func (r *Resolve) addressee() (runtimeID, binding, replyTo string) { return r.RuntimeID, "", r.ReplyTo }
 
 func (c *Cluster) check() error {
 	if c == nil {
@@ -109,7 +114,7 @@ func (r *Reply) check() error {
 }
 
 func (r *Reply) checkParts() error {
-	var given []error
+	given := make([]error, 0, 6) // of most replies, on the stack
 	if r.Waiting != nil {
 		given = append(given, checkGiven("data.waiting.reason", string(r.Waiting.Reason)))
 	}

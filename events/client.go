@@ -183,7 +183,7 @@ func (c *Client) ask(ctx context.Context, e Event, options []RequestOption) (Rep
 	if err != nil {
 		return Reply{}, err
 	}
-	e.given().address(&e)
+	e.address()
 	w, err := c.wait(ctx, e.ReplySubject(c.subjects), e.ID, options)
 	if err != nil {
 		return Reply{}, err

@@ -50,6 +50,7 @@ type outgoing struct {
 // *engine.Error with CodeInvalidEvent that names the field and what is wrong with
 // it. The Event that comes with an error holds what could be read nevertheless
 // and is itself valid (ids, an allowed inbox), so that the publisher can be told.
+// Nothing of an Event changes with data afterwards.
 func Decode(subject string, header nats.Header, data []byte) (Event, error) {
 	event, err := decode(subject, header, data)
 	if err == nil {
@@ -69,23 +70,31 @@ func decode(subject string, header nats.Header, data []byte) (Event, error) {
 	if err := checkContentType(header); err != nil {
 		return Event{}, err
 	}
+	if event, ok := decodePlain(subject, header, data); ok {
+		return event, nil
+	}
+	return decodeAny(subject, header, data)
+}
+
+// decodeAny reads any message, and says what is wrong with it.
+func decodeAny(subject string, header nats.Header, data []byte) (Event, error) {
 	var env envelope
 	if err := readObject(data, &env, ""); err != nil {
 		return Event{}, err
 	}
-	event, err := env.event()
+	event, err := env.event(len(env.Data) > 0)
 	if err != nil {
 		return Event{}, err
 	}
 	event.trace(header)
-	if err := event.decodeData(env.Data); err != nil {
+	if err := readObject(env.Data, event.payload(), "data"); err != nil {
 		return Event{}, err
 	}
-	return event, event.checkSubject(subject)
+	return event, event.accept(subject)
 }
 
 // event checks the attributes and takes them over.
-func (env *envelope) event() (Event, error) {
+func (env *envelope) event(hasData bool) (Event, error) {
 	switch {
 	case env.SpecVersion == "":
 		return Event{}, missing("specversion")
@@ -97,7 +106,7 @@ func (env *envelope) event() (Event, error) {
 		return Event{}, missing("id")
 	case env.Source == "":
 		return Event{}, missing("source")
-	case len(env.Data) == 0:
+	case !hasData:
 		return Event{}, missing("data")
 	}
 	kind := typeOf(env.Type)
@@ -129,18 +138,17 @@ func typeOf(cloudEvent string) Type {
 	}
 }
 
-// decodeData reads and checks the data into the struct that e.Type names.
-func (e *Event) decodeData(data jsontext.Value) error {
-	payload := e.payload()
-	if err := readObject(data, payload, "data"); err != nil {
+// accept checks the data and the subject, and takes over whom the event is for.
+func (e *Event) accept(subject string) error {
+	if err := e.given().check(); err != nil {
 		return err
 	}
-	if err := payload.check(); err != nil {
-		return err
-	}
-	payload.address(e)
-	return nil
+	e.address()
+	return e.checkSubject(subject)
 }
+
+// address takes over from the payload whom the event is for.
+func (e *Event) address() { e.RuntimeID, e.Binding, e.ReplyTo = e.given().addressee() }
 
 // payload is an empty payload of e.Type, already set in e.
 func (e *Event) payload() payload {
@@ -212,6 +220,14 @@ func EncodeReply(r Reply, source string) ([]byte, error) {
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("reply to %s: %w", quote(r.RequestID), err)
 	}
+	if data, ok := encodePlain(&r, source); ok {
+		return data, nil
+	}
+	return encodeAny(r, source)
+}
+
+// encodeAny writes any reply that can be written, and says why another cannot.
+func encodeAny(r Reply, source string) ([]byte, error) {
 	data, err := json.Marshal(outgoing{
 		SpecVersion: specVersion, ID: r.RequestID + "/" + string(r.Status), Source: source, Type: TypeReply,
 		DataContentType: "application/json", Data: &r,

@@ -262,21 +262,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func BenchmarkDecode(b *testing.B) {
-	data, err := events.EncodeEvent(provision("1"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	header := nats.Header{"Content-Type": {events.ContentType}, "traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
-	b.ReportAllocs()
-	b.SetBytes(int64(len(data)))
-	for b.Loop() {
-		if _, err := events.Decode("hap.v1.provision.ga-1", header, data); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkDecodeReply(b *testing.B) {
 	data, err := events.EncodeReply(assigned("1"), "/hap-worker")
 	if err != nil {
@@ -286,16 +271,6 @@ func BenchmarkDecodeReply(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
 		if _, err := events.DecodeReply(data); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkEncodeReply(b *testing.B) {
-	r := assigned("1")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := events.EncodeReply(r, "/hap-worker"); err != nil {
 			b.Fatal(err)
 		}
 	}
