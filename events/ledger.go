@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -64,8 +65,11 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected 
 	}
 	ctx, cancel := bounded(ctx, l.js)
 	defer cancel()
-	ack, err := l.js.PublishMsg(ctx, message(ctx, subject, data),
-		jetstream.WithExpectStream(l.stream()), jetstream.WithExpectLastSequencePerSubject(expected))
+	msg := message(ctx, subject, data)
+	// As options they would be allocated only to become headers.
+	msg.Header[jetstream.ExpectedStreamHeader] = []string{l.stream()}
+	msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(expected, 10)}
+	ack, err := l.js.PublishMsg(ctx, msg)
 	switch {
 	case wrongLastSequence(err):
 		return 0, fmt.Errorf("reply on %s after sequence %d: %w", subject, expected, ErrWrongLastSequence)
@@ -132,8 +136,8 @@ func (l *Ledger) purge(ctx context.Context, subject string, upTo uint64) error {
 
 // wrongLastSequence knows both codes that servers use for it.
 func wrongLastSequence(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) &&
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok &&
 		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
@@ -151,9 +155,12 @@ func notReply(subject string, sequence uint64, err error) error {
 		sequence, StreamReplies, subject, err)
 }
 
+// contentTypes is shared by all messages: nobody changes the values of a header.
+var contentTypes = []string{ContentType}
+
 // message is a CloudEvent on its way, with the trace context of ctx.
 func message(ctx context.Context, subject string, data []byte) *nats.Msg {
-	msg := &nats.Msg{Subject: subject, Header: nats.Header{"Content-Type": {ContentType}}, Data: data}
+	msg := &nats.Msg{Subject: subject, Header: nats.Header{"Content-Type": contentTypes}, Data: data}
 	inject(ctx, msg.Header)
 	return msg
 }

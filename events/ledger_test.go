@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +98,8 @@ func TestLedgerOneWinner(t *testing.T) {
 	}
 }
 
-// A reply is refused by its expected sequence only, never as a duplicate.
+// A reply is refused by its expected sequence only, never as a duplicate. These are
+// all the headers that it has.
 func TestLedgerHeaders(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
@@ -119,9 +121,12 @@ func TestLedgerHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if msg.Header.Get("Content-Type") != "application/cloudevents+json" || msg.Header.Get(nats.MsgIdHdr) != "" ||
-		msg.Header["traceparent"][0] != "00-0af7651916cd43dd8448eb211c80319c-0100000000000000-01" {
-		t.Errorf("%v", msg.Header)
+	if want := (nats.Header{
+		"Content-Type":         {"application/cloudevents+json"},
+		"Nats-Expected-Stream": {"HAP_REPLIES"}, "Nats-Expected-Last-Subject-Sequence": {"0"},
+		"traceparent": {"00-0af7651916cd43dd8448eb211c80319c-0100000000000000-01"},
+	}); !reflect.DeepEqual(msg.Header, want) {
+		t.Errorf("%v, want %v", msg.Header, want)
 	}
 }
 

@@ -127,7 +127,18 @@ func (s Subjects) AllWaiting() string { return s.join("waiting", ">") }
 func (s Subjects) AllDead() string { return s.join("dead", ">") }
 
 func (s Subjects) join(tokens ...string) string {
-	return s.prefix + "." + strings.Join(tokens, ".")
+	size := len(s.prefix)
+	for _, token := range tokens {
+		size += len(".") + len(token)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	b.WriteString(s.prefix)
+	for _, token := range tokens {
+		b.WriteByte('.')
+		b.WriteString(token)
+	}
+	return b.String()
 }
 
 // ReplyAddress says whose reply a subject holds: a runtime's or, for a release, a binding's.
