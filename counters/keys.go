@@ -1,7 +1,9 @@
 package counters
 
 import (
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -27,14 +29,47 @@ func (s *Store) metaKey(place string) string { return s.tag(place) + "meta" }
 
 // poolKeys are the KEYS of every script on a pool, in the order of the prelude.
 func (s *Store) poolKeys(pool string) []string {
-	tag := s.tag(pool)
-	return []string{tag + "meta", tag + "b", tag + "r", tag + "t", tag + "u", tag + "w", tag + "q"}
+	return s.keys.of(pool, func() []string {
+		tag := s.tag(pool)
+		return []string{tag + "meta", tag + "b", tag + "r", tag + "t", tag + "u", tag + "w", tag + "q"}
+	})
+}
+
+// mostKeys bounds the places whose keys are kept: rules may make pools of what
+// publishers send.
+const mostKeys = 4096
+
+// keys remembers those of places, which are asked for with every event.
+type keys struct {
+	mu      sync.RWMutex
+	byPlace map[string][]string
+}
+
+func (k *keys) of(place string, compute func() []string) []string {
+	k.mu.RLock()
+	known := k.byPlace[place]
+	k.mu.RUnlock()
+	if known != nil {
+		return known
+	}
+	known = slices.Clip(compute())
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.byPlace == nil {
+		k.byPlace = map[string][]string{}
+	}
+	if len(k.byPlace) < mostKeys {
+		k.byPlace[strings.Clone(place)] = known
+	}
+	return known
 }
 
 // bucketKeys are the KEYS of every script on a bucket: its meta and its entries.
 func (s *Store) bucketKeys(bucket string) []string {
-	tag := s.tag(bucket)
-	return []string{tag + "meta", tag + "d"}
+	return s.keys.of(bucket, func() []string {
+		tag := s.tag(bucket)
+		return []string{tag + "meta", tag + "d"}
+	})
 }
 
 func (s *Store) directoryKeys(runtime string) []string {

@@ -24,8 +24,10 @@ return out
 // Status gives what is remembered of a pool, or of a bucket by its name, as a
 // whole. One that is not built has the zero Status. An *engine.Error of Redis.
 func (s *Store) Status(ctx context.Context, place string) (account.Status, error) {
-	keys := s.bucketKeys(place)
-	if !isBucket(place) {
+	var keys []string
+	if isBucket(place) {
+		keys = s.bucketKeys(place)
+	} else {
 		k := s.poolKeys(place)
 		keys = []string{k[0], k[2], k[1], k[5]}
 	}

@@ -31,6 +31,7 @@ type Store struct {
 	prefix string
 	lanes  *lanes                                                   // nil: every call takes a connection of client
 	onCall func(ctx context.Context, op string, took time.Duration) // may be nil
+	keys   keys
 }
 
 // New gives a Store on a client of the caller's. prefix begins every key, ""

@@ -20,7 +20,14 @@ func BucketOf(runtime string) string {
 }
 
 // BucketName is the name of the n-th bucket, from 0.
-func BucketName(n int) string { return fmt.Sprintf("%s%02d", bucketPrefix, n) }
+func BucketName(n int) string { return bucketNames[n] }
+
+var bucketNames = func() (names [Buckets]string) {
+	for n := range names {
+		names[n] = fmt.Sprintf("%s%02d", bucketPrefix, n)
+	}
+	return names
+}()
 
 const bucketPrefix = "rt:"
 

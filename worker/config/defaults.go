@@ -70,7 +70,7 @@ func Default() *Config {
 		Network: Network{Config: "ipam"},
 		NATS: NATS{
 			URL: URLs{"nats://127.0.0.1:4222"}, Prefix: "hap.v1", Manage: true, Replicas: 1,
-			MaxBytes: 1 << 30, Retention: 7 * day, MaxAckPending: 1024,
+			MaxBytes: 1 << 30, Retention: 7 * day, MaxAckPending: 8192,
 		},
 		Redis: Redis{URL: URLs{"redis://127.0.0.1:6379"}, Prefix: "hap", PoolSize: 32},
 		Gardener: Gardener{
@@ -81,7 +81,7 @@ func Default() *Config {
 			}, Tenant: []string{"account"}},
 		},
 		Worker: Worker{
-			Mode: ModeActive, Concurrency: 256,
+			Mode: ModeActive, Concurrency: 512,
 			AckWait: 30 * time.Second, Budget: 20 * time.Second, Drain: 25 * time.Second,
 			Reconcile: Reconcile{Interval: day, Repair: true},
 			Shadow:    Shadow{Interval: 15 * time.Second, Patience: time.Hour},

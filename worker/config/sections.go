@@ -32,7 +32,7 @@ type NATS struct {
 	// Defaults to 168h. Longer than hap.waiting.timeout.
 	Retention time.Duration `koanf:"retention"`
 	// MaxAckPending is how many events may be with all workers at once.
-	// Defaults to 1024. At least worker.concurrency.
+	// Defaults to 8192. At least worker.concurrency.
 	MaxAckPending int `koanf:"maxAckPending"`
 }
 
@@ -141,7 +141,7 @@ type Worker struct {
 	// Defaults to a comparison every 15 seconds.
 	Shadow Shadow `koanf:"shadow"`
 	// Concurrency is how many events one worker handles at once.
-	// Defaults to 256.
+	// Defaults to 512.
 	Concurrency int `koanf:"concurrency"`
 	// AckWait is how long NATS waits for a sign of life before it delivers an event again; one is sent every third of it.
 	// Defaults to 30s. Above Budget.

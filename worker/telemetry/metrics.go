@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -141,19 +142,24 @@ func (m *Metrics) begin() {
 
 // Event counts an event that was settled, took after its delivery.
 func (m *Metrics) Event(ctx context.Context, e Event, took time.Duration) {
-	if !m.tenants {
-		e.Tenant = ""
-	}
+	e.Tenant = m.tenant(e.Tenant)
 	m.events.add(ctx, e, 1)
 	m.eventSeconds.record(ctx, [2]string{e.Type, e.Outcome}, took)
 }
 
 // Decision counts an assignment.
 func (m *Metrics) Decision(ctx context.Context, d Decision) {
-	if !m.tenants {
-		d.Tenant = ""
-	}
+	d.Tenant = m.tenant(d.Tenant)
 	m.decisions.add(ctx, d, 1)
+}
+
+// tenant is what is kept of a tenant's name: nothing without the label, and never the
+// message that it is a part of.
+func (m *Metrics) tenant(name string) string {
+	if !m.tenants {
+		return ""
+	}
+	return strings.Clone(name)
 }
 
 // Claim counts a claim, which Gardener answered took after the binding was read.

@@ -1,0 +1,68 @@
+package counters
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// Ask is a request to a script, as it goes over a lane.
+type Ask struct {
+	script script
+	request
+}
+
+// AskLocateAndAssign is what LocateAndAssign asks.
+func (s *Store) AskLocateAndAssign(pool string, r account.Request) (Ask, error) {
+	args, err := assignArgs(r)
+	args = append(args, packPlace(account.Place{Pool: pool}))
+	return Ask{locateAndAssignScript, request{keys: s.poolKeys(pool), second: s.directoryKeys(r.Runtime), args: args}}, err
+}
+
+// AskAssign is what Assign asks.
+func (s *Store) AskAssign(pool string, r account.Request) (Ask, error) {
+	args, err := assignArgs(r)
+	return Ask{assignScript, request{keys: s.poolKeys(pool), args: args}}, err
+}
+
+// AskConfirm is what Confirm asks, AskRevoke what Revoke does.
+func (s *Store) AskConfirm(pool string, c account.Claim) Ask {
+	return s.askClaim(confirmScript, pool, c)
+}
+
+// AskRevoke is what Revoke asks.
+func (s *Store) AskRevoke(pool string, c account.Claim) Ask { return s.askClaim(revokeScript, pool, c) }
+
+func (s *Store) askClaim(sc script, pool string, c account.Claim) Ask {
+	return Ask{sc, request{keys: s.poolKeys(pool), args: []any{c.Runtime, c.Binding, c.Generation, c.Sequence, c.Epoch}}}
+}
+
+// AskRelease is what ReleaseRuntime asks.
+func (s *Store) AskRelease(pool, runtime string) Ask {
+	return Ask{releaseScript, request{keys: s.poolKeys(pool), args: []any{runtime}}}
+}
+
+// AskTakeBack is what TakeBack asks.
+func (s *Store) AskTakeBack(pool, runtime, id string) Ask {
+	return Ask{takeBackScript, request{keys: s.poolKeys(pool), args: []any{runtime, id}}}
+}
+
+// AskDepart is what Depart asks.
+func (s *Store) AskDepart(runtime string) Ask {
+	return Ask{locateScript, request{keys: s.directoryKeys(runtime), args: []any{runtime, ""}}}
+}
+
+// AskTogether asks all in one call of their script, which is the same for all, and gives
+// the answers as the script gave them.
+func (s *Store) AskTogether(ctx context.Context, asks ...Ask) ([]any, error) {
+	requests := make([]request, len(asks))
+	for i, ask := range asks {
+		requests[i] = ask.request
+	}
+	keys, args := asks[0].script.arguments(asksItself, requests)
+	values, err := asks[0].script.Run(ctx, s.client, keys, args...).Slice()
+	if err != nil {
+		return nil, err
+	}
+	return asks[0].script.answers(values, len(asks))
+}
