@@ -23,6 +23,11 @@ type Options struct {
 	// SentinelMaster is the name of the master that the sentinels watch.
 	// Defaults to none: URLs are not sentinels.
 	SentinelMaster string
+	// SentinelUsername is the user at the sentinels. Defaults to none.
+	SentinelUsername string
+	// SentinelPassword is called for every new connection to a sentinel. Defaults
+	// to none; that of a URL is for the master.
+	SentinelPassword func(context.Context) (string, error)
 	// Username is the user. Defaults to that of the URL.
 	Username string
 	// Password is called for every new connection. Defaults to that of the URL.
@@ -84,6 +89,9 @@ func (o Options) client() (redis.UniversalClient, error) {
 		simple := u.Simple()
 		simple.Network = first.Network
 		return redis.NewClient(simple), nil
+	}
+	if o.SentinelMaster != "" {
+		return o.behindSentinels(u.Failover()), nil
 	}
 	return redis.NewUniversalClient(u), nil
 }

@@ -222,54 +222,6 @@ func TestRedisTLS(t *testing.T) {
 	}
 }
 
-// TestRedisSentinel follows a fail-over: what the new master has may be older than
-// what was answered, so nothing of it counts until it is built anew.
-func TestRedisSentinel(t *testing.T) {
-	t.Parallel()
-	master, replica, sentinel := freePort(t), freePort(t), freePort(t)
-	redisProcess(t, master, "--port", fmt.Sprint(master))
-	redisProcess(t, replica, "--port", fmt.Sprint(replica), "--replicaof", fmt.Sprintf("127.0.0.1 %d", master), "--repl-diskless-sync-delay", "0")
-	conf := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nsentinel monitor accounts 127.0.0.1 %d 1\nsentinel down-after-milliseconds accounts 2000\nsentinel failover-timeout accounts 10000\n",
-		sentinel, filepath.Dir(conf), master)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	redisProcess(t, sentinel, conf, "--sentinel")
-	store, err := connected(t, config.Redis{URL: config.URLs{fmt.Sprintf("redis://127.0.0.1:%d", sentinel)}, SentinelMaster: "accounts", PoolSize: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := decides(t.Context(), store, "before"); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	watcher := redis.NewSentinelClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", sentinel), DisableIdentity: true})
-	defer watcher.Close()
-	if err := until(ctx, func() error { // it has to know of the replica first
-		return watcher.Failover(ctx, "accounts").Err()
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := until(ctx, func() error {
-		status, err := store.Status(ctx, "aws")
-		if err == nil && status.Built {
-			err = errors.New("the old master still answers")
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := until(ctx, func() error { return decides(ctx, store, fmt.Sprintf("after%d", time.Now().UnixNano())) }); err != nil {
-		t.Error(err)
-	}
-	address, err := watcher.GetMasterAddrByName(ctx, "accounts").Result()
-	if err != nil || address[1] != fmt.Sprint(replica) {
-		t.Errorf("the master is at %v, want port %d: %v", address, replica, err)
-	}
-}
-
 // TestRedisCluster runs what package counters promises on three primaries, as the
 // worker's user: every script's keys are on one slot, and pools are found on all nodes.
 func TestRedisCluster(t *testing.T) {

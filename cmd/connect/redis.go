@@ -12,16 +12,9 @@ import (
 func Redis(c config.Redis) (*counters.Store, error) {
 	o := counters.Options{
 		URLs: c.URL, Cluster: c.Cluster, SentinelMaster: c.SentinelMaster, Username: c.Username,
-		Prefix: c.Prefix, PoolSize: c.PoolSize,
-	}
-	if c.PasswordFile != "" {
-		o.Password = func(context.Context) (string, error) {
-			password, err := secretFile(c.PasswordFile)
-			if err != nil {
-				return "", fmt.Errorf("redis.passwordFile: %w", err)
-			}
-			return password, nil
-		}
+		Prefix: c.Prefix, PoolSize: c.PoolSize, SentinelUsername: c.SentinelUsername,
+		Password:         passwordIn(c.PasswordFile, "redis.passwordFile"),
+		SentinelPassword: passwordIn(c.SentinelPasswordFile, "redis.sentinelPasswordFile"),
 	}
 	if c.TLS != (config.TLS{}) {
 		secure, err := tlsConfig(c.TLS, "redis.tls")
@@ -35,4 +28,19 @@ func Redis(c config.Redis) (*counters.Store, error) {
 		return nil, fmt.Errorf("redis.url: %w", err)
 	}
 	return store, nil
+}
+
+// passwordIn reads a file at every connection, so that a password can be changed
+// under a running worker; nil where key names no file.
+func passwordIn(file, key string) func(context.Context) (string, error) {
+	if file == "" {
+		return nil
+	}
+	return func(context.Context) (string, error) {
+		password, err := secretFile(file)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", key, err)
+		}
+		return password, nil
+	}
 }

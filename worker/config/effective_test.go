@@ -18,7 +18,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	c.NATS.NKey = "SU" + strings.Repeat("A", 49) + secret
 	c.NATS.TLS.Key = "-----BEGIN PRIVATE KEY-----" + secret
 	c.Redis.URL = URLs{"redis://:" + secret + "@a:6379/0", "redis://a?password=" + secret}
-	c.Redis.PasswordFile = "first\n" + secret
+	c.Redis.PasswordFile, c.Redis.SentinelPasswordFile = "first\n"+secret, "first\n"+secret
 	c.Telemetry.Page.PasswordFile, c.Telemetry.Page.TokenFile = "first\n"+secret, "-----BEGIN TOKEN-----"+secret
 	c.Telemetry.OTLP.Endpoint = "user:" + secret + "@collector:4318"
 	c.Telemetry.OTLP.Headers = map[string]string{"authorization": "Bearer " + secret}

@@ -47,6 +47,12 @@ type Redis struct {
 	// SentinelMaster is the master's name; URL are then sentinels.
 	// Defaults to none.
 	SentinelMaster string `koanf:"sentinelMaster"`
+	// SentinelUsername is the user at the sentinels, which have users of their own.
+	// Defaults to none. Needs SentinelPasswordFile.
+	SentinelUsername string `koanf:"sentinelUsername"`
+	// SentinelPasswordFile is a file with the password of the sentinels, read at every connection to one.
+	// Defaults to none. Needs SentinelMaster.
+	SentinelPasswordFile string `koanf:"sentinelPasswordFile"`
 	// Username is the user, unless URL has one.
 	// Defaults to none.
 	Username string `koanf:"username"`

@@ -51,8 +51,15 @@ func (r *Redis) check(wrong *faults) {
 	if r.Cluster && r.SentinelMaster != "" {
 		wrong.add("redis.cluster", "does not go with sentinelMaster")
 	}
+	switch {
+	case r.SentinelUsername != "" && r.SentinelPasswordFile == "":
+		wrong.add("redis.sentinelPasswordFile", "is missing beside sentinelUsername")
+	case r.SentinelPasswordFile != "" && r.SentinelMaster == "":
+		wrong.add("redis.sentinelMaster", "is missing beside sentinelPasswordFile")
+	}
 	r.TLS.check(wrong, "redis.tls")
 	noContents(wrong, "redis.passwordFile", r.PasswordFile)
+	noContents(wrong, "redis.sentinelPasswordFile", r.SentinelPasswordFile)
 	matches(wrong, "redis.prefix", r.Prefix, keyPrefix, "the beginning of a key: letters, digits and _ . : - only")
 	atLeast(wrong, "redis.poolSize", r.PoolSize, 1)
 }
