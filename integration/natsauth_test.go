@@ -93,67 +93,61 @@ func user(t *testing.T) (key nkeys.KeyPair, public, seedFile string) {
 	return key, public, seedFile
 }
 
-// TestNATSCredentials is a server of an operator, as `nsc` makes it: the worker's
-// credentials file has a JWT and the seed that proves it.
-func TestNATSCredentials(t *testing.T) {
-	t.Parallel()
-	operator, err := nkeys.CreateOperator()
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := nkeys.CreateAccount()
-	if err != nil {
-		t.Fatal(err)
-	}
-	system, err := nkeys.CreateAccount()
-	if err != nil {
+// operatedNATS is a server of an operator, as `nsc` makes it, and the account that its
+// users are of.
+func operatedNATS(t *testing.T) (s *server.Server, account nkeys.KeyPair) {
+	t.Helper()
+	operator, errOperator := nkeys.CreateOperator()
+	account, errAccount := nkeys.CreateAccount()
+	system, errSystem := nkeys.CreateAccount()
+	if err := errors.Join(errOperator, errAccount, errSystem); err != nil {
 		t.Fatal(err)
 	}
 	operatorID, _ := operator.PublicKey()
 	accountID, _ := account.PublicKey()
 	systemID, _ := system.PublicKey()
-	operatorJWT, err := jwt.NewOperatorClaims(operatorID).Encode(operator)
-	if err != nil {
-		t.Fatal(err)
-	}
 	claims := jwt.NewAccountClaims(accountID)
 	claims.Limits.DiskStorage, claims.Limits.MemoryStorage = -1, -1
-	accountJWT, err := claims.Encode(operator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	systemJWT, err := jwt.NewAccountClaims(systemID).Encode(operator)
-	if err != nil {
+	operatorJWT, errOperator := jwt.NewOperatorClaims(operatorID).Encode(operator)
+	accountJWT, errAccount := claims.Encode(operator)
+	systemJWT, errSystem := jwt.NewAccountClaims(systemID).Encode(operator)
+	if err := errors.Join(errOperator, errAccount, errSystem); err != nil {
 		t.Fatal(err)
 	}
 	// JetStream does not start without a system account.
-	s := natsWith(t, fmt.Sprintf("operator: %q\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {%s: %q, %s: %q}",
-		operatorJWT, systemID, systemID, systemJWT, accountID, accountJWT))
-	credentials := func(signer nkeys.KeyPair) string {
-		key, public, _ := user(t)
-		token, err := jwt.NewUserClaims(public).Encode(signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed, _ := key.Seed()
-		content, err := jwt.FormatUserConfig(token, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(t.TempDir(), "user.creds")
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
+	return natsWith(t, fmt.Sprintf("operator: %q\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {%s: %q, %s: %q}",
+		operatorJWT, systemID, systemID, systemJWT, accountID, accountJWT)), account
+}
+
+// credentials are those of a new user of an account, in a file: its JWT, and the seed
+// that proves it.
+func credentials(t *testing.T, account nkeys.KeyPair) (file, token, seed string) {
+	t.Helper()
+	key, public, seedFile := user(t)
+	token, errToken := jwt.NewUserClaims(public).Encode(account)
+	secret, errSeed := key.Seed()
+	content, errContent := jwt.FormatUserConfig(token, secret)
+	file = filepath.Join(filepath.Dir(seedFile), "user.creds")
+	if err := errors.Join(errToken, errSeed, errContent, os.WriteFile(file, content, 0o600)); err != nil {
+		t.Fatal(err)
 	}
-	if err := reaches(t, config.NATS{URL: config.URLs{s.ClientURL()}, Credentials: credentials(account)}); err != nil {
+	return file, token, string(secret)
+}
+
+// TestNATSCredentials is a server of an operator: the worker has a credentials file.
+func TestNATSCredentials(t *testing.T) {
+	t.Parallel()
+	s, account := operatedNATS(t)
+	ours, _, _ := credentials(t, account)
+	if err := reaches(t, config.NATS{URL: config.URLs{s.ClientURL()}, Credentials: ours}); err != nil {
 		t.Error(err)
 	}
-	foreign, err := nkeys.CreateAccount()
+	other, err := nkeys.CreateAccount()
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusedBy(t, "credentials of another account", reaches(t, config.NATS{URL: config.URLs{s.ClientURL()}, Credentials: credentials(foreign)}), "authorization")
+	foreign, _, _ := credentials(t, other)
+	refusedBy(t, "credentials of another account", reaches(t, config.NATS{URL: config.URLs{s.ClientURL()}, Credentials: foreign}), "authorization")
 	refusedBy(t, "no credentials", reaches(t, config.NATS{URL: config.URLs{s.ClientURL()}}), "authorization")
 	refusedBy(t, "a file that is not there", reaches(t, config.NATS{URL: config.URLs{s.ClientURL()}, Credentials: "/no/such.creds"}), "/no/such.creds")
 }
