@@ -21,7 +21,7 @@ const together = 8
 func TestMinimalRights(t *testing.T) {
 	requireRedis(t)
 	g := newGround(t)
-	for _, resource := range []string{"credentialsbindings", "secrets"} {
+	for _, resource := range kinds {
 		t.Run("with all, "+resource, func(t *testing.T) {
 			refused, err := g.live(t.Context(), t.TempDir(), "all-"+resource, resource, nil)
 			if err != nil || len(refused) > 0 {
@@ -70,6 +70,9 @@ func withoutEach(t *testing.T, g *ground) {
 	}
 }
 
+// kinds are those that accounts may be of.
+var kinds = []string{"credentialsbindings", "secretbindings", "secrets"}
+
 // exempt are rights whose use is elsewhere, or is not the worker's: other allocators'
 // blocks come from ClusterConfigs, and Gardener's own API server asks for the right to
 // get the Secret of a binding that is changed (TestRealGardenerRights).
@@ -85,13 +88,17 @@ type removal struct {
 // other ones.
 func removable(t *testing.T) (all []removal) {
 	t.Helper()
-	for _, resource := range []string{"credentialsbindings", "secrets"} {
+	for _, resource := range kinds {
 		g, err := readGrants("count", resource)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range g.kubernetesRights() {
-			if !exempt[r.name] || resource == "secrets" { // there the accounts are Secrets
+			switch {
+			case exempt[r.name] && resource != "secrets": // there the accounts are Secrets
+			case resource == "secretbindings" && !strings.HasSuffix(r.name, " secretbindings"):
+				// Taken away where the accounts are CredentialsBindings: nothing else differs.
+			default:
 				all = append(all, removal{r, resource})
 			}
 		}
