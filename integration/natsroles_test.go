@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ import (
 type guarded struct {
 	t     *testing.T
 	url   string
+	admin *nats.Conn
 	seeds map[string]string // by role, files with the seed of its nkey
 
 	mu      sync.Mutex
@@ -40,14 +42,10 @@ var roles = []string{"PUBLISHER", "CLEANUP", "WORKER", "OPERATOR"}
 // everything.
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	root, err := stack.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	g := &guarded{t: t, seeds: map[string]string{}, seen: map[string]bool{}}
 	var users strings.Builder
-	for _, role := range roles {
+	for _, role := range slices.Concat(roles, []string{"SHADOW"}) {
 		key, err := nkeys.CreateUser()
 		if err != nil {
 			t.Fatal(err)
@@ -60,11 +58,7 @@ func newGuarded(t *testing.T) *guarded {
 		}
 		fmt.Fprintf(&users, "    {nkey: %s, permissions: $HAP_%s}\n", public, role)
 	}
-	permissions, err := os.ReadFile(filepath.Join(root, "deploy", "nats", "permissions.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(permissions) + fmt.Sprintf("\nlisten: \"127.0.0.1:-1\"\njetstream {store_dir: %q}\nauthorization {\n  users = [\n    {user: admin, password: admin}\n%s  ]\n}\n", dir, users.String())
+	text := permissionsIn(t, "permissions.conf") + permissionsIn(t, "shadow.conf") + fmt.Sprintf("\nlisten: \"127.0.0.1:-1\"\njetstream {store_dir: %q}\nauthorization {\n  users = [\n    {user: admin, password: admin}\n%s  ]\n}\n", dir, users.String())
 	conf := filepath.Join(dir, "nats.conf")
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -90,7 +84,10 @@ func newGuarded(t *testing.T) *guarded {
 		t.Fatal(err)
 	}
 	t.Cleanup(admin.Close)
-	for _, subject := range []string{"hap.>", "$JS.>", "_INBOX.>"} {
+	g.admin = admin
+	// Of all inboxes only that of the copies: to the server, a pull request whose client
+	// is gone is worth serving as long as anybody listens to its inbox.
+	for _, subject := range []string{"hap.>", "$JS.>", "_INBOX.publisher.copies"} {
 		if _, err := admin.Subscribe(subject, g.saw); err != nil {
 			t.Fatal(err)
 		}
@@ -99,6 +96,20 @@ func newGuarded(t *testing.T) *guarded {
 		t.Fatal(err)
 	}
 	return g
+}
+
+// permissionsIn reads a file of deploy/nats.
+func permissionsIn(t *testing.T, file string) string {
+	t.Helper()
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(root, "deploy", "nats", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
 }
 
 func (g *guarded) saw(msg *nats.Msg) {
@@ -216,7 +227,9 @@ func TestNATSRoles(t *testing.T) {
 	if err := w.end(); err != nil {
 		t.Error(err)
 	}
-	g.everyRightIsUsed()
+	for _, right := range g.unusedRights("permissions.conf") {
+		t.Errorf("nobody ever uses the right to publish on %s", right)
+	}
 	g.nothingElse()
 }
 
@@ -268,35 +281,34 @@ func (g *guarded) operate(ctx context.Context) {
 
 var permitted = regexp.MustCompile(`(?m)^    "([^"]+)"$`)
 
-// everyRightIsUsed reports permissions that nothing was published under: they would
+// unusedRights are permissions in a file that nothing was published under: they would
 // be superfluous.
-func (g *guarded) everyRightIsUsed() {
+func (g *guarded) unusedRights(file string) (unused []string) {
 	g.t.Helper()
-	root, err := stack.Root()
-	if err != nil {
-		g.t.Fatal(err)
+	for _, right := range permitted.FindAllStringSubmatch(permissionsIn(g.t, file), -1) {
+		if !g.sawOn(right[1]) {
+			unused = append(unused, right[1])
+		}
 	}
-	text, err := os.ReadFile(filepath.Join(root, "deploy", "nats", "permissions.conf"))
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	return unused
+}
+
+// sawOn reports whether anybody published on a subject, which may have wildcards.
+func (g *guarded) sawOn(subject string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, right := range permitted.FindAllStringSubmatch(string(text), -1) {
-		used := false
-		for subject := range g.seen {
-			used = used || server.SubjectsCollide(right[1], subject)
-		}
-		if !used {
-			g.t.Errorf("nobody ever uses the right to publish on %s", right[1])
+	for seen := range g.seen {
+		if server.SubjectsCollide(subject, seen) {
+			return true
 		}
 	}
+	return false
 }
 
 // nothingElse tries what roles must not do.
 func (g *guarded) nothingElse() {
 	g.t.Helper()
-	forbidden := map[string][]string{
+	g.refuses(map[string][]string{
 		"PUBLISHER": {
 			"hap.v1.reply.rt-1.req-1", "hap.v1.release.aws-01", "hap.v1.waiting.aws.ga-1.rt-1.req-1", "hap.v1.dead.provision",
 			"$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_REPLIES",
@@ -304,12 +316,17 @@ func (g *guarded) nothingElse() {
 			"$JS.API.STREAM.NAMES", "$JS.API.INFO", "$JS.API.CONSUMER.DELETE.HAP_EVENTS.hap-worker", "_INBOX.worker.x",
 		},
 		"CLEANUP": {"hap.v1.provision.ga-1", "hap.v1.deprovision.ga-1", "hap.v1.resolve.rt-1", "hap.v1.reply._binding.aws-01.x", "$JS.API.STREAM.INFO.HAP_WAITING"},
-		"WORKER":  {"hap.v1.provision.ga-1", "hap.v1.release.aws-01", "$JS.API.STREAM.DELETE.HAP_EVENTS", "$JS.API.STREAM.PURGE.HAP_EVENTS", "$JS.API.STREAM.INFO.OTHER", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_REPLIES"},
+		"WORKER":  {"hap.v1.provision.ga-1", "hap.v1.release.aws-01", "$JS.API.STREAM.DELETE.HAP_EVENTS", "$JS.API.STREAM.PURGE.HAP_EVENTS", "$JS.API.STREAM.INFO.OTHER", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_REPLIES", "$JS.API.CONSUMER.DELETE.HAP_EVENTS.hap-shadow"},
 		"OPERATOR": {
 			"hap.v1.reply.rt-1.req-1", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.CONSUMER.MSG.NEXT.HAP_EVENTS.hap-worker", "$JS.ACK.HAP_EVENTS.hap-worker.x",
 		},
-	}
-	for role, subjects := range forbidden {
+	}, map[string]string{"PUBLISHER": "_INBOX.cleanup.>", "CLEANUP": "hap.v1.reply.>", "OPERATOR": "hap.v1.>", "WORKER": "hap.v1.>"})
+}
+
+// refuses tries what nobody of a role may publish on, and listen to.
+func (g *guarded) refuses(publish map[string][]string, listen map[string]string) {
+	g.t.Helper()
+	for role, subjects := range publish {
 		nc := g.as(role)
 		g.takeRefused()
 		for _, subject := range subjects {
@@ -327,7 +344,7 @@ func (g *guarded) nothingElse() {
 			}
 		}
 	}
-	for role, subject := range map[string]string{"PUBLISHER": "_INBOX.cleanup.>", "CLEANUP": "hap.v1.reply.>", "OPERATOR": "hap.v1.>", "WORKER": "hap.v1.>"} {
+	for role, subject := range listen {
 		nc := g.as(role)
 		g.takeRefused()
 		if _, err := nc.SubscribeSync(subject); err != nil {
