@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -120,15 +119,4 @@ func TestNATSShadow(t *testing.T) {
 		"$JS.API.STREAM.INFO.HAP_REPLIES", "$JS.API.STREAM.CREATE.HAP_REPLIES", "$JS.API.STREAM.MSG.GET.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_REPLIES",
 		"$JS.API.CONSUMER.CREATE.HAP_REPLIES.mine", "$JS.API.STREAM.PURGE.HAP_WAITING", "$JS.API.STREAM.DELETE.HAP_SHADOW_EVENTS", "$JS.API.STREAM.NAMES",
 	}}, map[string]string{"SHADOW": "hap.v1.reply.>"})
-}
-
-// says waits until a worker's log has a text.
-func (l *landscape) says(w *inProcess, text string) {
-	l.t.Helper()
-	eventually(l.ctx, l.t, func() error {
-		if !strings.Contains(w.log.String(), text) {
-			return errors.New("the log does not say " + text)
-		}
-		return nil
-	})
 }

@@ -2,7 +2,9 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +34,17 @@ func (l *landscape) shows(w *inProcess, series, value string) {
 	eventually(ctx, l.t, func() error {
 		if got := w.metric(series); got != value {
 			return fmt.Errorf("%s is %q, want %s", series, got, value)
+		}
+		return nil
+	})
+}
+
+// says waits until a worker's log has a text.
+func (l *landscape) says(w *inProcess, text string) {
+	l.t.Helper()
+	eventually(l.ctx, l.t, func() error {
+		if !strings.Contains(w.log.String(), text) {
+			return errors.New("the log does not say " + text)
 		}
 		return nil
 	})
