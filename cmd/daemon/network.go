@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/filewatch"
 )
 
 // networks is the network configuration of now.
@@ -58,16 +59,14 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 		}
 		return d.takeNetwork(background, content)
 	}
-	seen := fingerprint(c.File)
+	seen := filewatch.Sum(c.File)
 	if err := read(); err != nil {
 		return err
 	}
-	d.running.Go(func() {
-		followFiles(background, c.File, seen, func() {
-			if err := read(); err != nil {
-				d.networkRefused(background, c.File, err)
-			}
-		})
+	d.followFile(background, c.File, seen, func() {
+		if err := read(); err != nil {
+			d.networkRefused(background, c.File, err)
+		}
 	})
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/worker/filewatch"
 )
 
 // openPolicy reads catalog, TypeInstances and policy, and follows their changes
@@ -24,13 +25,11 @@ func (d *daemon) openPolicy(ctx, background context.Context) error {
 		files, reads = append(files, c.File), append(reads, d.readPolicyFile)
 	}
 	for i, read := range reads {
-		seen := fingerprint(files[i])
+		seen := filewatch.Sum(files[i])
 		if err := read(); err != nil {
 			return err
 		}
-		d.running.Go(func() {
-			followFiles(background, files[i], seen, func() { d.reloaded(background, files[i], read()) })
-		})
+		d.followFile(background, files[i], seen, func() { d.reloaded(background, files[i], read()) })
 	}
 	if c.File != "" {
 		return nil

@@ -38,7 +38,7 @@ type Config struct {
 	ruleless bool            // neither form of rules is given
 	present  map[string]bool // the sections that file or environment name
 	env      []string        // the environment it was loaded with, for Watch
-	content  []byte          // of the file it was loaded from, for Watch
+	sum      uint64          // of the file it was loaded from, for Watch
 }
 
 // HAP is the section hap: hyperscaler account pools.

@@ -11,6 +11,8 @@ import (
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hap-worker/hap-worker/worker/filewatch"
 )
 
 // Load reads the file at path, puts the HAP_ variables of env (as os.Environ
@@ -22,11 +24,16 @@ func Load(path string, env []string) (*Config, error) {
 	if path == "" {
 		return parse("", nil, env)
 	}
+	sum := filewatch.Sum(path) // first: Watch finds a change meanwhile
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, &Invalid{Faults: []Fault{{Message: "cannot read the configuration: " + err.Error()}}, cause: err}
 	}
-	return parse(path, content, env)
+	c, err := parse(path, content, env)
+	if err == nil {
+		c.sum = sum
+	}
+	return c, err
 }
 
 func parse(path string, content []byte, env []string) (*Config, error) {
@@ -44,7 +51,7 @@ func parse(path string, content []byte, env []string) (*Config, error) {
 		}
 	}
 	c := decode(merged.Raw(), &wrong)
-	c.warnings, c.env, c.content = overrides.warnings, slices.Clone(env), content
+	c.warnings, c.env = overrides.warnings, slices.Clone(env)
 	c.check(&wrong)
 	if err := wrong.err(path, from); err != nil {
 		return nil, err

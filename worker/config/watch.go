@@ -3,21 +3,14 @@ package config
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/fsnotify/fsnotify"
+	"github.com/hap-worker/hap-worker/worker/filewatch"
 )
-
-// settle is how long a file must have been left alone before it is read: an
-// editor writes in several steps, a ConfigMap is swapped by several renames.
-const settle = 100 * time.Millisecond
 
 // live are the keys that are taken over while the worker runs.
 var live = []string{"hap.", "telemetry.logLevel", "worker.reconcile."}
@@ -42,82 +35,24 @@ func (e *NeedsRestart) Error() string {
 //
 // The error is that of the file system where path cannot be watched; nil when ctx ended.
 func Watch(ctx context.Context, path string, current *Config, changed func(*Config), failed func(error)) error {
-	w := watch{path: path, current: current, content: current.content, changed: changed, failed: failed, settle: settle}
-	return w.run(ctx)
+	w := watch{path: path, current: current, changed: changed, failed: failed}
+	return filewatch.Watch(ctx, path, current.sum, w.look, failed)
 }
 
 type watch struct {
 	path    string
 	current *Config
-	content []byte // of the file, when it was looked at last
-	missing bool   // it could not be read then
 	changed func(*Config)
 	failed  func(error)
-	settle  time.Duration
 }
 
-func (w *watch) run(ctx context.Context) error {
-	files, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", w.path, err)
-	}
-	defer func() { _ = files.Close() }()
-	if err := files.Add(filepath.Dir(w.path)); err != nil {
-		return fmt.Errorf("watch %s: %w", w.path, err)
-	}
-	quiet := time.NewTimer(0)
-	defer quiet.Stop()
-	var latest time.Time // a directory that is never quiet must not put the reading off for ever
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-quiet.C:
-			latest = time.Time{}
-			w.follow(files) // first: a change while it is read makes another event
-			w.look()
-		case <-files.Events:
-			if latest.IsZero() {
-				latest = time.Now().Add(10 * w.settle)
-			}
-			quiet.Reset(min(w.settle, time.Until(latest)))
-		case err := <-files.Errors:
-			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.failed(fmt.Errorf("watch %s: %w", w.path, err))
-			}
-			quiet.Reset(w.settle)
-		}
-	}
-}
-
-// follow also watches the directory that path leads to where it is a link. The
-// directory's own is watched from the beginning, and is enough for a ConfigMap.
-func (w *watch) follow(files *fsnotify.Watcher) {
-	target, err := filepath.EvalSymlinks(w.path)
-	if err != nil {
-		return
-	}
-	if dir := filepath.Dir(target); !slices.Contains(files.WatchList(), dir) {
-		if err := files.Add(dir); err != nil {
-			w.failed(fmt.Errorf("watch %s: %w", dir, err))
-		}
-	}
-}
-
-// look reads the file and takes it over if it is another one.
+// look reads the file and takes it over.
 func (w *watch) look() {
 	content, err := os.ReadFile(w.path)
 	if err != nil {
-		if !w.missing {
-			w.missing = true
-			w.failed(fmt.Errorf("the changed configuration cannot be read, the last one stays: %w", err))
-		}
+		w.failed(fmt.Errorf("the changed configuration cannot be read, the last one stays: %w", err))
 		return
 	}
-	if bytes.Equal(content, w.content) && !w.missing {
-		return
-	}
-	w.content, w.missing = content, false
 	next, err := parse(w.path, content, w.current.env)
 	if err != nil {
 		w.failed(err)

@@ -32,13 +32,11 @@ func follow(t *testing.T, path string, env []string, before func()) *followed {
 		before()
 	}
 	f := &followed{path: path, changed: make(chan *Config, 16), failed: make(chan error, 16)}
-	w := watch{
-		path: path, current: current, content: current.content, settle: time.Millisecond,
-		changed: func(c *Config) { f.changed <- c }, failed: func(err error) { f.failed <- err },
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- w.run(ctx) }()
+	go func() {
+		ended <- Watch(ctx, path, current, func(c *Config) { f.changed <- c }, func(err error) { f.failed <- err })
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -188,84 +186,6 @@ func TestWatchRefusesWhatIsValidOnlyAfterARestart(t *testing.T) {
 	if c := f.next(t); c.HAP.Waiting.Timeout != 2*time.Minute {
 		t.Errorf("took over %s", c)
 	}
-}
-
-// TestWatchConfigMap swaps directories behind two links, as the kubelet does.
-func TestWatchConfigMap(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	swap := func(version, content string) {
-		t.Helper()
-		old, _ := os.Readlink(filepath.Join(dir, "..data"))
-		for _, step := range []func() error{
-			func() error { return os.Mkdir(filepath.Join(dir, version), 0o700) },
-			func() error { return os.WriteFile(filepath.Join(dir, version, "hap.yaml"), []byte(content), 0o600) },
-			func() error { return os.Symlink(version, filepath.Join(dir, "..data_tmp")) },
-			func() error { return os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")) },
-		} {
-			if err := step(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if old != "" {
-			if err := os.RemoveAll(filepath.Join(dir, old)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	swap("..2026_1", waiting("1m"))
-	if err := os.Symlink(filepath.Join("..data", "hap.yaml"), filepath.Join(dir, "hap.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	f := follow(t, filepath.Join(dir, "hap.yaml"), nil, nil)
-	for i, timeout := range []time.Duration{2 * time.Minute, 3 * time.Minute, 4 * time.Minute} {
-		swap("..2026_"+string(rune('2'+i)), waiting(timeout.String()))
-		if c := f.next(t); c.HAP.Waiting.Timeout != timeout {
-			t.Errorf("took over %s", c)
-		}
-	}
-}
-
-// TestWatchFollowsALink: the file is in a directory that the path only leads to.
-func TestWatchFollowsALink(t *testing.T) {
-	t.Parallel()
-	target := file(t, waiting("1m"))
-	link := filepath.Join(t.TempDir(), "hap.yaml")
-	if err := os.Symlink(target, link); err != nil {
-		t.Fatal(err)
-	}
-	f := follow(t, link, nil, func() { write(t, target, waiting("2m")) })
-	if c := f.next(t); c.HAP.Waiting.Timeout != 2*time.Minute {
-		t.Errorf("took over %s", c)
-	}
-	write(t, target, waiting("3m"))
-	if c := f.next(t); c.HAP.Waiting.Timeout != 3*time.Minute {
-		t.Errorf("took over %s", c)
-	}
-}
-
-// TestWatchIsNotPutOffByABusyDirectory: something else writes there all the time.
-func TestWatchIsNotPutOffByABusyDirectory(t *testing.T) {
-	t.Parallel()
-	f := follow(t, file(t, waiting("1m")), nil, nil)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				_ = os.WriteFile(f.path+".log", nil, 0o600)
-			}
-		}
-	}()
-	write(t, f.path, waiting("2m"))
-	if c := f.next(t); c.HAP.Waiting.Timeout != 2*time.Minute {
-		t.Errorf("took over %s", c)
-	}
-	close(stop)
-	<-stopped
 }
 
 func TestWatchOfADirectoryThatIsNotThere(t *testing.T) {
