@@ -221,8 +221,8 @@ local function answer(rt, rec, repeated, waited)
   if not same_binding then put_binding(rt.binding, rec) end
   if not same_runtime then put_runtime(id, rt, waited) end
   if rec.state == 'claiming' and not repeated then redis.call('ZADD', KEYS[5], 0, rt.binding .. ' ' .. id) end
-  return {'OK', 'assigned', rt.binding, num(generation), num(rt.sequence), epoch, bit(confirmed), rt.origin,
-    rt.request, bit(repeated), num(rec.count), '0'}
+  return 'OK|assigned|' .. rt.binding .. '|' .. num(generation) .. '|' .. num(rt.sequence) .. '|' .. epoch .. '|' ..
+    bit(confirmed) .. '|' .. rt.origin .. '|' .. rt.request .. '|' .. bit(repeated) .. '|' .. num(rec.count) .. '|0'
 end
 
 -- Tenants are served in turn: who has just been is next when all others have.
@@ -248,7 +248,8 @@ local function take(name, origin, generation, waited)
   local out = answer({state = 'assigned', binding = name, sequence = sequence, request = request,
     confirmed = false, origin = origin, tenant = tenant}, rec, false, waited)
   if waited then had_turn(sequence) end
-  return with_considered(out)
+  if #considered > 0 then out = out .. '|' .. table.concat(considered, '|') end
+  return out
 end
 
 local function wait(rt)

@@ -47,8 +47,8 @@ local function put_binding(name, rec)
     set(2, name, false)
     return
   end
-  set(2, name, table.concat({rec.state, rec.tenant, num(rec.generation),
-    bit(rec.confirmed), num(rec.count), num(rec.claimed), bit(rec.pristine)}, '|'))
+  set(2, name, rec.state .. '|' .. rec.tenant .. '|' .. num(rec.generation) .. '|' .. bit(rec.confirmed) .. '|' ..
+    num(rec.count) .. '|' .. num(rec.claimed) .. '|' .. bit(rec.pristine))
 end
 
 local function free_binding(name, rec)
@@ -75,8 +75,8 @@ local function put_runtime(id, rt, waited)
   elseif waited then
     redis.call('ZREM', KEYS[6], id)
   end
-  set(3, id, table.concat({rt.state, rt.binding, num(rt.sequence), rt.request,
-    bit(rt.confirmed), rt.origin, rt.tenant}, '|'))
+  set(3, id, rt.state .. '|' .. rt.binding .. '|' .. num(rt.sequence) .. '|' .. rt.request .. '|' ..
+    bit(rt.confirmed) .. '|' .. rt.origin .. '|' .. rt.tenant)
 end
 
 local function drop_runtime(id)

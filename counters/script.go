@@ -44,7 +44,7 @@ for number = 1, tonumber(requests[1]) do
   for i = 1, tonumber(requests[number + 1]) do
     place[i], next_key = given[next_key], next_key + 1
   end
-  places[tostring(number)] = place
+  places[number] = place
 end
 
 -- Returns whether the place is built.
@@ -102,15 +102,15 @@ local function failed(why) return {'FAILED', type(why) == 'table' and why.err or
 
 local answers, at = {}, 2 + tonumber(requests[1])
 while at < #requests do
-  local place, second, last = requests[at], requests[at + 1], at + 2 + tonumber(requests[at + 2])
+  local place, second, last = tonumber(requests[at]), tonumber(requests[at + 1]), at + 2 + tonumber(requests[at + 2])
   local answer
-  if second ~= '0' and not enter(second) or not enter(place) then
+  if second > 0 and not enter(second) or not enter(place) then
     answer = {'NOTBUILT'}
   else
     local done
     done, answer = pcall(decide, {unpack(requests, at + 3, last)}, place, second)
     if not done then answer = failed(answer)
-    elseif joined then answer = table.concat(answer, '|') end
+    elseif joined and type(answer) == 'table' then answer = table.concat(answer, '|') end
   end
   answers[#answers + 1], at = answer, last + 1
 end

@@ -84,11 +84,11 @@ func (p *publisher) answered(ctx context.Context, replies string, batch []event)
 }
 
 // paced publishes the events at a steady rate and gives the time from each publish
-// to the moment its reply is stored and seen by a subscriber.
-func (p *publisher) paced(ctx context.Context, batch []event, perSecond float64) ([]time.Duration, error) {
+// to the moment its reply is stored and seen by a subscriber of replies.
+func (p *publisher) paced(ctx context.Context, replies string, batch []event, perSecond float64) ([]time.Duration, error) {
 	nc := p.js.Conn()
 	sent, seen := make(map[string]time.Time, len(batch)), make(chan *nats.Msg, len(batch))
-	sub, err := nc.ChanSubscribe(p.subjects.Replies(), seen)
+	sub, err := nc.ChanSubscribe(replies, seen)
 	if err != nil {
 		return nil, err
 	}

@@ -139,25 +139,36 @@ func (b *bench) redisCPU(ctx context.Context) (time.Duration, error) {
 	return time.Duration((user + system) * float64(time.Second)), errors.Join(errUser, errSystem)
 }
 
-// latency is measured at half of the rate that was reached, after all rounds.
+// latency is measured at half of the worker's rate, after all rounds: of the worker,
+// and of the bare loop at the same pace, which shows what the machine adds.
 func (b *bench) latency(ctx context.Context, r *report) error {
-	rate := r.median(nameSteady).Rate / 2
-	n := min(b.events, int(rate*10))
-	batch := make([]event, n)
-	for i := range batch {
-		var err error
-		if batch[i], err = b.publish.provision(fmt.Sprintf("paced-%d", i), fmt.Sprintf("ga-%d", i%tenants)); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	ctx, cancel := context.WithTimeout(ctx, 2*roundLimit)
 	defer cancel()
-	took, err := b.publish.paced(ctx, batch, rate)
-	if err != nil {
-		return err
+	rate := r.median(nameSteady).Rate / 2
+	batch := make([]event, min(b.events, int(rate*10)))
+	for _, m := range []struct{ name, replies string }{
+		{nameBare, bareAnswer + ">"},
+		{nameSteady, b.publish.subjects.Replies()},
+	} {
+		for i := range batch {
+			runtime := fmt.Sprintf("paced-%d", i)
+			e, err := b.publish.provision(runtime, fmt.Sprintf("ga-%d", i%tenants))
+			if err != nil {
+				return err
+			}
+			if m.name == nameBare {
+				e.subject, e.reply = bareSubject+runtime, bareAnswer+runtime
+			}
+			batch[i] = e
+		}
+		took, err := b.publish.paced(ctx, m.replies, batch, rate)
+		if err != nil {
+			return fmt.Errorf("%s, paced: %w", m.name, err)
+		}
+		slices.Sort(took)
+		n := len(took)
+		r.Latency[m.name] = latency{Rate: rate, P50: milliseconds(took[n/2]), P99: milliseconds(took[n*99/100]), Max: milliseconds(took[n-1])}
 	}
-	slices.Sort(took)
-	r.Latency = latency{Rate: rate, P50: milliseconds(took[n/2]), P99: milliseconds(took[n*99/100]), Max: milliseconds(took[n-1])}
 	return nil
 }
 

@@ -40,7 +40,7 @@ type report struct {
 	Samples map[string][]sample `json:"samples"`
 	Medians map[string]sample   `json:"medians"`
 	Ratios  map[string]float64  `json:"ratios"`
-	Latency latency             `json:"latency"`
+	Latency map[string]latency  `json:"latency"`
 }
 
 // latency is the time from publish to stored reply, in milliseconds, at a steady rate.
@@ -54,7 +54,7 @@ type latency struct {
 func newReport(s settings) *report {
 	return &report{
 		Rounds: s.rounds, Events: s.events, Claims: s.claims,
-		Samples: map[string][]sample{}, Medians: map[string]sample{}, Ratios: map[string]float64{},
+		Samples: map[string][]sample{}, Medians: map[string]sample{}, Ratios: map[string]float64{}, Latency: map[string]latency{},
 	}
 }
 
@@ -121,8 +121,10 @@ func (r *report) print(out io.Writer) {
 			fmt.Fprintf(out, "%s: %.2f\n", q.name, v)
 		}
 	}
-	if r.Latency.Rate > 0 {
-		fmt.Fprintf(out, "publish to reply at %.0f/s: median %.2f ms, p99 %.2f ms, most %.2f ms\n", r.Latency.Rate, r.Latency.P50, r.Latency.P99, r.Latency.Max)
+	for _, name := range names {
+		if l, measured := r.Latency[name]; measured {
+			fmt.Fprintf(out, "publish to reply at %.0f/s, %s: median %.2f ms, p99 %.2f ms, most %.2f ms\n", l.Rate, name, l.P50, l.P99, l.Max)
+		}
 	}
 }
 
