@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// mostAtOnce bounds the scripts of one round trip, so that no caller waits long
+// mostAtOnce bounds the requests of one round trip, so that no caller waits long
 // for those that came with it.
 const mostAtOnce = 256
 
@@ -113,7 +113,7 @@ func (l *lane) run() {
 		_ = l.client.Close()
 	}()
 	for range l.wake {
-		runtime.Gosched()
+		runtime.Gosched() // whoever is about to ask as well comes along
 		for batch := l.take(); len(batch) > 0; batch = l.take() {
 			l.send(batch)
 			runtime.Gosched()
