@@ -16,6 +16,10 @@ import (
 // for those that came with it.
 const mostAtOnce = 256
 
+// mostArguments bounds those of one call of a script for several requests. The server
+// takes a million; a request that has more than these goes alone.
+const mostArguments = 20_000
+
 // connectLimit bounds how long callers wait for a connection before they go on without.
 const connectLimit = 5 * time.Second
 
@@ -171,27 +175,33 @@ func (l *lane) send(batch []*laneCall) {
 
 // group is requests that one call of a script decides.
 type group struct {
-	script script
-	calls  []*laneCall
-	cmd    *redis.Cmd
+	script    script
+	calls     []*laneCall
+	arguments int
+	cmd       *redis.Cmd
 }
 
-// together groups what one call can decide: requests to the same script, and in a cluster
-// about the same pool or bucket, whose keys alone are sure to be on one server.
+// together groups what one call can decide.
 func (l *lane) together(batch []*laneCall) []group {
 	var groups []group
-next:
 	for _, call := range batch {
-		for i, g := range groups {
-			if g.script.many && g.script.Script == call.script.Script &&
-				(!l.slots || g.calls[0].keys[0] == call.keys[0]) {
-				groups[i].calls = append(groups[i].calls, call)
-				continue next
-			}
+		i := slices.IndexFunc(groups, func(g group) bool { return l.fits(g, call) })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, group{script: call.script})
 		}
-		groups = append(groups, group{script: call.script, calls: []*laneCall{call}})
+		groups[i].calls = append(groups[i].calls, call)
+		groups[i].arguments += len(call.args)
 	}
 	return groups
+}
+
+// fits reports whether one call decides a further request: it is to the same script, and in
+// a cluster about the same pool or bucket, whose keys alone are sure to be on one server.
+func (l *lane) fits(g group, call *laneCall) bool {
+	return g.script.many && g.script.Script == call.script.Script &&
+		g.arguments+len(call.args) <= mostArguments &&
+		(!l.slots || g.calls[0].keys[0] == call.keys[0])
 }
 
 func (g *group) command(ctx context.Context, server string) *redis.Cmd {

@@ -44,6 +44,35 @@ func TestLaneSharesRoundTrips(t *testing.T) {
 	}
 }
 
+// TestManySuggestions lets several callers ask at once with more suggestions than Lua takes
+// from one unpack, and than one call may have arguments: as when a cache of thousands of
+// accounts is far behind.
+func TestManySuggestions(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for name, client := range servers(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := counterstest.NewMachine(client, "").OverLanes(t)
+			build(t, m, "p", "e1", account.Snapshot{})
+			var all sync.WaitGroup
+			for n := range 8 {
+				all.Go(func() {
+					r := claim(fmt.Sprintf("r%d", n), fmt.Sprintf("q%d", n), fmt.Sprintf("ga-%d", n))
+					for i := range 5000 {
+						r.Seen = append(r.Seen, account.Seen{Binding: fmt.Sprintf("a-%d", i)})
+					}
+					d, err := m.Assign(ctx, "p", r)
+					if err != nil || d.Outcome != account.Assigned || d.Origin != account.Claimed {
+						t.Errorf("request %d: %+v, %v", n, d, err)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
 // TestLaneOutlivesItsConnection cuts the connection that callers share: whoever asks
 // next is answered all the same.
 func TestLaneOutlivesItsConnection(t *testing.T) {

@@ -98,6 +98,14 @@ local function write(key, fields)
   for from = 1, #gone, 1000 do redis.call('HDEL', key, unpack(gone, from, math.min(from + 999, #gone))) end
 end
 
+-- Lua takes no more than some 8,000 values from unpack.
+local function slice(from, to)
+  if to - from < 1000 then return {unpack(requests, from, to)} end
+  local values = {}
+  for i = from, to do values[i - from + 1] = requests[i] end
+  return values
+end
+
 local function failed(why) return {'FAILED', type(why) == 'table' and why.err or tostring(why)} end
 
 local answers, at = {}, 2 + tonumber(requests[1])
@@ -108,7 +116,7 @@ while at < #requests do
     answer = {'NOTBUILT'}
   else
     local done
-    done, answer = pcall(decide, {unpack(requests, at + 3, last)}, place, second)
+    done, answer = pcall(decide, slice(at + 3, last), place, second)
     if not done then answer = failed(answer)
     elseif joined and type(answer) == 'table' then answer = table.concat(answer, '|') end
   end
