@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 )
 
@@ -13,12 +15,19 @@ import (
 // limited (GOMEMLIMIT) it is collected as early as the limit needs it.
 const collectAt = 300
 
-// collectLate sets it.
-func collectLate() {
+// limitShare is how much of GOMEMLIMIT the runtime may have, in per cent: the chart gives it
+// the container's limit, where the program itself and what the kernel keeps for it count too.
+const limitShare = 90
+
+// collectLate sets both, once for the process.
+var collectLate = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
-}
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		debug.SetMemoryLimit(limit / 100 * limitShare)
+	}
+})
 
 // giveBackEvery is how often memory is given back that is not in use.
 const giveBackEvery = time.Minute
