@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
 const (
@@ -36,8 +40,22 @@ func (l *lists) ask(ctx context.Context, selector string, want int) error {
 	return err
 }
 
-// listRound asks, among 2,000 bindings of which half are claimed, for the account of a
-// tenant, and for those that nobody has.
+// question is what the predecessor asks the API.
+type question struct {
+	name, ofStore string // of the measurement: where the API answers from its cache, and where from its store
+	selector      func(n int) string
+	want          int
+}
+
+// questions are for the account of a tenant, and for those that nobody has.
+func questions() []question {
+	return []question{
+		{nameLists, nameListsStore, func(n int) string { return fmt.Sprintf("tenantName=ga-%d", n%(listBindings/2)) }, 1},
+		{nameListsFree, nameListsFreeStore, func(int) string { return "!tenantName" }, listBindings / 2},
+	}
+}
+
+// listRound asks among 2,000 bindings of which half are claimed.
 func (b *bench) listRound(ctx context.Context, r *report) error {
 	client, err := b.unlimited()
 	if err != nil {
@@ -49,22 +67,51 @@ func (b *bench) listRound(ctx context.Context, r *report) error {
 			return err
 		}
 	}
-	for _, question := range []struct {
-		name     string
-		selector func(n int) string
-		want     int
-	}{
-		{nameLists, func(n int) string { return fmt.Sprintf("tenantName=ga-%d", n%(listBindings/2)) }, 1},
-		{nameListsFree, func(int) string { return "!tenantName" }, listBindings / 2},
-	} {
-		begin, n := time.Now(), 0
-		for ; time.Since(begin) < listTime; n++ {
-			if err := l.ask(ctx, question.selector(n), question.want); err != nil {
-				return fmt.Errorf("%s: %w", question.name, err)
+	for _, q := range questions() {
+		if err := l.measure(ctx, r, q, q.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storeLists asks the same of an API server without a cache, which reads its store for each
+// list: so did all servers before Kubernetes 1.31, since such a list must not be out of date.
+func (b *bench) storeLists(ctx context.Context, r *report) (err error) {
+	st, err := stack.Start(ctx, stack.Options{
+		Config: []byte(config), Accounts: []stack.Account{}, KubeArgs: []string{"--watch-cache=false"}, Talk: os.Stderr,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Stop()) }()
+	uncached := &bench{settings: b.settings, stack: st}
+	client, err := uncached.unlimited()
+	if err != nil {
+		return err
+	}
+	l := &lists{api: client.Resource(bindings).Namespace(listNamespace)}
+	if err := uncached.seedLists(ctx, client, l.api); err != nil {
+		return err
+	}
+	for range b.rounds {
+		for _, q := range questions() {
+			if err := l.measure(ctx, r, q, q.ofStore); err != nil {
+				return err
 			}
 		}
-		r.add(question.name, sample{Rate: float64(n) / time.Since(begin).Seconds()})
 	}
+	return nil
+}
+
+func (l *lists) measure(ctx context.Context, r *report, q question, name string) error {
+	begin, n := time.Now(), 0
+	for ; time.Since(begin) < listTime; n++ {
+		if err := l.ask(ctx, q.selector(n), q.want); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	r.add(name, sample{Rate: float64(n) / time.Since(begin).Seconds()})
 	return nil
 }
 

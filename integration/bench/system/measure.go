@@ -52,7 +52,12 @@ func (b *bench) measure(ctx context.Context) (*report, error) {
 		}
 	}
 	if b.wants("steady") {
-		return r, b.latency(ctx, r)
+		if err := b.latency(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	if b.wants("lists") {
+		return r, b.storeLists(ctx, r)
 	}
 	return r, nil
 }

@@ -19,16 +19,24 @@ const (
 	nameLists       = "lists: a tenant's account"
 	nameListsFree   = "lists: the unclaimed accounts"
 	nameBoskos      = "Boskos, acquire and release"
+
+	nameListsStore     = "lists: a tenant's account, from the store"
+	nameListsFreeStore = "lists: the unclaimed, from the store"
 )
 
-var names = []string{nameBare, nameSteady, nameDeprovision, nameClaims, namePatches, nameLists, nameListsFree, nameBoskos}
+var names = []string{
+	nameBare, nameSteady, nameDeprovision, nameClaims, namePatches,
+	nameLists, nameListsStore, nameListsFree, nameListsFreeStore, nameBoskos,
+}
 
 // ratios are what a run is about: the first divided by the second.
 var ratios = []struct{ name, of, by string }{
 	{"steady state / bare loop", nameSteady, nameBare},
 	{"claims / bare patches", nameClaims, namePatches},
 	{"steady state / lists of a tenant's account", nameSteady, nameLists},
+	{"steady state / the same from the store", nameSteady, nameListsStore},
 	{"claims / lists of the unclaimed", nameClaims, nameListsFree},
+	{"claims / the same from the store", nameClaims, nameListsFreeStore},
 	{"steady state / Boskos", nameSteady, nameBoskos},
 }
 
