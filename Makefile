@@ -76,7 +76,7 @@ bench-system: ## the whole beside a bare loop, bare patches, lists and Boskos, a
 .PHONY: bench-growth
 bench-growth: ## CPU per decision as bindings, runtimes, processes and pools grow; figures to dist/, plot to docs/images
 	@mkdir -p dist
-	$(GO) run -C integration ./bench/system --growth --rounds 3 --events 10000 --json $(CURDIR)/dist/bench-growth.json
+	$(GO) run -C integration ./bench/system --growth --rounds 3 --events 20000 --json $(CURDIR)/dist/bench-growth.json
 	cp dist/bench-growth.svg docs/images/growth.svg
 
 .PHONY: bench-memory

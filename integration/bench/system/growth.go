@@ -203,14 +203,17 @@ func (b *bench) fillLedger(ctx context.Context, l landscape) error {
 	}
 }
 
-// growthRound provisions on accounts that have an owner, and releases again, so that
-// the landscape keeps its size.
+// busy are the tenants with clusters, whose accounts no deprovision of a round empties.
+func (l landscape) busy() int { return min(l.owners(), l.Runtimes) }
+
+// growthRound provisions for tenants that have clusters, and releases again, so that
+// the landscape keeps its size and every round is steady state.
 func (b *bench) growthRound(ctx context.Context, l landscape) (point, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*roundLimit)
 	defer cancel()
 	provisions, deprovisions := make([]event, b.events), make([]event, b.events)
 	for i := range b.events {
-		runtime, owner := fmt.Sprintf("g-%d-%d", b.round, i), i%l.owners()
+		runtime, owner := fmt.Sprintf("g-%d-%d", b.round, i), i%l.busy()
 		tenant := fmt.Sprintf("ga-%d", owner)
 		var errs [2]error
 		provisions[i], errs[0] = b.publish.provisionIn(runtime, tenant, l.region(owner))
