@@ -62,9 +62,9 @@ local function fetch(names)
     local packed = redis.call('HMGET', KEYS[2], unpack(names, from, math.min(from + 499, #names)))
     for i = 1, #packed do
       local name = names[from + i - 1]
-      local wrote = KEYS.wrote[2] and KEYS.wrote[2][name]
-      if wrote == nil then wrote = packed[i] end
-      if not read[name] then read[name] = unpack_binding(name, wrote) end
+      local value = unwritten(2, name)
+      if value == nil then value = packed[i] end
+      if not read[name] then read[name] = unpack_binding(name, value) end
     end
   end
 end

@@ -249,7 +249,7 @@ func (s *Store) stageUnder(ctx context.Context, place, meta, token, key string, 
 	var calls []call
 	for at := 0; at < len(part.args); at += 2 * chunk {
 		args := append([]any{token, part.command, ttl}, part.args[at:min(at+2*chunk, len(part.args))]...)
-		calls = append(calls, call{place: place, keys: keys, args: args})
+		calls = append(calls, call{place, request{keys: keys, args: args}})
 	}
 	for len(calls) > 0 {
 		n := min(chunksAtOnce, len(calls))

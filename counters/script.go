@@ -62,9 +62,14 @@ local function num(n) return string.format('%d', n) end
 
 -- What requests write to a hash is written once all are decided, in one command: to the
 -- server and its append-only file a command costs more than a field. Until then get knows it.
-local function get(number, field)
+local function unwritten(number, field)
   local wrote = KEYS.wrote[number]
-  if wrote and wrote[field] ~= nil then return wrote[field] end
+  return wrote and wrote[field]
+end
+
+local function get(number, field)
+  local value = unwritten(number, field)
+  if value ~= nil then return value end
   return redis.call('HGET', KEYS[number], field)
 end
 
@@ -315,8 +320,7 @@ func (sc script) read(place string, answer any, err error) (*reply, error) {
 // call is one of several calls of a script.
 type call struct {
 	place string
-	keys  []string
-	args  []any
+	request
 }
 
 // runAll runs a script several times in one round trip. A place that is not built
@@ -327,7 +331,7 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 		results := make([]*redis.Cmd, len(calls))
 		pipe := s.client.Pipeline()
 		for i, c := range calls {
-			keys, args := sc.arguments(asksItself, []request{{keys: c.keys, args: c.args}})
+			keys, args := sc.arguments(asksItself, []request{c.request})
 			results[i] = pipe.EvalSha(ctx, sc.Hash(), keys, args...)
 		}
 		_, err := pipe.Exec(ctx)

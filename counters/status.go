@@ -50,7 +50,7 @@ func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, e
 	calls := make([]call, len(places))
 	for i, place := range places {
 		meta := s.metaKey(place)
-		calls[i] = call{place: place, keys: []string{meta, meta}, args: []any{"epoch"}}
+		calls[i] = call{place, request{keys: []string{meta, meta}, args: []any{"epoch"}}}
 	}
 	replies, err := s.runAll(ctx, recordScript, calls)
 	if err != nil {

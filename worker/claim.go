@@ -28,7 +28,6 @@ type want struct {
 	terms    account.Terms
 	internal bool   // the tenant may keep using internal bindings of its own
 	inTurn   bool   // it may claim although others wait
-	epoch    string // of the pool, before the directory was asked
 	trail    *trail // may be nil
 }
 
@@ -90,21 +89,19 @@ func (v *views) suggestions(job want) []account.Seen {
 type search struct {
 	want
 	seen    *views
-	request account.Request
+	request account.Request  // its Epoch is the pool's of before the directory was asked
 	decided account.Decision // what Redis has said already, without an outcome where it was not asked
 }
 
 func (w *Worker) search(job want) *search {
 	s := &search{want: job, seen: newViews(), request: account.Request{
 		Runtime: job.runtime, Request: job.request, Tenant: job.tenant, Shared: job.pool.Shared, Terms: job.terms, InTurn: job.inTurn,
-		Epoch:  job.epoch,
 		Barred: w.gardener.Barred(job.pool, job.tenant, job.internal),
 	}}
 	if job.pool.Shared {
 		s.seen.offer(w.gardener.Shared(job.pool))
 		s.request.All = true
 	}
-	s.request.Seen = s.seen.suggestions(job)
 	return s
 }
 
@@ -125,7 +122,6 @@ func (w *Worker) assign(ctx context.Context, job *search) (decision account.Deci
 			var suggested []engine.Binding
 			suggested, job.request.All = w.gardener.Claimable(job.pool, job.tenant, job.internal, n)
 			job.seen.offer(suggested)
-			job.request.Seen = job.seen.suggestions(job.want)
 			n *= 8
 			continue
 		}
@@ -148,15 +144,15 @@ func (w *Worker) assign(ctx context.Context, job *search) (decision account.Deci
 		if err := ctx.Err(); err != nil {
 			return decision, context.Cause(ctx)
 		}
-		job.request.Seen = job.seen.suggestions(job.want)
 	}
 }
 
-// askForBinding asks Redis, in whichever way.
+// askForBinding asks Redis, in whichever way, with what has been seen so far.
 func (w *Worker) askForBinding(
 	ctx context.Context, job *search, ask func(context.Context, string, account.Request) (account.Decision, error),
 ) (account.Decision, error) {
 	pool := job.pool.Name()
+	job.request.Seen = job.seen.suggestions(job.want)
 	ctx, end := w.span(ctx, "assign", attribute.String("hap.pool", pool), attribute.Int("hap.suggestions", len(job.request.Seen)))
 	defer end()
 	decision, err := ask(ctx, pool, job.request)

@@ -45,9 +45,10 @@ func (w *Worker) provision(ctx context.Context, d *delivery) (events.Reply, erro
 	answer := answer{event: e, match: match, chosen: chosen, terms: job.terms}
 	if place.Pool != match.Pool.Name() {
 		// An earlier request put the runtime into another pool: that one stays (I10).
-		there := job.want
-		there.pool, there.epoch = engine.ParsePool(place.Pool), job.request.Epoch
+		there, epoch := job.want, job.request.Epoch
+		there.pool = engine.ParsePool(place.Pool)
 		job, answer.elsewhere = w.search(there), true
+		job.request.Epoch = epoch
 	}
 	answer.pool = job.pool
 	d.pool = answer.pool.Name()

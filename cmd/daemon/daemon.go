@@ -167,7 +167,7 @@ func (d *daemon) run(ctx context.Context) error {
 		return err
 	}
 	d.running.Go(func() { d.watchConfig(background) })
-	collectLate()
+	tuneCollections()
 	d.running.Go(func() { giveBack(background) })
 	w := worker.New(d.workerOptions())
 	d.tel.Metrics.InFlight(w.InFlight)

@@ -19,8 +19,8 @@ const collectAt = 300
 // the container's limit, where the program itself and what the kernel keeps for it count too.
 const limitShare = 90
 
-// collectLate sets both, once for the process.
-var collectLate = sync.OnceFunc(func() {
+// tuneCollections sets both, once for the process.
+var tuneCollections = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
