@@ -80,13 +80,15 @@ type dialer struct {
 	last error
 }
 
-// Dial is net.Dialer's.
+// Dial is net.Dialer's, with gathered writes.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	conn, err := d.Dialer.Dial(network, address)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.last = err
-	return conn, err
+	if d.last = err; err != nil {
+		return nil, err
+	}
+	return gatherWrites(conn), nil
 }
 
 // why is the error of the last dial, or otherwise where that succeeded.
