@@ -146,14 +146,21 @@ func (k *boskos) await(ctx context.Context) error {
 	}
 }
 
-// lease acquires an account and releases it.
+// lease acquires an account and releases it. What was acquired is released whatever happens
+// meanwhile: Boskos refuses to where it meets another owner's change, and nobody else would.
 func (k *boskos) lease(ctx context.Context, owner string) error {
 	name, err := k.ask(ctx, "acquire", url.Values{"type": {"aws"}, "state": {"free"}, "dest": {"busy"}, "owner": {owner}})
 	if err != nil {
 		return err
 	}
-	_, err = k.ask(ctx, "release", url.Values{"name": {name}, "dest": {"free"}, "owner": {owner}})
-	return err
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), boskosTime)
+	defer cancel()
+	for {
+		_, err := k.ask(ctx, "release", url.Values{"name": {name}, "dest": {"free"}, "owner": {owner}})
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // ask sends one request and gives the name of the resource in the answer.
@@ -207,12 +214,15 @@ func (b *bench) boskosRound(ctx context.Context, r *report) error {
 	ctx, cancel := context.WithTimeout(ctx, boskosTime)
 	defer cancel()
 	var leases atomic.Int64
+	var refused atomic.Value // the last error
 	var all sync.WaitGroup
 	begin := time.Now()
 	for n := range boskosOwners {
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				if b.boskos.lease(ctx, fmt.Sprintf("owner-%d-%d-%d", b.round, n, i)) == nil {
+				if err := b.boskos.lease(ctx, fmt.Sprintf("owner-%d-%d-%d", b.round, n, i)); err != nil {
+					refused.Store(err.Error())
+				} else {
 					leases.Add(1)
 				}
 			}
@@ -220,7 +230,7 @@ func (b *bench) boskosRound(ctx context.Context, r *report) error {
 	}
 	all.Wait()
 	if leases.Load() == 0 {
-		return fmt.Errorf("%s: not one in %s", nameBoskos, boskosTime)
+		return fmt.Errorf("%s: not one in %s: %v", nameBoskos, boskosTime, refused.Load())
 	}
 	r.add(nameBoskos, sample{Rate: float64(leases.Load()) / time.Since(begin).Seconds()})
 	return nil

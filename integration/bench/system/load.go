@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
 // publishAhead is how many events the publisher has under way without the stream's
@@ -58,26 +61,67 @@ func (p *publisher) answered(ctx context.Context, replies string, batch []event)
 	if err != nil {
 		return 0, err
 	}
-	want := stream.CachedInfo().State.LastSeq + uint64(len(batch))
+	before := stream.CachedInfo().State.LastSeq
 	begin := time.Now()
-	for _, e := range batch {
-		if _, err := p.js.PublishMsgAsync(e.message(), jetstream.WithStallWait(time.Minute)); err != nil {
-			return 0, fmt.Errorf("publish %s: %w", e.id, err)
+	if err := p.publish(batch); err != nil {
+		return 0, err
+	}
+	err = stored(ctx, stream, before, len(batch))
+	return time.Since(begin), err
+}
+
+// answeredTogether is answered by workers who stood still while the events were published:
+// however fast they are, each takes up as many at once as it can.
+func (p *publisher) answeredTogether(ctx context.Context, workers []*stack.Worker, batch []event) (time.Duration, error) {
+	stream, err := p.js.Stream(ctx, events.StreamReplies)
+	if err != nil {
+		return 0, err
+	}
+	before := stream.CachedInfo().State.LastSeq
+	if err := signalAll(workers, syscall.SIGSTOP); err != nil {
+		return 0, err
+	}
+	if err := errors.Join(p.publish(batch), signalAll(workers, syscall.SIGCONT)); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	err = stored(ctx, stream, before, len(batch))
+	return time.Since(begin), err
+}
+
+func signalAll(workers []*stack.Worker, s syscall.Signal) error {
+	for _, w := range workers {
+		if err := syscall.Kill(w.PID(), s); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+func (p *publisher) publish(batch []event) error {
+	for _, e := range batch {
+		if _, err := p.js.PublishMsgAsync(e.message(), jetstream.WithStallWait(time.Minute)); err != nil {
+			return fmt.Errorf("publish %s: %w", e.id, err)
+		}
+	}
+	return nil
+}
+
+// stored waits until a stream has n messages more than before.
+func stored(ctx context.Context, stream jetstream.Stream, before uint64, n int) error {
 	every := time.NewTicker(2 * time.Millisecond)
 	defer every.Stop()
 	for {
 		info, err := stream.Info(ctx)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if info.State.LastSeq >= want {
-			return time.Since(begin), nil
+		if info.State.LastSeq >= before+uint64(n) {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("%d of %d events are answered: %w", len(batch)-int(want-info.State.LastSeq), len(batch), context.Cause(ctx))
+			return fmt.Errorf("%d of %d events are answered: %w", info.State.LastSeq-before, n, context.Cause(ctx))
 		case <-every.C:
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -34,6 +35,9 @@ func (b *bench) measure(ctx context.Context) (*report, error) {
 			if err := b.steadyRound(ctx, r); err != nil {
 				return nil, err
 			}
+			if err := b.pacedRound(ctx, r); err != nil {
+				return nil, err
+			}
 		}
 		if b.wants("claims") {
 			if err := b.claimRound(ctx, r); err != nil {
@@ -49,11 +53,6 @@ func (b *bench) measure(ctx context.Context) (*report, error) {
 			if err := b.boskosRound(ctx, r); err != nil {
 				return nil, err
 			}
-		}
-	}
-	if b.wants("steady") {
-		if err := b.latency(ctx, r); err != nil {
-			return nil, err
 		}
 	}
 	if b.wants("lists") {
@@ -144,37 +143,43 @@ func (b *bench) redisCPU(ctx context.Context) (time.Duration, error) {
 	return time.Duration((user + system) * float64(time.Second)), errors.Join(errUser, errSystem)
 }
 
-// latency is measured at half of the worker's rate, after all rounds: of the worker,
-// and of the bare loop at the same pace, which shows what the machine adds.
-func (b *bench) latency(ctx context.Context, r *report) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*roundLimit)
+// pacedRound measures latency at half of the rate that the worker had in this round: of
+// the worker, and of the bare loop at the same pace, which shows what the machine adds.
+func (b *bench) pacedRound(ctx context.Context, r *report) error {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
-	rate := r.median(nameSteady).Rate / 2
-	batch := make([]event, min(b.events, int(rate*10)))
+	rate := r.Samples[nameSteady][b.round].Rate / 2
+	batch := make([]event, min(b.events, int(rate*pacedSeconds)))
 	for _, m := range []struct{ name, replies string }{
 		{nameBare, bareAnswer + ">"},
 		{nameSteady, b.publish.subjects.Replies()},
 	} {
 		for i := range batch {
-			runtime := fmt.Sprintf("paced-%d", i)
-			e, err := b.publish.provision(runtime, fmt.Sprintf("ga-%d", i%tenants))
+			id := fmt.Sprintf("paced-%d-%d", b.round, i)
+			e, err := b.publish.provision(id, fmt.Sprintf("ga-%d", i%tenants))
 			if err != nil {
 				return err
 			}
 			if m.name == nameBare {
-				e.subject, e.reply = bareSubject+runtime, bareAnswer+runtime
+				e.subject, e.reply = bareSubject+id, bareAnswer+id
 			}
 			batch[i] = e
 		}
+		runtime.GC() // what the rounds before have left is not collected in this one
 		took, err := b.publish.paced(ctx, m.replies, batch, rate)
 		if err != nil {
 			return fmt.Errorf("%s, paced: %w", m.name, err)
 		}
 		slices.Sort(took)
 		n := len(took)
-		r.Latency[m.name] = latency{Rate: rate, P50: milliseconds(took[n/2]), P99: milliseconds(took[n*99/100]), Max: milliseconds(took[n-1])}
+		r.Paced[m.name] = append(r.Paced[m.name], latency{
+			Rate: rate, P50: milliseconds(took[n/2]), P99: milliseconds(took[n*99/100]), Max: milliseconds(took[n-1]),
+		})
 	}
 	return nil
 }
+
+// pacedSeconds is how long a paced round lasts at most.
+const pacedSeconds = 4
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -41,17 +41,19 @@ var ratios = []struct{ name, of, by string }{
 }
 
 type report struct {
-	Rounds  int                 `json:"rounds"`
-	Events  int                 `json:"events"`
-	Claims  int                 `json:"claims"`
-	Seconds float64             `json:"seconds"`
-	Samples map[string][]sample `json:"samples"`
-	Medians map[string]sample   `json:"medians"`
-	Ratios  map[string]float64  `json:"ratios"`
-	Latency map[string]latency  `json:"latency"`
+	Rounds  int                  `json:"rounds"`
+	Events  int                  `json:"events"`
+	Claims  int                  `json:"claims"`
+	Seconds float64              `json:"seconds"`
+	Samples map[string][]sample  `json:"samples"`
+	Medians map[string]sample    `json:"medians"`
+	Ratios  map[string]float64   `json:"ratios"`
+	Paced   map[string][]latency `json:"paced"`
+	Latency map[string]latency   `json:"latency"`
 }
 
-// latency is the time from publish to stored reply, in milliseconds, at a steady rate.
+// latency is the time from publish to stored reply, in milliseconds, at a steady rate. That
+// of a report has each figure's median over the rounds.
 type latency struct {
 	Rate float64 `json:"perSecond"`
 	P50  float64 `json:"p50"`
@@ -62,7 +64,8 @@ type latency struct {
 func newReport(s settings) *report {
 	return &report{
 		Rounds: s.rounds, Events: s.events, Claims: s.claims,
-		Samples: map[string][]sample{}, Medians: map[string]sample{}, Ratios: map[string]float64{}, Latency: map[string]latency{},
+		Samples: map[string][]sample{}, Medians: map[string]sample{}, Ratios: map[string]float64{},
+		Paced: map[string][]latency{}, Latency: map[string]latency{},
 	}
 }
 
@@ -70,18 +73,23 @@ func (r *report) add(name string, s sample) { r.Samples[name] = append(r.Samples
 
 // median is each figure's own median.
 func (r *report) median(name string) sample {
-	of := func(get func(sample) float64) float64 {
-		var values []float64
-		for _, s := range r.Samples[name] {
-			values = append(values, get(s))
-		}
-		return middle(values)
-	}
+	rounds := r.Samples[name]
 	return sample{
-		Rate: of(func(s sample) float64 { return s.Rate }), CPU: of(func(s sample) float64 { return s.CPU }),
-		Redis: of(func(s sample) float64 { return s.Redis }), NATS: of(func(s sample) float64 { return s.NATS }),
-		Resident: int64(of(func(s sample) float64 { return float64(s.Resident) })),
+		Rate:     middleOf(rounds, func(s sample) float64 { return s.Rate }),
+		CPU:      middleOf(rounds, func(s sample) float64 { return s.CPU }),
+		Redis:    middleOf(rounds, func(s sample) float64 { return s.Redis }),
+		NATS:     middleOf(rounds, func(s sample) float64 { return s.NATS }),
+		Resident: int64(middleOf(rounds, func(s sample) float64 { return float64(s.Resident) })),
 	}
+}
+
+// middleOf is the median of one figure of all rounds.
+func middleOf[T any](rounds []T, figure func(T) float64) float64 {
+	values := make([]float64, len(rounds))
+	for i, round := range rounds {
+		values[i] = figure(round)
+	}
+	return middle(values)
 }
 
 func middle(values []float64) float64 {
@@ -97,6 +105,14 @@ func middle(values []float64) float64 {
 func (r *report) summarize() {
 	for name := range r.Samples {
 		r.Medians[name] = r.median(name)
+	}
+	for name, rounds := range r.Paced {
+		r.Latency[name] = latency{
+			Rate: middleOf(rounds, func(l latency) float64 { return l.Rate }),
+			P50:  middleOf(rounds, func(l latency) float64 { return l.P50 }),
+			P99:  middleOf(rounds, func(l latency) float64 { return l.P99 }),
+			Max:  middleOf(rounds, func(l latency) float64 { return l.Max }),
+		}
 	}
 	for _, q := range ratios {
 		of, by := r.Samples[q.of], r.Samples[q.by]
