@@ -141,7 +141,7 @@ func runHapctl(t *testing.T, s *stack.Stack, dir string, commands map[string]fun
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(steady(ts.ReadFile("stdout"))), 0o600))
 	}
 	t.Run("scripts", func(t *testing.T) {
-		testscript.Run(t, testscript.Params{
+		testscript.RunT(oneByOne{t}, testscript.Params{
 			Dir: dir, Cmds: commands,
 			UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 			RequireUniqueNames:  true,
@@ -189,4 +189,16 @@ func label(s *stack.Stack, binding, key, value string) error {
 	_, err = client.Resource(bindings).Namespace(s.Target.Namespace).Patch(context.Background(), binding, types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value), metav1.PatchOptions{})
 	return err
+}
+
+// oneByOne runs scripts one after the other in their test's turn. Left to run in
+// parallel they would queue behind all other tests, for minutes, while what they
+// share is up and its time runs out.
+type oneByOne struct{ *testing.T }
+
+func (oneByOne) Parallel()     {}
+func (oneByOne) Verbose() bool { return testing.Verbose() }
+
+func (o oneByOne) Run(name string, script func(testscript.T)) {
+	o.T.Run(name, func(t *testing.T) { script(oneByOne{t}) })
 }
