@@ -23,9 +23,10 @@ type retaining struct{ of chan *worker.Retention }
 
 func newRetaining() retaining { return retaining{of: make(chan *worker.Retention, 1)} }
 
-// take is what daemon.Options.Retention is set to.
+// take is what daemon.Options.Retention is set to. Half of Settle is what Redis has to
+// answer in, on a busy machine too.
 func (r retaining) take(of *worker.Retention) {
-	of.Keep, of.Every, of.Settle = time.Nanosecond, 1000*time.Hour, 10*time.Millisecond
+	of.Keep, of.Every, of.Settle = time.Nanosecond, 1000*time.Hour, 2*time.Second
 	own := *of // the worker goes on with its own
 	r.of <- &own
 }
