@@ -57,18 +57,9 @@ func start(ctx context.Context, s settings) (b *bench, err error) {
 	if err != nil {
 		return b, err
 	}
-	if b.nc, err = nats.Connect(b.stack.NATS.URL()); err != nil {
+	if err := b.connect(); err != nil {
 		return b, err
 	}
-	js, err := jetstream.New(b.nc, jetstream.WithPublishAsyncMaxPending(publishAhead))
-	if err != nil {
-		return b, err
-	}
-	subjects, err := events.NewSubjects("")
-	if err != nil {
-		return b, err
-	}
-	b.publish = &publisher{js: js, subjects: subjects}
 	if b.worker, err = b.stack.AddWorker(ctx, os.Stderr, "HAP_TELEMETRY_LOGLEVEL=error"); err != nil {
 		return b, err
 	}
@@ -76,6 +67,20 @@ func start(ctx context.Context, s settings) (b *bench, err error) {
 		return b, err
 	}
 	return b, b.startBare(ctx)
+}
+
+// connect makes the publisher.
+func (b *bench) connect() (err error) {
+	if b.nc, err = nats.Connect(b.stack.NATS.URL()); err != nil {
+		return err
+	}
+	js, err := jetstream.New(b.nc, jetstream.WithPublishAsyncMaxPending(publishAhead))
+	if err != nil {
+		return err
+	}
+	subjects, err := events.NewSubjects("")
+	b.publish = &publisher{js: js, subjects: subjects}
+	return err
 }
 
 // accounts are those of the steady state's tenants, and one for each claim.

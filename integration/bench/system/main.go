@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&s.rounds, "rounds", 7, "rounds of each measurement; the report has their medians")
 	flags.IntVar(&s.events, "events", 20000, "events of a round on steady state")
 	flags.IntVar(&s.claims, "claims", 600, "claims of a round")
-	only := flags.String("only", "", "measure only these, of "+strings.Join(parts, ","))
+	only := flags.String("only", "", "measure only these, of "+strings.Join(parts, ",")+"; with --growth of "+strings.Join(axisNames(), ","))
 	flags.StringVar(&s.json, "json", "", "write the figures there as JSON")
 	flags.BoolVar(&s.growth, "growth", false, "measure what a decision costs as the landscape grows instead; --json writes a plot beside the figures")
 	if err := flags.Parse(args); err != nil {
@@ -68,9 +68,13 @@ func run(ctx context.Context, args []string) error {
 	if *only != "" {
 		s.only = strings.Split(*only, ",")
 	}
+	known := parts
+	if s.growth {
+		known = axisNames()
+	}
 	for _, part := range s.only {
-		if !slices.Contains(parts, part) {
-			return fmt.Errorf("--only %s: is none of %s", part, strings.Join(parts, ", "))
+		if !slices.Contains(known, part) {
+			return fmt.Errorf("--only %s: is none of %s", part, strings.Join(known, ", "))
 		}
 	}
 	if s.rounds < 1 || s.events < 1000 || s.claims < 64 {

@@ -18,7 +18,7 @@ func (g *growth) plot() string {
 	var most float64
 	for _, a := range g.Axes {
 		for _, p := range a.Points {
-			most = max(most, p.cost())
+			most = max(most, p.Cost.all())
 		}
 	}
 	most = math.Ceil(most/50) * 50
@@ -46,7 +46,7 @@ func (a *axis) draw(b *strings.Builder, left, top, most float64) {
 	wide := panelWidth / float64(len(a.Points))
 	for i, p := range a.Points {
 		x := left + wide*(float64(i)+0.25)
-		redis, worker := panelHeight*p.Redis/most, panelHeight*p.Worker/most
+		redis, worker := panelHeight*p.Cost.Redis/most, panelHeight*p.Cost.Worker/most
 		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#c2410c"/>`, x, bottom-redis, wide/2, redis)
 		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#1d4ed8"/>`, x, bottom-redis-worker, wide/2, worker)
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">%d</text>`+"\n", x+wide/4, bottom+16, p.Value)

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+// rules give a pool per platform region where there are several.
+func (l landscape) rules() string {
+	if l.Pools == 1 {
+		return stack.InitialRules
+	}
+	return strings.Replace(stack.InitialRules, "- aws\n", "- aws -> PR\n", 1)
+}
+
+func (l landscape) kind(n int) string {
+	if l.Pools == 1 {
+		return "aws"
+	}
+	return "aws_" + l.region(n)
+}
+
+func (l landscape) region(n int) string { return fmt.Sprintf("cf-r%03d", n%l.Pools) }
+
+// account is the one of a tenant; all tenants but the first have clusters on theirs already.
+func (l landscape) account(n int) stack.Account {
+	a := stack.Account{Name: fmt.Sprintf("aws-%06d", n), HyperscalerType: l.kind(n)}
+	if n < l.owners() {
+		a.Labels = map[string]string{"tenantName": fmt.Sprintf("ga-%d", n)}
+	}
+	return a
+}
+
+// owners are the tenants with an account: half of the accounts have none.
+func (l landscape) owners() int { return max(tenants, l.Bindings/2) }
+
+// site is a stack of a landscape, which keeps its size from round to round.
+type site struct {
+	*bench
+	landscape
+}
+
+func openSite(ctx context.Context, s settings, l landscape) (_ *site, err error) {
+	l.Bindings = max(l.Bindings, 2*l.Pools)
+	accounts := make([]stack.Account, l.Bindings)
+	for n := range accounts {
+		accounts[n] = l.account(n)
+	}
+	b := &bench{settings: s}
+	b.stack, err = stack.Start(ctx, stack.Options{Config: []byte(l.rules()), Accounts: []stack.Account{}, Talk: os.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.stop())
+		}
+	}()
+	kube, err := b.stack.Kube.Config()
+	if err != nil {
+		return nil, err
+	}
+	// Not with the start of the stack, which has to be short.
+	if err := stack.CreateAccounts(ctx, kube, b.stack.Target, accounts); err != nil {
+		return nil, err
+	}
+	if err := b.connect(); err != nil {
+		return nil, err
+	}
+	if _, err := events.Setup(ctx, b.publish.js, events.Options{Manage: true}); err != nil {
+		return nil, err
+	}
+	if err := b.fillLedger(ctx, l); err != nil {
+		return nil, err
+	}
+	for range l.Processes {
+		if _, err := b.stack.AddWorker(ctx, os.Stderr, "HAP_TELEMETRY_LOGLEVEL=error"); err != nil {
+			return nil, err
+		}
+	}
+	return &site{bench: b, landscape: l}, nil
+}
+
+// fillLedger stores the answers of as many provisions as there are runtimes, on the
+// accounts that have an owner. The workers rebuild Redis from them.
+func (b *bench) fillLedger(ctx context.Context, l landscape) error {
+	for n := range l.Runtimes {
+		owner := n % l.owners()
+		count := n/l.owners() + 1
+		r := events.Reply{
+			RequestID: fmt.Sprintf("old-%d", n), RuntimeID: fmt.Sprintf("old-%d", n), Status: events.StatusAssigned,
+			GlobalAccountID: fmt.Sprintf("ga-%d", owner), Plan: "aws", Provider: "aws",
+			Binding: &events.Binding{
+				Name: l.account(owner).Name, Namespace: b.stack.Target.Namespace, Kind: "CredentialsBinding", HyperscalerType: l.kind(owner),
+			},
+			Clusters: &count,
+			Decision: &events.Decision{Sequence: int64(n + 1), Rule: "aws", RuleNumber: 1, Pool: l.kind(owner)},
+		}
+		data, err := events.EncodeReply(r, "/bench")
+		if err != nil {
+			return err
+		}
+		if _, err := b.publish.js.PublishAsync(b.publish.subjects.Reply(r.RuntimeID, r.RequestID), data, jetstream.WithStallWait(time.Minute)); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-b.publish.js.PublishAsyncComplete():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// busy are the tenants with clusters, whose accounts no deprovision of a round empties.
+func (l landscape) busy() int { return min(l.owners(), l.Runtimes) }
+
+// measure provisions for tenants that have clusters, and releases again, so that the
+// landscape keeps its size and every round is steady state. Everything is measured at full
+// load: how many events a worker handles together would otherwise depend on how much
+// faster all workers are than the publisher.
+func (b *site) measure(ctx context.Context, round int) (cost, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*roundLimit)
+	defer cancel()
+	provisions, deprovisions := make([]event, b.events), make([]event, b.events)
+	for i := range b.events {
+		runtime, owner := fmt.Sprintf("g-%d-%d", round, i), i%b.busy()
+		tenant := fmt.Sprintf("ga-%d", owner)
+		var errs [2]error
+		provisions[i], errs[0] = b.publish.provisionIn(runtime, tenant, b.region(owner))
+		deprovisions[i], errs[1] = b.publish.deprovision(runtime, tenant)
+		if err := errors.Join(errs[:]...); err != nil {
+			return cost{}, err
+		}
+	}
+	before, err := b.workersCPU(ctx)
+	if err != nil {
+		return cost{}, err
+	}
+	took, err := b.publish.answeredTogether(ctx, b.stack.Workers, provisions)
+	if err != nil {
+		return cost{}, err
+	}
+	after, err := b.workersCPU(ctx)
+	if err != nil {
+		return cost{}, err
+	}
+	per := func(i int) float64 {
+		return float64((after[i] - before[i]).Microseconds()) / float64(b.events)
+	}
+	_, err = b.publish.answered(ctx, events.StreamReplies, deprovisions)
+	return cost{Worker: per(0), Redis: per(1), Rate: float64(b.events) / took.Seconds()}, err
+}
+
+// workersCPU is the CPU time of all workers, and of Redis.
+func (b *bench) workersCPU(ctx context.Context) (used [2]time.Duration, err error) {
+	for _, w := range b.stack.Workers {
+		one, err := cpu(w.PID())
+		if err != nil {
+			return used, err
+		}
+		used[0] += one
+	}
+	used[1], err = b.redisCPU(ctx)
+	return used, err
+}
+
