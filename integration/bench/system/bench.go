@@ -35,7 +35,7 @@ type bench struct {
 	settings
 	stack   *stack.Stack
 	worker  *stack.Worker
-	bare    *exec.Cmd
+	bare    []*exec.Cmd
 	boskos  *boskos // once it is measured
 	dir     string
 	publish *publisher
@@ -66,7 +66,7 @@ func start(ctx context.Context, s settings) (b *bench, err error) {
 	if err := b.warmUp(ctx); err != nil {
 		return b, err
 	}
-	return b, b.startBare(ctx)
+	return b, b.startBare(ctx, 1)
 }
 
 // connect makes the publisher.
@@ -111,9 +111,9 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return err
 }
 
-// startBare starts the bare loop, with streams like the worker's and with a reply
-// that is as long as the worker's.
-func (b *bench) startBare(ctx context.Context) error {
+// startBare starts as many processes of the bare loop, with streams like the worker's and
+// with a reply that is as long as the worker's.
+func (b *bench) startBare(ctx context.Context, processes int) error {
 	streams, err := events.Options{}.Streams()
 	if err != nil {
 		return err
@@ -139,22 +139,31 @@ func (b *bench) startBare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for range processes {
+		if err := b.addBare(reply.Data); err != nil {
+			return fmt.Errorf("the bare loop does not begin: %w", err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) addBare(reply []byte) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	b.bare = exec.Command(self, bareCommand, b.stack.NATS.URL(), b.stack.Redis.URL())
-	b.bare.Stdin = bytes.NewReader(reply.Data)
-	b.bare.Stderr = os.Stderr
-	out, err := b.bare.StdoutPipe()
+	bare := exec.Command(self, bareCommand, b.stack.NATS.URL(), b.stack.Redis.URL())
+	bare.Stdin, bare.Stderr = bytes.NewReader(reply), os.Stderr
+	out, err := bare.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := b.bare.Start(); err != nil {
+	if err := bare.Start(); err != nil {
 		return err
 	}
+	b.bare = append(b.bare, bare)
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return fmt.Errorf("the bare loop does not begin: %w", err)
+		return err
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	return nil
@@ -162,8 +171,8 @@ func (b *bench) startBare(ctx context.Context) error {
 
 func (b *bench) stop() error {
 	var errs []error
-	if b.bare != nil {
-		errs = append(errs, b.bare.Process.Signal(syscall.SIGTERM), b.bare.Wait())
+	for _, bare := range b.bare {
+		errs = append(errs, bare.Process.Signal(syscall.SIGTERM), bare.Wait())
 	}
 	if b.boskos != nil {
 		errs = append(errs, b.boskos.stop())

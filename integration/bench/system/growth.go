@@ -15,6 +15,8 @@ type landscape struct {
 	Runtimes  int `json:"runtimes"`
 	Processes int `json:"processes"`
 	Pools     int `json:"pools"`
+	// Bare has bare loops in the place of workers.
+	Bare bool `json:"bare,omitempty"`
 }
 
 // smallest is where each axis begins, but for the one that grows.
@@ -66,6 +68,7 @@ func axes() []*axis {
 		{Name: "runtimes", values: []int{1000, 100_000, 1_000_000}, set: func(l *landscape, n int) { l.Runtimes = n }},
 		{Name: "processes", values: []int{1, 2, 4, 8}, set: func(l *landscape, n int) { l.Processes = n }},
 		{Name: "pools", values: []int{1, 100}, set: func(l *landscape, n int) { l.Pools = n }},
+		{Name: "processes of the bare loop", values: []int{1, 8}, set: func(l *landscape, n int) { l.Processes, l.Bare = n, true }},
 	}
 }
 

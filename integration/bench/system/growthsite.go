@@ -82,6 +82,9 @@ func openSite(ctx context.Context, s settings, l landscape) (_ *site, err error)
 	if err := b.fillLedger(ctx, l); err != nil {
 		return nil, err
 	}
+	if l.Bare {
+		return &site{bench: b, landscape: l}, b.startBare(ctx, l.Processes)
+	}
 	for range l.Processes {
 		if _, err := b.stack.AddWorker(ctx, os.Stderr, "HAP_TELEMETRY_LOGLEVEL=error"); err != nil {
 			return nil, err
@@ -141,30 +144,51 @@ func (b *site) measure(ctx context.Context, round int) (cost, error) {
 		if err := errors.Join(errs[:]...); err != nil {
 			return cost{}, err
 		}
+		if b.Bare {
+			provisions[i].subject = bareSubject + runtime
+		}
 	}
-	before, err := b.workersCPU(ctx)
+	if b.Bare {
+		return b.costOf(ctx, bareReplies, provisions)
+	}
+	c, err := b.costOf(ctx, events.StreamReplies, provisions)
 	if err != nil {
-		return cost{}, err
-	}
-	took, err := b.publish.answeredTogether(ctx, b.stack.Workers, provisions)
-	if err != nil {
-		return cost{}, err
-	}
-	after, err := b.workersCPU(ctx)
-	if err != nil {
-		return cost{}, err
-	}
-	per := func(i int) float64 {
-		return float64((after[i] - before[i]).Microseconds()) / float64(b.events)
+		return c, err
 	}
 	_, err = b.publish.answered(ctx, events.StreamReplies, deprovisions)
-	return cost{Worker: per(0), Redis: per(1), Rate: float64(b.events) / took.Seconds()}, err
+	return c, err
 }
 
-// workersCPU is the CPU time of all workers, and of Redis.
-func (b *bench) workersCPU(ctx context.Context) (used [2]time.Duration, err error) {
+// costOf is what it takes to answer the events.
+func (b *site) costOf(ctx context.Context, replies string, batch []event) (cost, error) {
+	before, err := b.used(ctx)
+	if err != nil {
+		return cost{}, err
+	}
+	took, err := b.publish.answeredTogether(ctx, replies, b.pids(), batch)
+	if err != nil {
+		return cost{}, err
+	}
+	after, err := b.used(ctx)
+	per := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / float64(len(batch)) }
+	return cost{Worker: per(0), Redis: per(1), Rate: float64(len(batch)) / took.Seconds()}, err
+}
+
+// pids are the processes that answer.
+func (b *site) pids() (all []int) {
 	for _, w := range b.stack.Workers {
-		one, err := cpu(w.PID())
+		all = append(all, w.PID())
+	}
+	for _, bare := range b.bare {
+		all = append(all, bare.Process.Pid)
+	}
+	return all
+}
+
+// used is the CPU time of the processes that answer, and of Redis.
+func (b *site) used(ctx context.Context) (used [2]time.Duration, err error) {
+	for _, pid := range b.pids() {
+		one, err := cpu(pid)
 		if err != nil {
 			return used, err
 		}
@@ -173,4 +197,3 @@ func (b *bench) workersCPU(ctx context.Context) (used [2]time.Duration, err erro
 	used[1], err = b.redisCPU(ctx)
 	return used, err
 }
-

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
 // publishAhead is how many events the publisher has under way without the stream's
@@ -70,18 +69,18 @@ func (p *publisher) answered(ctx context.Context, replies string, batch []event)
 	return time.Since(begin), err
 }
 
-// answeredTogether is answered by workers who stood still while the events were published:
-// however fast they are, each takes up as many at once as it can.
-func (p *publisher) answeredTogether(ctx context.Context, workers []*stack.Worker, batch []event) (time.Duration, error) {
-	stream, err := p.js.Stream(ctx, events.StreamReplies)
+// answeredTogether is answered by processes that stood still while the events were
+// published: however fast they are, each takes up as many at once as it can.
+func (p *publisher) answeredTogether(ctx context.Context, replies string, pids []int, batch []event) (time.Duration, error) {
+	stream, err := p.js.Stream(ctx, replies)
 	if err != nil {
 		return 0, err
 	}
 	before := stream.CachedInfo().State.LastSeq
-	if err := signalAll(workers, syscall.SIGSTOP); err != nil {
+	if err := signalAll(pids, syscall.SIGSTOP); err != nil {
 		return 0, err
 	}
-	if err := errors.Join(p.publish(batch), signalAll(workers, syscall.SIGCONT)); err != nil {
+	if err := errors.Join(p.publish(batch), signalAll(pids, syscall.SIGCONT)); err != nil {
 		return 0, err
 	}
 	begin := time.Now()
@@ -89,9 +88,9 @@ func (p *publisher) answeredTogether(ctx context.Context, workers []*stack.Worke
 	return time.Since(begin), err
 }
 
-func signalAll(workers []*stack.Worker, s syscall.Signal) error {
-	for _, w := range workers {
-		if err := syscall.Kill(w.PID(), s); err != nil {
+func signalAll(pids []int, s syscall.Signal) error {
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, s); err != nil {
 			return err
 		}
 	}

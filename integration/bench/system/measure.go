@@ -81,7 +81,7 @@ func (b *bench) steadyRound(ctx context.Context, r *report) error {
 		pid           int
 		batch         []event
 	}{
-		{nameBare, bareReplies, b.bare.Process.Pid, bare},
+		{nameBare, bareReplies, b.bare[0].Process.Pid, bare},
 		{nameSteady, events.StreamReplies, b.worker.PID(), provisions},
 		{nameDeprovision, events.StreamReplies, b.worker.PID(), deprovisions},
 	} {
