@@ -131,69 +131,69 @@ func (l landscape) busy() int { return min(l.owners(), l.Runtimes) }
 // landscape keeps its size and every round is steady state. Everything is measured at full
 // load: how many events a worker handles together would otherwise depend on how much
 // faster all workers are than the publisher.
-func (b *site) measure(ctx context.Context, round int) (cost, error) {
+func (s *site) measure(ctx context.Context, round int) (cost, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*roundLimit)
 	defer cancel()
-	provisions, deprovisions := make([]event, b.events), make([]event, b.events)
-	for i := range b.events {
-		runtime, owner := fmt.Sprintf("g-%d-%d", round, i), i%b.busy()
+	provisions, deprovisions := make([]event, s.events), make([]event, s.events)
+	for i := range s.events {
+		runtime, owner := fmt.Sprintf("g-%d-%d", round, i), i%s.busy()
 		tenant := fmt.Sprintf("ga-%d", owner)
 		var errs [2]error
-		provisions[i], errs[0] = b.publish.provisionIn(runtime, tenant, b.region(owner))
-		deprovisions[i], errs[1] = b.publish.deprovision(runtime, tenant)
+		provisions[i], errs[0] = s.publish.provisionIn(runtime, tenant, s.region(owner))
+		deprovisions[i], errs[1] = s.publish.deprovision(runtime, tenant)
 		if err := errors.Join(errs[:]...); err != nil {
 			return cost{}, err
 		}
-		if b.Bare {
+		if s.Bare {
 			provisions[i].subject = bareSubject + runtime
 		}
 	}
-	if b.Bare {
-		return b.costOf(ctx, bareReplies, provisions)
+	if s.Bare {
+		return s.costOf(ctx, bareReplies, provisions)
 	}
-	c, err := b.costOf(ctx, events.StreamReplies, provisions)
+	c, err := s.costOf(ctx, events.StreamReplies, provisions)
 	if err != nil {
 		return c, err
 	}
-	_, err = b.publish.answered(ctx, events.StreamReplies, deprovisions)
+	_, err = s.publish.answered(ctx, events.StreamReplies, deprovisions)
 	return c, err
 }
 
 // costOf is what it takes to answer the events.
-func (b *site) costOf(ctx context.Context, replies string, batch []event) (cost, error) {
-	before, err := b.used(ctx)
+func (s *site) costOf(ctx context.Context, replies string, batch []event) (cost, error) {
+	before, err := s.used(ctx)
 	if err != nil {
 		return cost{}, err
 	}
-	took, err := b.publish.answeredTogether(ctx, replies, b.pids(), batch)
+	took, err := s.publish.answeredTogether(ctx, replies, s.pids(), batch)
 	if err != nil {
 		return cost{}, err
 	}
-	after, err := b.used(ctx)
+	after, err := s.used(ctx)
 	per := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / float64(len(batch)) }
 	return cost{Worker: per(0), Redis: per(1), Rate: float64(len(batch)) / took.Seconds()}, err
 }
 
 // pids are the processes that answer.
-func (b *site) pids() (all []int) {
-	for _, w := range b.stack.Workers {
+func (s *site) pids() (all []int) {
+	for _, w := range s.stack.Workers {
 		all = append(all, w.PID())
 	}
-	for _, bare := range b.bare {
+	for _, bare := range s.bare {
 		all = append(all, bare.Process.Pid)
 	}
 	return all
 }
 
 // used is the CPU time of the processes that answer, and of Redis.
-func (b *site) used(ctx context.Context) (used [2]time.Duration, err error) {
-	for _, pid := range b.pids() {
+func (s *site) used(ctx context.Context) (used [2]time.Duration, err error) {
+	for _, pid := range s.pids() {
 		one, err := cpu(pid)
 		if err != nil {
 			return used, err
 		}
 		used[0] += one
 	}
-	used[1], err = b.redisCPU(ctx)
+	used[1], err = s.redisCPU(ctx)
 	return used, err
 }
