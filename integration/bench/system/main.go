@@ -34,6 +34,23 @@ type settings struct {
 
 func (s settings) wants(part string) bool { return len(s.only) == 0 || slices.Contains(s.only, part) }
 
+// check names what is asked for and does not exist, or says too little.
+func (s settings) check() error {
+	known := parts
+	if s.growth {
+		known = axisNames()
+	}
+	for _, part := range s.only {
+		if !slices.Contains(known, part) {
+			return fmt.Errorf("--only %s: is none of %s", part, strings.Join(known, ", "))
+		}
+	}
+	if s.rounds < 1 || s.events < 1000 || s.claims < 64 {
+		return errors.New("--rounds must be at least 1, --events 1000, --claims 64")
+	}
+	return nil
+}
+
 var parts = []string{"steady", "claims", "lists", "boskos"}
 
 func main() {
@@ -68,17 +85,8 @@ func run(ctx context.Context, args []string) error {
 	if *only != "" {
 		s.only = strings.Split(*only, ",")
 	}
-	known := parts
-	if s.growth {
-		known = axisNames()
-	}
-	for _, part := range s.only {
-		if !slices.Contains(known, part) {
-			return fmt.Errorf("--only %s: is none of %s", part, strings.Join(known, ", "))
-		}
-	}
-	if s.rounds < 1 || s.events < 1000 || s.claims < 64 {
-		return errors.New("--rounds must be at least 1, --events 1000, --claims 64")
+	if err := s.check(); err != nil {
+		return err
 	}
 	if s.growth {
 		g, err := measureGrowth(ctx, s)
