@@ -94,7 +94,8 @@ func openSite(ctx context.Context, s settings, l landscape) (_ *site, err error)
 }
 
 // fillLedger stores the answers of as many provisions as there are runtimes, on the
-// accounts that have an owner. The workers rebuild Redis from them.
+// accounts that have an owner. The workers rebuild Redis from them; the bare loop answers
+// with the last one.
 func (b *bench) fillLedger(ctx context.Context, l landscape) error {
 	for n := range l.Runtimes {
 		owner := n % l.owners()
