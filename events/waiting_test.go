@@ -72,3 +72,57 @@ func TestWaitingRoomKeepsEachRequestOnceUntilItLeaves(t *testing.T) {
 		t.Errorf("the visitor's error is %v, want its own", err)
 	}
 }
+
+func TestWaitingRoomIsReadToWhereItEnded(t *testing.T) {
+	t.Parallel()
+	_, js := setup(t)
+	room := events.NewWaitingRoom(js, subjects(t))
+	enter := func(id string) {
+		t.Helper()
+		if err := room.Enter(within(t), waits("rt-1", id, time.Now())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enter("a")
+	var visited []string
+	err := room.OfRuntime(within(t), "rt-1", func(w events.WaitingRequest) error {
+		visited = append(visited, w.Event.ID)
+		enter(w.Event.ID + "2")
+		return nil
+	})
+	if err != nil || !slices.Equal(visited, []string{"a"}) {
+		t.Errorf("visited %v, %v, want a alone, not what entered meanwhile", visited, err)
+	}
+}
+
+// Every deprovision looks whether anything of its runtime waits.
+func TestWaitingRoomIsAskedOnceWhereNothingWaits(t *testing.T) {
+	t.Parallel()
+	_, js := setup(t)
+	room := events.NewWaitingRoom(js, subjects(t))
+	asked, err := js.Conn().SubscribeSync("$JS.API.STREAM.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = room.OfRuntime(within(t), "rt-1", func(w events.WaitingRequest) error {
+		t.Errorf("visited %s", w.Event.ID)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.Conn().FlushWithContext(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	var requests []string
+	for {
+		msg, err := asked.NextMsg(0)
+		if err != nil {
+			break
+		}
+		requests = append(requests, msg.Subject)
+	}
+	if want := []string{"$JS.API.STREAM.MSG.GET.HAP_WAITING"}; !slices.Equal(requests, want) {
+		t.Errorf("asked %v, want %v", requests, want)
+	}
+}
