@@ -28,7 +28,7 @@ type Config struct {
 	// Defaults to what KUBECONFIG names, else to the cluster that the worker runs in.
 	Gardener Gardener `koanf:"gardener"`
 	// Worker is how much is done at once and how long it may take.
-	// Defaults to 128 events at once.
+	// Defaults to 192 events at once.
 	Worker Worker `koanf:"worker"`
 	// Telemetry is logs, metrics, traces and the HTTP listener.
 	// Defaults to JSON logs and a listener on :8080.

@@ -147,7 +147,7 @@ type Worker struct {
 	// Defaults to a comparison every 15 seconds.
 	Shadow Shadow `koanf:"shadow"`
 	// Concurrency is how many events one worker handles at once.
-	// Defaults to 128.
+	// Defaults to 192.
 	Concurrency int `koanf:"concurrency"`
 	// AckWait is how long NATS waits for a sign of life before it delivers an event again; one is sent every third of it.
 	// Defaults to 30s. Above Budget.
