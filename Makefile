@@ -74,7 +74,7 @@ bench-system: ## the whole beside a bare loop, bare patches, lists and Boskos, a
 	$(GO) run -C integration ./bench/system --json $(CURDIR)/dist/bench-system.json
 
 .PHONY: bench-growth
-bench-growth: ## CPU per decision as bindings, runtimes, processes and pools grow; takes some twenty minutes; figures to dist/, plot to docs/images
+bench-growth: ## CPU per decision as bindings, runtimes, processes and pools grow; takes some ten minutes; figures to dist/, plot to docs/images
 	@mkdir -p dist
 	$(GO) run -C integration ./bench/system --growth --rounds 3 --events 30000 --json $(CURDIR)/dist/bench-growth.json
 	cp dist/bench-growth.svg docs/images/growth.svg

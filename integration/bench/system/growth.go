@@ -38,26 +38,31 @@ type point struct {
 	landscape
 	Value int  `json:"value"`
 	Cost  cost `json:"cost"`
-	// Smallest is what it costs in the smallest landscape of the axis meanwhile, and Ratio
-	// the median of the rounds' ratios.
-	Smallest cost    `json:"smallest"`
-	Ratio    float64 `json:"ratio"`
+	// Smallest is what it costs in the smallest landscape of the axis meanwhile, Ratio the
+	// median of the rounds' ratios, and WithoutNATS that without NATS' part.
+	Smallest    cost    `json:"smallest"`
+	Ratio       float64 `json:"ratio"`
+	WithoutNATS float64 `json:"ratioWithoutNATS"`
 }
 
 // cost is that of a decision in CPU microseconds.
 type cost struct {
 	Worker float64 `json:"worker"` // all worker processes
 	Redis  float64 `json:"redis"`
+	NATS   float64 `json:"nats"`
 	Rate   float64 `json:"perSecond"`
 }
 
-func (c cost) all() float64 { return c.Worker + c.Redis }
+func (c cost) all() float64 { return c.Worker + c.Redis + c.NATS }
+
+func (c cost) withoutNATS() float64 { return c.Worker + c.Redis }
 
 // medianCost is the median of each figure.
 func medianCost(rounds []cost) cost {
 	return cost{
 		Worker: middleOf(rounds, func(c cost) float64 { return c.Worker }),
 		Redis:  middleOf(rounds, func(c cost) float64 { return c.Redis }),
+		NATS:   middleOf(rounds, func(c cost) float64 { return c.NATS }),
 		Rate:   middleOf(rounds, func(c cost) float64 { return c.Rate }),
 	}
 }
@@ -102,7 +107,7 @@ func measureGrowth(ctx context.Context, s settings) (*growth, error) {
 }
 
 func (a *axis) measure(ctx context.Context, s settings) error {
-	first := point{landscape: a.at(a.values[0]), Value: a.values[0], Ratio: 1}
+	first := point{landscape: a.at(a.values[0]), Value: a.values[0], Ratio: 1, WithoutNATS: 1}
 	a.Points = []point{first}
 	var begin []cost
 	for _, v := range a.values[1:] {
@@ -112,17 +117,23 @@ func (a *axis) measure(ctx context.Context, s settings) error {
 		if err != nil {
 			return fmt.Errorf("%d: %w", v, err)
 		}
-		ratios := make([]float64, len(small))
-		for i := range small {
-			ratios[i] = large[i].all() / small[i].all()
-		}
-		p.Cost, p.Smallest, p.Ratio = medianCost(large), medianCost(small), middle(ratios)
+		p.Cost, p.Smallest = medianCost(large), medianCost(small)
+		p.Ratio, p.WithoutNATS = grown(small, large, cost.all), grown(small, large, cost.withoutNATS)
 		a.Points, begin = append(a.Points, p), append(begin, small...)
 	}
 	first.Cost = medianCost(begin)
 	first.Smallest = first.Cost
 	a.Points[0] = first
 	return nil
+}
+
+// grown is the median of the rounds' ratios.
+func grown(small, large []cost, of func(cost) float64) float64 {
+	ratios := make([]float64, len(small))
+	for i := range small {
+		ratios[i] = of(large[i]) / of(small[i])
+	}
+	return middle(ratios)
 }
 
 // at is the landscape at a value of the axis.
@@ -165,9 +176,13 @@ func alternate(ctx context.Context, s settings, small, large landscape) (ofSmall
 func (g *growth) print() {
 	for _, a := range g.Axes {
 		fmt.Printf("\n%s\n", a.Name)
-		for _, p := range a.Points {
-			fmt.Printf("  %9d  %6.1f us of CPU per decision (worker %.1f, Redis %.1f), %.0f/s; the smallest meanwhile %.1f us: %.2f times\n",
-				p.Value, p.Cost.all(), p.Cost.Worker, p.Cost.Redis, p.Cost.Rate, p.Smallest.all(), p.Ratio)
+		for i, p := range a.Points {
+			fmt.Printf("  %9d  %6.1f us of CPU per decision (workers %.1f, Redis %.1f, NATS %.1f), %.0f/s",
+				p.Value, p.Cost.all(), p.Cost.Worker, p.Cost.Redis, p.Cost.NATS, p.Cost.Rate)
+			if i > 0 {
+				fmt.Printf("; the smallest meanwhile %.1f us: %.2f times, without NATS %.2f", p.Smallest.all(), p.Ratio, p.WithoutNATS)
+			}
+			fmt.Println()
 		}
 	}
 }

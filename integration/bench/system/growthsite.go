@@ -117,12 +117,7 @@ func (b *bench) fillLedger(ctx context.Context, l landscape) error {
 			return err
 		}
 	}
-	select {
-	case <-b.publish.js.PublishAsyncComplete():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return b.publish.published(ctx)
 }
 
 // busy are the tenants with clusters, whose accounts no deprovision of a round empties.
@@ -160,19 +155,28 @@ func (s *site) measure(ctx context.Context, round int) (cost, error) {
 	return c, err
 }
 
-// costOf is what it takes to answer the events.
+// costOf is what it takes to answer the events, once they are published.
 func (s *site) costOf(ctx context.Context, replies string, batch []event) (cost, error) {
-	before, err := s.used(ctx)
+	stream, err := s.publish.js.Stream(ctx, replies)
 	if err != nil {
 		return cost{}, err
 	}
-	took, err := s.publish.answeredTogether(ctx, replies, s.pids(), batch)
+	resume, err := s.publish.whileStopped(ctx, s.pids(), batch)
 	if err != nil {
 		return cost{}, err
 	}
-	after, err := s.used(ctx)
+	before, err := s.usage(ctx, s.pids()...)
+	begin := time.Now()
+	if err := errors.Join(err, resume()); err != nil {
+		return cost{}, err
+	}
+	if err := stored(ctx, stream, stream.CachedInfo().State.LastSeq, len(batch)); err != nil {
+		return cost{}, err
+	}
+	took := time.Since(begin)
+	after, err := s.usage(ctx, s.pids()...)
 	per := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / float64(len(batch)) }
-	return cost{Worker: per(0), Redis: per(1), Rate: float64(len(batch)) / took.Seconds()}, err
+	return cost{Worker: per(0), Redis: per(1), NATS: per(2), Rate: float64(len(batch)) / took.Seconds()}, err
 }
 
 // pids are the processes that answer.
@@ -184,17 +188,4 @@ func (s *site) pids() (all []int) {
 		all = append(all, bare.Process.Pid)
 	}
 	return all
-}
-
-// used is the CPU time of the processes that answer, and of Redis.
-func (s *site) used(ctx context.Context) (used [2]time.Duration, err error) {
-	for _, pid := range s.pids() {
-		one, err := cpu(pid)
-		if err != nil {
-			return used, err
-		}
-		used[0] += one
-	}
-	used[1], err = s.redisCPU(ctx)
-	return used, err
 }

@@ -69,32 +69,33 @@ func (p *publisher) answered(ctx context.Context, replies string, batch []event)
 	return time.Since(begin), err
 }
 
-// answeredTogether is answered by processes that stood still while the events were
-// published: however fast they are, each takes up as many at once as it can.
-func (p *publisher) answeredTogether(ctx context.Context, replies string, pids []int, batch []event) (time.Duration, error) {
-	stream, err := p.js.Stream(ctx, replies)
-	if err != nil {
-		return 0, err
+// whileStopped has the stream store the events while the processes that answer them stand
+// still: however fast they are, each takes up as many at once as it can when resume lets them
+// go on.
+func (p *publisher) whileStopped(ctx context.Context, pids []int, batch []event) (resume func() error, err error) {
+	resume = func() error { return signalAll(pids, syscall.SIGCONT) }
+	if err := errors.Join(signalAll(pids, syscall.SIGSTOP), p.publish(batch), p.published(ctx)); err != nil {
+		return nil, errors.Join(err, resume())
 	}
-	before := stream.CachedInfo().State.LastSeq
-	if err := signalAll(pids, syscall.SIGSTOP); err != nil {
-		return 0, err
+	return resume, nil
+}
+
+// published waits until the stream has what was published.
+func (p *publisher) published(ctx context.Context) error {
+	select {
+	case <-p.js.PublishAsyncComplete():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	if err := errors.Join(p.publish(batch), signalAll(pids, syscall.SIGCONT)); err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	err = stored(ctx, stream, before, len(batch))
-	return time.Since(begin), err
 }
 
 func signalAll(pids []int, s syscall.Signal) error {
+	var errs []error
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, s); err != nil {
-			return err
-		}
+		errs = append(errs, syscall.Kill(pid, s))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (p *publisher) publish(batch []event) error {

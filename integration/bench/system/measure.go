@@ -116,10 +116,15 @@ func (b *bench) timed(ctx context.Context, pid int, do func() (time.Duration, in
 	return sample{Rate: float64(n) / took.Seconds(), CPU: per(0), Redis: per(1), NATS: per(2), Resident: memory}, err
 }
 
-// usage is the CPU time of a process, of Redis, and of this process.
-func (b *bench) usage(ctx context.Context, pid int) (used [3]time.Duration, err error) {
-	if used[0], err = cpu(pid); err != nil {
-		return used, err
+// usage is the CPU time of processes, of Redis, and of this process: NATS, and the publisher
+// while anything is published.
+func (b *bench) usage(ctx context.Context, pids ...int) (used [3]time.Duration, err error) {
+	for _, pid := range pids {
+		one, err := cpu(pid)
+		if err != nil {
+			return used, err
+		}
+		used[0] += one
 	}
 	used[1], err = b.redisCPU(ctx)
 	used[2] = ownCPU()

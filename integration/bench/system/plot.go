@@ -12,8 +12,17 @@ const (
 	margin                  = 48.0
 )
 
-// plot draws a panel for each axis: CPU microseconds per decision over its values, the
-// part of Redis below that of the workers.
+// shares are those of a cost, the lowest first.
+var shares = []struct {
+	name, colour string
+	of           func(cost) float64
+}{
+	{"NATS", "#15803d", func(c cost) float64 { return c.NATS }},
+	{"Redis", "#c2410c", func(c cost) float64 { return c.Redis }},
+	{"workers", "#1d4ed8", func(c cost) float64 { return c.Worker }},
+}
+
+// plot draws a panel for each axis: CPU microseconds per decision over its values.
 func (g *growth) plot() string {
 	var most float64
 	for _, a := range g.Axes {
@@ -46,10 +55,15 @@ func (a *axis) draw(b *strings.Builder, left, top, most float64) {
 	wide := panelWidth / float64(len(a.Points))
 	for i, p := range a.Points {
 		x := left + wide*(float64(i)+0.25)
-		redis, worker := panelHeight*p.Cost.Redis/most, panelHeight*p.Cost.Worker/most
-		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#c2410c"/>`, x, bottom-redis, wide/2, redis)
-		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#1d4ed8"/>`, x, bottom-redis-worker, wide/2, worker)
+		top := bottom
+		for _, part := range shares {
+			height := panelHeight * part.of(p.Cost) / most
+			top -= height
+			fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`, x, top, wide/2, height, part.colour)
+		}
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">%d</text>`+"\n", x+wide/4, bottom+16, p.Value)
 	}
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" fill="#1d4ed8">worker</text><text x="%.1f" y="%.1f" fill="#c2410c">Redis</text>`+"\n", left, bottom+34, left+52, bottom+34)
+	for i, part := range shares {
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" fill="%s">%s</text>`+"\n", left+60*float64(i), bottom+34, part.colour, part.name)
+	}
 }
