@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // mostAtOnce bounds the requests of one round trip, so that no caller waits long
@@ -66,6 +67,8 @@ type laneAnswer struct {
 func newLane(master *redis.Client, slots bool) *lane {
 	o := *master.Options()
 	o.PoolSize, o.MinIdleConns, o.MaxRetries = 1, 0, -1
+	// The master's own, behind a pointer, is written while it connects.
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	l := &lane{master: master, slots: slots, client: redis.NewClient(&o), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	go l.run()
 	return l

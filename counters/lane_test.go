@@ -91,6 +91,32 @@ func TestLaneOutlivesItsConnection(t *testing.T) {
 	}
 }
 
+// TestLaneBesideFirstConnections opens lanes while the clients that they are taken from
+// open connections too, and note on them what the server does not know.
+func TestLaneBesideFirstConnections(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	server := counterstest.StartRedis(t)
+	for range 30 {
+		client := server.Client(t)
+		m := counterstest.NewMachine(client, "").OverLanes(t)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if err := client.Ping(ctx).Err(); err != nil {
+					t.Error(err)
+				}
+			})
+			all.Go(func() {
+				if _, err := m.Place(ctx, "r"); !errors.Is(err, account.ErrNotBuilt) {
+					t.Errorf("a place before all is built: %v", err)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
 // TestLaneLeavesWhoGivesUp ends a caller's context before the call: it is not sent, and
 // the error is the context's.
 func TestLaneLeavesWhoGivesUp(t *testing.T) {
