@@ -36,24 +36,9 @@ type DeadLetter struct {
 // Each visits the dead letters that were there when it began, oldest first. It
 // ends with the first error of visit.
 func (d *DeadLetters) Each(ctx context.Context, visit func(DeadLetter) error) error {
-	last, err := lastSequence(ctx, d.js, d.subjects.Stream(StreamDead))
-	if err != nil {
-		return err
-	}
-	for next := uint64(1); next <= last; {
-		msg, err := getMessage(ctx, d.js, d.subjects.Stream(StreamDead), messageRequest{Sequence: next, NextFor: d.subjects.AllDead()})
-		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && msg.Sequence > last:
-			return nil
-		case err != nil:
-			return fmt.Errorf("reading %s from sequence %d: %w", d.subjects.Stream(StreamDead), next, err)
-		}
-		if err := visit(letterOf(msg)); err != nil {
-			return err
-		}
-		next = msg.Sequence + 1
-	}
-	return nil
+	return eachMessage(ctx, d.js, d.subjects.Stream(StreamDead), d.subjects.AllDead(), func(msg *storedMessage) error {
+		return visit(letterOf(msg))
+	})
 }
 
 // Letter gives the dead letter with that number. ErrNoLetter.

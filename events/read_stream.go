@@ -62,6 +62,35 @@ func getMessage(ctx context.Context, js jetstream.JetStream, stream string, requ
 	return response.Message, nil
 }
 
+// eachMessage visits the messages on the subjects of filter in the order of the stream,
+// up to its end when the first was found, each read from the leader. It needs no
+// consumer, and one small read where there is nothing: every deprovision looks whether
+// its runtime waits. It ends with the first error of visit.
+func eachMessage(ctx context.Context, js jetstream.JetStream, stream, filter string, visit func(*storedMessage) error) error {
+	last := uint64(0)
+	for next := uint64(1); ; {
+		msg, err := getMessage(ctx, js, stream, messageRequest{Sequence: next, NextFor: filter})
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading %s from sequence %d: %w", stream, next, err)
+		}
+		if last == 0 {
+			if last, err = lastSequence(ctx, js, stream); err != nil {
+				return err
+			}
+		}
+		if msg.Sequence > last {
+			return nil
+		}
+		if err := visit(msg); err != nil {
+			return err
+		}
+		next = msg.Sequence + 1
+	}
+}
+
 func (m *storedMessage) header() nats.Header {
 	if len(m.Header) == 0 {
 		return nil

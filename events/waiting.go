@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -74,8 +73,8 @@ func (r *WaitingRoom) Leave(ctx context.Context, subject string) error {
 	return nil
 }
 
-// Each visits the requests that wait, oldest first, but none that comes once it has found
-// the first. It ends with the first error of visit.
+// Each visits the requests that waited when it began, oldest first. It ends with the
+// first error of visit.
 func (r *WaitingRoom) Each(ctx context.Context, visit func(WaitingRequest) error) error {
 	return r.each(ctx, r.subjects.AllWaiting(), visit)
 }
@@ -85,35 +84,14 @@ func (r *WaitingRoom) OfRuntime(ctx context.Context, runtimeID string, visit fun
 	return r.each(ctx, r.subjects.RuntimeWaiting(runtimeID), visit)
 }
 
-// each asks for the end of the stream only where anything waits: every deprovision looks here.
 func (r *WaitingRoom) each(ctx context.Context, filter string, visit func(WaitingRequest) error) error {
-	stream := r.subjects.Stream(StreamWaiting)
-	last := uint64(0)
-	for next := uint64(1); ; {
-		msg, err := getMessage(ctx, r.js, stream, messageRequest{Sequence: next, NextFor: filter})
-		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound):
-			return nil
-		case err != nil:
-			return fmt.Errorf("reading %s from sequence %d: %w", stream, next, err)
-		}
-		if last == 0 {
-			if last, err = lastSequence(ctx, r.js, stream); err != nil {
-				return err
-			}
-		}
-		if msg.Sequence > last {
-			return nil
-		}
+	return eachMessage(ctx, r.js, r.subjects.Stream(StreamWaiting), filter, func(msg *storedMessage) error {
 		w, err := r.read(msg)
 		if err != nil {
 			return err
 		}
-		if err := visit(w); err != nil {
-			return err
-		}
-		next = msg.Sequence + 1
-	}
+		return visit(w)
+	})
 }
 
 func (r *WaitingRoom) read(msg *storedMessage) (WaitingRequest, error) {

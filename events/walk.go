@@ -151,26 +151,10 @@ func (w walker) next(ctx context.Context, replies jetstream.MessagesContext, rea
 // allows no second one. An event that does not decode comes with its error and
 // with what could be read of it. It ends with the first error of visit.
 func (l *Ledger) Unsettled(ctx context.Context, visit func(e Event, sequence uint64, fault error) error) error {
-	stream := l.subjects.Stream(StreamEvents)
-	last, err := lastSequence(ctx, l.js, stream)
-	if err != nil {
-		return err
-	}
-	for next := uint64(1); next <= last; {
-		msg, err := getMessage(ctx, l.js, stream, messageRequest{Sequence: next, NextFor: ">"})
-		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && msg.Sequence > last:
-			return nil
-		case err != nil:
-			return fmt.Errorf("reading %s from sequence %d: %w", stream, next, err)
-		}
+	return eachMessage(ctx, l.js, l.subjects.Stream(StreamEvents), ">", func(msg *storedMessage) error {
 		event, fault := Decode(msg.Subject, msg.header(), msg.Data)
-		if err := visit(event, msg.Sequence, fault); err != nil {
-			return err
-		}
-		next = msg.Sequence + 1
-	}
-	return nil
+		return visit(event, msg.Sequence, fault)
+	})
 }
 
 func (w walker) wrap(err error) error {
