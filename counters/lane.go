@@ -39,7 +39,6 @@ type lane struct {
 	slots  bool          // the server is one of a cluster
 	client *redis.Client // of its own, so that it takes no connection from anybody
 	wake   chan struct{}
-	ended  chan struct{}
 
 	mu     sync.Mutex
 	queue  []*laneCall
@@ -69,9 +68,7 @@ func newLane(master *redis.Client, slots bool) *lane {
 	o.PoolSize, o.MinIdleConns, o.MaxRetries = 1, 0, -1
 	// The master's own, behind a pointer, is written while it connects.
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	l := &lane{master: master, slots: slots, client: redis.NewClient(&o), wake: make(chan struct{}, 1), ended: make(chan struct{})}
-	go l.run()
-	return l
+	return &lane{master: master, slots: slots, client: redis.NewClient(&o), wake: make(chan struct{}, 1)}
 }
 
 // do sends a request and waits for its answer. After an error it may have been
@@ -114,7 +111,6 @@ func (l *lane) close() {
 }
 
 func (l *lane) run() {
-	defer close(l.ended)
 	defer func() {
 		l.disconnect()
 		_ = l.client.Close()
@@ -281,6 +277,7 @@ type lanes struct {
 	mu       sync.Mutex
 	byServer map[string]*lane
 	closed   bool
+	running  sync.WaitGroup // also those that another one has replaced
 }
 
 // to gives the lane to a server, nil once they are closed.
@@ -300,17 +297,19 @@ func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	}
 	l = newLane(master, slots)
 	ls.byServer[address] = l
+	ls.running.Go(l.run)
 	return l
 }
 
+// close returns when what is queued on every lane has been sent.
 func (ls *lanes) close() {
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
 	ls.closed = true
 	for _, l := range ls.byServer {
 		l.close()
-		<-l.ended
 	}
+	ls.mu.Unlock()
+	ls.running.Wait()
 }
 
 // overLane sends a request to the server that has the keys. Unless the server has

@@ -42,7 +42,7 @@ type Options struct {
 	Namespace string // of the bindings
 	Kind      string // of the bindings, as it stands in replies
 
-	// Concurrency is how many events are handled at once. Defaults to 64.
+	// Concurrency is how many events are handled at once. Defaults to 192.
 	Concurrency int
 	// AckWait is the consumer's: progress is told after a third of it. Defaults to 30 s.
 	AckWait time.Duration
@@ -68,7 +68,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Concurrency == 0 {
-		o.Concurrency = 64
+		o.Concurrency = 192
 	}
 	if o.AckWait == 0 {
 		o.AckWait = 30 * time.Second
