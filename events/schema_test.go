@@ -258,20 +258,40 @@ func places(data any) [][]any {
 	return found
 }
 
+// change puts a value of its own there: another change may go into it.
 func change(data any, place []any, value any) {
 	switch data := data.(type) {
 	case map[string]any:
 		if key := place[0].(string); len(place) == 1 {
-			data[key] = value
+			data[key] = copied(value)
 		} else {
 			change(data[key], place[1:], value)
 		}
 	case []any:
 		if i := place[0].(int); len(place) == 1 {
-			data[i] = value
+			data[i] = copied(value)
 		} else {
 			change(data[i], place[1:], value)
 		}
+	}
+}
+
+func copied(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		own := make(map[string]any, len(value))
+		for key, member := range value {
+			own[key] = copied(member)
+		}
+		return own
+	case []any:
+		own := make([]any, len(value))
+		for i, element := range value {
+			own[i] = copied(element)
+		}
+		return own
+	default:
+		return value
 	}
 }
 
