@@ -86,9 +86,21 @@ func (b *browser) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 
 func (b *browser) run(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	if err := chromedp.Do(b.ctx, actions...); err != nil {
-		b.t.Fatal(err)
+	for _, action := range actions {
+		err := chromedp.Do(b.ctx, action)
+		for replaced(err) {
+			err = chromedp.Do(b.ctx, action)
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
 	}
+}
+
+// replaced reports whether an update of the page took an element away between the look
+// for it and what was to be done to it, which did not happen then.
+func replaced(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "Could not find node with given id")
 }
 
 // emulate sends a command of the protocol.
@@ -138,6 +150,9 @@ func (b *browser) shows(selector, want string) {
 func give[T any](b *browser, action chromedp.Action[T]) T {
 	b.t.Helper()
 	result, err := chromedp.Run(b.ctx, action)
+	for replaced(err) {
+		result, err = chromedp.Run(b.ctx, action)
+	}
 	if err != nil {
 		b.t.Fatal(err)
 	}
