@@ -87,13 +87,7 @@ func (b *browser) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 func (b *browser) run(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	for _, action := range actions {
-		err := chromedp.Do(b.ctx, action)
-		for replaced(err) {
-			err = chromedp.Do(b.ctx, action)
-		}
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		give(b, action)
 	}
 }
 
