@@ -33,8 +33,8 @@ type DeadLetter struct {
 	Fault     error // why it is no event; nil where the event is valid by itself
 }
 
-// Each visits the dead letters that were there when it began, oldest first. It
-// ends with the first error of visit.
+// Each visits the dead letters, oldest first, but none that comes after it has found
+// the first. It ends with the first error of visit.
 func (d *DeadLetters) Each(ctx context.Context, visit func(DeadLetter) error) error {
 	return eachMessage(ctx, d.js, d.subjects.Stream(StreamDead), d.subjects.AllDead(), func(msg *storedMessage) error {
 		return visit(letterOf(msg))

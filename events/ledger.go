@@ -54,9 +54,9 @@ func (l *Ledger) Last(ctx context.Context, subject string) (stored Stored, found
 	return stored, err == nil, err
 }
 
-// OfRuntime visits the replies of one runtime that were there when it began, in the
-// order of the stream, sealed ones included, each read from the leader. It ends with
-// the first error of visit.
+// OfRuntime visits the replies of one runtime in the order of the stream, sealed ones
+// included, each read from the leader, but none that is stored after it has found the
+// first. It ends with the first error of visit.
 func (l *Ledger) OfRuntime(ctx context.Context, runtimeID string, visit func(Stored) error) error {
 	return eachMessage(ctx, l.js, l.stream(), l.subjects.RuntimeReplies(runtimeID), func(msg *storedMessage) error {
 		stored, err := storedReply(msg.Subject, msg.Sequence, msg.Time, msg.Data)

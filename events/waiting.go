@@ -73,8 +73,8 @@ func (r *WaitingRoom) Leave(ctx context.Context, subject string) error {
 	return nil
 }
 
-// Each visits the requests that waited when it began, oldest first. It ends with the
-// first error of visit.
+// Each visits the requests that wait, oldest first, but none that comes after it has
+// found the first. It ends with the first error of visit.
 func (r *WaitingRoom) Each(ctx context.Context, visit func(WaitingRequest) error) error {
 	return r.each(ctx, r.subjects.AllWaiting(), visit)
 }

@@ -146,10 +146,10 @@ func (w walker) next(ctx context.Context, replies jetstream.MessagesContext, rea
 	return pending, nil
 }
 
-// Unsettled visits what is left in HAP_EVENTS, delivered or not, up to what was
-// published when it began, oldest first. It needs no consumer; a work-queue stream
-// allows no second one. An event that does not decode comes with its error and
-// with what could be read of it. It ends with the first error of visit.
+// Unsettled visits what is left in HAP_EVENTS, delivered or not, oldest first, but
+// nothing that is published after it has found the first. It needs no consumer; a
+// work-queue stream allows no second one. An event that does not decode comes with its
+// error and with what could be read of it. It ends with the first error of visit.
 func (l *Ledger) Unsettled(ctx context.Context, visit func(e Event, sequence uint64, fault error) error) error {
 	return eachMessage(ctx, l.js, l.subjects.Stream(StreamEvents), ">", func(msg *storedMessage) error {
 		event, fault := Decode(msg.Subject, msg.header(), msg.Data)
