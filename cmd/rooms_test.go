@@ -29,8 +29,9 @@ var rooms = map[string][]string{
 // pure are the libraries that an engine may import beside the standard one: they
 // compute, and nothing else.
 var pure = map[string][]string{
-	"engine/network": {"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/selection", "go.yaml.in/yaml/v3"},
-	"engine/policy":  {"github.com/Masterminds/semver/v3", "go.yaml.in/yaml/v3"},
+	"engine/network":  {"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/selection"},
+	"engine/policy":   {"github.com/Masterminds/semver/v3"},
+	"engine/document": {"go.yaml.in/yaml/v3"},
 }
 
 // vague are names that say nothing of what a package is for.

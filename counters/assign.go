@@ -271,6 +271,9 @@ if ARGV[11] ~= '' and ARGV[11] ~= epoch then return {'REBUILT'} end
 local rt = get_runtime(id)
 if rt.state == 'gone' then return decided('superseded', {binding = '', sequence = rt.sequence, request = rt.request}) end
 if rt.state == 'refused' and rt.request == request then return decided('refused', rt) end
+if (rt.state == 'assigned' or rt.state == 'waiting') and rt.tenant ~= '' and rt.tenant ~= tenant then
+  return decided('foreign', {binding = '', sequence = 0, request = ''})
+end
 local forgotten
 if rt.state == 'assigned' then
   local rec = look(rt.binding)

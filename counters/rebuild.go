@@ -20,12 +20,15 @@ const chunk = 500
 const chunksAtOnce = 16
 
 // site is what the scripts of a rebuild know of a pool or bucket. It is built
-// where its epoch belongs to this run of the server (rule 1).
+// where its epoch belongs to this run of the server (rule 1). Its token counts only
+// there, too: a server that started again, or a replica that was promoted, may have
+// the token of a rebuild whose install it has lost (rule 13e).
 //
 //	KEYS[1] -> meta
 const site = serverID + `
-local head = redis.call('HMGET', KEYS[1], 'epoch', 'server', 'token', 'since')
+local head = redis.call('HMGET', KEYS[1], 'epoch', 'server', 'token', 'since', 'tokenServer')
 local built = head[1] and head[2] == server
+local here = head[5] == server
 `
 
 // beginScript claims a rebuild (rule 13a).
@@ -35,16 +38,18 @@ local built = head[1] and head[2] == server
 //	ARGV[2] -> now, in milliseconds
 //	ARGV[3] -> lease, in milliseconds; 0 only renews what is the token's
 //
-//	Returns {'OK', 1 if the rebuild is the token's}
+//	Returns {'OK', 1 if the rebuild is the token's}; 0 for a token of another run of the
+//	server, which another token takes over without waiting for its lease
 var beginScript = newSiteScript("begin rebuild", `
 local token, now, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if built then return {'OK', 0} end
 if head[3] ~= token then
   if lease < 0 then return {'OK', 0} end
-  if head[3] and math.abs(now - tonumber(head[4])) < lease then return {'OK', 0} end
+  if head[3] and here and math.abs(now - tonumber(head[4])) < lease then return {'OK', 0} end
+elseif not here then return {'OK', 0}
 end
 redis.call('HDEL', KEYS[1], 'epoch', 'server')
-redis.call('HSET', KEYS[1], 'token', token, 'since', ARGV[2])
+redis.call('HSET', KEYS[1], 'token', token, 'since', ARGV[2], 'tokenServer', server)
 return {'OK', 1}
 `)
 
@@ -92,7 +97,7 @@ func checkToken(token string) error {
 //
 //	Returns {'OK', 1 if the rebuild is still the token's}
 var stageScript = newSiteScript("stage", `
-if built or head[3] ~= ARGV[1] then return {'OK', 0} end
+if built or not here or head[3] ~= ARGV[1] then return {'OK', 0} end
 redis.call(ARGV[2], KEYS[2], unpack(ARGV, 4))
 redis.call('PEXPIRE', KEYS[2], ARGV[3])
 return {'OK', 1}
@@ -115,7 +120,7 @@ return {'OK', 1}
 var installScript = newSiteScript("install", `
 local token, n = ARGV[1], tonumber(ARGV[3])
 if built then return {'OK', head[1] == token and 1 or 0} end
-if head[3] ~= token then return {'OK', 0} end
+if head[3] ~= token or not here then return {'OK', 0} end
 local function entries(key)
   local kind = redis.call('TYPE', key)['ok']
   if kind == 'hash' then return redis.call('HLEN', key) end
@@ -133,7 +138,7 @@ for i = 1, n do
   end
 end
 for i = 2 + 2 * n, #KEYS do redis.call('UNLINK', KEYS[i]) end
-redis.call('HDEL', KEYS[1], 'token', 'since')
+redis.call('HDEL', KEYS[1], 'token', 'since', 'tokenServer')
 redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'seq', ARGV[2])
 return {'OK', 1}
 `)

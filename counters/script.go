@@ -27,7 +27,7 @@ import (
 // parts of a script call KEYS, epoch and paused are those of the place that it has entered.
 //
 //	KEYS -> those of the first place, then those of the second, …; the first of each
-//	        is meta: epoch, server, seq, paused, token, since
+//	        is meta: epoch, server, seq, paused, token, since, tokenServer
 //	ARGV[1] -> number of places, and for each the number of its keys
 //	then per request: the number of its place, that of a second one or 0, n, its n arguments
 //

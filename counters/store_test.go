@@ -96,9 +96,9 @@ func TestNamesOfAllKinds(t *testing.T) {
 			const most = 1<<53 - 3
 			build(t, m, pool, "0b7b9d1e-2c4f-4a6e-9f66-e8d5d8ad3c65", account.Snapshot{Sequence: most - 1})
 			long := strings.Repeat("a.b-C_9", 9)
-			for _, tenant := range []string{long, long[:62], "0"} {
+			for n, tenant := range []string{long, long[:62], "0"} {
 				r := account.Request{
-					Runtime: "r-" + tenant[:1], Request: "q_" + tenant[:1], Tenant: tenant, All: true,
+					Runtime: fmt.Sprintf("r-%s%d", tenant[:1], n), Request: "q_" + tenant[:1], Tenant: tenant, All: true,
 					Seen: []account.Seen{{Binding: strings.Repeat("x.", 100) + tenant, Generation: most}},
 				}
 				d, err := m.Assign(t.Context(), pool, r)

@@ -1,93 +1,135 @@
 package engine
 
-import (
-	"errors"
-	"strings"
-)
+import "slices"
 
 // Code names what went wrong, in a word that publishers and operators can rely
 // on: it stands in replies, in dead letters and in the output of hapctl.
 type Code string
 
-// The codes of replies. See docs/messages.md for when each is sent.
+// The codes of replies. Codes says what each means.
 const (
-	// CodeInvalidEvent is an event that can never be processed as it is.
-	CodeInvalidEvent Code = "InvalidEvent"
-	// CodeNoMatchingRule is a request that no HAP rule matches; there is no fall-back.
-	CodeNoMatchingRule Code = "NoMatchingRule"
-	// CodeUnknownProvider is a provider outside its plan's list, or a plan with several providers and none given.
-	CodeUnknownProvider Code = "UnknownProvider"
-	// CodePoolExhausted is a pool without an account for the tenant, at the end of the waiting time.
-	CodePoolExhausted Code = "PoolExhausted"
-	// CodeNetworkExhausted is a network rule that no parent has room for.
+	CodeInvalidEvent     Code = "InvalidEvent"
+	CodeNoMatchingRule   Code = "NoMatchingRule"
+	CodeUnknownProvider  Code = "UnknownProvider"
+	CodePoolExhausted    Code = "PoolExhausted"
 	CodeNetworkExhausted Code = "NetworkExhausted"
-	// CodeNoImplementation is an interface that the policy gives no implementation for.
 	CodeNoImplementation Code = "NoImplementation"
-	// CodeSuperseded is a provision whose runtime was deprovisioned meanwhile.
-	CodeSuperseded Code = "Superseded"
-	// CodeUnknownRuntime is a runtime that nobody knows; hapctl only.
-	CodeUnknownRuntime Code = "UnknownRuntime"
-	// CodeUnknownBinding is a binding that Gardener does not have.
-	CodeUnknownBinding Code = "UnknownBinding"
-	// CodeBindingInUse is a release of a binding that still has clusters.
-	CodeBindingInUse Code = "BindingInUse"
-	// CodeNotDirty is a release of a binding that is not marked dirty.
-	CodeNotDirty Code = "NotDirty"
-	// CodeStaleRelease is a release of an earlier claim of the binding.
-	CodeStaleRelease Code = "StaleRelease"
-	// CodeInternal is a fault of this service.
-	CodeInternal Code = "Internal"
+	CodeSuperseded       Code = "Superseded"
+	CodeUnknownRuntime   Code = "UnknownRuntime"
+	CodeUnknownBinding   Code = "UnknownBinding"
+	CodeBindingInUse     Code = "BindingInUse"
+	CodeNotDirty         Code = "NotDirty"
+	CodeStaleRelease     Code = "StaleRelease"
+	CodeInternal         Code = "Internal"
 )
 
+// Fate is what a worker does with the message of an event that ends in an error.
+type Fate string
+
+// The fates of messages.
+const (
+	// FateAcknowledged is the end of an event whose rejection is stored: its
+	// publisher decides what comes next.
+	FateAcknowledged Fate = "acknowledged"
+	// FateDeadLettered is the end of an event that is rejected however often it
+	// comes: an operator has to look at the copy in HAP_DEAD.
+	FateDeadLettered Fate = "dead letter"
+	// FateRedelivered ends nothing: the event is not answered, and is delivered again.
+	FateRedelivered Fate = "redelivered"
+)
+
+// The exit codes of hapctl that a Code may have.
+const (
+	ExitFailure  = 1
+	ExitNothing  = 4 // no match, or the pool is empty
+	ExitConflict = 5 // conflict or drift found
+)
+
+// CodeInfo is all that depends on a Code. docs/messages.md has the same table.
+type CodeInfo struct {
+	Code  Code
+	Means string // completes "rejected, because …", for docs/messages.md and hapctl
+
+	// Answers are the types of events, as in their subjects, that are rejected with
+	// the code; none where a reply never has it.
+	Answers []string
+	// AfterWaiting says that a request gets the code when its waiting time is over.
+	AfterWaiting bool
+	Fate         Fate
+	Exit         int // of the hapctl command that ends with the code
+	// Retryable says that the cause passes by itself: the same request may succeed
+	// later, under a new id.
+	Retryable bool
+}
+
+var codes = []CodeInfo{
+	{
+		Code: CodeInvalidEvent, Means: "the message breaks the contract: its form, its subject or a field",
+		Answers: []string{"provision", "deprovision", "release", "resolve"}, Fate: FateDeadLettered, Exit: ExitFailure,
+	},
+	{
+		Code: CodeNoMatchingRule, Means: "no rule matches plan and regions; there is no fall-back",
+		Answers: []string{"provision"}, Fate: FateDeadLettered, Exit: ExitNothing,
+	},
+	{
+		Code: CodeUnknownProvider, Means: "the provider is not one of the plan's, or the plan has several and none is given",
+		Answers: []string{"provision"}, Fate: FateDeadLettered, Exit: ExitFailure,
+	},
+	{
+		Code: CodePoolExhausted, Means: "no account for the tenant until the deadline",
+		Answers: []string{"provision"}, AfterWaiting: true, Fate: FateAcknowledged, Exit: ExitNothing, Retryable: true,
+	},
+	{
+		Code: CodeNetworkExhausted, Means: "a network rule's parents have no room until the deadline",
+		Answers: []string{"provision"}, AfterWaiting: true, Fate: FateAcknowledged, Exit: ExitNothing, Retryable: true,
+	},
+	{
+		Code: CodeNoImplementation, Means: "the policy has no implementation for the interface",
+		Answers: []string{"provision", "resolve"}, Fate: FateDeadLettered, Exit: ExitNothing,
+	},
+	{
+		Code: CodeSuperseded, Means: "the runtime was deprovisioned meanwhile, or before",
+		Answers: []string{"provision"}, Fate: FateAcknowledged, Exit: ExitConflict,
+	},
+	{
+		Code: CodeUnknownRuntime, Means: "the runtime is in neither Redis nor the ledger",
+		Fate: FateAcknowledged, Exit: ExitFailure,
+	},
+	{
+		Code: CodeUnknownBinding, Means: "Gardener does not have the binding",
+		Answers: []string{"release"}, Fate: FateAcknowledged, Exit: ExitFailure,
+	},
+	{
+		Code: CodeBindingInUse, Means: "the binding still has clusters",
+		Answers: []string{"release"}, Fate: FateAcknowledged, Exit: ExitConflict, Retryable: true,
+	},
+	{
+		Code: CodeNotDirty, Means: "the binding is not marked dirty",
+		Answers: []string{"release"}, Fate: FateAcknowledged, Exit: ExitConflict,
+	},
+	{
+		Code: CodeStaleRelease, Means: "the release is for an earlier claim of the binding",
+		Answers: []string{"release"}, Fate: FateAcknowledged, Exit: ExitConflict,
+	},
+	{
+		Code: CodeInternal, Means: "a fault of the worker, or of what it depends on",
+		Fate: FateRedelivered, Exit: ExitFailure, Retryable: true,
+	},
+}
+
+// Codes returns the table of all codes, in the order of docs/messages.md.
+func Codes() []CodeInfo { return slices.Clone(codes) }
+
+// Info returns what depends on c. A code that this version does not know, from the
+// reply of a newer one, ends its event and is a failure.
+func (c Code) Info() CodeInfo {
+	for i := range codes {
+		if codes[i].Code == c {
+			return codes[i]
+		}
+	}
+	return CodeInfo{Code: c, Fate: FateAcknowledged, Exit: ExitFailure}
+}
+
 // Retryable reports whether the same request may succeed later under a new id.
-func (c Code) Retryable() bool {
-	switch c {
-	case CodePoolExhausted, CodeNetworkExhausted, CodeBindingInUse, CodeInternal:
-		return true
-	default:
-		return false
-	}
-}
-
-// Error is an error that has a Code. Err says what happened and names the thing
-// at fault, Hint what the reader does next.
-type Error struct {
-	Code Code
-	Op   string
-	Err  error
-	Hint string
-}
-
-// Error gives what happened, then the hint.
-func (e *Error) Error() string {
-	var b strings.Builder
-	if e.Op != "" {
-		b.WriteString(e.Op)
-		b.WriteString(": ")
-	}
-	if e.Err != nil {
-		b.WriteString(e.Err.Error())
-	} else {
-		b.WriteString(string(e.Code))
-	}
-	if e.Hint != "" {
-		b.WriteString("; ")
-		b.WriteString(e.Hint)
-	}
-	return b.String()
-}
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-// CodeOf gives the code of the first Error in err's chain, CodeInternal for any
-// other error, and "" for nil.
-func CodeOf(err error) Code {
-	if err == nil {
-		return ""
-	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Code
-	}
-	return CodeInternal
-}
+func (c Code) Retryable() bool { return c.Info().Retryable }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -14,12 +15,7 @@ import (
 func subjectTokens(subject string) (Type, string) {
 	head, token, _ := cutLast(subject)
 	_, kind, _ := cutLast(head)
-	switch t := Type(kind); t {
-	case TypeProvision, TypeDeprovision, TypeRelease, TypeResolve:
-		return t, token
-	default:
-		return "", token
-	}
+	return known(kind), token
 }
 
 func cutLast(subject string) (before, after string, found bool) {
@@ -35,43 +31,19 @@ func (e *Event) checkSubject(subject string) error {
 	if kind != e.Type {
 		return fmt.Errorf("subject %s is not one for type %s", subject, e.Type.CloudEvent())
 	}
-	field, want := e.subjectToken()
+	want := e.given().token()
 	switch {
 	case want == "" && !engine.ValidID(token):
 		return fmt.Errorf("the last token of subject %s is no global account id", subject)
 	case want != "" && token != want:
-		return fmt.Errorf("subject %s ends in %s, but %s is %s", subject, token, field, quote(want))
+		return fmt.Errorf("subject %s ends in %s, but data.%s is %s", subject, token, e.Type.Info().Token, quote(want))
 	}
 	return nil
 }
 
-// subjectToken is the field that the subject repeats, and the token that it must
-// be there; "" where any id will do.
-func (e *Event) subjectToken() (field, token string) {
-	switch e.Type {
-	case TypeProvision:
-		return "data.globalAccountID", e.Provision.GlobalAccountID
-	case TypeDeprovision:
-		return "data.globalAccountID", e.Deprovision.GlobalAccountID
-	case TypeRelease:
-		return "data.binding", engine.Token(e.Binding)
-	default:
-		return "data.runtimeID", e.RuntimeID
-	}
-}
-
 // subject is where an event is published.
 func (e *Event) subject(s Subjects) string {
-	switch e.Type {
-	case TypeProvision:
-		return s.Provision(e.Provision.GlobalAccountID)
-	case TypeDeprovision:
-		return s.Deprovision(e.Deprovision.GlobalAccountID)
-	case TypeRelease:
-		return s.Release(e.Release.Binding)
-	default:
-		return s.Resolve(e.Resolve.RuntimeID)
-	}
+	return s.join(string(e.Type), cmp.Or(e.given().token(), AnyTenant))
 }
 
 // trace takes the trace context of the header where there is one.
@@ -79,6 +51,24 @@ func (e *Event) trace(header nats.Header) {
 	if parent := headerValue(header, "traceparent"); parent != "" {
 		e.Traceparent = parent
 		e.Tracestate = headerValue(header, "tracestate")
+	}
+	e.boundTrace()
+}
+
+// The longest trace context in bytes that is kept with an event. W3C Trace Context: a
+// traceparent has 55, and a tracestate of 512 has to be propagated.
+const (
+	maxTraceparent = 128
+	maxTracestate  = 512
+)
+
+// boundTrace drops what is too long of the trace context: an event does not fail by it.
+func (e *Event) boundTrace() {
+	if len(e.Traceparent) > maxTraceparent {
+		e.Traceparent, e.Tracestate = "", ""
+	}
+	if len(e.Tracestate) > maxTracestate {
+		e.Tracestate = ""
 	}
 }
 

@@ -55,9 +55,9 @@ func TestAsyncAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addresses := map[string]string{
-		"provision": s.Provision("x"), "deprovision": s.Deprovision("x"), "release": s.Release("x"), "resolve": s.Resolve("x"),
-		"reply": s.Reply("x", "x"), "releaseReply": s.BindingReply("x", "x"),
+	addresses := map[string]string{"reply": s.Reply("x", "x"), "releaseReply": s.BindingReply("x", "x")}
+	for _, kind := range typesInOrder() {
+		addresses[string(kind)] = s.Prefix() + "." + string(kind) + ".x"
 	}
 	for name, want := range addresses {
 		channel := doc.Channels[name]
@@ -73,7 +73,7 @@ func TestAsyncAPI(t *testing.T) {
 	if len(doc.Channels) != len(addresses) {
 		t.Errorf("%d channels, the code has %d", len(doc.Channels), len(addresses))
 	}
-	for _, kind := range []events.Type{events.TypeProvision, events.TypeDeprovision, events.TypeRelease, events.TypeResolve} {
+	for _, kind := range typesInOrder() {
 		if o := doc.Operations[string(kind)]; o.Action != "receive" || o.Reply.Channel["$ref"] == "" {
 			t.Errorf("operation %s: %+v", kind, o)
 		}

@@ -15,7 +15,7 @@ type Backlog struct {
 
 // Backlog tells of HAP_EVENTS as it is now.
 func (l *Ledger) Backlog(ctx context.Context) (Backlog, error) {
-	state, err := streamState(ctx, l.js, l.subjects.Stream(StreamEvents))
+	state, err := l.streams.State(ctx, l.subjects.Stream(StreamEvents))
 	if err != nil {
 		return Backlog{}, err
 	}

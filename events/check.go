@@ -15,8 +15,10 @@ import (
 const (
 	inboxPrefix = "_INBOX."
 	maxInbox    = 255
-	maxName     = 253 // characters in the name of a Kubernetes object
-	maxLabel    = 63  // characters in a label value, and in a namespace
+	maxName     = 253     // characters in the name of a Kubernetes object
+	maxLabel    = 63      // characters in a label value, and in a namespace
+	maxSource   = 1 << 10 // characters
+	maxReplayOf = 255     // characters
 	maxWhole    = 1<<53 - 1
 )
 
@@ -25,6 +27,21 @@ type payload interface {
 	check() error
 	// addressee is whom the event is for, one of the first two, and who gets copies of replies.
 	addressee() (runtimeID, binding, replyTo string)
+	// token is the last one of the subject, "" where any global account id will do.
+	token() string
+	tenant() string // the global account that is named, "" for none
+}
+
+// checkAttributes checks the attributes of the CloudEvent, which every kind of event has.
+func (e *Event) checkAttributes() error {
+	return cmp.Or(checkLength("source", e.Source, maxSource), checkLength("replayof", e.ReplayOf, maxReplayOf))
+}
+
+func checkLength(field, value string, most int) error {
+	if n := utf8.RuneCountInString(value); n > most {
+		return fmt.Errorf("%s has %d characters, more than the %d allowed", field, n, most)
+	}
+	return nil
 }
 
 func (p *Provision) check() error {
@@ -32,6 +49,7 @@ func (p *Provision) check() error {
 		checkID("data.runtimeID", p.RuntimeID),
 		checkID("data.globalAccountID", p.GlobalAccountID),
 		checkGiven("data.plan", p.Plan),
+		checkLabel("data.plan", p.Plan),
 		checkLabel("data.platformRegion", p.PlatformRegion),
 		checkLabel("data.hyperscalerRegion", p.HyperscalerRegion),
 		checkLabel("data.provider", p.Provider),
@@ -46,6 +64,9 @@ func (p *Provision) addressee() (runtimeID, binding, replyTo string) {
 	return p.RuntimeID, "", p.ReplyTo
 }
 
+func (p *Provision) token() string  { return p.GlobalAccountID }
+func (p *Provision) tenant() string { return p.GlobalAccountID }
+
 func (d *Deprovision) check() error {
 	return cmp.Or(
 		checkID("data.runtimeID", d.RuntimeID),
@@ -59,6 +80,9 @@ func (d *Deprovision) addressee() (runtimeID, binding, replyTo string) {
 	return d.RuntimeID, "", d.ReplyTo
 }
 
+func (d *Deprovision) token() string  { return d.GlobalAccountID }
+func (d *Deprovision) tenant() string { return d.GlobalAccountID }
+
 func (r *Release) check() error {
 	if r.Generation != nil && (*r.Generation < 0 || *r.Generation > maxWhole) {
 		return fmt.Errorf("data.generation is %d, must be from 0 to 2^53-1", *r.Generation)
@@ -67,6 +91,8 @@ func (r *Release) check() error {
 }
 
 func (r *Release) addressee() (runtimeID, binding, replyTo string) { return "", r.Binding, r.ReplyTo }
+func (r *Release) token() string                                   { return engine.Token(r.Binding) }
+func (r *Release) tenant() string                                  { return "" }
 
 func (r *Resolve) check() error {
 	return cmp.Or(
@@ -78,6 +104,8 @@ func (r *Resolve) check() error {
 }
 
 func (r *Resolve) addressee() (runtimeID, binding, replyTo string) { return r.RuntimeID, "", r.ReplyTo }
+func (r *Resolve) token() string                                   { return r.RuntimeID }
+func (r *Resolve) tenant() string                                  { return r.GlobalAccountID }
 
 func (c *Cluster) check() error {
 	if c == nil {

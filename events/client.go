@@ -14,6 +14,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
+// ErrForeignReply is the error of a request whose id another one has used, for another
+// runtime's tenant or of another kind. Its engine.CodeOf is CodeInvalidEvent. The
+// request is refused, and has no reply.
+var ErrForeignReply error = &engine.Error{
+	Code: engine.CodeInvalidEvent, Err: errors.New("the request id is that of another request"),
+	Hint: "ask again under an id of its own",
+}
+
 // ErrClientClosed is the error of requests that were waiting when the Client was closed.
 var ErrClientClosed = errors.New("the events client is closed")
 
@@ -44,11 +52,15 @@ type Client struct {
 	life   context.Context // ended by Close, or with the connection
 	end    context.CancelCauseFunc
 	starts chan struct{} // holds one token: who has it may start following
+	broken chan struct{} // holds a token after an error of the consumer of all replies
 	joined sync.WaitGroup
 
 	mu        sync.Mutex
-	waiters   map[string][]*waiter // by reply subject
-	following jetstream.ConsumeContext
+	waiters   map[string][]*waiter     // by reply subject
+	following jetstream.ConsumeContext // nil before the first request, and while there is no stream
+	created   time.Time                // of the stream that is followed
+	from      uint64                   // its sequence that was followed from last
+	newest    jetstream.Msg            // that came since, nil before the first one
 }
 
 // NewClient makes a Client that uses the connection. It asks nothing of the
@@ -74,10 +86,11 @@ func NewClient(nc *nats.Conn, options ClientOptions) (*Client, error) {
 	}
 	c := &Client{
 		js: js, subjects: subjects, options: options,
-		starts: make(chan struct{}, 1), waiters: map[string][]*waiter{},
+		starts: make(chan struct{}, 1), broken: make(chan struct{}, 1), waiters: map[string][]*waiter{},
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.joined.Go(c.watchConnection)
+	c.joined.Go(c.watchReplies)
 	return c, nil
 }
 
@@ -86,13 +99,7 @@ func NewClient(nc *nats.Conn, options ClientOptions) (*Client, error) {
 func (c *Client) Close() {
 	c.end(ErrClientClosed)
 	c.joined.Wait()
-	c.mu.Lock()
-	following := c.following
-	c.following = nil
-	c.mu.Unlock()
-	if following != nil {
-		following.Stop()
-	}
+	c.unfollow()
 }
 
 // watchConnection ends the Client with its connection.
@@ -128,24 +135,24 @@ func OnWaiting(f func(Reply)) RequestOption { return func(r *request) { r.waitin
 // published; ctx's, and then the request is still in work; ErrClientClosed. With
 // the last two the reply is the `waiting` that came last, if one did.
 func (c *Client) Provision(ctx context.Context, id string, p Provision, options ...RequestOption) (Reply, error) {
-	return c.ask(ctx, Event{Type: TypeProvision, ID: id, Provision: &p}, options)
+	return c.Ask(ctx, Event{Type: TypeProvision, ID: id, Provision: &p}, options...)
 }
 
 // Deprovision gives back what a runtime has and waits for the final reply. A
 // runtime that nobody knows is StatusReleased too. Errors as for Provision.
 func (c *Client) Deprovision(ctx context.Context, id string, d Deprovision, options ...RequestOption) (Reply, error) {
-	return c.ask(ctx, Event{Type: TypeDeprovision, ID: id, Deprovision: &d}, options)
+	return c.Ask(ctx, Event{Type: TypeDeprovision, ID: id, Deprovision: &d}, options...)
 }
 
 // Release returns an emptied account and waits for the final reply. Errors as for Provision.
 func (c *Client) Release(ctx context.Context, id string, r Release, options ...RequestOption) (Reply, error) {
-	return c.ask(ctx, Event{Type: TypeRelease, ID: id, Release: &r}, options)
+	return c.Ask(ctx, Event{Type: TypeRelease, ID: id, Release: &r}, options...)
 }
 
 // Resolve asks for the implementation of an interface and waits for the final
 // reply. Errors as for Provision.
 func (c *Client) Resolve(ctx context.Context, id string, r Resolve, options ...RequestOption) (Reply, error) {
-	return c.ask(ctx, Event{Type: TypeResolve, ID: id, Resolve: &r}, options)
+	return c.Ask(ctx, Event{Type: TypeResolve, ID: id, Resolve: &r}, options...)
 }
 
 // Await waits for the final reply to a request that was published before, perhaps
@@ -177,7 +184,9 @@ func (c *Client) Publish(ctx context.Context, e Event) error {
 	return err
 }
 
-func (c *Client) ask(ctx context.Context, e Event, options []RequestOption) (Reply, error) {
+// Ask publishes an event of any type and waits for the final reply. Source is the
+// Client's. Errors as for Provision.
+func (c *Client) Ask(ctx context.Context, e Event, options ...RequestOption) (Reply, error) {
 	e.Source = c.options.Source
 	data, subject, err := c.encode(ctx, &e)
 	if err != nil {
@@ -189,6 +198,7 @@ func (c *Client) ask(ctx context.Context, e Event, options []RequestOption) (Rep
 		return Reply{}, err
 	}
 	defer c.leave(w)
+	w.event = &e
 	ack, err := c.publish(ctx, &e, subject, data)
 	if err != nil {
 		return Reply{}, err

@@ -155,7 +155,7 @@ func TestClientRefusesAtOnce(t *testing.T) {
 	srv, js := setup(t)
 	c, ctx := client(t, srv.Connect()), within(t)
 	huge := *provision("1").Provision
-	huge.Plan = strings.Repeat("x", 256<<10)
+	huge.Cluster = &events.Cluster{Labels: map[string]string{"a": strings.Repeat("x", 256<<10)}}
 	for want, ask := range map[string]func() error{
 		"id is missing":     func() error { _, err := c.Provision(ctx, "", *provision("1").Provision); return err },
 		`id "a.b" is no id`: func() error { _, err := c.Provision(ctx, "a.b", *provision("1").Provision); return err },
@@ -207,11 +207,12 @@ func TestClientHopeless(t *testing.T) {
 	t.Parallel()
 	srv := eventstest.Server(t, func(o *server.Options) { o.MaxPayload = 1024 })
 	js := srv.JetStream()
-	if _, err := events.Setup(within(t), js, events.Options{Manage: true}); err != nil {
-		t.Fatal(err)
+	differs, err := events.Setup(within(t), js, events.Options{Manage: true})
+	if err != nil || len(differs) != 1 || !strings.Contains(differs[0], "at most 1024 bytes (max_payload)") {
+		t.Fatalf("the setup says %q, %v", differs, err)
 	}
 	large := *provision("1").Provision
-	large.Plan = strings.Repeat("x", 2048)
+	large.Cluster = &events.Cluster{Labels: map[string]string{"a": strings.Repeat("x", 2048)}}
 	if _, err := client(t, srv.Connect()).Provision(within(t), "1", large); !errors.Is(err, nats.ErrMaxPayload) {
 		t.Errorf("%v", err)
 	}
@@ -249,8 +250,59 @@ func TestClientForeignReply(t *testing.T) {
 	if _, err := js.Publish(within(t), replySubject(t, "1"), []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
+	c := client(t, srv.Connect())
+	// The worker's answer is stored in its place.
+	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	done := make(chan error, 1)
+	go func() {
+		r, err := c.Await(within(t), "rt-1", "1")
+		if err == nil && r.Status != events.StatusAssigned {
+			err = errors.New("the reply is " + string(r.Status))
+		}
+		done <- err
+	}()
+	stored, found, err := ledger.Last(within(t), replySubject(t, "1"))
+	if err != nil || !found || stored.Foreign == nil {
+		t.Fatalf("%+v, %v, %v", stored, found, err)
+	}
+	store(t, ledger, assigned("1"), stored.Sequence)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever asks under the id of another tenant's request, or for another kind of thing, is
+// told that the id is taken, and nothing else.
+func TestClientIDOfAnotherRequest(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	final, waits := assigned("1"), waiting("2")
+	final.GlobalAccountID, waits.GlobalAccountID = "ga-secret", "ga-secret"
+	store(t, ledger, final, 0)
+	store(t, ledger, waits, 0)
+	c := client(t, srv.Connect())
+	for _, id := range []string{"1", "2"} {
+		r, err := c.Provision(within(t), id, *provision(id).Provision, events.OnWaiting(func(r events.Reply) { t.Errorf("told of %+v", r) }))
+		if !errors.Is(err, events.ErrForeignReply) || engine.CodeOf(err) != engine.CodeInvalidEvent || r.RequestID != "" || strings.Contains(err.Error(), "secret") {
+			t.Errorf("request %s: %+v, %v", id, r, err)
+		}
+	}
+	r, err := c.Deprovision(within(t), "1", events.Deprovision{RuntimeID: "rt-1"})
+	if !errors.Is(err, events.ErrForeignReply) || r.Binding != nil {
+		t.Errorf("a deprovision under the id of a provision: %+v, %v", r, err)
+	}
+}
+
+// A reply that only a newer version can read is an error, and names itself.
+func TestClientNewerReply(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	if _, err := js.Publish(within(t), replySubject(t, "1"), []byte(`{"type":"hap.reply.v2","data":{"status":"granted"}}`)); err != nil {
+		t.Fatal(err)
+	}
 	_, err := client(t, srv.Connect()).Await(within(t), "rt-1", "1")
-	if err == nil || !strings.Contains(err.Error(), "hap.v1.reply.rt-1.1") {
+	if !errors.Is(err, events.ErrUnknownReply) || !strings.Contains(err.Error(), "hap.v1.reply.rt-1.1") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"mime"
@@ -18,6 +19,11 @@ const ContentType = "application/cloudevents+json"
 
 // MaxMessage is the longest message in bytes that is read as an event.
 const MaxMessage = 256 << 10
+
+// maxKept is the longest event in bytes that is read where the workers keep it. Written
+// again, an event may be longer than it came: attributes that were left out are written,
+// and the trace of its headers. All of these are bounded.
+const maxKept = MaxMessage + 8<<10
 
 const specVersion = "1.0"
 
@@ -52,7 +58,7 @@ type outgoing struct {
 // and is itself valid (ids, an allowed inbox), so that the publisher can be told.
 // Nothing of an Event changes with data afterwards.
 func Decode(subject string, header nats.Header, data []byte) (Event, error) {
-	event, err := decode(subject, header, data)
+	event, err := decode(subject, header, data, MaxMessage)
 	if err == nil {
 		return event, nil
 	}
@@ -63,9 +69,9 @@ func Decode(subject string, header nats.Header, data []byte) (Event, error) {
 	}
 }
 
-func decode(subject string, header nats.Header, data []byte) (Event, error) {
-	if len(data) > MaxMessage {
-		return Event{}, fmt.Errorf("the message has %d bytes, more than the %d allowed", len(data), MaxMessage)
+func decode(subject string, header nats.Header, data []byte, most int) (Event, error) {
+	if len(data) > most {
+		return Event{}, tooLong(data, most)
 	}
 	if err := checkContentType(header); err != nil {
 		return Event{}, err
@@ -86,8 +92,9 @@ func decodeAny(subject string, header nats.Header, data []byte) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
+	event = find(event.Type).empty(event)
 	event.trace(header)
-	if err := readObject(env.Data, event.payload(), "data"); err != nil {
+	if err := readObject(env.Data, event.given(), "data"); err != nil {
 		return Event{}, err
 	}
 	return event, event.accept(subject)
@@ -122,25 +129,13 @@ func (env *envelope) event(hasData bool) (Event, error) {
 	}, nil
 }
 
-// typeOf is the type of event that a CloudEvent's type names, or "".
-func typeOf(cloudEvent string) Type {
-	switch cloudEvent {
-	case "hap.provision.v1":
-		return TypeProvision
-	case "hap.deprovision.v1":
-		return TypeDeprovision
-	case "hap.release.v1":
-		return TypeRelease
-	case "hap.resolve.v1":
-		return TypeResolve
-	default:
-		return ""
-	}
+func tooLong(data []byte, most int) error {
+	return fmt.Errorf("the message has %d bytes, more than the %d allowed", len(data), most)
 }
 
-// accept checks the data and the subject, and takes over whom the event is for.
+// accept checks attributes, data and subject, and takes over whom the event is for.
 func (e *Event) accept(subject string) error {
-	if err := e.given().check(); err != nil {
+	if err := cmp.Or(e.checkAttributes(), e.given().check()); err != nil {
 		return err
 	}
 	e.address()
@@ -150,31 +145,21 @@ func (e *Event) accept(subject string) error {
 // address takes over from the payload whom the event is for.
 func (e *Event) address() { e.RuntimeID, e.Binding, e.ReplyTo = e.given().addressee() }
 
-// payload is an empty payload of e.Type, already set in e.
-func (e *Event) payload() payload {
-	switch e.Type {
-	case TypeProvision:
-		e.Provision = new(Provision)
-		return e.Provision
-	case TypeDeprovision:
-		e.Deprovision = new(Deprovision)
-		return e.Deprovision
-	case TypeRelease:
-		e.Release = new(Release)
-		return e.Release
-	default:
-		e.Resolve = new(Resolve)
-		return e.Resolve
+// Addressed returns the event with RuntimeID, Binding and ReplyTo as its payload has
+// them; as it is where the payload is not set.
+func (e Event) Addressed() Event {
+	if e.given() != nil {
+		e.address()
 	}
+	return e
 }
 
 // EncodeEvent writes an event as a CloudEvent, after the same checks that Decode makes.
-func EncodeEvent(e Event) ([]byte, error) {
-	if err := checkID("id", e.ID); err != nil {
+func EncodeEvent(e Event) ([]byte, error) { return encodeEvent(e, MaxMessage) }
+
+func encodeEvent(e Event, most int) ([]byte, error) {
+	if err := cmp.Or(checkID("id", e.ID), checkGiven("source", e.Source), e.checkAttributes()); err != nil {
 		return nil, invalid(err)
-	}
-	if e.Source == "" {
-		return nil, invalid(missing("source"))
 	}
 	payload := e.given()
 	if payload == nil {
@@ -183,6 +168,7 @@ func EncodeEvent(e Event) ([]byte, error) {
 	if err := payload.check(); err != nil {
 		return nil, invalid(err)
 	}
+	e.boundTrace()
 	data, err := json.Marshal(outgoing{
 		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Type.CloudEvent(),
 		DataContentType: "application/json", ReplayOf: e.ReplayOf,
@@ -191,26 +177,10 @@ func EncodeEvent(e Event) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, invalid(fmt.Errorf("the event cannot be written as JSON: %w", err))
-	case len(data) > MaxMessage:
-		return nil, invalid(fmt.Errorf("the message has %d bytes, more than the %d allowed", len(data), MaxMessage))
+	case len(data) > most:
+		return nil, invalid(tooLong(data, most))
 	}
 	return data, nil
-}
-
-// given is the payload that e.Type names, nil where it is not set.
-func (e *Event) given() payload {
-	switch {
-	case e.Type == TypeProvision && e.Provision != nil:
-		return e.Provision
-	case e.Type == TypeDeprovision && e.Deprovision != nil:
-		return e.Deprovision
-	case e.Type == TypeRelease && e.Release != nil:
-		return e.Release
-	case e.Type == TypeResolve && e.Resolve != nil:
-		return e.Resolve
-	default:
-		return nil
-	}
 }
 
 // EncodeReply writes a reply as the CloudEvent <requestID>/<status> of source. The

@@ -115,7 +115,7 @@ func (c *Comparisons) Add(ctx context.Context, compared Comparison) (bool, error
 
 // Each visits the comparisons from the first to the last there is now, oldest first.
 func (c *Comparisons) Each(ctx context.Context, visit func(Comparison) error) error {
-	return walker{c.js, StreamComparisons}.walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
+	return walker{server{c.js}, StreamComparisons}.walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
 		var compared Comparison
 		if err := json.Unmarshal(msg.Data(), &compared); err != nil {
 			return fmt.Errorf("sequence %d of %s is no comparison: %w", facts.Sequence.Stream, StreamComparisons, err)

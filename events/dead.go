@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,24 +34,32 @@ type Letter struct {
 	Type     Type // "" where it is not known
 	Subject  string
 	Sequence uint64 // in HAP_EVENTS
-	Header   nats.Header
-	Data     []byte
+	// Published is when HAP_EVENTS had it. A stream that is recreated begins at
+	// sequence 1 again: both together say which event it is.
+	Published time.Time
+	Header    nats.Header
+	Data      []byte
 }
 
 // DeadLetters is the stream of events that can never be processed.
 type DeadLetters struct {
-	js       jetstream.JetStream
+	streams  Streams
 	subjects Subjects
 }
 
 // NewDeadLetters gives the dead letters under the subjects.
 func NewDeadLetters(js jetstream.JetStream, subjects Subjects) *DeadLetters {
-	return &DeadLetters{js: js, subjects: subjects}
+	return NewDeadLettersOn(NewStreams(js), subjects)
 }
 
-// Bury stores a copy of the event with the reason and returns once the stream has
-// it. Burying the same event again within the duplicate window changes nothing.
-func (d *DeadLetters) Bury(ctx context.Context, letter Letter, code engine.Code, reason string) error {
+// NewDeadLettersOn returns the dead letters that are kept in these streams.
+func NewDeadLettersOn(streams Streams, subjects Subjects) *DeadLetters {
+	return &DeadLetters{streams: streams, subjects: subjects}
+}
+
+// Put stores a copy of the event with the reason and returns once the stream has
+// it. Putting the same event again within the duplicate window changes nothing.
+func (d *DeadLetters) Put(ctx context.Context, letter Letter, code engine.Code, reason string) error {
 	data, cut := letter.Data, []string(nil)
 	if len(data) > MaxMessage {
 		data, cut = data[:MaxMessage], append(cut, "data")
@@ -67,14 +76,21 @@ func (d *DeadLetters) Bury(ctx context.Context, letter Letter, code engine.Code,
 	header[HeaderSequence] = []string{strconv.FormatUint(letter.Sequence, 10)}
 	header[HeaderOrigSubject] = []string{oneLine(letter.Subject, maxReason)}
 
-	ctx, cancel := bounded(ctx, d.js)
-	defer cancel()
-	_, err := d.js.PublishMsg(ctx, &nats.Msg{Subject: d.subjects.Dead(letter.Type), Header: header, Data: data},
-		jetstream.WithExpectStream(d.subjects.Stream(StreamDead)), jetstream.WithMsgID(fmt.Sprintf("%s/%d", StreamEvents, letter.Sequence)))
+	header[jetstream.ExpectedStreamHeader] = []string{d.subjects.Stream(StreamDead)}
+	header[jetstream.MsgIDHeader] = []string{letter.id()}
+	_, err := d.streams.Publish(ctx, &nats.Msg{Subject: d.subjects.Dead(letter.Type), Header: header, Data: data})
 	if err != nil {
 		return fmt.Errorf("storing the dead letter of sequence %d: %w", letter.Sequence, err)
 	}
 	return nil
+}
+
+// id is the same for each copy of one event.
+func (l Letter) id() string {
+	if l.Published.IsZero() {
+		return fmt.Sprintf("%s/%d", StreamEvents, l.Sequence)
+	}
+	return fmt.Sprintf("%s/%d/%d", StreamEvents, l.Sequence, l.Published.UnixNano())
 }
 
 // deadHeader copies the headers, without what the server would act upon; complete

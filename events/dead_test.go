@@ -35,7 +35,7 @@ func TestBury(t *testing.T) {
 			"traceparent": {"00-a"}, "Hap-Code": {"forged"}, "X": {"a", "b"}},
 	}
 	for range 2 { // the second is the same letter again
-		if err := dead.Bury(within(t), letter, engine.CodeInvalidEvent, "not JSON\r\nNats-Rollup: all\nat \xff byte 0"); err != nil {
+		if err := dead.Put(within(t), letter, engine.CodeInvalidEvent, "not JSON\r\nNats-Rollup: all\nat \xff byte 0"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestBuryTooLarge(t *testing.T) {
 	for i := range data {
 		data[i] = byte(i)
 	}
-	if err := dead.Bury(within(t), events.Letter{Sequence: 1, Data: data}, engine.CodeInvalidEvent, strings.Repeat("ä", 1<<20)); err != nil {
+	if err := dead.Put(within(t), events.Letter{Sequence: 1, Data: data}, engine.CodeInvalidEvent, strings.Repeat("ä", 1<<20)); err != nil {
 		t.Fatal(err)
 	}
 	msg := deadLetter(t, js, "hap.v1.dead.unknown")
@@ -77,7 +77,7 @@ func TestBuryTooLarge(t *testing.T) {
 	}
 	// Exactly 256 KiB are not cut; headers that leave no room are.
 	letter := events.Letter{Sequence: 2, Data: data[:256<<10], Header: nats.Header{"Big": {strings.Repeat("x", 800<<10)}}}
-	if err := dead.Bury(within(t), letter, engine.CodeInternal, "r"); err != nil {
+	if err := dead.Put(within(t), letter, engine.CodeInternal, "r"); err != nil {
 		t.Fatal(err)
 	}
 	msg = deadLetter(t, js, "hap.v1.dead.unknown")
@@ -92,7 +92,7 @@ func TestBuryWithoutStream(t *testing.T) {
 	if err := js.DeleteStream(within(t), events.StreamDead); err != nil {
 		t.Fatal(err)
 	}
-	err := events.NewDeadLetters(js, subjects(t)).Bury(within(t), events.Letter{Sequence: 42}, engine.CodeInternal, "r")
+	err := events.NewDeadLetters(js, subjects(t)).Put(within(t), events.Letter{Sequence: 42}, engine.CodeInternal, "r")
 	if err == nil || !strings.Contains(err.Error(), "sequence 42") {
 		t.Errorf("%v", err)
 	}
@@ -108,7 +108,7 @@ func TestReadLetters(t *testing.T) {
 	header := nats.Header{"Content-Type": {events.ContentType}, "Nats-Msg-Id": {"deprovision/req-1-r1"}}
 	for sequence, text := range map[uint64][]byte{7: data, 9: []byte("no JSON")} {
 		letter := events.Letter{Type: events.TypeDeprovision, Subject: "hap.v1.deprovision.unknown", Sequence: sequence, Header: header, Data: text}
-		if err := dead.Bury(within(t), letter, engine.CodeInvalidEvent, "why"); err != nil {
+		if err := dead.Put(within(t), letter, engine.CodeInvalidEvent, "why"); err != nil {
 			t.Fatal(err)
 		}
 	}

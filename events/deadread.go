@@ -36,14 +36,14 @@ type DeadLetter struct {
 // Each visits the dead letters, oldest first, but none that comes after it has found
 // the first. It ends with the first error of visit.
 func (d *DeadLetters) Each(ctx context.Context, visit func(DeadLetter) error) error {
-	return eachMessage(ctx, d.js, d.subjects.Stream(StreamDead), d.subjects.AllDead(), func(msg *storedMessage) error {
+	return eachMessage(ctx, d.streams, d.subjects.Stream(StreamDead), 1, d.subjects.AllDead(), func(msg Message) error {
 		return visit(letterOf(msg))
 	})
 }
 
 // Letter gives the dead letter with that number. ErrNoLetter.
 func (d *DeadLetters) Letter(ctx context.Context, number uint64) (DeadLetter, error) {
-	msg, err := getMessage(ctx, d.js, d.subjects.Stream(StreamDead), messageRequest{Sequence: number})
+	msg, err := d.streams.Message(ctx, d.subjects.Stream(StreamDead), Query{Sequence: number})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return DeadLetter{}, fmt.Errorf("%d: %w", number, ErrNoLetter)
 	}
@@ -53,8 +53,8 @@ func (d *DeadLetters) Letter(ctx context.Context, number uint64) (DeadLetter, er
 	return letterOf(msg), nil
 }
 
-func letterOf(msg *storedMessage) DeadLetter {
-	header := msg.header()
+func letterOf(msg Message) DeadLetter {
+	header := msg.Header
 	l := DeadLetter{
 		Number: msg.Sequence, StoredAt: msg.Time.UTC(), Header: header, Data: msg.Data,
 		Code: engine.Code(headerValue(header, HeaderCode)), Reason: headerValue(header, HeaderReason),

@@ -2,21 +2,6 @@ package events
 
 import "time"
 
-// Type is the kind of an event, as it stands in its subject. The type of the
-// CloudEvent is made of it: provision is hap.provision.v1.
-type Type string
-
-// The types of events. A reply's CloudEvent has the type hap.reply.v1.
-const (
-	TypeProvision   Type = "provision"
-	TypeDeprovision Type = "deprovision"
-	TypeRelease     Type = "release"
-	TypeResolve     Type = "resolve"
-)
-
-// CloudEvent is the type attribute of the CloudEvents envelope.
-func (t Type) CloudEvent() string { return "hap." + string(t) + ".v1" }
-
 // Event is a request that was published: one of Provision, Deprovision, Release
 // and Resolve is set, the one that Type names. After a Decode that failed only
 // what could be read is set, and none of the four need be.

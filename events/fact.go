@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
 )
 
 // Fact is what a stored reply says of its runtime: the part of a Reply that Redis
@@ -23,6 +24,8 @@ type Fact struct {
 	Binding         string
 	Sequence        int64 // of the decision
 	Claimed         bool  // this very request claimed the binding
+	// Foreign is a message that is no reply; nothing else is set then.
+	Foreign *Foreign
 	// Time is when the stream had the reply; the zero time where it was not read from there.
 	Time time.Time
 }
@@ -106,4 +109,23 @@ func (f *factReader) once(name string) string {
 		f.names[name], kept = name, name
 	}
 	return kept
+}
+
+// Answer returns the reply in the words of the protocol, for what is derived from the ledger.
+func (f Fact) Answer() account.Answer {
+	a := account.Answer{
+		Pool: f.Pool, Runtime: f.RuntimeID, Request: f.RequestID, Tenant: f.GlobalAccountID,
+		Binding: f.Binding, Sequence: f.Sequence, Claimed: f.Claimed,
+	}
+	switch {
+	case f.Status == StatusAssigned:
+		a.State = account.RuntimeAssigned
+	case f.Status == StatusReleased, f.Code == engine.CodeSuperseded:
+		a.State = account.RuntimeGone
+	case f.Status == StatusWaiting:
+		a.State = account.RuntimeWaiting
+	case f.Code.Info().AfterWaiting:
+		a.State = account.RuntimeRefused
+	}
+	return a
 }

@@ -43,8 +43,7 @@ func TestLedgerFacts(t *testing.T) {
 	}
 }
 
-// What is no reply ends the reading, and is named: a rebuild without it could
-// count wrong.
+// What is no reply is named, and those beside it are read.
 func TestLedgerFactsForeign(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -59,8 +58,11 @@ func TestLedgerFactsForeign(t *testing.T) {
 			if _, err := js.Publish(within(t), replySubject(t, "1"), []byte(text)); err != nil {
 				t.Fatal(err)
 			}
-			found, err := facts(t, events.NewLedger(js, subjects(t), "/hap-worker"))
-			if err == nil || !strings.Contains(err.Error(), "sequence 1 of HAP_REPLIES") {
+			ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+			store(t, ledger, rejected("2", "PoolExhausted"), 0)
+			found, err := facts(t, ledger)
+			if err != nil || len(found) != 2 || found[0].Foreign == nil || found[1].RequestID != "2" ||
+				!strings.Contains(found[0].Foreign.Error(), "sequence 1 of HAP_REPLIES") {
 				t.Errorf("%+v, %v", found, err)
 			}
 		})

@@ -26,26 +26,35 @@ type waiter struct {
 	id        string
 	onWaiting func(Reply)
 	arrived   chan struct{} // holds a token while there is something new
+	relook    chan struct{} // holds a token while something may have been missed
 	last      Reply         // the last that was seen, not final
+	event     *Event        // that is to be answered, nil where only its id is known
 
 	mu       sync.Mutex
 	sequence uint64
+	at       time.Time
 	data     []byte
 }
 
-// offer takes a message of the subject, unless it is older than what is known.
-func (w *waiter) offer(sequence uint64, data []byte) {
+// offer takes a message of the subject, unless it is older than what is known. In a
+// stream that was recreated a newer message has a lower sequence, and a later time.
+func (w *waiter) offer(facts *jetstream.MsgMetadata, data []byte) {
 	w.mu.Lock()
-	newer := sequence > w.sequence
+	newer := facts.Sequence.Stream > w.sequence || facts.Timestamp.After(w.at)
 	if newer {
-		w.sequence, w.data = sequence, data
+		w.sequence, w.at, w.data = facts.Sequence.Stream, facts.Timestamp, data
 	}
 	w.mu.Unlock()
 	if newer {
-		select {
-		case w.arrived <- struct{}{}:
-		default:
-		}
+		signal(w.arrived)
+	}
+}
+
+// signal puts the token into a channel that holds one, unless it is there.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -54,7 +63,7 @@ func (w *waiter) read() (Reply, error) {
 	w.mu.Lock()
 	sequence, data := w.sequence, w.data
 	w.mu.Unlock()
-	stored, err := storedReply(w.subject, sequence, time.Time{}, data)
+	stored, err := storedReply(StreamReplies, Message{Subject: w.subject, Sequence: sequence, Data: data})
 	return stored.Reply, err
 }
 
@@ -68,7 +77,7 @@ func (c *Client) wait(ctx context.Context, subject, id string, options []Request
 	if err := c.follow(ctx); err != nil {
 		return nil, fmt.Errorf("request %s: %w", id, err)
 	}
-	w := &waiter{subject: subject, id: id, onWaiting: r.waiting, arrived: make(chan struct{}, 1)}
+	w := &waiter{subject: subject, id: id, onWaiting: r.waiting, arrived: make(chan struct{}, 1), relook: make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.waiters[subject] = append(c.waiters[subject], w)
 	c.mu.Unlock()
@@ -111,27 +120,36 @@ func (c *Client) follow(ctx context.Context) error {
 // start begins at a sequence, not at "what is new": a consumer that is made again
 // after a reconnect, before anything came, would miss what was stored between.
 func (c *Client) start(ctx context.Context) error {
-	last, err := lastSequence(ctx, c.js, StreamReplies)
+	info, err := streamInfo(ctx, c.js, StreamReplies)
 	if err != nil {
 		return err
 	}
 	consumer, err := c.js.OrderedConsumer(ctx, StreamReplies, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: last + 1,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: c.next(info),
+		// The library would go on at the sequence that it had come to, without end; in a
+		// stream that was recreated that one does not come. watchReplies starts anew.
+		MaxResetAttempts: 1,
 	})
 	if err != nil {
 		return err
 	}
-	following, err := consumer.Consume(c.dispatch)
+	// The library holds a lock while it tells of an error.
+	consuming, err := consumer.Consume(c.dispatch, jetstream.ConsumeErrHandler(func(jetstream.ConsumeContext, error) { signal(c.broken) }))
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.life.Err() != nil { // closed meanwhile
-		following.Stop()
+		consuming.Stop()
 		return backoff.Permanent(context.Cause(c.life))
 	}
-	c.following = following
+	c.following = consuming
+	for _, waiting := range c.waiters { // what they wait for may have been stored before
+		for _, w := range waiting {
+			signal(w.relook)
+		}
+	}
 	return nil
 }
 
@@ -139,6 +157,7 @@ func (c *Client) start(ctx context.Context) error {
 func (c *Client) dispatch(msg jetstream.Msg) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.newest = msg
 	waiting := c.waiters[msg.Subject()]
 	if len(waiting) == 0 {
 		return
@@ -148,7 +167,7 @@ func (c *Client) dispatch(msg jetstream.Msg) {
 		return
 	}
 	for _, w := range waiting {
-		w.offer(facts.Sequence.Stream, msg.Data())
+		w.offer(facts, msg.Data())
 	}
 }
 
@@ -168,6 +187,9 @@ func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) 
 			c.look(ctx, w)
 			look.Reset(pause + rand.N(pause/4+1))
 			pause = min(2*pause, rarest)
+		case <-w.relook:
+			pause = c.options.LookAfter
+			look.Reset(rand.N(pause + 1)) // not all who wait at once
 		case <-ctx.Done():
 			return w.last, w.unanswered(context.Cause(ctx))
 		case <-c.life.Done():
@@ -179,11 +201,16 @@ func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) 
 // advance acts on the newest reply; done with a final one.
 func (w *waiter) advance() (reply Reply, done bool, err error) {
 	reply, err = w.read()
+	found, foreign := ForeignOf(err)
 	switch {
+	case foreign && !found.Reply:
+		return Reply{}, false, nil // the answer is stored in its place
 	case err != nil:
 		return Reply{}, true, err
 	case reply.Status == StatusSealed:
 		return Reply{}, false, nil
+	case w.event != nil && !reply.Answers(*w.event):
+		return Reply{}, true, ErrForeignReply
 	case reply.Status == StatusRejected:
 		return reply, true, &Rejected{Reply: reply}
 	case reply.Final():
@@ -224,7 +251,7 @@ func (c *Client) look(ctx context.Context, w *waiter) {
 	}
 	for msg := range batch.Messages() {
 		if facts, err := msg.Metadata(); err == nil {
-			w.offer(facts.Sequence.Stream, msg.Data())
+			w.offer(facts, msg.Data())
 		}
 	}
 }

@@ -18,7 +18,10 @@ var ErrWrongLastSequence = errors.New("another reply was stored first")
 
 // Stored is a reply in the ledger.
 type Stored struct {
-	Reply    Reply
+	Reply Reply
+	// Foreign is set where the message is none, and then Reply is empty: it is not
+	// final, and a reply may be stored in its place.
+	Foreign  *Foreign
 	Subject  string
 	Sequence uint64 // of the stream
 	Time     time.Time
@@ -27,7 +30,8 @@ type Stored struct {
 // Ledger is the stream of replies as the workers use it: the first final reply to
 // a request stands. See docs/messages.md.
 type Ledger struct {
-	js       jetstream.JetStream
+	foreigners
+	streams  Streams
 	source   string
 	subjects Subjects
 }
@@ -35,36 +39,65 @@ type Ledger struct {
 // NewLedger gives the ledger under the subjects. Source is the CloudEvents source
 // of the replies that it publishes.
 func NewLedger(js jetstream.JetStream, subjects Subjects, source string) *Ledger {
-	return &Ledger{js: js, source: source, subjects: subjects}
+	return NewLedgerOn(NewStreams(js), subjects, source)
+}
+
+// NewLedgerOn returns the ledger that is kept in these streams.
+func NewLedgerOn(streams Streams, subjects Subjects, source string) *Ledger {
+	return &Ledger{streams: streams, source: source, subjects: subjects}
 }
 
 func (l *Ledger) stream() string { return l.subjects.Stream(StreamReplies) }
 
 // Last reads the reply stored on a subject, from the stream's leader: what it says
-// is never older than a Publish that was refused. Not found is no error.
+// is never older than a Publish that was refused. Not found is no error. A message that
+// is no reply is found too, as Stored.Foreign; one that may be a final reply of a newer
+// version is an error, ErrUnknownReply.
 func (l *Ledger) Last(ctx context.Context, subject string) (stored Stored, found bool, err error) {
-	msg, err := getMessage(ctx, l.js, l.stream(), messageRequest{LastFor: subject})
+	msg, err := l.streams.Message(ctx, l.stream(), Query{LastFor: subject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return Stored{}, false, nil
 	}
 	if err != nil {
 		return Stored{}, false, fmt.Errorf("reading the reply on %s: %w", subject, err)
 	}
-	stored, err = storedReply(msg.Subject, msg.Sequence, msg.Time, msg.Data)
+	stored, err = l.storedReply(msg)
+	if found, ok := ForeignOf(err); ok && !found.Reply {
+		return Stored{Foreign: found, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}, true, l.pass(err)
+	}
 	return stored, err == nil, err
 }
 
+func (l *Ledger) storedReply(msg Message) (Stored, error) { return storedReply(l.stream(), msg) }
+
 // OfRuntime visits the replies of one runtime in the order of the stream, sealed ones
 // included, each read from the leader, but none that is stored after it has found the
-// first. It ends with the first error of visit.
+// first. What cannot be read comes as Stored.Foreign. It ends with the first error of visit.
 func (l *Ledger) OfRuntime(ctx context.Context, runtimeID string, visit func(Stored) error) error {
-	return eachMessage(ctx, l.js, l.stream(), l.subjects.RuntimeReplies(runtimeID), func(msg *storedMessage) error {
-		stored, err := storedReply(msg.Subject, msg.Sequence, msg.Time, msg.Data)
-		if err != nil {
-			return err
+	return l.from(ctx, 1, l.subjects.RuntimeReplies(runtimeID), visit)
+}
+
+// After visits the replies that were stored after a sequence of the ledger, in the same
+// way as OfRuntime. It reads them one by one: it is for the end of the stream.
+func (l *Ledger) After(ctx context.Context, sequence uint64, visit func(Stored) error) error {
+	return l.from(ctx, sequence+1, l.subjects.Replies(), visit)
+}
+
+func (l *Ledger) from(ctx context.Context, sequence uint64, filter string, visit func(Stored) error) error {
+	return eachMessage(ctx, l.streams, l.stream(), sequence, filter, func(msg Message) error {
+		stored, err := l.storedReply(msg)
+		if found, ok := ForeignOf(err); ok {
+			_ = l.pass(err)
+			stored = Stored{Foreign: found, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}
 		}
 		return visit(stored)
 	})
+}
+
+// End returns the highest sequence that the ledger ever gave a reply.
+func (l *Ledger) End(ctx context.Context) (sequence uint64, err error) {
+	state, err := l.streams.State(ctx, l.stream())
+	return state.LastSeq, err
 }
 
 // Publish stores a reply, if the last sequence of its subject is still expected (0:
@@ -76,13 +109,10 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected 
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := bounded(ctx, l.js)
-	defer cancel()
 	msg := message(ctx, subject, data)
-	// As options they would be allocated only to become headers.
 	msg.Header[jetstream.ExpectedStreamHeader] = []string{l.stream()}
 	msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(expected, 10)}
-	ack, err := l.js.PublishMsg(ctx, msg)
+	ack, err := l.streams.Publish(ctx, msg)
 	switch {
 	case wrongLastSequence(err):
 		return 0, fmt.Errorf("reply on %s after sequence %d: %w", subject, expected, ErrWrongLastSequence)
@@ -113,7 +143,7 @@ func (l *Ledger) Copy(ctx context.Context, replyTo string, r Reply) error {
 	if err != nil {
 		return err
 	}
-	if err := l.js.Conn().PublishMsg(message(ctx, replyTo, data)); err != nil {
+	if err := l.streams.Send(message(ctx, replyTo, data)); err != nil {
 		return fmt.Errorf("copying the reply to %s: %w", replyTo, err)
 	}
 	return nil
@@ -122,7 +152,7 @@ func (l *Ledger) Copy(ctx context.Context, replyTo string, r Reply) error {
 // Forget deletes the replies of a runtime up to a sequence of the stream, in one
 // operation; newer ones stay. It is no error where there are none.
 func (l *Ledger) Forget(ctx context.Context, runtimeID string, upTo uint64) error {
-	if err := l.purge(ctx, l.subjects.RuntimeReplies(runtimeID), upTo); err != nil {
+	if err := l.streams.Purge(ctx, l.stream(), l.subjects.RuntimeReplies(runtimeID), upTo); err != nil {
 		return fmt.Errorf("deleting the replies of runtime %s: %w", runtimeID, err)
 	}
 	return nil
@@ -131,20 +161,10 @@ func (l *Ledger) Forget(ctx context.Context, runtimeID string, upTo uint64) erro
 // Remove deletes the reply on a subject up to a sequence of the stream; a newer one
 // stays. One that is not there is no error.
 func (l *Ledger) Remove(ctx context.Context, subject string, upTo uint64) error {
-	if err := l.purge(ctx, subject, upTo); err != nil {
+	if err := l.streams.Purge(ctx, l.stream(), subject, upTo); err != nil {
 		return fmt.Errorf("deleting the reply on %s: %w", subject, err)
 	}
 	return nil
-}
-
-func (l *Ledger) purge(ctx context.Context, subject string, upTo uint64) error {
-	ctx, cancel := bounded(ctx, l.js)
-	defer cancel()
-	stream, err := l.js.Stream(ctx, l.stream())
-	if err != nil {
-		return err
-	}
-	return stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
 }
 
 // wrongLastSequence knows both codes that servers use for it.
@@ -155,17 +175,13 @@ func wrongLastSequence(err error) bool {
 			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-func storedReply(subject string, sequence uint64, at time.Time, data []byte) (Stored, error) {
-	r, err := DecodeReply(data)
+// storedReply reads a message of a ledger. Its error is a *Foreign.
+func storedReply(stream string, msg Message) (Stored, error) {
+	r, err := DecodeReply(msg.Data)
 	if err != nil {
-		return Stored{}, notReply(subject, sequence, err)
+		return Stored{}, foreign(stream, msg, err)
 	}
-	return Stored{Reply: r, Subject: subject, Sequence: sequence, Time: at}, nil
-}
-
-func notReply(subject string, sequence uint64, err error) error {
-	return fmt.Errorf("sequence %d of %s, on %s, is no reply: %w; delete it from the stream if it is foreign",
-		sequence, StreamReplies, subject, err)
+	return Stored{Reply: r, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}, nil
 }
 
 // contentTypes is shared by all messages: nobody changes the values of a header.

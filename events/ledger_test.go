@@ -239,12 +239,8 @@ func TestLedgerEachStops(t *testing.T) {
 	if _, err := js.Publish(within(t), replySubject(t, "3"), []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	err := ledger.Each(within(t), func(events.Stored) error { return nil })
-	if err == nil || !strings.Contains(err.Error(), "hap.v1.reply.rt-3.3") || !strings.Contains(err.Error(), "sequence 3") {
-		t.Errorf("a foreign message: %v", err)
-	}
-	if _, _, err := ledger.Last(within(t), replySubject(t, "3")); err == nil {
-		t.Error("a foreign message is a reply")
+	if got := readAll(t, ledger); len(got) != 2 {
+		t.Errorf("beside a foreign message: %v", got)
 	}
 }
 

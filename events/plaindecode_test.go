@@ -89,7 +89,7 @@ func TestPlainWhatIsWritten(t *testing.T) {
 		Kinds: map[reflect.Kind]*rapid.Generator[any]{reflect.String: label.AsAny()},
 		Fields: map[reflect.Type]map[string]*rapid.Generator[any]{
 			reflect.TypeFor[Provision](): {
-				"RuntimeID": id.AsAny(), "GlobalAccountID": id.AsAny(), "Plan": text.AsAny(),
+				"RuntimeID": id.AsAny(), "GlobalAccountID": id.AsAny(), "Plan": id.AsAny(),
 				"ShootName": name.AsAny(), "ReplyTo": rapid.SampledFrom([]string{"", "_INBOX.a.b"}).AsAny(),
 			},
 			reflect.TypeFor[Cluster]():   {"Name": name.AsAny(), "Namespace": name.AsAny()},

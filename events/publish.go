@@ -35,16 +35,33 @@ func (c *Client) encode(ctx context.Context, e *Event) (data []byte, subject str
 	return data, e.subject(c.subjects), nil
 }
 
+// Publication returns the message that publishes an event on its subject, with the id
+// that stands for it once within the duplicate window. Errors: an *engine.Error with
+// CodeInvalidEvent for an event that a worker would refuse.
+func Publication(ctx context.Context, s Subjects, e Event) (*nats.Msg, error) {
+	data, err := EncodeEvent(e)
+	if err != nil {
+		return nil, err
+	}
+	e.address()
+	return publication(ctx, &e, s.Stream(StreamEvents), e.subject(s), data), nil
+}
+
+func publication(ctx context.Context, e *Event, stream, subject string, data []byte) *nats.Msg {
+	msg := message(ctx, subject, data)
+	if e.Traceparent != "" {
+		msg.Header["traceparent"] = []string{e.Traceparent}
+	}
+	msg.Header[jetstream.MsgIDHeader] = []string{string(e.Type) + "/" + e.ID}
+	msg.Header[jetstream.ExpectedStreamHeader] = []string{stream}
+	return msg
+}
+
 // publish repeats until the stream has the event. The server drops repeats within
 // its duplicate window, the worker answers later ones with the same reply.
 func (c *Client) publish(ctx context.Context, e *Event, subject string, data []byte) (ack *jetstream.PubAck, err error) {
 	err = c.retry(ctx, subject, func(ctx context.Context) error {
-		msg := message(ctx, subject, data)
-		if e.Traceparent != "" {
-			msg.Header["traceparent"] = []string{e.Traceparent}
-		}
-		ack, err = c.js.PublishMsg(ctx, msg,
-			jetstream.WithMsgID(string(e.Type)+"/"+e.ID), jetstream.WithExpectStream(StreamEvents))
+		ack, err = c.js.PublishMsg(ctx, publication(ctx, e, StreamEvents, subject, data))
 		if hopeless(err) {
 			return backoff.Permanent(err)
 		}

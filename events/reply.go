@@ -1,6 +1,7 @@
 package events
 
 import (
+	"slices"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -32,12 +33,7 @@ const (
 
 // Final reports whether a reply with this status is the one answer to its request.
 func (s Status) Final() bool {
-	switch s {
-	case StatusAssigned, StatusReleased, StatusReturned, StatusResolved, StatusRejected:
-		return true
-	default:
-		return false
-	}
+	return s == StatusRejected || s != "" && slices.ContainsFunc(types, func(i TypeInfo) bool { return i.Answer == s })
 }
 
 // Reply is the answer to a request. What does not apply is absent.

@@ -33,14 +33,15 @@ func salvage(subject string, header nats.Header, data []byte) Event {
 }
 
 func (e *Event) salvageAddressee(inner map[string]string, kind Type, token string) {
-	if cmp.Or(e.Type, kind) != TypeRelease {
+	repeats := kind.Info().Token
+	if cmp.Or(e.Type, kind).Info().Token != tokenBinding {
 		e.RuntimeID = validOr(inner["runtimeID"], "")
-		if e.RuntimeID == "" && kind == TypeResolve {
+		if e.RuntimeID == "" && repeats == tokenRuntime {
 			e.RuntimeID = validOr(token, "")
 		}
 		return
 	}
-	if e.Binding = inner["binding"]; e.Binding == "" && kind == TypeRelease {
+	if e.Binding = inner["binding"]; e.Binding == "" && repeats == tokenBinding {
 		e.Binding, _ = engine.FromToken(token)
 	}
 	if checkBinding(e.Binding) != nil {

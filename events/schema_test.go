@@ -22,7 +22,7 @@ import (
 func schemas(t testing.TB) map[string]*jsonschema.Schema {
 	t.Helper()
 	files, err := fs.Glob(events.Schemas, "schema/*.json")
-	if err != nil || len(files) != 6 {
+	if err != nil || len(files) != len(events.Types())+2 { // and envelope, reply
 		t.Fatalf("schemas: %v, %v", files, err)
 	}
 	compiler := jsonschema.NewCompiler()
@@ -85,15 +85,10 @@ func decodeData(kind string, data any) error {
 	}
 	members, _ := data.(map[string]any)
 	id, token := "req-1", "unknown"
-	switch kind {
-	case "provision", "deprovision":
-		token = textOr(members["globalAccountID"], token)
-	case "release":
-		token = engine.Token(textOr(members["binding"], token))
-	case "resolve":
-		token = textOr(members["runtimeID"], token)
-	case "reply":
+	if kind == "reply" {
 		id = textOr(members["requestID"], "") + "/" + textOr(members["status"], "")
+	} else {
+		token = engine.Token(textOr(members[events.Type(kind).Info().Token], token))
 	}
 	message := fmt.Appendf(nil, `{"specversion":"1.0","id":%q,"source":"/s","type":"hap.%s.v1","data":%s}`, id, kind, text)
 	if kind == "reply" {

@@ -179,8 +179,16 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 	if err != nil {
 		return nil, err
 	}
-	return append(differences, consumerDifferences(o.Consumer(), have)...), nil
+	differences = append(differences, consumerDifferences(o.Consumer(), have)...)
+	if most := js.Conn().MaxPayload(); most > 0 && most < minPayload {
+		differences = append(differences, fmt.Sprintf("the server takes messages of at most %d bytes (max_payload): a reply or dead letter of a large event needs up to %d", most, minPayload))
+	}
+	return differences, nil
 }
+
+// minPayload is the longest message in bytes that the worker writes, rounded up: a reply
+// with the cluster of its event, or a dead letter with the event and its headers.
+const minPayload = 512 << 10
 
 // stream gives the configuration of a stream as the server has it.
 func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (jetstream.StreamConfig, error) {

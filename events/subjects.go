@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -63,10 +64,7 @@ func (s Subjects) Provision(globalAccountID string) string {
 
 // Deprovision is where a tenant's deprovision events are published; "" is AnyTenant.
 func (s Subjects) Deprovision(globalAccountID string) string {
-	if globalAccountID == "" {
-		globalAccountID = AnyTenant
-	}
-	return s.join("deprovision", globalAccountID)
+	return s.join("deprovision", cmp.Or(globalAccountID, AnyTenant))
 }
 
 // Release is where the releases of a binding are published.
@@ -104,17 +102,16 @@ func (s Subjects) RuntimeWaiting(runtimeID string) string {
 // Dead is where the dead letters of a type are kept; any type that this package
 // does not know goes to unknown.
 func (s Subjects) Dead(t Type) string {
-	switch t {
-	case TypeProvision, TypeDeprovision, TypeRelease, TypeResolve:
-		return s.join("dead", string(t))
-	default:
-		return s.join("dead", "unknown")
-	}
+	return s.join("dead", cmp.Or(string(known(t)), UnknownType))
 }
 
 // Events match everything that publishers send.
 func (s Subjects) Events() []string {
-	return []string{s.join("provision", "*"), s.join("deprovision", "*"), s.join("release", "*"), s.join("resolve", "*")}
+	subjects := make([]string, len(types))
+	for i := range types {
+		subjects[i] = s.join(string(types[i].Type), "*")
+	}
+	return subjects
 }
 
 // Replies matches every reply.

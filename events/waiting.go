@@ -2,7 +2,10 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,31 +31,71 @@ type WaitingRequest struct {
 // WaitingRoom is the stream of the requests that wait. It has one message per
 // request and is read without a consumer, by every worker.
 type WaitingRoom struct {
-	js       jetstream.JetStream
+	foreigners
+	streams  Streams
 	subjects Subjects
 }
 
 // NewWaitingRoom gives the waiting requests under the subjects.
 func NewWaitingRoom(js jetstream.JetStream, subjects Subjects) *WaitingRoom {
-	return &WaitingRoom{js: js, subjects: subjects}
+	return NewWaitingRoomOn(NewStreams(js), subjects)
+}
+
+// NewWaitingRoomOn returns the waiting room that is kept in these streams.
+func NewWaitingRoomOn(streams Streams, subjects Subjects) *WaitingRoom {
+	return &WaitingRoom{streams: streams, subjects: subjects}
 }
 
 // Enter stores a request and returns once the stream has it. One that is there
-// already stays as it is, with the deadline that it was given first.
+// already stays as it is, with the deadline that it was given first; beside one that
+// cannot be read the request is stored, and both leave together.
 func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) error {
-	data, err := EncodeEvent(w.Event)
+	data, err := encodeEvent(w.Event, maxKept)
 	if err != nil {
 		return err
 	}
 	msg := message(ctx, r.Subject(w.Pool, w.Event), data)
 	msg.Header[HeaderDeadline] = []string{w.Deadline.UTC().Format(time.RFC3339Nano)}
 	msg.Header[HeaderWaiting] = []string{string(w.Reason)}
-	_, err = r.js.PublishMsg(ctx, msg, jetstream.WithExpectStream(r.subjects.Stream(StreamWaiting)), jetstream.WithExpectLastSequencePerSubject(0))
-	if err != nil && !wrongLastSequence(err) {
-		return fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
+	msg.Header[jetstream.ExpectedStreamHeader] = []string{r.stream()}
+	for expected := uint64(0); ; {
+		msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(expected, 10)}
+		_, err = r.streams.Publish(ctx, msg)
+		if err == nil {
+			return nil
+		}
+		if !wrongLastSequence(err) {
+			return fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
+		}
+		if expected, err = r.unreadable(ctx, msg.Subject); err != nil {
+			return fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
+		}
+		if expected == readable {
+			return nil
+		}
 	}
-	return nil
 }
+
+// readable is no sequence of a stream.
+const readable = math.MaxUint64
+
+// unreadable is the sequence of the last message on a subject, where that is no waiting
+// request; readable where it is one, and 0 where there is none.
+func (r *WaitingRoom) unreadable(ctx context.Context, subject string) (uint64, error) {
+	msg, err := r.streams.Message(ctx, r.stream(), Query{LastFor: subject})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if _, err := r.read(msg); err != nil {
+		return msg.Sequence, r.pass(err)
+	}
+	return readable, nil
+}
+
+func (r *WaitingRoom) stream() string { return r.subjects.Stream(StreamWaiting) }
 
 // Subject is where a request for a pool is kept.
 func (r *WaitingRoom) Subject(pool string, e Event) string {
@@ -61,20 +104,15 @@ func (r *WaitingRoom) Subject(pool string, e Event) string {
 
 // Leave removes a request; one that is not there is no error.
 func (r *WaitingRoom) Leave(ctx context.Context, subject string) error {
-	ctx, cancel := bounded(ctx, r.js)
-	defer cancel()
-	stream, err := r.js.Stream(ctx, r.subjects.Stream(StreamWaiting))
-	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
-	}
-	if err != nil {
+	if err := r.streams.Purge(ctx, r.stream(), subject, Everything); err != nil {
 		return fmt.Errorf("removing the waiting request %s: %w", subject, err)
 	}
 	return nil
 }
 
 // Each visits the requests that wait, oldest first, but none that comes after it has
-// found the first. It ends with the first error of visit.
+// found the first. What cannot be read is passed over, stays, and is told to OnForeign. It
+// ends with the first error of visit.
 func (r *WaitingRoom) Each(ctx context.Context, visit func(WaitingRequest) error) error {
 	return r.each(ctx, r.subjects.AllWaiting(), visit)
 }
@@ -85,24 +123,56 @@ func (r *WaitingRoom) OfRuntime(ctx context.Context, runtimeID string, visit fun
 }
 
 func (r *WaitingRoom) each(ctx context.Context, filter string, visit func(WaitingRequest) error) error {
-	return eachMessage(ctx, r.js, r.subjects.Stream(StreamWaiting), filter, func(msg *storedMessage) error {
+	return eachMessage(ctx, r.streams, r.stream(), 1, filter, func(msg Message) error {
 		w, err := r.read(msg)
 		if err != nil {
-			return err
+			return r.pass(err)
 		}
 		return visit(w)
 	})
 }
 
-func (r *WaitingRoom) read(msg *storedMessage) (WaitingRequest, error) {
+// Addresses visits what the subjects say of the requests that wait, of one runtime or,
+// with "", of all: also of those that only a newer version can read. Foreign is what
+// stands in such a place, nil for a request; without an address its subject is none of
+// ours either. It ends with the first error of visit.
+func (r *WaitingRoom) Addresses(ctx context.Context, runtimeID string, visit func(a WaitingAddress, foreign *Foreign) error) error {
+	filter := r.subjects.AllWaiting()
+	if runtimeID != "" {
+		filter = r.subjects.RuntimeWaiting(runtimeID)
+	}
+	return eachMessage(ctx, r.streams, r.stream(), 1, filter, func(msg Message) error {
+		_, err := r.read(msg)
+		found, _ := ForeignOf(err)
+		if err := r.pass(err); err != nil {
+			return err
+		}
+		address, _ := r.subjects.ParseWaiting(msg.Subject) // the zero address where it is none
+		return visit(address, found)
+	})
+}
+
+// read reads a waiting request. Its error is a *Foreign.
+func (r *WaitingRoom) read(msg Message) (WaitingRequest, error) {
+	w, err := r.request(msg)
+	if err != nil {
+		return w, foreign(r.stream(), msg, err)
+	}
+	return w, nil
+}
+
+func (r *WaitingRoom) request(msg Message) (WaitingRequest, error) {
 	address, err := r.subjects.ParseWaiting(msg.Subject)
 	if err != nil {
 		return WaitingRequest{}, err
 	}
-	header := msg.header()
-	event, err := Decode(r.subjects.Provision(address.GlobalAccountID), header, msg.Data)
+	header := msg.Header
+	event, err := decode(r.subjects.Provision(address.GlobalAccountID), header, msg.Data, maxKept)
 	if err != nil {
-		return WaitingRequest{}, fmt.Errorf("waiting request %s: %w", msg.Subject, err)
+		return WaitingRequest{}, err
+	}
+	if event.Provision == nil || event.ID != address.RequestID || event.RuntimeID != address.RuntimeID {
+		return WaitingRequest{}, fmt.Errorf("it is the %s %s of runtime %s", event.Type, event.ID, event.RuntimeID)
 	}
 	return WaitingRequest{
 		Event: event, Pool: address.Pool, Subject: msg.Subject, Since: msg.Time,

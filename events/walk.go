@@ -25,12 +25,13 @@ const prefetched = 4000
 // Each reads the ledger from its beginning to its end, in the order of the stream,
 // sealed ones included. The end is where the leader has nothing more when Each asks
 // it: a reply that is replaced meanwhile is seen in its new place, none is missed.
-// It ends with the first error of visit.
+// What cannot be read is passed over, and told to OnForeign. It ends with the first
+// error of visit.
 func (l *Ledger) Each(ctx context.Context, visit func(Stored) error) error {
-	return l.walker().walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
-		stored, err := storedReply(msg.Subject(), facts.Sequence.Stream, facts.Timestamp, msg.Data())
+	return l.streams.Walk(ctx, l.stream(), func(msg Message) error {
+		stored, err := l.storedReply(msg)
 		if err != nil {
-			return err
+			return l.pass(err)
 		}
 		return visit(stored)
 	})
@@ -38,33 +39,34 @@ func (l *Ledger) Each(ctx context.Context, visit func(Stored) error) error {
 
 // Facts is Each for who rebuilds: it reads of every reply only what a Fact has, and
 // leaves out those to releases and the sealed ones, which say nothing of a runtime.
+// What cannot be read comes as Fact.Foreign, with nothing else.
 func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
 	var read factReader
-	return l.walker().walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
-		fact, err := read.fact(msg.Data())
+	return l.streams.Walk(ctx, l.stream(), func(msg Message) error {
+		fact, err := read.fact(msg.Data)
 		if err != nil {
-			return notReply(msg.Subject(), facts.Sequence.Stream, err)
+			found := foreign(l.stream(), msg, err)
+			_ = l.pass(found)
+			return visit(Fact{Foreign: found})
 		}
 		if fact.RuntimeID == "" || fact.Status == StatusSealed {
 			return nil
 		}
-		fact.Time = facts.Timestamp
+		fact.Time = msg.Time
 		return visit(fact)
 	})
 }
 
 // walker reads a stream from its beginning to its end.
 type walker struct {
-	js     jetstream.JetStream
+	server
 	stream string
 }
-
-func (l *Ledger) walker() walker { return walker{l.js, l.stream()} }
 
 func (w walker) walk(ctx context.Context, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	var read uint64 // the sequence up to which everything was visited
 	for {
-		if some, err := more(ctx, w.js, w.stream, read); err != nil || !some {
+		if some, err := more(ctx, w.server, w.stream, read); err != nil || !some {
 			return w.wrap(err)
 		}
 		if err := w.readOn(ctx, &read, visit); !errors.Is(err, errStalled) {
@@ -110,7 +112,7 @@ func (w walker) drain(ctx context.Context, replies jetstream.MessagesContext, re
 		if pending > 0 {
 			continue
 		}
-		if some, err := more(ctx, w.js, w.stream, *read); err != nil || !some {
+		if some, err := more(ctx, w.server, w.stream, *read); err != nil || !some {
 			return w.wrap(err)
 		}
 		if silent++; silent >= patience {
@@ -151,8 +153,8 @@ func (w walker) next(ctx context.Context, replies jetstream.MessagesContext, rea
 // work-queue stream allows no second one. An event that does not decode comes with its
 // error and with what could be read of it. It ends with the first error of visit.
 func (l *Ledger) Unsettled(ctx context.Context, visit func(e Event, sequence uint64, fault error) error) error {
-	return eachMessage(ctx, l.js, l.subjects.Stream(StreamEvents), ">", func(msg *storedMessage) error {
-		event, fault := Decode(msg.Subject, msg.header(), msg.Data)
+	return eachMessage(ctx, l.streams, l.subjects.Stream(StreamEvents), 1, ">", func(msg Message) error {
+		event, fault := Decode(msg.Subject, msg.Header, msg.Data)
 		return visit(event, msg.Sequence, fault)
 	})
 }

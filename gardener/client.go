@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/suggest"
 )
 
 // Client reads and marks the bindings of one namespace. It is safe for
@@ -25,7 +25,7 @@ type Client struct {
 	opts    Options
 	kind    kind
 	decoder *decoder
-	index   *index
+	index   *suggest.Index
 	http    *http.Client
 	api     *rest.RESTClient
 
@@ -39,6 +39,8 @@ type Client struct {
 	cancel   context.CancelFunc // nil until Start
 	running  sync.WaitGroup
 	watchErr error // the last failure of the watch; nil once it has synced
+
+	unnamed sync.Once // the warning that the uid of the namespace may not be read
 }
 
 // New makes a Client without asking the server anything. The config is copied;
@@ -59,7 +61,7 @@ func New(config *rest.Config, opts Options) (*Client, error) {
 	client := &Client{
 		opts:  opts,
 		kind:  kinds[opts.Resource],
-		index: newIndex(),
+		index: suggest.New(),
 		decoder: &decoder{
 			keys: renamed, kind: kinds[opts.Resource].name, namespace: opts.Namespace, warn: opts.Warn,
 		},
@@ -87,9 +89,12 @@ func New(config *rest.Config, opts Options) (*Client, error) {
 // watch prepares the informer. Objects without the hyperscaler type's label are
 // no accounts and stay on the server.
 func (c *Client) watch(meta metadata.Interface) error {
-	c.informer = metadatainformer.NewFilteredMetadataInformer(meta, c.kind.resource, c.opts.Namespace, 0, cache.Indexers{},
-		func(o *metav1.ListOptions) { o.LabelSelector = c.decoder.keys.hyperscalerType }).Informer()
-	if err := c.informer.SetTransform(c.decoder.strip); err != nil {
+	c.informer = metadataInformer(meta, watched{
+		resource:  c.kind.resource,
+		namespace: c.opts.Namespace,
+		narrow:    func(o *metav1.ListOptions) { o.LabelSelector = c.decoder.keys.hyperscalerType },
+	})
+	if err := c.informer.SetTransform(c.decoder.account); err != nil {
 		return fmt.Errorf("gardener: %w", err)
 	}
 	if err := c.informer.SetWatchErrorHandlerWithContext(c.watchFailed); err != nil {
@@ -180,20 +185,19 @@ func (c *Client) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
 // changed takes over an object that was added or updated. A new list repeats
 // objects that have not changed; those are passed over.
 func (c *Client) changed(obj any) {
-	meta, ok := obj.(*metav1.PartialObjectMetadata)
+	is, ok := obj.(*account)
 	if !ok {
 		return
 	}
-	known, ok := c.index.cached(meta.Name)
-	if ok && known.ResourceVersion == meta.ResourceVersion {
+	known, ok := c.index.Cached(is.Name)
+	if ok && known.ResourceVersion == is.ResourceVersion {
 		return
 	}
-	b := c.decoder.binding(&meta.ObjectMeta)
-	c.index.set(b)
-	if ok && known.Pool() != b.Pool() {
+	c.index.Set(&is.Binding)
+	if ok && known.Pool() != is.Pool() {
 		c.notify(known, true)
 	}
-	c.notify(b, false)
+	c.notify(is.Binding, false)
 }
 
 // deleted takes over the removal of an object, also one that the watch missed
@@ -202,11 +206,11 @@ func (c *Client) deleted(obj any) {
 	if missed, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = missed.Obj
 	}
-	meta, ok := obj.(*metav1.PartialObjectMetadata)
+	is, ok := obj.(*account)
 	if !ok {
 		return
 	}
-	if b, ok := c.index.remove(meta.Name); ok {
+	if b, ok := c.index.Remove(is.Name); ok {
 		c.notify(b, true)
 	}
 }
@@ -225,36 +229,36 @@ func (c *Client) notify(b engine.Binding, deleted bool) {
 // the cache has synced. The time it takes depends on n, not on the pool.
 func (c *Client) Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
 	synced := c.Synced()
-	seen, all = c.index.claimable(pool, tenant, internalTenant, n)
+	seen, all = c.index.Claimable(pool, tenant, internalTenant, n)
 	return seen, all && synced
 }
 
 // Shared gives the bindings of a shared pool that may be assigned, in order of names.
-func (c *Client) Shared(pool engine.Pool) []engine.Binding { return c.index.sharedOf(pool) }
+func (c *Client) Shared(pool engine.Pool) []engine.Binding { return c.index.Shared(pool) }
 
 // Barred names the tenant's own bindings that must not gain a runtime: dirty
 // (also one that somebody marked by hand under its clusters), cordoned, or
 // internal while the tenant is none of the internal ones.
 func (c *Client) Barred(pool engine.Pool, tenant string, internalTenant bool) []string {
-	return c.index.barred(pool, tenant, internalTenant)
+	return c.index.Barred(pool, tenant, internalTenant)
 }
 
 // Owned gives all bindings of a dedicated pool that carry the tenant's name, in
 // whatever state, in order of names.
 func (c *Client) Owned(pool engine.Pool, tenant string) []engine.Binding {
-	return c.index.ownedBy(pool, tenant)
+	return c.index.Owned(pool, tenant)
 }
 
 // Cached is the binding as the cache has it.
-func (c *Client) Cached(name string) (engine.Binding, bool) { return c.index.cached(name) }
+func (c *Client) Cached(name string) (engine.Binding, bool) { return c.index.Cached(name) }
 
 // Pools are those that have at least one binding, in order of names.
-func (c *Client) Pools() []engine.Pool { return c.index.poolList() }
+func (c *Client) Pools() []engine.Pool { return c.index.Pools() }
 
 // All goes over the bindings of the cache in order of names, as they are when it begins.
 func (c *Client) All() iter.Seq[engine.Binding] {
 	return func(yield func(engine.Binding) bool) {
-		for _, b := range c.index.all() {
+		for _, b := range c.index.All() {
 			if !yield(*b) {
 				return
 			}

@@ -7,14 +7,16 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 )
 
 // watch prepares the informer of what workers have written.
 func (c *ClusterConfigs) watch() error {
-	c.informer = dynamicinformer.NewFilteredDynamicInformer(c.objects, clusterConfigs, metav1.NamespaceAll, 0, cache.Indexers{},
-		func(o *metav1.ListOptions) { o.LabelSelector = labelManagedBy + "=" + managedBy }).Informer()
+	c.informer = objectInformer(c.objects, watched{
+		resource:  clusterConfigs,
+		namespace: metav1.NamespaceAll,
+		narrow:    func(o *metav1.ListOptions) { o.LabelSelector = labelManagedBy + "=" + managedBy },
+	})
 	if err := c.informer.SetTransform(withoutManagers); err != nil {
 		return err
 	}

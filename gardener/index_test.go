@@ -15,19 +15,37 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/suggest"
 )
 
-// feed gives the client an object as its informer would: stripped first.
+// feed gives the client an object as its informer would: transformed first.
 func feed(t testing.TB, c *Client, name, version string, labels, annotations map[string]string) {
 	t.Helper()
 	obj := &metav1.PartialObjectMetadata{}
 	obj.Name, obj.Namespace, obj.ResourceVersion = name, c.opts.Namespace, version
 	obj.Labels, obj.Annotations = labels, annotations
-	stripped, err := c.decoder.strip(obj)
+	kept, err := c.decoder.account(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.changed(stripped)
+	c.changed(kept)
+}
+
+// The cache and the index have one copy of a binding: at 10,000 bindings a second one
+// is some 7 MB.
+func TestBindingIsInMemoryOnce(t *testing.T) {
+	t.Parallel()
+	c := newOffline(t, Options{})
+	obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a-1", Labels: map[string]string{"hyperscalerType": "aws"}}}
+	kept, err := c.decoder.account(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.changed(kept)
+	cached, ok := kept.(*account)
+	if indexed := c.index.All()[0]; !ok || indexed != &cached.Binding {
+		t.Errorf("the cache has %p, the index %p", kept, indexed)
+	}
 }
 
 // TestIndexStories runs testdata/index: bindings come and go, and what is told
@@ -66,14 +84,14 @@ func TestIndexStories(t *testing.T) {
 				feed(t, c, b.Name, b.ResourceVersion, map[string]string{}, nil)
 				return strings.Join(append(told, "told nothing"), "\n")
 			case "delete", "delete-missed":
-				var obj any = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: d.Input}}
+				var obj any = &account{engine.Binding{Name: d.Input}}
 				if d.Cmd == "delete-missed" {
 					obj = cache.DeletedFinalStateUnknown{Key: d.Input, Obj: obj}
 				}
 				c.deleted(obj)
 				return strings.Join(append(told, ""), "\n")
 			case "claimable":
-				seen, all := c.index.claimable(pool, tenant, d.HasArg("internal"), n)
+				seen, all := c.index.Claimable(pool, tenant, d.HasArg("internal"), n)
 				return fmt.Sprintf("%s all=%t", names(seen), all)
 			case "shared":
 				return names(c.Shared(pool))
@@ -164,7 +182,7 @@ func TestIndexEqualsFilter(t *testing.T) {
 			},
 			"delete": func(r *rapid.T) {
 				b := name.Draw(r, "name")
-				c.deleted(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: b}})
+				c.deleted(&account{engine.Binding{Name: b}})
 				delete(naive, b)
 			},
 			"": func(r *rapid.T) {
@@ -199,11 +217,13 @@ func compare(r *rapid.T, c *Client, naive map[string]engine.Binding, p engine.Po
 	unclaimed := filter(func(b engine.Binding) bool {
 		return in(b) && !b.Shared && b.Tenant == "" && !b.Dirty && !b.Internal && !b.Cordoned
 	})
-	start := hash(ga)
-	slices.SortFunc(unclaimed, func(a, b engine.Binding) int { return cmp.Compare(hash(a.Name)-start, hash(b.Name)-start) })
+	start := suggest.Hash(ga)
+	slices.SortFunc(unclaimed, func(a, b engine.Binding) int {
+		return cmp.Compare(suggest.Hash(a.Name)-start, suggest.Hash(b.Name)-start)
+	})
 	want = append(want, unclaimed[:min(n, len(unclaimed))]...)
 
-	got, all := c.index.claimable(p, ga, internal, n)
+	got, all := c.index.Claimable(p, ga, internal, n)
 	same("claimable", got, want)
 	if all != (n >= len(unclaimed)) {
 		r.Fatalf("claimable says all=%t with n=%d of %d", all, n, len(unclaimed))
@@ -233,7 +253,7 @@ func TestRingSpreads(t *testing.T) {
 	}
 	firsts := map[string]int{}
 	for i := range tenants {
-		seen, all := c.index.claimable(engine.Pool{HyperscalerType: "aws"}, fmt.Sprintf("ga-%d", i), false, 1)
+		seen, all := c.index.Claimable(engine.Pool{HyperscalerType: "aws"}, fmt.Sprintf("ga-%d", i), false, 1)
 		if len(seen) != 1 || all {
 			t.Fatalf("tenant %d sees %d, all=%t", i, len(seen), all)
 		}
@@ -264,7 +284,7 @@ func BenchmarkClaimable(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				c.index.claimable(engine.Pool{HyperscalerType: "aws"}, "ga-1", false, 8)
+				c.index.Claimable(engine.Pool{HyperscalerType: "aws"}, "ga-1", false, 8)
 			}
 		})
 	}

@@ -169,28 +169,23 @@ func (d *decoder) warnOnce(w warning, what string) {
 	}
 }
 
-// strip is the transform of the informer: it keeps what binding reads. An
-// annotation of kubectl may hold a whole Secret, and managed fields are most of
-// the bytes of a small object.
-func (d *decoder) strip(obj any) (any, error) {
+// account is what the informer's cache keeps of a binding. The index refers to the
+// same one, so that ten thousand of them are in memory once.
+type account struct{ engine.Binding }
+
+// GetObjectMeta returns what the informer asks for, made anew: most fields of an
+// ObjectMeta would lie empty beside each binding.
+func (a *account) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Name: a.Name, Namespace: a.Namespace, ResourceVersion: a.ResourceVersion}
+}
+
+// account is the transform of the informer: it keeps the binding. An annotation of
+// kubectl may hold a whole Secret, and managed fields are most of the bytes of a
+// small object.
+func (d *decoder) account(obj any) (any, error) {
 	meta, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return obj, nil
 	}
-	kept := &metav1.PartialObjectMetadata{}
-	kept.Name, kept.Namespace = meta.Name, meta.Namespace
-	kept.UID, kept.ResourceVersion = meta.UID, meta.ResourceVersion
-	kept.Labels = only(meta.Labels, d.keys.hyperscalerType, d.keys.tenantName, d.keys.dirty, d.keys.internal, d.keys.shared, d.keys.euAccess, LabelCordon)
-	kept.Annotations = only(meta.Annotations, AnnotationGeneration, AnnotationEpoch, AnnotationReleasedBy)
-	return kept, nil
-}
-
-func only(m map[string]string, keys ...string) map[string]string {
-	kept := make(map[string]string, len(keys))
-	for _, key := range keys {
-		if value, ok := m[key]; ok {
-			kept[key] = value
-		}
-	}
-	return kept
+	return &account{d.binding(&meta.ObjectMeta)}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
@@ -43,8 +42,11 @@ func newObjectWatch(config *rest.Config, resource schema.GroupVersionResource, n
 	}
 	w := &objectWatch{what: what, warn: warn, close: client.CloseIdleConnections}
 	only := metav1.ObjectNameField + "=" + name
-	w.informer = dynamicinformer.NewFilteredDynamicInformer(api, resource, namespace, 0, cache.Indexers{},
-		func(o *metav1.ListOptions) { o.FieldSelector = only }).Informer()
+	w.informer = objectInformer(api, watched{
+		resource:  resource,
+		namespace: namespace,
+		narrow:    func(o *metav1.ListOptions) { o.FieldSelector = only },
+	})
 	if err := w.informer.SetWatchErrorHandlerWithContext(w.watchFailed); err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
 	}

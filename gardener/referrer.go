@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -40,8 +39,11 @@ const bySecret = "secret"
 // the order in which a Shoot is to name them. They are needed for Secrets only.
 func (c *Client) watchReferrers(client dynamic.Interface) error {
 	for _, r := range referringResources {
-		informer := dynamicinformer.NewFilteredDynamicInformer(client, kinds[r].resource, c.opts.Namespace, 0,
-			cache.Indexers{bySecret: secretIndex}, nil).Informer()
+		informer := objectInformer(client, watched{
+			resource:  kinds[r].resource,
+			namespace: c.opts.Namespace,
+			indexers:  cache.Indexers{bySecret: secretIndex},
+		})
 		if err := informer.SetTransform(c.stripReferrer); err != nil {
 			return fmt.Errorf("gardener: %w", err)
 		}

@@ -47,11 +47,11 @@ type auditEntry struct {
 	ResponseObject json.RawMessage `json:"responseObject"`
 }
 
-// TestSecretsAreNeverRead lets workers and hapctl do all that they do where
+// TestRealSecretsAreNeverRead lets workers and hapctl do all that they do where
 // accounts are Secrets. The audit log of the API server shows requests for
 // metadata only and no contents in any response; those of watches, which no audit
 // log has, are seen on the wire.
-func TestSecretsAreNeverRead(t *testing.T) {
+func TestRealSecretsAreNeverRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
@@ -61,6 +61,7 @@ func TestSecretsAreNeverRead(t *testing.T) {
 	l := landscapeOn(t, startStack(t, stack.Options{
 		Config:   []byte(olderRules + "gardener: {namespace: garden-audit, resource: secrets, labels: legacy}\n"),
 		Accounts: append(accounts("aws", 2), accounts("gcp", 1)...),
+		Gardener: stack.CRDGardener,
 		KubeArgs: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-mode=blocking"},
 	}))
 	l.fillSecrets("aws-01", "aws-02", "gcp-01")

@@ -21,7 +21,7 @@ import (
 // publisher and worker together.
 func BenchmarkWholePath(b *testing.B) {
 	const tenants = 50
-	s, err := stack.Start(b.Context(), stack.Options{Config: []byte(oneAccountRules), Accounts: roomyAccounts(tenants), Talk: io.Discard})
+	s, err := stack.Start(b.Context(), stack.Options{Gardener: stack.CRDGardener, Config: []byte(oneAccountRules), Accounts: roomyAccounts(tenants), Talk: io.Discard})
 	if err != nil {
 		b.Fatal(err)
 	}

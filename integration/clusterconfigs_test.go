@@ -287,6 +287,7 @@ func TestClusterConfigsRecover(t *testing.T) {
 	for _, id := range []string{"rt-test", "rt-mcp", "rt-next", "rt-second"} {
 		n.left(goes(id, "ga-1"))
 	}
+	n.awaitSettled()
 	for _, name := range []string{"rt-mcp--ipam--mcp-clusters", "rt-next--ipam--mcp-clusters", "rt-second--ipam--test"} {
 		n.disappears(name)
 	}

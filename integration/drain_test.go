@@ -114,7 +114,7 @@ func worked(t *testing.T, log string) (deliveries []int, again int) {
 		switch said.Msg {
 		case "event":
 			deliveries = append(deliveries, said.Event.Delivery)
-		case "event comes again":
+		case "event will be redelivered":
 			again++
 		}
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // verified is what hapctl counters verify prints.
@@ -257,20 +258,20 @@ func TestNothingInMotionIsDrift(t *testing.T) {
 	l := newLandscape(t, oneAccountRules, roomyAccounts(30))
 	l.work(daemon.Options{})
 	from := sources(t, l.stack, l.js, l.subjects)
-	audits := make(chan worker.DriftInfo, 1000)
+	audits := make(chan observe.Drift, 1000)
 	ctx, stop := context.WithCancel(l.ctx)
 	ended := make(chan struct{})
-	reconcile := worker.Reconcile{
-		Audit: &worker.Audit{
-			Book: from.Counters, Mender: from.Counters, Archive: from.Ledger, Census: from.Gardener, Reader: from.Gardener,
+	auditor := reconcile.Auditor{
+		Audit: &reconcile.Audit{
+			Records: from.Counters, Repairer: from.Counters, Ledger: from.Ledger, Inventory: from.Gardener, Reader: from.Gardener,
 			Room: events.NewWaitingRoom(l.js, l.subjects), Pause: 50 * time.Millisecond,
 		},
 		Settings: func() (time.Duration, bool) { return time.Millisecond, true },
-		Listener: worker.Listener{OnDrift: func(_ context.Context, i worker.DriftInfo) { audits <- i }},
+		Observer: observe.Observer{OnDrift: func(_ context.Context, i observe.Drift) { audits <- i }},
 	}
 	go func() {
 		defer close(ended)
-		reconcile.Run(ctx)
+		auditor.Run(ctx)
 	}()
 	random := newRandom(t)
 	var alive []events.Event

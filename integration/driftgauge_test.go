@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
@@ -21,7 +21,7 @@ import (
 type gauge struct {
 	l     *landscape
 	tel   *telemetry.Telemetry
-	audit *worker.Audit
+	audit *reconcile.Audit
 	mends atomic.Bool // whether the audits repair
 }
 
@@ -33,24 +33,20 @@ func newGauge(l *landscape) *gauge {
 		l.t.Fatal(err)
 	}
 	from := sources(l.t, l.stack, l.js, l.subjects)
-	g := &gauge{l: l, tel: tel, audit: &worker.Audit{
-		Book: from.Counters, Mender: from.Counters, Archive: from.Ledger, Census: from.Gardener, Reader: from.Gardener,
+	g := &gauge{l: l, tel: tel, audit: &reconcile.Audit{
+		Records: from.Counters, Repairer: from.Counters, Ledger: from.Ledger, Inventory: from.Gardener, Reader: from.Gardener,
 		Room: events.NewWaitingRoom(l.js, l.subjects), Pause: 20 * time.Millisecond,
 	}}
-	reconcile := worker.Reconcile{
+	auditor := reconcile.Auditor{
 		Audit:    g.audit,
 		Settings: func() (time.Duration, bool) { return 5 * time.Millisecond, g.mends.Load() },
-		Listener: worker.Listener{OnDrift: func(_ context.Context, i worker.DriftInfo) {
-			if i.Err == nil {
-				tel.Metrics.Drift(i.Left())
-			}
-		}},
+		Observer: tel.Metrics.Observer(),
 	}
 	ctx, stop := context.WithCancel(l.ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		reconcile.Run(ctx)
+		auditor.Run(ctx)
 	}()
 	l.t.Cleanup(func() {
 		stop()

@@ -2,7 +2,11 @@ package integration_test
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,8 +14,9 @@ import (
 )
 
 // TestFaults runs three workers under load while everything around them fails.
-// HAP_FAULTS_DURATION and HAP_FAULTS_SEED choose another schedule, HAP_FAULTS_DIR
-// keeps the workers' logs and what was read at the end.
+// HAP_FAULTS_DURATION and HAP_FAULTS_SEED choose another schedule, HAP_FAULTS_EVERY is
+// the time between two steps of the broker, HAP_FAULTS_DIR keeps the workers' logs and
+// what was read at the end.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	requireRedis(t)
@@ -22,9 +27,11 @@ func TestFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if text := os.Getenv("HAP_FAULTS_DURATION"); text != "" {
-		if o.Duration, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
+	for name, value := range map[string]*time.Duration{"HAP_FAULTS_DURATION": &o.Duration, "HAP_FAULTS_EVERY": &o.Every} {
+		if text := os.Getenv(name); text != "" {
+			if *value, err = time.ParseDuration(text); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if o.Dir == "" {
@@ -41,5 +48,34 @@ func TestFaults(t *testing.T) {
 	t.Log(report)
 	for _, violation := range report.Violations {
 		t.Error(violation)
+	}
+	logged(t, o.Dir, report.Violations)
+}
+
+// logged shows what the workers logged of the runtimes that violations name: where the
+// directory goes with the run, nothing else tells how it came about.
+func logged(t *testing.T, dir string, violations []string) {
+	t.Helper()
+	const most = 200 // lines
+	runtimes := regexp.MustCompile(`\brt-\d+\b`).FindAllString(strings.Join(violations, "\n"), -1)
+	files, err := filepath.Glob(filepath.Join(dir, "worker-*.log"))
+	if err != nil {
+		t.Error(err)
+	}
+	var lines []string
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for line := range strings.Lines(string(content)) {
+			if slices.ContainsFunc(runtimes, func(runtime string) bool { return strings.Contains(line, runtime) }) {
+				lines = append(lines, filepath.Base(file)+" "+line)
+			}
+		}
+	}
+	for _, line := range lines[:min(most, len(lines))] {
+		t.Log(strings.TrimSpace(line))
 	}
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// TestGardener runs what package gardener promises against the Kubernetes API
-// of the stack.
-func TestGardener(t *testing.T) {
+// TestRealCRDs runs what package gardener promises against kube-apiserver with
+// Gardener's kinds as CRDs. The same suite runs on Gardener's own API server in
+// TestRealGardener, and on the API that most tests use in integration/kubetest.
+func TestRealCRDs(t *testing.T) {
 	t.Parallel()
 	for _, resource := range []gardener.Resource{gardener.CredentialsBindings, gardener.SecretBindings, gardener.Secrets} {
 		t.Run(string(resource), func(t *testing.T) {
 			t.Parallel()
-			conforms(t, sharedStack, resource)
+			conforms(t, sharedCRDStack, resource)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -111,6 +112,7 @@ func TestHapctlAlone(t *testing.T) {
 
 func hapctlStack(t *testing.T, o stack.Options) *stack.Stack {
 	t.Helper()
+	o.Gardener = cmp.Or(o.Gardener, usualGardener)
 	if o.Dir = t.TempDir(); testing.Verbose() {
 		o.WorkerLog = os.Stderr
 	}

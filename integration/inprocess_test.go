@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // inProcess is a worker that runs in the test's own process.
@@ -149,17 +149,17 @@ func (b *safeBuffer) String() string {
 
 // gate stops the first handler that comes to a step until the test lets it go.
 type gate struct {
-	step    worker.Step
+	step    observe.Step
 	reached chan struct{}
 	open    chan struct{}
 	once    sync.Once
 }
 
-func newGate(step worker.Step) *gate {
+func newGate(step observe.Step) *gate {
 	return &gate{step: step, reached: make(chan struct{}), open: make(chan struct{})}
 }
 
-func (g *gate) at(step worker.Step) {
+func (g *gate) at(step observe.Step) {
 	if step != g.step {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // The environment that turns this test binary into a worker which kills itself:
@@ -26,11 +26,11 @@ const (
 
 // dieAtStep is the body of such a process. It does not return.
 func dieAtStep() {
-	step := worker.Step(os.Getenv(killStep))
+	step := observe.Step(os.Getenv(killStep))
 	err := daemon.Run(context.Background(), daemon.Options{
 		ConfigPath: os.Getenv(killConfig),
 		Env:        []string{"HAP_TELEMETRY_LISTEN=127.0.0.1:0"},
-		OnStep: func(s worker.Step) {
+		OnStep: func(s observe.Step) {
 			if s == step {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {} // no further step before the signal arrives
@@ -47,13 +47,13 @@ func TestKilledBetweenSteps(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stack.Options{
 		Config:   []byte(oneAccountRules + "worker: {ackWait: 2s, budget: 1s, drain: 1s}\n"),
-		Accounts: roomyAccounts(len(worker.Steps()) + 3),
+		Accounts: roomyAccounts(len(observe.Steps()) + 3),
 	})
 	p := newPublisher(t, s)
 	goOn(t, s, p) // sets up the streams
-	for i, step := range []worker.Step{
-		worker.StepReceived, worker.StepLocated, worker.StepAssigned, worker.StepLabelled,
-		worker.StepConfirmed, worker.StepPublished, worker.StepSettled,
+	for i, step := range []observe.Step{
+		observe.StepReceived, observe.StepLocated, observe.StepAssigned, observe.StepLabelled,
+		observe.StepConfirmed, observe.StepPublished, observe.StepSettled,
 	} {
 		t.Run("provision killed once "+string(step), func(t *testing.T) {
 			id := fmt.Sprintf("rt-%d", i)
@@ -75,8 +75,8 @@ func TestKilledBetweenSteps(t *testing.T) {
 			p.check(t)
 		})
 	}
-	for i, step := range []worker.Step{
-		worker.StepReceived, worker.StepLocated, worker.StepDeparted, worker.StepDirtying, worker.StepPublished,
+	for i, step := range []observe.Step{
+		observe.StepReceived, observe.StepLocated, observe.StepDeparted, observe.StepDirtying, observe.StepPublished,
 	} {
 		t.Run("deprovision killed once "+string(step), func(t *testing.T) {
 			id := fmt.Sprintf("rt-%d", i)
@@ -100,7 +100,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 }
 
 // killedAt runs a worker until it has killed itself at the step.
-func killedAt(t *testing.T, s *stack.Stack, step worker.Step) {
+func killedAt(t *testing.T, s *stack.Stack, step observe.Step) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -102,7 +102,7 @@ func (k *kubeapi) client(t *testing.T) dynamic.Interface {
 	return client
 }
 
-func TestKubeAPI(t *testing.T) {
+func TestRealKubeAPI(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -161,7 +161,7 @@ func TestKubeAPI(t *testing.T) {
 	}
 }
 
-func TestKubeAPIFaults(t *testing.T) {
+func TestRealKubeAPIFaults(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()

@@ -1,8 +1,9 @@
 // Package integration_test tests hap-worker with everything around it: a real
-// nats-server, Redis and Kubernetes API.
+// nats-server, Redis and a Kubernetes API.
 package integration_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -27,16 +28,31 @@ type once struct {
 	err   error
 }
 
-// The stacks of this test binary: Gardener's kinds as CRDs, and served by its own
-// API server, as it is and without the checks that make it slow.
-var shared, sharedReal, sharedFast once
+// The stacks of this test binary: on the usual Kubernetes API, on kube-apiserver with
+// Gardener's kinds as CRDs, and with Gardener's own API server, as it is and without
+// the checks that make it slow.
+var shared, sharedCRD, sharedReal, sharedFast once
+
+// usualGardener is where tests run that do not depend on what only kube-apiserver
+// does: HAP_TEST_GARDENER=crd runs them there too.
+var usualGardener = cmp.Or(os.Getenv("HAP_TEST_GARDENER"), stack.LightGardener)
 
 // sharedStack gives the stack that all tests of this binary share, without
 // accounts and workers. Tests keep apart by names of their own; one that stops a
 // part starts a stack for itself.
 func sharedStack(t *testing.T) *stack.Stack {
 	t.Helper()
-	return shared.start(t, stack.Options{})
+	return shared.start(t, stack.Options{Gardener: usualGardener})
+}
+
+// sharedCRDStack is sharedStack on kube-apiserver: for what integration/lightapi does
+// not do, and to hold the two against one another.
+func sharedCRDStack(t *testing.T) *stack.Stack {
+	t.Helper()
+	if usualGardener == stack.CRDGardener {
+		return sharedStack(t)
+	}
+	return sharedCRD.start(t, stack.Options{Gardener: stack.CRDGardener})
 }
 
 // sharedRealStack is sharedStack with Gardener's own API server. That asks for
@@ -88,7 +104,7 @@ func TestMain(m *testing.M) {
 		dieAtStep()
 	}
 	code := m.Run()
-	for _, s := range []*stack.Stack{shared.stack, sharedReal.stack, sharedFast.stack} {
+	for _, s := range []*stack.Stack{shared.stack, sharedCRD.stack, sharedReal.stack, sharedFast.stack} {
 		if s == nil {
 			continue
 		}

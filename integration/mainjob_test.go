@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -128,6 +129,7 @@ func randomProvision(r *rand.Rand, n int) events.Event {
 
 func startStack(t *testing.T, o stack.Options) *stack.Stack {
 	t.Helper()
+	o.Gardener = cmp.Or(o.Gardener, usualGardener)
 	if o.WorkerLog == nil {
 		log, err := os.CreateTemp(t.TempDir(), "workers-*.log")
 		if err != nil {
@@ -227,7 +229,8 @@ func (p *publisher) send(e events.Event, subject, msgID string) {
 
 func (p *publisher) sendRaw(msg *nats.Msg) {
 	p.t.Helper()
-	ack, err := p.js.PublishMsgAsync(msg)
+	// A server beside many tests may take longer than the library's 200 ms.
+	ack, err := p.js.PublishMsgAsync(msg, jetstream.WithStallWait(limit))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -4,185 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nkeys"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/integration/stack"
 )
-
-// guarded is a NATS server with the permissions of deploy/nats, and what it refused.
-type guarded struct {
-	t     *testing.T
-	url   string
-	admin *nats.Conn
-	seeds map[string]string // by role, files with the seed of its nkey
-
-	mu      sync.Mutex
-	refused []string
-	seen    map[string]bool // every subject that anybody published on
-}
-
-var roles = []string{"PUBLISHER", "CLEANUP", "WORKER", "OPERATOR"}
-
-// newGuarded starts the server. An administrator of the test's own listens to
-// everything.
-func newGuarded(t *testing.T) *guarded {
-	t.Helper()
-	dir := t.TempDir()
-	g := &guarded{t: t, seeds: map[string]string{}, seen: map[string]bool{}}
-	var users strings.Builder
-	for _, role := range slices.Concat(roles, []string{"SHADOW"}) {
-		key, err := nkeys.CreateUser()
-		if err != nil {
-			t.Fatal(err)
-		}
-		public, _ := key.PublicKey()
-		seed, _ := key.Seed()
-		g.seeds[role] = filepath.Join(dir, role+".nk")
-		if err := os.WriteFile(g.seeds[role], seed, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&users, "    {nkey: %s, permissions: $HAP_%s}\n", public, role)
-	}
-	text := permissionsIn(t, "permissions.conf") + permissionsIn(t, "shadow.conf") + fmt.Sprintf("\nlisten: \"127.0.0.1:-1\"\njetstream {store_dir: %q}\nauthorization {\n  users = [\n    {user: admin, password: admin}\n%s  ]\n}\n", dir, users.String())
-	conf := filepath.Join(dir, "nats.conf")
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	options, err := server.ProcessConfigFile(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.NoSigs = true
-	s, err := server.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.SetLoggerV2(refusals{g}, false, false, false)
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server does not serve")
-	}
-	g.url = s.ClientURL()
-	admin, err := nats.Connect(g.url, nats.UserInfo("admin", "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(admin.Close)
-	g.admin = admin
-	// Of all inboxes only that of the copies: to the server, a pull request whose client
-	// is gone is worth serving as long as anybody listens to its inbox.
-	for _, subject := range []string{"hap.>", "$JS.>", "_INBOX.publisher.copies"} {
-		if _, err := admin.Subscribe(subject, g.saw); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := admin.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-// permissionsIn reads a file of deploy/nats.
-func permissionsIn(t *testing.T, file string) string {
-	t.Helper()
-	root, err := stack.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(filepath.Join(root, "deploy", "nats", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
-}
-
-func (g *guarded) saw(msg *nats.Msg) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.seen[msg.Subject] = true
-}
-
-// refusals is the server's log, of which only what was refused is kept.
-type refusals struct{ g *guarded }
-
-func (r refusals) Errorf(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); strings.Contains(text, "Violation") {
-		r.g.mu.Lock()
-		defer r.g.mu.Unlock()
-		r.g.refused = append(r.g.refused, text)
-	}
-}
-func (r refusals) Noticef(string, ...any)            {}
-func (r refusals) Warnf(string, ...any)              {}
-func (r refusals) Fatalf(format string, args ...any) { r.g.t.Errorf(format, args...) }
-func (r refusals) Debugf(string, ...any)             {}
-func (r refusals) Tracef(string, ...any)             {}
-
-func (g *guarded) takeRefused() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	refused := g.refused
-	g.refused = nil
-	return refused
-}
-
-// as connects in a role.
-func (g *guarded) as(role string, options ...nats.Option) *nats.Conn {
-	g.t.Helper()
-	key, err := nats.NkeyOptionFromSeed(g.seeds[role])
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	nc, err := nats.Connect(g.url, append(options, key)...)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	g.t.Cleanup(nc.Close)
-	return nc
-}
-
-// client is a publisher in a role, with an inbox of its own.
-func (g *guarded) client(role string) *events.Client {
-	g.t.Helper()
-	nc := g.as(role, nats.CustomInboxPrefix("_INBOX."+strings.ToLower(role)))
-	c, err := events.NewClient(nc, events.ClientOptions{Source: "/" + strings.ToLower(role)})
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	g.t.Cleanup(c.Close)
-	return c
-}
 
 // TestNATSRoles is the whole life of an account where everybody has the rights of
 // deploy/nats and no others: nothing that is needed is refused, each right is used,
 // and what a role must not do it cannot.
 func TestNATSRoles(t *testing.T) {
 	t.Parallel()
-	g := newGuarded(t)
+	for _, way := range []layout{oneAccount, roleAccounts} {
+		t.Run(string(way), func(t *testing.T) { t.Parallel(); rolesOn(t, newGuarded(t, way)) })
+	}
+}
+
+func rolesOn(t *testing.T, g *guarded) {
 	l := newLandscape(t, oneAccountRules, accounts("aws", 1))
 	old := newRetaining()
 	w := l.work(daemon.Options{Retention: old.take, Env: []string{"HAP_NATS_URL=" + g.url, "HAP_NATS_NKEY=" + g.seeds["WORKER"]}})
 	kyma, cleanup := g.client("PUBLISHER"), g.client("CLEANUP")
 	ctx := l.ctx
+	copies, err := g.as("PUBLISHER").SubscribeSync("_INBOX.publisher.copies")
+	if err != nil {
+		t.Fatal(err)
+	}
 	first, err := kyma.Provision(ctx, "req-1", events.Provision{RuntimeID: "rt-1", GlobalAccountID: "ga-1", Plan: "aws", ReplyTo: "_INBOX.publisher.copies"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := copies.NextMsgWithContext(ctx); err != nil {
+		t.Errorf("the copy to replyTo: %v", err)
 	}
 	waits := make(chan events.Reply, 1)
 	served := make(chan error, 1)
@@ -288,7 +148,7 @@ var permitted = regexp.MustCompile(`(?m)^    "([^"]+)"$`)
 // be superfluous.
 func (g *guarded) unusedRights(file string) (unused []string) {
 	g.t.Helper()
-	for _, right := range permitted.FindAllStringSubmatch(permissionsIn(g.t, file), -1) {
+	for _, right := range permitted.FindAllStringSubmatch(deployed(g.t, file), -1) {
 		if !g.sawOn(right[1]) {
 			unused = append(unused, right[1])
 		}
@@ -319,9 +179,9 @@ func (g *guarded) nothingElse() {
 			"$JS.API.STREAM.NAMES", "$JS.API.INFO", "$JS.API.CONSUMER.DELETE.HAP_EVENTS.hap-worker", "_INBOX.worker.x",
 		},
 		"CLEANUP": {"hap.v1.provision.ga-1", "hap.v1.deprovision.ga-1", "hap.v1.resolve.rt-1", "hap.v1.reply._binding.aws-01.x", "$JS.API.STREAM.INFO.HAP_WAITING"},
-		"WORKER":  {"hap.v1.provision.ga-1", "hap.v1.release.aws-01", "$JS.API.STREAM.DELETE.HAP_EVENTS", "$JS.API.STREAM.PURGE.HAP_EVENTS", "$JS.API.STREAM.INFO.OTHER", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_REPLIES", "$JS.API.CONSUMER.DELETE.HAP_EVENTS.hap-shadow"},
+		"WORKER":  {"hap.v1.provision.ga-1", "hap.v1.release.aws-01", "$JS.API.STREAM.DELETE.HAP_EVENTS", "$JS.API.STREAM.PURGE.HAP_EVENTS", "$JS.API.STREAM.INFO.OTHER", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_EVENTS", "$JS.API.STREAM.UPDATE.HAP_DEAD", "$JS.API.CONSUMER.DELETE.HAP_EVENTS.hap-shadow"},
 		"OPERATOR": {
-			"hap.v1.reply.rt-1.req-1", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.CONSUMER.MSG.NEXT.HAP_EVENTS.hap-worker", "$JS.ACK.HAP_EVENTS.hap-worker.x",
+			"hap.v1.reply.rt-1.req-1", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.CONSUMER.MSG.NEXT.HAP_EVENTS.hap-worker", "$JS.ACK.HAP_EVENTS.hap-worker.x",
 		},
 	}, map[string]string{"PUBLISHER": "_INBOX.cleanup.>", "CLEANUP": "hap.v1.reply.>", "OPERATOR": "hap.v1.>", "WORKER": "hap.v1.>"})
 }

@@ -21,7 +21,12 @@ import (
 // right is used, and what is not its own it cannot touch.
 func TestNATSShadow(t *testing.T) {
 	t.Parallel()
-	g := newGuarded(t)
+	for _, way := range []layout{oneAccount, roleAccounts} {
+		t.Run(string(way), func(t *testing.T) { t.Parallel(); shadowOn(t, newGuarded(t, way)) })
+	}
+}
+
+func shadowOn(t *testing.T, g *guarded) {
 	b := newBroker(t, accounts("aws", 1))
 	env := func(role string, more ...string) daemon.Options {
 		return daemon.Options{Env: append(more, "HAP_NATS_URL="+g.url, "HAP_NATS_NKEY="+g.seeds[role])}
@@ -85,7 +90,7 @@ func TestNATSShadow(t *testing.T) {
 	if err := s.end(); err != nil {
 		t.Fatal(err)
 	}
-	js, err := jetstream.New(g.admin)
+	js, err := jetstream.New(g.admin(events.StreamEvents))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +124,7 @@ func TestNATSShadow(t *testing.T) {
 		"_INBOX.publisher.copies", "$JS.ACK.HAP_EVENTS.hap-worker.x", "$JS.API.CONSUMER.MSG.NEXT.HAP_EVENTS.hap-worker",
 		"$JS.API.CONSUMER.CREATE.HAP_EVENTS.hap-worker", "$JS.API.CONSUMER.DELETE.HAP_EVENTS.hap-worker",
 		"$JS.API.STREAM.DELETE.HAP_EVENTS", "$JS.API.STREAM.PURGE.HAP_EVENTS", "$JS.API.STREAM.UPDATE.HAP_EVENTS", "$JS.API.STREAM.MSG.GET.HAP_EVENTS",
-		"$JS.API.STREAM.INFO.HAP_REPLIES", "$JS.API.STREAM.CREATE.HAP_REPLIES", "$JS.API.STREAM.MSG.GET.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_REPLIES",
+		"$JS.API.STREAM.INFO.HAP_REPLIES", "$JS.API.STREAM.CREATE.HAP_REPLIES", "$JS.API.STREAM.MSG.GET.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_REPLIES",
 		"$JS.API.CONSUMER.CREATE.HAP_REPLIES.mine", "$JS.API.STREAM.PURGE.HAP_WAITING", "$JS.API.STREAM.DELETE.HAP_SHADOW_EVENTS", "$JS.API.STREAM.NAMES",
 	}}, map[string]string{"SHADOW": "hap.v1.reply.>"})
 }

@@ -140,6 +140,7 @@ func TestNetwork(t *testing.T) {
 	for _, e := range []events.Event{mcp, test, second} {
 		n.left(goes(e.RuntimeID, "ga-1"))
 	}
+	n.awaitSettled()
 	state, err := sources(t, n.stack, n.js, n.subjects).Counters.Ranges().State(n.ctx)
 	if err != nil || len(state.Records) != 0 {
 		t.Errorf("after every cluster is gone: %+v, %v", state.Records, err)

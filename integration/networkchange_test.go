@@ -36,6 +36,7 @@ func TestNetworkParentsChange(t *testing.T) {
 	c.change(parents("zoo: [10.2.0.0/28]")) // foo removed under use, zoo widened
 	c.comes("sixth", "mcp", "/net=10.2.0.8/30")
 	c.left(goes("second", "ga-1")) // what is gone does not come back as free
+	c.awaitSettled()
 	c.restart()
 	c.comes("seventh", "mcp", "/net=10.2.0.12/30")
 	c.keeps("first", "/net=10.1.0.0/30")

@@ -239,6 +239,7 @@ func (c *changing) goAll() {
 	for id := range c.asked {
 		c.left(goes(id, "ga-1"))
 	}
+	c.awaitSettled()
 	state, err := c.ranges.State(c.ctx)
 	if err != nil || len(state.Records) > 0 {
 		c.t.Errorf("after every cluster is gone: %+v, %v", state.Records, err)

@@ -34,7 +34,7 @@ func pageStack(t *testing.T) (*landscape, *inProcess) {
 			l.awaitReply(e, func(r events.Reply) bool { return r.Final() || r.Status == events.StatusWaiting })
 		}
 	}
-	ask(120, "ga-demo-1", "aws", "cf-eu10", "eu-central-1")
+	ask(119, "ga-demo-1", "aws", "cf-eu10", "eu-central-1")
 	ask(40, "ga-demo-2", "aws", "cf-us10", "us-east-1")
 	ask(9, "ga-demo-2", "azure", "cf-eu20", "westeurope")
 	ask(4, "ga-demo-4", "gcp", "cf-eu30", "europe-west3")
@@ -67,7 +67,7 @@ func TestPage(t *testing.T) {
 
 func pageUpdates(b *browser, l *landscape, w *inProcess) {
 	b.open(w.url+"/", 1280, 1000, false)
-	for _, want := range []string{"aws", "azure", "gcp_cf-sa30", "openstack_eu-de-1", "none free", "2 waiting", "1 dirty", "2 held back"} {
+	for _, want := range []string{"aws", "azure", "gcp_cf-sa30", "openstack_eu-de-1", "none free", "2 waiting", "1 dirty", "1 internal", "1 cordoned"} {
 		b.shows("#pools", want)
 	}
 	b.shows("#asof", "Live")

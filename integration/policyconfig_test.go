@@ -6,10 +6,10 @@ import (
 	"github.com/hap-worker/hap-worker/gardener/gardenertest"
 )
 
-// TestPolicyConfig watches a ConfigMap of the stack's Kubernetes API.
-func TestPolicyConfig(t *testing.T) {
+// TestRealPolicyConfig watches a ConfigMap of kube-apiserver.
+func TestRealPolicyConfig(t *testing.T) {
 	t.Parallel()
-	s := sharedStack(t)
+	s := sharedCRDStack(t)
 	config, err := s.Kube.Config()
 	if err != nil {
 		t.Fatal(err)

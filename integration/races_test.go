@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/faulty"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // severalRules are the initial rules with up to three clusters on an account and
@@ -133,12 +133,12 @@ func TestTenantComesBack(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
-		at   worker.Step // the deprovision stops here; "" is nowhere
-		same bool        // the provision gets the same account
+		at   observe.Step // the deprovision stops here; "" is nowhere
+		same bool         // the provision gets the same account
 	}{
 		{"decided and without a Shoot before the deprovision", "", true},
-		{"after the account was counted down", worker.StepDeparted, true},
-		{"when the mark is permitted already", worker.StepDirtying, false},
+		{"after the account was counted down", observe.StepDeparted, true},
+		{"when the mark is permitted already", observe.StepDirtying, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +183,7 @@ func TestDecidedUnderADeprovision(t *testing.T) {
 	l := newLandscape(t, oneAccountRules, accounts("aws", 2))
 	leaves, comes := ask("rt-leaves", "ga-1"), ask("rt-comes", "ga-1")
 	l.atOnce(leaves)
-	g := newGate(worker.StepAssigned)
+	g := newGate(observe.StepAssigned)
 	l.work(daemon.Options{OnStep: g.at})
 	l.provision(comes)
 	g.await(l.ctx, t)

@@ -59,9 +59,9 @@ func TestRealGardener(t *testing.T) {
 	}
 }
 
-// TestAccountWithoutSecret is an account whose Secret is gone. Gardener refuses
+// TestRealAccountWithoutSecret is an account whose Secret is gone. Gardener refuses
 // every change of its binding, so it is passed over, and serves again with its Secret.
-func TestAccountWithoutSecret(t *testing.T) {
+func TestRealAccountWithoutSecret(t *testing.T) {
 	t.Parallel()
 	for resource, kind := range realKinds(sharedRealStack) {
 		t.Run(string(resource), func(t *testing.T) {

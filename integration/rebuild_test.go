@@ -16,7 +16,8 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
 )
 
 // TestRedisIsLostUnderLoad loses Redis in the middle of provisions and
@@ -231,17 +232,17 @@ func TestTwoRebuildAtOnce(t *testing.T) {
 	one, store := rebuilder(t, s)
 	other, _ := rebuilder(t, s)
 	fillLedger(t, s, runtimes)
-	installed := make(chan worker.RebuildInfo, 100)
-	for _, r := range []*worker.Rebuild{one, other} {
+	installed := make(chan observe.Rebuild, 100)
+	for _, r := range []*rebuild.Rebuilder{one, other} {
 		r.Lease = 900 * time.Microsecond // less than Redis counts in: each takes the other's token away as soon as it looks
-		r.Listener.OnRebuild = func(_ context.Context, i worker.RebuildInfo) { installed <- i }
+		r.Observer.OnRebuild = func(_ context.Context, i observe.Rebuild) { installed <- i }
 	}
 	for round := range 5 {
 		if err := s.Redis.Lose(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 2)
-		for _, r := range []*worker.Rebuild{one, other} {
+		for _, r := range []*rebuild.Rebuilder{one, other} {
 			go func() { ended <- r.Ensure(t.Context()) }()
 		}
 		for range 2 {
@@ -282,7 +283,7 @@ func TestKilledInARebuild(t *testing.T) {
 	}
 	l.flush()
 	goOn(t, l.stack, l.publisher)
-	for n, step := range worker.RebuildSteps() {
+	for n, step := range observe.RebuildSteps() {
 		t.Run(string(step), func(t *testing.T) {
 			if err := l.stack.Redis.Lose(t.Context()); err != nil {
 				t.Fatal(err)

@@ -18,7 +18,8 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/stack"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
 )
 
 // rebuildRuntimes is how many runtimes BenchmarkRebuild builds again, unless the
@@ -38,7 +39,7 @@ func BenchmarkRebuild(b *testing.B) {
 	if n, err := strconv.Atoi(os.Getenv("HAP_BENCH_RUNTIMES")); err == nil && n > 0 {
 		runtimes = n
 	}
-	s, err := stack.Start(b.Context(), stack.Options{Config: []byte(oneAccountRules), Accounts: rebuildAccountsOf(), Talk: io.Discard})
+	s, err := stack.Start(b.Context(), stack.Options{Gardener: stack.CRDGardener, Config: []byte(oneAccountRules), Accounts: rebuildAccountsOf(), Talk: io.Discard})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func rebuildAccountsOf() []stack.Account {
 func accountName(kind string, n int) string { return fmt.Sprintf("%s-%02d", kind, n) }
 
 // rebuilder is what a worker rebuilds with, on connections of its own.
-func rebuilder(tb testing.TB, s *stack.Stack) (*worker.Rebuild, *counters.Store) {
+func rebuilder(tb testing.TB, s *stack.Stack) (*rebuild.Rebuilder, *counters.Store) {
 	tb.Helper()
 	js := jetStream(tb, s)
 	if _, err := events.Setup(tb.Context(), js, events.Options{Manage: true}); err != nil {
@@ -116,10 +117,10 @@ func rebuilder(tb testing.TB, s *stack.Stack) (*worker.Rebuild, *counters.Store)
 	if err := census.Start(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
-	return &worker.Rebuild{
-		Builder: store, Census: census, Archive: events.NewLedger(js, subjects, "/bench"),
+	return &rebuild.Rebuilder{
+		Builder: store, Inventory: census, Ledger: events.NewLedger(js, subjects, "/bench"),
 		Room: events.NewWaitingRoom(js, subjects), Subjects: subjects,
-		Listener: worker.Listener{OnRebuild: func(_ context.Context, i worker.RebuildInfo) {
+		Observer: observe.Observer{OnRebuild: func(_ context.Context, i observe.Rebuild) {
 			if i.Err != nil {
 				tb.Error(i.Err)
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // gives is a release of a binding; generation 0 names none.
@@ -129,7 +129,7 @@ func TestReleaseInterrupted(t *testing.T) {
 	}
 	clean := gives("clean", name, generation)
 	l.free(clean)
-	killedAt(t, l.stack, worker.StepFreed)
+	killedAt(t, l.stack, observe.StepFreed)
 	if b := l.binding(name); b.Dirty || b.Tenant != "" {
 		t.Fatalf("binding %+v, want it free", b)
 	}

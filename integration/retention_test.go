@@ -14,29 +14,30 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/retention"
 )
 
 // retaining is the retention of a worker that forgets when the test says so, and
 // whatever was released before that.
-type retaining struct{ of chan *worker.Retention }
+type retaining struct{ of chan *retention.Purger }
 
-func newRetaining() retaining { return retaining{of: make(chan *worker.Retention, 1)} }
+func newRetaining() retaining { return retaining{of: make(chan *retention.Purger, 1)} }
 
 // take is what daemon.Options.Retention is set to. Half of Settle is what Redis has to
 // answer in, on a busy machine too.
-func (r retaining) take(of *worker.Retention) {
+func (r retaining) take(of *retention.Purger) {
 	of.Keep, of.Every, of.Settle = time.Nanosecond, 1000*time.Hour, 2*time.Second
 	own := *of // the worker goes on with its own
 	r.of <- &own
 }
 
 // once forgets what there is to forget.
-func (r retaining) once(ctx context.Context) (last worker.RetentionInfo) {
+func (r retaining) once(ctx context.Context) (last observe.Retention) {
 	of := <-r.of
 	defer func() { r.of <- of }()
-	once, tell := *of, of.Listener.OnRetention
-	once.Listener.OnRetention = func(ctx context.Context, i worker.RetentionInfo) {
+	once, tell := *of, of.Observer.OnRetention
+	once.Observer.OnRetention = func(ctx context.Context, i observe.Retention) {
 		tell(ctx, i)
 		last = i
 	}
@@ -113,7 +114,7 @@ func TestReleasedRuntimesAreForgotten(t *testing.T) {
 	}
 
 	pass := old.once(l.ctx)
-	if pass.Err != nil || pass.Purged != 2 || pass.Forgotten != 3 || pass.Kept[worker.KeptShoot] != 1 {
+	if pass.Err != nil || pass.Purged != 2 || pass.Forgotten != 3 || pass.Kept[observe.KeptShoot] != 1 {
 		t.Errorf("the pass: %v", pass.LogValue())
 	}
 	for _, runtime := range []string{gone.RuntimeID, "rt-nobody"} {
@@ -162,7 +163,7 @@ func TestForgettingIsFinished(t *testing.T) {
 	t.Parallel()
 	l := newLandscape(t, oneAccountRules, accounts("aws", 1))
 	first, second := newRetaining(), newRetaining()
-	l.work(daemon.Options{Retention: func(r *worker.Retention) {
+	l.work(daemon.Options{Retention: func(r *retention.Purger) {
 		r.Records = dying{r.Records.(*counters.Store)}
 		first.take(r)
 	}})

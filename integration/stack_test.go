@@ -35,12 +35,24 @@ func devstack(t *testing.T) string {
 	return binary
 }
 
+// TestStackStarts starts devstack, and shows that its parts answer and that nothing is
+// left of it.
 func TestStackStarts(t *testing.T) {
 	t.Parallel()
+	checkDevstack(t, stack.LightGardener)
+}
+
+// TestRealStackStarts is TestStackStarts with kube-apiserver.
+func TestRealStackStarts(t *testing.T) {
+	t.Parallel()
+	checkDevstack(t, stack.CRDGardener, "--gardener", "crd")
+}
+
+func checkDevstack(t *testing.T, kind string, args ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	temp := t.TempDir()
-	cmd := exec.CommandContext(ctx, devstack(t), "--json", "--no-worker", "--until-eof")
+	cmd := exec.CommandContext(ctx, devstack(t), append([]string{"--json", "--no-worker", "--until-eof"}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -66,10 +78,10 @@ func TestStackStarts(t *testing.T) {
 	if err := strict.Decode(&said); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	if !said.Ready || said.Gardener != "crd" || said.Resource != "credentialsbindings" || said.Workers == nil || len(said.Workers) != 0 {
+	if !said.Ready || said.Gardener != kind || said.Resource != "credentialsbindings" || said.Workers == nil || len(said.Workers) != 0 {
 		t.Errorf("summary: %s", line)
 	}
-	if processes := processesOf(t, temp); len(processes) < 1 {
+	if processes := processesOf(t, temp); len(processes) < 1 && kind != stack.LightGardener { // Redis names no directory
 		t.Errorf("no process works below %s: the check for leftovers would see nothing", temp)
 	}
 	checkNATS(ctx, t, said.NATS)
@@ -177,7 +189,7 @@ func TestDevstackUsage(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--gardener", "other"}, "crd or real"},
+		{[]string{"--gardener", "other"}, "light, crd or real"},
 		{[]string{"--no-worker", "--workers", "2"}, "one of them"},
 		{[]string{"--workers", "-1"}, "0 or more"},
 		{[]string{"--config", "testdata/none.yaml"}, "none.yaml"},
@@ -201,12 +213,19 @@ func TestPartsRestart(t *testing.T) {
 			if kind == stack.RealRedis {
 				requireRedis(t)
 			}
-			checkRestarts(t, kind)
+			checkRestarts(t, stack.Options{Redis: kind, Gardener: stack.LightGardener})
 		})
 	}
 }
 
-func checkRestarts(t *testing.T, kind string) {
+// TestRealPartsRestart is TestPartsRestart with kube-apiserver.
+func TestRealPartsRestart(t *testing.T) {
+	t.Parallel()
+	requireRedis(t)
+	checkRestarts(t, stack.Options{Redis: stack.RealRedis, Gardener: stack.CRDGardener})
+}
+
+func checkRestarts(t *testing.T, o stack.Options) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	must := func(err error) {
@@ -215,9 +234,9 @@ func checkRestarts(t *testing.T, kind string) {
 			t.Fatal(err)
 		}
 	}
-	s, err := stack.Start(ctx, stack.Options{
-		Redis: kind, Accounts: []stack.Account{{Name: "aws-1", HyperscalerType: "aws"}}, Talk: t.Output(),
-	})
+	kind := o.Redis
+	o.Accounts, o.Talk = []stack.Account{{Name: "aws-1", HyperscalerType: "aws"}}, t.Output()
+	s, err := stack.Start(ctx, o)
 	must(err)
 	before := s.Summary()
 	if before.RedisKind != kind {

@@ -246,6 +246,7 @@ func TestMetricsOfThePools(t *testing.T) {
 		`hap_decisions_total{origin="claimed",pool="aws"}`:                                                "2",
 		`hap_decisions_total{origin="own",pool="aws"}`:                                                    "1",
 		`hap_claims_total{result="ok"}`:                                                                   "2",
+		`hap_consumer_up`:                                                                                 "1",
 		`hap_inflight_events`:                                                                             "0",
 		`hap_redis_built`:                                                                                 "1",
 		`hap_event_duration_seconds_count{outcome="ack",type="provision"}`:                                "3",

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // TestClaimUndone is an account whose runtime goes before it was ever answered with
@@ -19,12 +19,12 @@ import (
 func TestClaimUndone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		step  worker.Step
+		step  observe.Step
 		dirty bool
 	}{
-		{worker.StepAssigned, false},
-		{worker.StepLabelled, false},
-		{worker.StepConfirmed, true},
+		{observe.StepAssigned, false},
+		{observe.StepLabelled, false},
+		{observe.StepConfirmed, true},
 	} {
 		t.Run(string(c.step), func(t *testing.T) {
 			t.Parallel()

@@ -18,7 +18,7 @@ func TestWorkersStart(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	s, err := stack.Start(ctx, stack.Options{Workers: 2, Config: []byte("worker: {concurrency: 3}"), Talk: t.Output()})
+	s, err := stack.Start(ctx, stack.Options{Gardener: usualGardener, Workers: 2, Config: []byte("worker: {concurrency: 3}"), Talk: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // firstSuggestions is how many unclaimed bindings a decision is offered when the
@@ -19,48 +20,50 @@ const firstSuggestions = 8
 // to mark them. With more it is rather the right that is missing than their Secrets.
 const refusals = 16
 
-// want is a runtime in search of a binding.
-type want struct {
+// claimRequest is a runtime in search of a binding.
+type claimRequest struct {
 	runtime  string
 	request  string
 	tenant   string
 	pool     engine.Pool
 	terms    account.Terms
-	internal bool   // the tenant may keep using internal bindings of its own
-	inTurn   bool   // it may claim although others wait
-	trail    *trail // may be nil
+	internal bool           // the tenant may keep using internal bindings of its own
+	inTurn   bool           // it may claim although others wait
+	trace    *decisionTrace // may be nil
 }
 
-// views are the bindings that one search has read: the label facts that scripts
+// candidates are the bindings that one search has read: the label facts that scripts
 // are given, and the resourceVersions that fence its writes (rule 2).
-type views struct {
+type candidates struct {
 	order   []string
-	seen    map[string]view
+	seen    map[string]candidate
 	refused map[string]bool // may not be marked, so no claim of them succeeds
 }
 
-type view struct {
+type candidate struct {
 	binding engine.Binding
 	live    bool // read from the source, not from the cache
 }
 
-func newViews() *views { return &views{seen: map[string]view{}, refused: map[string]bool{}} }
+func newCandidates() *candidates {
+	return &candidates{seen: map[string]candidate{}, refused: map[string]bool{}}
+}
 
 // passOver takes a binding out of the search, and reports whether it may go on.
-func (v *views) passOver(binding string) bool {
+func (v *candidates) passOver(binding string) bool {
 	v.refused[binding] = true
 	return len(v.refused) <= refusals
 }
 
-func (v *views) put(b engine.Binding, live bool) {
+func (v *candidates) put(b engine.Binding, live bool) {
 	if _, known := v.seen[b.Name]; !known {
 		v.order = append(v.order, b.Name)
 	}
-	v.seen[b.Name] = view{b, live}
+	v.seen[b.Name] = candidate{b, live}
 }
 
 // offer adds what the cache suggests; what was read from the source stands.
-func (v *views) offer(suggested []engine.Binding) {
+func (v *candidates) offer(suggested []engine.Binding) {
 	for _, b := range suggested {
 		if known, ok := v.seen[b.Name]; !ok || !known.live {
 			v.put(b, false)
@@ -68,9 +71,9 @@ func (v *views) offer(suggested []engine.Binding) {
 	}
 }
 
-// suggestions are the views that a script may choose from. One that turned out to
+// suggestions are the candidates that a script may choose from. One that turned out to
 // be in another pool is none: its claim was revoked, and would be again.
-func (v *views) suggestions(job want) []account.Seen {
+func (v *candidates) suggestions(job claimRequest) []account.Seen {
 	out := make([]account.Seen, 0, len(v.order))
 	for _, name := range v.order {
 		b := v.seen[name].binding
@@ -85,42 +88,71 @@ func (v *views) suggestions(job want) []account.Seen {
 	return out
 }
 
-// search is a runtime's way to its binding, as far as it has come.
-type search struct {
-	want
-	seen    *views
+// claimAttempt is a runtime's way to its binding, as far as it has come.
+type claimAttempt struct {
+	claimRequest
+	seen    *candidates
 	request account.Request  // its Epoch is the pool's of before the directory was asked
 	decided account.Decision // what Redis has said already, without an outcome where it was not asked
 }
 
-func (w *Worker) search(job want) *search {
-	s := &search{want: job, seen: newViews(), request: account.Request{
+func (h *Handler) beginClaim(job claimRequest) *claimAttempt {
+	s := &claimAttempt{claimRequest: job, seen: newCandidates(), request: account.Request{
 		Runtime: job.runtime, Request: job.request, Tenant: job.tenant, Shared: job.pool.Shared, Terms: job.terms, InTurn: job.inTurn,
-		Barred: w.gardener.Barred(job.pool, job.tenant, job.internal),
+		Barred: h.gardener.Barred(job.pool, job.tenant, job.internal),
 	}}
 	if job.pool.Shared {
-		s.seen.offer(w.gardener.Shared(job.pool))
+		s.seen.offer(h.gardener.Shared(job.pool))
 		s.request.All = true
 	}
 	return s
 }
 
+// beginClaimIn begins a search anew in another pool, in the epoch that it had.
+func (h *Handler) beginClaimIn(pool engine.Pool, s *claimAttempt) *claimAttempt {
+	job, epoch := s.claimRequest, s.request.Epoch
+	job.pool = pool
+	s = h.beginClaim(job)
+	s.request.Epoch = epoch
+	return s
+}
+
+// locateFor is locate for a runtime on its way to a binding. Where nothing lies between
+// directory and decision one script does both: then the pool is the one that it had when the
+// directory was asked.
+func (h *Handler) locateFor(ctx context.Context, job *claimAttempt) (account.Place, error) {
+	pool := job.pool.Name()
+	if !h.ranges.Allots() {
+		decided, err := h.askForBinding(ctx, job, h.counters.LocateAndAssign)
+		if err != nil {
+			return account.Place{}, h.notBuilt(err, pool)
+		}
+		if decided.Outcome != "" {
+			job.decided, job.request.Epoch = decided, decided.Epoch
+			return account.Place{Pool: pool}, nil
+		}
+	}
+	place, epoch, err := h.locate(ctx, job.runtime, pool)
+	job.request.Epoch = epoch
+	return place, err
+}
+
 // assign finds a binding for a runtime and makes sure that its label says so:
 // what it returns may be answered. It goes back to the script after every write
 // that did not certainly succeed, and ends when ctx does.
-func (w *Worker) assign(ctx context.Context, job *search) (decision account.Decision, err error) {
+func (h *Handler) assign(ctx context.Context, job *claimAttempt) (decision account.Decision, err error) {
 	for n := firstSuggestions; ; {
 		decision, job.decided = job.decided, account.Decision{}
 		if decision.Outcome == "" {
-			if decision, err = w.askForBinding(ctx, job, w.counters.Assign); err != nil {
+			if decision, err = h.askForBinding(ctx, job, h.counters.Assign); err != nil {
 				return decision, err
 			}
 		}
-		job.trail.decided(w.now(), &decision)
-		w.listener.decision(ctx, DecisionInfo{Pool: job.pool.Name(), Runtime: job.runtime, Tenant: job.tenant, Decision: decision})
+		job.trace.decided(h.now(), &decision)
+		h.observer.Decision(ctx, observe.Decision{Pool: job.pool.Name(), Runtime: job.runtime, Tenant: job.tenant, Decision: decision})
 		if decision.Outcome == account.Short {
 			var suggested []engine.Binding
-			suggested, job.request.All = w.gardener.Claimable(job.pool, job.tenant, job.internal, n)
+			suggested, job.request.All = h.gardener.Claimable(job.pool, job.tenant, job.internal, n)
 			job.seen.offer(suggested)
 			n *= 8
 			continue
@@ -128,16 +160,16 @@ func (w *Worker) assign(ctx context.Context, job *search) (decision account.Deci
 		if decision.Outcome != account.Assigned {
 			return decision, nil
 		}
-		w.listener.step(ctx, StepAssigned)
+		h.observer.Step(ctx, observe.StepAssigned)
 		if decision.Confirmed {
 			return decision, nil
 		}
-		confirmed, err := w.makeSure(ctx, job.want, decision, job.seen)
+		confirmed, err := h.confirmClaim(ctx, job.claimRequest, decision, job.seen)
 		if err != nil {
 			return decision, err
 		}
 		if confirmed {
-			w.listener.step(ctx, StepConfirmed)
+			h.observer.Step(ctx, observe.StepConfirmed)
 			decision.Confirmed = true
 			return decision, nil
 		}
@@ -148,12 +180,12 @@ func (w *Worker) assign(ctx context.Context, job *search) (decision account.Deci
 }
 
 // askForBinding asks Redis, in whichever way, with what has been seen so far.
-func (w *Worker) askForBinding(
-	ctx context.Context, job *search, ask func(context.Context, string, account.Request) (account.Decision, error),
+func (h *Handler) askForBinding(
+	ctx context.Context, job *claimAttempt, ask func(context.Context, string, account.Request) (account.Decision, error),
 ) (account.Decision, error) {
 	pool := job.pool.Name()
-	job.request.Seen = job.seen.suggestions(job.want)
-	ctx, end := w.span(ctx, "assign", attribute.String("hap.pool", pool), attribute.Int("hap.suggestions", len(job.request.Seen)))
+	job.request.Seen = job.seen.suggestions(job.claimRequest)
+	ctx, end := h.span(ctx, "assign", attribute.String("hap.pool", pool), attribute.Int("hap.suggestions", len(job.request.Seen)))
 	defer end()
 	decision, err := ask(ctx, pool, job.request)
 	if err == nil {
@@ -163,92 +195,92 @@ func (w *Worker) askForBinding(
 	return decision, err
 }
 
-// makeSure is rule 4: it sees to it that the label of the decision's binding
+// confirmClaim is rule 4: it sees to it that the label of the decision's binding
 // carries tenant, generation and epoch, and confirms. False, without an error,
 // means: back to the script, with what was learnt in seen.
-func (w *Worker) makeSure(ctx context.Context, job want, d account.Decision, seen *views) (bool, error) {
+func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.Decision, seen *candidates) (bool, error) {
 	claim := account.Claim{Runtime: job.runtime, Binding: d.Binding, Generation: d.Generation, Sequence: d.Sequence, Epoch: d.Epoch}
 	known, ok := seen.seen[d.Binding]
 	if !ok {
 		// Not read yet in this search: rule 2 wants the read before the script.
-		return false, w.look(ctx, d.Binding, seen)
+		return false, h.look(ctx, d.Binding, seen)
 	}
 	b, mark := known.binding, engine.Mark{Tenant: job.tenant, Generation: d.Generation, Epoch: d.Epoch}
 	switch {
 	case b.Dirty || (b.Tenant != "" && b.Tenant != job.tenant) || b.Pool() != job.pool:
 		if !known.live {
 			// The cache may be behind; only the source may cost another its claim.
-			return false, w.read(ctx, d.Binding, seen)
+			return false, h.read(ctx, d.Binding, seen)
 		}
-		_, err := w.counters.Revoke(ctx, job.pool.Name(), claim)
+		_, err := h.counters.Revoke(ctx, job.pool.Name(), claim)
 		seen.put(b, false) // rule 2: the next claim of it is not judged by this look
-		job.trail.attempt(w.now(), d.Binding, ClaimRevoked)
-		happened(ctx, happenedClaim+string(ClaimRevoked), nil, attribute.String("hap.binding", d.Binding))
-		w.listener.claim(ctx, ClaimInfo{Binding: d.Binding, Pool: job.pool.Name(), Runtime: job.runtime, Result: ClaimRevoked, Err: err})
+		job.trace.attempt(h.now(), d.Binding, observe.ClaimRevoked)
+		happened(ctx, happenedClaim+string(observe.ClaimRevoked), nil, attribute.String("hap.binding", d.Binding))
+		h.observer.Claim(ctx, observe.Claim{Binding: d.Binding, Pool: job.pool.Name(), Runtime: job.runtime, Result: observe.ClaimRevoked, Err: err})
 		return false, err
 	case b.Tenant == mark.Tenant && b.Generation == mark.Generation && b.Epoch == mark.Epoch:
-		return w.counters.Confirm(ctx, job.pool.Name(), claim)
+		return h.counters.Confirm(ctx, job.pool.Name(), claim)
 	}
-	written, err := w.label(ctx, job, b, mark)
-	if errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrUnknownResult) {
-		return false, w.read(ctx, d.Binding, seen)
+	written, err := h.label(ctx, job, b, mark)
+	if outOfDate(err) {
+		return false, h.read(ctx, d.Binding, seen)
 	}
 	if errors.Is(err, engine.ErrRefused) && b.Tenant == "" && d.Origin == account.Claimed && seen.passOver(d.Binding) {
 		// Nobody has been answered with it: the next one may be had.
-		_, err = w.counters.Revoke(ctx, job.pool.Name(), claim)
+		_, err = h.counters.Revoke(ctx, job.pool.Name(), claim)
 		return false, err
 	}
 	if err != nil {
 		return false, err
 	}
 	seen.put(written, true)
-	w.listener.step(ctx, StepLabelled)
-	return w.counters.Confirm(ctx, job.pool.Name(), claim)
+	h.observer.Step(ctx, observe.StepLabelled)
+	return h.counters.Confirm(ctx, job.pool.Name(), claim)
 }
 
 // label writes the mark on the binding as it was seen, and tells how it went.
-func (w *Worker) label(ctx context.Context, job want, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
-	ctx, end := w.span(ctx, "claim", attribute.String("hap.binding", seen.Name))
+func (h *Handler) label(ctx context.Context, job claimRequest, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	ctx, end := h.span(ctx, "claim", attribute.String("hap.binding", seen.Name))
 	defer end()
-	begin := w.now()
-	written, err := w.gardener.Claim(ctx, seen, mark)
-	job.trail.attempt(w.now(), seen.Name, claimResult(err))
+	begin := h.now()
+	written, err := h.gardener.Claim(ctx, seen, mark)
+	job.trace.attempt(h.now(), seen.Name, claimResult(err))
 	if err != nil {
 		happened(ctx, happenedClaim+string(claimResult(err)), err)
 	}
-	w.listener.claim(ctx, ClaimInfo{
+	h.observer.Claim(ctx, observe.Claim{
 		Binding: seen.Name, Pool: job.pool.Name(), Runtime: job.runtime,
-		Result: claimResult(err), Duration: w.since(begin), Err: err,
+		Result: claimResult(err), Duration: h.since(begin), Err: err,
 	})
 	return written, err
 }
 
-func claimResult(err error) ClaimResult {
+func claimResult(err error) observe.ClaimResult {
 	switch {
 	case err == nil:
-		return ClaimWritten
+		return observe.ClaimWritten
 	case errors.Is(err, engine.ErrConflict):
-		return ClaimConflict
+		return observe.ClaimConflict
 	case errors.Is(err, engine.ErrUnknownResult):
-		return ClaimUnknown
+		return observe.ClaimUnknown
 	default:
-		return ClaimUnavailable
+		return observe.ClaimUnavailable
 	}
 }
 
 // look takes the cache's view of a binding, else the source's.
-func (w *Worker) look(ctx context.Context, binding string, seen *views) error {
-	if b, ok := w.gardener.Cached(binding); ok {
+func (h *Handler) look(ctx context.Context, binding string, seen *candidates) error {
+	if b, ok := h.gardener.Cached(binding); ok {
 		seen.put(b, false)
 		return nil
 	}
-	return w.read(ctx, binding, seen)
+	return h.read(ctx, binding, seen)
 }
 
 // read takes the source's view of a binding. One that is gone counts as dirty:
 // nobody can be given it, and a claim of it is to be revoked.
-func (w *Worker) read(ctx context.Context, binding string, seen *views) error {
-	b, err := w.gardener.Get(ctx, binding)
+func (h *Handler) read(ctx context.Context, binding string, seen *candidates) error {
+	b, err := h.gardener.Get(ctx, binding)
 	if engine.CodeOf(err) == engine.CodeUnknownBinding {
 		b, err = engine.Binding{Name: binding, Dirty: true}, nil
 	}
@@ -259,87 +291,8 @@ func (w *Worker) read(ctx context.Context, binding string, seen *views) error {
 	return nil
 }
 
-// marking is how an attempt to mark a binding dirty ended.
-type marking int
-
-const (
-	unmarked  marking = iota // revived, gone, or its label shows another claim: nothing follows
-	marked                   // it carries dirty=true now
-	unclaimed                // nobody was ever answered with it: it is back in its pool
-	inUse                    // a Shoot still refers to it: the sweep tries again
-)
-
-// markDirty is rule 8.
-func (w *Worker) markDirty(ctx context.Context, pool, binding, tenant string, generation int64) (marking, error) {
-	for {
-		b, err := w.gardener.Get(ctx, binding)
-		if engine.CodeOf(err) == engine.CodeUnknownBinding {
-			return unmarked, nil
-		}
-		if err != nil {
-			return unmarked, err
-		}
-		refers, err := w.gardener.Refers(ctx, binding)
-		if err != nil {
-			return unmarked, err // never "no Shoot"
-		}
-		if refers {
-			return inUse, nil
-		}
-		if shown, open := leftBy(b, tenant, generation); !open {
-			return shown, nil
-		}
-		permit, err := w.counters.BeginDirtying(ctx, pool, binding, generation)
-		if err != nil || !permit.Given {
-			return unmarked, err
-		}
-		w.listener.step(ctx, StepDirtying)
-		became, err := w.leaveLabel(ctx, pool, b, engine.Mark{Tenant: tenant, Generation: generation}, permit)
-		switch {
-		case err == nil:
-			return became, nil
-		case !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrUnknownResult):
-			return unmarked, err
-		case ctx.Err() != nil:
-			return unmarked, context.Cause(ctx)
-		}
-	}
-}
-
-// leaveLabel writes what a claim leaves on its label: dirty=true, or nothing where
-// nobody was ever answered with it.
-func (w *Worker) leaveLabel(ctx context.Context, pool string, seen engine.Binding, mark engine.Mark, permit account.Permit) (marking, error) {
-	if !permit.Pristine {
-		_, err := w.gardener.MarkDirty(ctx, seen, mark)
-		return marked, err
-	}
-	if _, err := w.gardener.Unclaim(ctx, seen, mark); err != nil {
-		return unmarked, err
-	}
-	w.listener.step(ctx, StepFreed)
-	_, err := w.counters.MarkFreed(ctx, pool, seen.Name, mark.Generation)
-	w.Wake()
-	return unclaimed, err
-}
-
-// leftBy is what a label shows of a claim that no Shoot refers to. It is open where
-// the claim is still to be marked dirty.
-func leftBy(b engine.Binding, tenant string, generation int64) (shown marking, open bool) {
-	switch {
-	case b.Dirty && b.Tenant == tenant && b.Generation == generation:
-		return marked, false
-	case b.Dirty, b.Shared, b.Internal, !sameClaim(b, tenant, generation):
-		return unmarked, false
-	default:
-		return unmarked, true
-	}
-}
-
-// sameClaim reports whether a label still shows this very claim, or a claim whose
-// label was never written: rule 8.
-func sameClaim(b engine.Binding, tenant string, generation int64) bool {
-	if b.Tenant == "" {
-		return b.Generation < generation
-	}
-	return b.Tenant == tenant && b.Generation <= generation
+// outOfDate reports whether a write failed because the binding may not be as it was seen
+// any more, or is gone: it has to be read before anything else is done about it.
+func outOfDate(err error) bool {
+	return errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrUnknownResult) || engine.CodeOf(err) == engine.CodeUnknownBinding
 }

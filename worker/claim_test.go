@@ -8,6 +8,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // What a label shows of the claim of ga with generation 3, after its last cluster
@@ -61,10 +62,10 @@ func TestSameClaim(t *testing.T) {
 func TestSuggestions(t *testing.T) {
 	t.Parallel()
 	aws, shared := engine.Pool{HyperscalerType: "aws"}, engine.Pool{HyperscalerType: "aws", Shared: true}
-	dedicated, insider, common := want{tenant: "ga", pool: aws}, want{tenant: "ga", pool: aws, internal: true}, want{tenant: "ga", pool: shared}
+	dedicated, insider, common := claimRequest{tenant: "ga", pool: aws}, claimRequest{tenant: "ga", pool: aws, internal: true}, claimRequest{tenant: "ga", pool: shared}
 	for _, c := range []struct {
 		name    string
-		job     want
+		job     claimRequest
 		binding engine.Binding
 		offered bool
 		mine    bool
@@ -88,7 +89,7 @@ func TestSuggestions(t *testing.T) {
 		{"shared, internal", common, engine.Binding{HyperscalerType: "aws", Shared: true, Internal: true}, false, false},
 		{"shared no more", common, engine.Binding{HyperscalerType: "aws"}, false, false},
 	} {
-		v := newViews()
+		v := newCandidates()
 		c.binding.Name, c.binding.Generation = "a", 7
 		v.put(c.binding, true)
 		var want []account.Seen
@@ -104,7 +105,7 @@ func TestSuggestions(t *testing.T) {
 // What was read from the source stands against what the cache suggests again.
 func TestOfferKeepsWhatWasRead(t *testing.T) {
 	t.Parallel()
-	v := newViews()
+	v := newCandidates()
 	v.offer([]engine.Binding{{Name: "b"}, {Name: "a"}})
 	v.put(engine.Binding{Name: "b", Generation: 9}, true)
 	v.offer([]engine.Binding{{Name: "a", Generation: 1}, {Name: "b", Generation: 1}, {Name: "c"}})
@@ -114,7 +115,9 @@ func TestOfferKeepsWhatWasRead(t *testing.T) {
 	}
 }
 
-func dedicatedOf(tenant string) want { return want{runtime: "rt-1", request: "rq-1", tenant: tenant} }
+func dedicatedOf(tenant string) claimRequest {
+	return claimRequest{runtime: "rt-1", request: "rq-1", tenant: tenant}
+}
 
 // TestAssignPassesOver claims the first suggestion of a cache that is behind, and
 // goes on to the second one: with two decisions more, not until its time is up.
@@ -136,8 +139,8 @@ func TestAssignPassesOver(t *testing.T) {
 			counters := newCountersFake("aws")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			w := New(Options{Counters: counters, Gardener: gardener, Listener: Listener{
-				OnDecision: func(context.Context, DecisionInfo) {
+			w := New(Options{Counters: counters, Gardener: gardener, Observer: observe.Observer{
+				OnDecision: func(context.Context, observe.Decision) {
 					if counters.decisions > 10 {
 						cancel() // it would go on for as long as it may
 					}
@@ -145,7 +148,7 @@ func TestAssignPassesOver(t *testing.T) {
 			}})
 			job := dedicatedOf("ga")
 			job.pool = engine.Pool{HyperscalerType: "aws"}
-			d, err := w.assign(ctx, w.search(job))
+			d, err := w.assign(ctx, w.beginClaim(job))
 			if err != nil || d.Binding != "b" || !d.Confirmed {
 				t.Fatalf("after %d decisions: %+v, %v", counters.decisions, d, err)
 			}
@@ -163,8 +166,8 @@ func TestAssignPassesOver(t *testing.T) {
 // not go through a whole landscape that refuses all.
 func TestPassOver(t *testing.T) {
 	t.Parallel()
-	job := want{tenant: "ga", pool: engine.Pool{HyperscalerType: "aws"}}
-	v := newViews()
+	job := claimRequest{tenant: "ga", pool: engine.Pool{HyperscalerType: "aws"}}
+	v := newCandidates()
 	for _, name := range []string{"a", "b"} {
 		v.put(engine.Binding{Name: name, HyperscalerType: "aws"}, false)
 	}

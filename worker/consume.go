@@ -2,11 +2,12 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/worker/loop"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // Start begins to consume, and returns. The values of ctx reach every handler;
@@ -18,20 +19,21 @@ func (w *Worker) Start(ctx context.Context) error {
 	if w.begun || w.stopped {
 		return nil
 	}
-	// What is prefetched waits with its AckWait running, so no more than can be begun.
-	messages, err := w.opts.Consumer.Messages(jetstream.PullMaxMessages(w.opts.Concurrency))
+	from, err := w.open(w.opts.Consumer)
 	if err != nil {
-		return fmt.Errorf("consume events: %w", err)
+		return err
 	}
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	w.begun, w.messages, w.cancel = true, messages, cancel
+	taking, stopTaking := context.WithCancel(work)
+	w.begun, w.from, w.cancel, w.stopTaking = true, from, cancel, stopTaking
 	w.handlers.Go(func() { w.serveWaiting(work) })
-	go w.tellProgress()
+	w.handlers.Go(func() { w.watchConsumer(taking) })
+	go w.tellProgress(context.WithoutCancel(ctx))
 	begin := make(chan jetstream.Msg)
 	for place := range w.inWork {
 		w.handlers.Go(func() { w.handleAll(work, place, begin) })
 	}
-	go w.consume(work, messages, begin)
+	go w.consume(taking, from, begin)
 	close(w.started)
 	return nil
 }
@@ -43,39 +45,55 @@ func (w *Worker) Stop() {
 	w.mu.Lock()
 	first := !w.stopped
 	w.stopped = true
-	messages, cancel := w.messages, w.cancel
+	from, cancel := w.from, w.cancel
 	w.mu.Unlock()
-	if messages == nil {
+	if from == nil {
 		return
 	}
 	if first {
-		messages.Drain()
+		w.stopTaking()
+		from.messages.Drain()
 		late := time.AfterFunc(w.opts.Drain, func() { cancel(errDraining) })
 		defer late.Stop()
 	}
 	<-w.done
 }
 
-func (w *Worker) consume(ctx context.Context, messages jetstream.MessagesContext, begin chan<- jetstream.Msg) {
+// consume takes events until Stop. Where the consumer goes, it begins again with
+// the next one of that name.
+func (w *Worker) consume(ctx context.Context, from *source, begin chan<- jetstream.Msg) {
 	defer close(w.done)
 	defer w.cancel(nil)
 	defer w.handlers.Wait()
 	defer w.stopServing()
 	defer close(begin)
-	for {
-		msg, err := messages.Next()
-		switch {
-		case errors.Is(err, jetstream.ErrMsgIteratorClosed):
+	pause := reopenPauses()
+	for from != nil {
+		err := w.take(ctx, from, begin)
+		if ctx.Err() != nil {
 			return
-		case err != nil:
-			// The iterator goes on by itself after a lost connection or a missed heartbeat.
-			w.listener.retry(ctx, RetryInfo{Type: "consume", Err: err})
-			continue
-		case w.Consuming() != nil:
-			_ = msg.Nak() // not begun: another worker can have it at once
-			continue
 		}
-		begin <- msg
+		from = w.reopen(ctx, from, pause, err)
+	}
+}
+
+// take hands events to the handlers until the iterator ends. Its error says why that
+// was; it means nothing once the worker is stopped.
+func (w *Worker) take(ctx context.Context, from *source, begin chan<- jetstream.Msg) error {
+	for {
+		msg, err := from.messages.Next()
+		switch {
+		case err == nil && ctx.Err() == nil:
+			from.delivered.Store(true)
+			begin <- held{Msg: msg, from: from}
+		case err == nil:
+			_ = msg.Nak() // not begun: another worker can have it at once
+		case ended(err):
+			return from.why(err)
+		default:
+			// The iterator goes on by itself after a lost connection or a missed heartbeat.
+			w.observer.Retry(ctx, observe.Retry{Type: "consume", Err: err})
+		}
 	}
 }
 
@@ -89,45 +107,41 @@ type inWork struct {
 func (w *Worker) handleAll(ctx context.Context, place int, begin <-chan jetstream.Msg) {
 	for msg := range begin {
 		w.inWork[place].Store(&inWork{msg: msg, begun: w.now()})
-		w.work(ctx, msg)
+		w.Handle(ctx, msg)
 		w.inWork[place].Store(nil)
 	}
 }
 
-// work handles one message from its receipt until it is settled.
-func (w *Worker) work(ctx context.Context, msg jetstream.Msg) {
+// Handle handles one message from its receipt until it is settled, as a started worker
+// does with each message that it takes. It needs no Start, and returns once the outcome
+// is known: Options.Observer hears it.
+func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
 	begin := w.now()
-	d := w.deliver(msg)
-	ctx, end := w.eventSpan(ctx, &d)
+	a := w.begin(w.decode(msg))
+	ctx, end := w.eventSpan(ctx, &a.delivery, msg.Subject())
 	defer end()
-	out := w.handle(ctx, &d)
-	info := EventInfo{
-		Type: d.kind(), ID: d.event.ID, Tenant: d.tenant(), Runtime: d.event.RuntimeID, Subject: msg.Subject(), Delivery: d.delivery, Binding: out.binding,
-		Status: string(out.status), Code: out.code, Reason: out.reason, Outcome: string(out.verdict),
+	out := w.handle(ctx, a)
+	info := a.told(msg.Subject(), out)
+	if err := w.settle(ctx, msg, &a.delivery, out); err != nil {
+		info.Outcome, info.Reason = observe.Unsettled, err.Error()
 	}
-	if err := w.settle(ctx, d, out); err != nil {
-		info.Outcome, info.Reason = OutcomeUnsettled, err.Error()
+	if a.again {
+		info.Delivery = max(info.Delivery, 2) // a reply that may be stored counts as a delivery before
 	}
 	info.Duration = w.since(begin)
 	settledAs(ctx, &info)
-	w.listener.event(ctx, info)
+	w.observer.Event(ctx, info)
 }
 
 // tellProgress keeps messages from being delivered again while they are handled, until
 // the worker has stopped.
-func (w *Worker) tellProgress() {
-	tick := time.NewTicker(w.opts.AckWait / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-w.done:
-			return
-		case <-tick.C:
-		}
+func (w *Worker) tellProgress(ctx context.Context) {
+	loop.Run(ctx, loop.Options{Every: w.opts.AckWait / 3, Stop: w.done}, func(context.Context) error {
 		for i := range w.inWork {
 			if at := w.inWork[i].Load(); at != nil {
 				_ = at.msg.InProgress()
 			}
 		}
-	}
+		return nil
+	})
 }

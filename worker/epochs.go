@@ -48,46 +48,26 @@ func (e *epochs) learn(pool, epoch string, err error) {
 }
 
 // locate finds the runtime's place, and the epoch that its pool had before that.
-func (w *Worker) locate(ctx context.Context, runtime, pool string) (place account.Place, epoch string, err error) {
+func (h *Handler) locate(ctx context.Context, runtime, pool string) (place account.Place, epoch string, err error) {
 	for {
-		known := w.epochs.known()
-		place, err = w.counters.Locate(ctx, runtime, pool)
+		known := h.epochs.known()
+		place, err = h.counters.Locate(ctx, runtime, pool)
 		if err != nil || place.Gone {
-			return place, "", w.notBuilt(err, pool)
+			return place, "", h.notBuilt(err, pool)
 		}
 		if epoch = known[place.Pool]; epoch != "" {
 			return place, epoch, nil
 		}
-		status, err := w.counters.Status(ctx, place.Pool)
+		status, err := h.counters.Status(ctx, place.Pool)
 		if err == nil && !status.Built {
 			err = account.ErrNotBuilt
 		}
 		if err != nil {
-			return place, "", w.notBuilt(err, place.Pool)
+			return place, "", h.notBuilt(err, place.Pool)
 		}
-		w.epochs.learn(place.Pool, status.Epoch, nil)
+		h.epochs.learn(place.Pool, status.Epoch, nil)
 		if err := ctx.Err(); err != nil {
 			return place, "", context.Cause(ctx)
 		}
 	}
-}
-
-// locateFor is locate for a runtime on its way to a binding. Where nothing lies between
-// directory and decision one script does both: then the pool is the one that it had when the
-// directory was asked.
-func (w *Worker) locateFor(ctx context.Context, job *search) (account.Place, error) {
-	pool := job.pool.Name()
-	if w.opts.Ranges == nil {
-		decided, err := w.askForBinding(ctx, job, w.counters.LocateAndAssign)
-		if err != nil {
-			return account.Place{}, w.notBuilt(err, pool)
-		}
-		if decided.Outcome != "" {
-			job.decided, job.request.Epoch = decided, decided.Epoch
-			return account.Place{Pool: pool}, nil
-		}
-	}
-	place, epoch, err := w.locate(ctx, job.runtime, pool)
-	job.request.Epoch = epoch
-	return place, err
 }

@@ -18,7 +18,7 @@ import (
 
 // gardenerFake is bindings at their source, and as a cache has them.
 type gardenerFake struct {
-	Landscape
+	Gardener
 	live, cache map[string]engine.Binding
 	down        error // of every call of the source
 	reads       int

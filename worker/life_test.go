@@ -13,13 +13,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// constants are the values of all constants of a type in a package's folder.
-func constants(t *testing.T, folder, typeName string) []string {
+// constants are the values of all constants of a type in files.
+func constants(t *testing.T, pattern, typeName string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	files, err := filepath.Glob(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,13 +62,13 @@ func TestLifeNamesTheStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps := []string{}
-	for _, s := range worker.Steps() {
+	for _, s := range observe.Steps() {
 		steps = append(steps, string(s))
 	}
 	slices.Sort(steps)
 	for heading, want := range map[string][]string{
-		"An account": constants(t, "../engine/account", "State"),
-		"A runtime":  constants(t, "../engine/account", "RuntimeState"),
+		"An account": constants(t, "../engine/account/account.go", "State"),
+		"A runtime":  constants(t, "../engine/account/account.go", "RuntimeState"),
 		"An event":   steps,
 	} {
 		_, text, found := strings.Cut(string(content), "\n## "+heading+"\n")
@@ -91,11 +91,11 @@ func TestLifeNamesTheStates(t *testing.T) {
 			}
 		}
 	}
-	outcomes := []string{
-		worker.OutcomeAck, worker.OutcomeBury, worker.OutcomeLater, worker.OutcomeHandBack, worker.OutcomeServed, worker.OutcomeUnsettled,
+	outcomes := []observe.Outcome{
+		observe.Ack, observe.DeadLetter, observe.NakWithDelay, observe.Nak, observe.Served, observe.Unsettled,
 	}
 	for _, outcome := range outcomes {
-		if !strings.Contains(string(content), "\n| `"+outcome+"` |") {
+		if !strings.Contains(string(content), "\n| `"+string(outcome)+"` |") {
 			t.Errorf("the outcome %s is not told", outcome)
 		}
 	}

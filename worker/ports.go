@@ -6,7 +6,6 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 )
 
@@ -108,8 +107,8 @@ type Referrer interface {
 	Referrer(ctx context.Context, binding string) (kind, name string, err error)
 }
 
-// Landscape is Gardener: package gardener.
-type Landscape interface {
+// Gardener is what the worker needs of Gardener: package gardener.
+type Gardener interface {
 	Suggester
 	Labeller
 	ShootReader
@@ -118,7 +117,9 @@ type Landscape interface {
 
 // Ledger is the stream of replies: package events.
 type Ledger interface {
-	// Last gives the reply that is stored under a subject, and whether there is one.
+	// Last gives the reply that is stored under a subject, and whether there is one:
+	// also what is no reply, which a reply may replace. events.ErrUnknownReply is one of
+	// a newer version, which nothing may replace.
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
 	// Publish stores a reply where expect is the subject's last sequence, 0 for
 	// none; else events.ErrWrongLastSequence. Another error leaves open whether it
@@ -126,8 +127,8 @@ type Ledger interface {
 	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
 }
 
-// Room is where requests wait: package events.
-type Room interface {
+// WaitingRoom is where requests wait: package events.
+type WaitingRoom interface {
 	// Enter stores a request; one that is there stays as it is.
 	Enter(ctx context.Context, w events.WaitingRequest) error
 	// Leave removes a request, if it is there.
@@ -137,6 +138,9 @@ type Room interface {
 	// Each visits all requests, OfRuntime those of one runtime, oldest first.
 	Each(ctx context.Context, visit func(events.WaitingRequest) error) error
 	OfRuntime(ctx context.Context, runtimeID string, visit func(events.WaitingRequest) error) error
+	// Addresses visits what subjects say of the requests of a runtime, or of all with
+	// "": also of those that only a newer version can read, with what stands there.
+	Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
 }
 
 // Queue says who is next.
@@ -146,34 +150,15 @@ type Queue interface {
 	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
 }
 
-// Morgue keeps what can never be processed.
-type Morgue interface {
-	// Bury stores a copy of the message with the reason; repeating it does no harm.
-	Bury(ctx context.Context, l events.Letter, code engine.Code, reason string) error
+// DeadLetterStore keeps what can never be processed.
+type DeadLetterStore interface {
+	// Put stores a copy of the message with the reason; repeating it does no harm.
+	Put(ctx context.Context, l events.Letter, code engine.Code, reason string) error
 }
 
 // Copier sends plain copies of replies to the inboxes that asked for them.
 type Copier interface {
 	Copy(ctx context.Context, inbox string, r events.Reply) error
-}
-
-// ClusterNotes writes down, where the Cluster resources live, which network blocks a
-// cluster was given: package gardener. It is all that a worker writes there. Errors:
-// engine.ErrConflict (somebody wrote meanwhile), engine.ErrUnknownResult (it may be
-// written), engine.ErrUnavailable (not now), network.ErrRefused (never).
-type ClusterNotes interface {
-	// Write makes what is written that of a note; it tells what is another's and stays.
-	Write(ctx context.Context, n network.Note) (network.Noted, error)
-	// Remove takes back what was written of the note's runtime, and gives how much.
-	Remove(ctx context.Context, n network.Note) (int, error)
-	// All reads all that is written, by whatever allocator.
-	All(ctx context.Context) (network.Notes, error)
-}
-
-// RuntimeArchive is the ledger of one runtime: package events.
-type RuntimeArchive interface {
-	// OfRuntime reads every stored reply of a runtime, in the order of the stream.
-	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 }
 
 // Rebuilder builds again what Redis has lost.

@@ -10,112 +10,143 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// provision decides a provision event, from the rules to a confirmed binding,
-// and gives the reply that is to be published.
-func (w *Worker) provision(ctx context.Context, d *delivery) (events.Reply, error) {
-	e, p := d.event, d.event.Provision
-	rules := w.rules.Get()
-	chosen, err := w.choose(p.Interface)
+// provision decides a provision event, from the rules to a confirmed binding, and
+// returns the reply that is to be published.
+func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, error) {
+	reply, claim, err := h.match(a)
 	if err != nil {
 		return events.Reply{}, err
 	}
-	request := rule.Request{
-		Plan: p.Plan, PlatformRegion: p.PlatformRegion, HyperscalerRegion: p.HyperscalerRegion,
-		Provider: provider(p.Provider, rules.Rules().Plans()[p.Plan], chosen), Tenant: p.GlobalAccountID,
-	}
-	d.trail.asks(rules.Rules(), request)
-	match, err := rules.Rules().Match(request)
+	place, err := h.locateFor(ctx, claim)
 	if err != nil {
 		return events.Reply{}, err
 	}
-	job := w.search(want{
-		runtime: p.RuntimeID, request: e.ID, tenant: p.GlobalAccountID, pool: match.Pool, terms: rules.Terms(p.GlobalAccountID, match.Provider),
-		internal: rules.Internal(p.GlobalAccountID), inTurn: d.inTurn, trail: &d.trail,
-	})
-	place, err := w.locateFor(ctx, job)
-	if err != nil {
-		return events.Reply{}, err
-	}
-	w.listener.step(ctx, StepLocated)
+	h.observer.Step(ctx, observe.StepLocated)
 	if place.Gone {
-		return superseded(e, "", place.Sequence), nil
+		return superseded(a.event, "", place.Sequence), nil
 	}
-	answer := answer{event: e, match: match, chosen: chosen, terms: job.terms}
-	if place.Pool != match.Pool.Name() {
+	if reply.elsewhere = place.Pool != claim.pool.Name(); reply.elsewhere {
 		// An earlier request put the runtime into another pool: that one stays (I10).
-		there, epoch := job.want, job.request.Epoch
-		there.pool = engine.ParsePool(place.Pool)
-		job, answer.elsewhere = w.search(there), true
-		job.request.Epoch = epoch
+		claim = h.beginClaimIn(engine.ParsePool(place.Pool), claim)
 	}
-	answer.pool = job.pool
-	d.pool = answer.pool.Name()
-	applied, full, err := w.acquire(ctx, d)
-	if err != nil {
+	reply.pool, a.pool = claim.pool, place.Pool
+	// The blocks before the account: a request that waits for either holds neither.
+	if a.held, err = h.ranges.Acquire(ctx, a.event, a.id()); err != nil {
 		return events.Reply{}, err
 	}
-	answer.blocks = blocks(applied)
-	if answer.full = full; full != nil {
-		answer.decision.Outcome = account.Waiting
-		return w.provisioned(ctx, d, answer)
+	reply.held = a.held
+	if reply.held.Full != nil {
+		reply.decision.Outcome = account.Waiting
+		return h.replyTo(ctx, a, reply)
 	}
-	if answer.terms.Several && !answer.pool.Shared {
-		d.trail.strategy = answer.terms.Strategy
+	if reply.terms.Several && !reply.pool.Shared {
+		a.trace.strategy = reply.terms.Strategy
 	}
-	answer.decision, err = w.assign(ctx, job)
-	d.decision = answer.decision.Sequence
-	w.epochs.learn(place.Pool, answer.decision.Epoch, err)
+	reply.decision, err = h.assign(ctx, claim)
+	a.decision = reply.decision.Sequence
+	h.epochs.learn(place.Pool, reply.decision.Epoch, err)
 	if err != nil {
-		return events.Reply{}, w.notBuilt(err, place.Pool)
+		return events.Reply{}, h.notBuilt(err, place.Pool)
 	}
-	if answer.decision.Outcome != account.Assigned {
-		if err := w.giveBack(ctx, d); err != nil {
+	if reply.decision.Outcome != account.Assigned {
+		if err := h.giveBack(ctx, a); err != nil {
 			return events.Reply{}, err
 		}
 	}
-	return w.provisioned(ctx, d, answer)
+	return h.replyTo(ctx, a, reply)
 }
 
-// provisioned turns a decision into the reply. At the end of its waiting a request
-// is refused in Redis first, so that whatever is delivered again finds the same.
-func (w *Worker) provisioned(ctx context.Context, d *delivery, a answer) (events.Reply, error) {
-	if a.decision.Outcome == account.Waiting {
-		if now := w.now(); now.Before(w.waitsUntil(d)) {
-			return a.waiting(a.lacks(), d.until), nil
+// match asks policy and rules what the event is to get, and begins the search for it.
+func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
+	p, rules := a.event.Provision, h.rules.Get()
+	request := rule.Request{
+		Plan: p.Plan, PlatformRegion: p.PlatformRegion, HyperscalerRegion: p.HyperscalerRegion, Provider: p.Provider, Tenant: p.GlobalAccountID,
+	}
+	var chosen *policy.Decision
+	if p.Interface != nil {
+		var err error
+		if chosen, err = h.choose(p.Interface); err != nil {
+			return answer{}, nil, err
 		}
-		considered := a.decision.Considered
-		refused, err := w.counters.Refuse(ctx, a.pool.Name(), a.event.RuntimeID, a.event.ID)
+		if request.Provider == "" {
+			request.Provider = providerOf(chosen, rules.Rules().Plans()[p.Plan])
+		}
+	}
+	a.trace.asks(rules.Rules(), request)
+	match, err := rules.Rules().Match(request)
+	if err != nil {
+		return answer{}, nil, err
+	}
+	terms := rules.Terms(p.GlobalAccountID, match.Provider)
+	return answer{event: a.event, match: match, chosen: chosen, terms: terms}, h.beginClaim(claimRequest{
+		runtime: p.RuntimeID, request: a.event.ID, tenant: p.GlobalAccountID, pool: match.Pool, terms: terms,
+		internal: rules.Internal(p.GlobalAccountID), inTurn: a.inTurn, trace: &a.trace,
+	}), nil
+}
+
+// giveBack returns the blocks that a handling relied on which ends without an
+// assignment: another one may be about to answer with them. They were free before it
+// took them, so it wakes no request that waits: a request that is served without an
+// account would wake itself, without an end.
+func (h *Handler) giveBack(ctx context.Context, a *attempt) error {
+	_, err := h.ranges.Return(ctx, a.event, a.id())
+	return err
+}
+
+// returnRanges returns the blocks that all handlings of an event relied on, by its id,
+// once its final answer is another than an assignment.
+func (h *Handler) returnRanges(ctx context.Context, e events.Event, by string) error {
+	freed, err := h.ranges.Return(ctx, e, by)
+	if freed {
+		h.Wake()
+	}
+	return err
+}
+
+// replyTo turns a decision into the reply. At the end of its waiting a request
+// is refused in Redis first, so that whatever is delivered again finds the same.
+func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events.Reply, error) {
+	if reply.decision.Outcome == account.Waiting {
+		if now := h.now(); now.Before(h.waitsUntil(a)) {
+			return reply.waiting(reply.lacks(), a.until), nil
+		}
+		considered := reply.decision.Considered
+		refused, err := h.counters.Refuse(ctx, reply.pool.Name(), reply.event.RuntimeID, reply.event.ID)
 		if err != nil {
 			return events.Reply{}, err
 		}
 		if refused.Outcome == account.Assigned {
-			return events.Reply{}, fmt.Errorf("runtime %s was served at its deadline: asking again", a.event.RuntimeID)
+			return events.Reply{}, fmt.Errorf("runtime %s was served at its deadline: asking again", reply.event.RuntimeID)
 		}
-		a.decision = refused
-		a.decision.Considered = considered
+		reply.decision = refused
+		reply.decision.Considered = considered
 	}
-	switch a.decision.Outcome {
+	switch reply.decision.Outcome {
 	case account.Assigned:
-		patch, err := w.shootPatch(ctx, a.decision.Binding)
+		patch, err := h.shootPatch(ctx, reply.decision.Binding)
 		if err != nil {
 			return events.Reply{}, err
 		}
-		return a.assigned(w.binding(a.decision.Binding, a.pool), patch), nil
+		return reply.assigned(h.binding(reply.decision.Binding, reply.pool), patch), nil
+	case account.Foreign:
+		return events.Reply{}, foreignRuntime(reply.event)
 	case account.Superseded:
-		return superseded(a.event, a.pool.Name(), a.decision.Sequence), nil
+		return superseded(reply.event, reply.pool.Name(), reply.decision.Sequence), nil
 	case account.Refused:
-		return a.exhausted(), nil
+		return reply.exhausted(), nil
 	default:
-		return events.Reply{}, fmt.Errorf("assign of runtime %s ended as %q", a.event.RuntimeID, a.decision.Outcome)
+		return events.Reply{}, fmt.Errorf("assign of runtime %s ended as %q", reply.event.RuntimeID, reply.decision.Outcome)
 	}
 }
 
 // shootPatch makes a Shoot use a binding. A Secret that nothing refers to is of no
 // use to any Shoot: the request is rejected, and what it holds is taken back.
-func (w *Worker) shootPatch(ctx context.Context, binding string) ([]events.PatchOperation, error) {
-	kind, name, err := w.gardener.Referrer(ctx, binding)
+func (h *Handler) shootPatch(ctx context.Context, binding string) ([]events.PatchOperation, error) {
+	kind, name, err := h.gardener.Referrer(ctx, binding)
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +159,12 @@ func (w *Worker) shootPatch(ctx context.Context, binding string) ([]events.Patch
 
 // binding is the cache's view of a binding; one that the cache has lost is
 // described by its pool.
-func (w *Worker) binding(name string, pool engine.Pool) engine.Binding {
-	if b, ok := w.gardener.Cached(name); ok {
+func (h *Handler) binding(name string, pool engine.Pool) engine.Binding {
+	if b, ok := h.gardener.Cached(name); ok {
 		return b
 	}
 	return engine.Binding{
-		Name: name, Namespace: w.namespace, Kind: w.kind,
+		Name: name, Namespace: h.namespace, Kind: h.kind,
 		HyperscalerType: pool.HyperscalerType, EUAccess: pool.EUAccess, Shared: pool.Shared,
 	}
 }
@@ -147,13 +178,12 @@ type answer struct {
 	elsewhere bool // the pool is not the one that the rule gives today
 	terms     account.Terms
 	decision  account.Decision
-	blocks    []events.Network
-	full      error // why there is no room for the cluster's blocks, nil for none
+	held      ranges.Held
 }
 
 // lacks is what a request waits for that finds nothing.
 func (a answer) lacks() events.WaitingReason {
-	if a.full != nil {
+	if a.held.Full != nil {
 		return events.WaitingNetworkFull
 	}
 	return events.WaitingPoolEmpty
@@ -199,22 +229,24 @@ func (a answer) claimSelector() string {
 
 func (a answer) assigned(b engine.Binding, shoot []events.PatchOperation) events.Reply {
 	r := a.reply(events.StatusAssigned)
-	r.Implementation = implementation(a.chosen)
+	if a.chosen != nil {
+		r.Implementation = implementation(a.chosen)
+	}
 	r.Clusters = &a.decision.Count
 	r.Binding = &events.Binding{
 		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
 		Shared: b.Shared, EUAccess: b.EUAccess, Generation: a.decision.Generation,
 		Claimed: a.decision.Origin == account.Claimed && (!a.decision.Repeated || a.decision.Request == a.event.ID),
 	}
-	r.Network = a.blocks
-	r.ShootPatch = slices.Concat(shoot, patch(a.blocks))
+	r.Network = a.held.Blocks()
+	r.ShootPatch = slices.Concat(shoot, a.held.Patch())
 	return r
 }
 
 func (a answer) exhausted() events.Reply {
 	r := a.reply(events.StatusRejected)
-	if a.full != nil {
-		r.Error = replyError(a.full)
+	if a.held.Full != nil {
+		r.Error = replyError(a.held.Full)
 		return r
 	}
 	hint := "add a binding that matches " + a.claimSelector() + " and ask again under a new id"

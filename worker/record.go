@@ -7,6 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 const (
@@ -16,9 +17,9 @@ const (
 	mostAttempts = 8
 )
 
-// trail is what a worker remembers of its handling of one event, so that the
-// reply can say how it came about. The nil trail remembers nothing.
-type trail struct {
+// decisionTrace is what a worker remembers of its handling of one event, so that the
+// reply can say how it came about. The nil decisionTrace remembers nothing.
+type decisionTrace struct {
 	times    events.Times
 	attempts []events.Attempt
 	rules    *rule.Ruleset // once they were asked
@@ -29,11 +30,11 @@ type trail struct {
 }
 
 // asks notes what the rules are matched against.
-func (t *trail) asks(rules *rule.Ruleset, r rule.Request) { t.rules, t.request = rules, r }
+func (t *decisionTrace) asks(rules *rule.Ruleset, r rule.Request) { t.rules, t.request = rules, r }
 
 // decided notes a decision. Where it repeats one that this worker made before, it
 // gets the bindings back that were considered then: the script has forgotten them.
-func (t *trail) decided(at time.Time, d *account.Decision) {
+func (t *decisionTrace) decided(at time.Time, d *account.Decision) {
 	if t == nil || d.Outcome == account.Short {
 		return
 	}
@@ -47,12 +48,12 @@ func (t *trail) decided(at time.Time, d *account.Decision) {
 }
 
 // attempt notes what came of making sure of a label.
-func (t *trail) attempt(at time.Time, binding string, result ClaimResult) {
+func (t *decisionTrace) attempt(at time.Time, binding string, result observe.ClaimResult) {
 	if t == nil {
 		return
 	}
 	text := string(result)
-	if result == ClaimWritten {
+	if result == observe.ClaimWritten {
 		t.times.Claimed, text = at, "written"
 	}
 	t.attempts = append(t.attempts, events.Attempt{Binding: binding, Result: text})
@@ -63,7 +64,7 @@ func (t *trail) attempt(at time.Time, binding string, result ClaimResult) {
 
 // departed notes what a deprovision changed. That the runtime was gone already may
 // be this event's own doing, before it came again: then nothing is said of it.
-func (t *trail) departed(left account.Departure, again bool) {
+func (t *decisionTrace) departed(left account.Departure, again bool) {
 	if t.changed != nil {
 		return // a further attempt of this worker
 	}
@@ -88,11 +89,11 @@ func (t *trail) departed(left account.Departure, again bool) {
 const unknownRuntime = "none"
 
 // unknown notes a deprovision of a runtime that had nothing.
-func (t *trail) unknown() { t.changed = &events.Changed{Runtime: unknownRuntime} }
+func (t *decisionTrace) unknown() { t.changed = &events.Changed{Runtime: unknownRuntime} }
 
 // waits takes over when a request was published and began to wait, from the reply
 // that said so: whoever serves it did not see it come.
-func (t *trail) waits(stored events.Stored) {
+func (t *decisionTrace) waits(stored events.Stored) {
 	t.times.Waiting = stored.Time.UTC()
 	if d := stored.Reply.Decision; d != nil && d.Times != nil {
 		t.times.Published = d.Times.Published
@@ -103,8 +104,8 @@ func (t *trail) waits(stored events.Stored) {
 }
 
 // record completes the decision record of a reply.
-func (w *Worker) record(d *delivery, r *events.Reply) {
-	t := &d.trail
+func (h *Handler) record(a *attempt, r *events.Reply) {
+	t := &a.trace
 	if r.Decision == nil {
 		if t.rules == nil {
 			return // it did not come to the rules: the error says all there is
@@ -118,26 +119,26 @@ func (w *Worker) record(d *delivery, r *events.Reply) {
 		}
 	}
 	if r.Status == events.StatusWaiting && t.times.Waiting.IsZero() {
-		t.times.Waiting = w.now()
+		t.times.Waiting = h.now()
 	}
 	r.Decision.Origin, r.Decision.Strategy = string(t.chosen.Origin), string(t.strategy)
 	r.Decision.Attempts, r.Decision.Changed = slices.Clone(t.attempts), t.changed
 	for i := range r.Decision.Considered {
 		c := &r.Decision.Considered[i]
-		c.Own = w.owned(d.tenant(), *c, t.chosen.Origin)
+		c.Own = h.owned(a.tenant(), *c, t.chosen.Origin)
 	}
 	r.Decision.Times = t.moments()
 }
 
 // owned reports whether a considered binding was the tenant's before the decision.
-func (w *Worker) owned(tenant string, c events.Considered, origin account.Origin) bool {
+func (h *Handler) owned(tenant string, c events.Considered, origin account.Origin) bool {
 	switch account.Verdict(c.Verdict) {
 	case account.AtLimit, account.LessFitting:
 		return true
 	case account.Chosen:
 		return origin == account.Own || origin == account.Revived || origin == account.Labelled
 	case account.HeldByOther, account.BarredHere:
-		b, known := w.gardener.Cached(c.Binding)
+		b, known := h.gardener.Cached(c.Binding)
 		return known && tenant != "" && b.Tenant == tenant && !b.Shared
 	default:
 		return false
@@ -145,7 +146,7 @@ func (w *Worker) owned(tenant string, c events.Considered, origin account.Origin
 }
 
 // moments are the times as a reply has them, in milliseconds.
-func (t *trail) moments() *events.Times {
+func (t *decisionTrace) moments() *events.Times {
 	out := t.times
 	for _, at := range []*time.Time{&out.Published, &out.Began, &out.Waiting, &out.Decided, &out.Claimed} {
 		*at = at.UTC().Truncate(time.Millisecond)

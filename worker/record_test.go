@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // A decision that is repeated after a conflict comes without the bindings that the
 // first one looked at; the record has them all the same.
 func TestTrailKeepsConsidered(t *testing.T) {
 	t.Parallel()
-	var tr trail
+	var tr decisionTrace
 	first := account.Decision{
 		Outcome: account.Assigned, Binding: "aws-2", Sequence: 4, Origin: account.Claimed,
 		Considered: []account.Considered{{Binding: "aws-1", Clusters: 3, Verdict: account.AtLimit}, {Binding: "aws-2", Verdict: account.Chosen}},
@@ -37,19 +38,19 @@ func TestTrailKeepsConsidered(t *testing.T) {
 // The record stays small however often a claim is lost: the last attempts count.
 func TestTrailBoundsAttempts(t *testing.T) {
 	t.Parallel()
-	var tr trail
+	var tr decisionTrace
 	for i := range 20 {
-		tr.attempt(time.Now(), fmt.Sprint("aws-", i), ClaimConflict)
+		tr.attempt(time.Now(), fmt.Sprint("aws-", i), observe.ClaimConflict)
 	}
 	if !tr.times.Claimed.IsZero() {
 		t.Error("claimed without a write")
 	}
-	tr.attempt(time.Now(), "aws-20", ClaimWritten)
+	tr.attempt(time.Now(), "aws-20", observe.ClaimWritten)
 	if n := len(tr.attempts); n != mostAttempts || tr.attempts[0].Binding != "aws-13" || tr.attempts[n-1].Result != "written" || tr.times.Claimed.IsZero() {
 		t.Errorf("%d attempts: %v", n, tr.attempts)
 	}
-	var none *trail
-	none.attempt(time.Now(), "aws-1", ClaimWritten)
+	var none *decisionTrace
+	none.attempt(time.Now(), "aws-1", observe.ClaimWritten)
 	none.decided(time.Now(), &account.Decision{})
 }
 
@@ -68,13 +69,13 @@ func TestTrailDeparted(t *testing.T) {
 		"gone before":               {account.Departure{Binding: "aws-1", Repeated: true, State: account.InUse}, false, "gone", "claimed"},
 		"gone, perhaps by this one": {account.Departure{Binding: "aws-1", Repeated: true, State: account.InUse}, true, "", "claimed"},
 	} {
-		var tr trail
+		var tr decisionTrace
 		tr.departed(c.left, c.again)
 		if got := tr.changed; got.Runtime != c.runtime || got.Account != c.state || got.Superseded != c.left.Waited {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	var tr trail
+	var tr decisionTrace
 	tr.departed(account.Departure{Binding: "aws-1", State: account.Draining}, false)
 	tr.departed(account.Departure{Binding: "aws-1", State: account.Draining, Repeated: true}, false)
 	if tr.changed.Runtime != "assigned" {

@@ -8,44 +8,40 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // deprovision counts a runtime down, rule 7. An account that it empties drains,
 // and is marked dirty at once where no Shoot refers to it any more.
-func (w *Worker) deprovision(ctx context.Context, d *delivery) (events.Reply, error) {
-	e := d.event
+func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, error) {
+	e := a.event
 	r := events.Reply{
 		RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusReleased,
 		GlobalAccountID: e.Deprovision.GlobalAccountID, ShootName: e.Deprovision.ShootName,
 	}
-	place, err := w.counters.Depart(ctx, e.RuntimeID)
+	place, err := h.counters.Depart(ctx, e.RuntimeID)
 	if err != nil {
-		return r, w.notBuilt(err, place.Pool)
+		return r, h.notBuilt(err, place.Pool)
 	}
-	w.listener.step(ctx, StepLocated)
+	h.observer.Step(ctx, observe.StepLocated)
 	if place.Gone {
 		// Unknown here: what the publisher wanted is so. The number makes the
 		// ledger remember it above any provision that is still on its way.
 		r.Decision = &events.Decision{Sequence: place.Sequence}
-		d.trail.unknown()
-		return r, w.freeRanges(ctx, e.RuntimeID)
+		a.trace.unknown()
+		return r, nil
 	}
-	left, err := w.counters.ReleaseRuntime(ctx, place.Pool, e.RuntimeID)
+	left, err := h.counters.ReleaseRuntime(ctx, place.Pool, e.RuntimeID)
 	if err != nil {
-		return r, w.notBuilt(err, place.Pool)
+		return r, h.notBuilt(err, place.Pool)
 	}
-	w.listener.step(ctx, StepDeparted)
-	// Only now: whoever takes blocks for the runtime looks afterwards whether it is
-	// still there, and gives them back where it is gone.
-	if err := w.freeRanges(ctx, e.RuntimeID); err != nil {
-		return r, err
-	}
-	d.trail.departed(left, d.delivery > 1)
+	h.observer.Step(ctx, observe.StepDeparted)
+	a.trace.departed(left, a.again)
 	r.Decision = &events.Decision{Sequence: left.Sequence, Pool: place.Pool}
-	if err := w.supersede(ctx, e.RuntimeID, place.Pool, left.Sequence); err != nil {
+	if err := h.supersede(ctx, e.RuntimeID, place.Pool, left.Sequence); err != nil {
 		return r, err
 	}
-	w.Wake()
+	h.Wake()
 	if left.Binding == "" {
 		return r, nil
 	}
@@ -53,7 +49,7 @@ func (w *Worker) deprovision(ctx context.Context, d *delivery) (events.Reply, er
 		r.GlobalAccountID = left.Tenant // a rebuild has to know whose account was left
 	}
 	pool := engine.ParsePool(place.Pool)
-	b := w.binding(left.Binding, pool)
+	b := h.binding(left.Binding, pool)
 	r.Clusters = &left.Count
 	r.Binding = &events.Binding{
 		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
@@ -62,14 +58,14 @@ func (w *Worker) deprovision(ctx context.Context, d *delivery) (events.Reply, er
 	if pool.Shared || b.Internal || left.Count > 0 {
 		return r, nil
 	}
-	return w.emptied(ctx, r, place.Pool, left)
+	return h.emptied(ctx, r, place.Pool, left)
 }
 
 // emptied marks the account that a deprovision left empty, or says that it drains.
-func (w *Worker) emptied(ctx context.Context, r events.Reply, pool string, left account.Departure) (events.Reply, error) {
+func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left account.Departure) (events.Reply, error) {
 	switch left.State {
 	case account.Draining, account.Dirtying:
-		became, err := w.markDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
+		became, err := h.markDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
 		if err != nil {
 			return r, err
 		}
@@ -80,10 +76,41 @@ func (w *Worker) emptied(ctx context.Context, r events.Reply, pool string, left 
 	return r, nil
 }
 
+// supersede ends the waiting of a runtime that is gone: rule 7. Its requests are
+// answered under the number of the departure, and leave the room.
+func (h *Handler) supersede(ctx context.Context, runtime, pool string, sequence int64) error {
+	return h.room.OfRuntime(ctx, runtime, func(waiting events.WaitingRequest) error {
+		a := h.begin(delivery{event: waiting.Event, subject: waiting.Event.ReplySubject(h.subjects)})
+		reply := superseded(waiting.Event, pool, sequence)
+		for {
+			stored, found, err := h.ledger.Last(ctx, a.subject)
+			if errors.Is(err, events.ErrUnknownReply) {
+				return nil // left to the newer version that stored it
+			}
+			if err != nil {
+				return err
+			}
+			if found && stored.Reply.Final() {
+				break
+			}
+			a.expect = stored.Sequence
+			err = h.publish(ctx, a, reply)
+			if err == nil {
+				h.copy(ctx, a, reply)
+				break
+			}
+			if !errors.Is(err, events.ErrWrongLastSequence) {
+				return err
+			}
+		}
+		return h.room.Leave(ctx, waiting.Subject)
+	})
+}
+
 // release returns a cleaned binding to its pool, rule 9.
-func (w *Worker) release(ctx context.Context, e events.Event) (events.Reply, error) {
+func (h *Handler) release(ctx context.Context, e events.Event) (events.Reply, error) {
 	r := events.Reply{RequestID: e.ID, Status: events.StatusReturned}
-	b, err := w.freed(ctx, e)
+	b, err := h.freed(ctx, e)
 	if err != nil {
 		return r, err
 	}
@@ -93,11 +120,11 @@ func (w *Worker) release(ctx context.Context, e events.Event) (events.Reply, err
 	}
 	// One that is claimed again since was freed before that.
 	if b.Tenant == "" && !b.Dirty {
-		if _, err := w.counters.MarkFreed(ctx, pool, b.Name, generation); err != nil {
-			return r, err
+		if _, err := h.counters.MarkFreed(ctx, pool, b.Name, generation); err != nil {
+			return r, h.notBuilt(err, pool) // what comes again has found the binding freed, and asks Redis nothing else
 		}
 	}
-	w.Wake()
+	h.Wake()
 	r.Binding = &events.Binding{
 		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
 		Shared: b.Shared, EUAccess: b.EUAccess, Generation: generation,
@@ -108,19 +135,19 @@ func (w *Worker) release(ctx context.Context, e events.Event) (events.Reply, err
 
 // freed takes the labels off the binding, unless this release did so before. It
 // reads again after every write that did not certainly succeed.
-func (w *Worker) freed(ctx context.Context, e events.Event) (engine.Binding, error) {
+func (h *Handler) freed(ctx context.Context, e events.Event) (engine.Binding, error) {
 	for {
-		b, err := w.gardener.Get(ctx, e.Release.Binding)
+		b, err := h.gardener.Get(ctx, e.Release.Binding)
 		if err != nil || b.ReleasedBy == e.ID {
 			return b, err
 		}
-		if err := w.releasable(ctx, e, b, b.Pool().Name()); err != nil {
+		if err := h.releasable(ctx, e, b, b.Pool().Name()); err != nil {
 			return b, err
 		}
-		b, err = w.gardener.Free(ctx, b, e.ID)
+		b, err = h.gardener.Free(ctx, b, e.ID)
 		switch {
 		case err == nil:
-			w.listener.step(ctx, StepFreed)
+			h.observer.Step(ctx, observe.StepFreed)
 			return b, nil
 		case !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrUnknownResult):
 			return b, err
@@ -131,7 +158,7 @@ func (w *Worker) freed(ctx context.Context, e events.Event) (engine.Binding, err
 }
 
 // releasable gives the error that a release is to be refused with, nil for none.
-func (w *Worker) releasable(ctx context.Context, e events.Event, b engine.Binding, pool string) error {
+func (h *Handler) releasable(ctx context.Context, e events.Event, b engine.Binding, pool string) error {
 	if g := e.Release.Generation; g != nil && *g != b.Generation {
 		return &engine.Error{
 			Code: engine.CodeStaleRelease,
@@ -146,9 +173,9 @@ func (w *Worker) releasable(ctx context.Context, e events.Event, b engine.Bindin
 			Hint: "only an account that its last cluster has left is released",
 		}
 	}
-	count, err := w.counters.InUse(ctx, pool, b.Name)
+	count, err := h.counters.InUse(ctx, pool, b.Name)
 	if err != nil {
-		return w.notBuilt(err, pool)
+		return h.notBuilt(err, pool)
 	}
 	if count > 0 {
 		return &engine.Error{

@@ -21,8 +21,8 @@ type unconfigured struct{}
 func (unconfigured) Snapshot() *policy.Snapshot { return policy.NewSnapshot(nil, nil, nil) }
 
 // resolve answers a request for an interface alone.
-func (w *Worker) resolve(e events.Event) (events.Reply, error) {
-	chosen, err := w.choose(&e.Resolve.Interface)
+func (h *Handler) resolve(e events.Event) (events.Reply, error) {
+	chosen, err := h.choose(&e.Resolve.Interface)
 	if err != nil {
 		return events.Reply{}, err
 	}
@@ -32,25 +32,20 @@ func (w *Worker) resolve(e events.Event) (events.Reply, error) {
 	}, nil
 }
 
-// choose resolves an interface; nil for a request that names none. The error is
-// an engine.Error with CodeNoImplementation.
-func (w *Worker) choose(wanted *events.Interface) (*policy.Decision, error) {
-	if wanted == nil {
-		return nil, nil
-	}
-	chosen, err := w.opts.Policies.Snapshot().Resolve(policy.Ref{Path: wanted.Path, Revision: wanted.Revision})
+// choose resolves an interface. The error is an engine.Error with CodeNoImplementation.
+func (h *Handler) choose(wanted *events.Interface) (*policy.Decision, error) {
+	chosen, err := h.policies.Snapshot().Resolve(policy.Ref{Path: wanted.Path, Revision: wanted.Revision})
 	if err != nil {
 		return nil, err
 	}
 	return &chosen, nil
 }
 
-// provider is the hyperscaler of a request: the one that it names, else the one
-// that the chosen implementation is made for where the plan runs on several, else
-// "", which the plan's default replaces.
-func provider(given string, plan rule.Plan, chosen *policy.Decision) string {
-	if given != "" || chosen == nil || len(plan.Providers) < 2 || len(chosen.Picked.Providers) == 0 {
-		return given
+// providerOf is the hyperscaler that the chosen implementation is made for where the plan
+// runs on several, else "", which the plan's default replaces.
+func providerOf(chosen *policy.Decision, plan rule.Plan) string {
+	if len(plan.Providers) < 2 || len(chosen.Picked.Providers) == 0 {
+		return ""
 	}
 	for _, name := range chosen.Picked.Providers {
 		if slices.Contains(plan.Providers, name) {
@@ -62,9 +57,6 @@ func provider(given string, plan rule.Plan, chosen *policy.Decision) string {
 
 // implementation is the part of a reply that says what was chosen.
 func implementation(chosen *policy.Decision) *events.Implementation {
-	if chosen == nil {
-		return nil
-	}
 	out := &events.Implementation{Path: chosen.Picked.Path, Revision: chosen.Picked.Revision}
 	for _, injected := range chosen.Inject {
 		out.Inject = append(out.Inject, events.Inject{Name: injected.Name, ID: injected.ID})

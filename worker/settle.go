@@ -6,25 +6,18 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-)
-
-// verdict is what happens to the message of an event.
-type verdict string
-
-const (
-	ack      verdict = "ack"       // answered; or a repeat of what was
-	bury     verdict = "bury"      // never valid: dead letter, then terminated
-	later    verdict = "later"     // cannot now: delivered again after a delay
-	handBack verdict = "hand-back" // this worker stops: delivered again at once
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // outcome is how the handling of an event ended. Handlers return it, settle
 // alone speaks to the stream.
 type outcome struct {
-	verdict verdict
+	verdict observe.Outcome
 	status  events.Status
 	code    engine.Code
 	reason  string
@@ -34,7 +27,7 @@ type outcome struct {
 
 // finalOutcome is the outcome of an event whose final reply is stored.
 func finalOutcome(r events.Reply) outcome {
-	o := outcome{verdict: ack, status: r.Status}
+	o := outcome{verdict: observe.Ack, status: r.Status}
 	if r.Binding != nil {
 		o.binding = r.Binding.Name
 	}
@@ -42,44 +35,35 @@ func finalOutcome(r events.Reply) outcome {
 		return o
 	}
 	o.code, o.reason = r.Error.Code, r.Error.Message
-	if neverValid(r.Error.Code) {
-		o.verdict = bury
+	if permanent(r.Error.Code) {
+		o.verdict = observe.DeadLetter
 	}
 	return o
 }
 
-// buried is the outcome of an event that can never be processed.
-func buried(r events.Reply, err error) outcome {
-	return outcome{verdict: bury, status: r.Status, code: engine.CodeOf(err), reason: err.Error()}
+// deadLettered is the outcome of an event that can never be processed.
+func deadLettered(r events.Reply, err error) outcome {
+	return outcome{verdict: observe.DeadLetter, status: r.Status, code: engine.CodeOf(err), reason: err.Error()}
 }
 
-// neverValid reports whether an event with this error would be rejected however
+// permanent reports whether an event with this error would be rejected however
 // often and whenever it came: somebody has to look at it.
-func neverValid(c engine.Code) bool {
-	switch c {
-	case engine.CodeInvalidEvent, engine.CodeNoMatchingRule, engine.CodeUnknownProvider, engine.CodeNoImplementation:
-		return true
-	default:
-		return false
-	}
+func permanent(c engine.Code) bool {
+	return c.Info().Fate == engine.FateDeadLettered
 }
 
-// passing reports whether an error is one of the moment: the event is tried
+// transient reports whether an error is one of the moment: the event is tried
 // again and never rejected because of it.
-func passing(err error) bool {
-	if err == nil {
-		return false
-	}
-	var e *engine.Error
-	return !errors.As(err, &e) || e.Code == engine.CodeInternal
+func transient(err error) bool {
+	return err != nil && engine.CodeOf(err).Info().Fate == engine.FateRedelivered
 }
 
 // notNow is the outcome of an event that could not be brought to an end.
 func notNow(ctx context.Context, err error) outcome {
-	o := outcome{verdict: later, code: engine.CodeInternal, reason: err.Error()}
+	o := outcome{verdict: observe.NakWithDelay, code: engine.CodeInternal, reason: err.Error()}
 	switch {
 	case errors.Is(context.Cause(ctx), errDraining):
-		o.verdict, o.reason = handBack, errDraining.Error()
+		o.verdict, o.reason = observe.Nak, errDraining.Error()
 	case errors.Is(err, account.ErrNotBuilt), errors.Is(err, account.ErrRebuilt):
 		o.delay = time.Second // a rebuild is on its way
 	case errors.Is(err, engine.ErrUnavailable):
@@ -92,35 +76,65 @@ func notNow(ctx context.Context, err error) outcome {
 
 // settle tells the stream what became of the message. An error means that the
 // message comes again, which every handler can bear.
-func (w *Worker) settle(ctx context.Context, d delivery, o outcome) error {
+func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o outcome) error {
 	var err error
 	switch o.verdict {
-	case ack:
-		err = d.msg.Ack()
-	case bury:
-		err = w.bury(ctx, d, o)
-	case later:
-		err = d.msg.NakWithDelay(o.delay)
-	case handBack:
-		err = d.msg.Nak()
+	case observe.Ack:
+		err = msg.Ack()
+	case observe.DeadLetter:
+		err = w.deadLetter(ctx, msg, d, o)
+	case observe.NakWithDelay:
+		err = msg.NakWithDelay(o.delay)
+	case observe.Nak:
+		err = msg.Nak()
 	}
 	if err != nil {
 		return fmt.Errorf("settle as %s: %w", o.verdict, err)
 	}
-	w.listener.step(ctx, StepSettled)
+	w.observer.Step(ctx, observe.StepSettled)
 	return nil
 }
 
-// bury stores the dead letter before it ends the message, so that it is never in
+// deadLetter stores the dead letter before it ends the message, so that it is never in
 // neither place.
-func (w *Worker) bury(ctx context.Context, d delivery, o outcome) error {
+func (w *Worker) deadLetter(ctx context.Context, msg jetstream.Msg, d *delivery, o outcome) error {
 	letter := events.Letter{
-		Type: d.event.Type, Subject: d.msg.Subject(), Sequence: d.sequence,
-		Header: d.msg.Headers(), Data: d.msg.Data(),
+		Type: d.event.Type, Subject: msg.Subject(), Sequence: d.sequence, Published: d.published,
+		Header: msg.Headers(), Data: msg.Data(),
 	}
-	if err := w.opts.Dead.Bury(ctx, letter, o.code, o.reason); err != nil {
-		return errors.Join(err, d.msg.NakWithDelay(time.Second))
+	if err := w.opts.Dead.Put(ctx, letter, o.code, o.reason); err != nil {
+		return errors.Join(err, msg.NakWithDelay(time.Second))
 	}
-	w.listener.step(ctx, StepBuried)
-	return d.msg.TermWithReason(string(o.code))
+	w.observer.Step(ctx, observe.StepBuried)
+	return msg.TermWithReason(string(o.code))
+}
+
+// errGone is why an event cannot be settled.
+var errGone = errors.New("the consumer that delivered the event is gone; the event is delivered again if its stream still has it")
+
+// held is a message that can be settled while its source is there.
+type held struct {
+	jetstream.Msg
+	from *source
+}
+
+func (h held) unlessGone(do func() error) error {
+	if h.from.gone.Load() {
+		return errGone
+	}
+	return do()
+}
+
+func (h held) Ack() error { return h.unlessGone(h.Msg.Ack) }
+func (h held) DoubleAck(ctx context.Context) error {
+	return h.unlessGone(func() error { return h.Msg.DoubleAck(ctx) })
+}
+func (h held) Nak() error { return h.unlessGone(h.Msg.Nak) }
+func (h held) NakWithDelay(delay time.Duration) error {
+	return h.unlessGone(func() error { return h.Msg.NakWithDelay(delay) })
+}
+func (h held) InProgress() error { return h.unlessGone(h.Msg.InProgress) }
+func (h held) Term() error       { return h.unlessGone(h.Msg.Term) }
+func (h held) TermWithReason(reason string) error {
+	return h.unlessGone(func() error { return h.Msg.TermWithReason(reason) })
 }

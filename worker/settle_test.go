@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // The settle table: what happens to an event, by the final reply that is stored.
@@ -21,21 +22,21 @@ func TestFinalReplySettles(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		reply events.Reply
-		want  verdict
+		want  observe.Outcome
 	}{
-		{"assigned", events.Reply{Status: events.StatusAssigned}, ack},
-		{"released", events.Reply{Status: events.StatusReleased}, ack},
-		{"returned", events.Reply{Status: events.StatusReturned}, ack},
-		{"invalid", refusal(engine.CodeInvalidEvent), bury},
-		{"no rule", refusal(engine.CodeNoMatchingRule), bury},
-		{"unknown provider", refusal(engine.CodeUnknownProvider), bury},
-		{"no implementation", refusal(engine.CodeNoImplementation), bury},
-		{"pool exhausted", refusal(engine.CodePoolExhausted), ack},
-		{"superseded", refusal(engine.CodeSuperseded), ack},
-		{"binding in use", refusal(engine.CodeBindingInUse), ack},
-		{"not dirty", refusal(engine.CodeNotDirty), ack},
-		{"stale release", refusal(engine.CodeStaleRelease), ack},
-		{"unknown binding", refusal(engine.CodeUnknownBinding), ack},
+		{"assigned", events.Reply{Status: events.StatusAssigned}, observe.Ack},
+		{"released", events.Reply{Status: events.StatusReleased}, observe.Ack},
+		{"returned", events.Reply{Status: events.StatusReturned}, observe.Ack},
+		{"invalid", refusal(engine.CodeInvalidEvent), observe.DeadLetter},
+		{"no rule", refusal(engine.CodeNoMatchingRule), observe.DeadLetter},
+		{"unknown provider", refusal(engine.CodeUnknownProvider), observe.DeadLetter},
+		{"no implementation", refusal(engine.CodeNoImplementation), observe.DeadLetter},
+		{"pool exhausted", refusal(engine.CodePoolExhausted), observe.Ack},
+		{"superseded", refusal(engine.CodeSuperseded), observe.Ack},
+		{"binding in use", refusal(engine.CodeBindingInUse), observe.Ack},
+		{"not dirty", refusal(engine.CodeNotDirty), observe.Ack},
+		{"stale release", refusal(engine.CodeStaleRelease), observe.Ack},
+		{"unknown binding", refusal(engine.CodeUnknownBinding), observe.Ack},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,9 +55,9 @@ func TestFinalReplySettles(t *testing.T) {
 func TestErrorsOfTheMomentAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name    string
-		err     error
-		passing bool
+		name      string
+		err       error
+		transient bool
 	}{
 		{"not built", fmt.Errorf("assign: %w", account.ErrNotBuilt), true},
 		{"Gardener unavailable", fmt.Errorf("claim: %w", engine.ErrUnavailable), true},
@@ -70,8 +71,8 @@ func TestErrorsOfTheMomentAreTriedAgain(t *testing.T) {
 		{"no rule", &engine.Error{Code: engine.CodeNoMatchingRule}, false},
 		{"nothing", nil, false},
 	} {
-		if got := passing(c.err); got != c.passing {
-			t.Errorf("%s: passing is %t, want %t", c.name, got, c.passing)
+		if got := transient(c.err); got != c.transient {
+			t.Errorf("%s: transient is %t, want %t", c.name, got, c.transient)
 		}
 	}
 }
@@ -84,16 +85,16 @@ func TestNotNow(t *testing.T) {
 		name  string
 		ctx   context.Context
 		err   error
-		want  verdict
+		want  observe.Outcome
 		delay time.Duration
 	}{
-		{"draining", draining, errors.New("half way"), handBack, 0},
-		{"draining while Gardener is away", draining, engine.ErrUnavailable, handBack, 0},
-		{"not built", t.Context(), fmt.Errorf("assign: aws: %w", account.ErrNotBuilt), later, time.Second},
-		{"rebuilt since", t.Context(), fmt.Errorf("assign: aws: %w", account.ErrRebuilt), later, time.Second},
-		{"Gardener unavailable", t.Context(), fmt.Errorf("claim: %w", engine.ErrUnavailable), later, 5 * time.Second},
-		{"the budget is spent", t.Context(), errBudget, later, 2 * time.Second},
-		{"anything else", t.Context(), errors.New("broken pipe"), later, 2 * time.Second},
+		{"draining", draining, errors.New("half way"), observe.Nak, 0},
+		{"draining while Gardener is away", draining, engine.ErrUnavailable, observe.Nak, 0},
+		{"not built", t.Context(), fmt.Errorf("assign: aws: %w", account.ErrNotBuilt), observe.NakWithDelay, time.Second},
+		{"rebuilt since", t.Context(), fmt.Errorf("assign: aws: %w", account.ErrRebuilt), observe.NakWithDelay, time.Second},
+		{"Gardener unavailable", t.Context(), fmt.Errorf("claim: %w", engine.ErrUnavailable), observe.NakWithDelay, 5 * time.Second},
+		{"the budget is spent", t.Context(), errBudget, observe.NakWithDelay, 2 * time.Second},
+		{"anything else", t.Context(), errors.New("broken pipe"), observe.NakWithDelay, 2 * time.Second},
 	} {
 		o := notNow(c.ctx, c.err)
 		if o.verdict != c.want || o.delay != c.delay || o.code != engine.CodeInternal || o.reason == "" {
@@ -110,12 +111,47 @@ func TestReplyOfAnotherEventDoesNotStand(t *testing.T) {
 		events.StatusReturned: events.TypeRelease, events.StatusResolved: events.TypeResolve,
 	} {
 		for _, event := range []events.Type{events.TypeProvision, events.TypeDeprovision, events.TypeRelease, events.TypeResolve} {
-			if got := answers(status, event); got != (event == fits) {
+			d := &delivery{event: events.Event{Type: event}}
+			if got := answers(d, events.Reply{Status: status}); got != (event == fits) {
 				t.Errorf("%s answers %s: %t", status, event, got)
 			}
-			if !answers(events.StatusRejected, event) {
+			if !answers(d, events.Reply{Status: events.StatusRejected}) {
 				t.Errorf("a rejection answers %s too", event)
 			}
+		}
+	}
+}
+
+// Nor is it answered with the reply to another tenant's event.
+func TestReplyOfAnotherTenantDoesNotStand(t *testing.T) {
+	t.Parallel()
+	provision := func(tenant string) events.Event {
+		return events.Event{Type: events.TypeProvision, Provision: &events.Provision{GlobalAccountID: tenant}}
+	}
+	invalid := &engine.Error{Code: engine.CodeInvalidEvent}
+	refusal := func(code engine.Code) events.Reply {
+		return events.Reply{Status: events.StatusRejected, GlobalAccountID: "ga-1", Error: &events.ReplyError{Code: code}}
+	}
+	for _, c := range []struct {
+		name  string
+		event delivery
+		reply events.Reply
+		want  bool
+	}{
+		{"its own", delivery{event: provision("ga-1")}, events.Reply{Status: events.StatusAssigned, GlobalAccountID: "ga-1"}, true},
+		{"another's", delivery{event: provision("ga-2")}, events.Reply{Status: events.StatusAssigned, GlobalAccountID: "ga-1"}, false},
+		{"another's that waits", delivery{event: provision("ga-2")}, events.Reply{Status: events.StatusWaiting, GlobalAccountID: "ga-1"}, false},
+		{"another's that is refused", delivery{event: provision("ga-2")}, refusal(engine.CodePoolExhausted), false},
+		{"of an older version", delivery{event: provision("ga-2")}, events.Reply{Status: events.StatusAssigned}, true},
+		{"sealed", delivery{event: provision("ga-2")}, events.Reply{Status: events.StatusSealed}, true},
+		{"of a deprovision", delivery{event: events.Event{Type: events.TypeDeprovision, Deprovision: &events.Deprovision{GlobalAccountID: "ga-2"}}}, events.Reply{Status: events.StatusReleased, GlobalAccountID: "ga-1"}, false},
+		{"of a deprovision without a tenant", delivery{event: events.Event{Type: events.TypeDeprovision, Deprovision: &events.Deprovision{}}}, events.Reply{Status: events.StatusReleased, GlobalAccountID: "ga-1"}, true},
+		{"to an event that is not valid", delivery{invalid: invalid}, events.Reply{Status: events.StatusAssigned, GlobalAccountID: "ga-1"}, false},
+		{"a refusal, to an event that is not valid", delivery{invalid: invalid}, refusal(engine.CodePoolExhausted), false},
+		{"its own, of an event that is not valid", delivery{invalid: invalid}, refusal(engine.CodeInvalidEvent), true},
+	} {
+		if got := answers(&c.event, c.reply); got != c.want {
+			t.Errorf("%s: it stands: %t, want %t", c.name, got, c.want)
 		}
 	}
 }

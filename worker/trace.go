@@ -5,14 +5,16 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // eventSpan begins the span of an event, in the publisher's trace where it sent one.
-func (w *Worker) eventSpan(ctx context.Context, d *delivery) (context.Context, func()) {
-	ctx, span := w.opts.Tracer.Start(d.event.TraceContext(ctx), d.kind(),
+func (h *Handler) eventSpan(ctx context.Context, d *delivery, subject string) (context.Context, func()) {
+	ctx, span := h.tracer.Start(d.event.TraceContext(ctx), d.kind(),
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 			attribute.String("messaging.system", "nats"),
-			attribute.String("messaging.destination.name", d.msg.Subject()),
+			attribute.String("messaging.destination.name", subject),
 			attribute.String("messaging.message.id", d.event.ID),
 			attribute.String("hap.runtime", d.event.RuntimeID),
 		))
@@ -20,13 +22,13 @@ func (w *Worker) eventSpan(ctx context.Context, d *delivery) (context.Context, f
 }
 
 // settledAs completes a span of an event with what became of it.
-func settledAs(ctx context.Context, i *EventInfo) {
+func settledAs(ctx context.Context, i *observe.Event) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
 	}
 	for key, value := range map[string]string{
-		"hap.outcome": i.Outcome, "hap.status": i.Status, "hap.code": string(i.Code), "hap.reason": i.Reason, "hap.binding": i.Binding,
+		"hap.outcome": string(i.Outcome), "hap.status": i.Status, "hap.code": string(i.Code), "hap.reason": i.Reason, "hap.binding": i.Binding,
 	} {
 		if value != "" {
 			span.SetAttributes(attribute.String(key, value))
@@ -50,10 +52,10 @@ func happened(ctx context.Context, what string, err error, attributes ...attribu
 }
 
 // span begins a part of an event's span, where that is recorded.
-func (w *Worker) span(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, func()) {
+func (h *Handler) span(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, func()) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, func() {}
 	}
-	ctx, span := w.opts.Tracer.Start(ctx, name, trace.WithAttributes(attributes...))
+	ctx, span := h.tracer.Start(ctx, name, trace.WithAttributes(attributes...))
 	return ctx, func() { span.End() }
 }

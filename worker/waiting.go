@@ -9,95 +9,18 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/loop"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// waitsUntil is the end of an event's waiting: what its first waiting reply said,
-// else the publisher's deadline, else the configured time from now on.
-func (w *Worker) waitsUntil(d *delivery) time.Time {
-	if !d.until.IsZero() {
-		return d.until
-	}
-	timeout := w.rules.Get().WaitingTimeout()
-	switch d.until = w.now().Add(timeout); {
-	case timeout == 0: // reject at once, whatever the publisher would bear
-	case !d.event.Provision.Deadline.IsZero():
-		d.until = d.event.Provision.Deadline
-	}
-	return d.until
-}
-
-func (a answer) waiting(reason events.WaitingReason, until time.Time) events.Reply {
-	r := a.reply(events.StatusWaiting)
-	r.Waiting = &events.Waiting{Reason: reason, Position: a.decision.Position, Deadline: until.UTC()}
-	return r
-}
-
-// postponed is the outcome of an event that could not be brought to an end in its
-// budget. A claim that Gardener does not take frees its place for events that need
-// no claim: it goes on in the waiting room.
-func (w *Worker) postponed(ctx context.Context, d *delivery, err error) outcome {
-	if !errors.Is(err, engine.ErrUnavailable) || d.event.Provision == nil || d.pool == "" || ctx.Err() != nil {
-		return notNow(ctx, err)
-	}
-	if !w.now().Before(w.waitsUntil(d)) {
-		return notNow(ctx, err) // nothing may wait: an outage is no answer
-	}
-	ctx, cancel := context.WithTimeout(ctx, w.opts.AckWait/3)
-	defer cancel()
-	if failed := w.giveBack(ctx, d); failed != nil {
-		return notNow(ctx, err)
-	}
-	p := d.event.Provision
-	r := events.Reply{
-		RequestID: d.event.ID, RuntimeID: p.RuntimeID, Status: events.StatusWaiting,
-		GlobalAccountID: p.GlobalAccountID, Plan: p.Plan, Provider: p.Provider, ShootName: p.ShootName, Cluster: p.Cluster,
-		Waiting:  &events.Waiting{Reason: events.WaitingUnavailable, Deadline: d.until.UTC()},
-		Decision: &events.Decision{Sequence: d.decision, Pool: d.pool},
-	}
-	w.record(d, &r)
-	if failed := w.store(ctx, d, r); failed != nil {
-		return notNow(ctx, err) // comes again, and reads what is stored
-	}
-	w.listener.step(ctx, StepPublished)
-	w.copy(ctx, d, r)
-	o := finalOutcome(r)
-	o.reason = err.Error()
-	return o
-}
-
-// supersede ends the waiting of a runtime that is gone: rule 7. Its requests are
-// answered under the number of the departure, and leave the room.
-func (w *Worker) supersede(ctx context.Context, runtime, pool string, sequence int64) error {
-	return w.opts.Room.OfRuntime(ctx, runtime, func(waiting events.WaitingRequest) error {
-		d := delivery{event: waiting.Event, subject: waiting.Event.ReplySubject(w.opts.Subjects)}
-		reply := superseded(waiting.Event, pool, sequence)
-		for {
-			stored, found, err := w.opts.Ledger.Last(ctx, d.subject)
-			if err != nil {
-				return err
-			}
-			if found && stored.Reply.Final() {
-				break
-			}
-			d.expect = stored.Sequence
-			err = w.publish(ctx, &d, reply)
-			if err == nil {
-				w.copy(ctx, &d, reply)
-				break
-			}
-			if !errors.Is(err, events.ErrWrongLastSequence) {
-				return err
-			}
-		}
-		return w.opts.Room.Leave(ctx, waiting.Subject)
-	})
-}
-
-// Wake says that somebody who waits may be served now. It does not wait.
-func (w *Worker) Wake() {
+// Serve serves the requests that wait, once, where Wake was called since it last did. It is
+// for callers that handle events without Start.
+func (w *Worker) Serve(ctx context.Context) error {
 	select {
-	case w.wake <- struct{}{}:
+	case <-w.wake:
+		return w.serveAll(ctx)
 	default:
+		return nil
 	}
 }
 
@@ -107,36 +30,34 @@ func (w *Worker) stopServing() { close(w.quit) }
 // every now and then, until the worker stops. Every worker does: there is no
 // leader, and who is served twice is answered once.
 func (w *Worker) serveWaiting(ctx context.Context) {
-	tick := time.NewTicker(w.opts.ServeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-w.quit:
-			return
-		case <-w.wake:
-		case <-tick.C:
-		}
-		if err := w.serveAll(ctx); err != nil && ctx.Err() == nil {
-			w.listener.retry(ctx, RetryInfo{Type: "waiting", After: w.opts.ServeEvery, Err: err})
-		}
-	}
+	loop.Run(ctx, loop.Options{
+		Every: w.opts.ServeEvery, Wake: w.wake, Stop: w.quit,
+		Failed: func(err error, after time.Duration) {
+			w.observer.Retry(ctx, observe.Retry{Type: "waiting", After: after, Err: err})
+		},
+	}, w.serveAll)
 }
 
-// serveAll looks at every pool that somebody waits for.
+// serveAll looks at every pool that somebody waits for: that of the oldest request first, so
+// that what pools share, network blocks, goes by age and not by chance.
 func (w *Worker) serveAll(ctx context.Context) error {
 	pools := map[string][]events.WaitingRequest{}
-	var waits []WaitsInfo
-	err := w.opts.Room.Each(ctx, func(r events.WaitingRequest) error {
+	var byAge []string
+	var waits []observe.Waiting
+	err := w.room.Each(ctx, func(r events.WaitingRequest) error {
+		if pools[r.Pool] == nil {
+			byAge = append(byAge, r.Pool)
+		}
 		pools[r.Pool] = append(pools[r.Pool], r)
-		waits = append(waits, WaitsInfo{Pool: r.Pool, Reason: string(r.Reason), Since: r.Since})
+		waits = append(waits, observe.Waiting{Pool: r.Pool, Reason: string(r.Reason), Since: r.Since})
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	w.listener.waiting(waits)
-	for pool, requests := range pools {
-		if err := w.servePool(ctx, pool, requests); err != nil {
+	w.observer.Waiting(waits)
+	for _, pool := range byAge {
+		if err := w.servePool(ctx, pool, pools[pool]); err != nil {
 			return err
 		}
 	}
@@ -153,7 +74,7 @@ func (w *Worker) servePool(ctx context.Context, pool string, requests []events.W
 	inOrder(requests, queue)
 	nothing := map[string]bool{} // tenants for whom there is nothing now
 	down := false                // Gardener takes no claims; the others may need none
-	empty := false               // nobody can claim: what appears meanwhile is for the next round, from its beginning
+	empty := false               // no more claims: what appears meanwhile is for the next round, from its beginning
 	for _, r := range requests {
 		select {
 		case <-w.quit:
@@ -167,7 +88,7 @@ func (w *Worker) servePool(ctx context.Context, pool string, requests []events.W
 		if down && r.Reason == events.WaitingUnavailable {
 			continue
 		}
-		served, err := w.serve(ctx, r, !empty && !down)
+		served, apart, err := w.serve(ctx, r, !empty && !down)
 		if slow(err) && ctx.Err() == nil {
 			down, nothing[tenant] = true, true
 			continue
@@ -177,7 +98,7 @@ func (w *Worker) servePool(ctx context.Context, pool string, requests []events.W
 		}
 		if !served && r.Reason != events.WaitingNetworkFull { // the tenant's others may need fewer addresses
 			nothing[tenant] = true
-			empty = empty || !w.claimable(pool, tenant)
+			empty = empty || !apart
 		}
 	}
 	return nil
@@ -205,42 +126,33 @@ func slow(err error) bool {
 	return errors.Is(err, engine.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// claimable reports whether the cache knows of an unclaimed binding of the pool.
-func (w *Worker) claimable(pool, tenant string) bool {
-	suggested, _ := w.gardener.Claimable(engine.ParsePool(pool), tenant, false, 1)
-	return slices.ContainsFunc(suggested, func(b engine.Binding) bool { return b.Tenant == "" })
-}
-
 // serveBudget bounds the time that one waiting request may take of the others.
 const serveBudget = 3 * time.Second
 
 // serve tries to answer one request that waits, and reports whether it waits no
-// more. Only in turn it may claim.
-func (w *Worker) serve(ctx context.Context, r events.WaitingRequest, inTurn bool) (bool, error) {
+// more, and whether a request that waits on does so for a reason that the others do not
+// share. Only in turn it may claim.
+func (w *Worker) serve(ctx context.Context, r events.WaitingRequest, inTurn bool) (served, apart bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, serveBudget)
 	defer cancel()
-	d := delivery{
-		event: r.Event, subject: r.Event.ReplySubject(w.opts.Subjects), delivery: 2, // what is stored is read first
-		until: r.Deadline, served: true, waited: true, inTurn: inTurn,
-		trail: trail{times: events.Times{Began: w.now()}},
-	}
+	d := delivery{event: r.Event, subject: r.Event.ReplySubject(w.subjects), number: 1, served: true, inTurn: inTurn}
+	a := w.begin(d)
+	a.waited, a.until = true, r.Deadline
 	ctx, end := w.span(r.Event.TraceContext(ctx), "serve waiting")
 	defer end()
 	begin := w.now()
-	out, err := w.answer(ctx, &d)
+	out, err := w.answer(ctx, a)
+	apart = a.pool != r.Pool || a.trace.chosen.MayNotClaim()
 	if err != nil || out.status == events.StatusWaiting {
-		return false, err
+		return false, apart, err
 	}
 	// A reply without a pool does not say where the record lies; this does.
-	if err := w.opts.Room.Leave(ctx, r.Subject); err != nil {
-		return false, err
+	if err := w.room.Leave(ctx, r.Subject); err != nil {
+		return false, apart, err
 	}
-	info := EventInfo{
-		Type: d.kind(), ID: d.event.ID, Tenant: d.tenant(), Runtime: d.event.RuntimeID, Subject: r.Subject, Outcome: OutcomeServed,
-		Status: string(out.status), Code: out.code, Reason: out.reason, Binding: out.binding,
-		Duration: w.since(begin), Waited: w.now().Sub(r.Since), Delivery: 1,
-	}
+	info := d.told(r.Subject, out)
+	info.Outcome, info.Duration, info.Waited = observe.Served, w.since(begin), w.since(r.Since)
 	settledAs(ctx, &info)
-	w.listener.event(ctx, info)
-	return true, nil
+	w.observer.Event(ctx, info)
+	return true, apart, nil
 }

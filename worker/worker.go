@@ -21,21 +21,26 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
 // Options are what a worker works with.
 type Options struct {
 	Consumer jetstream.Consumer // the durable one that all workers share
+	// Reopen returns the consumer again after it was lost, and may create it. Its
+	// errors are transient. Defaults to Consumer, once the server has it.
+	Reopen   func(context.Context) (jetstream.Consumer, error)
 	Subjects events.Subjects
 	Ledger   Ledger
-	Dead     Morgue
-	Room     Room
+	Dead     DeadLetterStore
+	Room     WaitingRoom
 	Copies   Copier
 	Counters Counters
-	Gardener Landscape
+	Gardener Gardener
 	Rebuild  Rebuilder
 	Rules    *config.Live
-	Listener Listener
+	Observer observe.Observer
 	// Tracer defaults to one that records nothing.
 	Tracer trace.Tracer
 
@@ -56,12 +61,8 @@ type Options struct {
 	Drain time.Duration
 	// Policies choose implementations. Defaults to none, which refuses every interface.
 	Policies Policies
-	// Ranges allot network blocks as Networks say. Defaults to none at all.
-	Ranges   Ranges
-	Networks Networks // set with Ranges
-	Extend   Extender // set with Ranges
-	// Notes are told whose blocks change. Defaults to nothing that is told.
-	Notes interface{ Changed(runtime string) }
+	// Ranges allots network blocks. Defaults to none at all.
+	Ranges *ranges.Allotter
 	// Now defaults to time.Now.
 	Now Clock
 }
@@ -91,47 +92,46 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Reopen == nil {
+		o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
+			_, err := o.Consumer.Info(ctx)
+			return o.Consumer, err
+		}
+	}
 	return o
 }
 
 // errDraining is why handlers end that outlived the drain.
 var errDraining = errors.New("the worker stops and the drain is over")
 
-// Worker handles events until it is stopped.
+// Worker takes events from the stream, has its Handler answer them, and settles them,
+// until it is stopped.
 type Worker struct {
-	opts      Options
-	counters  Counters
-	gardener  Landscape
-	rules     *config.Live
-	epochs    epochs
-	listener  *Listener
-	namespace string
-	kind      string
-	now       Clock
+	*Handler
+	opts Options
 
-	mu       sync.Mutex
-	messages jetstream.MessagesContext
-	begun    bool
-	stopped  bool
-	started  chan struct{}
-	done     chan struct{}
-	cancel   context.CancelCauseFunc
-	handlers sync.WaitGroup
-	inWork   []atomic.Pointer[inWork] // by the place of its handler, nil for one that is idle
-	wake     chan struct{}            // somebody who waits may be served now
-	quit     chan struct{}            // nobody who waits is served any more
+	mu         sync.Mutex
+	from       *source // of the events: the present one, or the last
+	begun      bool
+	stopped    bool
+	started    chan struct{}
+	done       chan struct{}
+	cancel     context.CancelCauseFunc
+	stopTaking context.CancelFunc
+	lost       atomic.Pointer[loss] // nil while events are taken
+	lastLoss   time.Time            // of the goroutine that consumes
+	handlers   sync.WaitGroup
+	inWork     []atomic.Pointer[inWork] // by the place of its handler, nil for one that is idle
+	quit       chan struct{}            // nobody who waits is served any more
 }
 
 // New gives a worker that is not started yet.
 func New(o Options) *Worker {
 	o = o.withDefaults()
-	w := &Worker{
-		opts: o, counters: o.Counters, gardener: o.Gardener, rules: o.Rules, listener: &o.Listener,
-		namespace: o.Namespace, kind: o.Kind, now: o.Now,
-		started: make(chan struct{}), done: make(chan struct{}), inWork: make([]atomic.Pointer[inWork], o.Concurrency),
-		wake: make(chan struct{}, 1), quit: make(chan struct{}),
+	return &Worker{
+		Handler: newHandler(&o), opts: o,
+		started: make(chan struct{}), done: make(chan struct{}), inWork: make([]atomic.Pointer[inWork], o.Concurrency), quit: make(chan struct{}),
 	}
-	return w
 }
 
 // Started is closed once events are consumed.
@@ -168,12 +168,30 @@ func (w *Worker) Stuck() error {
 func (w *Worker) Consuming() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
+	switch lost := w.lost.Load(); {
 	case w.stopped:
 		return errors.New("stopping")
-	case w.messages == nil:
+	case w.from == nil:
 		return errors.New("not started yet")
+	case lost != nil:
+		return fmt.Errorf("no events are taken for %s: %w", w.since(lost.since).Round(time.Second), lost.why)
 	default:
 		return nil
 	}
+}
+
+// deafFor is how long a worker may take no events before it says that it is not
+// alive. It is longer than an upgrade needs to recreate a stream, and than NATS
+// needs to elect leaders. A worker that is restarted waits for its stream without
+// failing /healthz, so a stream that stays away costs one restart.
+const deafFor = 5 * time.Minute
+
+// Deaf reports whether the worker has lost its consumer for much longer than it
+// takes to open it again: nil, or why.
+func (w *Worker) Deaf() error {
+	lost := w.lost.Load()
+	if lost == nil || w.since(lost.since) <= deafFor {
+		return nil
+	}
+	return fmt.Errorf("no events are taken for %s, longer than %s: %w", w.since(lost.since).Round(time.Second), deafFor, lost.why)
 }

@@ -13,12 +13,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// cluster gives the way to the cluster of a kubeconfig, and the namespace that it
-// names; "" is what KUBECONFIG names, else this cluster. key is the configuration's.
-func cluster(kubeconfig, key string) (*rest.Config, string, error) {
+// cluster returns how to reach the cluster of a kubeconfig, and the namespace of the
+// chosen context. An empty kubeconfig stands for the file that KUBECONFIG names, else
+// for the cluster that the program runs in. in names a context; empty is the current
+// one. Errors begin with key, the configuration key at fault.
+func cluster(kubeconfig, in, key string) (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: in})
 	restConfig, err := loader.ClientConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", key, err)
@@ -31,9 +33,10 @@ func cluster(kubeconfig, key string) (*rest.Config, string, error) {
 }
 
 // Gardener makes the client of the cluster that has the bindings, without asking
-// it anything. warn is given what an operator should look at.
-func Gardener(c config.Gardener, warn func(string)) (*gardener.Client, gardener.Options, error) {
-	restConfig, namespace, err := cluster(c.Kubeconfig, "gardener.kubeconfig")
+// it anything. in is a context of the kubeconfig, "" for the current one. warn is given
+// what an operator should look at.
+func Gardener(c config.Gardener, in string, warn func(string)) (*gardener.Client, gardener.Options, error) {
+	restConfig, namespace, err := cluster(c.Kubeconfig, in, "gardener.kubeconfig")
 	if err != nil {
 		return nil, gardener.Options{}, err
 	}
@@ -58,8 +61,8 @@ func GardenerOptions(c config.Gardener, namespace string, warn func(string)) gar
 	}
 }
 
-// shown are URLs without what may be secret in them.
-func shown(urls []string) string {
+// Shown are URLs without what may be secret in them.
+func Shown(urls []string) string {
 	out := make([]string, 0, len(urls))
 	for _, text := range urls {
 		u, err := url.Parse(text)

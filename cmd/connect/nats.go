@@ -49,7 +49,7 @@ func NATS(ctx context.Context, c config.NATS, name string, tell func(string)) (*
 		}))
 	nc, err := nats.Connect(strings.Join(c.URL, ","), options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS at %s: %w", shown(c.URL), err)
+		return nil, fmt.Errorf("connect to NATS at %s: %w", Shown(c.URL), err)
 	}
 	if nc.IsConnected() {
 		return nc, nil
@@ -60,14 +60,14 @@ func NATS(ctx context.Context, c config.NATS, name string, tell func(string)) (*
 		case <-connected:
 			return nc, nil
 		case refused = <-failed:
-			tell(fmt.Sprintf("NATS at %s cannot be reached, trying again: %v", shown(c.URL), dials.why(refused)))
+			tell(fmt.Sprintf("NATS at %s cannot be reached, trying again: %v", Shown(c.URL), dials.why(refused)))
 		case <-ctx.Done():
 			nc.Close()
 			err := context.Cause(ctx)
 			if why := dials.why(refused); why != nil {
 				err = fmt.Errorf("%w; %w", why, err)
 			}
-			return nil, fmt.Errorf("connect to NATS at %s: %w", shown(c.URL), err)
+			return nil, fmt.Errorf("connect to NATS at %s: %w", Shown(c.URL), err)
 		}
 	}
 }

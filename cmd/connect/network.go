@@ -32,6 +32,6 @@ func networkCluster(c *config.Config) (*rest.Config, error) {
 	if kubeconfig == "" {
 		kubeconfig = c.Gardener.Kubeconfig
 	}
-	restConfig, _, err := cluster(kubeconfig, "network.kubeconfig")
+	restConfig, _, err := cluster(kubeconfig, "", "network.kubeconfig")
 	return restConfig, err
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -18,7 +19,7 @@ func PolicyConfig(c *config.Config, changed func(content string, found bool), wa
 	if kubeconfig == "" {
 		kubeconfig = c.Gardener.Kubeconfig
 	}
-	restConfig, namespace, err := cluster(kubeconfig, "policy.kubeconfig")
+	restConfig, namespace, err := cluster(kubeconfig, "", "policy.kubeconfig")
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func PolicyConfig(c *config.Config, changed func(content string, found bool), wa
 }
 
 // Catalog reads the manifests of the implementations: a directory or a file. What
-// is wrong with them is policy.Faults, which name the files.
+// is wrong with them is document.Faults, which name the files.
 func Catalog(name string) (*policy.Catalog, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -46,7 +47,7 @@ func Catalog(name string) (*policy.Catalog, error) {
 		return catalog, InFile(err, name)
 	}
 	catalog, err := policy.LoadTree(os.DirFS(name))
-	faults, is := errors.AsType[policy.Faults](err)
+	faults, is := errors.AsType[document.Faults](err)
 	if err != nil && !is {
 		return nil, fmt.Errorf("read the catalog %s: %w", name, err)
 	}
@@ -58,7 +59,7 @@ func Catalog(name string) (*policy.Catalog, error) {
 
 // InFile names the file of faults that do not name one.
 func InFile(err error, name string) error {
-	if faults, is := errors.AsType[policy.Faults](err); is {
+	if faults, is := errors.AsType[document.Faults](err); is {
 		for i := range faults {
 			if faults[i].File == "" {
 				faults[i].File = name

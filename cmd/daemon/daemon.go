@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/klog/v2"
 
@@ -26,7 +24,11 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/loop"
+	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/retention"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
@@ -50,15 +52,15 @@ type Options struct {
 	Process bool
 
 	// OnStep is told every step of every event; tests stop the process there.
-	OnStep func(worker.Step)
+	OnStep func(observe.Step)
 	// Retention, if set, changes when released runtimes are forgotten; tests cannot wait
 	// for hours.
-	Retention func(*worker.Retention)
+	Retention func(*retention.Purger)
 	// OnListening is told the address of the HTTP listener.
 	OnListening func(addr string)
 }
 
-// Run works until ctx ends, then drains. The error is a *config.Invalid where
+// Run works until ctx ends, then drains. The error is a document.Faults where
 // the configuration is at fault.
 func Run(ctx context.Context, o Options) error {
 	if o.Env == nil {
@@ -131,6 +133,8 @@ type daemon struct {
 	rules *config.Live
 	parts parts
 
+	identity *identity // of the landscape, set when all of it is connected
+
 	page   *page.Page // nil where it is switched off
 	recent *page.Recent
 
@@ -171,6 +175,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.running.Go(func() { giveBack(background) })
 	w := worker.New(d.workerOptions())
 	d.tel.Metrics.InFlight(w.InFlight)
+	d.tel.Metrics.Consuming(w.Consuming)
 	d.parts.worker.Store(w)
 	if err := w.Start(background); err != nil {
 		return err
@@ -186,16 +191,16 @@ func (d *daemon) run(ctx context.Context) error {
 	case err := <-listening:
 		w.Stop()
 		return err
+	case err := <-d.identity.foreign:
+		w.Stop()
+		return err
 	}
 }
 
 // retry does what may fail while other parts of the system start, until it
 // succeeds, can never succeed, or ctx ends.
 func (d *daemon) retry(ctx context.Context, p *part, what string, do func() error) error {
-	pause := backoff.WithContext(backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(5*time.Second),
-		backoff.WithMaxElapsedTime(0)), ctx)
-	return backoff.RetryNotify(do, pause, func(err error, after time.Duration) {
+	return loop.Retry(ctx, loop.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}, do, func(err error, after time.Duration) {
 		p.failed(err.Error())
 		d.log.Warn(what+" failed, trying again", "error", err, "after", after.Round(time.Millisecond))
 	})
@@ -216,12 +221,9 @@ func (d *daemon) open(ctx, background context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.retry(ctx, &p.up.streams, "setting up the streams", func() error { return d.setup(ctx) }); err != nil {
+	if err := d.openStreams(ctx); err != nil {
 		return err
 	}
-	p.up.streams.up.Store(true)
-	p.ledger = events.NewLedger(p.js, p.subjects, "hap-worker")
-	p.room = events.NewWaitingRoom(p.js, p.subjects)
 	if p.counters, err = connect.Redis(redis); err != nil {
 		return err
 	}
@@ -230,7 +232,35 @@ func (d *daemon) open(ctx, background context.Context) error {
 		return err
 	}
 	p.up.redis.up.Store(true)
-	if p.gardener, p.options, err = connect.Gardener(d.cfg.Gardener, d.warns(&p.up.gardener)); err != nil {
+	if err := d.openGardener(ctx, background); err != nil {
+		return err
+	}
+	if err := d.openLandscape(ctx); err != nil {
+		return err
+	}
+	p.rebuild = &rebuild.Rebuilder{
+		Builder: p.counters, Inventory: p.gardener, Ledger: p.ledger, Room: p.room, Subjects: p.subjects, Observer: d.observer(),
+		Belongs: d.identity.check,
+	}
+	if err := d.openNetwork(ctx, background); err != nil {
+		return err
+	}
+	d.running.Go(func() { p.rebuild.Run(background) })
+	if err := d.firstBuild(ctx); err != nil {
+		return err
+	}
+	d.tel.Metrics.RedisBuilt(true)
+	d.warnUnserved()
+	d.running.Go(func() { d.observe(background) })
+	d.running.Go(func() { d.identity.watch(background) })
+	d.showLandscape()
+	return nil
+}
+
+// openGardener begins to watch the bindings and waits until all of them are read.
+func (d *daemon) openGardener(ctx, background context.Context) (err error) {
+	p := &d.parts
+	if p.gardener, p.options, err = connect.Gardener(d.cfg.Gardener, "", d.warns(&p.up.gardener)); err != nil {
 		return err
 	}
 	p.gardener.OnChange(func(b engine.Binding, deleted bool) {
@@ -248,20 +278,24 @@ func (d *daemon) open(ctx, background context.Context) error {
 		return err
 	}
 	p.up.gardener.up.Store(true)
-	p.rebuild = &worker.Rebuild{
-		Builder: p.counters, Census: p.gardener, Archive: p.ledger, Room: p.room, Subjects: p.subjects, Listener: d.listener(),
-	}
-	if err := d.openNetwork(ctx, background); err != nil {
+	return nil
+}
+
+// openStreams makes sure of the streams, and reads and writes those beside the events'.
+func (d *daemon) openStreams(ctx context.Context) error {
+	p := &d.parts
+	err := d.retry(ctx, &p.up.streams, "setting up the streams", func() (err error) {
+		p.consumer, err = d.setup(ctx)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	d.running.Go(func() { p.rebuild.Run(background) })
-	if err := d.firstBuild(ctx); err != nil {
-		return err
-	}
-	d.tel.Metrics.RedisBuilt(true)
-	d.warnUnserved()
-	d.running.Go(func() { d.observe(background) })
-	d.showLandscape()
+	p.up.streams.up.Store(true)
+	passed := d.newForeigners()
+	p.ledger, p.room = events.NewLedger(p.js, p.subjects, "hap-worker"), events.NewWaitingRoom(p.js, p.subjects)
+	p.ledger.OnForeign(passed.met)
+	p.room.OnForeign(passed.met)
 	return nil
 }
 
@@ -273,7 +307,9 @@ func (d *daemon) warns(p *part) func(string) {
 	}
 }
 
-func (d *daemon) setup(ctx context.Context) error {
+// setup makes sure of the streams and returns the workers' consumer, at the start and
+// whenever that consumer was lost.
+func (d *daemon) setup(ctx context.Context) (jetstream.Consumer, error) {
 	n := d.cfg.NATS
 	o := events.Options{
 		Prefix: n.Prefix, Manage: n.Manage, Replicas: n.Replicas, MaxBytes: n.MaxBytes,
@@ -281,27 +317,26 @@ func (d *daemon) setup(ctx context.Context) error {
 	}
 	differences, err := events.Setup(ctx, d.parts.js, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if d.shadowed() {
 		theirs, err := d.parts.intake.Setup(ctx, o)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		differences = append(differences, theirs...)
 	}
 	for _, difference := range differences {
 		d.log.Warn("a stream is not as configured, and stays as it is: " + difference)
 	}
-	d.parts.consumer, err = d.parts.js.Consumer(ctx, d.parts.subjects.Stream(events.StreamEvents), events.ConsumerWorker)
-	return err
+	return d.parts.js.Consumer(ctx, d.parts.subjects.Stream(events.StreamEvents), events.ConsumerWorker)
 }
 
 // checkRedis refuses a server that may forget, and warns of one that may lose.
 func (d *daemon) checkRedis(ctx context.Context) error {
 	warnings, err := d.parts.counters.Connect(ctx)
 	if errors.Is(err, counters.ErrEvicts) {
-		return backoff.Permanent(err) // waiting does not mend it
+		return loop.Permanent(err) // waiting does not mend it
 	}
 	if err != nil {
 		return err
@@ -310,41 +345,6 @@ func (d *daemon) checkRedis(ctx context.Context) error {
 		d.log.Warn(warning)
 	}
 	return nil
-}
-
-// close ends what open has connected, all of it or a part.
-func (d *daemon) close() {
-	p := &d.parts
-	if p.nats != nil {
-		d.closeNATS(p.nats)
-	}
-	if p.policy != nil {
-		p.policy.Stop()
-	}
-	if p.ipam != nil {
-		p.ipam.Stop()
-	}
-	if p.gardener != nil {
-		p.gardener.Stop()
-	}
-	if p.counters != nil {
-		if err := p.counters.Close(); err != nil {
-			d.log.Debug("closing Redis", "error", err)
-		}
-	}
-}
-
-// closeNATS lets what is on its way to the server arrive, where there is one.
-func (d *daemon) closeNATS(nc *nats.Conn) {
-	defer nc.Close()
-	changed := nc.StatusChanged(nats.CLOSED)
-	if err := nc.Drain(); err != nil {
-		return
-	}
-	select {
-	case <-changed:
-	case <-time.After(5 * time.Second):
-	}
 }
 
 func (d *daemon) workerOptions() worker.Options {
@@ -358,14 +358,11 @@ func (d *daemon) workerOptions() worker.Options {
 	case gardener.CredentialsBindings:
 	}
 	o := worker.Options{
-		Consumer: p.consumer, Subjects: p.subjects, Ledger: p.ledger, Copies: p.ledger,
+		Consumer: p.consumer, Reopen: d.setup, Subjects: p.subjects, Ledger: p.ledger, Copies: p.ledger,
 		Dead: events.NewDeadLetters(p.js, p.subjects), Room: p.room, Counters: p.counters, Gardener: p.gardener,
-		Rebuild: p.rebuild, Rules: d.rules, Policies: &d.policies, Listener: d.listener(), Tracer: d.tel.Tracer,
+		Rebuild: p.rebuild, Rules: d.rules, Policies: &d.policies, Observer: d.observer(), Tracer: d.tel.Tracer, Ranges: d.allotter(),
 		Namespace: p.options.Namespace, Kind: kind,
 		Concurrency: w.Concurrency, AckWait: w.AckWait, Budget: w.Budget, Drain: w.Drain,
-	}
-	if p.ranges != nil {
-		d.networkOptions(&o)
 	}
 	return d.asShadow(o)
 }

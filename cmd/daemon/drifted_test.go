@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/page"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
@@ -22,20 +23,21 @@ func TestAuditSetsTheGauge(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tel.Shutdown(t.Context()) })
-	d := &daemon{tel: tel, log: slog.New(slog.DiscardHandler)}
+	d := &daemon{tel: tel, log: slog.New(slog.DiscardHandler), recent: page.NewRecent()}
+	o := d.observer()
 	count, idle := account.Drift{Kind: account.CountWrong, Binding: "a"}, account.Drift{Kind: account.ClaimedIdle, Binding: "b"}
 	for _, c := range []struct {
 		what        string
-		audit       worker.DriftInfo
+		audit       observe.Drift
 		count, idle string // as scraped, "" where the gauge is absent
 	}{
-		{"the first one failed", worker.DriftInfo{Err: errors.New("down")}, "", ""},
-		{"two drifts", worker.DriftInfo{Found: []account.Drift{count, idle}}, "1", "1"},
-		{"the next one failed", worker.DriftInfo{Err: errors.New("down")}, "1", "1"},
-		{"one is mended", worker.DriftInfo{Found: []account.Drift{count, idle}, Changed: []account.Drift{count}}, "0", "1"},
-		{"nothing is left", worker.DriftInfo{}, "0", "0"},
+		{"the first one failed", observe.Drift{Err: errors.New("down")}, "", ""},
+		{"two drifts", observe.Drift{Found: []account.Drift{count, idle}}, "1", "1"},
+		{"the next one failed", observe.Drift{Err: errors.New("down")}, "1", "1"},
+		{"one is mended", observe.Drift{Found: []account.Drift{count, idle}, Changed: []account.Drift{count}}, "0", "1"},
+		{"nothing is left", observe.Drift{}, "0", "0"},
 	} {
-		d.drifted(t.Context(), c.audit)
+		o.Drift(t.Context(), c.audit)
 		if got := driftOf(tel, account.CountWrong); got != c.count {
 			t.Errorf("%s: count-wrong is %q, want %q", c.what, got, c.count)
 		}

@@ -12,35 +12,35 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hap-worker/hap-worker/engine/network"
-	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// faulty reports whether err is every fault of a policy, a catalog or a network file.
-func faulty(err error) bool {
-	_, inPolicy := errors.AsType[policy.Faults](err)
-	_, inNetwork := errors.AsType[network.Faults](err)
-	return inPolicy || inNetwork
-}
-
-// Main is the program: it reads the command line and gives the exit code.
+// Main is the program: it reads the command line and returns the exit code. It sets what
+// is global to a process, as the logger of client-go; a test that shares its process with
+// others calls Run and Exit instead.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := command(stdout, stderr)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	var invalid *config.Invalid
+	return Exit(root.ExecuteContext(ctx), stderr)
+}
+
+// Exit writes err, if it is one, to stderr and returns the exit code that belongs to it.
+func Exit(err error, stderr io.Writer) int {
+	var invalid document.Faults
+	var foreign *engine.ForeignError
 	var usage usageError
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &invalid):
-		fmt.Fprintln(stderr, invalid)
-		return ExitInvalidConfig
-	case faulty(err):
 		fmt.Fprintln(stderr, err)
+		return ExitInvalidConfig
+	case errors.As(err, &foreign):
+		fmt.Fprintf(stderr, "hap-worker: %v\n", err)
 		return ExitInvalidConfig
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "hap-worker: %v\nRun hap-worker --help for what there is.\n", err)
@@ -64,7 +64,8 @@ Gardener, and publishes the answer. Any number of workers share the work.
 
 It runs until SIGINT or SIGTERM, and then finishes what it has begun. Every key
 of the configuration can also be set in the environment: nats.url is HAP_NATS_URL.
-Exit codes: 0 stopped in order, 1 failure, 2 usage, 3 invalid configuration.`,
+Exit codes: 0 stopped in order, 1 failure, 2 usage, 3 invalid configuration, or one
+that leads to another landscape's Redis or streams.`,
 		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/hap-worker/hap-worker/worker/loop"
 )
 
 // collectAt is by how many per cent the heap grows before it is collected, where the
@@ -36,14 +38,8 @@ const giveBackEvery = time.Minute
 // behind, until ctx ends: by itself the runtime keeps as much for its next use as is in
 // use, and a worker is idle for most of its time. It costs a collection a minute.
 func giveBack(ctx context.Context) {
-	tick := time.NewTicker(giveBackEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			debug.FreeOSMemory()
-		}
-	}
+	loop.Run(ctx, loop.Options{Every: giveBackEvery}, func(context.Context) error {
+		debug.FreeOSMemory()
+		return nil
+	})
 }

@@ -8,13 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine/network"
-	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/filewatch"
+	"github.com/hap-worker/hap-worker/worker/loop"
+	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
 // networks is the network configuration of now.
@@ -41,9 +40,9 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 	}
 	d.parts.ranges = d.parts.counters.Ranges()
 	d.parts.rebuild.Ranges, d.parts.rebuild.Networks = d.parts.ranges, &d.networks
-	d.parts.extend = &worker.Extend{
-		Ranges: d.parts.ranges, Networks: &d.networks, Archive: d.parts.ledger, Lodgings: d.parts.counters,
-		Rebuild: d.parts.rebuild, Subjects: d.parts.subjects, Listener: d.rangesListener(), Keeper: d.parts.ranges,
+	d.parts.extend = &ranges.Reconciler{
+		Ranges: d.parts.ranges, Networks: &d.networks, Ledger: d.parts.ledger, Runtimes: d.parts.counters,
+		Rebuild: d.parts.rebuild, Subjects: d.parts.subjects, Observer: d.observer(), Keeper: d.parts.ranges,
 	}
 	if err := d.openClusterConfigs(background); err != nil {
 		return err
@@ -132,14 +131,12 @@ func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 // setParents gives Redis the parents of a configuration while that is the one in
 // effect. Where Redis has no ranges, a rebuild takes them from the configuration.
 func (d *daemon) setParents(ctx context.Context, ranges *counters.Ranges, config *network.Config) {
-	pause := backoff.WithContext(backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0)), ctx)
-	err := backoff.Retry(func() error {
+	err := loop.Retry(ctx, loop.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}, func() error {
 		if d.networks.Config() != config {
 			return nil
 		}
 		return ranges.SetParents(ctx, config.Parents)
-	}, pause)
+	}, nil)
 	if err != nil && ctx.Err() == nil {
 		d.log.Error("the parents of the network ranges cannot be set", "error", err)
 	}

@@ -12,28 +12,31 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/ranges"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
 	"github.com/hap-worker/hap-worker/worker/shadow"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
 // The adapters fit what the worker asks for.
 var (
-	_ worker.Counters     = (*counters.Store)(nil)
-	_ worker.Builder      = (*counters.Store)(nil)
-	_ worker.Landscape    = (*gardener.Client)(nil)
-	_ worker.Follower     = (*counters.Store)(nil)
-	_ worker.Cache        = (*gardener.Client)(nil)
-	_ worker.Census       = (*gardener.Client)(nil)
-	_ worker.Archive      = (*events.Ledger)(nil)
-	_ worker.Room         = (*events.WaitingRoom)(nil)
-	_ worker.Copier       = (*events.Ledger)(nil)
-	_ worker.Morgue       = (*events.DeadLetters)(nil)
-	_ worker.Policies     = (*policy.Holder)(nil)
-	_ worker.Ranges       = (*counters.Ranges)(nil)
-	_ worker.RangeBuilder = (*counters.Ranges)(nil)
-	_ worker.RangeKeeper  = (*counters.Ranges)(nil)
-	_ worker.ClusterNotes = (*gardener.ClusterConfigs)(nil)
-	_ worker.Lodgings     = (*counters.Store)(nil)
+	_ worker.Counters        = (*counters.Store)(nil)
+	_ rebuild.Builder        = (*counters.Store)(nil)
+	_ worker.Gardener        = (*gardener.Client)(nil)
+	_ reconcile.Follower     = (*counters.Store)(nil)
+	_ reconcile.Cache        = (*gardener.Client)(nil)
+	_ rebuild.Inventory      = (*gardener.Client)(nil)
+	_ rebuild.Ledger         = (*events.Ledger)(nil)
+	_ worker.WaitingRoom     = (*events.WaitingRoom)(nil)
+	_ worker.Copier          = (*events.Ledger)(nil)
+	_ worker.DeadLetterStore = (*events.DeadLetters)(nil)
+	_ worker.Policies        = (*policy.Holder)(nil)
+	_ ranges.Allocator       = (*counters.Ranges)(nil)
+	_ rebuild.RangeBuilder   = (*counters.Ranges)(nil)
+	_ ranges.Keeper          = (*counters.Ranges)(nil)
+	_ ranges.Notes           = (*gardener.ClusterConfigs)(nil)
+	_ ranges.Runtimes        = (*counters.Store)(nil)
 )
 
 // parts are what is connected.
@@ -50,27 +53,35 @@ type parts struct {
 	policy   *gardener.PolicyConfig // nil without a policy in a ConfigMap
 	ipam     *gardener.IPAMConfig   // nil without network ranges, or with a file of them
 	ranges   *counters.Ranges       // nil without network ranges
-	rebuild  *worker.Rebuild
-	extend   *worker.Extend // nil without network ranges
+	rebuild  *rebuild.Rebuilder
+	extend   *ranges.Reconciler // nil without network ranges
 
 	intake *events.Intake // of a shadow
 
 	up struct{ nats, streams, redis, gardener part } // which of the above are set
 
 	worker atomic.Pointer[worker.Worker]
-	sweep  atomic.Pointer[worker.Sweep]
+	sweep  atomic.Pointer[reconcile.Labels]
 	follow atomic.Pointer[shadow.Follow] // of a shadow
+}
+
+// ofWorker is a check of the worker, which holds until there is one.
+func (d *daemon) ofWorker(check func(*worker.Worker) error) func(context.Context) error {
+	return func(context.Context) error {
+		if w := d.parts.worker.Load(); w != nil {
+			return check(w)
+		}
+		return nil
+	}
 }
 
 func (d *daemon) listen(ctx context.Context) error {
 	return telemetry.Serve(ctx, telemetry.ServerOptions{
 		Addr: d.cfg.Telemetry.Listen, Metrics: d.tel.Handler(), Ready: d.checks(), More: d.pages(),
-		Alive: []telemetry.Check{{Name: "handlers", Run: func(context.Context) error {
-			if w := d.parts.worker.Load(); w != nil {
-				return w.Stuck()
-			}
-			return nil
-		}}},
+		Alive: []telemetry.Check{
+			{Name: "handlers", Run: d.ofWorker((*worker.Worker).Stuck)},
+			{Name: "consumer", Run: d.ofWorker((*worker.Worker).Deaf)},
+		},
 	}, func(addr string) {
 		d.log.Info("listening", "addr", addr)
 		if d.opts.OnListening != nil {

@@ -4,30 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
 // observeRanges feeds the gauges of the network ranges until ctx ends. It also
 // notices ranges that somebody discarded, while nothing asks for any.
 func (d *daemon) observeRanges(ctx context.Context) {
-	tick := time.NewTicker(countsEvery)
-	defer tick.Stop()
-	for {
+	loop.Run(ctx, loop.Options{Every: countsEvery, Start: loop.AtOnce}, func(ctx context.Context) error {
 		rooms, err := d.parts.ranges.Room(ctx)
 		if errors.Is(err, account.ErrNotBuilt) {
 			d.parts.rebuild.Wanted("")
 		}
 		d.tel.Metrics.NetworkRoom(roomOf(d.networks.Config(), rooms))
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+		return err // the gauges show it: they are absent
+	})
 }
 
 // roomOf is what a configuration has left in these rooms; nothing where they are not known.

@@ -3,20 +3,20 @@ package daemon
 import (
 	"time"
 
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // reconciler audits Redis as the configuration in effect asks for.
-func (d *daemon) reconciler() *worker.Reconcile {
+func (d *daemon) reconciler() *reconcile.Auditor {
 	p := &d.parts
-	return &worker.Reconcile{
-		Audit: &worker.Audit{
-			Book: p.counters, Mender: p.counters, Archive: p.ledger, Census: p.gardener, Reader: p.gardener, Room: p.room,
+	return &reconcile.Auditor{
+		Audit: &reconcile.Audit{
+			Records: p.counters, Repairer: p.counters, Ledger: p.ledger, Inventory: p.gardener, Reader: p.gardener, Room: p.room,
 		},
 		Settings: func() (time.Duration, bool) {
 			now := d.reconcile.Load()
 			return now.Interval, now.Repair
 		},
-		Listener: d.listener(),
+		Observer: d.observer(),
 	}
 }

@@ -1,28 +1,26 @@
 package daemon
 
 import (
-	"context"
-
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/retention"
 )
 
 // The adapters fit what retention asks for.
 var (
-	_ worker.RetainedLedger = (*events.Ledger)(nil)
-	_ worker.Tombstones     = (*counters.Store)(nil)
-	_ worker.Blocks         = (*counters.Ranges)(nil)
-	_ worker.Lodgers        = (*gardener.Client)(nil)
+	_ retention.Ledger    = (*events.Ledger)(nil)
+	_ retention.Records   = (*counters.Store)(nil)
+	_ retention.Blocks    = (*counters.Ranges)(nil)
+	_ retention.Inventory = (*gardener.Client)(nil)
 )
 
 // retention forgets what was released nats.retention ago.
-func (d *daemon) retention() *worker.Retention {
+func (d *daemon) retention() *retention.Purger {
 	p := &d.parts
-	r := &worker.Retention{
+	r := &retention.Purger{
 		Ledger: p.ledger, Records: p.counters, Shoots: p.gardener, Room: p.room, Rebuild: p.rebuild, Notes: p.rebuild.Notes,
-		Keep: d.cfg.NATS.Retention, Settle: 2 * (d.cfg.Worker.Budget + d.cfg.Worker.AckWait), Listener: d.listener(),
+		Keep: d.cfg.NATS.Retention, Settle: 2 * (d.cfg.Worker.Budget + d.cfg.Worker.AckWait), Observer: d.observer(),
 	}
 	if p.ranges != nil {
 		r.Blocks = p.ranges
@@ -31,13 +29,4 @@ func (d *daemon) retention() *worker.Retention {
 		d.opts.Retention(r)
 	}
 	return r
-}
-
-func (d *daemon) retained(ctx context.Context, i worker.RetentionInfo) {
-	d.tel.Metrics.Purged(ctx, i.Purged)
-	if i.Err != nil {
-		d.log.WarnContext(ctx, "forgetting released runtimes failed, the next pass goes on", "retention", i)
-		return
-	}
-	d.log.InfoContext(ctx, "released runtimes are forgotten", "retention", i)
 }

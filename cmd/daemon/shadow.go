@@ -11,6 +11,9 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
 	"github.com/hap-worker/hap-worker/worker/shadow"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
@@ -22,7 +25,7 @@ var (
 	_ shadow.Book      = (*events.Comparisons)(nil)
 	_ shadow.Reality   = (*gardener.Client)(nil)
 	_ shadow.Records   = (*counters.Store)(nil)
-	_ shadow.Rebuilder = (*worker.Rebuild)(nil)
+	_ shadow.Rebuilder = (*rebuild.Rebuilder)(nil)
 )
 
 // shadowed reports whether the daemon writes nothing to Gardener and answers nobody.
@@ -54,9 +57,9 @@ func (d *daemon) asShadow(o worker.Options) worker.Options {
 	if !d.shadowed() {
 		return o
 	}
-	o.Gardener, o.Copies = shadow.Landscape{Landscape: o.Gardener}, shadow.NoCopies{}
-	tell := o.Listener.OnRetry
-	o.Listener.OnRetry = func(ctx context.Context, i worker.RetryInfo) {
+	o.Gardener, o.Copies = shadow.Gardener{Gardener: o.Gardener}, shadow.NoCopies{}
+	tell := o.Observer.OnRetry
+	o.Observer.OnRetry = func(ctx context.Context, i observe.Retry) {
 		if errors.Is(i.Err, account.ErrNotBuilt) || errors.Is(i.Err, account.ErrRebuilt) {
 			d.log.DebugContext(ctx, "trying again", "retry", i) // Redis follows the broker
 			return
@@ -77,9 +80,10 @@ func (d *daemon) firstBuild(ctx context.Context) error {
 		return err
 	}
 	// Redis is built anew all the time: that is no event.
-	p.rebuild.Listener.OnRebuild = func(ctx context.Context, i worker.RebuildInfo) {
-		if i.Err != nil && !errors.Is(i.Err, worker.ErrRebuildElsewhere) {
-			d.rebuilt(ctx, i)
+	tell := p.rebuild.Observer.OnRebuild
+	p.rebuild.Observer.OnRebuild = func(ctx context.Context, i observe.Rebuild) {
+		if i.Err != nil && !i.Elsewhere {
+			tell(ctx, i)
 			return
 		}
 		d.log.DebugContext(ctx, "rebuilt", "rebuild", i)
@@ -127,7 +131,10 @@ func (d *daemon) goOn(background context.Context, w *worker.Worker) {
 		d.running.Go(func() { p.follow.Load().Run(background) })
 		return
 	}
-	sweep := &worker.Sweep{Worker: w, Follower: p.counters, Cache: p.gardener}
+	sweep := &reconcile.Labels{
+		Worker: w, Follower: p.counters, Cache: p.gardener, Bindings: p.gardener, Rebuild: p.rebuild, Observer: d.observer(),
+		Budget: d.cfg.Worker.Budget,
+	}
 	p.sweep.Store(sweep)
 	d.running.Go(func() { sweep.Run(background) })
 	d.running.Go(func() { d.reconciler().Run(background) })

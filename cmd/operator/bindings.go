@@ -32,7 +32,7 @@ type bindingDetail struct {
 
 func (v bindingDetail) show(w io.Writer, wide bool) {
 	lines := [][2]string{
-		{"BINDING", v.Name}, {"POOL", v.Pool}, {"STATE", v.State}, {"MARKS", v.marks()}, {"CLUSTERS", ofLimit(v.Clusters, v.Limit)},
+		{"BINDING", v.Name}, {"POOL", v.Pool}, {"STATE", v.State}, {"STANDING", string(v.Standing)}, {"MARKS", v.marks()}, {"CLUSTERS", v.Clusters.ofLimit(v.Limit)},
 	}
 	if wide && v.Gardener != nil {
 		lines = append(lines, [2]string{"KIND", v.Gardener.Kind}, [2]string{"NAMESPACE", v.Gardener.Namespace},
@@ -52,7 +52,7 @@ func (v bindingDetail) show(w io.Writer, wide bool) {
 
 // sides are what Redis and Gardener say, a row each.
 func (v bindingDetail) sides() [][]string {
-	redis, labels := []string{"redis", "not built", "", "", ""}, []string{"gardener", stateMissing, "", "", ""}
+	redis, labels := []string{"redis", "not built", "", "", ""}, []string{"gardener", string(account.Missing), "", "", ""}
 	if r := v.Redis; r != nil {
 		redis = []string{"redis", string(r.State), r.Tenant, strconv.FormatInt(r.Generation, 10), strconv.FormatBool(r.Confirmed)}
 	}
@@ -70,7 +70,7 @@ type bindingFilter struct {
 
 func (f bindingFilter) takes(v bindingView) bool {
 	return (f.pool == "" || v.Pool == f.pool) && (f.tenant == "" || ofTenant(f.tenant)(v)) &&
-		(f.state == "" || v.State == f.state) && (!f.different || len(v.Differences) > 0)
+		(f.state == "" || v.State == f.state || string(v.Standing) == f.state) && (!f.different || len(v.Differences) > 0)
 }
 
 func newBindings(s *shell) *cobra.Command {
@@ -82,10 +82,12 @@ func newBindings(s *shell) *cobra.Command {
 LABEL and MARKS what Gardener has; DIFFERENCE says where the two are not alike.
 With a name, show one of them with the runtimes on it.
 
-States: free; claiming (taken, label not confirmed); claimed; draining (empty, may
-be revived); dirtying and dirty (to be cleaned); labelled (a tenant's by its
-label, not known to Redis yet); shared; held (internal or cordoned); missing (not
-in Gardener); unknown (the pool is not built).
+STANDING is the state of an account, the same word as in metrics and on the page:
+free; claiming (taken, label not confirmed); claimed; draining (empty, may be
+revived); dirtying and dirty (to be cleaned); internal; cordoned; shared; held
+(runtimes are on it that no label accounts for); missing (not in Gardener's pool);
+unknown (the pool is not built). STATE is the same but for labelled (a tenant's by
+its label, not known to Redis yet: claimed) and held (internal and cordoned, too).
 
 A difference may be one of the moment, while a worker is at it; what stays is
 drift, which 'hapctl counters verify' looks into.`,
@@ -97,7 +99,7 @@ drift, which 'hapctl counters verify' looks into.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.pool, "pool", "", "only those of the `pool`")
 	flags.StringVar(&f.tenant, "tenant", "", "only those of the global account `id`, by Redis or by label")
-	flags.StringVar(&f.state, "state", "", "only those in the `state`")
+	flags.StringVar(&f.state, "state", "", "only those in the `state`, by STANDING or by STATE")
 	flags.BoolVar(&f.different, "different", false, "only those where Redis and Gardener differ")
 	return s.reader(cmd, "for Redis and Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
 		if len(args) == 1 {
@@ -114,12 +116,12 @@ drift, which 'hapctl counters verify' looks into.`,
 
 // binding shows one account.
 func (s *shell) binding(ctx context.Context, cfg *config.Config, name string) error {
-	client, tell, err := openGardener(s, cfg.Gardener)
+	client, tell, err := openGardener(ctx, s, cfg.Gardener)
 	if err != nil {
 		return err
 	}
 	defer tell()
-	store, err := openRedis(ctx, cfg.Redis)
+	store, err := openRedis(ctx, s, cfg)
 	if err != nil {
 		return err
 	}
@@ -146,7 +148,7 @@ func (s *shell) binding(ctx context.Context, cfg *config.Config, name string) er
 	// A record in a pool that the labels do not name is what the labels' row lacks.
 	detail := bindingDetail{bindingView: found[0], Runtimes: []runtimeView{}}
 	for _, v := range found {
-		if len(v.Differences) > 0 || v.Clusters > detail.Clusters {
+		if len(v.Differences) > 0 || v.Clusters.n > detail.Clusters.n {
 			detail.bindingView = v
 			break
 		}

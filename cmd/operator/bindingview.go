@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,9 +19,11 @@ type bindingView struct {
 	HyperscalerType string `json:"hyperscalerType"`
 	EUAccess        bool   `json:"euAccess"`
 	Shared          bool   `json:"shared"`
-	State           string `json:"state"`
-	Clusters        int    `json:"clusters"`
 	Limit           int    `json:"limit,omitempty"`
+
+	State    string        `json:"state"` // as before there was a standing
+	Standing account.State `json:"standing"`
+	Clusters figure        `json:"clusters"`
 
 	Redis       *redisSide    `json:"redis"`
 	Gardener    *gardenerSide `json:"gardener"`
@@ -48,15 +51,8 @@ type gardenerSide struct {
 	ReleasedBy string `json:"releasedBy,omitempty"`
 }
 
-// The states of an account beside those of Redis.
-const (
-	stateDirty    = "dirty"    // marked, to be cleaned
-	stateShared   = "shared"   // for all tenants
-	stateHeld     = "held"     // unclaimed, but internal or cordoned
-	stateMissing  = "missing"  // Gardener does not have it
-	stateUnknown  = "unknown"  // the pool is not built
-	stateLabelled = "labelled" // a tenant's by its label, Redis does not know it yet
-)
+// stateLabelled is the old word for a tenant's by its label, which Redis does not know yet.
+const stateLabelled = "labelled"
 
 func newBindingView(at place, b *engine.Binding, rec *account.Record, limits terms) bindingView {
 	pool := engine.ParsePool(at.pool)
@@ -64,9 +60,10 @@ func newBindingView(at place, b *engine.Binding, rec *account.Record, limits ter
 		Name: at.binding, Pool: at.pool, HyperscalerType: pool.HyperscalerType,
 		EUAccess: pool.EUAccess, Shared: pool.Shared, Differences: []string{},
 	}
+	v.Clusters.unknown = rec == nil
 	if rec != nil {
 		v.Redis = &redisSide{State: rec.State, Tenant: rec.Tenant, Generation: rec.Generation, Confirmed: rec.Confirmed}
-		v.Clusters = rec.Count
+		v.Clusters.n = rec.Count
 	}
 	if b != nil {
 		v.Gardener = &gardenerSide{
@@ -74,7 +71,10 @@ func newBindingView(at place, b *engine.Binding, rec *account.Record, limits ter
 			Cordoned: b.Cordoned, Generation: b.Generation, Epoch: b.Epoch, ReleasedBy: b.ReleasedBy,
 		}
 	}
-	v.State = v.state()
+	v.State, v.Standing = v.oldState(b, rec), account.Standing(b, rec)
+	if b != nil && b.Pool().Name() != at.pool {
+		v.Standing = account.Standing(nil, rec)
+	}
 	if !pool.Shared {
 		v.Limit = limits.ofTenant(v.tenant(), pool.HyperscalerType)
 	}
@@ -93,28 +93,26 @@ func (v *bindingView) tenant() string {
 	return ""
 }
 
-// state is what the account is for who wants to use it.
-func (v *bindingView) state() string {
-	g, r := v.Gardener, v.Redis
-	switch {
-	case g == nil:
-		return stateMissing
-	case g.Dirty:
-		return stateDirty
-	case v.Shared && (g.Internal || g.Cordoned):
-		return stateHeld
-	case v.Shared:
-		return stateShared
-	case r == nil:
-		return stateUnknown
-	case r.State != account.Free:
-		return string(r.State)
-	case g.Tenant != "":
+// oldState is the standing in the words of before there was one. They needed no record
+// for what is dirty or shared, had held for all that is kept back, and labelled for
+// a tenant's that Redis does not know yet; of an account that is labelled for another
+// pool they said what the record says.
+func (v *bindingView) oldState(b *engine.Binding, rec *account.Record) string {
+	if b == nil {
+		return string(account.Missing)
+	}
+	here := *b
+	here.Shared = v.Shared
+	if rec == nil && (b.Dirty || v.Shared) {
+		rec = &account.Record{}
+	}
+	switch word := account.Standing(&here, rec); {
+	case word == account.Internal, word == account.Cordoned:
+		return string(account.Held)
+	case word == account.InUse && rec.State == account.Free:
 		return stateLabelled
-	case g.Internal, g.Cordoned:
-		return stateHeld
 	default:
-		return string(account.Free)
+		return string(word)
 	}
 }
 
@@ -127,10 +125,10 @@ func (v *bindingView) compare(b *engine.Binding) {
 	case r == nil:
 		return
 	case g == nil:
-		note("Gardener has no such binding, Redis has it %s with %s", r.State, clustersText(v.Clusters))
+		note("Gardener has no such binding, Redis has it %s with %s", r.State, clustersText(v.Clusters.n))
 		return
 	case b.Pool().Name() != v.Pool:
-		note("its labels put it into pool %s, Redis has it in %s with %s", b.Pool().Name(), v.Pool, clustersText(v.Clusters))
+		note("its labels put it into pool %s, Redis has it in %s with %s", b.Pool().Name(), v.Pool, clustersText(v.Clusters.n))
 		return
 	case v.Shared:
 		return
@@ -193,7 +191,7 @@ var (
 )
 
 func (v *bindingView) row(wide bool) []string {
-	row := []string{v.Name, v.Pool, v.State, "", "", ofLimit(v.Clusters, v.Limit), "", "", v.marks(), strings.Join(v.Differences, "; ")}
+	row := []string{v.Name, v.Pool, v.State, "", "", v.Clusters.ofLimit(v.Limit), "", "", v.marks(), strings.Join(v.Differences, "; ")}
 	if r := v.Redis; r != nil {
 		row[3] = r.Tenant
 		if r.State != account.Free && !v.Shared {
@@ -203,15 +201,12 @@ func (v *bindingView) row(wide bool) []string {
 	if v.Gardener != nil {
 		row[4] = v.Gardener.Tenant
 	}
-	if !wide {
-		return dashed(row)
-	}
-	if g := v.Gardener; g != nil {
+	if g := v.Gardener; wide && g != nil {
 		row = append(row, g.Kind, strconv.FormatInt(g.Generation, 10), g.Epoch, g.ReleasedBy)
-	} else {
+	} else if wide {
 		row = append(row, "", "", "", "")
 	}
-	return dashed(row)
+	return dashed(append(row, string(v.Standing)))
 }
 
 // dashed shows empty cells, so that columns can be cut by a program too.
@@ -225,10 +220,11 @@ func dashed(row []string) []string {
 }
 
 func writeBindings(w io.Writer, bindings []bindingView, wide bool) {
-	header := bindingHeader
+	header := slices.Clone(bindingHeader)
 	if wide {
-		header = append(append([]string{}, header...), bindingHeaderWide...)
+		header = append(header, bindingHeaderWide...)
 	}
+	header = append(header, "STANDING")
 	rows := make([][]string, len(bindings))
 	for i := range bindings {
 		rows[i] = bindings[i].row(wide)

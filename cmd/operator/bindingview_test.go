@@ -1,7 +1,9 @@
 package operator
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -52,6 +54,34 @@ func TestSideBySide(t *testing.T) {
 		if v.State != c.state || !slices.Equal(v.Differences, c.want) {
 			t.Errorf("%s: state %s, differences %q; want %s, %q", name, v.State, v.Differences, c.state, c.want)
 		}
+	}
+}
+
+// TestUnbuiltPool: what cannot be counted is null in JSON and a dash in the table.
+func TestUnbuiltPool(t *testing.T) {
+	t.Parallel()
+	at := place{"aws", "b"}
+	of := []engine.Binding{{Name: at.binding, HyperscalerType: at.pool, Dirty: true, Cordoned: true}}
+	l := sideBySide(records{known: map[place]account.Record{}, pools: map[string]account.Status{"aws": {}}}, of, terms{})
+	detail, err := l.pool("aws", "", terms{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(detail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"built":false`, `"bindings":1,"free":null,"claimed":null,"draining":null,"dirty":null,"internal":0,"cordoned":1,"clusters":null,`,
+		`"tenants":null,"waiting":null,"differences":null,"standings":{"unknown":1}`, `"state":"dirty","standing":"unknown","clusters":null`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("JSON lacks %s:\n%s", want, text)
+		}
+	}
+	want := []string{"aws", "aws", "-", "-", "1", "–", "–", "–", "–", "0", "1", "–", "–", "-", "–", "not built", "–"}
+	if row := detail.row(true); !slices.Equal(row, want) {
+		t.Errorf("the row is %q, want %q", row, want)
 	}
 }
 

@@ -16,7 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // auditWithin is how long a command may take that reads the whole ledger.
@@ -104,6 +106,11 @@ marked dirty once no Shoot refers to it); reported (somebody has to look).`,
 			return usagef("--drain-idle goes with --repair")
 		}
 		return s.withSources(cmd.Context(), *timeout, true, func(ctx context.Context, p *sources) error {
+			if repair {
+				if err := s.recorded(p.redis); err != nil {
+					return err
+				}
+			}
 			tell := s.progress()
 			defer tell.end()
 			return s.verify(ctx, p.audit(tell), tell, repair, drainIdle, yes)
@@ -112,7 +119,7 @@ marked dirty once no Shoot refers to it); reported (somebody has to look).`,
 	return cmd
 }
 
-func (s *shell) verify(ctx context.Context, audit *worker.Audit, tell *progress, repair, drainIdle, yes bool) error {
+func (s *shell) verify(ctx context.Context, audit *reconcile.Audit, tell *progress, repair, drainIdle, yes bool) error {
 	found, err := audit.Verify(ctx)
 	tell.end()
 	if err != nil {
@@ -120,7 +127,7 @@ func (s *shell) verify(ctx context.Context, audit *worker.Audit, tell *progress,
 	}
 	var changed []account.Drift
 	if n := repairable(found.Drifts, drainIdle); repair && n > 0 {
-		if err := s.confirm(fmt.Sprintf("repair %d of %d drifts in Redis?", n, len(found.Drifts)), yes); err != nil {
+		if err := s.confirm(fmt.Sprintf("repair %d of %d drifts in Redis", n, len(found.Drifts)), yes); err != nil {
 			return err
 		}
 		changed, err = audit.RepairAll(ctx, found.Drifts, drainIdle)
@@ -191,8 +198,17 @@ it, and all of the network ranges. It is never needed after a loss or restart of
 	timeout := cmd.Flags().Duration("timeout", auditWithin, "how long all of it may take")
 	cmd.RunE = func(_ *cobra.Command, _ []string) error {
 		return s.withSources(cmd.Context(), *timeout, false, func(ctx context.Context, p *sources) error {
-			if err := s.confirm("discard what Redis has and build it anew?", yes); err != nil {
+			empty, err := s.emptied(ctx, p)
+			if err != nil {
 				return err
+			}
+			if err := s.confirm("discard what Redis has and build it anew", yes); err != nil {
+				return err
+			}
+			if empty {
+				if err := s.claim(ctx, p); err != nil {
+					return err
+				}
 			}
 			return s.rebuild(ctx, p)
 		})
@@ -215,11 +231,11 @@ func (s *shell) rebuild(ctx context.Context, p *sources) error {
 	}
 	tell := s.progress()
 	defer tell.end()
-	r := worker.Rebuild{
-		Builder: p.store, Census: countedGardener{p.gardener, tell}, Archive: countedLedger{p.ledger, tell}, Room: p.room, Subjects: p.subjects,
-		Listener: worker.Listener{
+	r := rebuild.Rebuilder{
+		Builder: p.store, Inventory: countedGardener{p.gardener, tell}, Ledger: countedLedger{p.ledger, tell}, Room: p.room, Subjects: p.subjects,
+		Observer: observe.Observer{
 			OnStep: tell.rebuilds,
-			OnRebuild: func(_ context.Context, i worker.RebuildInfo) {
+			OnRebuild: func(_ context.Context, i observe.Rebuild) {
 				tell.end()
 				if i.Err != nil {
 					s.say("rebuild: %v; trying again", i.Err)
@@ -272,8 +288,10 @@ func (p *sources) discard(ctx context.Context, pools []string) (ranges bool, err
 	return p.store.Ranges().Discard(ctx)
 }
 
-// confirm asks before anything is changed, where there is somebody to ask.
-func (s *shell) confirm(question string, yes bool) error {
+// confirm names the change and its target, and asks for consent on a terminal unless
+// yes is set. Without a terminal and without yes it is a usage error.
+func (s *shell) confirm(what string, yes bool) error {
+	s.announce(what)
 	if yes {
 		return nil
 	}
@@ -283,9 +301,9 @@ func (s *shell) confirm(question string, yes bool) error {
 		ok = err == nil && facts.Mode()&os.ModeCharDevice != 0
 	}
 	if !ok {
-		return usagef("%s Say so with --yes: there is no terminal to ask on", question)
+		return usagef("%s? Say so with --yes: there is no terminal to ask on", what)
 	}
-	fmt.Fprintf(s.stderr, "hapctl: %s [y/N] ", question)
+	fmt.Fprintf(s.stderr, "hapctl: %s? [y/N] ", what)
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -38,7 +39,7 @@ type letterView struct {
 func viewOfLetter(l events.DeadLetter) letterView {
 	kind := string(l.Event.Type)
 	if kind == "" {
-		kind = "unknown"
+		kind = events.UnknownType
 	}
 	return letterView{
 		Number: l.Number, StoredAt: l.StoredAt, Type: kind, Code: l.Code, Reason: l.Reason,
@@ -54,7 +55,7 @@ type letterDetail struct {
 	Data    string              `json:"data"`
 }
 
-func (v letterDetail) show(w io.Writer, _ bool) {
+func (v letterDetail) show(w io.Writer, wide bool) {
 	whom := [2]string{"RUNTIME", v.RuntimeID}
 	if v.Binding != "" {
 		whom = [2]string{"BINDING", v.Binding}
@@ -63,6 +64,9 @@ func (v letterDetail) show(w io.Writer, _ bool) {
 		{"NUMBER", strconv.FormatUint(v.Number, 10)}, {"STORED", v.StoredAt.Format(time.RFC3339)}, {"TYPE", v.Type},
 		{"REQUEST", v.RequestID}, whom, {"REPLAY OF", v.ReplayOf}, {"CODE", string(v.Code)}, {"REASON", v.Reason},
 		{"SUBJECT", v.Subject}, {"SEQUENCE", strconv.FormatUint(v.EventSequence, 10)}, {"TRUNCATED", v.Truncated},
+	}
+	if wide {
+		lines = append(lines, [2]string{"MEANS", v.Code.Info().Means})
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Headers)) {
 		for _, value := range v.Headers[name] {
@@ -93,6 +97,15 @@ func (v letterList) show(w io.Writer, wide bool) {
 	table(w, header, rows)
 }
 
+// typeNames are the types of events, as in their subjects.
+func typeNames() []string {
+	var names []string
+	for _, info := range events.Types() {
+		names = append(names, string(info.Type))
+	}
+	return names
+}
+
 // letterFilter is what rows are chosen by.
 type letterFilter struct{ kind, code, runtime string }
 
@@ -116,11 +129,11 @@ days. CODE says why; -o wide has the reason in full.`,
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.kind, "type", "", "only those of the `type`: provision, deprovision, release, resolve, unknown")
+	flags.StringVar(&f.kind, "type", "", "only those of the `type`: "+strings.Join(append(typeNames(), events.UnknownType), ", "))
 	flags.StringVar(&f.code, "code", "", "only those with the `code`, such as NoMatchingRule")
 	flags.StringVar(&f.runtime, "runtime", "", "only those of the runtime `id`")
 	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
-		return s.withDead(ctx, cfg.NATS, func(dead *events.DeadLetters) error {
+		return s.withDead(ctx, cfg, func(dead *events.DeadLetters) error {
 			list := letterList{Letters: []letterView{}}
 			err := dead.Each(ctx, func(l events.DeadLetter) error {
 				if v := viewOfLetter(l); f.takes(v) {
@@ -146,7 +159,7 @@ func newDeadShow(s *shell) *cobra.Command {
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, args []string) error {
-		return s.withDead(ctx, cfg.NATS, func(dead *events.DeadLetters) error {
+		return s.withDead(ctx, cfg, func(dead *events.DeadLetters) error {
 			l, err := findLetter(ctx, dead, args[0])
 			if err != nil {
 				return err
@@ -181,8 +194,8 @@ func findLetter(ctx context.Context, dead *events.DeadLetters, which string) (ev
 }
 
 // withDead gives the dead letters, for as long as run takes.
-func (s *shell) withDead(ctx context.Context, c config.NATS, run func(*events.DeadLetters) error) error {
-	return s.withStreams(ctx, c, func(js jetstream.JetStream, subjects events.Subjects) error {
+func (s *shell) withDead(ctx context.Context, cfg *config.Config, run func(*events.DeadLetters) error) error {
+	return s.withStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		return run(events.NewDeadLetters(js, subjects))
 	})
 }

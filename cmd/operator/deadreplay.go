@@ -80,7 +80,7 @@ func (s *shell) replays(ctx context.Context, timeout time.Duration, run func(con
 	}
 	defer closer()
 	r.timeout = timeout
-	return s.withDead(opening, cfg.NATS, func(dead *events.DeadLetters) error {
+	return s.withDead(opening, cfg, func(dead *events.DeadLetters) error {
 		return run(ctx, &replayer{requester: r, dead: dead})
 	})
 }
@@ -90,7 +90,7 @@ func (r *replayer) named(ctx context.Context, which string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if err := r.s.confirm(fmt.Sprintf("publish the %s %s, dead since %s as %s, once more?",
+	if err := r.s.confirm(fmt.Sprintf("publish the %s %s, dead since %s as %s, once more",
 		e.Type, l.Event.ID, l.StoredAt.Format(time.RFC3339), l.Code), yes); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (r *replayer) publish(ctx context.Context, e events.Event) (view, error) {
 	waits := events.OnWaiting(func(reply events.Reply) { r.s.say("%s", waitingText(reply)) })
 	var reply events.Reply
 	var err error
-	if e.Type == events.TypeRelease {
+	if e.Binding != "" {
 		reply, err = r.client.AwaitRelease(ctx, e.Binding, e.ID, waits)
 	} else {
 		reply, err = r.client.Await(ctx, e.RuntimeID, e.ID, waits)

@@ -3,35 +3,42 @@ package operator
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestRunbookNamesRealCommands: every command of hapctl that the runbook and the pages
-// about decisions name exists and takes the flags and arguments that it is given there.
+// TestRunbookNamesRealCommands: the runbook, the task pages and the pages about decisions
+// name only hapctl commands that exist, with flags and arguments that these accept. It
+// reads commands in sentences and in indented blocks.
 func TestRunbookNamesRealCommands(t *testing.T) {
 	t.Parallel()
-	span := regexp.MustCompile("`(hapctl [^`]+)`")
+	span := regexp.MustCompile("(?m)`(hapctl [^`]+)`|^ {4,}(hapctl [^#|\n\\\\]+)")
 	named := 0
-	for _, page := range []string{"runbook.md", "decisions.md", "life.md"} {
-		content, err := os.ReadFile("../../docs/" + page)
+	tasks, err := filepath.Glob("../../docs/tasks/*.md")
+	if err != nil || len(tasks) == 0 {
+		t.Fatalf("%d task pages, %v", len(tasks), err)
+	}
+	for _, page := range append(tasks, "../../docs/runbook.md", "../../docs/decisions.md", "../../docs/life.md") {
+		content, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, command := range span.FindAllStringSubmatch(string(content), -1) {
 			named++
-			words := strings.Fields(command[1])[1:]
+			line := command[1] + command[2]
+			words := strings.Fields(line)[1:]
 			root := newRoot(&shell{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, format: formatTable})
 			cmd, rest, err := root.Find(words)
 			if err != nil || cmd == root || strings.HasSuffix(cmd.Use, "COMMAND") {
-				t.Errorf("%s: there is no command %q: %v", page, command[1], err)
+				t.Errorf("%s: there is no command %q: %v", page, line, err)
 				continue
 			}
 			if err := cmd.ParseFlags(rest); err != nil {
-				t.Errorf("%s: %q: %v", page, command[1], err)
+				t.Errorf("%s: %q: %v", page, line, err)
 			} else if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil && len(cmd.Flags().Args()) > 0 {
-				t.Errorf("%s: %q: %v", page, command[1], err)
+				t.Errorf("%s: %q: %v", page, line, err)
 			}
 		}
 	}

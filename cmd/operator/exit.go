@@ -8,20 +8,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/engine/network"
-	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/rule"
-	"github.com/hap-worker/hap-worker/worker/config"
 )
 
 // The exit codes of hapctl.
 const (
 	exitDone     = 0
-	exitFailure  = 1
+	exitFailure  = engine.ExitFailure
 	exitUsage    = 2
-	exitInvalid  = 3   // invalid configuration
-	exitNothing  = 4   // no match, or the pool is empty
-	exitConflict = 5   // conflict or drift found
+	exitInvalid  = 3 // invalid configuration, or one that mixes landscapes
+	exitNothing  = engine.ExitNothing
+	exitConflict = engine.ExitConflict
 	exitTimeout  = 124 // as timeout(1) has it
 )
 
@@ -53,36 +51,23 @@ func said(code int) error {
 // exitCode is what an error means for the caller of hapctl.
 func exitCode(err error) int {
 	var exit *exitError
-	var faults rule.Faults
-	var networkFaults network.Faults
-	var policyFaults policy.Faults
-	var invalid *config.Invalid
+	var ruleFaults rule.Faults
+	var faults document.Faults
+	var foreign *engine.ForeignError
 	var domain *engine.Error
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &faults), errors.As(err, &networkFaults), errors.As(err, &policyFaults), errors.As(err, &invalid):
+	case errors.As(err, &ruleFaults), errors.As(err, &faults), errors.As(err, &foreign):
 		return exitInvalid
 	case errors.As(err, &domain):
-		return codeExit(domain.Code)
+		return domain.Code.Info().Exit
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
 	}
 	return exitFailure
-}
-
-// codeExit is the exit code of a request that was answered with an error.
-func codeExit(code engine.Code) int {
-	switch code {
-	case engine.CodeNoMatchingRule, engine.CodeNoImplementation, engine.CodePoolExhausted, engine.CodeNetworkExhausted:
-		return exitNothing
-	case engine.CodeSuperseded, engine.CodeBindingInUse, engine.CodeNotDirty, engine.CodeStaleRelease:
-		return exitConflict
-	default:
-		return exitFailure
-	}
 }
 
 // settle tells the user of an error that nobody has told yet, and gives the exit code.

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -94,7 +95,7 @@ func (v explanation) said() string {
 }
 
 func accountText(a *bindingView) string {
-	text := fmt.Sprintf("%s is %s with %s", a.Name, a.State, clustersText(a.Clusters))
+	text := fmt.Sprintf("%s is %s with %s", a.Name, a.Standing, clustersText(a.Clusters.n))
 	switch g := a.Gardener; {
 	case g == nil:
 		return text
@@ -188,7 +189,7 @@ func (s *shell) explainRuntime(ctx context.Context, cfg *config.Config, id strin
 // readAccount reads one account on both sides. A Gardener that cannot be read is
 // told, and is no reason to keep the rest back.
 func (s *shell) readAccount(ctx context.Context, cfg *config.Config, pool, name string) (*bindingView, error) {
-	store, err := openRedis(ctx, cfg.Redis)
+	store, err := openRedis(ctx, s, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +198,7 @@ func (s *shell) readAccount(ctx context.Context, cfg *config.Config, pool, name 
 	if err != nil {
 		return nil, err
 	}
-	client, tell, err := openGardener(s, cfg.Gardener)
+	client, tell, err := openGardener(ctx, s, cfg.Gardener)
 	if err == nil {
 		defer tell()
 		var b engine.Binding
@@ -206,6 +207,9 @@ func (s *shell) readAccount(ctx context.Context, cfg *config.Config, pool, name 
 			v := newBindingView(place{pool, name}, &b, &rec, termsOf(cfg))
 			return &v, nil
 		}
+	}
+	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
+		return nil, err
 	}
 	if engine.CodeOf(err) != engine.CodeUnknownBinding {
 		s.say("the label of %s is not read: %v", name, gardenerError(err))

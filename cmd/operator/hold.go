@@ -54,11 +54,15 @@ func newUncordon(s *shell) *cobra.Command {
 func (s *shell) cordoning(on bool, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = arguments(cobra.ExactArgs(1))
 	return s.reader(cmd, "for Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
-		client, tell, err := openGardener(s, cfg.Gardener)
+		client, tell, err := openGardener(ctx, s, cfg.Gardener)
 		if err != nil {
 			return err
 		}
 		defer tell()
+		if err := s.beside(ctx, cfg); err != nil {
+			return err
+		}
+		s.announce(cmd.Name() + " " + args[0])
 		b, changed, err := client.Cordon(ctx, args[0], on)
 		if coded := (&engine.Error{Code: engine.CodeUnknownBinding}); engine.CodeOf(err) == coded.Code {
 			coded.Err, coded.Hint = fmt.Errorf("binding %s is not in Gardener", args[0]), "hapctl bindings lists those that it has"
@@ -110,11 +114,14 @@ func (s *shell) pausing(on bool, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = arguments(cobra.ExactArgs(1))
 	return s.reader(cmd, "for Redis", func(ctx context.Context, cfg *config.Config, args []string) error {
 		pool := args[0]
-		store, err := openRedis(ctx, cfg.Redis)
+		store, err := openRedis(ctx, s, cfg)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = store.Close() }()
+		if err := s.recorded(cfg.Redis); err != nil {
+			return err
+		}
 		known, err := store.Pools(ctx)
 		if err != nil {
 			return err
@@ -129,6 +136,7 @@ func (s *shell) pausing(on bool, cmd *cobra.Command) *cobra.Command {
 		if !before.Built {
 			return notBuilt(fmt.Errorf("pool %s is not built", pool), cfg.Redis.URL)
 		}
+		s.announce(cmd.Name() + " pool " + pool)
 		set := store.Resume
 		if on {
 			set = store.Pause

@@ -34,12 +34,12 @@ type place struct{ pool, binding string }
 // has clusters in a shared pool stands in its runtimes only; those are read
 // where guests are asked for.
 func readLandscape(ctx context.Context, s *shell, cfg *config.Config, guests bool) (landscape, error) {
-	store, err := openRedis(ctx, cfg.Redis)
+	store, err := openRedis(ctx, s, cfg)
 	if err != nil {
 		return landscape{}, err
 	}
 	defer func() { _ = store.Close() }()
-	client, tell, err := openGardener(s, cfg.Gardener)
+	client, tell, err := openGardener(ctx, s, cfg.Gardener)
 	if err != nil {
 		return landscape{}, err
 	}

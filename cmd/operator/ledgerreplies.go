@@ -25,17 +25,17 @@ const (
 
 // repliesOf reads the replies of one runtime from the ledger, oldest decision
 // first, without what only workers tell each other.
-func repliesOf(ctx context.Context, c config.NATS, runtime string) ([]ledgerReply, error) {
-	nc, err := openNATS(ctx, c)
+func repliesOf(ctx context.Context, s *shell, cfg *config.Config, runtime string) ([]ledgerReply, error) {
+	nc, err := openNATS(ctx, cfg.NATS)
 	if err != nil {
 		return nil, err
 	}
 	defer nc.Close()
-	subjects, err := events.NewSubjects(c.Prefix)
+	subjects, err := events.NewSubjects(cfg.NATS.Prefix)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := openLedger(ctx, c, nc, subjects); err != nil {
+	if _, err := openLedger(ctx, s, cfg, nc, subjects); err != nil {
 		return nil, err
 	}
 	js, err := jetstream.New(nc)
@@ -50,40 +50,52 @@ func repliesOf(ctx context.Context, c config.NATS, runtime string) ([]ledgerRepl
 	return replies, nil
 }
 
-// openLedger gives the ledger, or says what to do where NATS has none of the
-// worker's streams.
-func openLedger(ctx context.Context, c config.NATS, nc *nats.Conn, subjects events.Subjects) (*events.Ledger, error) {
+// openLedger returns the ledger. It checks first that the ledger belongs to the landscape.
+// The error names the remedy where NATS has none of the worker's streams.
+func openLedger(ctx context.Context, s *shell, cfg *config.Config, nc *nats.Conn, subjects events.Subjects) (*events.Ledger, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, err
 	}
-	_, err = js.Stream(ctx, events.StreamReplies)
+	stream, err := findLedger(ctx, js, cfg.NATS)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ledgerIs(stream, cfg); err != nil {
+		return nil, err
+	}
+	return events.NewLedger(js, subjects, source), nil
+}
+
+// findLedger returns the configuration of the ledger's stream.
+func findLedger(ctx context.Context, js jetstream.JetStream, c config.NATS) (jetstream.StreamConfig, error) {
+	stream, err := js.Stream(ctx, events.StreamReplies)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
-		return nil, &engine.Error{
+		return jetstream.StreamConfig{}, &engine.Error{
 			Code: engine.CodeInternal, Op: "asking NATS at " + addresses(c.URL),
 			Err:  fmt.Errorf("stream %s is not there: %w", events.StreamReplies, err),
 			Hint: "start a worker, which creates the streams, and check that this is its server",
 		}
 	case err != nil:
-		return nil, unreachable("JetStream of NATS", c.URL, err, "--nats-url, HAP_NATS_URL or nats.url of --config")
+		return jetstream.StreamConfig{}, unreachable("JetStream of NATS", c.URL, err, "--nats-url, HAP_NATS_URL or nats.url of --config")
 	}
-	return events.NewLedger(js, subjects, source), nil
+	return stream.CachedInfo().Config, nil
 }
 
 // withStreams gives the way to the worker's streams, for as long as run takes. It
 // says what to do where NATS has none.
-func (s *shell) withStreams(ctx context.Context, c config.NATS, run func(jetstream.JetStream, events.Subjects) error) error {
-	nc, err := openNATS(ctx, c)
+func (s *shell) withStreams(ctx context.Context, cfg *config.Config, run func(jetstream.JetStream, events.Subjects) error) error {
+	nc, err := openNATS(ctx, cfg.NATS)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	subjects, err := events.NewSubjects(c.Prefix)
+	subjects, err := events.NewSubjects(cfg.NATS.Prefix)
 	if err != nil {
 		return err
 	}
-	if _, err := openLedger(ctx, c, nc, subjects); err != nil {
+	if _, err := openLedger(ctx, s, cfg, nc, subjects); err != nil {
 		return err
 	}
 	js, err := jetstream.New(nc)
@@ -114,8 +126,8 @@ func readSubject(ctx context.Context, js jetstream.JetStream, subject string) ([
 			if err != nil {
 				return nil, err
 			}
-			if pending = rest; reply.Reply.Status != events.StatusSealed {
-				replies = append(replies, reply)
+			if pending = rest; reply != nil && reply.Reply.Status != events.StatusSealed {
+				replies = append(replies, *reply)
 			}
 		}
 		if err := batch.Error(); err != nil {
@@ -128,19 +140,18 @@ func readSubject(ctx context.Context, js jetstream.JetStream, subject string) ([
 	return replies, nil
 }
 
-func readReply(msg jetstream.Msg) (reply ledgerReply, pending uint64, err error) {
+// readReply reads a stored reply; nil for a message that is none, which the workers
+// pass over too, count and log.
+func readReply(msg jetstream.Msg) (reply *ledgerReply, pending uint64, err error) {
 	facts, err := msg.Metadata()
 	if err != nil {
-		return ledgerReply{}, 0, err
+		return nil, 0, err
 	}
 	r, err := events.DecodeReply(msg.Data())
 	if err != nil {
-		return ledgerReply{}, 0, &engine.Error{
-			Code: engine.CodeInternal, Err: fmt.Errorf("sequence %d on %s is no reply: %w", facts.Sequence.Stream, msg.Subject(), err),
-			Hint: "delete it from the stream if it is foreign",
-		}
+		return nil, facts.NumPending, nil //nolint:nilerr // it is passed over
 	}
-	return ledgerReply{StoredAt: facts.Timestamp, StreamSequence: facts.Sequence.Stream, Reply: r}, facts.NumPending, nil
+	return &ledgerReply{StoredAt: facts.Timestamp, StreamSequence: facts.Sequence.Stream, Reply: r}, facts.NumPending, nil
 }
 
 // markInForce orders replies by decision, then as they were stored, and marks the

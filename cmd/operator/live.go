@@ -89,18 +89,30 @@ func (silence) Printf(context.Context, string, ...any) {}
 // errUnbuilt is what a Redis is told to be that holds nothing to be relied on.
 var errUnbuilt = errors.New("it is not built: it holds no state, or an older one")
 
-// openRedis gives the store of counts once it is known to answer and to be built.
-func openRedis(ctx context.Context, c config.Redis) (*counters.Store, error) {
-	store, built, err := reachRedis(ctx, c)
+// openRedis returns the store of counts. It checks first that Redis answers, belongs to
+// the landscape and is built.
+func openRedis(ctx context.Context, s *shell, cfg *config.Config) (*counters.Store, error) {
+	store, built, err := reachRedis(ctx, s, cfg)
 	if err == nil && !built {
-		return nil, errors.Join(notBuilt(errUnbuilt, c.URL), store.Close())
+		return nil, errors.Join(notBuilt(errUnbuilt, cfg.Redis.URL), store.Close())
 	}
 	return store, err
 }
 
-// reachRedis gives the store of counts once it is known to answer, and whether it
-// is built.
-func reachRedis(ctx context.Context, c config.Redis) (store *counters.Store, built bool, err error) {
+// reachRedis gives the store of counts once it is known to answer and to be of the
+// landscape, and whether it is built.
+func reachRedis(ctx context.Context, s *shell, cfg *config.Config) (store *counters.Store, built bool, err error) {
+	if store, built, err = dialRedis(ctx, cfg.Redis); err != nil {
+		return nil, false, err
+	}
+	if err := s.redisIs(ctx, store, built, cfg); err != nil {
+		return nil, false, errors.Join(err, store.Close())
+	}
+	return store, built, nil
+}
+
+// dialRedis is reachRedis for whatever landscape.
+func dialRedis(ctx context.Context, c config.Redis) (store *counters.Store, built bool, err error) {
 	const setting = "--redis-url, HAP_REDIS_URL or redis.url of --config"
 	quietRedis()
 	store, err = connect.Redis(c)
@@ -125,14 +137,15 @@ func notBuilt(err error, at config.URLs) error {
 	}
 }
 
-// openGardener makes the client of the bindings; it asks the server nothing yet.
+// openGardener makes the client of the bindings, once their namespace is known to be the
+// landscape's.
 // What an operator should look at is told at the end, by the function that is
 // returned: a fault in ten thousand labels is one fault.
-func openGardener(s *shell, c config.Gardener) (*gardener.Client, func(), error) {
+func openGardener(ctx context.Context, s *shell, c config.Gardener) (*gardener.Client, func(), error) {
 	const most = 5
 	var mu sync.Mutex
 	var warnings []string
-	client, _, err := connect.Gardener(c, func(text string) {
+	client, options, err := connect.Gardener(c, s.connections.context, func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		warnings = append(warnings, text)
@@ -149,6 +162,10 @@ func openGardener(s *shell, c config.Gardener) (*gardener.Client, func(), error)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w; set %s", err, gardenerSetting)
+	}
+	if err := s.gardenerIs(ctx, client, options.WithDefaults()); err != nil {
+		tell()
+		return nil, nil, err
 	}
 	return client, tell, nil
 }

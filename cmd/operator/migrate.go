@@ -34,7 +34,7 @@ type planSummary struct {
 func (v *planView) count(shoots int) {
 	v.Summary = planSummary{Bindings: len(v.Bindings), States: map[string]int{}, Shoots: shoots}
 	for _, b := range v.Bindings {
-		v.Summary.States[b.State]++
+		v.Summary.States[string(b.State)]++
 		v.Summary.Contradictions += len(b.Contradictions)
 		if !b.Selectable {
 			v.Summary.Unselectable++
@@ -58,7 +58,7 @@ func (v planView) show(w io.Writer, wide bool) {
 	}
 	rows := [][]string{}
 	for _, b := range v.Bindings {
-		row := []string{b.Name, b.Pool, b.Tenant, b.State, strconv.Itoa(b.Shoots), b.plans()}
+		row := []string{b.Name, b.Pool, b.Tenant, string(b.State), strconv.Itoa(b.Shoots), b.plans()}
 		if wide {
 			row = append(row, b.Kind, b.Namespace, b.rules())
 		}
@@ -235,7 +235,7 @@ func (s *shell) migratePlan(ctx context.Context, cfg *config.Config, from planSo
 // one goroutine at a time here: it is not started.
 func (s *shell) census(c config.Gardener, from planSource, warn func(string)) (census, error) {
 	if from.bindings == "" {
-		client, _, err := connect.Gardener(c, warn)
+		client, _, err := connect.Gardener(c, s.connections.context, warn)
 		if err != nil {
 			return nil, fmt.Errorf("%w; set %s", err, gardenerSetting)
 		}

@@ -220,6 +220,13 @@ func (s *shell) migrateCompare(ctx context.Context, cfg *config.Config, f compar
 	if err != nil {
 		return err
 	}
+	stream, err := js.Stream(ctx, subjects.Shadow().Stream(events.StreamReplies))
+	if err == nil {
+		err = s.ledgerIs(stream.CachedInfo().Config, cfg)
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
 	v, err := readComparisons(ctx, js, subjects.Shadow(), f, time.Now())
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ type plannedBinding struct {
 	EUAccess        bool             `json:"euAccess"`
 	Shared          bool             `json:"shared"`
 	Tenant          string           `json:"tenant,omitempty"`
-	State           string           `json:"state"`
+	State           account.State    `json:"state"`
 	Shoots          int              `json:"shoots"`
 	Selections      []rule.Selection `json:"selections"`
 	Selectable      bool             `json:"selectable"`
@@ -38,16 +38,6 @@ type plannedBinding struct {
 	Contradictions  []string         `json:"contradictions"`
 	Notes           []string         `json:"notes"`
 }
-
-// The states of an account in a plan.
-const (
-	plannedFree     = "free"
-	plannedClaimed  = "claimed"
-	plannedShared   = "shared"
-	plannedDirty    = "dirty"
-	plannedInternal = "internal"
-	plannedCordoned = "cordoned"
-)
 
 // shootProblem is a Shoot on an account that is not its tenant's.
 type shootProblem struct {
@@ -123,7 +113,7 @@ func (p *planner) plan() planView {
 		b := &p.bindings[i]
 		byName[b.Name] = b
 		planned := p.binding(b, len(users[b.Name]))
-		if others := several[owner{b.Pool(), b.Tenant}]; others > 1 && planned.State == plannedClaimed {
+		if others := several[owner{b.Pool(), b.Tenant}]; others > 1 && planned.State == account.InUse {
 			planned.Notes = append(planned.Notes, fmt.Sprintf(
 				"%s has %d accounts of the pool and may have one: only the fullest gets clusters; see hap.multiHyperscalerAccount", b.Tenant, others))
 		}
@@ -180,20 +170,19 @@ func (p *planner) binding(b *engine.Binding, shoots int) plannedBinding {
 	return planned
 }
 
-func plannedState(b *engine.Binding) string {
-	switch {
-	case b.Dirty:
-		return plannedDirty
+// plannedState is the standing before Redis has a record of anything. A plan says first
+// what is kept back, a tenant's or not.
+func plannedState(b *engine.Binding) account.State {
+	switch word := account.Standing(b, &account.Record{}); {
+	case word == account.Dirty:
+		return word
 	case b.Cordoned:
-		return plannedCordoned
+		return account.Cordoned
 	case b.Internal:
-		return plannedInternal
-	case b.Shared:
-		return plannedShared
-	case b.Tenant != "":
-		return plannedClaimed
+		return account.Internal
+	default:
+		return word
 	}
-	return plannedFree
 }
 
 // unselectable says why no request ever gets this account, "" where one can.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
@@ -25,13 +26,13 @@ to what its network.file names.`
 }
 
 // networkFile is the flag of a command that reads network rules.
-func networkFile(s *shell, cmd *cobra.Command) func() (*network.Config, []network.Fault, error) {
+func networkFile(s *shell, cmd *cobra.Command) func() (*network.Config, document.Faults, error) {
 	path := cmd.Flags().StringP("file", "f", "", "IPAMConfig `file`, - for standard input (default: the file of --config)")
 	stdin := func() bool { f := cmd.Flag("stdin"); return f != nil && f.Changed }
 	if err := cmd.MarkFlagFilename("file", "yaml", "yml", "json"); err != nil {
 		panic(err)
 	}
-	return func() (*network.Config, []network.Fault, error) {
+	return func() (*network.Config, document.Faults, error) {
 		from := *path
 		switch {
 		case from != "" && s.connections.config != "":
@@ -39,7 +40,7 @@ func networkFile(s *shell, cmd *cobra.Command) func() (*network.Config, []networ
 		case from == "-" && stdin():
 			return nil, nil, usagef("--stdin and -f - would both read standard input")
 		case from == "":
-			from = s.connections.config
+			from = s.connections.file()
 		}
 		if from == "" {
 			return nil, nil, usagef("no network rules; name the file of an IPAMConfig with -f FILE")
@@ -49,8 +50,8 @@ func networkFile(s *shell, cmd *cobra.Command) func() (*network.Config, []networ
 }
 
 // readNetwork reads a file of network rules, standard input for "-". An invalid
-// one is a network.Faults.
-func (s *shell) readNetwork(path string) (*network.Config, []network.Fault, error) {
+// one is a document.Faults.
+func (s *shell) readNetwork(path string) (*network.Config, document.Faults, error) {
 	content, err := s.contentOf(path)
 	if err != nil {
 		return nil, nil, err
@@ -91,31 +92,6 @@ func namedFile(content []byte) string {
 	return worker.Network.File
 }
 
-// networkCheckView is the result of a check.
-type networkCheckView struct {
-	Valid    bool            `json:"valid"`
-	Errors   []network.Fault `json:"errors"`
-	Warnings []network.Fault `json:"warnings"`
-
-	rules int
-}
-
-func (v networkCheckView) show(w io.Writer, _ bool) {
-	showCheck(w, v.Valid, v.rules, []string{"PATH", "KIND", "MESSAGE"}, networkFaultRows(v.Errors), networkFaultRows(v.Warnings))
-}
-
-func networkFaultRows(faults []network.Fault) [][]string {
-	var rows [][]string
-	for _, f := range faults {
-		path := f.Path
-		if path == "" {
-			path = "-"
-		}
-		rows = append(rows, []string{path, string(f.Kind), f.Message})
-	}
-	return rows
-}
-
 func newNetworkCheck(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
@@ -131,11 +107,11 @@ not count.`,
 	read := networkFile(s, cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		config, warnings, err := read()
-		var faults network.Faults
+		var faults document.Faults
 		if err != nil && !errors.As(err, &faults) {
 			return err
 		}
-		v := networkCheckView{Valid: err == nil, Errors: notNil([]network.Fault(faults)), Warnings: notNil(warnings)}
+		v := documentCheckView{Valid: err == nil, Errors: notNil(faults), Warnings: notNil(warnings)}
 		if config != nil {
 			v.rules = len(config.Rules)
 		}

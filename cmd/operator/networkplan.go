@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
@@ -53,8 +54,8 @@ type plannedConfig struct {
 	File     string          `json:"file"`
 	Changed  []planned       `json:"changed"`
 	Failed   []planned       `json:"failed,omitempty"` // clusters that a rule matches by now and finds no room for
-	Errors   []network.Fault `json:"errors,omitempty"`
-	Warnings []network.Fault `json:"warnings,omitempty"`
+	Errors   document.Faults `json:"errors,omitempty"`
+	Warnings document.Faults `json:"warnings,omitempty"`
 	Error    *lineError      `json:"error,omitempty"`
 }
 
@@ -161,7 +162,7 @@ func (p *plan) configure(file string) (any, error) {
 	config, warnings, err := p.readConfig(file)
 	out.Warnings = warnings
 	if err != nil {
-		if faults, ok := errors.AsType[network.Faults](err); ok {
+		if faults, ok := errors.AsType[document.Faults](err); ok {
 			out.Errors = faults
 			err = &exitError{code: exitInvalid, err: &engine.Error{
 				Code: engine.CodeInvalidEvent, Err: fmt.Errorf("%s is not valid: %s", file, strings.ReplaceAll(err.Error(), "\n", "; ")), Hint: "the configuration before it stays",
@@ -187,7 +188,7 @@ func (p *plan) configure(file string) (any, error) {
 }
 
 // readConfig reads the file of a line; standard input has the lines.
-func (p *plan) readConfig(file string) (*network.Config, []network.Fault, error) {
+func (p *plan) readConfig(file string) (*network.Config, document.Faults, error) {
 	if file == "" || file == "-" {
 		return nil, nil, &engine.Error{Code: engine.CodeInvalidEvent, Err: errors.New("op config names no file"), Hint: `write {"op":"config","file":"new.yaml"}`}
 	}

@@ -15,7 +15,7 @@ import (
 // Run executes hapctl with args, which do not include the program's name, and
 // gives its exit code. Data goes to stdout, talk to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := &shell{stdin: stdin, stdout: stdout, stderr: stderr, format: formatTable}
+	s := &shell{stdin: stdin, stdout: stdout, stderr: stderr, format: formatTable, identity: &identity{}}
 	root := newRoot(s)
 	root.SetArgs(append([]string{}, args...))
 	root.SetIn(stdin)
@@ -31,6 +31,7 @@ type shell struct {
 	stdout, stderr io.Writer
 	format         format
 	connections    connections
+	identity       *identity
 }
 
 // say talks to the user, on stderr.
@@ -54,6 +55,7 @@ func commands(s *shell) []*cobra.Command {
 		newExplain(s),
 		newWaiting(s),
 		newCounters(s),
+		newLandscape(s),
 		newSimulate(s),
 		newDead(s),
 		newCordon(s),
@@ -71,7 +73,7 @@ func newRoot(s *shell) *cobra.Command {
 	root.Long = `hapctl operates hap-worker and publishes events to it.
 
 Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 failure, 2 wrong
-usage, 3 invalid configuration, 4 no match or pool empty, 5 conflict or drift
+usage, 3 invalid configuration or another landscape, 4 no match or pool empty, 5 conflict or drift
 found, 124 time-out.`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true

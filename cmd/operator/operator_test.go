@@ -13,10 +13,8 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/operator/operatortest"
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/engine/network"
-	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/rule"
-	"github.com/hap-worker/hap-worker/worker/config"
 )
 
 func TestMain(m *testing.M) {
@@ -70,9 +68,7 @@ func TestExitCodes(t *testing.T) {
 		{coded(engine.CodeInternal), 1},
 		{usagef("wrong flag"), 2},
 		{fmt.Errorf("in passing: %w", rule.Faults{{}}), 3},
-		{fmt.Errorf("in passing: %w", network.Faults{{}}), 3},
-		{fmt.Errorf("in passing: %w", policy.Faults{{}}), 3},
-		{fmt.Errorf("in passing: %w", &config.Invalid{}), 3},
+		{fmt.Errorf("in passing: %w", document.Faults{{}}), 3},
 		{coded(engine.CodeNoMatchingRule), 4},
 		{coded(engine.CodeNoImplementation), 4},
 		{coded(engine.CodePoolExhausted), 4},
@@ -94,20 +90,26 @@ func TestExitCodes(t *testing.T) {
 // TestSettings: a flag wins over the environment, which wins over the file.
 func TestSettings(t *testing.T) {
 	path := t.TempDir() + "/hap.yaml"
-	file := "nats: {url: 'nats://file:4222'}\nredis: {url: 'redis://file:6379'}\ngardener: {kubeconfig: file.yaml}\n"
+	file := "nats: {url: 'nats://file:4222'}\nredis: {url: 'redis://file:6379'}\ngardener: {kubeconfig: file.yaml, namespace: file, resource: secrets}\n"
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("HAP_NATS_URL", "nats://env:4222")
 	t.Setenv("HAP_REDIS_URL", "redis://env:6379")
-	c := connections{config: path, natsURL: "nats://flag:4222", kubeconfig: "flag.yaml"}
+	t.Setenv("HAP_GARDENER_NAMESPACE", "env")
+	t.Setenv("HAP_CONFIG", path)
+	c := connections{natsURL: "nats://flag:4222", kubeconfig: "flag.yaml", namespace: "flag"}
 	loaded, err := c.settings()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{loaded.NATS.URL.String(), loaded.Redis.URL.String(), loaded.Gardener.Kubeconfig}
-	want := []string{"nats://flag:4222", "redis://env:6379", "flag.yaml"}
+	got := []string{loaded.NATS.URL.String(), loaded.Redis.URL.String(), loaded.Gardener.Kubeconfig, loaded.Gardener.Namespace, loaded.Gardener.Resource}
+	want := []string{"nats://flag:4222", "redis://env:6379", "flag.yaml", "flag", "secrets"}
 	if !slices.Equal(got, want) {
 		t.Fatalf("connects to %v, want %v", got, want)
+	}
+	c.config = t.TempDir() + "/none.yaml"
+	if _, err := c.settings(); err == nil {
+		t.Error("HAP_CONFIG wins over --config")
 	}
 }

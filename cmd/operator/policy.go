@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
@@ -78,9 +79,9 @@ func (f *policyFiles) snapshot(s *shell) (*policy.Snapshot, error) {
 
 // faultsOf is every fault of the errors; the first that is none goes before them.
 func faultsOf(errs ...error) error {
-	var all policy.Faults
+	var all document.Faults
 	for _, err := range errs {
-		faults, is := errors.AsType[policy.Faults](err)
+		faults, is := errors.AsType[document.Faults](err)
 		if err != nil && !is {
 			return err
 		}
@@ -104,17 +105,17 @@ func (s *shell) readInstances(name string) ([]policy.TypeInstance, error) {
 	return instances, connect.InFile(err, name)
 }
 
-// policyCheckView is the result of a check.
-type policyCheckView struct {
-	Valid    bool           `json:"valid"`
-	Errors   []policy.Fault `json:"errors"`
-	Warnings []policy.Fault `json:"warnings"`
+// documentCheckView is the result of a check of a document.
+type documentCheckView struct {
+	Valid    bool            `json:"valid"`
+	Errors   document.Faults `json:"errors"`
+	Warnings document.Faults `json:"warnings"`
 
 	rules int
 }
 
-func (v policyCheckView) show(w io.Writer, _ bool) {
-	showCheck(w, v.Valid, v.rules, []string{"LINE", "PATH", "KIND", "MESSAGE"}, policyFaultRows(v.Errors), policyFaultRows(v.Warnings))
+func (v documentCheckView) show(w io.Writer, _ bool) {
+	showCheck(w, v.Valid, v.rules, []string{"LINE", "PATH", "KIND", "MESSAGE"}, documentFaultRows(v.Errors), documentFaultRows(v.Warnings))
 }
 
 // showCheck writes what the check of a document found: how many rules are valid, or
@@ -131,7 +132,7 @@ func showCheck(w io.Writer, valid bool, rules int, header []string, faults, warn
 	}
 }
 
-func policyFaultRows(faults []policy.Fault) [][]string {
+func documentFaultRows(faults document.Faults) [][]string {
 	dash := func(text string) string {
 		if text == "" || text == "0" {
 			return "-"
@@ -176,11 +177,11 @@ warnings, about alternatives that are never reached, do not count.`,
 
 func (s *shell) checkPolicy(content []byte) error {
 	checked, err := policy.Parse(content)
-	faults, is := errors.AsType[policy.Faults](err)
+	faults, is := errors.AsType[document.Faults](err)
 	if err != nil && !is {
 		return err
 	}
-	v := policyCheckView{Valid: err == nil, Errors: notNil([]policy.Fault(faults)), Warnings: []policy.Fault{}}
+	v := documentCheckView{Valid: err == nil, Errors: notNil(faults), Warnings: document.Faults{}}
 	if v.Valid {
 		v.rules, v.Warnings = len(checked.Rules), notNil(checked.Warnings())
 	}

@@ -25,19 +25,45 @@ type poolView struct {
 	Built           bool   `json:"built"`
 	Paused          bool   `json:"paused"`
 
-	Bindings int `json:"bindings"`
-	Free     int `json:"free"`
-	Claimed  int `json:"claimed"`
-	Draining int `json:"draining"`
-	Dirty    int `json:"dirty"`
-	Internal int `json:"internal"`
-	Cordoned int `json:"cordoned"`
+	Bindings int    `json:"bindings"`
+	Free     figure `json:"free"`
+	Claimed  figure `json:"claimed"`
+	Draining figure `json:"draining"`
+	Dirty    figure `json:"dirty"`
+	Internal int    `json:"internal"`
+	Cordoned int    `json:"cordoned"`
 
-	Clusters    int `json:"clusters"`
-	Limit       int `json:"limit,omitempty"`
-	Tenants     int `json:"tenants"`
-	Waiting     int `json:"waiting"`
-	Differences int `json:"differences"`
+	Clusters    figure `json:"clusters"`
+	Limit       int    `json:"limit,omitempty"`
+	Tenants     figure `json:"tenants"`
+	Waiting     figure `json:"waiting"`
+	Differences figure `json:"differences"`
+
+	Standings map[account.State]int `json:"standings"`
+}
+
+// figure is a count that may not be known, as where the pool is not built.
+type figure struct {
+	n       int
+	unknown bool
+}
+
+// MarshalJSON writes null for what is not known.
+func (n figure) MarshalJSON() ([]byte, error) {
+	if n.unknown {
+		return []byte("null"), nil
+	}
+	return strconv.AppendInt(nil, int64(n.n), 10), nil
+}
+
+func (n figure) String() string { return n.ofLimit(0) }
+
+// ofLimit is the number with the limit that it is held against, 0 for none.
+func (n figure) ofLimit(limit int) string {
+	if n.unknown {
+		return "–"
+	}
+	return ofLimit(n.n, limit)
 }
 
 type poolList struct {
@@ -58,15 +84,15 @@ func (v poolList) show(w io.Writer, wide bool) {
 
 func (p poolView) row(wide bool) []string {
 	row := []string{p.Pool, p.HyperscalerType, yes(p.EUAccess), yes(p.Shared)}
-	for _, n := range []int{p.Bindings, p.Free, p.Claimed, p.Draining, p.Dirty, p.Internal, p.Cordoned, p.Clusters, p.Tenants} {
-		row = append(row, strconv.Itoa(n))
+	for _, n := range []any{p.Bindings, p.Free, p.Claimed, p.Draining, p.Dirty, p.Internal, p.Cordoned, p.Clusters, p.Tenants} {
+		row = append(row, fmt.Sprint(n))
 	}
 	if wide {
 		limit := ""
 		if p.Limit > 0 {
 			limit = strconv.Itoa(p.Limit)
 		}
-		row = append(row, limit, strconv.Itoa(p.Waiting), p.state(), strconv.Itoa(p.Differences))
+		row = append(row, limit, p.Waiting.String(), p.state(), p.Differences.String())
 	}
 	return dashed(row)
 }
@@ -220,7 +246,7 @@ func (l landscape) count(name string, of []bindingView, limits terms) poolView {
 	pool := engine.ParsePool(name)
 	p := poolView{
 		Pool: name, HyperscalerType: pool.HyperscalerType, EUAccess: pool.EUAccess, Shared: pool.Shared,
-		Built: status.Built, Paused: status.Paused, Waiting: status.Waiting, Limit: limits.ofPool(pool),
+		Built: status.Built, Paused: status.Paused, Limit: limits.ofPool(pool), Standings: map[account.State]int{},
 	}
 	tenants := map[string]bool{}
 	maps.Copy(tenants, l.guests[name])
@@ -230,20 +256,24 @@ func (l landscape) count(name string, of []bindingView, limits terms) poolView {
 			tenants[tenant] = true
 		}
 	}
-	p.Tenants = len(tenants)
+	p.Tenants.n, p.Waiting.n = len(tenants), status.Waiting
+	for _, n := range []*figure{&p.Free, &p.Claimed, &p.Draining, &p.Dirty, &p.Clusters, &p.Tenants, &p.Waiting, &p.Differences} {
+		n.unknown = !p.Built
+	}
 	return p
 }
 
 func (p *poolView) count(v *bindingView) {
-	switch v.State {
-	case string(account.Free), stateShared:
-		p.Free++
-	case string(account.Claiming), string(account.InUse), stateLabelled:
-		p.Claimed++
-	case string(account.Draining):
-		p.Draining++
-	case stateDirty, string(account.Dirtying):
-		p.Dirty++
+	p.Standings[v.Standing]++
+	switch account.State(v.State) {
+	case account.Free, account.Common:
+		p.Free.n++
+	case account.Claiming, account.InUse, stateLabelled:
+		p.Claimed.n++
+	case account.Draining:
+		p.Draining.n++
+	case account.Dirty, account.Dirtying:
+		p.Dirty.n++
 	}
 	if g := v.Gardener; g != nil {
 		p.Bindings++
@@ -254,8 +284,8 @@ func (p *poolView) count(v *bindingView) {
 			p.Cordoned++
 		}
 	}
-	p.Clusters += v.Clusters
+	p.Clusters.n += v.Clusters.n
 	if len(v.Differences) > 0 {
-		p.Differences++
+		p.Differences.n++
 	}
 }

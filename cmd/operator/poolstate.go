@@ -73,12 +73,12 @@ func replaceFile(path string, text []byte) error {
 
 // readState reads Redis and Gardener for a simulation.
 func readState(ctx context.Context, s *shell, cfg *config.Config) (*simulate.State, error) {
-	store, err := openRedis(ctx, cfg.Redis)
+	store, err := openRedis(ctx, s, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = store.Close() }()
-	client, tell, err := openGardener(s, cfg.Gardener)
+	client, tell, err := openGardener(ctx, s, cfg.Gardener)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +92,7 @@ func readState(ctx context.Context, s *shell, cfg *config.Config) (*simulate.Sta
 		}))
 	})
 	group.Go(func() error { return readPools(ctx, store, state) })
+	group.Go(func() error { return readRanges(ctx, store, state) })
 	return state, group.Wait()
 }
 
@@ -131,6 +132,18 @@ func readPools(ctx context.Context, store *counters.Store, state *simulate.State
 		}
 	}
 	return nil
+}
+
+// readRanges reads the network blocks, where Redis has any.
+func readRanges(ctx context.Context, store *counters.Store, state *simulate.State) error {
+	ranges, err := store.Ranges().State(ctx)
+	if errors.Is(err, account.ErrNotBuilt) {
+		return nil
+	}
+	if err == nil {
+		state.Networks = simulate.Blocks(ranges)
+	}
+	return err
 }
 
 // loadState reads what 'hapctl pools save' wrote.

@@ -136,9 +136,9 @@ func (v poolList) colourOf(line int) colour {
 		return plain
 	}
 	switch p := v.Pools[line-1]; {
-	case p.Free == 0 && p.Waiting > 0:
+	case p.Built && p.Free.n == 0 && p.Waiting.n > 0:
 		return red
-	case p.Free == 0, p.Paused, !p.Built, p.Differences > 0:
+	case p.Free.n == 0, p.Paused, !p.Built, p.Differences.n > 0:
 		return yellow
 	default:
 		return plain

@@ -12,7 +12,7 @@ import (
 
 func colouredPools() poolList {
 	return poolList{Pools: []poolView{
-		{Pool: "aws", Built: true, Free: 2}, {Pool: "azure", Built: true, Waiting: 1}, {Pool: "gcp", Built: true, Free: 1, Paused: true},
+		{Pool: "aws", Built: true, Free: figure{n: 2}}, {Pool: "azure", Built: true, Waiting: figure{n: 1}}, {Pool: "gcp", Built: true, Free: figure{n: 1}, Paused: true},
 	}}
 }
 

@@ -10,7 +10,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // drawEvery is how often a number on a terminal changes at most.
@@ -83,34 +85,34 @@ func (p *progress) draw() {
 }
 
 // rebuilds tells of the stages of a rebuild, from the steps that it has taken.
-func (p *progress) rebuilds(_ context.Context, done worker.Step) {
+func (p *progress) rebuilds(_ context.Context, done observe.Step) {
 	switch done {
-	case worker.StepToken:
+	case observe.StepToken:
 		p.stage("rebuild: sealing what is not settled")
-	case worker.StepSealed:
+	case observe.StepSealed:
 		p.stage("rebuild: reading ledger, labels and Shoots")
-	case worker.StepGathered:
+	case observe.StepGathered:
 		p.stage("rebuild: putting pools and directory in place")
-	case worker.StepInstalled:
+	case observe.StepInstalled:
 		p.one()
 	}
 }
 
 // countedLedger counts the replies that are read.
 type countedLedger struct {
-	worker.Archive
+	*events.Ledger
 	progress *progress
 }
 
 func (a countedLedger) Each(ctx context.Context, f func(events.Stored) error) error {
-	return a.Archive.Each(ctx, func(s events.Stored) error {
+	return a.Ledger.Each(ctx, func(s events.Stored) error {
 		a.progress.one()
 		return f(s)
 	})
 }
 
 func (a countedLedger) Facts(ctx context.Context, f func(events.Fact) error) error {
-	return a.Archive.Facts(ctx, func(fact events.Fact) error {
+	return a.Ledger.Facts(ctx, func(fact events.Fact) error {
 		a.progress.one()
 		return f(fact)
 	})
@@ -118,19 +120,19 @@ func (a countedLedger) Facts(ctx context.Context, f func(events.Fact) error) err
 
 // countedGardener counts the bindings and Shoots that are read.
 type countedGardener struct {
-	worker.Census
+	rebuild.Inventory
 	progress *progress
 }
 
 func (c countedGardener) List(ctx context.Context, f func(engine.Binding) error) error {
-	return c.Census.List(ctx, func(b engine.Binding) error {
+	return c.Inventory.List(ctx, func(b engine.Binding) error {
 		c.progress.one()
 		return f(b)
 	})
 }
 
 func (c countedGardener) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
-	return c.Census.Shoots(ctx, func(s engine.Shoot) error {
+	return c.Inventory.Shoots(ctx, func(s engine.Shoot) error {
 		c.progress.one()
 		return f(s)
 	})
@@ -138,13 +140,13 @@ func (c countedGardener) Shoots(ctx context.Context, f func(engine.Shoot) error)
 
 // countedRedis counts the runtimes that are read from Redis.
 type countedRedis struct {
-	worker.Book
+	reconcile.Records
 	progress *progress
 }
 
 func (b countedRedis) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
 	return func(yield func(account.NamedRuntime, error) bool) {
-		for r, err := range b.Book.Runtimes(ctx, pool) {
+		for r, err := range b.Records.Runtimes(ctx, pool) {
 			b.progress.one()
 			if !yield(r, err) {
 				return

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // openTerminal gives both ends of a new terminal: what a program writes to tty is
@@ -41,8 +41,8 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 // rebuildOfThree is what a rebuild of three places tells, and what is said after it.
 func rebuildOfThree(s *shell) {
 	p := s.progress()
-	for _, step := range []worker.Step{
-		worker.StepToken, worker.StepSealed, worker.StepGathered, worker.StepInstalled, worker.StepInstalled, worker.StepInstalled,
+	for _, step := range []observe.Step{
+		observe.StepToken, observe.StepSealed, observe.StepGathered, observe.StepInstalled, observe.StepInstalled, observe.StepInstalled,
 	} {
 		p.rebuilds(context.Background(), step)
 	}

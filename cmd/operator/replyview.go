@@ -37,6 +37,9 @@ func (v replyView) show(w io.Writer, wide bool) {
 	}
 	if e := r.Error; e != nil {
 		lines = append(lines, [2]string{"ERROR", string(e.Code)}, [2]string{"MESSAGE", e.Message}, [2]string{"RETRYABLE", strconv.FormatBool(e.Retryable)})
+		if wide {
+			lines = append(lines, [2]string{"MEANS", e.Code.Info().Means})
+		}
 	}
 	pairs(w, lines)
 	if r.Decision != nil && len(r.Decision.Considered) > 0 {
@@ -131,16 +134,7 @@ type pendingView struct {
 }
 
 func pendingOf(e events.Event, s events.Subjects) pendingView {
-	switch {
-	case e.Provision != nil:
-		e.RuntimeID = e.Provision.RuntimeID
-	case e.Deprovision != nil:
-		e.RuntimeID = e.Deprovision.RuntimeID
-	case e.Resolve != nil:
-		e.RuntimeID = e.Resolve.RuntimeID
-	case e.Release != nil:
-		e.Binding = e.Release.Binding
-	}
+	e = e.Addressed()
 	return pendingView{
 		RequestID: e.ID, RuntimeID: e.RuntimeID, Binding: e.Binding,
 		Stream: events.StreamReplies, Subject: e.ReplySubject(s),

@@ -46,7 +46,7 @@ func openRequester(ctx context.Context, s *shell, cfg *config.Config) (r *reques
 	}
 	r = &requester{s: s}
 	if r.subjects, err = events.NewSubjects(cfg.NATS.Prefix); err == nil {
-		r.ledger, err = openLedger(ctx, cfg.NATS, nc, r.subjects)
+		r.ledger, err = openLedger(ctx, s, cfg, nc, r.subjects)
 	}
 	if err == nil {
 		r.client, err = events.NewClient(nc, events.ClientOptions{
@@ -78,7 +78,7 @@ func (r *requester) one(ctx context.Context, e events.Event, given bool) (view, 
 		}
 		return pending, nil
 	}
-	reply, err := r.ask(ctx, e)
+	reply, err := r.client.Ask(ctx, e, events.OnWaiting(func(reply events.Reply) { r.s.say("%s", waitingText(reply)) }))
 	if rejected := (*events.Rejected)(nil); err == nil || errors.As(err, &rejected) {
 		return final(e, reply)
 	}
@@ -112,21 +112,7 @@ func final(e events.Event, reply events.Reply) (view, error) {
 
 // fits reports whether a final reply can be the one to an event of that type.
 func fits(e events.Event, reply events.Reply) bool {
-	return reply.Status == events.StatusRejected || reply.Status == answerOf(e.Type)
-}
-
-// answerOf is the status of a request that succeeded.
-func answerOf(t events.Type) events.Status {
-	switch t {
-	case events.TypeProvision:
-		return events.StatusAssigned
-	case events.TypeDeprovision:
-		return events.StatusReleased
-	case events.TypeRelease:
-		return events.StatusReturned
-	default:
-		return events.StatusResolved
-	}
+	return reply.Status == events.StatusRejected || reply.Status == e.Type.Info().Answer
 }
 
 // unanswered is a request whose answer is not there yet, or that was never
@@ -138,20 +124,6 @@ func (r *requester) unanswered(p pendingView, err error) (view, error) {
 	err = fmt.Errorf("%w; pick the answer up with: %s", flat{err}, r.again(p.RequestID))
 	p.Error = &lineError{Code: engine.CodeOf(err), Message: err.Error()}
 	return p, err
-}
-
-func (r *requester) ask(ctx context.Context, e events.Event) (events.Reply, error) {
-	waits := events.OnWaiting(func(reply events.Reply) { r.s.say("%s", waitingText(reply)) })
-	switch e.Type {
-	case events.TypeProvision:
-		return r.client.Provision(ctx, e.ID, *e.Provision, waits)
-	case events.TypeDeprovision:
-		return r.client.Deprovision(ctx, e.ID, *e.Deprovision, waits)
-	case events.TypeRelease:
-		return r.client.Release(ctx, e.ID, *e.Release, waits)
-	default:
-		return r.client.Resolve(ctx, e.ID, *e.Resolve, waits)
-	}
 }
 
 // flat is an error whose text is one line.
@@ -267,8 +239,8 @@ func quoteWord(word string) string {
 }
 
 // requestCommand makes the command of one type of request. event gives the event
-// that the flags describe; decode that of a line.
-func requestCommand(s *shell, cmd *cobra.Command, required []string, event func() events.Event, decode lineDecoder) *cobra.Command {
+// that the flags describe; lines are read as the data of the same type.
+func requestCommand(s *shell, cmd *cobra.Command, t events.Type, required []string, event func() events.Event) *cobra.Command {
 	var f requestFlagSet
 	f.register(cmd.Flags())
 	cmd.Args = arguments(cobra.NoArgs)
@@ -278,9 +250,10 @@ func requestCommand(s *shell, cmd *cobra.Command, required []string, event func(
 			return err
 		}
 		if lines {
-			return f.runLines(cmd, s, decode)
+			return f.runLines(cmd, s, t)
 		}
 		e := event()
+		e.Type = t
 		e.ID = cmp.Or(f.id, uuid.NewString())
 		if err := checkEvent(e); err != nil {
 			return err
@@ -300,7 +273,7 @@ func requestCommand(s *shell, cmd *cobra.Command, required []string, event func(
 }
 
 // runLines asks for what a file or standard input has.
-func (f *requestFlagSet) runLines(cmd *cobra.Command, s *shell, decode lineDecoder) error {
+func (f *requestFlagSet) runLines(cmd *cobra.Command, s *shell, t events.Type) error {
 	in, closeFile, err := f.open(s)
 	if err != nil {
 		return err
@@ -312,7 +285,7 @@ func (f *requestFlagSet) runLines(cmd *cobra.Command, s *shell, decode lineDecod
 	}
 	defer closer()
 	r.again = func(id string) string { return "the same line with the id " + id }
-	return r.runFile(cmd.Context(), in, decode)
+	return r.runFile(cmd.Context(), in, t)
 }
 
 // connect opens what the requests need. Several of them may talk at once.

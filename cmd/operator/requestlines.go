@@ -17,25 +17,20 @@ import (
 // inFlight is how many requests of a file are asked at once.
 const inFlight = 64
 
-// lineDecoder makes the event of a line's JSON object.
-type lineDecoder func(data []byte) (events.Event, error)
-
-// decodeLine reads the data of an event, and beside it the request's id.
-func decodeLine[Data any](t events.Type, into func(*events.Event, *Data)) lineDecoder {
-	return func(text []byte) (events.Event, error) {
-		var request identified
-		data := new(Data)
-		err := json.Unmarshal(text, &request)
-		if err == nil {
-			err = json.Unmarshal(text, data)
-		}
-		if err != nil {
-			return events.Event{}, invalidLine(lineFault(err))
-		}
-		e := events.Event{Type: t, ID: request.ID}
-		into(&e, data)
-		return e, nil
+// decodeLine reads a line's JSON object: the data of an event, and beside it the
+// request's id.
+func decodeLine(t events.Type, text []byte) (events.Event, error) {
+	var request identified
+	e, data, _ := events.NewEvent(t)
+	err := json.Unmarshal(text, &request)
+	if err == nil {
+		err = json.Unmarshal(text, data)
 	}
+	if err != nil {
+		return events.Event{}, invalidLine(lineFault(err))
+	}
+	e.ID = request.ID
+	return e, nil
 }
 
 // identified is the part of a line that is not the event's data.
@@ -65,14 +60,14 @@ type turnResult struct {
 // runFile asks for every line, several at once, and writes the results in the
 // order of the lines, each as soon as it and all before it are there. As with
 // --stdin, a line that fails has an error, and the worst line makes the exit code.
-func (r *requester) runFile(ctx context.Context, in io.Reader, decode lineDecoder) error {
+func (r *requester) runFile(ctx context.Context, in io.Reader, t events.Type) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	turns := make(chan chan turnResult, inFlight)
 	read := make(chan error, 1)
 	go func() {
 		defer close(turns)
-		read <- r.begin(ctx, in, decode, turns)
+		read <- r.begin(ctx, in, t, turns)
 	}()
 	worst := exitDone
 	for turn := range turns {
@@ -90,7 +85,7 @@ func (r *requester) runFile(ctx context.Context, in io.Reader, decode lineDecode
 
 // begin starts the request of every line; the length of turns bounds how many
 // are in flight.
-func (r *requester) begin(ctx context.Context, in io.Reader, decode lineDecoder, turns chan<- chan turnResult) error {
+func (r *requester) begin(ctx context.Context, in io.Reader, t events.Type, turns chan<- chan turnResult) error {
 	lines := readLines(ctx, in)
 	for {
 		var line inputLine
@@ -112,14 +107,14 @@ func (r *requester) begin(ctx context.Context, in io.Reader, decode lineDecoder,
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		go func() { turn <- r.line(ctx, line, decode) }()
+		go func() { turn <- r.line(ctx, line, t) }()
 	}
 }
 
 // line gives the result of one line, its exit code with it.
-func (r *requester) line(ctx context.Context, line inputLine, decode lineDecoder) turnResult {
+func (r *requester) line(ctx context.Context, line inputLine, t events.Type) turnResult {
 	result, err := runLine(ctx, line, func(ctx context.Context, text json.RawMessage) (any, error) {
-		e, err := decode(text)
+		e, err := decodeLine(t, text)
 		if err != nil {
 			return nil, err
 		}

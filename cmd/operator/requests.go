@@ -40,15 +40,14 @@ func newProvision(s *shell) *cobra.Command {
 	flags.StringVar(&p.ShootName, "shoot", "", "`name` of the Shoot")
 	flags.StringVar(&wanted, "interface", "", "interface whose implementation is wanted, `PATH[:REVISION]`")
 	mustRegister(cmd, "plan", cobra.FixedCompletions(planNames(), cobra.ShellCompDirectiveNoFileComp))
-	return requestCommand(s, cmd, []string{"runtime", "global-account", "plan"},
+	return requestCommand(s, cmd, events.TypeProvision, []string{"runtime", "global-account", "plan"},
 		func() events.Event {
 			if wanted != "" {
 				i := parseInterface(wanted)
 				p.Interface = &i
 			}
-			return events.Event{Type: events.TypeProvision, Provision: &p}
-		},
-		decodeLine(events.TypeProvision, func(e *events.Event, data *events.Provision) { e.Provision = data }))
+			return events.Event{Provision: &p}
+		})
 }
 
 func newDeprovision(s *shell) *cobra.Command {
@@ -64,11 +63,10 @@ func newDeprovision(s *shell) *cobra.Command {
 	flags.StringVar(&d.RuntimeID, "runtime", "", "runtime `id`")
 	flags.StringVar(&d.GlobalAccountID, "global-account", "", "global account `id`, for the subject; need not be the provision's")
 	flags.StringVar(&d.ShootName, "shoot", "", "`name` of the Shoot")
-	return requestCommand(s, cmd, []string{"runtime"},
+	return requestCommand(s, cmd, events.TypeDeprovision, []string{"runtime"},
 		func() events.Event {
-			return events.Event{Type: events.TypeDeprovision, Deprovision: &d}
-		},
-		decodeLine(events.TypeDeprovision, func(e *events.Event, data *events.Deprovision) { e.Deprovision = data }))
+			return events.Event{Deprovision: &d}
+		})
 }
 
 func newRelease(s *shell) *cobra.Command {
@@ -84,14 +82,13 @@ func newRelease(s *shell) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&r.Binding, "binding", "", "`name` of the binding")
 	flags.Int64Var(&generation, "generation", 0, "the `claim` that the account was emptied of; refused where it is no longer the binding's")
-	return requestCommand(s, cmd, []string{"binding"},
+	return requestCommand(s, cmd, events.TypeRelease, []string{"binding"},
 		func() events.Event {
 			if cmd.Flags().Changed("generation") {
 				r.Generation = &generation
 			}
-			return events.Event{Type: events.TypeRelease, Release: &r}
-		},
-		decodeLine(events.TypeRelease, func(e *events.Event, data *events.Release) { e.Release = data }))
+			return events.Event{Release: &r}
+		})
 }
 
 func newResolve(s *shell) *cobra.Command {
@@ -107,12 +104,11 @@ func newResolve(s *shell) *cobra.Command {
 	flags.StringVar(&r.RuntimeID, "runtime", "", "runtime `id`")
 	flags.StringVar(&r.GlobalAccountID, "global-account", "", "global account `id` of the tenant")
 	flags.StringVar(&wanted, "interface", "", "interface, `PATH[:REVISION]`")
-	return requestCommand(s, cmd, []string{"runtime", "interface"},
+	return requestCommand(s, cmd, events.TypeResolve, []string{"runtime", "interface"},
 		func() events.Event {
 			r.Interface = parseInterface(wanted)
-			return events.Event{Type: events.TypeResolve, Resolve: &r}
-		},
-		decodeLine(events.TypeResolve, func(e *events.Event, data *events.Resolve) { e.Resolve = data }))
+			return events.Event{Resolve: &r}
+		})
 }
 
 // parseInterface reads PATH[:REVISION].

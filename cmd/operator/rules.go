@@ -23,18 +23,18 @@ euAccessRule.`
 }
 
 // rulesFile is the flag of a command that reads rules.
-func rulesFile(s *shell, cmd *cobra.Command) func() (ruleFile, error) {
+func rulesFile(s *shell, cmd *cobra.Command) func() (rule.File, error) {
 	path := cmd.Flags().StringP("file", "f", "", "`file` of rules, - for standard input (default: the file of --config)")
 	if err := cmd.MarkFlagFilename("file", "yaml", "yml"); err != nil {
 		panic(err)
 	}
-	return func() (ruleFile, error) {
+	return func() (rule.File, error) {
 		from := *path
 		if from == "" {
-			from = s.connections.config
+			from = s.connections.file()
 		}
 		if from == "" {
-			return ruleFile{}, usagef("no file of rules; name it with -f FILE")
+			return rule.File{}, usagef("no file of rules; name it with -f FILE")
 		}
 		return s.readRules(from)
 	}
@@ -92,9 +92,9 @@ func count(n int, noun string) string {
 }
 
 // notNil makes an empty list [] in JSON.
-func notNil[T any](list []T) []T {
+func notNil[S ~[]T, T any](list S) S {
 	if list == nil {
-		return []T{}
+		return S{}
 	}
 	return list
 }

@@ -77,19 +77,21 @@ func names(list []string) []string {
 
 // check reads and checks rules. A file that is no file of rules is a fault like
 // those in it.
-func (s *shell) check(read func() (ruleFile, error), only []string, opts rule.Options) error {
+func (s *shell) check(read func() (rule.File, error), only []string, opts rule.Options) error {
 	file, err := read()
+	if err == nil {
+		opts.Plans, err = rule.BuiltinPlans().With(file.Plans)
+	}
 	var faults rule.Faults
 	if err != nil && !errors.As(err, &faults) {
 		return err
 	}
 	var v checkView
 	if err == nil {
-		opts.Plans = file.plans
 		if len(only) > 0 {
-			opts.Plans = file.plans.Only(only...)
+			opts.Plans = opts.Plans.Only(only...)
 		}
-		faults, v.Warnings, v.has = file.check(opts)
+		faults, v.Warnings, v.has = checkRules(file, opts)
 	}
 	v.Valid, v.Errors, v.Warnings = len(faults) == 0, notNil([]rule.Fault(faults)), notNil(v.Warnings)
 	if err := s.print(v); err != nil {

@@ -48,17 +48,21 @@ entry, and the exit code is 3. A file that has a rule list is written as it is.`
 	return cmd
 }
 
-func (s *shell) convert(file ruleFile) error {
-	v := convertView{rule.Conversion{Rules: file.texts, Inexpressible: []rule.Inexpressible{}, Warnings: []rule.Fault{}}}
-	if file.older == nil {
-		faults, warnings, _ := file.check(rule.Options{Plans: file.plans, Require: []string{}})
+func (s *shell) convert(file rule.File) error {
+	plans, err := rule.BuiltinPlans().With(file.Plans)
+	if err != nil {
+		return err
+	}
+	v := convertView{rule.Conversion{Rules: file.Texts, Inexpressible: []rule.Inexpressible{}, Warnings: []rule.Fault{}}}
+	if file.Older == nil {
+		faults, warnings, _ := checkRules(file, rule.Options{Plans: plans, Require: []string{}})
 		if len(faults) > 0 {
 			return faults
 		}
 		v.Warnings = notNil(warnings)
 		s.say("the file has a rule list already; it is written as it is")
 	} else {
-		converted, err := rule.Convert(*file.older, rule.Options{Plans: file.plans})
+		converted, err := rule.Convert(*file.Older, rule.Options{Plans: plans})
 		if err != nil {
 			return err
 		}

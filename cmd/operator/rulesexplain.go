@@ -125,7 +125,7 @@ and is answered by one line of JSON.`,
 		if err != nil {
 			return err
 		}
-		set, err := file.compile(rule.Options{Require: []string{}, AnyPlan: true})
+		set, err := file.Compile(rule.Options{Plans: rule.BuiltinPlans(), Require: []string{}, AnyPlan: true})
 		if err != nil {
 			return err
 		}

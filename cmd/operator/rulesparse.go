@@ -121,6 +121,11 @@ That every plan has an entry is not asked for. Exit code 3 if a rule is faulty,
 	entry := cmd.Flags().StringP("entry", "e", "", "`rules` to parse, with semicolons between them")
 	match := cmd.Flags().StringP("match", "m", "", "`request` as JSON with plan, platformRegion, hyperscalerRegion, provider and tenant")
 	cmd.Flags().BoolP("no-color", "n", false, "accepted as \"hap parse\" does; the output has no colours")
+	// -n is that of the older tool here, so --namespace, which no rule needs, has no short form.
+	cmd.Flags().StringVar(&s.connections.namespace, "namespace", "", "")
+	if err := cmd.Flags().MarkHidden("namespace"); err != nil {
+		panic(err)
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var request *rule.Request
 		if cmd.Flags().Changed("match") {
@@ -135,31 +140,31 @@ That every plan has an entry is not asked for. Exit code 3 if a rule is faulty,
 		if cmd.Flags().Changed("file") {
 			return usagef("-e and -f exclude each other; keep one of them")
 		}
-		return s.parse(func() (ruleFile, error) { return entries(*entry), nil }, request)
+		return s.parse(func() (rule.File, error) { return entries(*entry), nil }, request)
 	}
 	return cmd
 }
 
 // entries are the rules of -e. A semicolon may end the last one.
-func entries(text string) ruleFile {
+func entries(text string) rule.File {
 	text = strings.TrimSuffix(strings.TrimSpace(text), ";")
-	file := ruleFile{plans: rule.BuiltinPlans()}
+	var file rule.File
 	if text = strings.TrimSpace(text); text == "" {
 		return file
 	}
 	for entry := range strings.SplitSeq(text, ";") {
-		file.texts = append(file.texts, strings.TrimSpace(entry))
+		file.Texts = append(file.Texts, strings.TrimSpace(entry))
 	}
 	return file
 }
 
-func (s *shell) parse(read func() (ruleFile, error), r *rule.Request) error {
+func (s *shell) parse(read func() (rule.File, error), r *rule.Request) error {
 	file, err := read()
 	var set *rule.Ruleset
 	if err == nil {
-		set, err = file.compile(rule.Options{Require: []string{}})
+		set, err = file.Compile(rule.Options{Plans: rule.BuiltinPlans(), Require: []string{}})
 	}
-	v := parseView{Rules: parsedRules(file.texts), Lists: parsedMembers(file.older), Errors: []rule.Fault{}, Warnings: []rule.Fault{}}
+	v := parseView{Rules: parsedRules(file.Texts), Lists: parsedMembers(file.Older), Errors: []rule.Fault{}, Warnings: []rule.Fault{}}
 	var faults rule.Faults
 	switch {
 	case errors.As(err, &faults):

@@ -153,7 +153,7 @@ States: assigned, waiting, gone (deprovisioned, remembered for some days), refus
 }
 
 func (s *shell) runtimes(ctx context.Context, cfg *config.Config, f runtimeFilter) error {
-	store, err := openRedis(ctx, cfg.Redis)
+	store, err := openRedis(ctx, s, cfg)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (s *shell) runtime(ctx context.Context, cfg *config.Config, id string) erro
 // readRuntime gives what Redis and the ledger have of a runtime; UnknownRuntime
 // where neither has anything, which it tells programs.
 func (s *shell) readRuntime(ctx context.Context, cfg *config.Config, id string) (runtimeDetail, error) {
-	store, err := openRedis(ctx, cfg.Redis)
+	store, err := openRedis(ctx, s, cfg)
 	if err != nil {
 		return runtimeDetail{}, err
 	}
@@ -216,7 +216,7 @@ func (s *shell) readRuntime(ctx context.Context, cfg *config.Config, id string) 
 		rt.State, rt.Sequence = account.RuntimeGone, at.Sequence
 	}
 	detail := runtimeDetail{runtimeView: viewOfRuntime(id, at.Pool, rt), Differences: []string{}}
-	if detail.Replies, err = repliesOf(ctx, cfg.NATS, id); err != nil {
+	if detail.Replies, err = repliesOf(ctx, s, cfg, id); err != nil {
 		return runtimeDetail{}, err
 	}
 	if rt.State == "" {

@@ -13,10 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
@@ -26,6 +24,7 @@ type simulation struct {
 	Results []simulate.Result `json:"results"`
 	Pools   []poolChange      `json:"pools"` // those in which anything changed
 	WhatIf  []string          `json:"whatIf"`
+	First   []simulate.Result `json:"first,omitempty"` // requests that waited and were served before the first event
 }
 
 // poolChange is a pool before and after.
@@ -50,6 +49,9 @@ func (v simulation) show(w io.Writer, wide bool) {
 		header = append(header, "RULE", "CONSIDERED")
 	}
 	var rows [][]string
+	for _, r := range v.First {
+		rows = append(rows, resultRow(r, wide))
+	}
 	for _, r := range v.Results {
 		rows = append(rows, resultRow(r, wide))
 		for _, served := range r.Serves {
@@ -108,6 +110,8 @@ func whatText(r simulate.Result) string {
 		words = append(words, "claimed")
 	case r.Dirty:
 		words = append(words, "marked dirty")
+	case r.Waiting != nil && r.Waiting.Reason == events.WaitingNetworkFull:
+		words = append(words, string(r.Waiting.Reason))
 	case r.Position > 0:
 		words = append(words, "place "+strconv.Itoa(r.Position))
 	}
@@ -118,6 +122,14 @@ type simulateFlags struct {
 	file, pool string
 	stdin      bool
 	whatIf     []string
+	terms      termFiles
+}
+
+func (f *simulateFlags) check() error {
+	if f.stdin == (f.file != "") {
+		return usagef("name the events with -f FILE, or read them with --stdin")
+	}
+	return f.terms.check(f.file, f.stdin)
 }
 
 func newSimulate(s *shell) *cobra.Command {
@@ -127,8 +139,13 @@ func newSimulate(s *shell) *cobra.Command {
 		Short: "Show what events would lead to; changes nothing",
 		Long: `Decide events one after the other on a copy of the pools, by the rules and limits
 of --config, and show what each would be answered with and how full the pools are
-then. Nothing is published or written. The pools are those of now, or those that
-'hapctl pools save' saved.
+then: the worker's own code decides, in memory. Nothing is published or written.
+The pools are those of now, or those that 'hapctl pools save' saved. Requests that
+wait are served first, as far as there is something for them.
+
+The policy is that of --config, or of --policy, --catalog and --type-instances; the
+rules of network blocks are those of --config or --network. What --config names and
+is not there, or is in the cluster, is left out with a message.
 
 Each line is an event's data with its type, which may be left out where the fields
 tell it, or a whole CloudEvent:
@@ -137,12 +154,14 @@ tell it, or a whole CloudEvent:
   {"binding":"aws-7"}                         a release
 
 --what-if changes the terms before anything is decided: limit.PROVIDER=N,
-limit.default=N, strategy=NAME, accounts.POOL=N (so many free accounts more).
+limit.default=N, strategy=NAME, accounts.POOL=N (so many free accounts more, for
+those who wait before the events).
 
 Labels are written at once, no deadline comes, and an account that its last cluster
 leaves is dirty at once, as if no Shoot referred to it. Exit code 4 where a request
 finds no rule or has to wait, else that of the worst line. With --stdin each line
-is answered by a line of JSON; serves has the requests that it made room for.`,
+is answered by a line of JSON; serves has the requests that it made room for, and
+first, in the first line, those that were served before it.`,
 		Example: `  hapctl simulate -f events.ndjson --config hap-worker.yaml
   hapctl simulate -f events.ndjson --config new.yaml --pool saved.json
   hapctl simulate -f events.ndjson --config hap-worker.yaml --what-if limit.aws=100 --what-if accounts.aws=5`,
@@ -153,13 +172,14 @@ is answered by a line of JSON; serves has the requests that it made room for.`,
 	flags.BoolVar(&f.stdin, "stdin", false, "read events from standard input and answer line by line")
 	flags.StringVar(&f.pool, "pool", "", "`file` of 'hapctl pools save' in place of the pools of now")
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`change` of the terms, such as limit.aws=100; may be given several times")
+	f.terms.flags(cmd)
 	timeout := flags.Duration("timeout", readWithin, "how long to wait for Redis and Gardener")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		switch {
-		case f.stdin == (f.file != ""):
-			return usagef("name the events with -f FILE, or read them with --stdin")
-		case *timeout <= 0:
+		if *timeout <= 0 {
 			return usagef("--timeout is %s, must be positive", *timeout)
+		}
+		if err := f.check(); err != nil {
+			return err
 		}
 		return s.simulate(cmd.Context(), f, func(ctx context.Context, cfg *config.Config) (*simulate.State, error) {
 			if f.pool != "" {
@@ -186,6 +206,10 @@ func (s *shell) simulate(ctx context.Context, f simulateFlags, read func(context
 	if err != nil {
 		return err
 	}
+	by, err := s.terms(cfg, decisions, f.terms)
+	if err != nil {
+		return err
+	}
 	state, err := read(ctx, cfg)
 	if err != nil {
 		return err
@@ -193,22 +217,28 @@ func (s *shell) simulate(ctx context.Context, f simulateFlags, read func(context
 	for _, pool := range slices.Sorted(maps.Keys(more)) {
 		state.Bindings = append(state.Bindings, imagined(pool, more[pool])...)
 	}
-	pools, err := state.Build()
+	sim, err := simulate.New(ctx, state, by)
 	if err != nil {
 		return fmt.Errorf("the saved pools: %w", err)
 	}
-	labels := state.Labels()
-	cache := gardener.NewOffline(labels)
-	sim := simulate.New(pools, state.Gone, decisions, cache)
+	before, err := tallied(ctx, sim)
+	if err != nil {
+		return err
+	}
+	first, err := sim.First(ctx)
+	if err != nil {
+		return err
+	}
 	if f.stdin {
-		return s.simulateLines(ctx, sim)
+		return s.simulateLines(ctx, sim, first)
 	}
 	in, err := s.openEvents(f.file)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	return s.simulateAll(ctx, sim, in, f.whatIf, simulated{before: pools, labels: labels, cache: cache})
+	v := simulation{Results: []simulate.Result{}, WhatIf: append([]string{}, f.whatIf...), First: first}
+	return s.simulateAll(ctx, sim, in, v, before)
 }
 
 func (s *shell) openEvents(path string) (io.ReadCloser, error) {
@@ -222,14 +252,15 @@ func (s *shell) openEvents(path string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// simulateLines answers line by line.
-func (s *shell) simulateLines(ctx context.Context, sim *simulate.Simulator) error {
+// simulateLines answers line by line. The first result has those who were served first.
+func (s *shell) simulateLines(ctx context.Context, sim *simulate.Simulator, first []simulate.Result) error {
 	worst := exitDone
-	err := runLines(ctx, s, func(_ context.Context, in eventLine) (any, error) {
-		r, err := doLine(sim, in)
+	err := runLines(ctx, s, func(ctx context.Context, in eventLine) (any, error) {
+		r, err := doLine(ctx, sim, in)
 		if err != nil {
 			return nil, err
 		}
+		r.First, first = first, nil
 		worst = max(worst, resultExit(r))
 		return r, nil
 	})
@@ -240,13 +271,12 @@ func (s *shell) simulateLines(ctx context.Context, sim *simulate.Simulator) erro
 }
 
 // simulateAll answers everything at its end; a line that cannot be read ends it.
-func (s *shell) simulateAll(ctx context.Context, sim *simulate.Simulator, in io.Reader, whatIf []string, was simulated) error {
-	v := simulation{Results: []simulate.Result{}, WhatIf: append([]string{}, whatIf...)}
+func (s *shell) simulateAll(ctx context.Context, sim *simulate.Simulator, in io.Reader, v simulation, before tallies) error {
 	number, worst := 0, exitDone
 	for line := range readLines(ctx, in) {
 		number++
-		_, err := runLine(ctx, line, func(_ context.Context, in eventLine) (any, error) {
-			r, err := doLine(sim, in)
+		_, err := runLine(ctx, line, func(ctx context.Context, in eventLine) (any, error) {
+			r, err := doLine(ctx, sim, in)
 			if err == nil {
 				v.Results, worst = append(v.Results, r), max(worst, resultExit(r))
 			}
@@ -259,26 +289,30 @@ func (s *shell) simulateAll(ctx context.Context, sim *simulate.Simulator, in io.
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	v.Pools = was.changes(sim)
+	after, err := tallied(ctx, sim)
+	if err != nil {
+		return err
+	}
+	v.Pools = before.changes(after)
 	if err := s.print(v); err != nil {
 		return err
 	}
 	return said(worst)
 }
 
-func doLine(sim *simulate.Simulator, in eventLine) (simulate.Result, error) {
+func doLine(ctx context.Context, sim *simulate.Simulator, in eventLine) (simulate.Result, error) {
 	e, err := in.event()
 	if err != nil {
 		return simulate.Result{}, err
 	}
-	return sim.Do(e)
+	return sim.Do(ctx, e)
 }
 
 // resultExit is the exit code that a result stands for.
 func resultExit(r simulate.Result) int {
 	switch {
 	case r.Error != nil:
-		return codeExit(r.Error.Code)
+		return r.Error.Code.Info().Exit
 	case r.Status == events.StatusWaiting:
 		return exitNothing
 	default:
@@ -286,47 +320,46 @@ func resultExit(r simulate.Result) int {
 	}
 }
 
-// simulated is what a simulation began with.
-type simulated struct {
-	before map[string]*account.Pool
-	labels []engine.Binding
-	cache  *gardener.Offline // of now
+// tallies are how full pools are, by name.
+type tallies map[string]poolCounts
+
+// tallied counts what a simulation has now.
+func tallied(ctx context.Context, sim *simulate.Simulator) (tallies, error) {
+	counts := tallies{}
+	for _, b := range sim.Bindings() {
+		name := b.Pool().Name()
+		rec, err := sim.Record(ctx, name, b.Name)
+		if err != nil {
+			return nil, err
+		}
+		v := newBindingView(place{name, b.Name}, &b, &rec, terms{})
+		p := poolView{Standings: map[account.State]int{}}
+		p.count(&v)
+		c := counts[name]
+		c.Free, c.Claimed, c.Dirty, c.Clusters = c.Free+p.Free.n, c.Claimed+p.Claimed.n, c.Dirty+p.Dirty.n, c.Clusters+p.Clusters.n
+		counts[name] = c
+	}
+	pools, err := sim.Pools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range pools {
+		c := counts[name]
+		if c.Waiting, err = sim.Waiting(ctx, name); err != nil {
+			return nil, err
+		}
+		counts[name] = c
+	}
+	return counts, nil
 }
 
 // changes are the pools that are not as they were.
-func (b simulated) changes(sim *simulate.Simulator) []poolChange {
-	before, after := map[string]poolCounts{}, map[string]poolCounts{}
-	for _, label := range b.labels {
-		name := label.Pool().Name()
-		tally(before, name, label, b.before[name])
-		now, _ := b.cache.Cached(label.Name)
-		tally(after, name, now, sim.Pools()[name])
-	}
+func (before tallies) changes(after tallies) []poolChange {
 	changed := []poolChange{}
-	for name, pool := range sim.Pools() {
-		was, is := before[name], after[name]
-		is.Waiting = pool.Status().Waiting
-		if old := b.before[name]; old != nil {
-			was.Waiting = old.Status().Waiting
-		}
-		if was != is {
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if was, is := before[name], after[name]; was != is {
 			changed = append(changed, poolChange{Pool: name, Before: was, After: is})
 		}
 	}
-	slices.SortFunc(changed, func(a, b poolChange) int { return strings.Compare(a.Pool, b.Pool) })
 	return changed
-}
-
-// tally adds an account to the counts of its pool.
-func tally(counts map[string]poolCounts, name string, b engine.Binding, pool *account.Pool) {
-	rec := account.Record{State: account.Free}
-	if pool != nil {
-		rec = pool.Binding(b.Name)
-	}
-	v := newBindingView(place{name, b.Name}, &b, &rec, terms{})
-	var p poolView
-	p.count(&v)
-	c := counts[name]
-	c.Free, c.Claimed, c.Dirty, c.Clusters = c.Free+p.Free, c.Claimed+p.Claimed, c.Dirty+p.Dirty, c.Clusters+p.Clusters
-	counts[name] = c
 }

@@ -47,24 +47,11 @@ func (l eventLine) event() (events.Event, error) {
 	if kind == "" {
 		kind = head.guess()
 	}
-	e := events.Event{Type: kind, ID: head.ID, Source: source}
-	var into any
-	switch kind {
-	case events.TypeProvision:
-		e.Provision = &events.Provision{}
-		into = e.Provision
-	case events.TypeDeprovision:
-		e.Deprovision = &events.Deprovision{}
-		into = e.Deprovision
-	case events.TypeRelease:
-		e.Release = &events.Release{}
-		into = e.Release
-	case events.TypeResolve:
-		e.Resolve = &events.Resolve{}
-		into = e.Resolve
-	default:
-		return e, invalidLine(fmt.Errorf("type %q is none of provision, deprovision, release", head.Type))
+	e, into, known := events.NewEvent(kind)
+	if !known {
+		return e, invalidLine(fmt.Errorf("type %q is none of %s", head.Type, strings.Join(simulate.Types(), ", ")))
 	}
+	e.ID, e.Source = head.ID, source
 	if err := json.Unmarshal(data, into); err != nil {
 		return e, invalidLine(lineFault(err))
 	}

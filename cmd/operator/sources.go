@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
-	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // sources are all that Redis is held against, and Redis.
@@ -21,11 +21,12 @@ type sources struct {
 	ledger   *events.Ledger
 	room     *events.WaitingRoom
 	subjects events.Subjects
+	redis    config.Redis // where store is
 }
 
-func (p *sources) audit(tell *progress) *worker.Audit {
-	return &worker.Audit{
-		Book: countedRedis{p.store, tell}, Mender: p.store, Archive: countedLedger{p.ledger, tell}, Census: countedGardener{p.gardener, tell},
+func (p *sources) audit(tell *progress) *reconcile.Audit {
+	return &reconcile.Audit{
+		Records: countedRedis{p.store, tell}, Repairer: p.store, Ledger: countedLedger{p.ledger, tell}, Inventory: countedGardener{p.gardener, tell},
 		Reader: p.gardener, Room: p.room, Progress: tell.stage,
 	}
 }
@@ -42,12 +43,12 @@ func (s *shell) withSources(ctx context.Context, timeout time.Duration, built bo
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	p := &sources{}
-	if p.store, err = openStore(ctx, cfg.Redis, built); err != nil {
+	p := &sources{redis: cfg.Redis}
+	if p.store, err = openStore(ctx, s, cfg, built); err != nil {
 		return err
 	}
 	defer func() { _ = p.store.Close() }()
-	client, tell, err := openGardener(s, cfg.Gardener)
+	client, tell, err := openGardener(ctx, s, cfg.Gardener)
 	if err != nil {
 		return err
 	}
@@ -58,25 +59,25 @@ func (s *shell) withSources(ctx context.Context, timeout time.Duration, built bo
 		return err
 	}
 	defer nc.Close()
-	if err := p.streams(ctx, nc, cfg.NATS); err != nil {
+	if err := p.streams(ctx, s, nc, cfg); err != nil {
 		return err
 	}
 	return run(ctx, p)
 }
 
-func openStore(ctx context.Context, c config.Redis, built bool) (*counters.Store, error) {
+func openStore(ctx context.Context, s *shell, cfg *config.Config, built bool) (*counters.Store, error) {
 	if built {
-		return openRedis(ctx, c)
+		return openRedis(ctx, s, cfg)
 	}
-	store, _, err := reachRedis(ctx, c)
+	store, _, err := reachRedis(ctx, s, cfg)
 	return store, err
 }
 
-func (p *sources) streams(ctx context.Context, nc *nats.Conn, c config.NATS) (err error) {
-	if p.subjects, err = events.NewSubjects(c.Prefix); err != nil {
+func (p *sources) streams(ctx context.Context, s *shell, nc *nats.Conn, cfg *config.Config) (err error) {
+	if p.subjects, err = events.NewSubjects(cfg.NATS.Prefix); err != nil {
 		return err
 	}
-	if p.ledger, err = openLedger(ctx, c, nc, p.subjects); err != nil {
+	if p.ledger, err = openLedger(ctx, s, cfg, nc, p.subjects); err != nil {
 		return err
 	}
 	js, err := jetstream.New(nc)

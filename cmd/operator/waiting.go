@@ -140,13 +140,13 @@ Reasons: pool-empty, network-full, unavailable (Gardener did not take a claim).`
 
 // readWaiting gives the requests that wait and the filter takes, by pool and place.
 func (s *shell) readWaiting(ctx context.Context, cfg *config.Config, f waitingFilter) ([]waitingView, error) {
-	store, err := openRedis(ctx, cfg.Redis)
+	store, err := openRedis(ctx, s, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = store.Close() }()
 	found := []events.WaitingRequest{}
-	err = s.withRoom(ctx, cfg.NATS, func(room *events.WaitingRoom) error {
+	err = s.withRoom(ctx, cfg, func(room *events.WaitingRoom) error {
 		visit := func(w events.WaitingRequest) error {
 			if f.takes(w) {
 				found = append(found, w)
@@ -212,8 +212,8 @@ func viewOfWaiting(r events.WaitingRequest, queue []account.Waiter) waitingView 
 }
 
 // withRoom gives the stream of the requests that wait, for as long as run takes.
-func (s *shell) withRoom(ctx context.Context, c config.NATS, run func(*events.WaitingRoom) error) error {
-	return s.withStreams(ctx, c, func(js jetstream.JetStream, subjects events.Subjects) error {
+func (s *shell) withRoom(ctx context.Context, cfg *config.Config, run func(*events.WaitingRoom) error) error {
+	return s.withStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		return run(events.NewWaitingRoom(js, subjects))
 	})
 }

@@ -67,10 +67,12 @@ func (m *Machine) Lose(ctx context.Context) error {
 	return m.eachPage(ctx, ":*", func(pipe redis.Pipeliner, key string) { pipe.Unlink(ctx, key) })
 }
 
-// restarted makes every epoch that of a run of the server that is over, as it is
-// on a server that was started again with the data that it had.
+// restarted makes every epoch and token that of a run of the server that is over, as it
+// is on a server that was started again with the data that it had.
 func (m *Machine) restarted(ctx context.Context) error {
-	return m.eachPage(ctx, ":{*}:meta", func(pipe redis.Pipeliner, key string) { pipe.HSet(ctx, key, "server", elsewhere) })
+	return m.eachPage(ctx, ":{*}:meta", func(pipe redis.Pipeliner, key string) {
+		pipe.HSet(ctx, key, "server", elsewhere, "tokenServer", elsewhere)
+	})
 }
 
 // eachPage does something to every key whose name after the prefix is like that.

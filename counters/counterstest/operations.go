@@ -100,7 +100,7 @@ func decided(d account.Decision) string {
 		}[d.Origin]
 	}
 	return map[account.Outcome]string{
-		account.Superseded: superseded, account.Refused: refused, account.Waiting: waiting, account.Short: tooShort,
+		account.Superseded: superseded, account.Refused: refused, account.Waiting: waiting, account.Short: tooShort, account.Foreign: foreign,
 	}[d.Outcome]
 }
 

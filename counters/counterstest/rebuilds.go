@@ -55,13 +55,10 @@ func (p *pair) lose(t *rapid.T) {
 	}
 }
 
-// restart leaves the records and makes their epochs those of a run that is over.
+// restart leaves the records and makes their epochs, and the tokens of rebuilds, those of
+// a run that is over.
 func (p *pair) restart(t *rapid.T) {
-	for _, place := range []string{pool, account.BucketOf("r1"), account.BucketOf("r2"), account.BucketOf("r-3"), account.BucketOf("r_4"), account.BucketOf("r5")} {
-		if _, err := p.model.Discard(p.ctx, place); err != nil {
-			t.Fatal(err)
-		}
-	}
+	p.model.Restart()
 	if err := p.store.restarted(p.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +67,7 @@ func (p *pair) restart(t *rapid.T) {
 // stumble is a step of a rebuild that comes to nothing, or something that
 // happens while it goes on.
 func (p *pair) stumble(t *rapid.T, token string) {
-	switch pick("begin", "begin", "renew", "install", "wait", "assign", "deprovision", "lose").Draw(t, "step") {
+	switch pick("begin", "begin", "renew", "install", "wait", "assign", "deprovision", "lose", "restart").Draw(t, "step") {
 	case "begin":
 		p.begin(t, token)
 	case "renew":
@@ -87,6 +84,9 @@ func (p *pair) stumble(t *rapid.T, token string) {
 		p.deprovision(t)
 	case "lose":
 		p.lose(t)
+		p.rebuilding = ""
+	case "restart":
+		p.restart(t)
 		p.rebuilding = ""
 	}
 }

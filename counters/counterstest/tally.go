@@ -29,7 +29,7 @@ func NewTally() *Tally {
 // outcomes are what a history may come to that is worth a name. A run of some
 // length that never came to one of them has not looked at it.
 var outcomes = []string{
-	claimed, own, revived, labelled, shared, repeated, superseded, refused, waiting, tooShort, servedInTurn,
+	claimed, own, revived, labelled, shared, repeated, foreign, superseded, refused, waiting, tooShort, servedInTurn,
 	paused, elsewhereFound, atLimit, confirmed, notConfirmed, revoked, kept, drained, unknownLeft, waitingLeft, leftAgain,
 	dirtied, notDirtied, backPristine, released, notReleased, adopted, freedByLabel, dirtiedByLabel, mended,
 	rebuiltAfterLoss, rebuiltAfterRestart, rebuiltByOperator, takenOver, leftAlone, tooLate, notNeeded, notBuilt, rebuiltSince, sentTwice,
@@ -43,6 +43,7 @@ const (
 	labelled     = "a label that Redis did not know"
 	shared       = "an account of a shared pool"
 	repeated     = "the assignment was repeated"
+	foreign      = "another tenant's runtime"
 	superseded   = "superseded: the runtime was gone"
 	refused      = "refused at the deadline"
 	waiting      = "waiting"

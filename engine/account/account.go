@@ -6,6 +6,8 @@
 // The rules are those of docs/protocol.md; a comment names the rule where it is kept.
 package account
 
+import "slices"
+
 // Strategy says which of a tenant's accounts below the limit gets the next cluster.
 type Strategy string
 
@@ -72,6 +74,7 @@ const (
 	Refused    Outcome = "refused"    // this very request was refused before, or is now
 	Waiting    Outcome = "waiting"    // nothing fits
 	Short      Outcome = "short"      // nothing of Seen fits, and Seen was not all
+	Foreign    Outcome = "foreign"    // the runtime is another tenant's, and nothing is said of it
 )
 
 // Origin says how a binding was found.
@@ -108,6 +111,14 @@ type Considered struct {
 	Binding  string
 	Clusters int
 	Verdict  Verdict
+}
+
+// MayNotClaim reports whether the request waits because of its tenant: the tenant's one
+// account has runtimes and must not gain any, and a second one is not begun (I4).
+func (d Decision) MayNotClaim() bool {
+	return d.Outcome == Waiting && slices.ContainsFunc(d.Considered, func(c Considered) bool {
+		return c.Verdict == BarredHere && c.Clusters > 0
+	})
 }
 
 // Verdict says why a binding was chosen or passed over.

@@ -18,6 +18,8 @@ func (p *Pool) Assign(r Request) (Decision, error) {
 		return p.decided(Superseded, rt), nil
 	case rt.State == RuntimeRefused && rt.Request == r.Request:
 		return p.decided(Refused, rt), nil
+	case rt.foreign(r.Tenant):
+		return p.decided(Foreign, Runtime{}), nil
 	case rt.State == RuntimeAssigned && p.stands(rt, r.Tenant):
 		return p.repeat(r, rt), nil
 	}
@@ -36,6 +38,12 @@ func (p *Pool) Assign(r Request) (Decision, error) {
 		p.bindings[rt.Binding] = before // nothing is recorded
 	}
 	return Decision{Outcome: Short, Epoch: p.epoch, Considered: c.considered}, nil
+}
+
+// foreign reports whether the runtime is another tenant's (rule 3). A record of an
+// older version may not say whose it is.
+func (rt Runtime) foreign(tenant string) bool {
+	return (rt.State == RuntimeAssigned || rt.State == RuntimeWaiting) && rt.Tenant != "" && rt.Tenant != tenant
 }
 
 // stands reports whether an assignment is repeated rather than made anew (rule

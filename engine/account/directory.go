@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -76,6 +77,15 @@ func (b *Bucket) Depart(runtime string) (Place, error) {
 func (b *Bucket) Place(runtime string) (Place, bool) {
 	place, known := b.places[runtime]
 	return place, known
+}
+
+// Places gives all entries by runtime.
+func (b *Bucket) Places() []NamedPlace {
+	places := make([]NamedPlace, 0, len(b.places))
+	for _, runtime := range slices.Sorted(maps.Keys(b.places)) {
+		places = append(places, NamedPlace{Runtime: runtime, Place: b.places[runtime]})
+	}
+	return places
 }
 
 // Forget drops the runtime's entry if it still is place, and reports whether it

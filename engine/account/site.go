@@ -12,6 +12,7 @@ type site struct {
 	sequence int64
 	token    string
 	since    time.Time
+	over     bool // the token was written on a run of the server that is over
 }
 
 // next numbers a decision.
@@ -22,34 +23,37 @@ func (s *site) next() int64 {
 
 // BeginRebuild claims the rebuild under a token that was never used before
 // (rule 13a) and reports whether it is the caller's. It is not where nothing is
-// to be rebuilt, and where another began or renewed less than lease ago. The
-// lease only saves work: of several that rebuild, the one whose token is there
-// at the end installs.
+// to be rebuilt, and where another began or renewed less than lease ago on this run of
+// the server. The lease only saves work: of several that rebuild, the one whose token is
+// there at the end installs.
 func (s *site) BeginRebuild(token string, now time.Time, lease time.Duration) bool {
-	if s.epoch != "" {
+	switch {
+	case s.epoch != "":
+		return false
+	case s.token == token && s.over:
+		return false
+	case s.token != "" && s.token != token && !s.over && now.Sub(s.since).Abs() < lease:
 		return false
 	}
-	if s.token != "" && s.token != token && now.Sub(s.since).Abs() < lease {
-		return false
-	}
-	s.token, s.since = token, now
+	s.token, s.since, s.over = token, now, false
 	return true
 }
 
 // RenewRebuild extends the lease and reports whether the rebuild is still the
 // token's; if not, the caller gives up.
 func (s *site) RenewRebuild(token string, now time.Time) bool {
-	if s.epoch != "" || s.token != token {
+	if s.epoch != "" || s.token != token || s.over {
 		return false
 	}
 	s.since = now
 	return true
 }
 
-// install gives the site its epoch (rule 13e): only if it is not built and the
-// token is still this one. Repeated after success it reports true and changes nothing.
+// install gives the site its epoch (rule 13e): only if it is not built, the token is
+// still this one, and it was written on this run of the server. Repeated after success it
+// reports true and changes nothing.
 func (s *site) install(token string, sequence int64) (fresh, installed bool) {
-	if s.epoch != "" || s.token != token || token == "" {
+	if s.epoch != "" || s.token != token || token == "" || s.over {
 		return false, s.epoch == token && token != ""
 	}
 	s.epoch, s.sequence = token, sequence
@@ -57,13 +61,19 @@ func (s *site) install(token string, sequence int64) (fresh, installed bool) {
 	return true, true
 }
 
-// Discard takes the epoch away, as a restart of Redis does and an operator's
-// rebuild: nothing is decided until the site is built anew. It reports whether
-// it was built.
+// Discard takes the epoch away, as an operator's rebuild does: nothing is decided until
+// the site is built anew. It reports whether it was built.
 func (s *site) Discard() bool {
 	built := s.epoch != ""
 	s.epoch = ""
 	return built
+}
+
+// Restart is a restart of Redis with the records that it had: nothing is decided until
+// the site is built anew, and not by a rebuild that began before.
+func (s *site) Restart() {
+	s.Discard()
+	s.over = s.token != ""
 }
 
 // Install makes the snapshot the pool's records (rule 13e) and reports whether

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
@@ -64,8 +65,8 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		config, _, err := network.Parse([]byte(text))
 		if err != nil {
-			var faults network.Faults
-			if !errors.As(err, &faults) || len(faults) == 0 || slices.ContainsFunc(faults, func(f network.Fault) bool { return f.Message == "" || f.Kind == "" }) {
+			var faults document.Faults
+			if !errors.As(err, &faults) || len(faults) == 0 || slices.ContainsFunc(faults, func(f document.Fault) bool { return f.Message == "" || f.Kind == "" }) {
 				t.Fatalf("%q: incomplete faults %#v", text, err)
 			}
 			return

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
@@ -120,13 +121,18 @@ func pointer(line string) string {
 	return strconv.Quote(p) + "\n"
 }
 
-func report(warnings []network.Fault, err error) string {
+// report has the kind of every fault first: hapctl's JSON has it, too.
+func report(warnings document.Faults, err error) string {
 	var b strings.Builder
-	if err != nil {
-		b.WriteString(err.Error() + "\n")
+	faults, ok := errors.AsType[document.Faults](err)
+	if !ok && err != nil {
+		return "not Faults: " + err.Error()
+	}
+	for _, f := range faults {
+		fmt.Fprintf(&b, "%s: %v\n", f.Kind, f)
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(&b, "warning: %v\n", w)
+		fmt.Fprintf(&b, "warning: %s: %v\n", w.Kind, w)
 	}
 	return b.String()
 }

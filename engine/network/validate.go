@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
@@ -17,7 +18,7 @@ func (d *decoder) validate(c *Config) {
 	for _, p := range c.Parents {
 		parents[p.ID] = p.CIDRs
 	}
-	ids := map[string]node{}
+	ids := map[string]document.Node{}
 	for i, rule := range c.Rules {
 		at := d.rules[i]
 		d.ruleID(rule.ID, at.id, ids)
@@ -53,22 +54,22 @@ func (d *decoder) parentsDisjoint() {
 	slices.SortFunc(pairs, func(a, b [2]int) int { return slices.Compare(a[:], b[:]) })
 	for _, pair := range pairs {
 		later, earlier := d.cidrs[pair[0]], d.cidrs[pair[1]]
-		d.fault(later.node, Overlap, "%s overlaps %s of %s; no two parents may have addresses in common",
-			later.prefix, earlier.prefix, earlier.path)
+		later.Fault(Overlap, "%s overlaps %s of %s; no two parents may have addresses in common",
+			later.prefix, earlier.prefix, earlier.Path)
 	}
 }
 
 var ruleID = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-func (d *decoder) ruleID(id string, at node, seen map[string]node) {
+func (d *decoder) ruleID(id string, at document.Node, seen map[string]document.Node) {
 	first, twice := seen[id]
-	_, isText := at.value.(string)
+	_, isText := at.Scalar().(string)
 	switch {
-	case !isText: // told already
+	case !isText: // reported already
 	case !ruleID.MatchString(id):
-		d.fault(at, Value, "%q is no id of a rule; it has small letters, digits and -, and begins and ends with a letter or digit", id)
+		at.Fault(document.Value, "%q is no id of a rule; it has small letters, digits and -, and begins and ends with a letter or digit", id)
 	case twice:
-		d.fault(at, Duplicate, "%s is the id of %s; ids are unique", id, strings.TrimSuffix(first.path, ".id"))
+		at.Fault(document.Duplicate, "%s is the id of %s; ids are unique", id, strings.TrimSuffix(first.Path, ".id"))
 	default:
 		seen[id] = at
 	}
@@ -90,9 +91,9 @@ func (d *decoder) injections(rule Rule, at placedRule, parents map[string][]neti
 		switch {
 		case in.ID == "":
 		case global:
-			d.fault(where.id, Duplicate, "%s is the id of a parent; an injection needs another", in.ID)
+			where.id.Fault(document.Duplicate, "%s is the id of a parent; an injection needs another", in.ID)
 		case twice:
-			d.fault(where.id, Duplicate, "%s is the id of an earlier injection of this rule; ids are unique in it", in.ID)
+			where.id.Fault(document.Duplicate, "%s is the id of an earlier injection of this rule; ids are unique in it", in.ID)
 		}
 		d.room(in, where, d.sources(rule, i, where, parents, sizes), parents)
 		if in.ID != "" && !twice && !global {
@@ -117,7 +118,7 @@ func (d *decoder) sources(rule Rule, i int, where placedInjection, parents map[s
 			found = append(found, source{name: p.text, prefixes: []int{size}})
 			continue
 		}
-		d.fault(p.node, Reference, "%q %s", p.text, whyNoParent(rule, i, p.text, parents))
+		p.Fault(Reference, "%q %s", p.text, whyNoParent(rule, i, p.text, parents))
 	}
 	return found
 }
@@ -154,7 +155,7 @@ func (d *decoder) room(in Injection, where placedInjection, sources []source, pa
 	for _, s := range sources {
 		for _, bits := range s.prefixes {
 			if bits >= in.Size {
-				d.fault(where.size, Size, "a /%d is not smaller than %s, which has a /%d; subnetSize must be larger than the prefix of every parent", in.Size, s.name, bits)
+				where.size.Fault(Size, "a /%d is not smaller than %s, which has a /%d; subnetSize must be larger than the prefix of every parent", in.Size, s.name, bits)
 				break
 			}
 		}
@@ -170,20 +171,20 @@ func (d *decoder) room(in Injection, where placedInjection, sources []source, pa
 	}
 	switch {
 	case widest == 33:
-		d.fault(where.all.field("parents"), Reference, "there is no parent to slice from; add one to parentCIDRs")
+		where.all.Field("parents").Fault(Reference, "there is no parent to slice from; add one to parentCIDRs")
 	case widest >= in.Size:
-		d.fault(where.size, Size, "a /%d is not smaller than the widest parent, a /%d; subnetSize must be larger than the prefix of at least one", in.Size, widest)
+		where.size.Fault(Size, "a /%d is not smaller than the widest parent, a /%d; subnetSize must be larger than the prefix of at least one", in.Size, widest)
 	}
 }
 
 // pathsOnce finds a path that a rule has twice.
 func (d *decoder) pathsOnce(rule Rule, at placedRule) {
-	seen := map[string]node{}
+	seen := map[string]document.Node{}
 	for i, in := range rule.Injections {
 		for j, path := range in.Paths {
-			where := at.injections[i].paths[j].node
+			where := at.injections[i].paths[j].Node
 			if first, twice := seen[path]; twice && path != unreadPath {
-				d.fault(where, Duplicate, "%q is the path of %s, too", path, first.path)
+				where.Fault(document.Duplicate, "%q is the path of %s, too", path, first.Path)
 				continue
 			}
 			seen[path] = where
@@ -194,7 +195,7 @@ func (d *decoder) pathsOnce(rule Rule, at placedRule) {
 // use is a rule that has a path, and where.
 type use struct {
 	rule int
-	at   node
+	at   document.Node
 }
 
 // pathsAcross finds paths that two rules have which one cluster can match.
@@ -207,7 +208,7 @@ func (d *decoder) pathsAcross(c *Config) {
 		here := map[string]bool{}
 		for j, in := range rule.Injections {
 			for k, path := range in.Paths {
-				at := d.rules[i].injections[j].paths[k].node
+				at := d.rules[i].injections[j].paths[k].Node
 				if path == unreadPath || here[path] {
 					continue
 				}
@@ -221,12 +222,12 @@ func (d *decoder) pathsAcross(c *Config) {
 	}
 }
 
-func (d *decoder) shared(path string, at, other node, earlier Rule, a answer) {
+func (d *decoder) shared(path string, at, other document.Node, earlier Rule, a answer) {
 	switch a {
 	case yes:
-		d.fault(at, Conflict, "%q is a path of rule %s (%s), too, and one cluster can match both", path, earlier.ID, other.path)
+		at.Fault(Conflict, "%q is a path of rule %s (%s), too, and one cluster can match both", path, earlier.ID, other.Path)
 	case maybe:
-		d.warn(at, Conflict, "%q is a path of rule %s (%s), too; a cluster that turns out to match both gets it from the first that is applied to it", path, earlier.ID, other.path)
+		at.Warn(Conflict, "%q is a path of rule %s (%s), too; a cluster that turns out to match both gets it from the first that is applied to it", path, earlier.ID, other.Path)
 	case no:
 	}
 }

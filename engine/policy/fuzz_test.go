@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 	"unicode"
 
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
@@ -36,7 +37,7 @@ func seeds(f *testing.F, command string) {
 // told holds that an error is a list of faults with their places, each on one line.
 func told(t *testing.T, content []byte, err error) {
 	t.Helper()
-	faults, is := errors.AsType[policy.Faults](err)
+	faults, is := errors.AsType[document.Faults](err)
 	if !is || len(faults) == 0 {
 		t.Fatalf("%T: %v", err, err)
 	}

@@ -26,7 +26,7 @@ func (h *Holder) Snapshot() *Snapshot {
 	return NewSnapshot(nil, nil, nil)
 }
 
-// TakePolicy takes over a policy. Where it is not valid the error is a Faults, and
+// TakePolicy takes over a policy. Where it is not valid the error is a [document.Faults], and
 // the last good one stays.
 func (h *Holder) TakePolicy(content []byte) error {
 	p, err := Parse(content)

@@ -4,7 +4,8 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
-	"go.yaml.in/yaml/v3"
+
+	"github.com/hap-worker/hap-worker/engine/document"
 )
 
 // Policy is what a cluster admin prefers: a rule for each interface, or for all
@@ -54,12 +55,15 @@ var supported = func() *semver.Constraints {
 	return c
 }()
 
-// Parse reads a policy. The error is a Faults that has everything that is wrong
-// with it.
+// Parse reads a policy. The error is a [document.Faults] that has everything that
+// is wrong with it.
 func Parse(content []byte) (*Policy, error) {
-	var r reader
-	p := r.policy(content)
-	if err := r.faults.orNil(); err != nil {
+	var r document.Reader
+	p := &Policy{}
+	if root, ok := r.One(content, "write apiVersion and rules"); ok {
+		p.read(root)
+	}
+	if err := r.Faults.Sorted().OrNil(); err != nil {
 		return nil, err
 	}
 	p.byKey = make(map[string]*Rule, len(p.Rules))
@@ -69,67 +73,57 @@ func Parse(content []byte) (*Policy, error) {
 	return p, nil
 }
 
-func (r *reader) policy(content []byte) *Policy {
-	p := &Policy{}
-	root := r.document(content, "apiVersion and rules")
-	if root == nil {
-		return p
-	}
-	o, ok := r.object(root, "", "apiVersion", "rules")
+func (p *Policy) read(root document.Node) {
+	o, ok := root.Object("apiVersion", "rules")
 	if !ok {
-		return p
+		return
 	}
-	r.apiVersion(o)
-	rules, ok := o.fields["rules"]
+	apiVersion(o)
+	rules, ok := o.Get("rules")
 	if !ok {
-		r.fault(o.line, "rules", Missing, "is missing; write rules: {} for a policy that has none")
-		return p
+		o.Missing("rules", "write rules: {} for a policy that has none")
+		return
 	}
-	entries, _ := r.mapping(rules, "rules")
-	for _, e := range entries {
-		p.Rules = append(p.Rules, r.rule(e))
+	all, _ := rules.Object()
+	for _, n := range all.Fields {
+		p.Rules = append(p.Rules, ruleOf(n))
 	}
-	return p
 }
 
-func (r *reader) apiVersion(o object) {
-	const at = "apiVersion"
-	n, ok := o.fields[at]
+func apiVersion(o document.Object) {
+	n, ok := o.Get("apiVersion")
 	if !ok {
-		r.fault(o.line, at, Missing, `is missing; write apiVersion: "0.1.0"`)
+		o.Missing("apiVersion", `write apiVersion: "0.1.0"`)
 		return
 	}
-	if n = r.follow(n, at); n == nil {
+	text, ok := n.Scalar().(string)
+	if !ok {
+		n.Fault(Version, `%s; write it as a string, "0.1.0"`, n.Is())
 		return
 	}
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-		r.fault(n.Line, at, Version, `is %s; write it as a string, "0.1.0"`, r.describe(n))
-		return
-	}
-	version, err := semver.NewVersion(n.Value)
+	version, err := semver.NewVersion(text)
 	if err != nil || !supported.Check(version) {
-		r.fault(n.Line, at, Version, `%q is not supported; write "0.1.0", or another release of 0.1`, n.Value)
+		n.Fault(Version, `%q is not supported; write "0.1.0", or another release of 0.1`, text)
 	}
 }
 
-func (r *reader) rule(e entry) Rule {
-	at := item("rules", e.key)
-	if fault := keyFault(e.key); fault != "" {
-		r.fault(e.line, at, Syntax, "%s", fault)
+func ruleOf(n document.Node) Rule {
+	if fault := keyFault(n.Name); fault != "" {
+		n.KeyFault(document.Syntax, "%s", fault)
 	}
-	rule := Rule{Key: e.key, Line: e.line}
-	o, ok := r.object(e.value, at, "oneOf")
+	rule := Rule{Key: n.Name, Line: n.KeyLine}
+	o, ok := n.Object("oneOf")
 	if !ok {
 		return rule
 	}
-	oneOf, ok := o.fields["oneOf"]
+	oneOf, ok := o.Get("oneOf")
 	if !ok {
-		r.fault(e.line, below(at, "oneOf"), Missing, "is missing; list the alternatives, or write oneOf: [] to deny")
+		n.Field("oneOf").KeyFault(document.Missing, "is missing; list the alternatives, or write oneOf: [] to deny")
 		return rule
 	}
-	items, _ := r.list(oneOf, below(at, "oneOf"))
-	for i, n := range items {
-		rule.OneOf = append(rule.OneOf, r.alternative(n, item(below(at, "oneOf"), i)))
+	items, _ := oneOf.List()
+	for _, n := range items {
+		rule.OneOf = append(rule.OneOf, alternative(n))
 	}
 	return rule
 }
@@ -151,100 +145,86 @@ func keyFault(key string) string {
 	return ""
 }
 
-func (r *reader) alternative(n *yaml.Node, at string) Alternative {
+func alternative(n document.Node) Alternative {
 	var a Alternative
-	o, ok := r.object(n, at, "implementationConstraints", "injectTypeInstances")
+	o, ok := n.Object("implementationConstraints", "injectTypeInstances")
 	if !ok {
 		return a
 	}
-	if constraints, ok := o.fields["implementationConstraints"]; ok {
-		a.Constraints = r.constraints(constraints, below(at, "implementationConstraints"))
+	if n, ok := o.Get("implementationConstraints"); ok {
+		a.Constraints = constraints(n)
 	}
-	if inject, ok := o.fields["injectTypeInstances"]; ok {
-		at := below(at, "injectTypeInstances")
-		items, _ := r.list(inject, at)
-		for i, n := range items {
-			a.Inject = append(a.Inject, r.injection(n, item(at, i)))
+	if inject, ok := o.Get("injectTypeInstances"); ok {
+		items, _ := inject.List()
+		for _, n := range items {
+			a.Inject = append(a.Inject, injection(n))
 		}
 	}
 	return a
 }
 
-func (r *reader) constraints(n *yaml.Node, at string) Constraints {
+func constraints(n document.Node) Constraints {
 	var c Constraints
-	o, ok := r.object(n, at, "path", "attributes", "requires")
+	o, ok := n.Object("path", "attributes", "requires")
 	if !ok {
 		return c
 	}
-	if _, ok := o.fields["path"]; ok {
-		c.Path = r.path(o, "path", "cap.implementation.bitnami.postgresql.install")
+	if _, ok := o.Get("path"); ok {
+		c.Path = pathOf(o, "path", "cap.implementation.bitnami.postgresql.install")
 	}
-	c.Attributes = r.refs(o, "attributes", "cap.attribute.cloud.provider.gcp")
-	c.Requires = r.refs(o, "requires", "cap.type.gcp.auth.service-account")
+	if n, ok := o.Get("attributes"); ok {
+		c.Attributes = refs(n, false, "cap.attribute.cloud.provider.gcp", "path", "revision")
+	}
+	if n, ok := o.Get("requires"); ok {
+		c.Requires = refs(n, false, "cap.type.gcp.auth.service-account", "path", "revision")
+	}
 	return c
 }
 
-// refs reads a list of paths with or without revision.
-func (r *reader) refs(o object, field, example string) []Ref {
-	n, ok := o.fields[field]
-	if !ok {
-		return nil
-	}
-	at := below(o.at, field)
-	items, _ := r.list(n, at)
-	var refs []Ref
-	for i, n := range items {
-		if o, ok := r.object(n, item(at, i), "path", "revision"); ok {
-			refs = append(refs, Ref{Path: r.path(o, "path", example), Revision: r.revision(o, false)})
-		}
-	}
-	return refs
-}
-
-func (r *reader) injection(n *yaml.Node, at string) Injection {
+func injection(n document.Node) Injection {
 	var in Injection
-	o, ok := r.object(n, at, "id", "typeRef")
+	o, ok := n.Object("id", "typeRef")
 	if !ok {
 		return in
 	}
-	in.ID, _ = r.need(o, "id", "that of a TypeInstance")
-	in.Type = r.typeRef(o, false)
+	in.ID, _ = need(o, "id", "that of a TypeInstance")
+	in.Type = typeRef(o, false)
 	return in
 }
 
 // typeRef reads the field typeRef, which must be there.
-func (r *reader) typeRef(o object, revised bool) Ref {
-	const field, example = "typeRef", "cap.type.gcp.auth.service-account"
-	n, ok := o.fields[field]
+func typeRef(o document.Object, revised bool) Ref {
+	const example = "cap.type.gcp.auth.service-account"
+	n, ok := o.Get("typeRef")
 	if !ok {
-		r.fault(o.line, below(o.at, field), Missing, "is missing; write typeRef: {path: %s}", example)
+		o.Missing("typeRef", "write typeRef: {path: %s}", example)
 		return Ref{}
 	}
-	ref, ok := r.object(n, below(o.at, field), "path", "revision")
+	ref, ok := n.Object("path", "revision")
 	if !ok {
 		return Ref{}
 	}
-	return Ref{Path: r.path(ref, "path", example), Revision: r.revision(ref, revised)}
+	return Ref{Path: pathOf(ref, "path", example), Revision: revisionOf(ref, revised)}
 }
 
 // Warnings are what is worth a look although the policy is valid: alternatives
 // that are never reached, because one before them takes all that they would.
-func (p *Policy) Warnings() []Fault {
-	var all Faults
+func (p *Policy) Warnings() document.Faults {
+	var all document.Faults
 	for _, rule := range p.Rules {
 		for i := range rule.OneOf {
 			for j := range i {
 				if rule.OneOf[j].Constraints.contain(rule.OneOf[i].Constraints) {
-					all = append(all, Fault{
-						Line: rule.Line, Path: item(below(item("rules", rule.Key), "oneOf"), i), Kind: Redundant,
-						Message: "is never reached: " + item("oneOf", j) + " takes every implementation that it would; put it first, or leave it out",
+					all = append(all, document.Fault{
+						Line: rule.Line, Path: document.Item(document.Field(document.Field("rules", rule.Key), "oneOf"), i), Kind: Redundant,
+						Message: "is never reached: " + document.Item("oneOf", j) + " takes every implementation that it would; put it first, or leave it out",
 					})
 					break
 				}
 			}
 		}
 	}
-	return all.sorted()
+	return all.Sorted()
 }
 
 // contain reports whether whatever meets d meets c.

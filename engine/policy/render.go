@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/hap-worker/hap-worker/engine/document"
 )
 
 // Downloader says how the step that Render adds gets its TypeInstances.
@@ -35,16 +37,16 @@ var artifactName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // Render makes the Argo Workflow of a decision: that of the Implementation, whose
 // entrypoint begins with a step that downloads each injected TypeInstance by its
-// id and makes it the global artifact of its alias. The error is a Faults that
+// id and makes it the global artifact of its alias. The error is a [document.Faults] that
 // names the Implementation's manifest.
 func Render(d Decision, from Downloader) (map[string]any, error) {
 	w := &workflow{of: d.Picked, from: from}
 	if d.Picked.Workflow == nil {
-		return nil, w.fault(workflowField, Missing, "is missing; %s cannot be run by Argo", d.Picked.Ref)
+		return nil, w.fault(workflowField, document.Missing, "is missing; %s cannot be run by Argo", d.Picked.Ref)
 	}
 	for _, in := range d.Inject {
 		if !artifactName.MatchString(in.Name) {
-			return nil, w.fault("spec.requires", Syntax, "the alias %q cannot name an artifact; use letters, digits, - and _", in.Name)
+			return nil, w.fault("spec.requires", document.Syntax, "the alias %q cannot name an artifact; use letters, digits, - and _", in.Name)
 		}
 	}
 	w.manifest()
@@ -66,8 +68,8 @@ type workflow struct {
 	at         string // of spec in the Implementation's manifest
 }
 
-func (w *workflow) fault(at string, kind Kind, format string, args ...any) error {
-	return Faults{{File: w.of.File, Line: w.of.Line, Path: at, Kind: kind, Message: fmt.Sprintf(format, args...)}}
+func (w *workflow) fault(at string, kind document.Kind, format string, args ...any) error {
+	return document.Faults{{File: w.of.File, Line: w.of.Line, Path: at, Kind: kind, Message: fmt.Sprintf(format, args...)}}
 }
 
 // manifest makes a whole Workflow of what the Implementation has: a whole one, or
@@ -113,12 +115,12 @@ func prefixOf(path string) string {
 func (w *workflow) inject(what []Injected) error {
 	name, _ := w.spec["entrypoint"].(string)
 	if name == "" {
-		return w.fault(w.at+".entrypoint", Missing, "is missing; name the template with which the workflow begins")
+		return w.fault(w.at+".entrypoint", document.Missing, "is missing; name the template with which the workflow begins")
 	}
 	templates, _ := w.spec["templates"].([]any)
 	entry := find(templates, name)
 	if entry == nil {
-		return w.fault(w.at+".entrypoint", Missing, "%q is none of its templates; write the template, or the name of one", name)
+		return w.fault(w.at+".entrypoint", document.Missing, "%q is none of its templates; write the template, or the name of one", name)
 	}
 	download := unused(stepName, templates)
 	step := map[string]any{"template": download}
@@ -127,7 +129,7 @@ func (w *workflow) inject(what []Injected) error {
 	case entry["steps"] != nil:
 		groups, ok := entry["steps"].([]any)
 		if !ok {
-			return w.fault(w.at+".templates", Syntax, "the steps of %q are no list", name)
+			return w.fault(w.at+".templates", document.Syntax, "the steps of %q are no list", name)
 		}
 		step["name"] = unusedStep(groups)
 		entry["steps"] = append([]any{[]any{step}}, groups...)
@@ -135,7 +137,7 @@ func (w *workflow) inject(what []Injected) error {
 		dag, _ := entry["dag"].(map[string]any)
 		tasks, ok := dag["tasks"].([]any)
 		if !ok {
-			return w.fault(w.at+".templates", Syntax, "the dag of %q has no list of tasks", name)
+			return w.fault(w.at+".templates", document.Syntax, "the dag of %q has no list of tasks", name)
 		}
 		step["name"] = unused(stepName, tasks)
 		dag["tasks"] = append([]any{step}, after(tasks, step["name"])...)

@@ -11,12 +11,12 @@ import (
 // Plan is a service plan: the hyperscalers that its clusters can run on.
 type Plan struct {
 	// Providers are the hyperscaler names that a request of this plan may ask for.
-	Providers []string `json:"providers" yaml:"providers"`
+	Providers []string `json:"providers"`
 	// Default is the provider of a request that names none. A plan with a single
 	// provider needs none.
-	Default string `json:"default,omitempty" yaml:"default"`
+	Default string `json:"default,omitempty"`
 	// Required says that a rule set without an entry for this plan is faulty.
-	Required bool `json:"-" yaml:"-"`
+	Required bool `json:"-"`
 }
 
 // provider is the one of requests that name none, "" where that is not known.

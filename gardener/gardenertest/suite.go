@@ -74,6 +74,10 @@ func Run(t *testing.T, newServer func(t *testing.T) Server) {
 			test.run(t, newBench(t, newServer(t)))
 		})
 	}
+	t.Run("Landscape", func(t *testing.T) {
+		t.Parallel()
+		testLandscape(t, newServer)
+	})
 }
 
 // bench is what one test works with: a pool of its own on the server.

@@ -111,15 +111,22 @@ func (f Facts) network(live map[string]events.Reply, bad report) {
 }
 
 // blocksOverTime checks each answer against those before it whose clusters cannot
-// have gone by then.
+// have gone by then. An answer to a runtime that the ledger calls released already is
+// passed over: whoever decided it before the release was late to publish it, and by its
+// sequence it is not in force. One before the reply to its deprovision counts: a rebuild
+// takes its blocks for those of a live cluster.
 func (f Facts) blocksOverTime(bad report) {
 	type given struct {
 		slice
 		at time.Time
 	}
 	var before []given
+	released := map[string]int64{} // the sequence of the release
 	for _, s := range f.Watched.Stored {
-		if s.Reply.Status != events.StatusAssigned {
+		if s.Reply.Status == events.StatusReleased {
+			released[s.Reply.RuntimeID] = sequence(s.Reply)
+		}
+		if s.Reply.Status != events.StatusAssigned || sequence(s.Reply) < released[s.Reply.RuntimeID] {
 			continue
 		}
 		for _, b := range blocks([]events.Reply{s.Reply}, bad) {
@@ -133,6 +140,8 @@ func (f Facts) blocksOverTime(bad report) {
 		}
 	}
 }
+
+func sequence(r events.Reply) int64 { return cmp.Or(r.Decision, &events.Decision{}).Sequence }
 
 func inRedis(state network.State) (all []slice) {
 	for _, r := range state.Records {

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -89,6 +90,50 @@ func TestNetworkViolations(t *testing.T) {
 			found := w.Violations(Terms{OneAccount: true})
 			if !slices.ContainsFunc(found, func(v string) bool { return strings.Contains(v, c.says) }) {
 				t.Errorf("found %v, want %q", found, c.says)
+			}
+		})
+	}
+}
+
+// TestNetworkLateAnswer is a block of rt-2 in an answer to rt-3, whose deprovision was
+// published before: while the ledger does not say that rt-3 is gone, both are live there.
+// One that was decided before rt-3 went, and is stored afterwards, is in force no more.
+func TestNetworkLateAnswer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		before bool  // the answer is stored before the reply to the deprovision
+		number int64 // of its decision; the departure has 2
+		wrong  bool
+	}{
+		{"before the ledger says that it is gone", true, 1, true},
+		{"decided before, and stored after that", false, 1, false},
+		{"decided after it had gone", false, 3, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newNetworked()
+			late := w.Replies["hap.v1.reply.rt-3.req-rt-3-b-2"]
+			decision := *late.Decision
+			decision.Sequence = c.number
+			late.RequestID, late.Decision = "again", &decision
+			late.Network = []events.Network{{Rule: "other", CIDR: "10.0.1.0/28", Paths: []string{"/other/a"}}}
+			release := w.Watched.Stored[len(w.Watched.Stored)-1]
+			release.Reply.Decision = &events.Decision{Sequence: 2, Pool: pool}
+			stored := w.Watched.Stored[:len(w.Watched.Stored)-1]
+			answer := events.Stored{Reply: late, Subject: "again", Time: at(5)}
+			if c.before {
+				release.Time = at(6)
+				w.Watched.Stored = slices.Concat(stored, []events.Stored{answer, release})
+			} else {
+				w.Watched.Stored = slices.Concat(stored, []events.Stored{release, answer})
+			}
+			var found []string
+			w.blocksOverTime(func(invariant, format string, args ...any) {
+				found = append(found, invariant+": "+fmt.Sprintf(format, args...))
+			})
+			if (len(found) > 0) != c.wrong {
+				t.Errorf("found %v", found)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -72,10 +73,10 @@ workers, without containers, and run until SIGINT. Nothing is kept at the end.`,
 	fs := cmd.Flags()
 	fs.BoolVar(&f.json, "json", false, "print one JSON line on stdout when everything is ready")
 	fs.StringVar(&f.config, "config", "", "configuration of the workers; the stack's addresses are set in a copy of it")
-	fs.StringVar(&f.accounts, "accounts", "", "YAML list of {name, hyperscalerType, labels, kind} instead of the demo accounts")
+	fs.StringVar(&f.accounts, "accounts", "", "YAML list of {name, hyperscalerType, labels, kind, clusters} instead of the demo accounts")
 	fs.BoolVar(&f.noWorker, "no-worker", false, "start no worker")
 	fs.IntVar(&f.workers, "workers", 1, "number of workers")
-	fs.StringVar(&f.gardener, "gardener", stack.CRDGardener, "how the Gardener kinds are served: crd, as CRDs; real, by gardener-apiserver")
+	fs.StringVar(&f.gardener, "gardener", stack.LightGardener, "how the Gardener kinds are served: light, by an API in this process; crd, as CRDs of a kube-apiserver; real, by gardener-apiserver")
 	fs.IntVar(&f.natsPort, "nats-port", 0, "port of NATS (default a free one)")
 	fs.IntVar(&f.redisPort, "redis-port", 0, "port of Redis (default a free one)")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "stop at the end of stdin")
@@ -130,8 +131,8 @@ func (f flags) options(stderr io.Writer) (stack.Options, error) {
 		o.Workers = 0
 	}
 	switch {
-	case f.gardener != stack.CRDGardener && f.gardener != stack.RealGardener:
-		return o, usageError{fmt.Errorf("--gardener %s: crd or real", f.gardener)}
+	case !slices.Contains([]string{stack.LightGardener, stack.CRDGardener, stack.RealGardener}, f.gardener):
+		return o, usageError{fmt.Errorf("--gardener %s: light, crd or real", f.gardener)}
 	case f.workers < 0:
 		return o, usageError{fmt.Errorf("--workers %d: 0 or more", f.workers)}
 	}

@@ -183,17 +183,17 @@ func (b *broker) end(rt *runtime) {
 	late := made != nil && b.dice(5) == 0
 	e := b.deprovision(rt)
 	b.count("deprovision")
-	if late {
-		b.count("deprovision before the Shoot has gone")
-		b.publish(e, "")
-	}
 	wait := b.between(500, 8000)
 	b.busy.Go(func() {
 		if made != nil {
-			<-made
-			if late {
-				pause(b.ctx, wait)
-			}
+			<-made // a Shoot that is about to be made must not come after the deprovision
+		}
+		if late {
+			b.count("deprovision before the Shoot has gone")
+			b.publish(e, "")
+			pause(b.ctx, wait)
+		}
+		if made != nil {
 			b.deleteShoot(rt)
 		}
 		if !late {

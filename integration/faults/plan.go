@@ -26,13 +26,17 @@ const (
 	KubeFlaky     Kind = "kube flaky"       // 409, 429, 500, cuts and silence, before and after the commit
 	KubeDown      Kind = "kube down"        // connections refused
 	WatchCut      Kind = "kube watches cut" // all connections closed once
+
+	ConsumerDeleted Kind = "consumer deleted" // that of all workers, who make it anew
+	Junk            Kind = "junk"             // messages in HAP_REPLIES and HAP_WAITING that no worker can read
+	ConfigChanged   Kind = "config changed"   // another one, then half of it, then the first again
 )
 
 // Kinds are all kinds of faults.
 func Kinds() []Kind {
 	return []Kind{
 		WorkerKilled, WorkersKilled, WorkerStopped, WorkerPaused, RedisLost, RedisRewound, RedisKilled,
-		RedisFlaky, NATSRestarted, KubeFlaky, KubeDown, WatchCut,
+		RedisFlaky, NATSRestarted, KubeFlaky, KubeDown, WatchCut, ConsumerDeleted, Junk, ConfigChanged,
 	}
 }
 
@@ -55,7 +59,7 @@ func lasts(k Kind) (least, most int) {
 		return 5000, 9000 // AckWait is 4 s
 	case RedisRewound:
 		return 2000, 7000 // between the copy and its return
-	case RedisFlaky, KubeFlaky:
+	case RedisFlaky, KubeFlaky, Junk, ConfigChanged:
 		return 4000, 9000
 	case KubeDown:
 		return 1000, 6000

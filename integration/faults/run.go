@@ -52,13 +52,15 @@ type run struct {
 	injector *injector
 	api      dynamic.Interface // past all proxies
 
-	workers  []sync.Mutex // held by whoever does something to the worker
-	redisBy  sync.Mutex
-	natsBy   sync.Mutex
-	kubeBy   sync.Mutex
-	under    sync.WaitGroup // faults that are not over
-	skipped  int
-	happened map[Kind]int
+	workers   []sync.Mutex // held by whoever does something to the worker
+	redisBy   sync.Mutex
+	natsBy    sync.Mutex
+	kubeBy    sync.Mutex
+	streamsBy sync.Mutex
+	configBy  sync.Mutex
+	under     sync.WaitGroup // faults that are not over
+	skipped   int
+	happened  map[Kind]int
 }
 
 // Run runs the schedule of a seed and reports. The error is a run that could not
@@ -84,7 +86,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // start starts the stack, the proxies, and the workers behind them.
 func (r *run) start(ctx context.Context) (err error) {
-	r.stack, err = stack.Start(ctx, stack.Options{Config: []byte(Config(25*time.Second) + networkConfig), Accounts: Accounts(), Redis: stack.RealRedis})
+	r.stack, err = stack.Start(ctx, stack.Options{Gardener: stack.CRDGardener, Config: []byte(Config(25*time.Second) + networkConfig), Accounts: Accounts(), Redis: stack.RealRedis})
 	if err != nil {
 		return err
 	}
@@ -220,6 +222,10 @@ func (r *run) perform(a Action) {
 		done = r.toNATS(a)
 	case KubeFlaky, KubeDown, WatchCut:
 		done = r.toKube(a)
+	case ConsumerDeleted, Junk:
+		done = r.toStreams(a)
+	case ConfigChanged:
+		done = r.toConfig(a)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -97,6 +97,9 @@ func (l *Load) dump(facts checker.Facts, name string) {
 		if rep.Clusters != nil {
 			fmt.Fprintf(&b, " clusters %d of %d", *rep.Clusters, rep.Limit)
 		}
+		if len(rep.Network) > 0 {
+			fmt.Fprintf(&b, " network %v", rep.Network)
+		}
 		if rep.Error != nil {
 			fmt.Fprintf(&b, " %s", rep.Error.Code)
 		}

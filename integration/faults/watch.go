@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -106,7 +107,10 @@ func (b *broker) followUntil(messages jetstream.MessagesContext, last uint64) ui
 		}
 		last = meta.Sequence.Stream
 		r, err := events.DecodeReply(msg.Data())
-		if err != nil {
+		switch {
+		case err != nil && strings.HasPrefix(msg.Subject(), b.subjects.Reply(junkRuntime, "")):
+			continue
+		case err != nil:
 			b.failed(fmt.Sprintf("reply %d: %v", last, err))
 			continue
 		}

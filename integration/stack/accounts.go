@@ -28,6 +28,8 @@ type Account struct {
 	// Kind is CredentialsBinding, SecretBinding or Secret. Defaults to the kind of
 	// the configuration's gardener.resource.
 	Kind string `json:"kind,omitempty"`
+	// Clusters is how many Shoots use the account already. Defaults to none.
+	Clusters int `json:"clusters,omitempty"`
 }
 
 //go:embed accounts.yaml
@@ -69,6 +71,9 @@ func (a Account) faults() []string {
 	var faults []string
 	for _, fault := range validation.IsDNS1123Subdomain(a.Name) {
 		faults = append(faults, fmt.Sprintf("name %q: %s", a.Name, fault))
+	}
+	if a.Clusters < 0 {
+		faults = append(faults, fmt.Sprintf("clusters is %d, must not be negative", a.Clusters))
 	}
 	if a.HyperscalerType == "" {
 		faults = append(faults, "hyperscalerType is missing")
@@ -139,7 +144,7 @@ func (a Account) provider() string {
 // seeders is how many accounts are made at once.
 const seeders = 16
 
-// CreateAccounts makes the bindings of the accounts. What exists already stays
+// CreateAccounts makes the bindings of the accounts, and the Shoots that use them. What exists already stays
 // as it is: a stack that is started again on its data keeps its claims. An
 // account without a kind becomes one of resource. A Secret gets a SecretBinding
 // of its name, without labels, that refers to it: a Shoot cannot name a Secret.
@@ -176,7 +181,10 @@ func CreateAccounts(ctx context.Context, cfg *rest.Config, t Target, accounts []
 	if err := create(ctx, client, t, secrets); err != nil {
 		return err
 	}
-	return create(ctx, client, t, bindings)
+	if err := create(ctx, client, t, bindings); err != nil {
+		return err
+	}
+	return createClusters(ctx, client, t, accounts)
 }
 
 func create(ctx context.Context, client dynamic.Interface, t Target, objects []*unstructured.Unstructured) error {

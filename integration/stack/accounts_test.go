@@ -57,12 +57,12 @@ func TestReadAccounts(t *testing.T) {
 - {name: A_b, hyperscalerType: aws}
 - {name: b}
 - {name: c, hyperscalerType: aws, kind: Thing, labels: {x: "a b"}}
-- {name: b, hyperscalerType: aws}
+- {name: b, hyperscalerType: aws, clusters: -1}
 `))
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, says := range []string{`accounts[0]: name "A_b"`, "accounts[1]: hyperscalerType is missing", `accounts[2]: kind "Thing"`, "accounts[2]: label x=a b", `accounts[3].name: "b" is there twice`} {
+	for _, says := range []string{`accounts[0]: name "A_b"`, "accounts[1]: hyperscalerType is missing", `accounts[2]: kind "Thing"`, "accounts[2]: label x=a b", `accounts[3].name: "b" is there twice`, "accounts[3]: clusters is -1"} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("no %q in:\n%v", says, err)
 		}

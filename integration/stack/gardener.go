@@ -8,7 +8,10 @@ import (
 
 // How the kinds of Gardener are served.
 const (
-	// CRDGardener is by CRDs: kube-apiserver keeps what it is given.
+	// LightGardener is by CRDs in integration/lightapi, a Kubernetes API in this process:
+	// no build, no validation against schemas, no roles.
+	LightGardener = "light"
+	// CRDGardener is by CRDs in kube-apiserver, which keeps what it is given.
 	CRDGardener = "crd"
 	// RealGardener is by gardener-apiserver behind kube-apiserver, as in a landscape:
 	// with its validation, admission and conflicts. Nothing reconciles.

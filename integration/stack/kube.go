@@ -3,44 +3,58 @@ package stack
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/hap-worker/hap-worker/integration/lightapi"
 )
 
-// Kube is a Kubernetes API: integration/kubeapi, or the etcd and kube-apiserver
-// of KUBEBUILDER_ASSETS where that is set; with RealGardener it is
-// integration/kubeapi with integration/gardenerapi behind it.
+// Kube is a Kubernetes API: with LightGardener integration/lightapi, in this process;
+// with CRDGardener integration/kubeapi, or the etcd and kube-apiserver of
+// KUBEBUILDER_ASSETS where that is set; with RealGardener integration/kubeapi with
+// integration/gardenerapi behind it.
 type Kube struct {
+	light      *lightapi.Server // nil: it is a process
 	dir        string
 	port       int
 	args       []string // further flags of kube-apiserver
 	binary     string   // kubeapi; "" with assets
 	assets     string
 	kubeconfig string
+	namespace  string    // that the kubeconfig's context names
 	etcd       string    // kubeapi's, as it said at its last start
 	gardener   *gardener // nil: the kinds are CRDs
 	talk       io.Writer
 	processes  []*process // in the order of their start
 }
 
-func startKube(ctx context.Context, dir string, o Options) (*Kube, error) {
+func startKube(ctx context.Context, dir, namespace string, o Options) (*Kube, error) {
 	k := &Kube{
 		dir:        dir,
 		port:       o.KubePort,
 		args:       o.KubeArgs,
 		assets:     os.Getenv("KUBEBUILDER_ASSETS"),
 		kubeconfig: filepath.Join(dir, "kubeconfig"),
+		namespace:  namespace,
 		talk:       o.Talk,
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
+	}
+	if o.Gardener == LightGardener {
+		if err := k.startLight(); err != nil {
+			return nil, err
+		}
+		return k, nameNamespace(k.kubeconfig, k.namespace)
 	}
 	if o.Gardener == RealGardener {
 		// kubeapi shares its etcd and has certificates for servers behind it; the assets
@@ -61,9 +75,48 @@ func startKube(ctx context.Context, dir string, o Options) (*Kube, error) {
 	return k, k.Start(ctx)
 }
 
+// startLight makes the API in this process, and starts it. A port that is taken
+// between the look for a free one and the start is another try's.
+func (k *Kube) startLight() error {
+	for range 10 {
+		port := k.port
+		if port == 0 {
+			// One that is still free when the API is stopped and started again.
+			var err error
+			if port, err = FreePort(); err != nil {
+				return err
+			}
+		}
+		light, err := lightapi.New(lightapi.Options{Kubeconfig: k.kubeconfig, Port: port})
+		if err != nil {
+			return err
+		}
+		if err = light.Start(); err == nil {
+			k.light, k.port = light, port
+			return nil
+		}
+		if k.port != 0 || !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+	return errors.New("no port for the light API stayed free")
+}
+
 // Kubeconfig is the path of a kubeconfig that may do everything; it stays valid
 // over restarts.
 func (k *Kube) Kubeconfig() string { return k.kubeconfig }
+
+// Kind is LightGardener, CRDGardener or RealGardener.
+func (k *Kube) Kind() string {
+	switch {
+	case k.light != nil:
+		return LightGardener
+	case k.gardener != nil:
+		return RealGardener
+	default:
+		return CRDGardener
+	}
+}
 
 // Config is the kubeconfig for client-go, without a client-side rate limit.
 func (k *Kube) Config() (*rest.Config, error) {
@@ -79,6 +132,20 @@ func (k *Kube) Config() (*rest.Config, error) {
 // Start starts a stopped API with the objects that it had, on the same port,
 // and returns when it is ready.
 func (k *Kube) Start(ctx context.Context) error {
+	if err := k.start(ctx); err != nil {
+		return err
+	}
+	if err := nameNamespace(k.kubeconfig, k.namespace); err != nil { // each start writes the file anew
+		k.Kill()
+		return err
+	}
+	return nil
+}
+
+func (k *Kube) start(ctx context.Context) error {
+	if k.light != nil {
+		return k.light.Start()
+	}
 	k.processes = nil
 	if k.assets != "" {
 		return k.startAssets(ctx)
@@ -108,6 +175,21 @@ func (k *Kube) Start(ctx context.Context) error {
 	return err
 }
 
+// nameNamespace makes the current context of a kubeconfig name a namespace: whoever is
+// given the file alone works where the accounts are.
+func nameNamespace(path, namespace string) error {
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return err
+	}
+	current := config.Contexts[config.CurrentContext]
+	if current == nil {
+		return fmt.Errorf("%s has no current context", path)
+	}
+	current.Namespace = namespace
+	return clientcmd.WriteToFile(*config, path)
+}
+
 func portOf(address string) (int, error) {
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -118,6 +200,9 @@ func portOf(address string) (int, error) {
 
 // Stop stops the API; its objects stay.
 func (k *Kube) Stop() error {
+	if k.light != nil {
+		return k.light.Stop()
+	}
 	var errs []error
 	for _, p := range slices.Backward(k.processes) {
 		errs = append(errs, p.stop())
@@ -127,6 +212,10 @@ func (k *Kube) Stop() error {
 
 // Kill ends the API at once, as a crash does; its objects stay.
 func (k *Kube) Kill() {
+	if k.light != nil {
+		k.light.Kill()
+		return
+	}
 	for _, p := range slices.Backward(k.processes) {
 		p.kill()
 	}

@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -119,11 +119,12 @@ func (k *Kube) assetsReady(ctx context.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(cfg)
+	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return err
 	}
-	return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	defer client.CloseIdleConnections()
+	return answersOK(ctx, client, cfg.Host+"/readyz")
 }
 
 // assetsKeys makes the token and the service account key, once.

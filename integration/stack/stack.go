@@ -8,8 +8,8 @@
 //	defer s.Stop()
 //	cfg, err := s.Kube.Config()
 //
-// A start takes two to three seconds, so a test binary shares one stack. Every
-// part can be stopped, killed and started again at its address.
+// A start takes about a second, and two to three with a kube-apiserver, so a test
+// binary shares one stack. Every part can be stopped, killed and started again at its address.
 package stack
 
 import (
@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +29,8 @@ import (
 // Options say what to start. The zero value is everything but workers, on free
 // ports, with the demo accounts.
 type Options struct {
-	// Dir holds data and configuration and is kept. Defaults to a new temporary
-	// directory that Stop removes.
+	// Dir holds data and configuration and is kept, besides the objects of LightGardener.
+	// Defaults to a new temporary directory that Stop removes.
 	Dir string
 	// Config is the worker's configuration in YAML. The stack sets the addresses of its
 	// parts in it, and the initial rules where it has no hap section. Defaults to none.
@@ -38,18 +39,23 @@ type Options struct {
 	Accounts []Account
 	// Workers is how many workers to start. Defaults to none.
 	Workers int
+	// WorkerCommand runs hap-worker with the arguments that are put after it: a program
+	// that has the worker in it needs no other built. Defaults to the hap-worker of this
+	// checkout, which the stack builds.
+	WorkerCommand []string
 	// Redis is RealRedis or MiniRedis. Defaults to redis-server where it is on PATH, else miniredis.
 	Redis string
-	// Gardener is CRDGardener or RealGardener. Defaults to the first, and with Kube to what that has.
+	// Gardener is LightGardener, CRDGardener or RealGardener. Defaults to the first, and with
+	// Kube to what that has.
 	Gardener string
 	// NATSPort, RedisPort and KubePort default to free ones.
 	NATSPort, RedisPort, KubePort int
 	// Kube is the Kubernetes API of another stack, to be shared: give each stack a
 	// gardener.namespace of its own. Stop leaves it running. Defaults to one of this stack's own.
 	Kube *Kube
-	// KubeArgs are further flags of kube-apiserver. Defaults to none.
+	// KubeArgs are further flags of kube-apiserver, which LightGardener is not. Defaults to none.
 	KubeArgs []string
-	// GardenerArgs are further flags of gardener-apiserver. Defaults to none.
+	// GardenerArgs are further flags of gardener-apiserver, with RealGardener. Defaults to none.
 	GardenerArgs []string
 	// Talk gets progress and what goes wrong later, a line each. Defaults to os.Stderr.
 	Talk io.Writer
@@ -70,6 +76,7 @@ type Stack struct {
 	Config  string // path of the file that the workers use
 
 	dir       string
+	worker    []string // what runs a worker; nil until one is wanted
 	temporary bool
 	guest     bool // Kube is another stack's
 }
@@ -81,7 +88,7 @@ type Summary struct {
 	RedisKind  string   `json:"redisKind"`
 	Kubeconfig string   `json:"kubeconfig"`
 	Namespace  string   `json:"namespace"`
-	Gardener   string   `json:"gardener"` // CRDGardener or RealGardener
+	Gardener   string   `json:"gardener"` // LightGardener, CRDGardener or RealGardener
 	Resource   string   `json:"resource"`
 	Config     string   `json:"config"`
 	Workers    []string `json:"workers"`
@@ -98,6 +105,9 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Accounts == nil {
 		o.Accounts = DemoAccounts()
 	}
+	if o.Gardener == "" {
+		o.Gardener = LightGardener
+	}
 	s := &Stack{dir: o.Dir}
 	if err := s.start(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Stop())
@@ -105,7 +115,27 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
+// validate refuses options that contradict one another, before anything is started.
+func (o *Options) validate() error {
+	if !slices.Contains([]string{LightGardener, CRDGardener, RealGardener}, o.Gardener) {
+		return fmt.Errorf("gardener %q is none of light, crd, real", o.Gardener)
+	}
+	if o.WorkerCommand != nil && len(o.WorkerCommand) == 0 {
+		return errors.New("WorkerCommand names no program")
+	}
+	if o.Gardener == LightGardener && len(o.KubeArgs) > 0 {
+		return errors.New("KubeArgs are flags of kube-apiserver: choose CRDGardener or RealGardener")
+	}
+	if o.Gardener != RealGardener && len(o.GardenerArgs) > 0 {
+		return errors.New("GardenerArgs are flags of gardener-apiserver: choose RealGardener")
+	}
+	return nil
+}
+
 func (s *Stack) start(ctx context.Context, o Options) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
 	config, err := readSettings(o.Config)
 	if err != nil {
 		return err
@@ -113,8 +143,7 @@ func (s *Stack) start(ctx context.Context, o Options) error {
 	if s.Target, err = config.target(); err != nil {
 		return err
 	}
-	worker, err := builds(ctx, o)
-	if err != nil {
+	if s.worker, err = builds(ctx, o); err != nil {
 		return err
 	}
 	if err := s.makeDir(); err != nil {
@@ -129,19 +158,21 @@ func (s *Stack) start(ctx context.Context, o Options) error {
 	if err := config.connect(s.Config, s.NATS.URL(), s.Redis.URL(), s.Kube.Kubeconfig()); err != nil {
 		return err
 	}
-	return s.startWorkers(ctx, o, worker)
+	return s.startWorkers(ctx, o)
 }
 
 // builds makes the programs that the stack needs, before the clock of the start runs.
-func builds(ctx context.Context, o Options) (worker string, err error) {
+func builds(ctx context.Context, o Options) (worker []string, err error) {
 	group, ctx := errgroup.WithContext(ctx)
-	if o.Workers > 0 {
-		group.Go(func() (err error) {
-			worker, err = Build(ctx, "hap-worker", o.Talk)
+	worker = o.WorkerCommand
+	if o.Workers > 0 && worker == nil {
+		group.Go(func() error {
+			binary, err := Build(ctx, "hap-worker", o.Talk)
+			worker = []string{binary}
 			return err
 		})
 	}
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" && o.Kube == nil {
+	if o.Gardener != LightGardener && os.Getenv("KUBEBUILDER_ASSETS") == "" && o.Kube == nil {
 		group.Go(func() error {
 			_, err := Build(ctx, "kubeapi", o.Talk)
 			return err
@@ -180,7 +211,7 @@ func (s *Stack) startParts(ctx context.Context, o Options) error {
 	})
 	group.Go(func() (err error) {
 		if s.Kube, s.guest = o.Kube, o.Kube != nil; !s.guest {
-			if s.Kube, err = startKube(ctx, filepath.Join(s.dir, "kube"), o); err != nil {
+			if s.Kube, err = startKube(ctx, filepath.Join(s.dir, "kube"), s.Target.Namespace, o); err != nil {
 				return err
 			}
 		}
@@ -194,14 +225,14 @@ func (s *Stack) startParts(ctx context.Context, o Options) error {
 	return group.Wait()
 }
 
-func (s *Stack) startWorkers(ctx context.Context, o Options, binary string) error {
+func (s *Stack) startWorkers(ctx context.Context, o Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range o.Workers {
 		port, err := FreePort()
 		if err != nil {
 			return errors.Join(err, group.Wait())
 		}
-		w := &Worker{number: i + 1, binary: binary, config: s.Config, port: port, log: o.WorkerLog, talk: o.Talk}
+		w := &Worker{number: i + 1, command: s.worker, config: s.Config, port: port, log: o.WorkerLog, talk: o.Talk}
 		s.Workers = append(s.Workers, w)
 		group.Go(func() error { return w.Start(ctx) })
 	}
@@ -212,11 +243,8 @@ func (s *Stack) startWorkers(ctx context.Context, o Options, binary string) erro
 func (s *Stack) Summary() Summary {
 	sum := Summary{
 		NATS: s.NATS.URL(), Redis: s.Redis.URL(), RedisKind: s.Redis.Kind(),
-		Kubeconfig: s.Kube.Kubeconfig(), Namespace: s.Target.Namespace, Gardener: CRDGardener, Resource: s.Target.Resource,
+		Kubeconfig: s.Kube.Kubeconfig(), Namespace: s.Target.Namespace, Gardener: s.Kube.Kind(), Resource: s.Target.Resource,
 		Config: s.Config, Workers: []string{}, Ready: true,
-	}
-	if s.Target.Gardener != nil {
-		sum.Gardener = RealGardener
 	}
 	for _, w := range s.Workers {
 		sum.Workers = append(sum.Workers, w.URL())

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +15,8 @@ import (
 
 // Worker is a hap-worker process.
 type Worker struct {
-	number  int // from 1
-	binary  string
+	number  int      // from 1
+	command []string // what to run, without the configuration
 	config  string
 	port    int // of its telemetry
 	log     io.Writer
@@ -34,8 +35,8 @@ func (w *Worker) Start(ctx context.Context) error {
 	var err error
 	w.process, err = startProcess(command{
 		name:   fmt.Sprintf("hap-worker %d", w.number),
-		path:   w.binary,
-		args:   []string{"--config", w.config},
+		path:   w.command[0],
+		args:   append(slices.Clone(w.command[1:]), "--config", w.config),
 		env:    w.environment(),
 		stdout: w.log,
 		stderr: w.log,
@@ -70,15 +71,18 @@ func (w *Worker) environment() []string {
 // too. It writes to log, and the variables of env, such as HAP_REDIS_URL=…, win
 // over the stack's configuration.
 func (s *Stack) AddWorker(ctx context.Context, log io.Writer, env ...string) (*Worker, error) {
-	binary, err := Build(ctx, "hap-worker", os.Stderr)
-	if err != nil {
-		return nil, err
+	if s.worker == nil {
+		binary, err := Build(ctx, "hap-worker", os.Stderr)
+		if err != nil {
+			return nil, err
+		}
+		s.worker = []string{binary}
 	}
 	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{number: len(s.Workers) + 1, binary: binary, config: s.Config, port: port, log: log, talk: os.Stderr, env: env}
+	w := &Worker{number: len(s.Workers) + 1, command: s.worker, config: s.Config, port: port, log: log, talk: os.Stderr, env: env}
 	s.Workers = append(s.Workers, w)
 	return w, w.Start(ctx)
 }

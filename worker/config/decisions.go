@@ -25,7 +25,7 @@ type Decisions struct {
 	waiting  time.Duration
 }
 
-// Decisions compiles c. The error is an [Invalid] with every fault of the section hap.
+// Decisions compiles c. The error is [document.Faults], every fault of the section hap.
 func (c *Config) Decisions() (*Decisions, error) {
 	var wrong faults
 	compiled := c.HAP.compile(&wrong)

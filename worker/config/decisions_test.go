@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
@@ -90,7 +91,7 @@ func TestDecisionsOfAnInvalidConfiguration(t *testing.T) {
 	c.HAP.Rule = []string{"aws", "aws"}
 	c.HAP.Waiting.Timeout = -1
 	_, err := c.Decisions()
-	var invalid *Invalid
+	var invalid document.Faults
 	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "hap.rule[2]: ") || !strings.Contains(err.Error(), "hap.waiting.timeout: ") {
 		t.Errorf("error is %v", err)
 	}

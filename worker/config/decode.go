@@ -8,18 +8,18 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// decode lays raw, the merged layers, over the defaults. What has the wrong type
-// or is unknown is a fault and leaves its default in place.
-func decode(raw map[string]any, wrong *faults) *Config {
+// decode lays root over the defaults and notes the lines of its keys. What has the
+// wrong type or is unknown is a fault and leaves its default in place.
+func decode(root document.Node, lines map[string]int) *Config {
 	c := Default()
-	d := decoder{wrong: wrong, given: map[string]bool{}}
-	d.section("", raw, reflect.ValueOf(c).Elem())
+	d := decoder{given: map[string]bool{}, lines: lines}
 	c.present = map[string]bool{}
-	for section, value := range raw {
-		c.present[section] = value != nil
+	for _, n := range d.section(root, reflect.ValueOf(c).Elem()) {
+		c.present[n.Name] = !n.Null()
 	}
 	older := false
 	for path := range hapRules {
@@ -35,253 +35,179 @@ func decode(raw map[string]any, wrong *faults) *Config {
 }
 
 type decoder struct {
-	wrong *faults
 	given map[string]bool
+	lines map[string]int
 }
 
-// section decodes a mapping into a struct, whose fields' tags are the keys.
-func (d *decoder) section(path string, raw any, into reflect.Value) {
-	if word, is := raw.(string); is && path == "gardener.labels" {
-		d.labels(path, word, into)
-		return
+// section decodes a mapping into a struct, whose fields' tags are the keys, and
+// returns what it has.
+func (d *decoder) section(n document.Node, into reflect.Value) []document.Node {
+	if preset, is := n.Scalar().(string); is && n.Path == "gardener.labels" {
+		labels(n, preset, into)
+		return nil
 	}
-	if raw == nil {
-		return
-	}
-	values, is := raw.(map[string]any)
-	if !is {
-		d.wrong.unreadable(path, "must be a mapping, is %s", kindOf(raw))
-		return
-	}
-	if word, given := values["preset"]; given && path == "gardener.labels" {
-		values = maps.Clone(values)
-		delete(values, "preset")
-		if preset, is := word.(string); is {
-			d.labels(join(path, "preset"), preset, into)
-		} else {
-			d.wrong.unreadable(join(path, "preset"), "must be %s or %s, is %s", LegacyLabels, DefaultLabels, kindOf(word))
-		}
+	if n.Null() {
+		return nil
 	}
 	keys := map[string]reflect.Value{}
 	for i := range into.NumField() {
-		if key := into.Type().Field(i).Tag.Get("koanf"); key != "" {
+		if key := into.Type().Field(i).Tag.Get("key"); key != "" {
 			keys[key] = into.Field(i)
 		}
 	}
-	for _, key := range sortedKeys(values) {
-		field, known := keys[key]
-		at := join(path, key)
-		switch {
-		case !known:
-			d.wrong.add(at, "unknown key%s", didYouMean(key, sortedKeys(keys)))
-		case field.Kind() == reflect.Struct:
-			d.section(at, values[key], field)
-		default:
-			d.leaf(at, values[key], field)
+	known := sortedKeys(keys)
+	if n.Path == "gardener.labels" {
+		known = append(known, "preset")
+	}
+	values, _ := n.Object(known...)
+	if n, given := values.Get("preset"); given {
+		if preset, is := n.Scalar().(string); is {
+			labels(n, preset, into)
+		} else {
+			n.Expected(LegacyLabels + " or " + DefaultLabels)
 		}
 	}
+	for _, n := range values.Fields {
+		d.lines[n.Path] = n.KeyLine
+		switch field := keys[n.Name]; field.Kind() {
+		case reflect.Invalid: // preset
+		case reflect.Struct:
+			d.section(n, field)
+		default:
+			d.leaf(n, field)
+		}
+	}
+	return values.Fields
 }
 
-func (d *decoder) labels(path, preset string, into reflect.Value) {
+func labels(n document.Node, preset string, into reflect.Value) {
 	switch preset {
 	case LegacyLabels:
 		into.Set(reflect.ValueOf(legacyLabels()))
 	case DefaultLabels:
 		into.Set(reflect.ValueOf(StandardLabels()))
 	default:
-		d.wrong.unreadable(path, "%q is no preset: write %s, or a mapping of keys", preset, LegacyLabels)
+		n.Fault(document.Value, "%q is no preset: write %s, or a mapping of keys", preset, LegacyLabels)
 	}
 }
 
 // leaf decodes the value of one key. An empty value is the default, except for
 // hap.rule, where it is the list without rules.
-func (d *decoder) leaf(path string, raw any, into reflect.Value) {
-	d.given[path] = true
-	if raw == nil && path == "hap.rule" {
-		raw = []any{}
-	}
-	if raw == nil {
+func (d *decoder) leaf(n document.Node, into reflect.Value) {
+	d.given[n.Path] = true
+	target := into.Addr().Interface()
+	if n.Null() {
+		if n.Path == "hap.rule" {
+			into.Set(reflect.ValueOf([]string{}))
+		}
 		return
 	}
-	switch target := into.Addr().Interface().(type) {
+	switch target := target.(type) {
 	case *time.Duration:
-		d.duration(path, raw, target)
+		measure(n, "a duration as in 90s, 10m or 24h", parseDuration, target)
 	case *int64:
-		d.bytes(path, raw, target)
+		measure(n, "a size as in 512Mi or 1Gi", parseBytes, target)
 	case *int:
-		d.integer(path, raw, target)
+		if number, is := n.Whole(); is {
+			*target = number
+		}
 	case *float64:
-		d.number(path, raw, target)
+		number(n, target)
 	case *bool:
-		if value, is := raw.(bool); is {
-			*target = value
+		value, is := n.Scalar().(bool)
+		if !is {
+			n.Expected("true or false")
 			return
 		}
-		d.wrong.unreadable(path, "must be true or false, is %s", kindOf(raw))
+		*target = value
 	case *[]string:
-		*target = d.texts(path, raw, *target)
+		*target = d.texts(n, *target)
 	case *URLs:
-		d.urls(path, raw, target)
+		if text, is := n.Scalar().(string); is {
+			*target = splitURLs(text)
+			return
+		}
+		*target = d.texts(n, *target)
 	case *map[string]string:
-		*target = entries(d, path, raw, (*decoder).text)
+		*target = entries(d, n, func(n document.Node) string { text, _ := n.Text(); return text })
 	case *map[string]int:
-		*target = entries(d, path, raw, (*decoder).integer)
+		*target = entries(d, n, func(n document.Node) int { number, _ := n.Whole(); return number })
 	case *map[string]Plan:
-		*target = entries(d, path, raw, func(d *decoder, path string, raw any, plan *Plan) {
-			d.section(path, raw, reflect.ValueOf(plan).Elem())
+		*target = entries(d, n, func(n document.Node) (plan Plan) {
+			d.section(n, reflect.ValueOf(&plan).Elem())
+			return plan
 		})
 	default:
-		var value string
-		d.text(path, raw, &value)
-		if value != "" {
+		if value, _ := n.Text(); value != "" {
 			into.SetString(value)
 		}
 	}
 }
 
-func (d *decoder) text(path string, raw any, into *string) {
-	value, is := raw.(string)
+// texts are the items of a list, "" for one that is no text.
+func (d *decoder) texts(n document.Node, fallback []string) []string {
+	items, is := n.List()
 	if !is {
-		d.wrong.unreadable(path, "must be text, is %s%s", kindOf(raw), quoteIt(raw))
-		return
-	}
-	*into = value
-}
-
-func (d *decoder) texts(path string, raw any, fallback []string) []string {
-	list, is := raw.([]any)
-	if !is {
-		d.wrong.unreadable(path, "must be a list, is %s", kindOf(raw))
 		return fallback
 	}
-	texts := make([]string, len(list))
-	for i := range list {
-		d.text(element(path, i), list[i], &texts[i])
+	texts := make([]string, len(items))
+	for i, item := range items {
+		d.lines[item.Path] = item.Line
+		texts[i], _ = item.Text()
 	}
 	return texts
 }
 
-func (d *decoder) urls(path string, raw any, into *URLs) {
-	if text, is := raw.(string); is {
-		*into = splitURLs(text)
+// measure decodes a number with a unit.
+func measure[V any](n document.Node, write string, parse func(string) (V, error), into *V) {
+	var text string
+	switch value := n.Scalar().(type) {
+	case string:
+		text = value
+	case int:
+		text = fmt.Sprint(value)
+	default:
+		n.Expected(write)
 		return
 	}
-	*into = d.texts(path, raw, *into)
-}
-
-func (d *decoder) duration(path string, raw any, into *time.Duration) {
-	text, is := raw.(string)
-	if number, whole := raw.(int); whole {
-		text, is = fmt.Sprint(number), true
-	}
-	if !is {
-		d.wrong.unreadable(path, "must be a duration as in 90s, 10m or 24h, is %s", kindOf(raw))
-		return
-	}
-	parsed, err := parseDuration(text)
+	parsed, err := parse(text)
 	if err != nil {
-		d.wrong.unreadable(path, "%q %s", text, err)
+		n.Fault(document.Value, "%q %s", text, err)
 		return
 	}
 	*into = parsed
 }
 
-func (d *decoder) bytes(path string, raw any, into *int64) {
-	text, is := raw.(string)
-	if number, whole := raw.(int); whole {
-		text, is = fmt.Sprint(number), true
-	}
-	if !is {
-		d.wrong.unreadable(path, "must be a size as in 512Mi or 1Gi, is %s", kindOf(raw))
-		return
-	}
-	parsed, err := parseBytes(text)
-	if err != nil {
-		d.wrong.unreadable(path, "%q %s", text, err)
-		return
-	}
-	*into = parsed
-}
-
-func (d *decoder) integer(path string, raw any, into *int) {
-	value, is := raw.(int)
-	if !is {
-		d.wrong.unreadable(path, "must be a whole number, is %s", kindOf(raw))
-		return
-	}
-	*into = value
-}
-
-func (d *decoder) number(path string, raw any, into *float64) {
-	switch value := raw.(type) {
+func number(n document.Node, into *float64) {
+	switch value := n.Scalar().(type) {
 	case int:
 		*into = float64(value)
 	case float64:
-		if math.IsNaN(value) || math.IsInf(value, 0) {
-			d.wrong.unreadable(path, "must be a number")
+		if !math.IsNaN(value) && !math.IsInf(value, 0) {
+			*into = value
 			return
 		}
-		*into = value
+		n.Fault(document.Value, "must be a number")
 	default:
-		d.wrong.unreadable(path, "must be a number, is %s", kindOf(raw))
+		n.Expected("a number")
 	}
 }
 
 // entries decodes a mapping whose keys are free.
-func entries[V any](d *decoder, path string, raw any, one func(*decoder, string, any, *V)) map[string]V {
-	values, is := raw.(map[string]any)
+func entries[V any](d *decoder, n document.Node, one func(document.Node) V) map[string]V {
+	all, is := n.Object()
 	if !is {
-		d.wrong.unreadable(path, "must be a mapping, is %s", kindOf(raw))
 		return nil
 	}
-	decoded := make(map[string]V, len(values))
-	for _, key := range sortedKeys(values) {
-		var value V
-		one(d, join(path, key), values[key], &value)
-		decoded[key] = value
+	decoded := make(map[string]V, len(all.Fields))
+	for _, n := range all.Fields {
+		d.lines[n.Path] = n.KeyLine
+		decoded[n.Name] = one(n)
 	}
 	return decoded
 }
 
-func sortedKeys[V any](values map[string]V) []string {
-	keys := make([]string, 0, len(values))
-	for key := range values {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// kindOf names the kind of a value. It does not show it: it may be a secret.
-func kindOf(raw any) string {
-	switch raw.(type) {
-	case nil:
-		return "empty"
-	case string:
-		return "text"
-	case bool:
-		return "true or false"
-	case int, int64, uint64:
-		return "a whole number"
-	case float64:
-		return "a number"
-	case time.Time:
-		return "a date"
-	case []any:
-		return "a list"
-	default:
-		return "a mapping"
-	}
-}
-
-func quoteIt(raw any) string {
-	switch raw.(type) {
-	case bool, int, int64, uint64, float64, time.Time:
-		return ": put it in quotes"
-	default:
-		return ""
-	}
-}
+func sortedKeys[V any](values map[string]V) []string { return slices.Sorted(maps.Keys(values)) }
 
 // didYouMean offers the known word that is close.
 func didYouMean(word string, known []string) string {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hap-worker/hap-worker/engine/document"
 )
 
 const envPrefix = "HAP_"
@@ -36,7 +38,7 @@ func readEnv(env []string, variables map[string]string, wrong *faults) overrides
 		}
 		value, err := envValue(path, kind, text)
 		if err != nil {
-			wrong.list = append(wrong.list, Fault{Path: path, Variable: name, Message: err.Error()})
+			wrong.list = append(wrong.list, document.Fault{File: name, Path: path, Kind: document.Value, Message: err.Error()})
 			continue
 		}
 		variables[path] = name

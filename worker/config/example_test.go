@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/hap-worker/hap-worker/engine/document"
 )
 
 const example = "../../deploy/config.example.yaml"
@@ -37,12 +37,13 @@ func TestExampleIsTheDefaults(t *testing.T) {
 // TestExampleNamesEveryKey holds that the example has every key, each below a comment of its own section.
 func TestExampleNamesEveryKey(t *testing.T) {
 	t.Parallel()
-	var tree yaml.Node
-	if err := yaml.Unmarshal([]byte(uncommented(t)), &tree); err != nil {
-		t.Fatal(err)
+	var r document.Reader
+	tree, ok := r.One([]byte(uncommented(t)), "")
+	if !ok {
+		t.Fatal(r.Faults)
 	}
 	lines := map[string]int{}
-	index("", tree.Content[0], lines, &faults{})
+	decode(tree, lines)
 	for _, leaf := range leaves(Default()) {
 		if lines[leaf.path] == 0 {
 			t.Errorf("the example lacks %s", leaf.path)

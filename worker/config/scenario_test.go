@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hap-worker/hap-worker/engine/document"
 )
 
 // TestScenarios loads files and says what becomes of them: the keys that differ
@@ -49,8 +51,8 @@ func TestScenarios(t *testing.T) {
 
 func tell(c *Config, err error) string {
 	if err != nil {
-		if _, ok := errors.AsType[*Invalid](err); !ok {
-			return "not an Invalid: " + err.Error() + "\n"
+		if _, ok := errors.AsType[document.Faults](err); !ok {
+			return "not Faults: " + err.Error() + "\n"
 		}
 		return err.Error() + "\n"
 	}

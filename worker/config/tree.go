@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/hap-worker/hap-worker/engine/document"
 )
 
 // leaf is one key of the configuration that has a value, and where it is kept.
@@ -24,7 +26,7 @@ func collect(found []leaf, prefix string, section reflect.Value) []leaf {
 		if !field.IsExported() {
 			continue
 		}
-		path := join(prefix, field.Tag.Get("koanf"))
+		path := join(prefix, field.Tag.Get("key"))
 		if field.Type.Kind() == reflect.Struct {
 			found = collect(found, path, section.Field(i))
 			continue
@@ -84,9 +86,4 @@ func (l leaf) plain() any {
 	}
 }
 
-func join(prefix, key string) string {
-	if prefix == "" {
-		return key
-	}
-	return prefix + "." + key
-}
+func join(prefix, key string) string { return document.Field(prefix, key) }

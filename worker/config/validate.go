@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Validate checks c as a whole. The error is an [Invalid] with every fault.
+// Validate checks c as a whole. The error is [document.Faults], every fault.
 func (c *Config) Validate() error {
 	var wrong faults
 	c.check(&wrong)

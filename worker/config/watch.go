@@ -29,7 +29,7 @@ func (e *NeedsRestart) Error() string {
 // A changed file is loaded with the environment of current. If it is valid,
 // changed is given the new configuration, whole; the keys that need a restart
 // keep the value of current there, and failed is given a [NeedsRestart] that
-// names them. If it is not valid, failed is given the [Invalid] and what was
+// names them. If it is not valid, failed is given the [document.Faults] and what was
 // given last stays. Both are called one at a time, from this goroutine. A
 // change between Load and Watch is found too.
 //

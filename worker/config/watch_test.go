@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/hap-worker/hap-worker/engine/document"
 )
 
 // followed is a file that is being watched. What the watch says is in the channels.
@@ -121,8 +123,8 @@ func TestWatchKeepsTheLastGoodOne(t *testing.T) {
 	t.Parallel()
 	f := follow(t, file(t, waiting("1m")), nil, nil)
 	write(t, f.path, waiting("soon")+"nets: {}\n")
-	var invalid *Invalid
-	if err := f.failure(t); !errors.As(err, &invalid) || len(invalid.Faults) != 2 {
+	var invalid document.Faults
+	if err := f.failure(t); !errors.As(err, &invalid) || len(invalid) != 2 {
 		t.Errorf("failed with %v", err)
 	}
 	write(t, f.path, "")
@@ -178,7 +180,7 @@ func TestWatchRefusesWhatIsValidOnlyAfterARestart(t *testing.T) {
 	write(t, f.path, waiting("200h")+"nats: {retention: 300h}\n")
 	err := f.failure(t)
 	var needs *NeedsRestart
-	var invalid *Invalid
+	var invalid document.Faults
 	if !errors.As(err, &needs) || !errors.As(err, &invalid) {
 		t.Errorf("failed with %v", err)
 	}
@@ -199,7 +201,7 @@ func TestWatchOfADirectoryThatIsNotThere(t *testing.T) {
 func TestLoadOfAFileThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil)
-	var invalid *Invalid
+	var invalid document.Faults
 	if !errors.As(err, &invalid) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("ended with %v", err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // noon is the moment of every test with a clock that stands still.
@@ -36,6 +36,7 @@ type landscape struct {
 	replies  map[string]events.Stored
 	parents  []Parent
 	down     error // of Redis
+	closed   error // of the stream of what waits
 	reads    int   // of the whole
 }
 
@@ -75,7 +76,7 @@ func (l *landscape) Each(_ context.Context, visit func(events.WaitingRequest) er
 			return err
 		}
 	}
-	return nil
+	return l.closed
 }
 
 func (l *landscape) Last(_ context.Context, subject string) (events.Stored, bool, error) {
@@ -125,10 +126,12 @@ func demo() *landscape {
 	l.bindings = append(l.bindings,
 		engine.Binding{Name: "aws-7", HyperscalerType: "aws", Internal: true},
 		engine.Binding{Name: "aws-8", HyperscalerType: "aws", Cordoned: true})
-	l.records["aws"] = append(l.records["aws"], account.NamedRecord{Binding: "aws-gone", Record: use("ga-5", 2)})
+	l.records["aws"] = append(l.records["aws"], account.NamedRecord{Binding: "aws-gone", Record: use("ga-5", 2)},
+		account.NamedRecord{Binding: "aws-gone-too", Record: account.Record{State: account.Free, Count: 1}})
 	l.claim(gcp, "sa-1", use("ga-1", 5))
-	l.claim(shared, "azure-s", account.Record{State: account.Free, Count: 7})
+	l.claim(shared, "azure-s", account.Record{State: account.InUse, Confirmed: true, Count: 7})
 	l.status["aws"] = account.Status{Built: true}
+	l.status[shared.Name()] = account.Status{Built: true}
 	l.status[gcp.Name()] = account.Status{Built: true, Paused: true, Waiting: 2}
 	l.queue[gcp.Name()] = []account.Waiter{{Runtime: "rt-8"}, {Runtime: "rt-9"}}
 	waits := func(runtime, tenant string, reason events.WaitingReason, since time.Duration) events.WaitingRequest {
@@ -236,12 +239,12 @@ func sourcesOf(t testing.TB, l *landscape) Sources {
 
 // busy is what a worker did before noon.
 func busy(r *Recent) {
-	for i, e := range []worker.EventInfo{
-		{Type: "provision", ID: "q-1", Runtime: "rt-1", Tenant: "ga-1", Status: "assigned", Outcome: worker.OutcomeAck, Binding: "aws-2", Duration: 3 * time.Millisecond},
-		{Type: "provision", ID: "q-3", Runtime: "rt-3", Tenant: "ga-1", Outcome: worker.OutcomeLater, Code: engine.CodeInternal, Duration: 20 * time.Second},
-		{Type: "release", ID: "q-2", Status: "rejected", Outcome: worker.OutcomeAck, Code: engine.CodeBindingInUse, Binding: "aws-4", Duration: 900 * time.Microsecond},
-		{Type: "unknown", Outcome: worker.OutcomeBury, Code: engine.CodeInvalidEvent, Duration: 100 * time.Microsecond},
-		{Type: "provision", ID: "q-4", Runtime: "rt-4", Tenant: "ga-2", Status: "assigned", Outcome: worker.OutcomeServed, Binding: "aws-10", Duration: 12 * time.Millisecond, Waited: 2 * time.Minute},
+	for i, e := range []observe.Event{
+		{Type: "provision", ID: "q-1", Runtime: "rt-1", Tenant: "ga-1", Status: "assigned", Outcome: observe.Ack, Binding: "aws-2", Duration: 3 * time.Millisecond},
+		{Type: "provision", ID: "q-3", Runtime: "rt-3", Tenant: "ga-1", Outcome: observe.NakWithDelay, Code: engine.CodeInternal, Duration: 20 * time.Second},
+		{Type: "release", ID: "q-2", Status: "rejected", Outcome: observe.Ack, Code: engine.CodeBindingInUse, Binding: "aws-4", Duration: 900 * time.Microsecond},
+		{Type: "unknown", Outcome: observe.DeadLetter, Code: engine.CodeInvalidEvent, Duration: 100 * time.Microsecond},
+		{Type: "provision", ID: "q-4", Runtime: "rt-4", Tenant: "ga-2", Status: "assigned", Outcome: observe.Served, Binding: "aws-10", Duration: 12 * time.Millisecond, Waited: 2 * time.Minute},
 	} {
 		r.now = func() time.Time { return noon.Add(time.Duration(i-5) * 15 * time.Second) }
 		r.OnEvent(context.Background(), e)

@@ -202,15 +202,16 @@ func breaks(selector string) template.HTML {
 	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(selector), ",", ",<wbr>")) //nolint:gosec // it is escaped
 }
 
-// many writes a number with its noun.
-func many(n int, one string) string {
+// many writes a number, an int or a figure, with its noun.
+func many(n any, one string) string {
+	said := fmt.Sprint(n)
 	switch {
-	case n == 1:
+	case said == "1":
 		return "1 " + one
 	case len(one) > 1 && one[len(one)-1] == 'y':
-		return fmt.Sprintf("%d %sies", n, one[:len(one)-1])
+		return fmt.Sprintf("%s %sies", said, one[:len(one)-1])
 	default:
-		return fmt.Sprintf("%d %ss", n, one)
+		return fmt.Sprintf("%s %ss", said, one)
 	}
 }
 

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -155,17 +156,45 @@ func TestBeforeTheWorkerIsConnected(t *testing.T) {
 	}
 }
 
-// TestRedisDown shows what labels say, and that it is not the whole.
-func TestRedisDown(t *testing.T) {
+// TestUnreadCounts looks while Redis does not answer, and while a pool is not built:
+// what labels say is shown, and counts and states are unknown, neither 0 nor free.
+func TestUnreadCounts(t *testing.T) {
+	t.Parallel()
+	for says, change := range map[string]func(*landscape){
+		"not read":  func(l *landscape) { l.down = errors.New("dial tcp 127.0.0.1:6379: connection refused") },
+		"not built": func(l *landscape) { delete(l.status, "aws") },
+	} {
+		l := demo()
+		change(l)
+		p, _ := newPage(t, l, nil)
+		overview, pool := get(t, p, "/").Body.String(), get(t, p, "/pools/aws").Body.String()
+		for _, want := range []string{
+			says, "/pools/aws", "ga-9", "<dt>Accounts</dt>", "<dt>Free</dt><dd>–</dd>", "<dt>Claimed</dt><dd>–</dd>", "<dt>Draining</dt><dd>–</dd>",
+			"<dt>Dirty</dt><dd>–</dd>", "<dt>Clusters</dt><dd>–</dd>", "<b>–</b> free of 9", "– clusters · 9 unknown",
+		} {
+			if !strings.Contains(overview, want) {
+				t.Errorf("%s: the overview lacks %q", says, want)
+			}
+		}
+		if l.down != nil && !strings.Contains(overview, "Counts are missing, Redis does not answer: dial tcp") {
+			t.Errorf("%s: the overview does not say why", says)
+		}
+		if n := strings.Count(pool, `<b>–</b> <span class="of">/ 10</span> <span class="state">unknown</span>`) +
+			strings.Count(pool, `<b>–</b> <span class="state">unknown</span>`); n != 9 || strings.Contains(pool, "none free") {
+			t.Errorf("%s: %d accounts are unknown, want 9:\n%s", says, n, pool)
+		}
+	}
+}
+
+// TestUnreadWaiting looks while the stream of what waits cannot be read.
+func TestUnreadWaiting(t *testing.T) {
 	t.Parallel()
 	l := demo()
-	l.down = fmt.Errorf("dial tcp 127.0.0.1:6379: connection refused")
+	l.waiting, l.closed = nil, errors.New("no responders available")
 	p, _ := newPage(t, l, nil)
 	body := get(t, p, "/").Body.String()
-	for _, want := range []string{"Counts are missing, Redis does not answer: dial tcp", "not read", "/pools/aws", "ga-9"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("the page lacks %q", want)
-		}
+	if !strings.Contains(body, "<dt>Waiting</dt><dd>–</dd>") || strings.Contains(body, "Nobody waits") || !strings.Contains(body, "What waits cannot be read") {
+		t.Errorf("the page does not say that what waits is unknown:\n%s", body)
 	}
 }
 
@@ -207,7 +236,7 @@ func BenchmarkReadState(b *testing.B) {
 	from := p.sources.Load()
 	b.ReportAllocs()
 	for b.Loop() {
-		if s := read(b.Context(), from, p.opts.Settings(), p.now); s.Totals().Accounts != 10_000 {
+		if s := read(b.Context(), from, p.opts.Settings(), p.now); s.Totals().Accounts != "10000" {
 			b.Fatal(s.Totals())
 		}
 	}

@@ -95,12 +95,12 @@ func (t *trial) answer(inForce *rule.Ruleset) {
 
 // compile gives nil where there are faults.
 func (t *trial) compile(plans rule.Plans) *rule.Ruleset {
-	texts, err := parsePasted(t.Rules)
+	file, err := parsePasted(t.Rules)
 	if err != nil {
 		t.Problem = err.Error()
 		return nil
 	}
-	rules, err := texts.compile(plans)
+	rules, err := file.Compile(rule.Options{Plans: plans, Require: []string{}}) // no plan has to have a rule here
 	if faults, ok := errors.AsType[rule.Faults](err); ok {
 		t.Faults = faultList(faults)
 	} else if err != nil {

@@ -22,7 +22,7 @@ func TestPlaygroundIsBounded(t *testing.T) {
 		{"too many rules", "rules:\n" + strings.Repeat("  aws\n", maxRules+1), http.StatusOK, "1001 rules are more than the 1000"},
 		{"too many members", "rules: sharedRule: " + strings.Repeat("aws;", maxRules+1), http.StatusOK, "1001 members are more than"},
 		{"aliases that grow", "rules:\n  a: &a [x,x,x,x,x,x,x,x,x]\n  b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n  c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
-			"  d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n  e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\n  rule: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\nplan: aws", http.StatusOK, "No answer"},
+			"  d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n  e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\n  rule: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\nplan: aws", http.StatusOK, "faults.</strong>"},
 	} {
 		if w := post(p, c.fields); w.Code != c.code || !strings.Contains(w.Body.String(), c.says) {
 			t.Errorf("%s: %d, want %d with %q", c.name, w.Code, c.code, c.says)
@@ -67,10 +67,10 @@ func FuzzPasted(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(p.texts) > maxRules || len(p.texts) == 0 && p.older == nil {
-			t.Fatalf("%d rules", len(p.texts))
+		if len(p.Texts) > maxRules || len(p.Texts) == 0 && p.Older == nil {
+			t.Fatalf("%d rules", len(p.Texts))
 		}
-		rules, err := p.compile(plans)
+		rules, err := p.Compile(rule.Options{Plans: plans, Require: []string{}})
 		if (rules == nil) == (err == nil) {
 			t.Fatalf("%v and %v", rules, err)
 		}
@@ -105,7 +105,7 @@ func BenchmarkLargestTrial(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := p.compile(rule.BuiltinPlans()); err == nil {
+		if _, err := p.Compile(rule.Options{Plans: rule.BuiltinPlans(), Require: []string{}}); err == nil {
 			b.Fatal("rules that are ambiguous were taken")
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
 )
 
 // The size of a plot in its own units; the page stretches it.
@@ -130,9 +132,9 @@ func (s segment) Pattern() string {
 	switch s.Class {
 	case "draining":
 		return "hatch"
-	case "dirty":
+	case "dirty", "dirtying":
 		return "dots"
-	case "held", "missing":
+	case "internal", "cordoned", "held", "missing", "unknown":
 		return "bars"
 	case "shared":
 		return "stripes"
@@ -154,12 +156,11 @@ func (p *pool) Segments() []segment {
 		add(fmt.Sprintf("level%d", level), levelNames[level], p.Levels[level])
 	}
 	add("level0", levelNames[0], p.Levels[0])
-	add("shared", "shared", p.Kinds[kindShared])
-	add("draining", "draining", p.Kinds[kindDraining])
-	add("dirty", "dirty", p.Kinds[kindDirty])
-	add("held", "held back", p.Kinds[kindHeld])
-	add("missing", "missing in Gardener", p.Kinds[kindMissing])
-	add("free", "free", p.Kinds[kindFree])
+	for _, c := range p.Standings() {
+		if c.Standing != account.InUse {
+			add(string(c.Standing), string(c.Standing), c.Count)
+		}
+	}
 	from := 0.0
 	for i := range parts {
 		width := float64(parts[i].Count) / float64(p.Accounts()) * 100

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // TestQuantiles holds what a histogram tells against the durations themselves: it
@@ -47,7 +47,7 @@ func TestRecentForgets(t *testing.T) {
 		if i%10 == 0 {
 			code = engine.CodeNoMatchingRule
 		}
-		r.OnEvent(context.Background(), worker.EventInfo{Type: "provision", Code: code, Duration: time.Duration(i) * time.Millisecond})
+		r.OnEvent(context.Background(), observe.Event{Type: "provision", Code: code, Duration: time.Duration(i) * time.Millisecond})
 		if i%2 == 1 {
 			now = now.Add(slot)
 		}

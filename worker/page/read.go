@@ -38,6 +38,7 @@ func read(ctx context.Context, from *Sources, settings Settings, now func() time
 		s.Faults = []string{"The worker is starting and not connected to everything yet."}
 		return s
 	}
+	s.Read = true
 	var mu sync.Mutex
 	fault := func(what string, err error) {
 		if err != nil {
@@ -72,7 +73,7 @@ func (s *state) readPools(ctx context.Context, from *Sources, settings Settings)
 		labelled[b.Pool()] = append(labelled[b.Pool()], b)
 	}
 	for of := range labelled {
-		s.Pools = append(s.Pools, &pool{Pool: of, Kinds: map[kind]int{}})
+		s.Pools = append(s.Pools, &pool{Pool: of, counts: map[account.State]int{}})
 	}
 	slices.SortFunc(s.Pools, func(a, b *pool) int { return cmp.Compare(a.Name(), b.Name()) })
 	group := errgroup.Group{}
@@ -86,12 +87,12 @@ func (s *state) readPools(ctx context.Context, from *Sources, settings Settings)
 }
 
 func (p *pool) read(ctx context.Context, from Records, settings Settings, labelled []engine.Binding) error {
-	known := map[string]account.Record{}
+	var known map[string]account.Record
 	var err error
 	if p.Status, err = from.Status(ctx, p.Name()); err == nil && p.Status.Built {
-		err = recordsOf(ctx, from, p.Name(), known)
+		known, err = recordsOf(ctx, from, p.Name())
 	}
-	p.Unread = err != nil
+	p.Unread, p.Status.Built = err != nil, known != nil
 	provider, _, _ := strings.Cut(p.HyperscalerType, "_")
 	tenants := map[string]bool{}
 	add := func(a acct) {
@@ -102,31 +103,40 @@ func (p *pool) read(ctx context.Context, from Records, settings Settings, labell
 		p.add(a)
 	}
 	p.accounts = make([]acct, 0, len(labelled))
-	for _, b := range labelled {
-		add(newAccount(b, known[b.Name]))
-		delete(known, b.Name)
+	for i := range labelled {
+		var rec *account.Record
+		if known != nil {
+			of := known[labelled[i].Name]
+			rec = &of
+		}
+		add(newAccount(labelled[i].Name, &labelled[i], rec))
+		delete(known, labelled[i].Name)
 	}
 	for name, rec := range known {
-		if rec.State != account.Free {
-			add(acct{Name: name, Kind: kindMissing, Tenant: rec.Tenant, Clusters: rec.Count})
-		}
+		add(newAccount(name, nil, &rec))
 	}
 	p.Tenants = len(tenants)
 	return err
 }
 
-func recordsOf(ctx context.Context, from Records, pool string, into map[string]account.Record) error {
+// recordsOf returns the records of a pool by binding, nil for one that was lost since
+// its status was read.
+func recordsOf(ctx context.Context, from Records, pool string) (map[string]account.Record, error) {
+	known := map[string]account.Record{}
 	for rec, err := range from.Bindings(ctx, pool) {
 		if errors.Is(err, account.ErrNotBuilt) {
-			return nil // lost since its status was read
+			return nil, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		into[rec.Binding] = rec.Record
+		known[rec.Binding] = rec.Record
 	}
-	return nil
+	return known, nil
 }
+
+// owned are the states in which an account is its tenant's to use.
+var owned = []account.State{account.Claiming, account.InUse, account.Draining}
 
 // severalAccounts are the tenants that have more than one account in a pool, the
 // largest first.
@@ -135,7 +145,7 @@ func severalAccounts(pools []*pool) []tenant {
 	for _, p := range pools {
 		first, more := map[string]int{}, map[string][]acct{}
 		for i, a := range p.accounts {
-			if a.Tenant == "" || a.Kind != kindClaimed && a.Kind != kindDraining {
+			if a.Tenant == "" || !slices.Contains(owned, a.Standing) {
 				continue
 			}
 			if at, seen := first[a.Tenant]; seen {
@@ -184,6 +194,7 @@ func (s *state) readWaiting(ctx context.Context, from *Sources) error {
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
+	s.Queued = true
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
 		if err := s.placeWaiting(ctx, from.Records, name); err != nil {
 			return err

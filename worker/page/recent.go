@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 const (
@@ -16,7 +16,7 @@ const (
 )
 
 // Recent remembers what this worker did last. OnEvent is a callback of a
-// worker.Listener: it takes a moment and never waits for a reader.
+// observe.Observer: it takes a moment and never waits for a reader.
 type Recent struct {
 	now func() time.Time
 
@@ -29,7 +29,7 @@ type Recent struct {
 // done is an event that was settled.
 type done struct {
 	At time.Time
-	worker.EventInfo
+	observe.Event
 }
 
 // rate is what happened in one slot of time.
@@ -44,11 +44,11 @@ type rate struct {
 func NewRecent() *Recent { return &Recent{now: time.Now} }
 
 // OnEvent takes in an event that was settled.
-func (r *Recent) OnEvent(_ context.Context, i worker.EventInfo) {
+func (r *Recent) OnEvent(_ context.Context, i observe.Event) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ring[r.next] = done{At: now, EventInfo: i}
+	r.ring[r.next] = done{At: now, Event: i}
 	r.next = (r.next + 1) % keepEvents
 	number := now.Unix() / int64(slot/time.Second)
 	s := &r.slots[number%slots]

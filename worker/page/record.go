@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 const recordWithin = 3 * time.Second
@@ -38,7 +38,7 @@ func (p *Page) record(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		p.fail(w, http.StatusServiceUnavailable, "The ledger cannot be read: "+err.Error())
-	case !found || stored.Reply.Status == events.StatusSealed:
+	case !found || stored.Foreign != nil || stored.Reply.Status == events.StatusSealed:
 		p.fail(w, http.StatusNotFound, fmt.Sprintf("There is no reply to request %s for %s: it has none yet, or its replies "+
 			"were purged after the runtime was released.", request, cmp.Or(runtime, binding)))
 	default:
@@ -72,11 +72,11 @@ func (d done) Fine() bool {
 // outcomeText says what became of an event that has no status of a reply.
 func outcomeText(d done) string {
 	switch {
-	case d.Status != "" && d.Outcome != worker.OutcomeLater && d.Outcome != worker.OutcomeHandBack:
+	case d.Status != "" && d.Outcome != observe.NakWithDelay && d.Outcome != observe.Nak:
 		return d.Status
-	case d.Outcome == worker.OutcomeBury:
+	case d.Outcome == observe.DeadLetter:
 		return "dead letter"
-	case d.Outcome == worker.OutcomeHandBack:
+	case d.Outcome == observe.Nak:
 		return "handed back"
 	default:
 		return "comes again"

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,45 +17,58 @@ import (
 type state struct {
 	Taken    time.Time
 	Took     time.Duration
+	Read     bool    // from Gardener at least
 	Pools    []*pool // by name
 	Tenants  []tenant
 	Waiting  []waiter
+	Queued   bool // Waiting was read
 	More     bool // more wait than Waiting has
 	Networks []parentMap
 	Faults   []string // what could not be read, and why
 }
 
 // totals are the sums over all pools.
-type totals struct{ Accounts, Free, Claimed, Draining, Dirty, Clusters, Waiting int }
+type totals struct{ Accounts, Free, Claimed, Draining, Dirty, Clusters, Waiting figure }
 
-// kind is what an account is good for now.
-type kind string
+// figure is a number as it is shown.
+type figure string
 
-const (
-	kindFree     kind = "free"     // may be claimed
-	kindShared   kind = "shared"   // for all tenants
-	kindClaimed  kind = "claimed"  // a tenant's
-	kindDraining kind = "draining" // empty, its tenant may come back
-	kindDirty    kind = "dirty"    // to be cleaned
-	kindHeld     kind = "held"     // unclaimed, but internal or cordoned
-	kindMissing  kind = "missing"  // Redis knows it, Gardener does not
-)
+// unread is the figure of what could not be read.
+const unread figure = "–"
 
-func kinds() []kind {
-	return []kind{kindFree, kindShared, kindClaimed, kindDraining, kindDirty, kindHeld, kindMissing}
+func figureOf(known bool, n int) figure {
+	if !known {
+		return unread
+	}
+	return figure(strconv.Itoa(n))
 }
 
 // acct is one account.
 type acct struct {
 	Name     string
 	Tenant   string
-	Kind     kind
+	Standing account.State
 	Clusters int
 	Limit    int // 0 is none
-	Claiming bool
 	Cordoned bool
 	Internal bool
 }
+
+// newAccount puts together what labels and record say; each may be nil, as
+// account.Standing takes it.
+func newAccount(name string, b *engine.Binding, rec *account.Record) acct {
+	a := acct{Name: name, Standing: account.Standing(b, rec)}
+	if b != nil {
+		a.Tenant, a.Cordoned, a.Internal = b.Tenant, b.Cordoned, b.Internal
+	}
+	if rec != nil {
+		a.Tenant, a.Clusters = cmp.Or(rec.Tenant, a.Tenant), rec.Count
+	}
+	return a
+}
+
+// Carries is how many clusters are on the account.
+func (a acct) Carries() figure { return figureOf(a.Standing != account.Unknown, a.Clusters) }
 
 // Percent is how full the account is, 0 without a limit.
 func (a acct) Percent() int {
@@ -77,43 +91,16 @@ func (a acct) level() int {
 	}
 }
 
-// newAccount puts together what labels and record say. What the labels rule out
-// comes first, then the state in Redis, then the tenant's label, as in metrics.
-func newAccount(b engine.Binding, rec account.Record) acct {
-	a := acct{
-		Name: b.Name, Tenant: cmp.Or(rec.Tenant, b.Tenant), Clusters: rec.Count,
-		Cordoned: b.Cordoned, Internal: b.Internal, Claiming: rec.State == account.Claiming,
-	}
-	switch {
-	case b.Dirty, rec.State == account.Dirtying:
-		a.Kind = kindDirty
-	case b.Shared:
-		a.Kind = kindShared
-	case rec.State == account.Draining:
-		a.Kind = kindDraining
-	case rec.State == account.InUse, rec.State == account.Claiming:
-		a.Kind = kindClaimed
-	case b.Internal:
-		a.Kind = kindHeld
-	case b.Tenant != "":
-		a.Kind = kindClaimed
-	case b.Cordoned:
-		a.Kind = kindHeld
-	default:
-		a.Kind = kindFree
-	}
-	return a
-}
-
 // pool is one pool with its accounts.
 type pool struct {
 	engine.Pool
 	Status   account.Status
-	Unread   bool // Redis did not answer
-	Kinds    map[kind]int
+	Unread   bool   // Redis did not answer
 	Levels   [6]int // of the claimed ones
 	Clusters int
 	Tenants  int
+
+	counts map[account.State]int
 
 	accounts []acct
 	order    sync.Once
@@ -122,11 +109,34 @@ type pool struct {
 // Accounts is how many Gardener and Redis know.
 func (p *pool) Accounts() int { return len(p.accounts) }
 
-// Count is how many accounts are of a kind, by its name.
-func (p *pool) Count(k kind) int { return p.Kinds[k] }
+// Known reports whether all records of the pool were read.
+func (p *pool) Known() bool { return !p.Unread && p.Status.Built && p.counts[account.Unknown] == 0 }
+
+// Free is how many accounts can be claimed.
+func (p *pool) Free() figure { return figureOf(p.Known(), p.counts[account.Free]) }
+
+// Carries is how many clusters are on all accounts.
+func (p *pool) Carries() figure { return figureOf(p.Known(), p.Clusters) }
 
 // Empty says that nobody can claim anything here.
-func (p *pool) Empty() bool { return !p.Shared && p.Kinds[kindFree] == 0 }
+func (p *pool) Empty() bool { return !p.Shared && p.Known() && p.counts[account.Free] == 0 }
+
+// counted is how many accounts are in a state.
+type counted struct {
+	Standing account.State
+	Count    int
+}
+
+// Standings are the states that accounts of the pool are in, in the order of States.
+func (p *pool) Standings() []counted {
+	var all []counted
+	for _, s := range account.States() {
+		if n := p.counts[s]; n > 0 {
+			all = append(all, counted{s, n})
+		}
+	}
+	return all
+}
 
 // sorted are the accounts in the order in which people count: aws-2 before aws-10.
 func (p *pool) sorted() []acct {
@@ -139,9 +149,9 @@ func (p *pool) sorted() []acct {
 // add counts an account in.
 func (p *pool) add(a acct) {
 	p.accounts = append(p.accounts, a)
-	p.Kinds[a.Kind]++
+	p.counts[a.Standing]++
 	p.Clusters += a.Clusters
-	if a.Kind == kindClaimed {
+	if a.Standing == account.InUse {
 		p.Levels[a.level()]++
 	}
 }
@@ -213,20 +223,29 @@ type waiter struct {
 
 // Totals are the sums over all pools.
 func (s *state) Totals() totals {
-	var t totals
+	sums, accounts, clusters := map[account.State]int{}, 0, 0
 	for _, p := range s.Pools {
-		t.Accounts += p.Accounts()
-		t.Free += p.Kinds[kindFree]
-		t.Claimed += p.Kinds[kindClaimed]
-		t.Draining += p.Kinds[kindDraining]
-		t.Dirty += p.Kinds[kindDirty]
-		t.Clusters += p.Clusters
+		for state, n := range p.counts {
+			sums[state] += n
+		}
+		accounts, clusters = accounts+p.Accounts(), clusters+p.Clusters
 	}
-	t.Waiting = len(s.Waiting)
+	waiting := len(s.Waiting)
 	if s.More {
-		t.Waiting = max(t.Waiting, s.recorded())
+		waiting = max(waiting, s.recorded())
 	}
-	return t
+	known := s.Known()
+	return totals{
+		Accounts: figureOf(s.Read, accounts), Clusters: figureOf(known, clusters),
+		Free: figureOf(known, sums[account.Free]), Claimed: figureOf(known, sums[account.Claiming]+sums[account.InUse]),
+		Draining: figureOf(known, sums[account.Draining]), Dirty: figureOf(known, sums[account.Dirtying]+sums[account.Dirty]),
+		Waiting: figureOf(s.Queued && (known || !s.More), waiting),
+	}
+}
+
+// Known reports whether all records of all pools were read.
+func (s *state) Known() bool {
+	return s.Read && !slices.ContainsFunc(s.Pools, func(p *pool) bool { return !p.Known() })
 }
 
 // recorded is how many wait by what Redis says.

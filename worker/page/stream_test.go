@@ -89,7 +89,7 @@ func TestStreamSendsWhatChanged(t *testing.T) {
 	if got := response.Header.Get("Content-Type"); got != "text/event-stream" {
 		t.Errorf("content type %q", got)
 	}
-	if first := round(t, updates); len(first) < 8 || !strings.Contains(first["totals"], "<dd>12</dd>") {
+	if first := round(t, updates); len(first) < 8 || !strings.Contains(first["totals"], "<dd>13</dd>") {
 		t.Errorf("first came %v", first)
 	}
 	l.claim(engine.Pool{HyperscalerType: "aws"}, "aws-11", account.Record{State: account.InUse, Tenant: "ga-11", Count: 1})
@@ -97,7 +97,7 @@ func TestStreamSendsWhatChanged(t *testing.T) {
 	for changed["pools"] == "" {
 		changed = round(t, updates)
 	}
-	if !strings.Contains(changed["totals"], "<dd>13</dd>") || changed["waiting"] != "" || changed["decisions"] != "" {
+	if !strings.Contains(changed["totals"], "<dd>14</dd>") || changed["waiting"] != "" || changed["decisions"] != "" {
 		t.Errorf("after the claim came %v", changed)
 	}
 	stop()

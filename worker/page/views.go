@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
 )
 
 const (
@@ -90,11 +92,11 @@ func (p *Page) poolView(r *http.Request) (view, int) {
 		}
 		return view{Title: "No such pool", Body: "failure", Data: text, Taken: s.Taken}, http.StatusNotFound
 	}
-	want := kind(r.URL.Query().Get("state"))
+	want := account.State(r.URL.Query().Get("state"))
 	d := poolData{pool: of, Faults: s.Faults, Now: p.now(), Filters: filters(of, want)}
 	tiles := of.sorted()
 	if want != "" {
-		tiles = slices.DeleteFunc(slices.Clone(tiles), func(a acct) bool { return a.Kind != want })
+		tiles = slices.DeleteFunc(slices.Clone(tiles), func(a acct) bool { return a.Standing != want })
 	}
 	d.Matched = len(tiles)
 	d.Pages = pageOf(r, len(tiles), tilesOnPage)
@@ -112,12 +114,12 @@ func zero(total int) int {
 	return 0
 }
 
-func filters(of *pool, current kind) []filter {
+func filters(of *pool, current account.State) []filter {
 	path := "/pools/" + url.PathEscape(of.Name())
 	out := []filter{{Label: "all", Count: of.Accounts(), Link: path, Current: current == ""}}
-	for _, k := range kinds() {
-		if n := of.Kinds[k]; n > 0 || k == current {
-			out = append(out, filter{Label: string(k), Count: n, Link: path + "?state=" + string(k), Current: k == current})
+	for _, s := range account.States() {
+		if n := of.counts[s]; n > 0 || s == current {
+			out = append(out, filter{Label: string(s), Count: n, Link: path + "?state=" + string(s), Current: s == current})
 		}
 	}
 	return out
@@ -150,13 +152,14 @@ func pageOf(r *http.Request, total, size int) pages {
 type tenantsData struct {
 	Faults  []string
 	Several []tenant
+	Known   bool // all accounts were read
 	Pages   pages
 }
 
 func (p *Page) tenantsView(r *http.Request) (view, int) {
 	s := p.state(r)
 	at := pageOf(r, len(s.Tenants), tenantsOnPage)
-	d := tenantsData{Faults: s.Faults, Pages: at, Several: s.Tenants[at.First-1+zero(at.Total) : at.Through]}
+	d := tenantsData{Faults: s.Faults, Known: s.Known(), Pages: at, Several: s.Tenants[at.First-1+zero(at.Total) : at.Through]}
 	return view{
 		Title: "Tenants with several accounts", Nav: "tenants", Body: "alltenants", Data: d, Taken: s.Taken,
 		Live: []string{"faults", "tenantlist"},

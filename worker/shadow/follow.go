@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/loop"
 )
 
 // Ledger is the shadow's own: package events.
@@ -80,22 +81,18 @@ func (f *Follow) Changed() { f.changed.Store(true) }
 
 // Run looks until ctx ends.
 func (f *Follow) Run(ctx context.Context) {
-	tick := time.NewTicker(f.Interval)
-	defer tick.Stop()
-	for looks := 1; ; looks++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	looks := 0
+	loop.Run(ctx, loop.Options{
+		Every:  f.Interval,
+		Failed: func(err error, _ time.Duration) { f.OnFailed(ctx, err) },
+	}, func(ctx context.Context) error {
+		looks++
 		settled, err := f.look(ctx)
 		if settled || f.changed.Load() || looks%refreshEvery == 0 {
 			err = errors.Join(err, f.Refresh(ctx))
 		}
-		if err != nil && ctx.Err() == nil {
-			f.OnFailed(ctx, err)
-		}
-	}
+		return err
+	})
 }
 
 // Refresh derives Redis anew: from the labels, the Shoots, and those decisions of the

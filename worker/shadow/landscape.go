@@ -8,30 +8,30 @@ import (
 	"github.com/hap-worker/hap-worker/worker"
 )
 
-// Landscape reads Gardener and writes nothing: what would be written succeeds, and
+// Gardener reads Gardener and writes nothing: what would be written succeeds, and
 // is what the worker goes on with. Who reads next sees the broker's labels.
-type Landscape struct{ worker.Landscape }
+type Gardener struct{ worker.Gardener }
 
 // Claim gives the binding as the claim would leave it.
-func (Landscape) Claim(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+func (Gardener) Claim(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return marked(seen, mark), nil
 }
 
 // MarkDirty gives the binding as the mark would leave it.
-func (Landscape) MarkDirty(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+func (Gardener) MarkDirty(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	seen = marked(seen, mark)
 	seen.Dirty = true
 	return seen, nil
 }
 
 // Unclaim gives the binding as it would be without its tenant.
-func (Landscape) Unclaim(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+func (Gardener) Unclaim(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	mark.Tenant = ""
 	return marked(seen, mark), nil
 }
 
 // Free gives the binding as the release would leave it.
-func (Landscape) Free(_ context.Context, seen engine.Binding, request string) (engine.Binding, error) {
+func (Gardener) Free(_ context.Context, seen engine.Binding, request string) (engine.Binding, error) {
 	seen.Tenant, seen.Dirty, seen.ReleasedBy = "", false, request
 	return seen, nil
 }

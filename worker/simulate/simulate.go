@@ -1,327 +1,241 @@
 package simulate
 
 import (
+	"cmp"
+	"context"
 	"fmt"
-	"maps"
-	"math"
-	"slices"
+	"strings"
+	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// Cache suggests bindings, and is told of those that change.
-type Cache interface {
-	// Claimable gives bindings that carry the tenant's name and up to n unclaimed
-	// ones, best first, and whether these are all.
-	Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) ([]engine.Binding, bool)
-	Shared(pool engine.Pool) []engine.Binding
-	Barred(pool engine.Pool, tenant string, internalTenant bool) []string
-	Cached(name string) (engine.Binding, bool)
-	Set(b engine.Binding)
+// Terms are what events are decided by.
+type Terms struct {
+	Decisions *config.Decisions
+	// Policy chooses implementations. Defaults to none, which refuses every interface.
+	Policy *policy.Snapshot
+	// AnyInterface leaves out which interface a request asks for: the policy is not known.
+	AnyInterface bool
+	// Networks has the rules of network blocks. Defaults to none, which allots no blocks.
+	Networks *network.Config
 }
 
-// Simulator decides events one after the other. It is not safe for concurrent use.
+// Simulator handles events one after the other. It is not safe for concurrent use.
 type Simulator struct {
-	decisions *config.Decisions
-	cache     Cache
-	pools     map[string]*account.Pool
-	places    map[string]string // pool by runtime
-	gone      map[string]bool
-	asked     map[string]events.Provision // by runtime, of those that wait in the simulation
+	worker   *worker.Worker
+	terms    Terms
+	counters *memory.Counters
+	gardener *memory.Gardener
+	room     *events.WaitingRoom
+	subjects events.Subjects
+	clock    time.Time
+	replies  replies
+	faults   faults
+	handled  uint64
+	unnamed  map[string]bool // ids that were made for events without
+	restored map[string]bool // requests of the state: that is all that is known of them
 }
 
-// Result is what an event would be answered with.
-type Result struct {
-	RequestID  string              `json:"requestID,omitempty"`
-	Type       events.Type         `json:"type"`
-	RuntimeID  string              `json:"runtimeID,omitempty"`
-	Tenant     string              `json:"tenant,omitempty"`
-	Status     events.Status       `json:"status"`
-	Served     bool                `json:"served,omitempty"` // it waited, and an event before it made room
-	Pool       string              `json:"pool,omitempty"`
-	Rule       string              `json:"rule,omitempty"`
-	RuleNumber int                 `json:"ruleNumber,omitempty"`
-	Binding    string              `json:"binding,omitempty"`
-	Claimed    bool                `json:"claimed,omitempty"`
-	Clusters   *int                `json:"clusters,omitempty"`
-	Limit      int                 `json:"limit,omitempty"`
-	Position   int                 `json:"position,omitempty"`
-	Dirty      bool                `json:"markedDirty,omitempty"`
-	Considered []events.Considered `json:"considered,omitempty"`
-	Error      *events.ReplyError  `json:"error,omitempty"`
-	Serves     []Result            `json:"serves,omitempty"` // requests that waited and that the event made room for
-}
-
-// New gives a simulator on copies of the pools.
-func New(pools map[string]*account.Pool, gone []string, decisions *config.Decisions, cache Cache) *Simulator {
-	s := &Simulator{
-		decisions: decisions, cache: cache, pools: map[string]*account.Pool{},
-		places: map[string]string{}, gone: map[string]bool{}, asked: map[string]events.Provision{},
+// New returns a simulator of the landscape that a state describes. Its clock stands at
+// when the state was taken. The error says what is wrong with the state.
+func New(ctx context.Context, state *State, terms Terms) (*Simulator, error) {
+	if err := state.check(); err != nil {
+		return nil, err
 	}
-	for _, runtime := range gone {
-		s.gone[runtime] = true
-	}
-	for name, pool := range pools {
-		s.pools[name] = pool.Clone()
-		for _, rt := range pool.Runtimes() {
-			s.places[rt.ID] = name
-		}
-	}
-	return s
-}
-
-// Pools are the pools as they are now, by name.
-func (s *Simulator) Pools() map[string]*account.Pool { return maps.Clone(s.pools) }
-
-// Do decides an event and gives its answer. The error is InvalidEvent for a type
-// that is not simulated.
-func (s *Simulator) Do(e events.Event) (Result, error) {
-	switch e.Type {
-	case events.TypeProvision:
-		return s.provision(e.ID, *e.Provision, false)
-	case events.TypeDeprovision:
-		return s.deprovision(e)
-	case events.TypeRelease:
-		return s.release(e)
-	default:
-		return Result{}, &engine.Error{
-			Code: engine.CodeInvalidEvent, Err: fmt.Errorf("events of type %s are not simulated", e.Type),
-			Hint: "simulate provision, deprovision and release; hapctl policy resolve does the rest",
-		}
-	}
-}
-
-func rejected(r Result, err error) Result {
-	code := engine.CodeOf(err)
-	r.Status = events.StatusRejected
-	r.Error = &events.ReplyError{Code: code, Message: err.Error(), Retryable: code.Retryable()}
-	return r
-}
-
-func (s *Simulator) pool(name string) (*account.Pool, error) {
-	if s.pools[name] == nil {
-		pool, err := built(account.Snapshot{}, false)
-		if err != nil {
-			return nil, err
-		}
-		s.pools[name] = pool
-	}
-	return s.pools[name], nil
-}
-
-func (s *Simulator) provision(id string, p events.Provision, inTurn bool) (Result, error) {
-	r := Result{RequestID: id, Type: events.TypeProvision, RuntimeID: p.RuntimeID, Tenant: p.GlobalAccountID, Served: inTurn}
-	match, err := s.decisions.Rules().Match(rule.Request{
-		Plan: p.Plan, PlatformRegion: p.PlatformRegion, HyperscalerRegion: p.HyperscalerRegion, Provider: p.Provider, Tenant: p.GlobalAccountID,
-	})
-	if err != nil {
-		return rejected(r, err), nil
-	}
-	r.Rule, r.RuleNumber = match.Rule, match.RuleNumber
-	at, terms := match.Pool, s.decisions.Terms(p.GlobalAccountID, match.Provider)
-	if s.gone[p.RuntimeID] {
-		return rejected(r, superseded(p.RuntimeID)), nil
-	}
-	if name := s.places[p.RuntimeID]; name != "" && name != at.Name() {
-		at, r.Rule, r.RuleNumber = engine.ParsePool(name), "", 0 // I10
-	}
-	r.Pool = at.Name()
-	s.places[p.RuntimeID] = r.Pool
-	d, err := s.assign(at, p.RuntimeID, id, p.GlobalAccountID, terms, inTurn)
-	if err != nil {
-		return r, err
-	}
-	if d.Outcome == account.Waiting {
-		s.asked[p.RuntimeID] = p
-	}
-	return s.told(r, d, terms), nil
-}
-
-func superseded(runtime string) error {
-	return &engine.Error{Code: engine.CodeSuperseded, Err: fmt.Errorf("runtime %s was deprovisioned before", runtime), Hint: "provision a new runtime"}
-}
-
-// assign decides, and writes the label of a new claim.
-func (s *Simulator) assign(at engine.Pool, runtime, request, tenant string, terms account.Terms, inTurn bool) (account.Decision, error) {
-	pool, err := s.pool(at.Name())
-	if err != nil {
-		return account.Decision{}, err
-	}
-	internal := s.decisions.Internal(tenant)
-	ask := account.Request{
-		Runtime: runtime, Request: request, Tenant: tenant, Shared: at.Shared, Terms: terms, InTurn: inTurn,
-		All: true, Barred: s.cache.Barred(at, tenant, internal),
-	}
-	seen, _ := s.cache.Claimable(at, tenant, internal, math.MaxInt)
-	if at.Shared {
-		seen = s.cache.Shared(at)
-	}
-	for _, b := range seen {
-		ask.Seen = append(ask.Seen, account.Seen{Binding: b.Name, Generation: b.Generation, Mine: b.Tenant == tenant && !at.Shared})
-	}
-	d, err := pool.Assign(ask)
-	if err != nil || d.Outcome != account.Assigned || d.Confirmed {
-		return d, err
-	}
-	if b, known := s.cache.Cached(d.Binding); known {
-		b.Tenant, b.Generation = tenant, d.Generation
-		s.cache.Set(b)
-	}
-	_, err = pool.Confirm(d.Claim(runtime))
-	return d, err
-}
-
-// told is the answer that a decision comes to.
-func (s *Simulator) told(r Result, d account.Decision, terms account.Terms) Result {
-	for _, c := range d.Considered {
-		r.Considered = append(r.Considered, events.Considered{Binding: c.Binding, Clusters: c.Clusters, Verdict: string(c.Verdict)})
-	}
-	switch d.Outcome {
-	case account.Assigned:
-		r.Status, r.Binding, r.Clusters, r.Claimed = events.StatusAssigned, d.Binding, &d.Count, d.Origin == account.Claimed && !d.Repeated
-		if terms.Several && !engine.ParsePool(r.Pool).Shared {
-			r.Limit = terms.Limit
-		}
-	case account.Waiting:
-		r.Status, r.Position = events.StatusWaiting, d.Position
-	case account.Refused:
-		return rejected(r, &engine.Error{Code: engine.CodePoolExhausted, Err: fmt.Errorf("request %s was refused before", r.RequestID), Hint: "ask under a new id"})
-	default:
-		return rejected(r, superseded(r.RuntimeID))
-	}
-	return r
-}
-
-func (s *Simulator) deprovision(e events.Event) (Result, error) {
-	id := e.Deprovision.RuntimeID
-	r := Result{RequestID: e.ID, Type: e.Type, RuntimeID: id, Status: events.StatusReleased}
-	name := s.places[id]
-	if name == "" {
-		s.gone[id] = true
-		return r, nil
-	}
-	pool, err := s.pool(name)
-	if err != nil {
-		return r, err
-	}
-	left, err := pool.ReleaseRuntime(id)
-	if err != nil {
-		return r, err
-	}
-	delete(s.asked, id)
-	r.Pool, r.Binding, r.Tenant = name, left.Binding, left.Tenant
-	if left.Binding != "" {
-		r.Clusters = &left.Count
-	}
-	if left.State == account.Draining && left.Count == 0 {
-		if r.Dirty, err = s.dirty(pool, left); err != nil {
-			return r, err
-		}
-	}
-	r.Serves, err = s.serve(name)
-	return r, err
-}
-
-// dirty marks an account that its last cluster has left, as if no Shoot referred
-// to it.
-func (s *Simulator) dirty(pool *account.Pool, left account.Departure) (bool, error) {
-	b, known := s.cache.Cached(left.Binding)
-	if !known || b.Internal {
-		return false, nil
-	}
-	permit, err := pool.BeginDirtying(left.Binding, left.Generation)
-	if err != nil || !permit.Given {
-		return false, err
-	}
-	if permit.Pristine {
-		b.Tenant = ""
-		s.cache.Set(b)
-		_, err = pool.MarkFreed(left.Binding, left.Generation)
-		return false, err
-	}
-	b.Dirty, b.Tenant, b.Generation = true, left.Tenant, left.Generation
-	s.cache.Set(b)
-	return true, nil
-}
-
-func (s *Simulator) release(e events.Event) (Result, error) {
-	r := Result{RequestID: e.ID, Type: e.Type, Binding: e.Release.Binding, Status: events.StatusReturned}
-	b, known := s.cache.Cached(e.Release.Binding)
-	r.Pool = b.Pool().Name()
-	refuse := func(code engine.Code, text string, args ...any) (Result, error) {
-		return rejected(r, &engine.Error{Code: code, Err: fmt.Errorf(text, args...)}), nil
-	}
-	if !known {
-		r.Pool = ""
-		return refuse(engine.CodeUnknownBinding, "there is no binding %s", e.Release.Binding)
-	}
-	pool, err := s.pool(r.Pool)
-	if err != nil {
-		return r, err
-	}
-	count, err := pool.InUse(b.Name)
-	switch g := e.Release.Generation; {
-	case err != nil:
-		return r, err
-	case g != nil && *g != b.Generation:
-		return refuse(engine.CodeStaleRelease, "binding %s is at generation %d, the release is for %d", b.Name, b.Generation, *g)
-	case !b.Dirty:
-		return refuse(engine.CodeNotDirty, "binding %s is not marked dirty", b.Name)
-	case count > 0:
-		return refuse(engine.CodeBindingInUse, "binding %s still has %d clusters", b.Name, count)
-	}
-	b.Dirty, b.Tenant = false, ""
-	s.cache.Set(b)
-	if _, err := pool.MarkFreed(b.Name, b.Generation); err != nil {
-		return r, err
-	}
-	r.Serves, err = s.serve(r.Pool)
-	return r, err
-}
-
-// serve looks at those who wait for a pool, in turn, until nothing is found for
-// any of them.
-func (s *Simulator) serve(name string) ([]Result, error) {
-	var served []Result
-	queue, err := s.pools[name].Queue()
+	subjects, err := events.NewSubjects("")
 	if err != nil {
 		return nil, err
 	}
-	nothing := map[string]bool{} // tenants for whom there is nothing
-	for _, w := range queue {
-		if nothing[w.Tenant] {
-			continue
-		}
-		r, err := s.again(name, w)
+	broker, err := memory.NewBroker(events.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s := &Simulator{
+		terms: terms, counters: memory.NewCounters(), room: events.NewWaitingRoomOn(broker, subjects), subjects: subjects,
+		gardener: memory.NewGardener("", bindingKind, state.bindings()...), clock: state.TakenAt,
+		unnamed: map[string]bool{}, restored: map[string]bool{},
+	}
+	if s.clock.IsZero() {
+		s.clock = time.Now()
+	}
+	if err := state.install(ctx, s.counters); err != nil {
+		return nil, err
+	}
+	for _, pool := range s.gardener.Pools() {
+		builder{s.counters}.Wanted(pool.Name())
+	}
+	options := worker.Options{
+		Subjects: subjects, Ledger: events.NewLedgerOn(broker, subjects, source), Dead: events.NewDeadLettersOn(broker, subjects),
+		Room: s.room, Copies: &s.replies, Counters: s.counters, Gardener: s.gardener, Rebuild: builder{s.counters},
+		Rules: config.NewLive(terms.Decisions), Observer: observe.Observer{OnEvent: s.faults.hear}, Kind: bindingKind,
+		Concurrency: 1, Now: func() time.Time { return s.clock },
+	}
+	if terms.Policy != nil {
+		options.Policies = fixed{policy: terms.Policy}
+	}
+	if terms.Networks != nil {
+		blocks, err := state.ranges(ctx, terms.Networks)
 		if err != nil {
-			return served, err
+			return nil, err
 		}
-		if r.Status != events.StatusAssigned {
-			nothing[w.Tenant] = true
-			continue
+		options.Ranges = &ranges.Allotter{Blocks: blocks, Networks: fixed{networks: terms.Networks}, Late: unasked{}, Rebuild: options.Rebuild}
+	}
+	s.worker = worker.New(options)
+	return s, s.enter(ctx, state)
+}
+
+const (
+	// bindingKind is one that Shoots name directly: what refers to a Secret is not in a State.
+	bindingKind = "CredentialsBinding"
+	source      = "/simulation"
+)
+
+// Types are the types of events that are simulated: those that allot.
+func Types() []string {
+	var names []string
+	for _, info := range events.Types() {
+		if info.Allots {
+			names = append(names, string(info.Type))
 		}
-		delete(s.asked, w.Runtime)
+	}
+	return names
+}
+
+// First serves the requests that wait from the beginning, as far as there is something for
+// them.
+func (s *Simulator) First(ctx context.Context) ([]Result, error) {
+	s.worker.Wake()
+	return s.serve(ctx)
+}
+
+// Do handles an event, serves those whom it made room for, and returns its answer. The
+// error is InvalidEvent for a type that is not simulated.
+func (s *Simulator) Do(ctx context.Context, e events.Event) (Result, error) {
+	if !e.Type.Info().Allots {
+		return Result{}, &engine.Error{
+			Code: engine.CodeInvalidEvent, Err: fmt.Errorf("events of type %s are not simulated", e.Type),
+			Hint: "simulate " + strings.Join(Types(), ", ") + "; hapctl policy resolve does the rest",
+		}
+	}
+	s.handled++
+	if e.ID == "" {
+		e.ID = fmt.Sprintf("simulated-%d", s.handled)
+		s.unnamed[e.ID] = true
+	}
+	e = s.answeredHere(e)
+	e.Source = cmp.Or(e.Source, source)
+	msg, err := events.Publication(ctx, s.subjects, e)
+	if err != nil {
+		return Result{}, err
+	}
+	s.worker.Handle(ctx, message{of: msg, sequence: s.handled})
+	if err := s.faults.take(); err != nil {
+		return Result{}, err
+	}
+	r := s.result(e.Type, answerTo(e.ID, s.replies.take()))
+	if r.Binding == "" && e.Release != nil {
+		r.Binding = e.Release.Binding
+		if b, known := s.gardener.Cached(r.Binding); known {
+			r.Pool = b.Pool().Name()
+		}
+	}
+	r.Serves, err = s.serve(ctx)
+	return r, err
+}
+
+// answeredHere is the event with a copy of its reply sent to the simulation, and to nowhere
+// else.
+func (s *Simulator) answeredHere(e events.Event) events.Event {
+	switch {
+	case e.Provision != nil:
+		p := *e.Provision
+		p.ReplyTo = inbox
+		if s.terms.AnyInterface {
+			p.Interface = nil
+		}
+		e.Provision = &p
+	case e.Deprovision != nil:
+		d := *e.Deprovision
+		d.ReplyTo = inbox
+		e.Deprovision = &d
+	case e.Release != nil:
+		r := *e.Release
+		r.ReplyTo = inbox
+		e.Release = &r
+	}
+	return e
+}
+
+// answerTo is the last reply to a request. Handling it may answer others too, which wait
+// for a runtime that goes.
+func answerTo(id string, all []events.Reply) events.Reply {
+	var last events.Reply
+	for _, r := range all {
+		if r.RequestID == id {
+			last = r
+		}
+	}
+	return last
+}
+
+// serve serves those who wait, where something woke the worker.
+func (s *Simulator) serve(ctx context.Context) ([]Result, error) {
+	if err := s.worker.Serve(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.faults.take(); err != nil {
+		return nil, err
+	}
+	var served []Result
+	for _, reply := range s.replies.take() {
+		r := s.result(events.TypeProvision, reply)
+		r.Served = true
 		served = append(served, r)
 	}
 	return served, nil
 }
 
-// again decides a request that waits; of one that waited before the simulation
-// only Redis' record is known.
-func (s *Simulator) again(name string, w account.Waiter) (Result, error) {
-	if p, known := s.asked[w.Runtime]; known {
-		return s.provision(w.Request, p, true)
+// Bindings are the bindings as they are now, in order of names.
+func (s *Simulator) Bindings() []engine.Binding {
+	var all []engine.Binding
+	for b := range s.gardener.All() {
+		all = append(all, b)
 	}
-	at := engine.ParsePool(name)
-	terms := s.decisions.Terms(w.Tenant, at.Provider())
-	d, err := s.assign(at, w.Runtime, w.Request, w.Tenant, terms, true)
-	r := Result{RequestID: w.Request, Type: events.TypeProvision, RuntimeID: w.Runtime, Tenant: w.Tenant, Pool: name, Served: true}
-	return s.told(r, d, terms), err
+	return all
 }
 
-// Names are the pools' names, in order.
-func (s *Simulator) Names() []string { return slices.Sorted(maps.Keys(s.pools)) }
+// Pools are the names of the pools, in order.
+func (s *Simulator) Pools(ctx context.Context) ([]string, error) { return s.counters.Pools(ctx) }
+
+// Record is what the counters have of a binding now.
+func (s *Simulator) Record(ctx context.Context, pool, binding string) (account.Record, error) {
+	return s.counters.Binding(ctx, pool, binding)
+}
+
+// Runtimes are the runtimes of a pool now, by id.
+func (s *Simulator) Runtimes(ctx context.Context, pool string) ([]account.NamedRuntime, error) {
+	var all []account.NamedRuntime
+	for rt, err := range s.counters.Runtimes(ctx, pool) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rt)
+	}
+	return all, nil
+}
+
+// Waiting is how many runtimes wait for a pool now.
+func (s *Simulator) Waiting(ctx context.Context, pool string) (int, error) {
+	status, err := s.counters.Status(ctx, pool)
+	return status.Waiting, err
+}

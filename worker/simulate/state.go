@@ -1,16 +1,15 @@
-// Package simulate says what events would lead to, on a copy of a landscape: it
-// decides as a worker does, with the same rules and the same account protocol, and
-// writes nothing anywhere. Labels are written at once, deadlines do not come, and
-// an account that its last cluster leaves is marked dirty, as if no Shoot referred
-// to it any more.
 package simulate
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
 // Version is that of the form of a State in files.
@@ -23,6 +22,28 @@ type State struct {
 	Pools    []PoolState `json:"pools"`
 	Bindings []Binding   `json:"bindings"`
 	Gone     []string    `json:"gone"` // runtimes that were deprovisioned before they had a pool
+	Networks *Networks   `json:"networks,omitempty"`
+}
+
+// Networks are the network blocks that are allotted, nil where Redis has none.
+type Networks struct {
+	Ranges  []Range        `json:"ranges"`
+	Foreign []netip.Prefix `json:"foreign"` // of other allocators
+}
+
+// Range is a network.Record in a file: a rule that a runtime's cluster has.
+type Range struct {
+	Runtime  string   `json:"runtime"`
+	Rule     string   `json:"rule"`
+	Requests []string `json:"requests,omitempty"`
+	Blocks   []Block  `json:"blocks"`
+}
+
+// Block is a network.Block in a file.
+type Block struct {
+	ID    string       `json:"id,omitempty"`
+	CIDR  netip.Prefix `json:"cidr"`
+	Paths []string     `json:"paths,omitempty"`
 }
 
 // PoolState is what Redis has of a pool.
@@ -104,8 +125,38 @@ func Runtimes(records []account.NamedRuntime) []Runtime {
 	return out
 }
 
-// Labels are the bindings as Gardener has them.
-func (s *State) Labels() []engine.Binding {
+// Blocks are the network ranges as a State has them.
+func Blocks(of network.State) *Networks {
+	n := &Networks{Ranges: make([]Range, len(of.Records)), Foreign: append([]netip.Prefix{}, of.Foreign...)}
+	for i, r := range of.Records {
+		n.Ranges[i] = Range{Runtime: r.Cluster, Rule: r.Rule, Requests: r.Requests}
+		for _, b := range r.Blocks {
+			n.Ranges[i].Blocks = append(n.Ranges[i].Blocks, Block(b))
+		}
+	}
+	return n
+}
+
+// token is that of every rebuild of a simulation, so that all has one epoch.
+const token = "simulation"
+
+// check returns what is wrong with a state that was read from a file.
+func (s *State) check() error {
+	if s.Version != Version {
+		return fmt.Errorf("it is of version %d, this program reads %d: save it anew", s.Version, Version)
+	}
+	named := map[string]bool{"": true}
+	for _, p := range s.Pools {
+		if named[p.Name] {
+			return fmt.Errorf("pool %q has no name, or is there twice", p.Name)
+		}
+		named[p.Name] = true
+	}
+	return nil
+}
+
+// bindings are the bindings as Gardener has them.
+func (s *State) bindings() []engine.Binding {
 	out := make([]engine.Binding, len(s.Bindings))
 	for i, b := range s.Bindings {
 		out[i] = engine.Binding(b)
@@ -113,41 +164,70 @@ func (s *State) Labels() []engine.Binding {
 	return out
 }
 
-// epoch is that of every simulated pool.
-const epoch = "simulation"
-
-// Build makes the pools in memory. The error names what is no state.
-func (s *State) Build() (map[string]*account.Pool, error) {
-	if s.Version != Version {
-		return nil, fmt.Errorf("it is of version %d, this program reads %d: save it anew", s.Version, Version)
+// install builds the pools, and the directory of their runtimes.
+func (s *State) install(ctx context.Context, into *memory.Counters) error {
+	directories := map[string]account.Directory{}
+	for n := range account.Buckets {
+		directories[account.BucketName(n)] = account.Directory{Places: map[string]account.Place{}}
 	}
-	pools := map[string]*account.Pool{}
+	for _, runtime := range s.Gone {
+		directories[account.BucketOf(runtime)].Places[runtime] = account.Place{Gone: true}
+	}
 	for _, p := range s.Pools {
-		if p.Name == "" || pools[p.Name] != nil {
-			return nil, fmt.Errorf("pool %q has no name, or is there twice", p.Name)
-		}
 		snapshot := account.Snapshot{Sequence: p.Sequence, Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
 		for _, a := range p.Accounts {
 			snapshot.Bindings[a.Binding] = account.Record(a.Record)
 		}
 		for _, rt := range p.Runtimes {
 			snapshot.Runtimes[rt.ID] = account.Runtime(rt.Place)
+			directories[account.BucketOf(rt.ID)].Places[rt.ID] = account.Place{Pool: p.Name}
 		}
-		pool, err := built(snapshot, p.Paused)
-		if err != nil {
-			return nil, err
+		if err := installPool(ctx, into, p.Name, snapshot); err != nil {
+			return err
 		}
-		pools[p.Name] = pool
+		if p.Paused {
+			if err := into.Pause(ctx, p.Name); err != nil {
+				return err
+			}
+		}
 	}
-	return pools, nil
+	for name, directory := range directories {
+		if _, err := into.BeginRebuild(ctx, name, token, time.Time{}, 0); err != nil {
+			return err
+		}
+		if _, err := into.InstallBucket(ctx, name, token, directory); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func built(snapshot account.Snapshot, paused bool) (*account.Pool, error) {
-	pool := account.NewPool()
-	pool.BeginRebuild(epoch, time.Time{}, 0)
-	pool.Install(epoch, snapshot)
-	if paused {
-		return pool, pool.Pause()
+// installPool builds a pool, unless it is built.
+func installPool(ctx context.Context, into *memory.Counters, pool string, snapshot account.Snapshot) error {
+	if _, err := into.BeginRebuild(ctx, pool, token, time.Time{}, 0); err != nil {
+		return err
 	}
-	return pool, nil
+	_, err := into.Install(ctx, pool, token, snapshot)
+	return err
+}
+
+// ranges builds the network ranges of a configuration.
+func (s *State) ranges(ctx context.Context, config *network.Config) (*memory.Ranges, error) {
+	state := network.State{Parents: config.Parents}
+	if s.Networks != nil {
+		state.Foreign = s.Networks.Foreign
+		for _, r := range s.Networks.Ranges {
+			record := network.Record{Cluster: r.Runtime, Requests: r.Requests, Applied: network.Applied{Rule: r.Rule}}
+			for _, b := range r.Blocks {
+				record.Blocks = append(record.Blocks, network.Block(b))
+			}
+			state.Records = append(state.Records, record)
+		}
+	}
+	ranges := memory.NewRanges()
+	if _, err := ranges.BeginRebuild(ctx, token, time.Time{}, 0); err != nil {
+		return nil, err
+	}
+	_, err := ranges.Install(ctx, token, state)
+	return ranges, err
 }

@@ -4,14 +4,10 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/metric"
-
-	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Drift sets how many drifts of each kind the last audit left. Before the first
+// observeDrift shows how many drifts of each kind the last audit left. Before the first
 // one the gauge is absent: nothing is known then.
-func (m *Metrics) Drift(left map[account.DriftKind]int) { m.drift.Store(&left) }
-
 func (m *Metrics) observeDrift(b *builder) {
 	gauge := b.gauge("hap_drift", "What Redis, ledger, labels and Shoots do not say alike, as the last audit left it.")
 	_, err := b.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
 )
 
 // The forecast's rate of claims is that of the last hour. A worker that has not
@@ -38,7 +40,7 @@ type claimsAt struct {
 }
 
 // look compares the bindings with those of the last look. Shared pools are not
-// claimed and have no forecast.
+// claimed and have no forecast; a pool with an account of unknown state has none now.
 func (f *forecast) look(now time.Time, bindings []BindingFacts) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,14 +49,19 @@ func (f *forecast) look(now time.Time, bindings []BindingFacts) {
 	}
 	free, taken := map[string]int{}, map[string]int{}
 	seen := make(map[string]claimSeen, len(bindings))
-	for _, b := range bindings {
+	unread := map[string]bool{}
+	for i := range bindings {
+		b := &bindings[i]
 		if b.Binding.Shared {
 			continue
 		}
 		pool := b.Binding.Pool().Name()
 		free[pool] += 0 // one without any is forecast too
-		if b.available() {
+		switch b.standing() {
+		case account.Free:
 			free[pool]++
+		case account.Unknown:
+			unread[pool] = true
 		}
 		is := claimSeen{b.Binding.Tenant, b.Binding.Generation}
 		was, known := f.seen[b.Binding.Name]
@@ -69,6 +76,9 @@ func (f *forecast) look(now time.Time, bindings []BindingFacts) {
 	}
 	over := min(max(now.Sub(f.began), forecastLeast), forecastWindow)
 	for pool, n := range free {
+		if unread[pool] {
+			continue
+		}
 		f.left[pool] = exhaustion(n, f.claims(pool, now.Add(-forecastWindow)), over)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
 )
 
 func TestExhaustion(t *testing.T) {
@@ -43,7 +44,7 @@ func newYard(t *testing.T, n int) *yard {
 	t.Helper()
 	y := &yard{t: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	for i := range n {
-		y.bindings = append(y.bindings, BindingFacts{Binding: engine.Binding{Name: fmt.Sprintf("aws-%d", i), HyperscalerType: "aws"}})
+		y.bindings = append(y.bindings, BindingFacts{Binding: engine.Binding{Name: fmt.Sprintf("aws-%d", i), HyperscalerType: "aws"}, Record: &account.Record{}})
 	}
 	return y
 }
@@ -107,8 +108,8 @@ func TestForecastLeavesOut(t *testing.T) {
 	y.bindings[2].Binding.Internal = true
 	y.bindings[3].Binding.Dirty = true
 	y.bindings = append(y.bindings,
-		BindingFacts{Binding: engine.Binding{Name: "os-1", HyperscalerType: "openstack", Shared: true}},
-		BindingFacts{Binding: engine.Binding{Name: "aws-new", HyperscalerType: "aws", Tenant: "ga-2", Generation: 3}}) // claimed elsewhere before
+		BindingFacts{Binding: engine.Binding{Name: "os-1", HyperscalerType: "openstack", Shared: true}, Record: &account.Record{}},
+		BindingFacts{Binding: engine.Binding{Name: "aws-new", HyperscalerType: "aws", Tenant: "ga-2", Generation: 3}, Record: &account.Record{}}) // claimed elsewhere before
 	y.lasts(time.Hour, 3600)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 func start(t *testing.T, o Options) *Telemetry {
@@ -66,26 +67,32 @@ func TestExposition(t *testing.T) {
 
 func record(m *Metrics) {
 	ctx := context.Background()
-	m.Event(ctx, Event{Type: "provision", Outcome: "done", Tenant: "ga-1"}, 3*time.Millisecond)
-	m.Event(ctx, Event{Type: "provision", Outcome: "done", Tenant: "ga-2"}, 40*time.Second)
-	m.Event(ctx, Event{Type: "release", Outcome: "reject", Code: engine.CodeNotDirty}, 200*time.Microsecond)
-	m.Decision(ctx, Decision{Pool: "aws+eu", Origin: string(account.Claimed), Tenant: "ga-1"})
-	m.Claim(ctx, ClaimOK, 20*time.Millisecond)
-	m.Claim(ctx, ClaimConflict, 20*time.Millisecond)
-	m.Revoked(ctx)
-	m.Assigned(ctx, "aws+eu", 40*time.Millisecond)
-	m.Assigned(ctx, "aws+eu", 7*time.Minute)
-	m.Waiting([]WaitingFacts{{Pool: "gcp", Reason: "pool-empty", Since: m.now().Add(time.Hour)}}) // 0 s, whatever the time
+	o := m.Observer()
+	o.Event(ctx, observe.Event{Type: "provision", Outcome: "done", Tenant: "ga-1", Duration: 3 * time.Millisecond})
+	o.Event(ctx, observe.Event{Type: "provision", Outcome: "done", Tenant: "ga-2", Duration: 40 * time.Second})
+	o.Event(ctx, observe.Event{Type: "release", Outcome: "reject", Code: engine.CodeNotDirty, Duration: 200 * time.Microsecond})
+	o.Decision(ctx, decision("aws+eu", account.Claimed, "ga-1"))
+	o.Claim(ctx, observe.Claim{Result: observe.ClaimWritten, Duration: 20 * time.Millisecond})
+	o.Claim(ctx, observe.Claim{Result: observe.ClaimConflict, Duration: 20 * time.Millisecond})
+	o.Claim(ctx, observe.Claim{Result: observe.ClaimRevoked})
+	o.Assigned(ctx, observe.Assigned{Pool: "aws+eu", Took: 40 * time.Millisecond})
+	o.Assigned(ctx, observe.Assigned{Pool: "aws+eu", Took: 7 * time.Minute})
+	o.Waiting([]observe.Waiting{{Pool: "gcp", Reason: "pool-empty", Since: m.now().Add(time.Hour)}}) // 0 s, whatever the time
 	m.Redis(ctx, "assign", 300*time.Microsecond)
 	m.Reload(ctx, nil)
 	m.Reload(ctx, errors.New("invalid"))
-	m.DeadLetter(ctx, "unknown", engine.CodeInvalidEvent)
+	o.Event(ctx, observe.Event{Type: "unknown", Outcome: observe.DeadLetter, Code: engine.CodeInvalidEvent})
 	m.InFlight(func() int { return 1 })
-	m.RedisBuilt(true)
+	o.Rebuild(ctx, observe.Rebuild{})
 	m.Observe(func(context.Context) (Snapshot, bool) { return pools(), true })
-	m.Drift(map[account.DriftKind]int{account.CountWrong: 2})
+	o.Drift(ctx, observe.Drift{Found: []account.Drift{{Kind: account.CountWrong, Binding: "a"}, {Kind: account.CountWrong, Binding: "b"}}})
 	m.Look(m.now(), pools().Bindings)
-	m.NetworkRule(ctx, "mcp-clusters", RuleExtended)
+	o.Extended(ctx, observe.Extended{Rule: "mcp-clusters"})
+}
+
+// decision is an assignment as Redis decided it.
+func decision(pool string, origin account.Origin, tenant string) observe.Decision {
+	return observe.Decision{Pool: pool, Tenant: tenant, Decision: account.Decision{Outcome: account.Assigned, Origin: origin}}
 }
 
 func pools() Snapshot {
@@ -94,20 +101,24 @@ func pools() Snapshot {
 	}
 	eu, dirty, internal, cordoned := aws("aws-eu", "ga-1"), aws("aws-d", "ga-1"), aws("aws-i", ""), aws("aws-c", "")
 	eu.EUAccess, dirty.Dirty, internal.Internal, cordoned.Cordoned = true, true, true, true
+	unread := aws("gcp-1", "ga-1")
+	unread.HyperscalerType = "gcp"
 	return Snapshot{
 		Bindings: []BindingFacts{
-			{Binding: aws("aws-1", "ga-1"), State: account.InUse, Clusters: 12},
-			{Binding: aws("aws-2", "ga-1"), State: account.Draining},
-			{Binding: aws("aws-3", "ga-2"), Clusters: 1},
-			{Binding: aws("aws-4", "")},
-			{Binding: aws("aws-5", ""), State: account.Free},
-			{Binding: aws("aws-6", ""), State: account.Claiming, Clusters: 1},
-			{Binding: aws("aws-7", "ga-3"), State: account.Free},
-			{Binding: eu, State: account.InUse, Clusters: 3},
-			{Binding: dirty, State: account.Dirtying},
-			{Binding: internal},
-			{Binding: cordoned},
-			{Binding: engine.Binding{Name: "os-1", HyperscalerType: "openstack_eu", Shared: true}, Clusters: 40},
+			{Binding: aws("aws-1", "ga-1"), Record: &account.Record{State: account.InUse, Count: 12}},
+			{Binding: aws("aws-2", "ga-1"), Record: &account.Record{State: account.Draining}},
+			{Binding: aws("aws-3", "ga-2"), Record: &account.Record{State: account.InUse, Count: 1}},
+			{Binding: aws("aws-4", ""), Record: &account.Record{}},
+			{Binding: aws("aws-5", ""), Record: &account.Record{State: account.Free}},
+			{Binding: aws("aws-6", ""), Record: &account.Record{State: account.Claiming, Count: 1}},
+			{Binding: aws("aws-7", "ga-3"), Record: &account.Record{State: account.Free}},
+			{Binding: eu, Record: &account.Record{State: account.InUse, Count: 3}},
+			{Binding: dirty, Record: &account.Record{State: account.Dirtying}},
+			{Binding: internal, Record: &account.Record{State: account.InUse, Tenant: "ga-1", Count: 1}},
+			{Binding: cordoned, Record: &account.Record{}},
+			{Binding: engine.Binding{Name: "os-1", HyperscalerType: "openstack_eu", Shared: true, Cordoned: true}, Record: &account.Record{State: account.InUse, Count: 40}},
+			{Binding: aws("aws-8", ""), Record: &account.Record{State: account.Free, Count: 2}},
+			{Binding: unread},
 		},
 		RulesWithoutBinding: []string{`gcp(PR=cf-sa30) -> PR`},
 	}
@@ -121,6 +132,7 @@ func TestTenantLabel(t *testing.T) {
 	want := `hap_decisions_total{global_account_id="ga-1",origin="claimed",pool="aws+eu"} 1
 hap_events_total{code="",global_account_id="ga-1",outcome="done",type="provision"} 1
 hap_events_total{code="",global_account_id="ga-2",outcome="done",type="provision"} 1
+hap_events_total{code="InvalidEvent",global_account_id="",outcome="bury",type="unknown"} 1
 hap_events_total{code="NotDirty",global_account_id="",outcome="reject",type="release"} 1
 `
 	if got != want {
@@ -144,13 +156,44 @@ func TestUnknownStateIsAbsent(t *testing.T) {
 	}
 }
 
+// TestUnreadPool holds that of a pool whose records could not be read no count is
+// reported, and of its hyperscaler type none that needs them; others are as ever.
+func TestUnreadPool(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{})
+	eu := engine.Binding{Name: "aws-eu", HyperscalerType: "aws", EUAccess: true}
+	facts := []BindingFacts{
+		{Binding: engine.Binding{Name: "aws-1", HyperscalerType: "aws"}, Record: &account.Record{}},
+		{Binding: eu},
+		{Binding: engine.Binding{Name: "gcp-1", HyperscalerType: "gcp"}, Record: &account.Record{}},
+	}
+	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) { return Snapshot{Bindings: facts}, true })
+	telemetry.Metrics.Look(time.Now(), facts)
+	got := scrape(t, telemetry, "hap_pool_accounts{", "hap_pool_bindings{", "hap_pool_exhaustion_seconds{", "keb_available_credentials_bindings{", "keb_shoots_per_credentials_binding{")
+	want := `hap_pool_accounts{pool="aws",standing="free"} 1
+hap_pool_accounts{pool="aws+eu",standing="unknown"} 1
+hap_pool_accounts{pool="gcp",standing="free"} 1
+hap_pool_bindings{pool="aws",state="free"} 1
+hap_pool_bindings{pool="gcp",state="free"} 1
+hap_pool_exhaustion_seconds{pool="aws"} +Inf
+hap_pool_exhaustion_seconds{pool="gcp"} +Inf
+keb_available_credentials_bindings{hyperscaler_type="gcp"} 1
+keb_shoots_per_credentials_binding{credentials_binding="aws-1",hyperscaler_type="aws"} 0
+keb_shoots_per_credentials_binding{credentials_binding="gcp-1",hyperscaler_type="gcp"} 0
+`
+	if got != want {
+		t.Errorf("scraped:\n%swant:\n%s", got, want)
+	}
+}
+
 // TestSeriesAreBounded records more pools than one instrument may have labels for.
 func TestSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	telemetry := start(t, Options{})
+	o := telemetry.Metrics.Observer()
 	const beyond = 7
 	for i := range maxSeries + beyond {
-		telemetry.Metrics.Decision(context.Background(), Decision{Pool: fmt.Sprintf("pool-%d", i), Origin: "own"})
+		o.Decision(context.Background(), decision(fmt.Sprintf("pool-%d", i), "own", ""))
 	}
 	got := scrape(t, telemetry, "hap_decisions_total{")
 	if n := strings.Count(got, "\n"); n != maxSeries+1 {
@@ -169,8 +212,8 @@ func TestManyBindings(t *testing.T) {
 	snapshot := Snapshot{}
 	for i := range bindings {
 		snapshot.Bindings = append(snapshot.Bindings, BindingFacts{
-			Binding:  engine.Binding{Name: fmt.Sprintf("aws-%d", i), HyperscalerType: "aws", Tenant: fmt.Sprintf("ga-%d", i)},
-			Clusters: 1,
+			Binding: engine.Binding{Name: fmt.Sprintf("aws-%d", i), HyperscalerType: "aws", Tenant: fmt.Sprintf("ga-%d", i)},
+			Record:  &account.Record{State: account.InUse, Count: 1},
 		})
 	}
 	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) { return snapshot, true })
@@ -219,14 +262,15 @@ func TestDocumentationNamesEveryMetric(t *testing.T) {
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	telemetry := start(t, Options{})
 	ctx, m := context.Background(), telemetry.Metrics
-	if n := testing.AllocsPerRun(1000, func() { one(ctx, m) }); n > 0 {
+	o := m.Observer()
+	if n := testing.AllocsPerRun(1000, func() { one(ctx, m, &o) }); n > 0 {
 		t.Errorf("%g allocations an event, want none", n)
 	}
 }
 
-func one(ctx context.Context, m *Metrics) {
-	m.Event(ctx, Event{Type: "provision", Outcome: "done"}, 3*time.Millisecond)
-	m.Decision(ctx, Decision{Pool: "aws", Origin: "own"})
+func one(ctx context.Context, m *Metrics, o *observe.Observer) {
+	o.Event(ctx, observe.Event{Type: "provision", Outcome: "done", Duration: 3 * time.Millisecond})
+	o.Decision(ctx, decision("aws", "own", ""))
 	m.Redis(ctx, "assign", 300*time.Microsecond)
 }
 
@@ -236,9 +280,10 @@ func BenchmarkEvent(b *testing.B) {
 		b.Fatal(err)
 	}
 	ctx, m := context.Background(), telemetry.Metrics
+	o := m.Observer()
 	b.ReportAllocs()
 	for b.Loop() {
-		one(ctx, m)
+		one(ctx, m, &o)
 	}
 }
 
@@ -247,10 +292,11 @@ func BenchmarkEventParallel(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	o := telemetry.Metrics.Observer()
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for ctx := context.Background(); pb.Next(); {
-			one(ctx, telemetry.Metrics)
+			one(ctx, telemetry.Metrics, &o)
 		}
 	})
 }

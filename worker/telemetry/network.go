@@ -26,7 +26,7 @@ type InjectionRoom struct {
 	Blocks          int64
 }
 
-// network are the instruments of network ranges beside hap_network_rules_total.
+// networkMetrics are the instruments of network ranges beside hap_network_rules_total.
 type networkMetrics struct {
 	room      atomic.Pointer[NetworkRoom]
 	conflicts atomic.Pointer[int]
@@ -35,21 +35,6 @@ type networkMetrics struct {
 
 // NetworkRoom sets what is left.
 func (m *Metrics) NetworkRoom(r NetworkRoom) { m.network.room.Store(&r) }
-
-// NetworkConflicts sets how many network blocks are held twice, as the last
-// comparison found. Before the first one the gauge is absent.
-func (m *Metrics) NetworkConflicts(n int) { m.network.conflicts.Store(&n) }
-
-// Noted counts ClusterConfigs and annotations that were written, removed, or left
-// because they are another's, and attempts that failed.
-func (m *Metrics) Noted(ctx context.Context, written, removed, taken int, failed bool) {
-	m.network.configs.add(ctx, "written", int64(written))
-	m.network.configs.add(ctx, "removed", int64(removed))
-	m.network.configs.add(ctx, "taken", int64(taken))
-	if failed {
-		m.network.configs.add(ctx, "failed", 1)
-	}
-}
 
 func (m *Metrics) observeNetwork(b *builder) {
 	m.network.configs = newCounter(b.counter("hap_cluster_configs_total", "ClusterConfigs and annotations of network blocks."), maxSeries, func(result string) []attribute.KeyValue {

@@ -19,35 +19,24 @@ type Snapshot struct {
 
 // BindingFacts are one binding, as Gardener and Redis have it.
 type BindingFacts struct {
-	Binding  engine.Binding
-	State    account.State // in Redis; "" where Redis does not know it
-	Clusters int           // runtimes on it
+	Binding engine.Binding
+	Record  *account.Record // as account.Standing takes it: nil where it could not be read
 }
 
-// available reports whether a tenant could claim the binding now.
-func (f BindingFacts) available() bool {
-	return f.state() == string(account.Free) && !f.Binding.Cordoned
-}
+func (f *BindingFacts) standing() account.State { return account.Standing(&f.Binding, f.Record) }
 
-// state is the label of hap_pool_bindings: what the labels rule out comes first,
-// then the state in Redis, then what the tenant's label says. A cordoned binding
-// that is in use has the state of its use.
-func (f BindingFacts) state() string {
-	switch b := f.Binding; {
-	case b.Dirty:
-		return "dirty"
+// state is the label of hap_pool_bindings, which was there before the standing: what
+// is labelled internal or shared, and not dirty, is nothing else.
+func (f *BindingFacts) state() account.State {
+	switch word, b := f.standing(), &f.Binding; {
+	case word == account.Dirty:
+		return word
 	case b.Internal:
-		return "internal"
+		return account.Internal
 	case b.Shared:
-		return "shared"
-	case f.State != "" && f.State != account.Free:
-		return string(f.State)
-	case b.Tenant != "":
-		return string(account.InUse)
-	case b.Cordoned:
-		return "cordoned"
+		return account.Common
 	default:
-		return string(account.Free)
+		return word
 	}
 }
 
@@ -60,7 +49,7 @@ func (m *Metrics) Observe(snapshot func(context.Context) (Snapshot, bool)) {
 
 // gauges are the instruments that are read at a scrape.
 type gauges struct {
-	perTenant, shoots, available, pools, rules, inflight, built metric.Int64ObservableGauge
+	perTenant, shoots, available, pools, standings, rules, inflight, consumer, built metric.Int64ObservableGauge
 
 	exhaustion metric.Float64ObservableGauge
 }
@@ -71,8 +60,10 @@ func (m *Metrics) observe(b *builder) {
 		shoots:    b.gauge("keb_shoots_per_credentials_binding", "Clusters on a binding."),
 		available: b.gauge("keb_available_credentials_bindings", "Bindings that a global account could claim now."),
 		pools:     b.gauge("hap_pool_bindings", "Bindings of a pool, by state."),
+		standings: b.gauge("hap_pool_accounts", "Accounts of a pool, by standing: the state that page and hapctl show, too."),
 		rules:     b.gauge("hap_rule_without_binding", "1 for every rule whose pool has no binding at all."),
 		inflight:  b.gauge("hap_inflight_events", "Events being handled now."),
+		consumer:  b.gauge("hap_consumer_up", "1 while the worker takes events, 0 while it stops or its consumer is gone."),
 		built:     b.gauge("hap_redis_built", "1 while Redis holds the pools, 0 while they must be rebuilt."),
 
 		exhaustion: b.seconds("hap_pool_exhaustion_seconds", "Until nobody can claim a binding of the pool any more, if claims go on as of late."),
@@ -82,6 +73,13 @@ func (m *Metrics) observe(b *builder) {
 		if count := m.inflight.Load(); count != nil {
 			o.ObserveInt64(g.inflight, int64((*count)()))
 		}
+		if check := m.consuming.Load(); check != nil {
+			up := int64(1)
+			if (*check)() != nil {
+				up = 0
+			}
+			o.ObserveInt64(g.consumer, up)
+		}
 		if source := m.snapshot.Load(); source != nil {
 			if snapshot, known := (*source)(ctx); known {
 				g.report(o, snapshot)
@@ -89,36 +87,53 @@ func (m *Metrics) observe(b *builder) {
 			}
 		}
 		return nil
-	}, g.perTenant, g.shoots, g.available, g.pools, g.rules, g.inflight, g.built, g.exhaustion)
+	}, g.perTenant, g.shoots, g.available, g.pools, g.standings, g.rules, g.inflight, g.consumer, g.built, g.exhaustion)
 	b.errs = append(b.errs, err)
 }
 
+// report leaves out the counts of a pool, and of a hyperscaler type, of which an
+// account's state is not known: they are absent rather than too low.
 func (g *gauges) report(o metric.Observer, s Snapshot) {
-	perTenant, pools := map[[2]string]int64{}, map[[2]string]int64{}
+	perTenant, pools, standings := map[[2]string]int64{}, map[[2]string]int64{}, map[[2]string]int64{}
 	available := map[string]int64{}
-	for _, f := range s.Bindings {
-		kind := f.Binding.HyperscalerType
+	unreadPool, unreadKind := map[string]bool{}, map[string]bool{}
+	for i := range s.Bindings {
+		f := &s.Bindings[i]
+		kind, pool, word := f.Binding.HyperscalerType, f.Binding.Pool(), f.standing()
 		if f.Binding.Tenant != "" && !f.Binding.Dirty {
 			perTenant[[2]string{f.Binding.Tenant, kind}]++
 		}
-		if pool := f.Binding.Pool(); !pool.Shared {
+		standings[[2]string{pool.Name(), string(word)}]++
+		if !pool.Shared {
 			pools[[2]string{pool.Name(), string(account.Free)}] += 0 // none left is 0 too
 		}
-		pools[[2]string{f.Binding.Pool().Name(), f.state()}]++
+		pools[[2]string{pool.Name(), string(f.state())}]++
 		available[kind] += 0 // a type that has run out is 0, not absent
-		if f.available() {
+		switch word {
+		case account.Unknown:
+			unreadPool[pool.Name()], unreadKind[kind] = true, true
+		case account.Free:
 			available[kind]++
 		}
-		o.ObserveInt64(g.shoots, int64(f.Clusters), with("credentials_binding", f.Binding.Name, "hyperscaler_type", kind))
+		if f.Record != nil {
+			o.ObserveInt64(g.shoots, int64(f.Record.Count), with("credentials_binding", f.Binding.Name, "hyperscaler_type", kind))
+		}
 	}
 	for key, n := range perTenant {
 		o.ObserveInt64(g.perTenant, n, with("global_account_id", key[0], "hyperscaler_type", key[1]))
 	}
+	for key, n := range standings {
+		o.ObserveInt64(g.standings, n, with("pool", key[0], "standing", key[1]))
+	}
 	for key, n := range pools {
-		o.ObserveInt64(g.pools, n, with("pool", key[0], "state", key[1]))
+		if !unreadPool[key[0]] {
+			o.ObserveInt64(g.pools, n, with("pool", key[0], "state", key[1]))
+		}
 	}
 	for kind, n := range available {
-		o.ObserveInt64(g.available, n, with("hyperscaler_type", kind))
+		if !unreadKind[kind] {
+			o.ObserveInt64(g.available, n, with("hyperscaler_type", kind))
+		}
 	}
 	for _, text := range s.RulesWithoutBinding {
 		o.ObserveInt64(g.rules, 1, with("rule", text))

@@ -11,30 +11,11 @@ import (
 // known: whoever waited then may have been served by another worker.
 const waitingKnown = time.Minute
 
-// WaitingFacts are a request that waits.
-type WaitingFacts struct {
-	Pool   string
-	Reason string // pool-empty, network-full or unavailable
-	Since  time.Time
-}
-
 // waitingRoom is what the last look into it found.
 type waitingRoom struct {
 	at     time.Time
 	counts map[[2]string]int64 // by pool and reason
 	oldest map[string]time.Time
-}
-
-// Waiting takes all requests that wait now, in place of those told before.
-func (m *Metrics) Waiting(requests []WaitingFacts) {
-	room := waitingRoom{at: m.now(), counts: map[[2]string]int64{}, oldest: map[string]time.Time{}}
-	for _, r := range requests {
-		room.counts[[2]string{r.Pool, r.Reason}]++
-		if first, known := room.oldest[r.Pool]; !known || r.Since.Before(first) {
-			room.oldest[r.Pool] = r.Since
-		}
-	}
-	m.waiting.Store(&room)
 }
 
 func (m *Metrics) observeWaiting(b *builder) {

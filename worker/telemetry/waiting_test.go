@@ -3,6 +3,8 @@ package telemetry
 import (
 	"testing"
 	"time"
+
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // TestWaitingAges: the age is that of the moment of the scrape, and what was seen
@@ -13,6 +15,7 @@ func TestWaitingAges(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	m := telemetry.Metrics
 	m.now = func() time.Time { return now }
+	o := m.Observer()
 	shows := func(want string) {
 		t.Helper()
 		if got := scrape(t, telemetry, "hap_waiting_requests{", "hap_waiting_oldest_seconds{"); got != want {
@@ -20,7 +23,7 @@ func TestWaitingAges(t *testing.T) {
 		}
 	}
 	shows("")
-	m.Waiting([]WaitingFacts{
+	o.Waiting([]observe.Waiting{
 		{Pool: "aws", Reason: "pool-empty", Since: now.Add(-time.Minute)},
 		{Pool: "aws", Reason: "pool-empty", Since: now.Add(-5 * time.Minute)},
 		{Pool: "aws", Reason: "unavailable", Since: now.Add(-time.Second)},
@@ -35,6 +38,6 @@ hap_waiting_requests{pool="gcp",reason="network-full"} 1
 	shows("hap_waiting_oldest_seconds{pool=\"aws\"} 330\nhap_waiting_oldest_seconds{pool=\"gcp\"} 29\n" + counts)
 	now = now.Add(31 * time.Second)
 	shows("")
-	m.Waiting(nil)
+	o.Waiting(nil)
 	shows("")
 }

@@ -47,6 +47,13 @@ func CheckListed(bindings []account.NamedRecord, runtimes []account.NamedRuntime
 // before it, "" for none.
 func CheckDecision(before *account.Pool, r account.Request, d account.Decision) string {
 	rt := before.Runtime(r.Runtime)
+	theirs := rt.Tenant != "" && rt.Tenant != r.Tenant && (rt.State == account.RuntimeAssigned || rt.State == account.RuntimeWaiting)
+	if theirs != (d.Outcome == account.Foreign) || theirs && (d.Binding != "" || d.Sequence != 0 || d.Request != "") {
+		return fmt.Sprintf("isolation: %s of %q is told to %s as %+v", r.Runtime, rt.Tenant, r.Tenant, d)
+	}
+	if theirs {
+		return ""
+	}
 	if rt.State == account.RuntimeAssigned && rt.Confirmed &&
 		(d.Outcome != account.Assigned || d.Binding != rt.Binding || d.Sequence != rt.Sequence) {
 		return fmt.Sprintf("I1 OneBinding: %s was answered with %s and is now %s %s", r.Runtime, rt.Binding, d.Outcome, d.Binding)

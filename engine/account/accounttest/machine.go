@@ -243,6 +243,16 @@ func (m *Model) Discard(_ context.Context, place string) (bool, error) {
 	return m.place(place).Discard(), nil
 }
 
+// Restart is that of every pool and bucket.
+func (m *Model) Restart() {
+	for _, p := range m.pools {
+		p.Restart()
+	}
+	for _, b := range m.buckets {
+		b.Restart()
+	}
+}
+
 // Status is that of the pool or bucket; the zero value where it is not built.
 func (m *Model) Status(_ context.Context, place string) (account.Status, error) {
 	if s := m.place(place).Status(); s.Built {

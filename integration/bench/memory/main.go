@@ -36,7 +36,7 @@ func main() {
 	flag.IntVar(&s.runtimes, "runtimes", 100_000, "how many runtimes there are, each with a Shoot and a reply in the ledger")
 	flag.StringVar(&s.resource, "resource", "credentialsbindings", "kind of the accounts: credentialsbindings, secretbindings or secrets")
 	flag.IntVar(&s.shootBytes, "shoot-bytes", 2000, "how large the manifest of a Shoot is, at least")
-	flag.IntVar(&s.limit, "limit", 100, "resident set in MB that is too much")
+	flag.IntVar(&s.limit, "limit", 75, "resident set in MB that is too much")
 	flag.Parse()
 	if flag.NArg() > 0 || s.bindings < 1 || s.runtimes < s.bindings {
 		flag.Usage()
@@ -58,7 +58,7 @@ func run(ctx context.Context, s settings) (err error) {
 	}
 	config := fmt.Sprintf("%s\nnetwork: {config: ipam}\npolicy: {catalog: %q, namespace: default}\ngardener: {resource: %s}\n",
 		stack.InitialRules, filepath.Join(root, "deploy", "policy", "catalog"), s.resource)
-	parts, err := stack.Start(ctx, stack.Options{Config: []byte(config), Accounts: []stack.Account{}})
+	parts, err := stack.Start(ctx, stack.Options{Gardener: stack.CRDGardener, Config: []byte(config), Accounts: []stack.Account{}})
 	if err != nil {
 		return err
 	}

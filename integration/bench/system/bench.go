@@ -53,7 +53,7 @@ func start(ctx context.Context, s settings) (b *bench, err error) {
 	if b.dir, err = os.MkdirTemp("", "hap-bench-"); err != nil {
 		return b, err
 	}
-	b.stack, err = stack.Start(ctx, stack.Options{Config: []byte(config), Accounts: b.accounts(), Talk: os.Stderr})
+	b.stack, err = stack.Start(ctx, stack.Options{Gardener: stack.CRDGardener, Config: []byte(config), Accounts: b.accounts(), Talk: os.Stderr})
 	if err != nil {
 		return b, err
 	}

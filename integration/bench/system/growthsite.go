@@ -56,7 +56,7 @@ func openSite(ctx context.Context, s settings, l landscape) (_ *site, err error)
 		accounts[n] = l.account(n)
 	}
 	b := &bench{settings: s}
-	b.stack, err = stack.Start(ctx, stack.Options{Config: []byte(l.rules()), Accounts: []stack.Account{}, Talk: os.Stderr})
+	b.stack, err = stack.Start(ctx, stack.Options{Gardener: stack.CRDGardener, Config: []byte(l.rules()), Accounts: []stack.Account{}, Talk: os.Stderr})
 	if err != nil {
 		return nil, err
 	}

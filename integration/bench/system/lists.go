@@ -79,7 +79,7 @@ func (b *bench) listRound(ctx context.Context, r *report) error {
 // list: so did all servers before Kubernetes 1.31, since such a list must not be out of date.
 func (b *bench) storeLists(ctx context.Context, r *report) (err error) {
 	st, err := stack.Start(ctx, stack.Options{
-		Config: []byte(config), Accounts: []stack.Account{}, KubeArgs: []string{"--watch-cache=false"}, Talk: os.Stderr,
+		Gardener: stack.CRDGardener, Config: []byte(config), Accounts: []stack.Account{}, KubeArgs: []string{"--watch-cache=false"}, Talk: os.Stderr,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// close ends what open has connected, all of it or a part.
+func (d *daemon) close() {
+	p := &d.parts
+	if p.nats != nil {
+		d.closeNATS(p.nats)
+	}
+	if p.policy != nil {
+		p.policy.Stop()
+	}
+	if p.ipam != nil {
+		p.ipam.Stop()
+	}
+	if p.gardener != nil {
+		p.gardener.Stop()
+	}
+	if p.counters != nil {
+		if err := p.counters.Close(); err != nil {
+			d.log.Debug("closing Redis", "error", err)
+		}
+	}
+}
+
+// closeNATS lets what is on its way to the server arrive, where there is one.
+func (d *daemon) closeNATS(nc *nats.Conn) {
+	defer nc.Close()
+	changed := nc.StatusChanged(nats.CLOSED)
+	if err := nc.Drain(); err != nil {
+		return
+	}
+	select {
+	case <-changed:
+	case <-time.After(5 * time.Second):
+	}
+}

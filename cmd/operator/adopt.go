@@ -1,0 +1,253 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+func newLandscape(s *shell) *cobra.Command {
+	return group("landscape COMMAND", "Look which landscape Redis and the streams belong to, and move them on purpose",
+		newLandscapeShow(s), newLandscapeAdopt(s))
+}
+
+// placeView shows the landscape that one place names. docs/hapctl.md documents its
+// fields.
+type placeView struct {
+	Place     string `json:"place"` // gardener, redis or ledger
+	At        string `json:"at"`
+	Recorded  bool   `json:"recorded"`
+	Namespace string `json:"namespace,omitempty"`
+	Resource  string `json:"resource,omitempty"`
+	Cluster   string `json:"cluster,omitempty"`
+	Problem   string `json:"problem,omitempty"` // why the record cannot be read
+	Same      bool   `json:"same"`              // it may be Gardener's
+}
+
+// landscapeView compares the landscapes of all three places.
+type landscapeView struct {
+	Places []placeView `json:"places"`
+	Same   bool        `json:"same"`
+}
+
+func (v landscapeView) show(w io.Writer, _ bool) {
+	rows := make([][]string, len(v.Places))
+	for i, p := range v.Places {
+		said := p.Problem
+		switch {
+		case said != "":
+		case !p.Recorded:
+			said = "says nothing"
+		case !p.Same:
+			said = "another landscape"
+		}
+		rows[i] = dashed([]string{p.Place, p.At, p.Namespace, p.Resource, p.Cluster, said})
+	}
+	table(w, []string{"PLACE", "AT", "NAMESPACE", "RESOURCE", "UID", "NOTE"}, rows)
+}
+
+// bearings are what the three places say, and the ways to change it.
+type bearings struct {
+	own    engine.Landscape // of the bindings
+	store  *counters.Store
+	ledger *events.Ledger
+	view   landscapeView
+}
+
+// bear reads which landscape each place belongs to, for as long as run takes.
+func (s *shell) bear(ctx context.Context, cfg *config.Config, run func(*bearings) error) error {
+	client, _, err := connect.Gardener(cfg.Gardener, s.connections.context, func(text string) { s.say("%s", text) })
+	if err != nil {
+		return fmt.Errorf("%w; set %s", err, gardenerSetting)
+	}
+	b := &bearings{}
+	if b.own, err = client.Landscape(ctx); err != nil {
+		return gardenerError(err)
+	}
+	if b.store, _, err = dialRedis(ctx, cfg.Redis); err != nil {
+		return err
+	}
+	defer func() { _ = b.store.Close() }()
+	kept, recorded, err := b.store.Landscape(ctx)
+	if err := b.add("gardener", client.Server(), b.own, true, nil); err != nil {
+		return err
+	}
+	if err := b.add("redis", addresses(cfg.Redis.URL), kept, recorded, err); err != nil {
+		return err
+	}
+	nc, err := openNATS(ctx, cfg.NATS)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	stream, err := findLedger(ctx, js, cfg.NATS)
+	if err != nil {
+		return err
+	}
+	subjects, err := events.NewSubjects(cfg.NATS.Prefix)
+	if err != nil {
+		return err
+	}
+	b.ledger = events.NewLedger(js, subjects, source)
+	named, recorded, err := events.LandscapeOf(stream)
+	if err := b.add("ledger", addresses(cfg.NATS.URL), named, recorded, err); err != nil {
+		return err
+	}
+	b.view.Same = !slices.ContainsFunc(b.view.Places, func(p placeView) bool { return !p.Same })
+	return run(b)
+}
+
+// add takes in what a place says. err is that of reading its record; one that is about no
+// record comes back.
+func (b *bearings) add(place, at string, l engine.Landscape, recorded bool, err error) error {
+	v := placeView{Place: place, At: at, Recorded: recorded, Namespace: l.Namespace, Resource: l.Resource, Cluster: l.Cluster}
+	switch foreign := engine.OneLandscape(engine.Place{Landscape: b.own}, engine.Place{Landscape: l}, recorded, err); {
+	case err != nil && foreign == err: //nolint:errorlint // the very same: it is no word about a record
+		return err
+	case err != nil:
+		v.Problem = oneLineOf(err)
+	default:
+		v.Same = foreign == nil
+	}
+	b.view.Places = append(b.view.Places, v)
+	return nil
+}
+
+func newLandscapeShow(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show which landscape the bindings, Redis and the ledger belong to",
+		Long: `Show which landscape the bindings, Redis and the ledger belong to: the namespace and
+the resource of the bindings, and the uid of the namespace, which tells clusters apart.
+The first worker records it in Redis and in the metadata of HAP_REPLIES; a worker, and
+every other command, refuses to work where they differ.
+
+Exit code 5 if they differ.`,
+		Example: `  hapctl landscape show
+  hapctl landscape show --context live -n garden-kyma`,
+		Args: arguments(cobra.NoArgs),
+	}
+	return s.reader(cmd, "for Gardener, Redis and NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		return s.bear(ctx, cfg, func(b *bearings) error {
+			if err := s.print(b.view); err != nil {
+				return err
+			}
+			if !b.view.Same {
+				return said(exitConflict)
+			}
+			return nil
+		})
+	})
+}
+
+// adoption is the output of hapctl landscape adopt.
+type adoption struct {
+	Namespace string      `json:"namespace"`
+	Resource  string      `json:"resource"`
+	Cluster   string      `json:"cluster,omitempty"`
+	Before    []placeView `json:"before"`
+	Changed   []string    `json:"changed"` // redis, ledger
+	DryRun    bool        `json:"dryRun"`
+}
+
+func (v adoption) show(w io.Writer, _ bool) {
+	landscapeView{Places: v.Before}.show(w, false)
+	fmt.Fprintln(w)
+	changed := "CHANGED"
+	if v.DryRun {
+		changed = "WOULD CHANGE"
+	}
+	pairs(w, [][2]string{{changed, cmp.Or(strings.Join(v.Changed, ","), "-")}})
+}
+
+func newLandscapeAdopt(s *shell) *cobra.Command {
+	var yes, dryRun bool
+	cmd := &cobra.Command{
+		Use:   "adopt",
+		Short: "Record the landscape of the bindings in Redis and the ledger, in the place of another one",
+		Long: `Record that Redis and the ledger belong to the landscape of the bindings that the
+configuration names, whatever they say now: after the namespace was made anew or
+renamed, or the resource of the bindings has changed. Nothing else is changed. Stop the
+workers of the landscape before, and look with 'hapctl counters verify' afterwards.
+
+The metadata of HAP_REPLIES needs the right to change that stream, which a worker has
+and an operator has not: use the worker's configuration with --config. Where the ledger
+names another landscape and may not be changed, nothing is.`,
+		Example: `  hapctl landscape adopt --config hap-worker.yaml --dry-run
+  hapctl landscape adopt --config hap-worker.yaml`,
+		Args: arguments(cobra.NoArgs),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be changed")
+	return s.reader(cmd, "for Gardener, Redis and NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		return s.bear(ctx, cfg, func(b *bearings) error { return s.adopt(ctx, b, yes, dryRun) })
+	})
+}
+
+func (s *shell) adopt(ctx context.Context, b *bearings, yes, dryRun bool) error {
+	v := adoption{
+		Namespace: b.own.Namespace, Resource: b.own.Resource, Cluster: b.own.Cluster,
+		Before: b.view.Places, Changed: []string{}, DryRun: dryRun,
+	}
+	var replaced []string
+	for _, p := range b.view.Places[1:] {
+		if p.Recorded && p.Same && p.landscape() == b.own {
+			continue
+		}
+		v.Changed = append(v.Changed, p.Place)
+		replaced = append(replaced, fmt.Sprintf("%s at %s, which has %s", p.Place, p.At, p.told()))
+	}
+	if len(v.Changed) == 0 || dryRun {
+		return s.print(v)
+	}
+	what := fmt.Sprintf("record %s, of Gardener at %s, in %s", b.own, b.view.Places[0].At, strings.Join(replaced, ", and in "))
+	if err := s.confirm(what, yes); err != nil {
+		return err
+	}
+	ledger := b.view.Places[2]
+	if slices.Contains(v.Changed, ledger.Place) {
+		if err := b.ledger.SetLandscape(ctx, b.own); err != nil {
+			if !ledger.Same {
+				return fmt.Errorf("nothing was changed: the ledger names another landscape and could not be changed (%w); use credentials that may change the stream, such as the worker's", err)
+			}
+			s.say("the ledger is not changed (%s); only Redis is held against the bindings", oneLineOf(err))
+			v.Changed = slices.DeleteFunc(v.Changed, func(place string) bool { return place == ledger.Place })
+		}
+	}
+	if slices.Contains(v.Changed, "redis") {
+		if err := b.store.AdoptLandscape(ctx, b.own); err != nil {
+			return err
+		}
+	}
+	return s.print(v)
+}
+
+func (p placeView) landscape() engine.Landscape {
+	return engine.Landscape{Cluster: p.Cluster, Namespace: p.Namespace, Resource: p.Resource}
+}
+
+func (p placeView) told() string {
+	switch {
+	case p.Problem != "":
+		return "an unreadable record"
+	case !p.Recorded:
+		return "no record"
+	}
+	return p.landscape().String()
+}

@@ -1,0 +1,102 @@
+package operator
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/simulate"
+)
+
+// termFiles are the flags of what a simulation decides by, beside --config.
+type termFiles struct {
+	policy  policyFiles
+	network string
+}
+
+func (f *termFiles) flags(cmd *cobra.Command) {
+	f.policy.flags(cmd)
+	cmd.Flags().StringVar(&f.network, "network", "", "IPAMConfig `file` (default: network.file of --config)")
+	for name, usage := range map[string]string{
+		"policy":         "`file` of the policy (default: policy.file of --config)",
+		"catalog":        "`directory` of OCF manifests, or one file (default: policy.catalog of --config)",
+		"type-instances": "`file` of the TypeInstances that the system has (default: policy.typeInstances of --config)",
+	} {
+		cmd.Flag(name).Usage = usage
+	}
+	if err := cmd.MarkFlagFilename("network", "yaml", "yml", "json"); err != nil {
+		panic(err)
+	}
+}
+
+// check finds two flags that would both read standard input.
+func (f *termFiles) check(events string, stdin bool) error {
+	taken := stdin || events == "-"
+	for _, name := range []string{f.policy.policy, f.policy.instances, f.network} {
+		if name == "-" && taken {
+			return usagef("two of the files would both be read from standard input")
+		}
+		taken = taken || name == "-"
+	}
+	return nil
+}
+
+// terms reads what the simulation decides by. What --config leads to and is not there is
+// told of and left out: a worker's files need not be where hapctl runs.
+func (s *shell) terms(cfg *config.Config, decisions *config.Decisions, f termFiles) (simulate.Terms, error) {
+	t := simulate.Terms{Decisions: decisions}
+	var known bool
+	var err error
+	if t.Policy, known, err = s.simulatedPolicy(cfg.Policy, f.policy); err != nil {
+		return t, err
+	}
+	t.AnyInterface = !known
+	t.Networks, err = s.simulatedNetworks(cfg, f.network)
+	return t, err
+}
+
+// simulatedPolicy returns nil without a policy, and whether that is known.
+func (s *shell) simulatedPolicy(c config.Policy, f policyFiles) (snapshot *policy.Snapshot, known bool, err error) {
+	given := f != policyFiles{}
+	f = policyFiles{policy: cmp.Or(f.policy, c.File), catalog: cmp.Or(f.catalog, c.Catalog), instances: cmp.Or(f.instances, c.TypeInstances)}
+	switch {
+	case !given && f.catalog == "":
+		return nil, true, nil
+	case !given && f.policy == "":
+		s.say("the policy is not simulated: it is in the ConfigMap %s; name a file of it with --policy", c.ConfigMap)
+		return nil, false, nil
+	}
+	snapshot, err = f.snapshot(s)
+	if !given && errors.Is(err, fs.ErrNotExist) {
+		s.say("the policy is not simulated: %v; name its files with --policy, --catalog and --type-instances", err)
+		return nil, false, nil
+	}
+	return snapshot, true, err
+}
+
+// simulatedNetworks returns nil where no network blocks are allotted.
+func (s *shell) simulatedNetworks(cfg *config.Config, file string) (*network.Config, error) {
+	path := file
+	if path == "" && cfg.Given("network") {
+		if path = cfg.Network.File; path == "" {
+			s.say("network blocks are not simulated: their rules are the IPAMConfig %s; name a file of it with --network", cfg.Network.Config)
+		}
+	}
+	if path == "" {
+		return nil, nil
+	}
+	rules, warnings, err := s.readNetwork(path)
+	if file == "" && errors.Is(err, fs.ErrNotExist) {
+		s.say("network blocks are not simulated: %v; name the file with --network", err)
+		return nil, nil
+	}
+	for _, w := range warnings {
+		s.say("warning: %v", w)
+	}
+	return rules, err
+}

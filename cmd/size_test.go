@@ -1,0 +1,127 @@
+package cmd_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	// A result of these tests is cached until the test's own program changes. With
+	// these two it changes whenever the programs do.
+	_ "github.com/hap-worker/hap-worker/cmd/daemon"
+	_ "github.com/hap-worker/hap-worker/cmd/operator"
+)
+
+// maxBytes are the bounds of what `make build` builds, some 2 % above what it was when
+// they were set: hap-worker had 37.4 MB, hapctl 20.4 MB. It has the worker in it, for
+// simulations. Much of what a worker keeps resident is its own file, see "Memory" in
+// docs/performance.md.
+var maxBytes = map[string]int64{
+	"hap-worker": 38_100_000,
+	"hapctl":     20_800_000,
+}
+
+// spare is how many packages more than its list a program may link, in per cent: an
+// upgrade of a library brings a package or two.
+const spare = 2
+
+// typedClients are what client-go generates for each kind of Kubernetes, and the packages
+// that link all of it. gardener/informer.go does without them.
+var typedClients = []string{
+	"k8s.io/api",
+	"k8s.io/client-go/applyconfigurations",
+	"k8s.io/client-go/dynamic/dynamicinformer",
+	"k8s.io/client-go/informers",
+	"k8s.io/client-go/kubernetes",
+	"k8s.io/client-go/listers",
+	"k8s.io/client-go/metadata/metadatainformer",
+}
+
+// target is the one platform that the bounds are for: sizes differ between platforms. The
+// commit has no part in the size, so it is left out of the program.
+var target = []string{"GOOS=linux", "GOARCH=amd64", "GOAMD64=v1", "CGO_ENABLED=0", "GOFLAGS=" + os.Getenv("GOFLAGS") + " -buildvcs=false"}
+
+func TestNoTypedClientIsLinked(t *testing.T) {
+	t.Parallel()
+	for program := range maxBytes {
+		for _, linked := range linkedBy(t, program) {
+			if slices.ContainsFunc(typedClients, func(p string) bool { return linked == p || strings.HasPrefix(linked, p+"/") }) {
+				t.Errorf("%s links %s: use the metadata or the dynamic client with an informer of gardener/informer.go", program, linked)
+			}
+		}
+	}
+}
+
+// A package that comes in brings its size, its weaknesses and its upgrades. The lists in
+// testdata/linked have the packages of other modules as of when the bound was raised last.
+func TestLinkedPackagesAreBounded(t *testing.T) {
+	t.Parallel()
+	for program := range maxBytes {
+		linked, file := linkedBy(t, program), filepath.Join("testdata", "linked", program+".txt")
+		if os.Getenv("UPDATE_LINKED") != "" {
+			if err := os.WriteFile(file, []byte(strings.Join(linked, "\n")+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := strings.Fields(string(content))
+		if bound := len(known) * (100 + spare) / 100; len(linked) > bound {
+			came := slices.DeleteFunc(linked, func(p string) bool { return slices.Contains(known, p) })
+			t.Errorf("%s links more than %d packages of other modules, the bound. These are not in %s:\n  %s\n"+
+				"Where they are worth it, raise the bound: UPDATE_LINKED=1 go test ./cmd -run TestLinkedPackagesAreBounded",
+				program, bound, file, strings.Join(came, "\n  "))
+		}
+	}
+}
+
+func TestProgramsStaySmall(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run(t, "make", "build", "BIN="+dir)
+	for program, bound := range maxBytes {
+		built, err := os.Stat(filepath.Join(dir, program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if built.Size() > bound {
+			t.Errorf("%s has %d bytes, more than %d, the bound. Which packages came in: go list -deps ./cmd/%s, before and after. "+
+				"What is large: go tool nm -size -sort size, of a program built without -ldflags. "+
+				"Where the growth is worth it, raise maxBytes in cmd/size_test.go", program, built.Size(), bound, program)
+		}
+		if built.Size() < bound*9/10 {
+			t.Errorf("%s has %d bytes, its bound is %d: lower maxBytes in cmd/size_test.go, or what was gained is lost unseen", program, built.Size(), bound)
+		}
+	}
+}
+
+// linkedBy are the packages of other modules that a program links, without those of the
+// standard library, in order.
+func linkedBy(t *testing.T, program string) []string {
+	t.Helper()
+	out := run(t, "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/"+program)
+	linked := slices.DeleteFunc(strings.Fields(out), func(p string) bool { return strings.HasPrefix(p, module) })
+	if len(linked) == 0 {
+		t.Fatalf("go list found no package of another module in %s", program)
+	}
+	slices.Sort(linked)
+	return linked
+}
+
+// run runs a command in the root of the module, for the target.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), name, args...)
+	var said strings.Builder
+	c.Dir, c.Env, c.Stderr = "..", append(os.Environ(), target...), &said
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, said.String()))
+	}
+	return string(out)
+}

@@ -1,0 +1,83 @@
+package account
+
+import "github.com/hap-worker/hap-worker/engine"
+
+// The states that an account has beside those of its record, by its label or by
+// what is not known of it.
+const (
+	Dirty    State = "dirty"
+	Internal State = "internal"
+	Cordoned State = "cordoned"
+	Common   State = "shared"
+	Held     State = "held"
+	Missing  State = "missing"
+	Unknown  State = "unknown"
+)
+
+// States lists the states that Standing returns, from use to none.
+func States() []State {
+	return []State{Claiming, InUse, Common, Draining, Dirtying, Dirty, Internal, Cordoned, Held, Missing, Unknown, Free}
+}
+
+// Standing returns the state of an account: one word, the same in metrics, on the
+// page and in hapctl. b is the binding as Gardener has it, nil where Gardener has
+// none of this name in the pool. rec is the record of that pool in Redis; nil is
+// one that could not be read, the zero Record one that was read and is absent.
+// The first that applies, with the rules of docs/protocol.md that make it so:
+//
+//	unknown   the record could not be read, or its state is none of a record's
+//	missing   Redis has a record, Gardener no such binding in the pool (10)
+//	dirty     the label decides, over every record: no new runtime (I5)
+//	internal  of a shared pool: the label decides, no new runtime (I5)
+//	cordoned  of a shared pool: the label decides, no new runtime (3)
+//	shared    the label decides: used by all tenants; the record only counts
+//	claiming  the record decides over the tenant's label, and over internal and
+//	          cordoned: taken, the label is not confirmed (3, 5)
+//	claimed   the record decides likewise: a tenant's, with runtimes or idle
+//	draining  the record decides likewise: empty, the tenant may come back (7)
+//	dirtying  the record decides likewise: on its way to the label dirty (8)
+//	held      the record decides over the tenant's label: runtimes are on it that no
+//	          label accounts for; it is given to no tenant (13)
+//	claimed   there is no record, and the label names a tenant: Redis adopts it (10)
+//	internal  there is no record: the label keeps it from being claimed (I5)
+//	cordoned  there is no record: the label keeps it from being claimed (3)
+//	free      neither side speaks against a claim (3)
+func Standing(b *engine.Binding, rec *Record) State {
+	switch {
+	case rec == nil:
+		return Unknown
+	case b == nil:
+		return Missing
+	case b.Dirty:
+		return Dirty
+	case b.Shared:
+		return barredOr(b, Common)
+	}
+	switch rec.State {
+	case Claiming, InUse, Draining, Dirtying:
+		return rec.State
+	case Free, "":
+	default:
+		return Unknown
+	}
+	switch {
+	case rec.Count > 0:
+		return Held
+	case b.Tenant != "":
+		return InUse
+	default:
+		return barredOr(b, Free)
+	}
+}
+
+// barredOr returns the label that keeps the account from new runtimes, else otherwise.
+func barredOr(b *engine.Binding, otherwise State) State {
+	switch {
+	case b.Internal:
+		return Internal
+	case b.Cordoned:
+		return Cordoned
+	default:
+		return otherwise
+	}
+}

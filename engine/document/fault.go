@@ -1,0 +1,76 @@
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind sorts faults by what is wrong. The documents have kinds besides these.
+type Kind string
+
+// The kinds of faults that every document can have.
+const (
+	Syntax    Kind = "syntax"    // no YAML, or a value of another form than is expected there
+	Value     Kind = "value"     // a value that is not possible here
+	Missing   Kind = "missing"   // something that must be there is not
+	Unknown   Kind = "unknown"   // a field that does not exist
+	Duplicate Kind = "duplicate" // something is there twice
+)
+
+// Fault is one thing that is wrong with a document, or worth a warning.
+type Fault struct {
+	File    string `json:"file,omitempty"`   // or the environment variable; empty where only one file is read
+	Line    int    `json:"line,omitempty"`   // counted from 1; 0 where no line is at fault
+	Column  int    `json:"column,omitempty"` // in Line, counted from 1; 0 where only the line is known
+	Path    string `json:"path"`             // of the field, such as rules[cap.*].oneOf[0]; empty for the document
+	Kind    Kind   `json:"kind"`
+	Message string `json:"message"`
+}
+
+// Error names file, line and field, then what is wrong.
+func (f Fault) Error() string {
+	var b strings.Builder
+	switch {
+	case f.File != "" && f.Line > 0:
+		fmt.Fprintf(&b, "%s:%d: ", f.File, f.Line)
+	case f.File != "":
+		fmt.Fprintf(&b, "%s: ", f.File)
+	case f.Line > 0:
+		fmt.Fprintf(&b, "line %d: ", f.Line)
+	}
+	if f.Path != "" {
+		b.WriteString(f.Path + ": ")
+	}
+	b.WriteString(f.Message)
+	return b.String()
+}
+
+// Faults is everything that is wrong with one or several documents.
+type Faults []Fault
+
+// Error has one fault per line.
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i := range f {
+		lines[i] = f[i].Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Sorted orders the faults by file and line; those of one line keep their order.
+func (f Faults) Sorted() Faults {
+	slices.SortStableFunc(f, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
+	return f
+}
+
+// OrNil is f as an error, nil where there is no fault.
+func (f Faults) OrNil() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return f
+}

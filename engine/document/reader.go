@@ -1,0 +1,131 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The bounds of what is read. A deeper nesting than 10,000 is an error of the YAML library.
+const (
+	mostBytes  = 64 << 20
+	mostVisits = 1 << 18 // of nodes, and ten for each node that the documents have
+	mostMerges = 100     // keys << in one another
+)
+
+// Reader gathers every fault of the documents that it reads, so that one reading
+// reports all of them. The zero Reader is ready to use. Not safe for concurrent use.
+type Reader struct {
+	File    string // that faults name
+	First   int    // the number of a list's first item in paths
+	Private bool   // faults do not show values: they may be secrets
+
+	Faults   Faults
+	Warnings Faults
+
+	// visits are left. Aliases of aliases make a small document endless; a document
+	// without any never reaches the bound.
+	visits  int
+	bounded bool
+}
+
+// All returns the documents of content up to the first that is no YAML, without
+// those that are empty.
+func (r *Reader) All(content []byte) []Node {
+	if len(content) > mostBytes {
+		r.Whole(Syntax, "has %d MiB; the most is %d", len(content)>>20, mostBytes>>20)
+		return nil
+	}
+	if trimmed := bytes.TrimSpace(content); len(trimmed) > 0 && trimmed[0] == '{' {
+		// JSON may be indented with tabs, which YAML refuses; in its strings a tab is \t.
+		content = bytes.ReplaceAll(content, []byte{'\t'}, []byte{' '})
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	var all []Node
+	for {
+		var doc yaml.Node
+		err := decoder.Decode(&doc)
+		switch {
+		case errors.Is(err, io.EOF):
+			return all
+		case err != nil:
+			r.broken(Node{reader: r}, "is no YAML: ", err.Error())
+			return all
+		case len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null":
+			all = append(all, r.root(doc.Content[0]))
+		}
+	}
+}
+
+// One returns the only document of content. None is a fault that says what to
+// write, and so is a second one; false where there is nothing to read on with.
+func (r *Reader) One(content []byte, write string) (Node, bool) {
+	before := len(r.Faults)
+	all := r.All(content)
+	switch {
+	case len(r.Faults) > before:
+		return Node{}, false
+	case len(all) == 0:
+		r.Whole(Missing, "the file is empty; %s", write)
+		return Node{}, false
+	case len(all) > 1:
+		all[1].Fault(Duplicate, "a second YAML document begins here; keep one")
+	}
+	return all[0], true
+}
+
+// Empty is a document without content.
+func (r *Reader) Empty() Node { return r.root(&yaml.Node{Kind: yaml.MappingNode}) }
+
+func (r *Reader) root(n *yaml.Node) Node {
+	if !r.bounded {
+		r.visits, r.bounded = mostVisits, true
+	}
+	r.visits += 10 * prepare(n)
+	return Node{reader: r, yaml: n, Line: n.Line, Column: n.Column}
+}
+
+// prepare returns the number of nodes, aliases not followed. What YAML takes for
+// a point in time remains the text that it is: JSON has no such type.
+func prepare(n *yaml.Node) int {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!timestamp" {
+		n.Tag = "!!str"
+	}
+	count := 1
+	for _, below := range n.Content {
+		count += prepare(below)
+	}
+	return count
+}
+
+// Whole reports what is wrong with all that was read.
+func (r *Reader) Whole(kind Kind, format string, args ...any) {
+	r.fault(0, 0, "", kind, format, args...)
+}
+
+func (r *Reader) fault(line, column int, path string, kind Kind, format string, args ...any) {
+	r.Faults = append(r.Faults, r.at(line, column, path, kind, format, args...))
+}
+
+func (r *Reader) at(line, column int, path string, kind Kind, format string, args ...any) Fault {
+	return Fault{File: r.File, Line: line, Column: column, Path: path, Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+// broken is what the YAML library says, its line in the place of ours.
+func (r *Reader) broken(n Node, before, text string) {
+	text = strings.TrimPrefix(text, "yaml: ")
+	line, column := n.Line, n.Column
+	if found := yamlLine.FindStringSubmatch(text); found != nil {
+		line, _ = strconv.Atoi(found[1])
+		text, column = text[len(found[0]):], 0
+	}
+	r.fault(line, column, n.Path, Syntax, "%s%s", before, text)
+}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Landscape is what a Redis, the streams and the bindings belong to. A field that is ""
+// is not known.
+type Landscape struct {
+	// Cluster is the uid of the namespace of the bindings: one for each namespace of each
+	// cluster, and another one for a namespace that is deleted and made anew.
+	Cluster   string `json:"cluster,omitempty"`
+	Namespace string `json:"namespace"` // of the bindings
+	Resource  string `json:"resource"`  // of the bindings, such as credentialsbindings
+	// Shadow says that it is kept by a worker that only compares.
+	Shadow bool `json:"shadow,omitempty"`
+}
+
+// Same reports whether l and o may be one landscape: they agree in all that both know.
+func (l Landscape) Same(o Landscape) bool {
+	return l.Shadow == o.Shadow && agree(l.Namespace, o.Namespace) && agree(l.Resource, o.Resource) && agree(l.Cluster, o.Cluster)
+}
+
+func agree(a, b string) bool { return a == "" || b == "" || a == b }
+
+// Knows reports whether l says all that o says.
+func (l Landscape) Knows(o Landscape) bool {
+	return l.Same(o) && (l.Cluster != "" || o.Cluster == "")
+}
+
+// String is how people read it.
+func (l Landscape) String() string {
+	resource, namespace := l.Resource, l.Namespace
+	if resource == "" {
+		resource = "the bindings"
+	}
+	if namespace == "" {
+		namespace = "(unknown)"
+	}
+	text := resource + " in namespace " + printable(namespace)
+	if l.Cluster != "" {
+		text += " (uid " + printable(l.Cluster) + ")"
+	}
+	if l.Shadow {
+		text += ", of a shadow"
+	}
+	return text
+}
+
+// printable keeps what others have written from the terminal of the reader.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// maxLandscape bounds the text of a record, and maxLandscapeField each of its fields, in
+// bytes: names of Kubernetes have at most 253.
+const (
+	maxLandscape      = 4096
+	maxLandscapeField = 253
+)
+
+// ErrNoLandscape is a record that does not name a landscape: what stands in its place is
+// of something else, or was damaged.
+var ErrNoLandscape = errors.New("it is no record of a landscape")
+
+// ParseLandscape reads what Text wrote. Fields that it does not know are passed over, as
+// a newer version may have written them.
+func ParseLandscape(text string) (Landscape, error) {
+	if len(text) > maxLandscape {
+		return Landscape{}, fmt.Errorf("%w: it has %d bytes", ErrNoLandscape, len(text))
+	}
+	var l Landscape
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		return Landscape{}, fmt.Errorf("%w: %w", ErrNoLandscape, err)
+	}
+	return l, l.Check()
+}
+
+// Check is nil for a landscape that can be recorded.
+func (l Landscape) Check() error {
+	if l.Namespace == "" || l.Resource == "" {
+		return fmt.Errorf("%w: it needs a namespace and a resource", ErrNoLandscape)
+	}
+	for _, field := range []string{l.Cluster, l.Namespace, l.Resource} {
+		if len(field) > maxLandscapeField {
+			return fmt.Errorf("%w: a field has %d bytes", ErrNoLandscape, len(field))
+		}
+	}
+	return nil
+}
+
+// Text is the record as one line of JSON.
+func (l Landscape) Text() string {
+	text, err := json.Marshal(l)
+	if err != nil { // strings and a boolean
+		panic(err)
+	}
+	return string(text)
+}
+
+// Place is where a landscape was read.
+type Place struct {
+	At        string // such as "Redis at redis://127.0.0.1:6379", without passwords
+	Landscape Landscape
+}
+
+// String names both.
+func (p Place) String() string { return p.At + " belongs to " + p.Landscape.String() }
+
+// ForeignError says that what is to be used together belongs to different landscapes, or
+// that one of them cannot say to which. Nothing was changed by whoever returns it.
+type ForeignError struct {
+	Found, Own Place
+	Err        error // why Found has no landscape, nil where it has one
+}
+
+// Error names both landscapes, where each was read, and what to do.
+func (e *ForeignError) Error() string {
+	const todo = "nothing was changed; correct the address, gardener.namespace or gardener.resource" +
+		" (hapctl landscape show tells what each belongs to), or, where the landscape was moved on purpose, run hapctl landscape adopt"
+	if e.Err != nil {
+		return fmt.Sprintf("what %s has recorded as its landscape cannot be read: %v; %s", e.Found.At, e.Err, todo)
+	}
+	return fmt.Sprintf("two landscapes: %s, but %s; %s", e.Found, e.Own, todo)
+}
+
+// Unwrap gives the cause, if there is one.
+func (e *ForeignError) Unwrap() error { return e.Err }
+
+// OneLandscape is nil where both places may be of one landscape, and where found has no
+// record. err is that of reading found: one that is no word about a landscape comes back
+// as it is.
+func OneLandscape(own, found Place, recorded bool, err error) error {
+	switch {
+	case errors.Is(err, ErrNoLandscape):
+		return &ForeignError{Found: found, Own: own, Err: err}
+	case err != nil:
+		return err
+	case recorded && !found.Landscape.Same(own.Landscape):
+		return &ForeignError{Found: found, Own: own}
+	}
+	return nil
+}

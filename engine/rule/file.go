@@ -1,0 +1,183 @@
+package rule
+
+import (
+	"strings"
+
+	"github.com/hap-worker/hap-worker/engine/document"
+)
+
+// File is what a file of rules has: hap.rule of a configuration or of a chart's
+// values, rule alone, or a list and nothing else; or the four lists of the older
+// form, below hap or alone.
+type File struct {
+	Texts    []string
+	Older    *Lists          // nil where the file has a rule list
+	Plans    map[string]Plan // hap.plans
+	Internal []string        // hap.internalGlobalAccounts
+}
+
+const noRules = "the file has no rules; write them as hap.rule, as rule, or as a list"
+
+// olderKeys are the keys of the older form.
+var olderKeys = []string{KeyPlatformRegion, KeyClusterRegion, KeyShared, KeyEUAccess}
+
+// key is a key of either form of the rules that is there, below hap or alone.
+type key struct {
+	document.Node
+
+	older bool
+}
+
+// ReadFile reads a file of rules. What else the file has is passed over. The error
+// is a Faults: the file is none, or it has no rules.
+func ReadFile(content []byte) (File, error) {
+	var r document.Reader
+	var file File
+	root, ok := r.One(content, "write rules as hap.rule, as rule, or as a list")
+	if ok {
+		file.read(&r, root)
+	}
+	var faults Faults
+	for _, f := range r.Faults.Sorted() {
+		kind := Syntax
+		if f.Kind == document.Missing {
+			kind = PlanFault
+		}
+		faults = append(faults, Fault{Kind: kind, Message: f.Error()})
+	}
+	return file, faults.orNil()
+}
+
+func (f *File) read(r *document.Reader, root document.Node) {
+	if root.Sequence() {
+		f.Texts = texts(root)
+		return
+	}
+	if !root.Mapping() {
+		r.Whole(document.Missing, noRules)
+		return
+	}
+	top, _ := root.Object()
+	keys := keysOf(top)
+	if n, ok := top.Get("hap"); ok && !n.Null() {
+		hap, _ := n.Object()
+		keys = append(keysOf(hap), keys...)
+		f.settings(hap)
+	}
+	switch {
+	case len(keys) == 0:
+		r.Whole(document.Missing, noRules)
+	case clash(keys):
+	case keys[0].older:
+		f.Older = lists(keys)
+	case keys[0].Null():
+		keys[0].Fault(document.Missing, "rule is empty; write rules as hap.rule, as rule, or as a list")
+	default:
+		f.Texts = texts(keys[0].Node)
+	}
+}
+
+func keysOf(o document.Object) []key {
+	var keys []key
+	for i, name := range append([]string{"rule"}, olderKeys...) {
+		if n, ok := o.Get(name); ok {
+			keys = append(keys, key{Node: n, older: i > 0})
+		}
+	}
+	return keys
+}
+
+// clash reports keys of both forms, and keys both below hap and beside it.
+func clash(keys []key) bool {
+	first := keys[0]
+	var older []string
+	for _, k := range keys {
+		if k.older {
+			older = append(older, k.Name)
+		}
+	}
+	for _, k := range keys[1:] {
+		switch below := strings.HasPrefix(first.Path, "hap."); {
+		case k.older != first.older:
+			k.Fault(document.Duplicate, "the file has both rule and the older %s; keep one form", strings.Join(older, ", "))
+			return true
+		case below != strings.HasPrefix(k.Path, "hap."):
+			k.Fault(document.Duplicate, "the file has both %s and %s; keep one of them", first.Path, k.Path)
+			return true
+		}
+	}
+	return false
+}
+
+// lists are those of the older form. An empty value is an empty list.
+func lists(keys []key) *Lists {
+	all := &Lists{}
+	into := map[string]*string{
+		KeyPlatformRegion: &all.PlatformRegion, KeyClusterRegion: &all.ClusterRegion, KeyShared: &all.Shared, KeyEUAccess: &all.EUAccess,
+	}
+	for _, k := range keys {
+		switch {
+		case k.Mapping() || k.Sequence():
+			k.Expected("a string, its members with semicolons between them")
+		case !k.Null():
+			*into[k.Name] = k.Spelled()
+		}
+	}
+	return all
+}
+
+// texts are the items of the list. One that is no text is taken as it stands in
+// the file, so that the parser of rules finds fault with it like with any other.
+func texts(n document.Node) []string {
+	items, _ := n.List()
+	texts := make([]string, len(items))
+	for i, item := range items {
+		switch {
+		case item.Null():
+		case item.Mapping() || item.Sequence():
+			texts[i] = item.Source()
+		default:
+			texts[i] = item.Spelled()
+		}
+	}
+	return texts
+}
+
+// settings are the other keys below hap that rules depend on.
+func (f *File) settings(hap document.Object) {
+	if n, ok := hap.Get("internalGlobalAccounts"); ok && !n.Null() {
+		f.Internal = texts(n)
+	}
+	n, ok := hap.Get("plans")
+	if !ok || n.Null() {
+		return
+	}
+	plans, _ := n.Object()
+	f.Plans = make(map[string]Plan, len(plans.Fields))
+	for _, n := range plans.Fields {
+		var plan Plan
+		if !n.Null() {
+			o, _ := n.Object()
+			if n, ok := o.Get("providers"); ok && !n.Null() {
+				plan.Providers = texts(n)
+			}
+			if n, ok := o.Get("default"); ok && !n.Null() {
+				plan.Default = n.Spelled()
+			}
+		}
+		f.Plans[n.Name] = plan
+	}
+}
+
+// Compile compiles whichever form the file has, with its plans above those of opts.
+func (f *File) Compile(opts Options) (*Ruleset, error) {
+	plans, err := opts.Plans.With(f.Plans)
+	if err != nil {
+		return nil, err
+	}
+	opts.Plans, opts.InternalTenants = plans, f.Internal
+	if f.Older != nil {
+		return CompileLists(*f.Older, opts)
+	}
+	return Compile(f.Texts, opts)
+}

@@ -1,0 +1,225 @@
+// Package suggest chooses, out of the bindings that a cache has, those that a tenant may
+// get: quick, and as old as the cache. Redis decides.
+package suggest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Index holds the bindings as a watch has shown them. It is safe for concurrent use. A
+// binding in it is never changed, only replaced, so readers copy it without looking into it.
+type Index struct {
+	mu     sync.RWMutex
+	byName map[string]*engine.Binding
+	pools  map[engine.Pool]*pool
+}
+
+// pool is one pool's part of the index.
+type pool struct {
+	size      int
+	unclaimed ring                         // clean, not internal, not cordoned; dedicated pools only
+	owned     map[string][]*engine.Binding // by tenant, in order of names, in whatever state; dedicated pools only
+	shared    []*engine.Binding            // assignable, in order of names; shared pools only
+}
+
+// New returns an empty Index.
+func New() *Index {
+	return &Index{byName: map[string]*engine.Binding{}, pools: map[engine.Pool]*pool{}}
+}
+
+// Set replaces what is known of a binding. It keeps b, which is not to change any more.
+func (x *Index) Set(b *engine.Binding) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if old, ok := x.byName[b.Name]; ok {
+		x.leave(old)
+	}
+	x.byName[b.Name] = b
+	x.enter(b)
+}
+
+// Remove forgets a binding, and returns what was known of it and whether anything was.
+func (x *Index) Remove(name string) (engine.Binding, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	old, ok := x.byName[name]
+	if !ok {
+		return engine.Binding{}, false
+	}
+	delete(x.byName, name)
+	x.leave(old)
+	return *old, true
+}
+
+// enter puts b where the queries of its pool find it. An empty type is no pool.
+func (x *Index) enter(b *engine.Binding) {
+	if b.HyperscalerType == "" {
+		return
+	}
+	p := x.pools[b.Pool()]
+	if p == nil {
+		p = &pool{owned: map[string][]*engine.Binding{}}
+		x.pools[b.Pool()] = p
+	}
+	p.size++
+	switch {
+	case b.Shared:
+		if assignable(b) {
+			p.shared = insert(p.shared, b)
+		}
+	case b.Tenant != "":
+		p.owned[b.Tenant] = insert(p.owned[b.Tenant], b)
+	case assignable(b):
+		p.unclaimed.insert(b)
+	}
+}
+
+// leave undoes enter.
+func (x *Index) leave(b *engine.Binding) {
+	if b.HyperscalerType == "" {
+		return
+	}
+	p := x.pools[b.Pool()]
+	p.size--
+	switch {
+	case p.size == 0:
+		delete(x.pools, b.Pool())
+	case b.Shared:
+		p.shared = without(p.shared, b)
+	case b.Tenant != "":
+		if p.owned[b.Tenant] = without(p.owned[b.Tenant], b); len(p.owned[b.Tenant]) == 0 {
+			delete(p.owned, b.Tenant)
+		}
+	default:
+		p.unclaimed.remove(b)
+	}
+}
+
+// Claimable returns what a tenant may get in a dedicated pool, best first: the bindings
+// whose label names the tenant (clean, not cordoned, not internal unless internalTenant),
+// then up to n unclaimed ones (clean, neither internal nor cordoned) in an order of the
+// tenant's own. A greater n returns the same list, continued. all is true when there are
+// no others. The time it takes depends on n, not on the pool.
+func (x *Index) Claimable(id engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	p := x.pools[id]
+	if p == nil {
+		return nil, true
+	}
+	n = max(n, 0)
+	own := p.owned[tenant]
+	seen = make([]engine.Binding, 0, len(own)+min(n, len(p.unclaimed)))
+	for _, b := range own {
+		if !b.Dirty && !b.Cordoned && (internalTenant || !b.Internal) {
+			seen = append(seen, *b)
+		}
+	}
+	for b := range p.unclaimed.from(tenant, n) {
+		seen = append(seen, *b)
+	}
+	return seen, n >= len(p.unclaimed)
+}
+
+// Shared returns the bindings of a shared pool that may be assigned, in order of names.
+func (x *Index) Shared(id engine.Pool) []engine.Binding {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if p := x.pools[id]; p != nil {
+		return values(p.shared)
+	}
+	return nil
+}
+
+// Owned returns all bindings of a dedicated pool that carry the tenant's name, in
+// whatever state, in order of names.
+func (x *Index) Owned(id engine.Pool, tenant string) []engine.Binding {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if p := x.pools[id]; p != nil {
+		return values(p.owned[tenant])
+	}
+	return nil
+}
+
+// Barred names the tenant's own bindings that must not gain a runtime: dirty, cordoned,
+// or internal while the tenant is none of the internal ones.
+func (x *Index) Barred(id engine.Pool, tenant string, internalTenant bool) []string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	p := x.pools[id]
+	if p == nil {
+		return nil
+	}
+	var names []string
+	for _, b := range p.owned[tenant] {
+		if b.Dirty || b.Cordoned || b.Internal && !internalTenant {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+// Cached returns a binding, and whether it is known.
+func (x *Index) Cached(name string) (engine.Binding, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if b, ok := x.byName[name]; ok {
+		return *b, true
+	}
+	return engine.Binding{}, false
+}
+
+// Pools are those that have at least one binding, in order of names.
+func (x *Index) Pools() []engine.Pool {
+	x.mu.RLock()
+	ids := make([]engine.Pool, 0, len(x.pools))
+	for id := range x.pools {
+		ids = append(ids, id)
+	}
+	x.mu.RUnlock()
+	slices.SortFunc(ids, func(a, b engine.Pool) int { return cmp.Compare(a.Name(), b.Name()) })
+	return ids
+}
+
+// All is a snapshot in order of names. The bindings themselves are not copied.
+func (x *Index) All() []*engine.Binding {
+	x.mu.RLock()
+	list := make([]*engine.Binding, 0, len(x.byName))
+	for _, b := range x.byName {
+		list = append(list, b)
+	}
+	x.mu.RUnlock()
+	slices.SortFunc(list, byName)
+	return list
+}
+
+// assignable reports whether b could be given to somebody who does not have it.
+func assignable(b *engine.Binding) bool { return !b.Dirty && !b.Internal && !b.Cordoned }
+
+func byName(a, b *engine.Binding) int { return strings.Compare(a.Name, b.Name) }
+
+func insert(list []*engine.Binding, b *engine.Binding) []*engine.Binding {
+	i, _ := slices.BinarySearchFunc(list, b, byName)
+	return slices.Insert(list, i, b)
+}
+
+func without(list []*engine.Binding, b *engine.Binding) []*engine.Binding {
+	if i, found := slices.BinarySearchFunc(list, b, byName); found {
+		return slices.Delete(list, i, i+1)
+	}
+	return list
+}
+
+func values(list []*engine.Binding) []engine.Binding {
+	copied := make([]engine.Binding, 0, len(list))
+	for _, b := range list {
+		copied = append(copied, *b)
+	}
+	return copied
+}

@@ -1,0 +1,35 @@
+package events
+
+// Answers reports whether r can be a reply to the event: it is of its kind, and for the
+// same global account where both name one. What is stored under an id that another
+// request has used is no answer, and nothing of it is to be shown.
+func (r Reply) Answers(e Event) bool {
+	if !e.Type.mayGet(r.Status) {
+		return false
+	}
+	tenant := e.globalAccount()
+	return r.GlobalAccountID == "" || tenant == "" || r.GlobalAccountID == tenant
+}
+
+// mayGet reports whether a reply with the status can be one to the type. A rejection,
+// or a sealed reply, does not say which type it answers.
+func (t Type) mayGet(status Status) bool {
+	others := false
+	for i := range types {
+		if types[i].Answer == status || types[i].Waits && status == StatusWaiting {
+			if types[i].Type == t {
+				return true
+			}
+			others = true
+		}
+	}
+	return !others
+}
+
+// globalAccount is the one that the event names, "" for none.
+func (e *Event) globalAccount() string {
+	if p := e.given(); p != nil {
+		return p.tenant()
+	}
+	return ""
+}

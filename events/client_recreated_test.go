@@ -1,0 +1,141 @@
+package events_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// asked is a request that is known to wait, and its reply to come.
+func asked(t *testing.T, c *events.Client, id string, entered chan struct{}) <-chan error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		r, err := c.Provision(within(t), id, *provision(id).Provision, events.OnWaiting(func(events.Reply) {
+			select {
+			case entered <- struct{}{}:
+			default:
+			}
+		}))
+		if err == nil && r.Status != events.StatusAssigned {
+			err = errors.New("the reply is " + string(r.Status))
+		}
+		done <- err
+	}()
+	return done
+}
+
+// The stream of the replies goes and is recreated, twice: its sequences begin at 1
+// again, below that of the waiting reply that the client has seen.
+func TestClientFollowsARecreatedStream(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	for n := range uint64(5) { // others' replies, so that ours is not the first
+		store(t, ledger, rejected("other"+string('a'+rune(n)), "PoolExhausted"), 0)
+	}
+	c := client(t, srv.Connect())
+	for _, id := range []string{"1", "2"} {
+		entered := make(chan struct{}, 1)
+		done := asked(t, c, id, entered)
+		store(t, ledger, waiting(id), 0)
+		<-entered
+		if err := js.DeleteStream(within(t), events.StreamReplies); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := events.Setup(within(t), js, events.Options{Manage: true}); err != nil {
+			t.Fatal(err)
+		}
+		store(t, ledger, assigned(id), 0)
+		if err := <-done; err != nil {
+			t.Errorf("request %s: %v", id, err)
+		}
+	}
+	// By its consumer alone, too: nothing was stored before it followed again.
+	if r, err := c.Await(within(t), "rt-2", "2"); err != nil || r.Status != events.StatusAssigned {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A client that looks only after an hour gets its reply from the consumer of all
+// replies, after that was deleted twice.
+func TestClientFollowsAfterItsConsumerIsDeleted(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	c, err := events.NewClient(srv.Connect(), events.ClientOptions{Source: "/keb", LookAfter: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	for _, id := range []string{"1", "2"} {
+		entered := make(chan struct{}, 1)
+		done := asked(t, c, id, entered)
+		at := waitsFor(t, js, ledger, id)
+		<-entered
+		stream, err := js.Stream(within(t), events.StreamReplies)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range stream.ConsumerNames(within(t)).Name() {
+			if err := stream.DeleteConsumer(within(t), name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+				t.Fatal(err)
+			}
+		}
+		store(t, ledger, assigned(id), at)
+		if err := <-done; err != nil {
+			t.Errorf("request %s: %v", id, err)
+		}
+	}
+}
+
+// waitsFor stores the waiting reply once the request is published, so after the
+// client has begun to follow.
+func waitsFor(t *testing.T, js jetstream.JetStream, ledger *events.Ledger, id string) uint64 {
+	t.Helper()
+	consumer, err := js.Consumer(within(t), events.StreamEvents, events.ConsumerWorker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := consumer.Next(jetstream.FetchContext(within(t)))
+	if err != nil || !strings.Contains(string(msg.Data()), "rt-"+id) || msg.Ack() != nil {
+		t.Fatalf("%v, %v", msg, err)
+	}
+	return store(t, ledger, waiting(id), 0)
+}
+
+// Close does not wait for a stream that is gone.
+func TestClientClosesWithoutItsStream(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	c := client(t, srv.Connect())
+	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	entered := make(chan struct{}, 1)
+	done := asked(t, c, "1", entered)
+	store(t, ledger, waiting("1"), 0)
+	<-entered
+	if err := js.DeleteStream(within(t), events.StreamReplies); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(within(t), 8*time.Second)
+	defer cancel()
+	closed := make(chan struct{})
+	go func() {
+		c.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		t.Fatal("Close waits for a stream that is gone")
+	}
+	if err := <-done; !errors.Is(err, events.ErrClientClosed) {
+		t.Errorf("%v", err)
+	}
+}

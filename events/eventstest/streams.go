@@ -1,0 +1,259 @@
+package eventstest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// RunStreams runs the suite that every World passes. run calls test with a World of
+// these options that no other test uses; it may do so within a bubble of testing/synctest.
+func RunStreams(t *testing.T, run func(t *testing.T, o events.Options, test func(*testing.T, World))) {
+	t.Helper()
+	tests := []struct {
+		name    string
+		options events.Options
+		test    func(*bench)
+	}{
+		{"FirstReplyStands", events.Options{}, testFirstReplyStands},
+		{"RepliesInOrder", events.Options{}, testRepliesInOrder},
+		{"RepliesForgotten", events.Options{}, testRepliesForgotten},
+		{"ForeignReplies", events.Options{}, testForeignReplies},
+		{"Copies", events.Options{}, testCopies},
+		{"Landscape", events.Options{}, testLandscape},
+		{"Refusals", events.Options{MaxBytes: 4 << 10}, testRefusals},
+		{"WaitingInOrder", events.Options{}, testWaitingInOrder},
+		{"LargestWaits", events.Options{}, testLargestWaits},
+		{"ForeignWaiting", events.Options{}, testForeignWaiting},
+		{"DeadLetters", events.Options{}, testDeadLetters},
+		{"DeadLetterCut", events.Options{}, testDeadLetterCut},
+		{"CallerGone", events.Options{}, testCallerGone},
+		{"EventsOnce", events.Options{}, testEventsOnce},
+		{"EventsUntilAcknowledged", events.Options{}, testEventsUntilAcknowledged},
+		{"EventsOfShadow", events.Options{Shadow: true, Prefix: "other"}, testEventsUntilAcknowledged},
+		{"AckWait", events.Options{AckWait: shortWait}, testAckWait},
+		{"InProgress", events.Options{AckWait: shortWait}, testInProgress},
+		{"Nak", events.Options{}, testNak},
+		{"NakWithDelay", events.Options{}, testNakWithDelay},
+		{"Term", events.Options{}, testTerm},
+		{"LateAck", events.Options{AckWait: shortWait}, testLateAck},
+		{"MaxAckPending", events.Options{MaxAckPending: 2}, testMaxAckPending},
+		{"SharedByWorkers", events.Options{}, testSharedByWorkers},
+		{"IteratorStopped", events.Options{}, testIteratorStopped},
+		{"ConsumerDeleted", events.Options{}, testConsumerDeleted},
+		{"StreamDeleted", events.Options{}, testStreamDeleted},
+	}
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			run(t, c.options, func(t *testing.T, w World) { c.test(newBench(t, c.options, w)) })
+		})
+	}
+}
+
+// bench is what one test works with.
+type bench struct {
+	World
+	t        *testing.T
+	subjects events.Subjects
+	ledger   *events.Ledger
+	room     *events.WaitingRoom
+	dead     *events.DeadLetters
+	foreign  []*events.Foreign // that were told of, in the order in which that was
+}
+
+func newBench(t *testing.T, o events.Options, w World) *bench {
+	t.Helper()
+	subjects, err := events.NewSubjects(o.Prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Shadow {
+		subjects = subjects.Shadow()
+	}
+	b := &bench{
+		World: w, t: t, subjects: subjects, ledger: events.NewLedgerOn(w, subjects, "/test"),
+		room: events.NewWaitingRoomOn(w, subjects), dead: events.NewDeadLettersOn(w, subjects),
+	}
+	tell := func(f *events.Foreign) { b.foreign = append(b.foreign, f) }
+	b.ledger.OnForeign(tell)
+	b.room.OnForeign(tell)
+	return b
+}
+
+// ctx is that of one call.
+func (b *bench) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	b.t.Cleanup(cancel)
+	return ctx
+}
+
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) wants(err, want error) {
+	b.t.Helper()
+	if !errors.Is(err, want) {
+		b.t.Fatalf("the error is %v, want %v", err, want)
+	}
+}
+
+// raw stores any bytes on a subject, and returns their sequence.
+func (b *bench) raw(subject, data string) uint64 {
+	b.t.Helper()
+	ack, err := b.Publish(b.ctx(), &nats.Msg{Subject: subject, Data: []byte(data)})
+	b.must(err)
+	return ack.Sequence
+}
+
+// reply stores a reply after the expected sequence, and returns its own.
+func (b *bench) reply(r events.Reply, expected uint64) uint64 {
+	b.t.Helper()
+	sequence, err := b.ledger.Publish(b.ctx(), b.subjects.Reply(r.RuntimeID, r.RequestID), r, expected)
+	b.must(err)
+	return sequence
+}
+
+func reply(runtime, request string, s events.Status) events.Reply {
+	r := events.Reply{RequestID: request, RuntimeID: runtime, Status: s, GlobalAccountID: "ga"}
+	if s == events.StatusRejected {
+		r.Error = &events.ReplyError{Code: engine.CodePoolExhausted, Message: "too late"}
+	}
+	return r
+}
+
+func provision(runtime, request string) events.Event {
+	return events.Event{
+		Type: events.TypeProvision, ID: request, Source: "/test", RuntimeID: runtime,
+		Provision: &events.Provision{RuntimeID: runtime, GlobalAccountID: "ga", Plan: "aws"},
+	}
+}
+
+// event publishes a provision, and returns what the stream said.
+func (b *bench) event(request string) *jetstream.PubAck {
+	b.t.Helper()
+	msg, err := events.Publication(b.ctx(), b.subjects, provision("rt-"+request, request))
+	b.must(err)
+	ack, err := b.Publish(b.ctx(), msg)
+	b.must(err)
+	return ack
+}
+
+// unsettled are the ids of the events that are left.
+func (b *bench) unsettled() []string {
+	b.t.Helper()
+	ids := []string{}
+	b.must(b.ledger.Unsettled(b.ctx(), func(e events.Event, _ uint64, fault error) error {
+		ids = append(ids, e.ID)
+		return fault
+	}))
+	return ids
+}
+
+// shortWait is the AckWait of tests that wait for its end, longer than a busy machine pauses.
+const shortWait = time.Second
+
+// iterator asks for one message at a time.
+type iterator struct {
+	b        *bench
+	messages jetstream.MessagesContext
+	asked    chan answer // nil while nothing is asked for
+}
+
+type answer struct {
+	msg jetstream.Msg
+	err error
+}
+
+func (b *bench) iterator() *iterator {
+	b.t.Helper()
+	consumer, err := b.Consumer(b.ctx())
+	b.must(err)
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(1)) // nothing in advance
+	b.must(err)
+	b.t.Cleanup(messages.Stop)
+	return &iterator{b: b, messages: messages}
+}
+
+// ask begins to wait for a message.
+func (i *iterator) ask() {
+	asked := make(chan answer, 1)
+	i.asked = asked
+	go func() {
+		msg, err := i.messages.Next()
+		asked <- answer{msg, err}
+	}()
+}
+
+// wait asks, and returns when the server knows.
+func (i *iterator) wait() {
+	i.b.t.Helper()
+	i.ask()
+	consumer, err := i.b.Consumer(i.b.ctx())
+	i.b.must(err)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
+		info, err := consumer.Info(i.b.ctx())
+		i.b.must(err)
+		if info.NumWaiting > 0 {
+			return
+		}
+	}
+	i.b.t.Fatal("the iterator does not ask")
+}
+
+// end is what Next returned in place of a message.
+func (i *iterator) end() error {
+	i.b.t.Helper()
+	if i.asked == nil {
+		i.ask()
+	}
+	select {
+	case a := <-i.asked:
+		i.asked = nil
+		if a.err == nil {
+			i.b.t.Fatalf("message %s came in place of the end", a.msg.Data())
+		}
+		return a.err
+	case <-time.After(patience):
+		i.b.t.Fatal("the iterator did not end")
+		return nil
+	}
+}
+
+// next is the message that comes next: it is the event with this id, delivered for the
+// nth time.
+func (i *iterator) next(id string, times uint64) jetstream.Msg {
+	i.b.t.Helper()
+	if i.asked == nil {
+		i.ask()
+	}
+	select {
+	case a := <-i.asked:
+		i.asked = nil
+		i.b.must(a.err)
+		facts, err := a.msg.Metadata()
+		i.b.must(err)
+		e, err := events.Decode(a.msg.Subject(), a.msg.Headers(), a.msg.Data())
+		i.b.must(err)
+		if e.ID != id || facts.NumDelivered != times {
+			i.b.t.Fatalf("event %s came, delivered %d times, want %s, %d times", e.ID, facts.NumDelivered, id, times)
+		}
+		return a.msg
+	case <-time.After(patience):
+		i.b.t.Fatalf("event %s did not come", id)
+		return nil
+	}
+}

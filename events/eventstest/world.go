@@ -1,0 +1,92 @@
+package eventstest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// World is the streams of hap-worker, with the workers' consumer and what a test does
+// behind their backs.
+type World interface {
+	events.Streams
+	// Consumer finds the workers' consumer.
+	Consumer(ctx context.Context) (jetstream.Consumer, error)
+	// Setup creates what is missing.
+	Setup() error
+	DeleteConsumer(stream, name string) error
+	DeleteStream(name string) error
+	// Listen calls hear with what is sent to a subject, one message at a time, until
+	// stop is called.
+	Listen(subject string, hear func(*nats.Msg)) (stop func())
+}
+
+// served is the World of a server.
+type served struct {
+	events.Streams
+	t       testing.TB
+	js      jetstream.JetStream
+	options events.Options
+}
+
+// World returns the streams of the server as the options define them, set up.
+func (s *NATS) World(o events.Options) World {
+	s.t.Helper()
+	js := s.JetStream()
+	o.Manage = true
+	w := &served{Streams: events.NewStreams(js), t: s.t, js: js, options: o}
+	if err := w.Setup(); err != nil {
+		s.t.Fatal(err)
+	}
+	return w
+}
+
+func (w *served) within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), ready)
+}
+
+func (w *served) Consumer(ctx context.Context) (jetstream.Consumer, error) {
+	streams, err := w.options.Streams()
+	if err != nil {
+		return nil, err
+	}
+	return w.js.Consumer(ctx, streams[0].Name, events.ConsumerWorker)
+}
+
+func (w *served) Setup() error {
+	ctx, cancel := w.within()
+	defer cancel()
+	_, err := events.Setup(ctx, w.js, w.options)
+	return err
+}
+
+func (w *served) DeleteConsumer(stream, name string) error {
+	ctx, cancel := w.within()
+	defer cancel()
+	return w.js.DeleteConsumer(ctx, stream, name)
+}
+
+func (w *served) DeleteStream(name string) error {
+	ctx, cancel := w.within()
+	defer cancel()
+	return w.js.DeleteStream(ctx, name)
+}
+
+func (w *served) Listen(subject string, hear func(*nats.Msg)) (stop func()) {
+	heard, err := w.js.Conn().Subscribe(subject, hear)
+	if err == nil {
+		err = w.js.Conn().FlushTimeout(ready) // it is heard from here on
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return func() { _ = heard.Unsubscribe() }
+}
+
+// patience is how long the suite waits for what must come.
+const patience = 30 * time.Second

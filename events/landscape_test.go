@@ -1,0 +1,182 @@
+package events_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/eventstest"
+)
+
+var kyma = engine.Landscape{Cluster: "uid-1", Namespace: "garden-kyma", Resource: "credentialsbindings"}
+
+// raw is the ledger's configuration, byte by byte as the server tells it, by field.
+func raw(t *testing.T, js jetstream.JetStream) map[string]any {
+	t.Helper()
+	answer, err := js.Conn().Request("$JS.API.STREAM.INFO.HAP_REPLIES", nil, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info struct{ Config map[string]any }
+	if err := json.Unmarshal(answer.Data, &info); err != nil {
+		t.Fatal(err)
+	}
+	return info.Config
+}
+
+// The landscape is recorded in a ledger that was made long ago, by other hands: nothing
+// else of it changes, and no worker says that the stream is not as it should be.
+func TestLedgerRecordsItsLandscape(t *testing.T) {
+	t.Parallel()
+	js := eventstest.Server(t).JetStream()
+	ctx := within(t)
+	streams, err := events.Options{}.Streams()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := streams[1]
+	theirs.Metadata = map[string]string{"team": "kyma"}
+	theirs.AllowDirect, theirs.Description = true, "of an operator"
+	if _, err := js.CreateStream(ctx, theirs); err != nil {
+		t.Fatal(err)
+	}
+	ledger := events.NewLedger(js, subjects(t), "/test")
+	if l, found, err := ledger.Landscape(ctx); found || err != nil {
+		t.Fatalf("a ledger without record has %+v, %v", l, err)
+	}
+	before := raw(t, js)
+	if err := ledger.SetLandscape(ctx, kyma); err != nil {
+		t.Fatal(err)
+	}
+	after := raw(t, js)
+	metadata := func(config map[string]any) map[string]any {
+		m, _ := config["metadata"].(map[string]any)
+		return maps.Clone(m)
+	}
+	held := metadata(after)
+	if held["team"] != "kyma" {
+		t.Errorf("the metadata of others is %v", held)
+	}
+	delete(held, events.MetadataLandscape)
+	if want := metadata(before); !reflect.DeepEqual(held, want) {
+		t.Errorf("the other metadata is %v, was %v", held, want)
+	}
+	delete(before, "metadata")
+	delete(after, "metadata")
+	if !reflect.DeepEqual(after, before) {
+		t.Errorf("the stream was changed from\n%v to\n%v", before, after)
+	}
+	if l, found, err := ledger.Landscape(ctx); l != kyma || !found || err != nil {
+		t.Errorf("%+v, %t, %v", l, found, err)
+	}
+	differences, err := events.Setup(ctx, js, events.Options{Manage: true})
+	if err != nil || strings.Contains(strings.Join(differences, "\n"), "landscape") || len(differences) != 1 { // direct reads
+		t.Errorf("%q, %v", differences, err)
+	}
+}
+
+// Workers of one landscape that start together record it together.
+func TestLandscapeIsSetTogether(t *testing.T) {
+	t.Parallel()
+	server, js := setup(t)
+	ctx := within(t)
+	var workers errgroup.Group
+	for range 8 {
+		ledger := events.NewLedger(server.JetStream(), subjects(t), "/test")
+		workers.Go(func() error { return ledger.SetLandscape(ctx, kyma) })
+	}
+	if err := workers.Wait(); err != nil {
+		t.Error(err)
+	}
+	ledger := events.NewLedger(js, subjects(t), "/test")
+	if l, _, err := ledger.Landscape(ctx); l != kyma || err != nil {
+		t.Errorf("%+v, %v", l, err)
+	}
+	moved := kyma
+	moved.Cluster = "uid-2"
+	if err := ledger.SetLandscape(ctx, moved); err != nil {
+		t.Fatal(err)
+	}
+	if l, _, err := ledger.Landscape(ctx); l != moved || err != nil {
+		t.Errorf("moved: %+v, %v", l, err)
+	}
+}
+
+// A shadow's ledger is one of its own.
+func TestShadowHasALandscapeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	_, js := setup(t)
+	ctx := within(t)
+	if _, err := events.Setup(ctx, js, events.Options{Manage: true, Shadow: true}); err != nil {
+		t.Fatal(err)
+	}
+	shadow := events.NewLedger(js, subjects(t).Shadow(), "/test")
+	if err := shadow.SetLandscape(ctx, kyma); err != nil {
+		t.Fatal(err)
+	}
+	if l, found, err := events.NewLedger(js, subjects(t), "/test").Landscape(ctx); found || err != nil {
+		t.Errorf("the workers' ledger has %+v, %v", l, err)
+	}
+}
+
+func TestDamagedLandscape(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"junk": "garden-kyma", "huge": `{"namespace":"` + strings.Repeat("a", 1<<16) + `","resource":"secrets"}`, "empty": "",
+	} {
+		c := jetstream.StreamConfig{Metadata: map[string]string{events.MetadataLandscape: text}}
+		if l, found, err := events.LandscapeOf(c); found || !errors.Is(err, engine.ErrNoLandscape) || len(err.Error()) > 500 {
+			t.Errorf("%s: %+v, %t, %v", name, l, found, err)
+		}
+	}
+	newer := jetstream.StreamConfig{Metadata: map[string]string{
+		events.MetadataLandscape: `{"namespace":"garden-kyma","resource":"credentialsbindings","cluster":"uid-1","version":7}`,
+	}}
+	if l, found, err := events.LandscapeOf(newer); l != kyma || !found || err != nil {
+		t.Errorf("of a newer version: %+v, %v", l, err)
+	}
+}
+
+// A worker without the right to change the stream is told so, and nothing hangs.
+func TestLandscapeWithoutTheRight(t *testing.T) {
+	t.Parallel()
+	s := eventstest.Server(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "admin", Password: "admin"},
+			{Username: "worker", Password: "worker", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.UPDATE.>"}},
+			}},
+		}
+	})
+	admin, err := jetstream.New(s.Connect(nats.UserInfo("admin", "admin")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := events.Setup(within(t), admin, events.Options{Manage: true}); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(s.Connect(nats.UserInfo("worker", "worker"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})),
+		jetstream.WithDefaultTimeout(300*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger := events.NewLedger(js, subjects(t), "/test")
+	if err := ledger.SetLandscape(within(t), kyma); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if l, found, err := ledger.Landscape(within(t)); found || err != nil {
+		t.Errorf("%+v, %v", l, err)
+	}
+}

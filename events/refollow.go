@@ -1,0 +1,82 @@
+package events
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// checkEvery is how often a Client with requests looks whether the stream of the
+// replies is the one that it follows. The server does not tell those that were not
+// connected when it was deleted.
+const checkEvery = 10 * time.Second
+
+// next is the sequence to follow from: after what was followed last, in the stream
+// where that was, else after what there is now.
+func (c *Client) next(info *jetstream.StreamInfo) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !info.Created.Equal(c.created) {
+		c.created, c.from = info.Created, info.State.LastSeq+1
+	} else if c.newest != nil {
+		if facts, err := c.newest.Metadata(); err == nil {
+			c.from = facts.Sequence.Stream + 1
+		}
+	}
+	c.newest = nil
+	return c.from
+}
+
+// watchReplies follows the replies anew where the consumer or its stream is gone, until
+// the Client ends. What was stored meanwhile is found by those who wait for it.
+func (c *Client) watchReplies() {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		failed := false
+		select {
+		case <-c.life.Done():
+			return
+		case <-c.broken:
+			failed = true
+		case <-tick.C:
+		}
+		if !failed && !c.recreated() {
+			continue
+		}
+		c.unfollow()
+		if !c.awaited() {
+			continue // the next request follows
+		}
+		_ = c.follow(c.life) // ends without success only with the Client
+	}
+}
+
+// recreated reports whether the stream is another one than the one that is followed.
+func (c *Client) recreated() bool {
+	c.mu.Lock()
+	following, created := c.following != nil, c.created
+	c.mu.Unlock()
+	if !following || !c.awaited() {
+		return false
+	}
+	info, err := streamInfo(c.life, c.js, StreamReplies)
+	return err == nil && !info.Created.Equal(created)
+}
+
+// awaited reports whether a request waits for its reply.
+func (c *Client) awaited() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.waiters) > 0
+}
+
+func (c *Client) unfollow() {
+	c.mu.Lock()
+	now := c.following
+	c.following = nil
+	c.mu.Unlock()
+	if now != nil {
+		now.Stop()
+	}
+}

@@ -1,0 +1,166 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Message is a message of a stream.
+type Message struct {
+	Subject  string
+	Sequence uint64 // of the stream
+	Header   nats.Header
+	Data     []byte
+	Time     time.Time // the stream had it
+}
+
+// Query asks for one message of a stream: the last on the subject LastFor, or the first
+// from Sequence on whose subject matches NextFor, or without either the one at Sequence.
+type Query struct {
+	Sequence uint64 `json:"seq,omitzero"`
+	LastFor  string `json:"last_by_subj,omitzero"`
+	NextFor  string `json:"next_by_subj,omitzero"`
+}
+
+// Everything is the sequence up to which Purge deletes all messages.
+const Everything = math.MaxUint64
+
+// Streams are the operations on streams that the ledger, the waiting room and the dead
+// letters are made of. Their errors are those of package jetstream.
+type Streams interface {
+	// Message reads one message. It is never older than what a Publish was refused for.
+	// jetstream.ErrMsgNotFound.
+	Message(ctx context.Context, stream string, q Query) (Message, error)
+	// State returns what the stream holds. jetstream.ErrStreamNotFound.
+	State(ctx context.Context, stream string) (jetstream.StreamState, error)
+	// Walk visits all messages in order, to the end that the stream has when Walk comes
+	// there. It ends with the first error of visit.
+	Walk(ctx context.Context, stream string, visit func(Message) error) error
+	// Publish stores a message in the stream of its subject. Its header carries the
+	// conditions: the stream, the last sequence of the subject, and an id that stands
+	// for it once within the duplicate window.
+	Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error)
+	// Purge deletes the messages on matching subjects up to a sequence, or Everything.
+	Purge(ctx context.Context, stream, subjects string, upTo uint64) error
+	// Send sends a message to whatever subscribes to its subject, and stores nothing.
+	Send(msg *nats.Msg) error
+	// Metadata returns the metadata of a stream's configuration.
+	Metadata(ctx context.Context, stream string) (map[string]string, error)
+	// SetMetadata sets one value of it and leaves the rest of the configuration alone.
+	SetMetadata(ctx context.Context, stream, key, value string) error
+}
+
+// server is the Streams of a NATS server.
+type server struct{ js jetstream.JetStream }
+
+// NewStreams returns the streams of the server that js is connected to.
+func NewStreams(js jetstream.JetStream) Streams { return server{js} }
+
+func (s server) State(ctx context.Context, stream string) (jetstream.StreamState, error) {
+	info, err := streamInfo(ctx, s.js, stream)
+	if err != nil {
+		return jetstream.StreamState{}, err
+	}
+	return info.State, nil
+}
+
+func (s server) Walk(ctx context.Context, stream string, visit func(Message) error) error {
+	return walker{s, stream}.walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
+		return visit(Message{
+			Subject: msg.Subject(), Sequence: facts.Sequence.Stream, Header: msg.Headers(), Data: msg.Data(), Time: facts.Timestamp,
+		})
+	})
+}
+
+func (s server) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
+	ctx, cancel := bounded(ctx, s.js)
+	defer cancel()
+	return s.js.PublishMsg(ctx, msg)
+}
+
+func (s server) Purge(ctx context.Context, name, subjects string, upTo uint64) error {
+	ctx, cancel := bounded(ctx, s.js)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	options := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(subjects)}
+	if upTo != Everything {
+		options = append(options, jetstream.WithPurgeSequence(upTo+1))
+	}
+	return stream.Purge(ctx, options...)
+}
+
+func (s server) Send(msg *nats.Msg) error { return s.js.Conn().PublishMsg(msg) }
+
+func (s server) Metadata(ctx context.Context, stream string) (map[string]string, error) {
+	info, err := streamInfo(ctx, s.js, stream)
+	if err != nil {
+		return nil, err
+	}
+	return info.Config.Metadata, nil
+}
+
+// SetMetadata sends everything else of the configuration back as the server told it,
+// fields of newer servers included.
+func (s server) SetMetadata(ctx context.Context, stream, key, value string) error {
+	var info struct {
+		Config map[string]jsontext.Value `json:"config"`
+	}
+	if err := s.api(ctx, "STREAM.INFO.", stream, nil, &info); err != nil {
+		return err
+	}
+	metadata := map[string]string{}
+	if held := info.Config["metadata"]; len(held) > 0 {
+		if err := json.Unmarshal(held, &metadata); err != nil {
+			return fmt.Errorf("stream %s: its metadata: %w", stream, err)
+		}
+	}
+	changed := maps.Clone(metadata)
+	changed[key] = value
+	if maps.Equal(metadata, changed) {
+		return nil
+	}
+	held, err := json.Marshal(changed)
+	if err != nil {
+		return err
+	}
+	info.Config["metadata"] = held
+	config, err := json.Marshal(info.Config)
+	if err != nil {
+		return err
+	}
+	return s.api(ctx, "STREAM.UPDATE.", stream, config, nil)
+}
+
+// api asks the server about a stream, or to change it.
+func (s server) api(ctx context.Context, what, stream string, request []byte, into any) error {
+	ctx, cancel := bounded(ctx, s.js)
+	defer cancel()
+	answer, err := s.js.Conn().RequestWithContext(ctx, apiPrefix(s.js)+what+stream, request)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", stream, err)
+	}
+	var refused struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(answer.Data, &refused); err != nil {
+		return fmt.Errorf("stream %s: answer of the server: %w", stream, err)
+	}
+	if refused.Error != nil {
+		return fmt.Errorf("stream %s: %w", stream, refused.Error)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(answer.Data, into)
+}

@@ -1,0 +1,215 @@
+package events_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// typesInOrder are the types of the table.
+func typesInOrder() []events.Type {
+	var all []events.Type
+	for _, info := range events.Types() {
+		all = append(all, info.Type)
+	}
+	return all
+}
+
+// Every constant of type Type has its row, and every constant of type Status is one
+// that the table has, or one that answers no type in particular.
+func TestTheTableHasEveryType(t *testing.T) {
+	t.Parallel()
+	var statuses []string
+	for _, info := range events.Types() {
+		for _, status := range info.Statuses() {
+			statuses = append(statuses, string(status))
+		}
+	}
+	statuses = append(statuses, string(events.StatusSealed))
+	slices.Sort(statuses)
+	for kind, have := range map[string][]string{"Type": texts(typesInOrder()), "Status": slices.Compact(statuses)} {
+		declared := declared(t, kind)
+		slices.Sort(have)
+		if !slices.Equal(have, declared) {
+			t.Errorf("%s: the table has %v, the package declares %v", kind, have, declared)
+		}
+	}
+}
+
+func texts[Text ~string](all []Text) []string {
+	out := make([]string, len(all))
+	for i, text := range all {
+		out[i] = string(text)
+	}
+	return out
+}
+
+// declared are the values of all constants of a type, as the source has them, sorted.
+func declared(t *testing.T, kind string) []string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, file := range files {
+		source, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(source, func(n ast.Node) bool {
+			spec, is := n.(*ast.ValueSpec)
+			if !is {
+				return true
+			}
+			if of, is := spec.Type.(*ast.Ident); !is || of.Name != kind {
+				return true
+			}
+			for _, value := range spec.Values {
+				text, err := strconv.Unquote(value.(*ast.BasicLit).Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found = append(found, text)
+			}
+			return true
+		})
+	}
+	if len(found) < 4 {
+		t.Fatalf("only %v were found", found)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// What stands outside of the table names every type: the schemas, the rights on NATS,
+// the errors that every event may end in, and the examples that the schemas are tried with.
+func TestEveryTypeIsKnownOutside(t *testing.T) {
+	t.Parallel()
+	envelope := string(schemaText(t, "envelope"))
+	for _, info := range events.Types() {
+		name := string(info.Type)
+		for _, want := range []string{strconv.Quote(info.Type.CloudEvent()), strconv.Quote(name + ".json")} {
+			if !strings.Contains(envelope, want) {
+				t.Errorf("schema/envelope.json lacks %s", want)
+			}
+		}
+		for _, file := range []string{"../deploy/nats/permissions.conf", "../deploy/nats/shadow.conf"} {
+			if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"hap.v1.`+name+`.*"`) {
+				t.Errorf("%s gives no right to %s (%v)", file, name, err)
+			}
+		}
+		if schemaText(t, name); full[name] == "" {
+			t.Errorf("the schema of %s is not tried", name)
+		}
+		if answers := engine.CodeInvalidEvent.Info().Answers; !slices.Contains(answers, name) {
+			t.Errorf("InvalidEvent answers %v, not %s", answers, name)
+		}
+	}
+	for _, info := range engine.Codes() {
+		for _, name := range info.Answers {
+			if events.Type(name).Info().Type == "" {
+				t.Errorf("%s answers %q, which is no type of event", info.Code, name)
+			}
+		}
+	}
+	reply := string(schemaText(t, "reply"))
+	for _, status := range declared(t, "Status") {
+		if !strings.Contains(reply, strconv.Quote(status)) || !regexp.MustCompile(`[(|]`+status+`[)|]`).MatchString(envelope) {
+			t.Errorf("the schemas lack the status %s", status)
+		}
+	}
+}
+
+func schemaText(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := events.Schemas.ReadFile("schema/" + name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The parts of a row agree with what the package does with an event of the type.
+func TestNewEventHasThePayloadOfItsType(t *testing.T) {
+	t.Parallel()
+	s, err := events.NewSubjects("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range typesInOrder() {
+		e, data, ok := events.NewEvent(kind)
+		if !ok || data == nil || e.Type != kind {
+			t.Fatalf("%s: %+v, %v", kind, e, data)
+		}
+		other, _, _ := events.NewEvent(kind)
+		if other == e {
+			t.Errorf("%s: two events share a payload", kind)
+		}
+		if _, err := events.EncodeEvent(events.Event{Type: kind, ID: "1", Source: "/s"}); err == nil {
+			t.Errorf("%s is written without a payload", kind)
+		}
+		if !slices.Contains(s.Events(), "hap.v1."+string(kind)+".*") || s.Dead(kind) != "hap.v1.dead."+string(kind) {
+			t.Errorf("%s has no subject", kind)
+		}
+		for _, status := range events.Types() {
+			want := status.Type == kind
+			if got := (events.Reply{Status: status.Answer}).Answers(e); got != want {
+				t.Errorf("%s answers a %s: %t", status.Answer, kind, got)
+			}
+		}
+	}
+	if _, _, ok := events.NewEvent("reboot"); ok {
+		t.Error("an unknown type has a payload")
+	}
+}
+
+// TestMessagesPageHasTheTypes holds docs/messages.md to the table. With UPDATE_DOCS
+// set, as in make docs, it writes the page anew.
+func TestMessagesPageHasTheTypes(t *testing.T) {
+	t.Parallel()
+	const path = "../docs/messages.md"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := regexp.MustCompile(`(?m)^\| Type \| Subject \|.*\n(\|.*\n)+`)
+	if len(place.FindAll(page, -1)) != 1 {
+		t.Fatalf("%s must have one table of types", path)
+	}
+	want := place.ReplaceAllLiteral(page, []byte(typesTable()))
+	switch {
+	case slices.Equal(page, want):
+	case os.Getenv("UPDATE_DOCS") != "":
+		if err := os.WriteFile(path, want, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the types in %s are out of date; make docs writes them anew", path)
+	}
+}
+
+func typesTable() string {
+	var b strings.Builder
+	b.WriteString("| Type | Subject | Published by | Answered by | Allots |\n|---|---|---|---|---|\n")
+	for _, info := range events.Types() {
+		allots := "no"
+		if info.Allots {
+			allots = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s.%s.<%s>` | %s | `%s` | %s |\n", info.Type, events.DefaultPrefix, info.Type, info.Token,
+			info.Publisher, strings.Join(texts(info.Statuses()), "`, `"), allots)
+	}
+	return b.String()
+}

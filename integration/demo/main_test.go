@@ -1,0 +1,12 @@
+package main
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	workIfAsked() // the demo's workers run out of its own program, which is this one
+	goleak.VerifyTestMain(m)
+}

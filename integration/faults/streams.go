@@ -1,0 +1,93 @@
+package faults
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// toStreams does something to the streams past the workers.
+func (r *run) toStreams(a Action) bool {
+	if !r.streamsBy.TryLock() {
+		return false
+	}
+	defer r.streamsBy.Unlock()
+	switch a.Kind {
+	case ConsumerDeleted:
+		err := r.js.DeleteConsumer(r.ctx, events.StreamEvents, events.ConsumerWorker)
+		return err == nil // while NATS is down the consumer stays
+	default:
+		return r.scribble(a)
+	}
+}
+
+// junkRuntime is the runtime of messages that are none of ours.
+const junkRuntime = "rt-junk"
+
+// scribble stores messages that no worker can read, and removes them after a while.
+func (r *run) scribble(a Action) bool {
+	request := fmt.Sprintf("junk-%d", a.At.Milliseconds())
+	stored := map[string]string{ // stream by subject
+		r.subjects.Reply(junkRuntime, request):                       events.StreamReplies,
+		r.subjects.Waiting("aws", "one-0", junkRuntime, request):     events.StreamWaiting,
+		r.subjects.Waiting("nowhere", "one-0", junkRuntime, request): events.StreamWaiting,
+	}
+	for subject := range stored {
+		msg := &nats.Msg{Subject: subject, Data: []byte(`{"specversion":"1.0","type":"hap.reply.v9"`)}
+		if _, err := r.js.PublishMsg(r.ctx, msg); err != nil {
+			delete(stored, subject)
+		}
+	}
+	pause(r.ctx, a.For)
+	for subject, name := range stored {
+		for r.ctx.Err() == nil && r.purge(name, subject) != nil {
+			pause(r.ctx, 200*time.Millisecond)
+		}
+	}
+	return len(stored) > 0
+}
+
+func (r *run) purge(name, subject string) error {
+	stream, err := r.js.Stream(r.ctx, name)
+	if err != nil {
+		return err
+	}
+	return stream.Purge(r.ctx, jetstream.WithPurgeSubject(subject))
+}
+
+// toConfig lets the workers read another configuration, then one that is none, and after
+// a while the first again.
+func (r *run) toConfig(a Action) bool {
+	if !r.configBy.TryLock() {
+		return false
+	}
+	defer r.configBy.Unlock()
+	first, err := os.ReadFile(r.stack.Config)
+	r.must(err)
+	other := bytes.Replace(first, []byte("timeout: 25s"), []byte("timeout: 9s"), 1)
+	if bytes.Equal(first, other) {
+		r.must(errors.New("the configuration does not say how long requests wait"))
+		return false
+	}
+	for _, content := range [][]byte{other, other[:len(other)/2]} {
+		r.must(replaceFile(r.stack.Config, content))
+		pause(r.ctx, a.For/2)
+	}
+	r.must(replaceFile(r.stack.Config, first))
+	return true
+}
+
+// replaceFile puts another file in the place of one, in one step.
+func replaceFile(name string, content []byte) error {
+	if err := os.WriteFile(name+".new", content, 0o600); err != nil { //nolint:gosec // the stack's own file
+		return err
+	}
+	return os.Rename(name+".new", name)
+}

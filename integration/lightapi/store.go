@@ -1,0 +1,283 @@
+package lightapi
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// key names an object of a kind.
+type key struct{ namespace, name string }
+
+func (k key) compare(other key) int {
+	return cmp.Or(cmp.Compare(k.namespace, other.namespace), cmp.Compare(k.name, other.name))
+}
+
+// change is one write of an object: before is nil where it was created, after
+// where it was deleted. Watchers see last: after, or before with the
+// version of the deletion.
+type change struct {
+	key
+	version uint64
+	before  *unstructured.Unstructured
+	after   *unstructured.Unstructured
+	last    *unstructured.Unstructured
+}
+
+// collection has the objects of one kind and their last changes. Objects in it are
+// replaced and never altered, so they are read without the lock.
+type collection struct {
+	kind    *kind
+	objects map[key]*unstructured.Unstructured
+	keys    []key // sorted
+	log     []change
+	// forgotten is the version of the last change that the log no longer has: from
+	// older versions nothing can be watched or continued.
+	forgotten uint64
+	changed   chan struct{} // closed by the next change
+	gone      bool          // the definition was deleted
+	// applied has the last configuration of each field manager of an object.
+	applied map[key]map[string]map[string]any
+}
+
+// store has all collections. One lock is around all of them, since versions are
+// counted over all.
+type store struct {
+	mu          sync.Mutex
+	version     uint64
+	history     int // changes that the log of a collection keeps
+	collections map[schema.GroupResource]*collection
+}
+
+func newStore(history int) *store {
+	s := &store{version: 1, history: history, collections: map[schema.GroupResource]*collection{}}
+	for _, k := range builtIn() {
+		s.serve(k)
+	}
+	return s
+}
+
+// serve begins to serve a kind, or serves it with other columns.
+func (s *store) serve(k *kind) {
+	if c, ok := s.collections[k.resource()]; ok {
+		c.kind = k
+		return
+	}
+	s.collections[k.resource()] = &collection{
+		kind: k, objects: map[key]*unstructured.Unstructured{}, changed: make(chan struct{}), forgotten: s.version,
+		applied: map[key]map[string]map[string]any{},
+	}
+}
+
+// find is the collection of a resource, and its kind as it is now.
+func (s *store) find(r schema.GroupVersionResource) (*collection, *kind, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.collections[r.GroupResource()]
+	if !ok || c.kind.version != r.Version {
+		return nil, nil, false
+	}
+	return c, c.kind, true
+}
+
+// kinds are all that are served, in order of group and plural.
+func (s *store) kinds() []*kind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*kind
+	for _, c := range s.collections {
+		all = append(all, c.kind)
+	}
+	slices.SortFunc(all, func(a, b *kind) int { return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.plural, b.plural)) })
+	return all
+}
+
+// get is an object as it is now, nil where there is none.
+func (s *store) get(c *collection, k key) *unstructured.Unstructured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return c.objects[k]
+}
+
+// write replaces the object of a name by what f makes of it. f gets nil where
+// there is none and returns nil to delete it; it must not alter what it gets. It
+// runs under the lock, so that nothing is written in between. What has not changed
+// keeps its version. The result is the object as it was stored, or as it was last.
+func (s *store) write(c *collection, k key, dryRun bool, f func(before *unstructured.Unstructured) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.gone {
+		return nil, apierrors.NewNotFound(c.kind.resource(), k.name)
+	}
+	before := c.objects[k]
+	after, err := f(before)
+	if err != nil {
+		return nil, err
+	}
+	if before == nil && after == nil {
+		return nil, apierrors.NewNotFound(c.kind.resource(), k.name)
+	}
+	if before != nil && after != nil && reflect.DeepEqual(before.Object, after.Object) {
+		return before, nil
+	}
+	if dryRun {
+		return cmp.Or(after, before), nil
+	}
+	s.version++
+	done := change{key: k, version: s.version, before: before}
+	if after == nil {
+		done.last = withVersion(before, s.version)
+	} else {
+		done.after = withVersion(after, s.version)
+		done.last = done.after
+	}
+	if c.kind.resource() == (schema.GroupResource{Group: definitionGroup, Resource: definitions}) {
+		if err := s.define(done); err != nil {
+			return nil, err
+		}
+	}
+	c.commit(done, s.history)
+	return done.last, nil
+}
+
+// define takes over a new, changed or deleted definition.
+func (s *store) define(done change) error {
+	k, err := defined(done.last)
+	if err != nil {
+		return err
+	}
+	c, known := s.collections[k.resource()]
+	if done.after != nil {
+		if known && c.kind.namespaced != k.namespaced {
+			return apierrors.NewBadRequest("the scope of a definition cannot change")
+		}
+		s.serve(k)
+		return nil
+	}
+	if known {
+		c.gone = true
+		close(c.changed)
+		delete(s.collections, k.resource())
+	}
+	return nil
+}
+
+func (c *collection) commit(done change, history int) {
+	at, there := slices.BinarySearchFunc(c.keys, done.key, key.compare)
+	switch {
+	case done.after == nil:
+		delete(c.objects, done.key)
+		delete(c.applied, done.key)
+		c.keys = slices.Delete(c.keys, at, at+1)
+	case there:
+		c.objects[done.key] = done.after
+	default:
+		c.objects[done.key] = done.after
+		c.keys = slices.Insert(c.keys, at, done.key)
+	}
+	if len(c.log) >= history {
+		half := (len(c.log) + 1) / 2
+		c.forgotten = c.log[half-1].version
+		c.log = slices.Delete(c.log, 0, half)
+	}
+	c.log = append(c.log, done)
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// snapshot has all objects of a collection in order of their keys, as they were at
+// a version; 0 is now. Error: expired, tooNew.
+func (s *store) snapshot(c *collection, version uint64) (objects []*unstructured.Unstructured, at uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if version == 0 {
+		version = s.version
+	}
+	if version > s.version {
+		return nil, 0, tooNew(version, s.version)
+	}
+	if version < c.forgotten {
+		return nil, 0, expired(version, c.forgotten)
+	}
+	// Changes after the version are taken back, the latest first.
+	past := map[key]*unstructured.Unstructured{}
+	for _, done := range slices.Backward(c.log) {
+		if done.version <= version {
+			break
+		}
+		past[done.key] = done.before
+	}
+	keys := c.keys
+	if len(past) > 0 {
+		keys = slices.Clone(c.keys)
+		for k := range past {
+			if at, there := slices.BinarySearchFunc(keys, k, key.compare); !there {
+				keys = slices.Insert(keys, at, k)
+			}
+		}
+	}
+	objects = make([]*unstructured.Unstructured, 0, len(keys))
+	for _, k := range keys {
+		o, changed := past[k]
+		if !changed {
+			o = c.objects[k]
+		}
+		if o != nil {
+			objects = append(objects, o)
+		}
+	}
+	return objects, version, nil
+}
+
+// batch is how many changes a watch takes at once.
+const batch = 256
+
+// since has the next changes after a version, the version up to which there are no
+// others, and what is closed by the change after that. Error: expired, tooNew.
+func (s *store) since(c *collection, version uint64) (changes []change, upTo uint64, next <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if version > s.version {
+		return nil, 0, nil, tooNew(version, s.version)
+	}
+	if version < c.forgotten {
+		return nil, 0, nil, expired(version, c.forgotten)
+	}
+	from, _ := slices.BinarySearchFunc(c.log, version+1, func(done change, v uint64) int { return cmp.Compare(done.version, v) })
+	changes = slices.Clone(c.log[from:min(from+batch, len(c.log))])
+	upTo = s.version
+	if from+batch < len(c.log) {
+		upTo = changes[len(changes)-1].version
+	}
+	return changes, upTo, c.changed, nil
+}
+
+func (s *store) now() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
+// expired is the answer to a version that is no longer known.
+func expired(version, oldest uint64) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, oldest))
+}
+
+// withVersion is the object with another version. The rest is shared.
+func withVersion(o *unstructured.Unstructured, version uint64) *unstructured.Unstructured {
+	copied := &unstructured.Unstructured{Object: maps.Clone(o.Object)}
+	meta, _ := o.Object["metadata"].(map[string]any)
+	changed := make(map[string]any, len(meta)+1)
+	maps.Copy(changed, meta)
+	changed["resourceVersion"] = strconv.FormatUint(version, 10)
+	copied.Object["metadata"] = changed
+	return copied
+}

@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/ranges"
+)
+
+// Two workers serve one request that waits. What the one gives back, which found no
+// account, is what the other one answers with; once the answer is a refusal, nothing
+// of either is left.
+func TestHandlersOfARequestGiveBackTheirOwn(t *testing.T) {
+	t.Parallel()
+	parent := network.Parent{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}
+	config := &network.Config{Parents: []network.Parent{parent}, Rules: []network.Rule{{
+		ID: "all", Injections: []network.Injection{{Paths: []string{"/a"}, Parents: []string{"foo"}, Size: 28}},
+	}}}
+	space := network.NewSpace()
+	space.SetParents(config.Parents)
+	var late passes
+	w := New(Options{Ranges: &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed{config}, Late: &late}})
+	event := events.Event{Type: events.TypeProvision, ID: "request", RuntimeID: "rt", Provision: &events.Provision{RuntimeID: "rt"}}
+	one, two := w.begin(delivery{event: event}), w.begin(delivery{event: event})
+	for _, a := range []*attempt{one, two, one} {
+		held, err := w.ranges.Acquire(t.Context(), event, a.id())
+		if len(held.Applied) != 1 || held.Full != nil || err != nil {
+			t.Fatal(held, err)
+		}
+	}
+	if err := w.giveBack(t.Context(), one); err != nil || len(space.Applied("rt")) != 1 {
+		t.Errorf("the other handler has %v, %v", space.Applied("rt"), err)
+	}
+	if err := w.returnRanges(t.Context(), event, event.ID); err != nil || len(space.Applied("rt")) != 0 {
+		t.Errorf("the refused request keeps %v, %v", space.Applied("rt"), err)
+	}
+}
+
+// leaving are counters of runtimes on their way out, of which rt-1 alone has a place.
+type leaving struct{ Counters }
+
+func (leaving) Depart(_ context.Context, runtime string) (account.Place, error) {
+	return account.Place{Pool: "aws", Gone: runtime != "rt-1", Sequence: 7}, nil
+}
+
+func (leaving) ReleaseRuntime(context.Context, string, string) (account.Departure, error) {
+	return account.Departure{Sequence: 8}, nil
+}
+
+// watched is a ledger that tells of a reply that is about to be stored.
+type watched struct {
+	*events.Ledger
+	before func()
+}
+
+func (l watched) Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error) {
+	l.before()
+	return l.Ledger.Publish(ctx, subject, r, expect)
+}
+
+// noRequests is a waiting room without requests.
+type noRequests struct{ WaitingRoom }
+
+func (noRequests) OfRuntime(context.Context, string, func(events.WaitingRequest) error) error {
+	return nil
+}
+
+// The blocks of a runtime that goes are free once the ledger says that it is gone, and
+// not before: until then a rebuild finds it there, with them. A later delivery returns
+// what a worker left that died in between.
+func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
+	t.Parallel()
+	rules := []network.Rule{{ID: "all", Injections: []network.Injection{{Paths: []string{"/a"}, Size: 28}}}}
+	for _, runtime := range []string{"rt-1", "rt-unknown"} {
+		space := network.NewSpace()
+		space.SetParents([]network.Parent{{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}}})
+		broker, err := memory.NewBroker(events.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		subjects, err := events.NewSubjects("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		heldThen := -1
+		ledger := watched{events.NewLedgerOn(broker, subjects, "test"), func() { heldThen = len(space.Applied(runtime)) }}
+		var late passes
+		w := New(Options{
+			Ranges:   &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed{&network.Config{}}, Late: &late},
+			Counters: leaving{}, Room: noRequests{}, Ledger: ledger, Subjects: subjects,
+		})
+		event := events.Event{Type: events.TypeDeprovision, ID: "bye", RuntimeID: runtime, Deprovision: &events.Deprovision{RuntimeID: runtime}}
+		for _, number := range []uint64{1, 1, 2} { // again as another message, and as the same
+			if _, err := space.Acquire(runtime, "request", rules); err != nil {
+				t.Fatal(err)
+			}
+			out, err := w.answer(t.Context(), w.begin(delivery{number: number, event: event, subject: event.ReplySubject(subjects)}))
+			if err != nil || out.verdict != observe.Ack || out.status != events.StatusReleased {
+				t.Fatalf("%s: %+v, %v", runtime, out, err)
+			}
+			if held := len(space.Applied(runtime)); heldThen != 1 || held != 0 {
+				t.Errorf("%s: %d rules were held when the reply was stored, and %d afterwards; want 1 and 0", runtime, heldThen, held)
+			}
+		}
+		if len(w.wake) != 1 {
+			t.Errorf("%s: a request that waits for a block is not served", runtime)
+		}
+	}
+}
+
+// passes counts what is asked of the passes over all clusters.
+type passes int
+
+func (p *passes) Wanted() { *p++ }
+func (p *passes) Freed()  { *p++ }
+
+// fixed is a configuration that does not change.
+type fixed struct{ config *network.Config }
+
+func (f fixed) Config() *network.Config { return f.config }
+
+// inSpace are the ranges of the model.
+type inSpace struct{ *network.Space }
+
+func (s inSpace) Acquire(_ context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {
+	return s.Space.Acquire(cluster, request, rules)
+}
+
+func (s inSpace) Return(_ context.Context, cluster, request string) ([]network.Applied, error) {
+	return s.Space.Return(cluster, request), nil
+}
+
+func (s inSpace) Release(_ context.Context, cluster string) ([]network.Applied, error) {
+	return s.Space.Release(cluster), nil
+}

@@ -1,0 +1,341 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// maxPayload is how many bytes of header and data a message may have: the default of
+// nats-server.
+const maxPayload = 1 << 20
+
+// Broker keeps streams, and the workers' consumer of them, as a NATS server with
+// JetStream does. It is safe for concurrent use.
+type Broker struct {
+	options events.Options
+
+	mu        sync.Mutex
+	streams   map[string]*stream
+	listeners []*listener // in the order in which they came
+	latest    time.Time   // instant
+	closed    bool
+}
+
+// listener hears what is sent to matching subjects.
+type listener struct {
+	subject string
+	hear    func(*nats.Msg)
+}
+
+var _ events.Streams = (*Broker)(nil)
+
+// NewBroker returns a broker with the streams and the consumer that the options define.
+// Manage and Replicas mean nothing to it.
+func NewBroker(o events.Options) (*Broker, error) {
+	o = o.WithDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	b := &Broker{options: o, streams: map[string]*stream{}}
+	return b, b.Setup()
+}
+
+// Setup creates the streams and the consumer that are missing, as events.Setup does.
+func (b *Broker) Setup() error {
+	configs, err := b.options.Streams()
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, config := range configs {
+		if b.streams[config.Name] == nil {
+			b.streams[config.Name] = newStream(config)
+		}
+	}
+	requests := b.streams[configs[0].Name]
+	if config := b.options.Consumer(); requests.consumers[config.Durable] == nil {
+		requests.consumers[config.Durable] = newConsumer(b, requests, config)
+	}
+	return nil
+}
+
+// instant is now, and later than every instant before: two consumers of one name are told
+// apart by when they were created.
+func (b *Broker) instant() time.Time {
+	now := time.Now().Round(0).UTC()
+	if !now.After(b.latest) {
+		now = b.latest.Add(time.Nanosecond)
+	}
+	b.latest = now
+	return now
+}
+
+// Close ends every iterator. Whatever is asked afterwards fails with
+// nats.ErrConnectionClosed.
+func (b *Broker) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for _, s := range b.streams {
+		for _, c := range s.consumers {
+			c.end(jetstream.ErrMsgIteratorClosed)
+		}
+	}
+}
+
+// DeleteStream deletes a stream with its messages and consumers, whose iterators end.
+func (b *Broker) DeleteStream(name string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.stream(name)
+	if err != nil {
+		return err
+	}
+	for _, c := range s.consumers {
+		c.end(jetstream.ErrConsumerDeleted)
+	}
+	delete(b.streams, name)
+	return nil
+}
+
+// DeleteConsumer deletes a consumer, whose iterators end. The messages stay.
+func (b *Broker) DeleteConsumer(stream, name string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, err := b.consumer(stream, name)
+	if err != nil {
+		return err
+	}
+	c.end(jetstream.ErrConsumerDeleted)
+	delete(c.stream.consumers, name)
+	return nil
+}
+
+// stream finds a stream. Its caller holds the lock, as those of the others without an
+// exported name do.
+func (b *Broker) stream(name string) (*stream, error) {
+	if b.closed {
+		return nil, nats.ErrConnectionClosed
+	}
+	s := b.streams[name]
+	if s == nil {
+		return nil, fmt.Errorf("stream %s: %w", name, jetstream.ErrStreamNotFound)
+	}
+	s.expire(time.Now())
+	return s, nil
+}
+
+func (b *Broker) consumer(stream, name string) (*consumer, error) {
+	s, err := b.stream(stream)
+	if err != nil {
+		return nil, err
+	}
+	if s.consumers[name] == nil {
+		return nil, fmt.Errorf("consumer %s of stream %s: %w", name, stream, jetstream.ErrConsumerNotFound)
+	}
+	return s.consumers[name], nil
+}
+
+// Publish stores a message in the stream of its subject, and lets listeners hear it.
+func (b *Broker) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if size(msg) > maxPayload {
+		return nil, nats.ErrMaxPayload
+	}
+	ack, heard, err := b.store(msg)
+	if err == nil {
+		hear(heard, msg)
+	}
+	return ack, err
+}
+
+func (b *Broker) store(msg *nats.Msg) (*jetstream.PubAck, []*listener, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, nil, nats.ErrConnectionClosed
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.streams)) {
+		if !b.streams[name].takes(msg.Subject) {
+			continue
+		}
+		s, err := b.stream(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		ack, err := s.publish(msg, time.Now())
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, c := range s.consumers {
+			c.dispatch()
+		}
+		return ack, b.listening(msg.Subject), nil
+	}
+	return nil, nil, jetstream.ErrNoStreamResponse
+}
+
+// Send lets those hear a message that listen to its subject.
+func (b *Broker) Send(msg *nats.Msg) error {
+	if size(msg) > maxPayload {
+		return nats.ErrMaxPayload
+	}
+	b.mu.Lock()
+	closed, heard := b.closed, b.listening(msg.Subject)
+	b.mu.Unlock()
+	if closed {
+		return nats.ErrConnectionClosed
+	}
+	hear(heard, msg)
+	return nil
+}
+
+// Listen calls hear with each message that is sent to a matching subject from now on,
+// in the goroutine of its sender, until stop is called.
+func (b *Broker) Listen(subject string, hear func(*nats.Msg)) (stop func()) {
+	l := &listener{subject: subject, hear: hear}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listeners = append(b.listeners, l)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.listeners = slices.DeleteFunc(slices.Clone(b.listeners), func(o *listener) bool { return o == l })
+	}
+}
+
+func (b *Broker) listening(subject string) (found []*listener) {
+	for _, l := range b.listeners {
+		if matches(l.subject, subject) {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
+func hear(listeners []*listener, msg *nats.Msg) {
+	for _, l := range listeners {
+		l.hear(&nats.Msg{Subject: msg.Subject, Header: onWire(msg.Header), Data: slices.Clone(msg.Data)})
+	}
+}
+
+// Message reads one message.
+func (b *Broker) Message(ctx context.Context, stream string, q events.Query) (events.Message, error) {
+	if err := ctx.Err(); err != nil {
+		return events.Message{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.stream(stream)
+	if err != nil {
+		return events.Message{}, err
+	}
+	var m *stored
+	switch {
+	case q.LastFor != "":
+		m = s.lastOn(q.LastFor)
+	case q.NextFor != "":
+		m = s.next(cmp.Or(q.Sequence, 1), q.NextFor)
+	default:
+		m = s.at(q.Sequence)
+	}
+	if m == nil {
+		return events.Message{}, jetstream.ErrMsgNotFound
+	}
+	return m.read(), nil
+}
+
+// State returns what the stream holds.
+func (b *Broker) State(ctx context.Context, stream string) (jetstream.StreamState, error) {
+	if err := ctx.Err(); err != nil {
+		return jetstream.StreamState{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.stream(stream)
+	if err != nil {
+		return jetstream.StreamState{}, err
+	}
+	return s.state(), nil
+}
+
+// Walk visits all messages in order. The broker is free meanwhile.
+func (b *Broker) Walk(ctx context.Context, stream string, visit func(events.Message) error) error {
+	for next := uint64(1); ; {
+		m, err := b.Message(ctx, stream, events.Query{Sequence: next, NextFor: ">"})
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		if err == nil {
+			err = visit(m)
+		}
+		if err != nil {
+			return err
+		}
+		next = m.Sequence + 1
+	}
+}
+
+// Purge deletes the messages on matching subjects up to a sequence.
+func (b *Broker) Purge(ctx context.Context, stream, subjects string, upTo uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.stream(stream)
+	if err != nil {
+		return err
+	}
+	s.purge(subjects, upTo)
+	for _, c := range s.consumers {
+		c.dispatch() // fewer are in work
+	}
+	return nil
+}
+
+// Metadata returns the metadata of a stream.
+func (b *Broker) Metadata(ctx context.Context, stream string) (map[string]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.stream(stream)
+	if err != nil {
+		return nil, err
+	}
+	return maps.Clone(s.config.Metadata), nil
+}
+
+// SetMetadata sets one value of a stream's metadata.
+func (b *Broker) SetMetadata(ctx context.Context, stream, key, value string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.stream(stream)
+	if err != nil {
+		return err
+	}
+	if s.config.Metadata == nil {
+		s.config.Metadata = map[string]string{}
+	}
+	s.config.Metadata[key] = value
+	return nil
+}

@@ -1,0 +1,69 @@
+package memory_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/worker/memory"
+)
+
+// The suite runs in bubbles: no test takes longer than it computes.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	eventstest.RunStreams(t, func(t *testing.T, o events.Options, test func(*testing.T, eventstest.World)) {
+		synctest.Test(t, func(t *testing.T) {
+			b, err := memory.NewBroker(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(b.Close)
+			test(t, b)
+		})
+	})
+}
+
+// What a server does after minutes and days.
+func TestStreamsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, err := memory.NewBroker(events.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		subjects, err := events.NewSubjects("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead := events.NewDeadLettersOn(b, subjects)
+		bury := func() (found int) {
+			letter := events.Letter{Subject: subjects.Provision("ga"), Sequence: 1, Data: []byte("x")}
+			if err := dead.Put(t.Context(), letter, engine.CodeInvalidEvent, "it is x"); err != nil {
+				t.Fatal(err)
+			}
+			if err := dead.Each(t.Context(), func(events.DeadLetter) error { found++; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			return found
+		}
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{0, 1}, {time.Minute, 1}, {time.Minute, 2}, {30*24*time.Hour - time.Minute, 2}} {
+			time.Sleep(step.after) // of the bubble
+			if found := bury(); found != step.want {
+				t.Errorf("%s later there are %d dead letters, want %d", step.after, found, step.want)
+			}
+		}
+		b.Close()
+		if err := dead.Put(t.Context(), events.Letter{}, "", ""); !errors.Is(err, nats.ErrConnectionClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}

@@ -1,0 +1,306 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// Counters keep the account protocol for all pools: account.Pool and account.Bucket, as
+// package counters keeps it in Redis. They are safe for concurrent use; each call is one
+// step. Errors: account.ErrNotBuilt, account.ErrRebuilt, and that of an ended context.
+type Counters struct {
+	mu        sync.Mutex
+	pools     map[string]*account.Pool
+	buckets   map[string]*account.Bucket
+	landscape engine.Landscape // the zero one where none is recorded
+}
+
+// NewCounters returns counters of which nothing is built.
+func NewCounters() *Counters {
+	return &Counters{pools: map[string]*account.Pool{}, buckets: map[string]*account.Bucket{}}
+}
+
+// Lose forgets everything, as a Redis does that is started empty.
+func (c *Counters) Lose(ctx context.Context) error {
+	return c.do(ctx, func() {
+		c.pools, c.buckets, c.landscape = map[string]*account.Pool{}, map[string]*account.Bucket{}, engine.Landscape{}
+	})
+}
+
+// do is one step.
+func (c *Counters) do(ctx context.Context, f func()) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+	return nil
+}
+
+// step is one step on a place, with its outcome.
+func step[P, T any](ctx context.Context, c *Counters, find func(string) P, name string, f func(P) (T, error)) (out T, err error) {
+	if gone := c.do(ctx, func() { out, err = f(find(name)) }); gone != nil {
+		return out, gone
+	}
+	return out, err
+}
+
+// pool finds a pool; one that is not there is not built.
+func (c *Counters) pool(name string) *account.Pool {
+	if p := c.pools[name]; p != nil {
+		return p
+	}
+	return account.NewPool()
+}
+
+func (c *Counters) bucket(name string) *account.Bucket {
+	if b := c.buckets[name]; b != nil {
+		return b
+	}
+	return account.NewBucket()
+}
+
+func (c *Counters) bucketOf(runtime string) *account.Bucket {
+	return c.bucket(account.BucketOf(runtime))
+}
+
+// site is what a rebuild needs of a pool or bucket.
+type site interface {
+	BeginRebuild(token string, now time.Time, lease time.Duration) bool
+	RenewRebuild(token string, now time.Time) bool
+	Discard() bool
+	Status() account.Status
+}
+
+func (c *Counters) site(name string) site {
+	if account.IsBucket(name) {
+		return c.bucket(name)
+	}
+	return c.pool(name)
+}
+
+// Assign decides which binding a runtime gets, rule 3.
+func (c *Counters) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Decision, error) { return p.Assign(r) })
+}
+
+// LocateAndAssign is Locate and, where both are built and the runtime belongs to the
+// pool, Assign.
+func (c *Counters) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Decision, error) {
+		if !p.Status().Built {
+			return account.Decision{}, account.ErrNotBuilt
+		}
+		place, err := c.bucketOf(r.Runtime).Locate(r.Runtime, pool)
+		if err != nil || place != (account.Place{Pool: pool}) {
+			return account.Decision{}, err
+		}
+		return p.Assign(r)
+	})
+}
+
+// Confirm reports whether a claim may be answered, rule 5.
+func (c *Counters) Confirm(ctx context.Context, pool string, claim account.Claim) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Confirm(claim) })
+}
+
+// Revoke undoes a claim, rule 6.
+func (c *Counters) Revoke(ctx context.Context, pool string, claim account.Claim) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Revoke(claim) })
+}
+
+// ReleaseRuntime counts a runtime down, rule 7.
+func (c *Counters) ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Departure, error) { return p.ReleaseRuntime(runtime) })
+}
+
+// Refuse ends a request that found nothing, rule 12.
+func (c *Counters) Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Decision, error) { return p.Refuse(runtime, request) })
+}
+
+// TakeBack undoes what a refused request holds, rule 11.
+func (c *Counters) TakeBack(ctx context.Context, pool, runtime, request string) error {
+	_, err := step(ctx, c, c.pool, pool, func(p *account.Pool) (any, error) { return nil, p.TakeBack(runtime, request) })
+	return err
+}
+
+// BeginDirtying permits the patch that marks a binding dirty, rule 8.
+func (c *Counters) BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Permit, error) { return p.BeginDirtying(binding, generation) })
+}
+
+// InUse returns the number of runtimes on a binding, rule 9.
+func (c *Counters) InUse(ctx context.Context, pool, binding string) (int, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (int, error) { return p.InUse(binding) })
+}
+
+// MarkFreed makes a cleaned binding claimable, rule 9.
+func (c *Counters) MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.MarkFreed(binding, generation) })
+}
+
+// Observe follows a label as it was seen.
+func (c *Counters) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Observation, error) { return p.Observe(l) })
+}
+
+// Forget drops the record of a runtime that is gone under this sequence.
+func (c *Counters) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Forget(runtime, sequence) })
+}
+
+// Queue returns the runtimes that wait for a pool, in the order in which they are served.
+func (c *Counters) Queue(ctx context.Context, pool string) ([]account.Waiter, error) {
+	return step(ctx, c, c.pool, pool, (*account.Pool).Queue)
+}
+
+// Recount makes a binding's count that of its runtimes.
+func (c *Counters) Recount(ctx context.Context, pool, binding string) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Recount(binding) })
+}
+
+// Restore puts the record of a runtime back where it still is as it was.
+func (c *Counters) Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Restore(runtime, was, rt, should) })
+}
+
+// DropAdopted removes a runtime that was adopted with a binding.
+func (c *Counters) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.DropAdopted(runtime, binding) })
+}
+
+// Doubt has a claim confirmed again before it gains runtimes.
+func (c *Counters) Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Doubt(binding, generation) })
+}
+
+// DrainIdle drains a claim without runtimes.
+func (c *Counters) DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.DrainIdle(binding, generation) })
+}
+
+// Raise makes the number of decisions at least this one.
+func (c *Counters) Raise(ctx context.Context, pool string, sequence int64) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Raise(sequence) })
+}
+
+// Pause keeps a pool from new assignments.
+func (c *Counters) Pause(ctx context.Context, pool string) error {
+	_, err := step(ctx, c, c.pool, pool, func(p *account.Pool) (any, error) { return nil, p.Pause() })
+	return err
+}
+
+// Resume ends Pause.
+func (c *Counters) Resume(ctx context.Context, pool string) error {
+	_, err := step(ctx, c, c.pool, pool, func(p *account.Pool) (any, error) { return nil, p.Resume() })
+	return err
+}
+
+// BeginRebuild claims the rebuild of a pool or bucket, rule 13a.
+func (c *Counters) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
+	return step(ctx, c, c.made, place, func(s site) (bool, error) { return s.BeginRebuild(token, now, lease), nil })
+}
+
+// made is site, there from now on.
+func (c *Counters) made(name string) site {
+	if account.IsBucket(name) {
+		c.buckets[name] = c.bucket(name)
+	} else {
+		c.pools[name] = c.pool(name)
+	}
+	return c.site(name)
+}
+
+// RenewRebuild extends the lease of a rebuild.
+func (c *Counters) RenewRebuild(ctx context.Context, place, token string, now time.Time) (bool, error) {
+	return step(ctx, c, c.site, place, func(s site) (bool, error) { return s.RenewRebuild(token, now), nil })
+}
+
+// Install puts a pool in place, rule 13e.
+func (c *Counters) Install(ctx context.Context, pool, token string, s account.Snapshot) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Install(token, s), nil })
+}
+
+// InstallBucket puts a bucket of the directory in place.
+func (c *Counters) InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error) {
+	return step(ctx, c, c.bucket, bucket, func(b *account.Bucket) (bool, error) { return b.Install(token, d), nil })
+}
+
+// Discard takes the epoch away, as a restart of Redis does.
+func (c *Counters) Discard(ctx context.Context, place string) (bool, error) {
+	return step(ctx, c, c.site, place, func(s site) (bool, error) { return s.Discard(), nil })
+}
+
+// Landscape returns the landscape that is recorded, and whether one is.
+func (c *Counters) Landscape(ctx context.Context) (l engine.Landscape, found bool, err error) {
+	err = c.do(ctx, func() { l = c.landscape })
+	return l, l != engine.Landscape{}, err
+}
+
+// ClaimLandscape records a landscape where none is recorded, and returns the one that
+// is recorded then.
+func (c *Counters) ClaimLandscape(ctx context.Context, want engine.Landscape) (have engine.Landscape, err error) {
+	if err := want.Check(); err != nil {
+		return engine.Landscape{}, err
+	}
+	err = c.do(ctx, func() {
+		if c.landscape == (engine.Landscape{}) {
+			c.landscape = want
+		}
+		have = c.landscape
+	})
+	return have, err
+}
+
+// AdoptLandscape records a landscape in the place of whatever is recorded.
+func (c *Counters) AdoptLandscape(ctx context.Context, l engine.Landscape) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	return c.do(ctx, func() { c.landscape = l })
+}
+
+// Pools returns the names of all pools that were ever begun, by name.
+func (c *Counters) Pools(ctx context.Context) (names []string, err error) {
+	err = c.do(ctx, func() { names = slices.AppendSeq([]string{}, maps.Keys(c.pools)) })
+	slices.Sort(names)
+	return names, err
+}
+
+// Copy returns counters with the same content that go their own way, as a replica's do
+// once it is promoted. A rebuild that has begun is not in it.
+func (c *Counters) Copy() *Counters {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := NewCounters()
+	out.landscape = c.landscape
+	for name, p := range c.pools {
+		out.pools[name] = p.Clone()
+	}
+	for name, b := range c.buckets {
+		out.buckets[name] = copyBucket(b)
+	}
+	return out
+}
+
+func copyBucket(b *account.Bucket) *account.Bucket {
+	out, status := account.NewBucket(), b.Status()
+	if !status.Built {
+		return out
+	}
+	places := make(map[string]account.Place, status.Runtimes)
+	for _, p := range b.Places() {
+		places[p.Runtime] = p.Place
+	}
+	out.BeginRebuild(status.Epoch, time.Time{}, 0)
+	out.Install(status.Epoch, account.Directory{Sequence: status.Sequence, Places: places})
+	return out
+}

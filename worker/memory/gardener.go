@@ -1,0 +1,352 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/suggest"
+)
+
+// secretKind is the kind of bindings that Shoots name by what refers to them.
+const secretKind = "Secret"
+
+// Gardener keeps bindings and Shoots as the API of Kubernetes does, with a cache that
+// follows as a watch: at once, or when Follow lets it. It is safe for concurrent use.
+type Gardener struct {
+	namespace, kind string
+
+	mu        sync.Mutex
+	version   int64
+	bindings  map[string]engine.Binding
+	shoots    map[string]engine.Shoot
+	referring map[string]reference // by binding, where bindings are Secrets
+	behind    []watched            // what the cache has not seen yet
+	held      bool                 // the cache follows no more
+	following bool                 // one goroutine brings the cache up to date
+
+	cache    *suggest.Index
+	handlers []func(b engine.Binding, deleted bool)
+}
+
+type reference struct{ kind, name string }
+
+// watched is one event of the watch.
+type watched struct {
+	binding engine.Binding
+	deleted bool
+}
+
+// NewGardener returns a Gardener with these bindings, which are of a namespace and a kind:
+// CredentialsBinding, SecretBinding or Secret.
+func NewGardener(namespace, kind string, bindings ...engine.Binding) *Gardener {
+	g := &Gardener{
+		namespace: namespace, kind: kind, cache: suggest.New(),
+		bindings: map[string]engine.Binding{}, shoots: map[string]engine.Shoot{}, referring: map[string]reference{},
+	}
+	for _, b := range bindings {
+		g.Put(b)
+	}
+	return g
+}
+
+// OnChange has f called with each change that the cache sees, in order. A binding that moves to
+// another pool is deleted from the one and then told of in the other. It is set before the
+// first change.
+func (g *Gardener) OnChange(f func(b engine.Binding, deleted bool)) {
+	g.handlers = append(g.handlers, f)
+}
+
+// Put creates a binding, or makes an existing one like that, whatever stands there.
+func (g *Gardener) Put(b engine.Binding) engine.Binding {
+	g.mu.Lock()
+	b = g.store(b)
+	g.mu.Unlock()
+	g.follow()
+	return b
+}
+
+// Delete deletes a binding, if it is there.
+func (g *Gardener) Delete(name string) {
+	g.mu.Lock()
+	if b, there := g.bindings[name]; there {
+		delete(g.bindings, name)
+		g.behind = append(g.behind, watched{b, true})
+	}
+	g.mu.Unlock()
+	g.follow()
+}
+
+// PutShoot creates a Shoot or replaces it. Without a runtime id it has its name for one.
+func (g *Gardener) PutShoot(s engine.Shoot) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.RuntimeID = cmp.Or(s.RuntimeID, s.Name)
+	g.shoots[s.Name] = s
+}
+
+// DeleteShoot deletes a Shoot, if it is there.
+func (g *Gardener) DeleteShoot(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.shoots, name)
+}
+
+// Refer lets a binding of this kind and name refer to a Secret.
+func (g *Gardener) Refer(secret, kind, name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.referring[secret] = reference{kind, name}
+}
+
+// Hold keeps the cache as it is until Follow.
+func (g *Gardener) Hold() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held = true
+}
+
+// Follow ends Hold: the cache sees all that it has missed, in order.
+func (g *Gardener) Follow() {
+	g.mu.Lock()
+	g.held = false
+	g.mu.Unlock()
+	g.follow()
+}
+
+// store gives a binding a version, unless it is like that already. Its caller has the lock.
+func (g *Gardener) store(b engine.Binding) engine.Binding {
+	was, there := g.bindings[b.Name]
+	b.Namespace, b.Kind, b.ResourceVersion = g.namespace, g.kind, was.ResourceVersion
+	if there && b == was {
+		return b
+	}
+	g.version++
+	b.ResourceVersion = strconv.FormatInt(g.version, 10)
+	g.bindings[b.Name] = b
+	g.behind = append(g.behind, watched{b, false})
+	return b
+}
+
+// follow brings the cache up to date, unless another goroutine is about it.
+func (g *Gardener) follow() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.following {
+		return
+	}
+	g.following = true
+	for !g.held && len(g.behind) > 0 {
+		next := g.behind[0]
+		g.behind = g.behind[1:]
+		g.mu.Unlock()
+		g.see(next)
+		g.mu.Lock()
+	}
+	g.following = false
+}
+
+// see is what the informer of a client does. Without a type a binding is no account.
+func (g *Gardener) see(w watched) {
+	b := w.binding
+	known, there := g.cache.Cached(b.Name)
+	if w.deleted || b.HyperscalerType == "" {
+		if was, there := g.cache.Remove(b.Name); there {
+			g.tell(was, true)
+		}
+		return
+	}
+	g.cache.Set(&b)
+	if there && known.Pool() != b.Pool() {
+		g.tell(known, true)
+	}
+	g.tell(b, false)
+}
+
+func (g *Gardener) tell(b engine.Binding, deleted bool) {
+	for _, f := range g.handlers {
+		f(b, deleted)
+	}
+}
+
+// ended is the error of a call whose context has ended.
+func ended(ctx context.Context, op string) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: %w", op, engine.ErrUnavailable, context.Cause(ctx))
+}
+
+// find finds a binding. engine.CodeUnknownBinding. Its caller has the lock.
+func (g *Gardener) find(op, name string) (engine.Binding, error) {
+	b, there := g.bindings[name]
+	if !there {
+		return b, &engine.Error{Code: engine.CodeUnknownBinding, Op: op, Err: fmt.Errorf("%s %s/%s is not there", g.kind, g.namespace, name)}
+	}
+	return b, nil
+}
+
+// Get reads one binding. Errors: engine.CodeUnknownBinding, engine.ErrUnavailable.
+func (g *Gardener) Get(ctx context.Context, name string) (engine.Binding, error) {
+	op := "get " + name
+	if err := ended(ctx, op); err != nil {
+		return engine.Binding{}, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.find(op, name)
+}
+
+// Claim writes the mark on the binding as it was seen. Errors: engine.ErrConflict,
+// engine.ErrUnavailable, engine.CodeUnknownBinding.
+func (g *Gardener) Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return g.patch(ctx, "claim", seen, func(b *engine.Binding) {
+		b.Tenant, b.Generation, b.Epoch = mark.Tenant, mark.Generation, mark.Epoch
+	})
+}
+
+// MarkDirty writes dirty=true with the tenant and generation of the mark. The errors are Claim's.
+func (g *Gardener) MarkDirty(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return g.patch(ctx, "mark dirty", seen, func(b *engine.Binding) {
+		b.Dirty, b.Tenant, b.Generation = true, mark.Tenant, mark.Generation
+	})
+}
+
+// Unclaim takes the tenant off and leaves the generation of the mark. The errors are Claim's.
+func (g *Gardener) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return g.patch(ctx, "unclaim", seen, func(b *engine.Binding) { b.Tenant, b.Generation = "", mark.Generation })
+}
+
+// Free takes tenant and dirty off in the name of a request. The errors are Claim's.
+func (g *Gardener) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
+	return g.patch(ctx, "free", seen, func(b *engine.Binding) { b.Tenant, b.Dirty, b.ReleasedBy = "", false, request })
+}
+
+// patch changes a binding that is as it was seen.
+func (g *Gardener) patch(ctx context.Context, verb string, seen engine.Binding, change func(*engine.Binding)) (engine.Binding, error) {
+	op := verb + " " + seen.Name
+	if err := ended(ctx, op); err != nil {
+		return engine.Binding{}, err
+	}
+	if seen.ResourceVersion == "" {
+		return engine.Binding{}, errors.New(op + ": the binding that was seen has no resourceVersion")
+	}
+	b, err := g.write(op, seen, change)
+	if err == nil {
+		g.follow()
+	}
+	return b, err
+}
+
+func (g *Gardener) write(op string, seen engine.Binding, change func(*engine.Binding)) (engine.Binding, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b, err := g.find(op, seen.Name)
+	if err != nil {
+		return engine.Binding{}, err
+	}
+	if b.ResourceVersion != seen.ResourceVersion {
+		return engine.Binding{}, fmt.Errorf("%s: %w", op, engine.ErrConflict)
+	}
+	change(&b)
+	return g.store(b), nil
+}
+
+// List calls f with each account as it is when List begins, in order of names.
+func (g *Gardener) List(ctx context.Context, f func(engine.Binding) error) error {
+	if err := ended(ctx, "list bindings"); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	all := maps.Clone(g.bindings)
+	g.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name].HyperscalerType == "" {
+			continue
+		}
+		if err := f(all[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Shoots calls f with each Shoot as it is when Shoots begins, in order of names.
+func (g *Gardener) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
+	if err := ended(ctx, "list Shoots"); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	all := maps.Clone(g.shoots)
+	g.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := f(all[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Refers reports whether any Shoot names the binding.
+func (g *Gardener) Refers(ctx context.Context, binding string) (found bool, err error) {
+	err = g.Shoots(ctx, func(s engine.Shoot) error {
+		found = found || s.Binding == binding
+		return nil
+	})
+	return found, err
+}
+
+// Referrer returns what a Shoot has to name in order to use a binding.
+// engine.CodeUnknownBinding for a Secret that nothing refers to.
+func (g *Gardener) Referrer(ctx context.Context, binding string) (kind, name string, err error) {
+	if g.kind != secretKind {
+		return g.kind, binding, nil
+	}
+	if err := ended(ctx, "referrer of "+binding); err != nil {
+		return "", "", err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, there := g.referring[binding]
+	if !there {
+		return "", "", &engine.Error{Code: engine.CodeUnknownBinding, Err: fmt.Errorf("nothing refers to the Secret %s", binding)}
+	}
+	return r.kind, r.name, nil
+}
+
+// Claimable is what the cache suggests to a tenant, as [suggest.Index.Claimable] says.
+func (g *Gardener) Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
+	return g.cache.Claimable(pool, tenant, internalTenant, n)
+}
+
+// Shared returns the bindings of a shared pool that may be assigned, as the cache has them.
+func (g *Gardener) Shared(pool engine.Pool) []engine.Binding { return g.cache.Shared(pool) }
+
+// Barred names the tenant's own bindings that must not gain a runtime, as the cache has them.
+func (g *Gardener) Barred(pool engine.Pool, tenant string, internalTenant bool) []string {
+	return g.cache.Barred(pool, tenant, internalTenant)
+}
+
+// Cached returns a binding as the cache has it.
+func (g *Gardener) Cached(name string) (engine.Binding, bool) { return g.cache.Cached(name) }
+
+// Pools are those that the cache has bindings of, in order of names.
+func (g *Gardener) Pools() []engine.Pool { return g.cache.Pools() }
+
+// All goes over the bindings of the cache in order of names, as they are when it begins.
+func (g *Gardener) All() iter.Seq[engine.Binding] {
+	return func(yield func(engine.Binding) bool) {
+		for _, b := range g.cache.All() {
+			if !yield(*b) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// errUnsupported is the error of what the worker does not use.
+var errUnsupported = errors.New("memory: not supported")
+
+// Consumer is a handle on the consumer of that name, whichever it is at the moment.
+type Consumer struct {
+	broker       *Broker
+	stream, name string
+	info         *jetstream.ConsumerInfo // guarded by the lock of the broker
+}
+
+var (
+	_ jetstream.Consumer        = (*Consumer)(nil)
+	_ jetstream.MessagesContext = (*iterator)(nil)
+	_ jetstream.Msg             = (*message)(nil)
+)
+
+// Consumer returns the workers' consumer. jetstream.ErrStreamNotFound,
+// jetstream.ErrConsumerNotFound.
+func (b *Broker) Consumer(ctx context.Context) (jetstream.Consumer, error) {
+	configs, err := b.options.Streams()
+	if err != nil {
+		return nil, err
+	}
+	c := &Consumer{broker: b, stream: configs[0].Name, name: b.options.Consumer().Durable}
+	if _, err := c.Info(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Info asks for the consumer as it is.
+func (c *Consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	found, err := c.broker.consumer(c.stream, c.name)
+	if err != nil {
+		return nil, err
+	}
+	c.info = found.info()
+	return c.info, nil
+}
+
+// CachedInfo is what Info returned last.
+func (c *Consumer) CachedInfo() *jetstream.ConsumerInfo {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	return c.info
+}
+
+// Messages returns an iterator. It asks for one message at a time, whatever the options
+// say: a message is delivered when Next is called, not before.
+func (c *Consumer) Messages(...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {
+	return &iterator{broker: c.broker, stream: c.stream, name: c.name}, nil
+}
+
+// Fetch is not supported.
+func (c *Consumer) Fetch(int, ...jetstream.FetchOpt) (jetstream.MessageBatch, error) {
+	return nil, errUnsupported
+}
+
+// FetchBytes is not supported.
+func (c *Consumer) FetchBytes(int, ...jetstream.FetchOpt) (jetstream.MessageBatch, error) {
+	return nil, errUnsupported
+}
+
+// FetchNoWait is not supported.
+func (c *Consumer) FetchNoWait(int) (jetstream.MessageBatch, error) { return nil, errUnsupported }
+
+// Consume is not supported.
+func (c *Consumer) Consume(jetstream.MessageHandler, ...jetstream.PullConsumeOpt) (jetstream.ConsumeContext, error) {
+	return nil, errUnsupported
+}
+
+// Next is not supported.
+func (c *Consumer) Next(...jetstream.FetchOpt) (jetstream.Msg, error) { return nil, errUnsupported }
+
+// iterator pulls messages one by one.
+type iterator struct {
+	broker       *Broker
+	stream, name string
+	closed       bool // guarded by the lock of the broker
+}
+
+// Next waits for a message. It supports no options. Errors:
+// jetstream.ErrMsgIteratorClosed, jetstream.ErrConsumerDeleted.
+func (i *iterator) Next(options ...jetstream.NextOpt) (jetstream.Msg, error) {
+	if len(options) > 0 {
+		return nil, errUnsupported
+	}
+	p, err := i.pull()
+	if err != nil {
+		return nil, err
+	}
+	got := <-p.got
+	if got.err != nil {
+		return nil, got.err
+	}
+	return got.msg, nil
+}
+
+func (i *iterator) pull() (*pull, error) {
+	i.broker.mu.Lock()
+	defer i.broker.mu.Unlock()
+	if i.closed || i.broker.closed {
+		return nil, jetstream.ErrMsgIteratorClosed
+	}
+	c, err := i.broker.consumer(i.stream, i.name)
+	if err != nil {
+		return nil, jetstream.ErrConsumerDeleted
+	}
+	p := &pull{by: i, got: make(chan pulled, 1)}
+	c.pulls = append(c.pulls, p)
+	c.dispatch()
+	return p, nil
+}
+
+// Stop ends the iterator: Next returns jetstream.ErrMsgIteratorClosed.
+func (i *iterator) Stop() {
+	i.broker.mu.Lock()
+	defer i.broker.mu.Unlock()
+	i.closed = true
+	c, err := i.broker.consumer(i.stream, i.name)
+	if err != nil {
+		return // its pulls ended with the consumer
+	}
+	c.pulls = slices.DeleteFunc(c.pulls, func(p *pull) bool {
+		if p.by == i {
+			p.got <- pulled{err: jetstream.ErrMsgIteratorClosed}
+		}
+		return p.by == i
+	})
+	c.dispatch()
+}
+
+// Drain is Stop: nothing was taken in advance.
+func (i *iterator) Drain() { i.Stop() }
+
+// message is one delivery. Whatever is said of it goes to the consumer that has its
+// name at that moment, as on a server: of a stream that was recreated, another event.
+type message struct {
+	broker  *Broker
+	subject string
+	header  nats.Header
+	data    []byte
+	facts   jetstream.MsgMetadata
+
+	mu      sync.Mutex
+	settled bool
+}
+
+func (m *message) Metadata() (*jetstream.MsgMetadata, error) {
+	facts := m.facts
+	return &facts, nil
+}
+
+func (m *message) Data() []byte         { return m.data }
+func (m *message) Headers() nats.Header { return m.header }
+func (m *message) Subject() string      { return m.subject }
+
+// Reply is empty: settling a message is a call.
+func (m *message) Reply() string { return "" }
+
+func (m *message) Ack() error { return m.say(true, (*consumer).settle) }
+
+func (m *message) DoubleAck(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return m.Ack()
+}
+
+func (m *message) Nak() error { return m.NakWithDelay(0) }
+
+func (m *message) NakWithDelay(delay time.Duration) error {
+	return m.say(true, func(c *consumer, sequence uint64) { c.giveBack(sequence, delay) })
+}
+
+func (m *message) InProgress() error { return m.say(false, (*consumer).progress) }
+
+func (m *message) Term() error { return m.Ack() }
+
+func (m *message) TermWithReason(string) error { return m.Ack() }
+
+// say tells the consumer about the message; a consumer that is gone does not hear it,
+// which is no error. jetstream.ErrMsgAlreadyAckd, nats.ErrConnectionClosed.
+func (m *message) say(last bool, tell func(*consumer, uint64)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.settled {
+		return jetstream.ErrMsgAlreadyAckd
+	}
+	m.broker.mu.Lock()
+	defer m.broker.mu.Unlock()
+	if m.broker.closed {
+		return nats.ErrConnectionClosed
+	}
+	m.settled = last
+	if c, err := m.broker.consumer(m.facts.Stream, m.facts.Consumer); err == nil {
+		tell(c, m.facts.Sequence.Stream)
+	}
+	return nil
+}

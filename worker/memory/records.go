@@ -1,0 +1,126 @@
+package memory
+
+import (
+	"context"
+	"iter"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// Locate returns the pool of a runtime: this one, unless it has another or is gone.
+func (c *Counters) Locate(ctx context.Context, runtime, pool string) (account.Place, error) {
+	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (account.Place, error) { return b.Locate(runtime, pool) })
+}
+
+// Depart returns where a runtime that goes is to be looked for.
+func (c *Counters) Depart(ctx context.Context, runtime string) (account.Place, error) {
+	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (account.Place, error) { return b.Depart(runtime) })
+}
+
+// ForgetPlace drops an entry of the directory that still is this one.
+func (c *Counters) ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error) {
+	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (bool, error) { return b.Forget(runtime, p) })
+}
+
+// Place looks a runtime up; the zero Place for one that the directory does not know.
+func (c *Counters) Place(ctx context.Context, runtime string) (account.Place, error) {
+	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (account.Place, error) {
+		place, _ := b.Place(runtime)
+		return place, unlessBuilt(b)
+	})
+}
+
+// unlessBuilt is account.ErrNotBuilt where something is not.
+func unlessBuilt(s interface{ Status() account.Status }) error {
+	if !s.Status().Built {
+		return account.ErrNotBuilt
+	}
+	return nil
+}
+
+// Status returns what is remembered of a pool or bucket as a whole; the zero Status of
+// one that is not built.
+func (c *Counters) Status(ctx context.Context, place string) (account.Status, error) {
+	return step(ctx, c, c.site, place, func(s site) (account.Status, error) {
+		if status := s.Status(); status.Built {
+			return status, nil
+		}
+		return account.Status{}, nil
+	})
+}
+
+// Built returns of each pool or bucket whether it is built.
+func (c *Counters) Built(ctx context.Context, places ...string) (map[string]bool, error) {
+	built := map[string]bool{}
+	err := c.do(ctx, func() {
+		for _, place := range places {
+			built[place] = c.site(place).Status().Built
+		}
+	})
+	return built, err
+}
+
+// Binding returns the record of a binding; one without a record is free.
+func (c *Counters) Binding(ctx context.Context, pool, binding string) (account.Record, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Record, error) {
+		if err := unlessBuilt(p); err != nil {
+			return account.Record{}, err
+		}
+		return p.Binding(binding), nil
+	})
+}
+
+// RuntimeIn returns the record of a runtime in a pool, the zero Runtime for an unknown one.
+func (c *Counters) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Runtime, error) {
+		if err := unlessBuilt(p); err != nil {
+			return account.Runtime{}, err
+		}
+		return p.Runtime(id), nil
+	})
+}
+
+// Runtime returns a runtime's place in the directory and its record in that pool; both
+// are zero for an unknown one.
+func (c *Counters) Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
+	place, err := c.Place(ctx, id)
+	if err != nil || place.Pool == "" {
+		return place, account.Runtime{}, err
+	}
+	rt, err := c.RuntimeIn(ctx, place.Pool, id)
+	return place, rt, err
+}
+
+// Bindings returns the records of a pool, by name.
+func (c *Counters) Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
+	return each(ctx, c, c.pool, pool, (*account.Pool).Bindings)
+}
+
+// Runtimes returns the runtimes of a pool, by id.
+func (c *Counters) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
+	return each(ctx, c, c.pool, pool, (*account.Pool).Runtimes)
+}
+
+// Places returns the entries of a bucket, by runtime.
+func (c *Counters) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
+	return each(ctx, c, c.bucket, bucket, (*account.Bucket).Places)
+}
+
+// each visits what a pool or bucket had when the loop began.
+func each[P interface{ Status() account.Status }, T any](
+	ctx context.Context, c *Counters, find func(string) P, name string, list func(P) []T,
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		all, err := step(ctx, c, find, name, func(p P) ([]T, error) { return list(p), unlessBuilt(p) })
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		for _, entry := range all {
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package observe
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+)
+
+// Step names a point on the path of an event. What is done before a step is
+// done when it is announced: tests stop the process there.
+type Step string
+
+// The steps of a provision event, in order; others pass a part of them.
+const (
+	StepReceived  Step = "received"  // decoded, nothing done
+	StepLocated   Step = "located"   // the runtime stands in the directory
+	StepAcquired  Step = "acquired"  // the cluster has its network blocks
+	StepAssigned  Step = "assigned"  // counted in Redis, perhaps not confirmed
+	StepLabelled  Step = "labelled"  // the label is written
+	StepConfirmed Step = "confirmed" // Redis knows that the label is written
+	StepDeparted  Step = "departed"  // a deprovisioned runtime is counted down
+	StepDirtying  Step = "dirtying"  // Redis permits to mark the binding dirty
+	StepFreed     Step = "freed"     // a binding that was released, or never answered with, has lost its labels
+	StepEntered   Step = "entered"   // the request lies in the waiting room
+	StepPublished Step = "published" // the reply is stored
+	StepBuried    Step = "buried"    // the dead letter is stored
+	StepSettled   Step = "settled"   // acknowledged
+)
+
+// Steps lists all steps, in the order in which events meet them.
+func Steps() []Step {
+	return []Step{
+		StepReceived, StepLocated, StepAcquired, StepAssigned, StepLabelled, StepConfirmed, StepDeparted,
+		StepDirtying, StepFreed, StepEntered, StepPublished, StepBuried, StepSettled,
+	}
+}
+
+// The steps of a rebuild, in order. As with an event's, what is done before a
+// step is done when it is announced.
+const (
+	StepToken     Step = "token"     // the rebuild's token is written
+	StepSealed    Step = "sealed"    // what is not settled is sealed
+	StepGathered  Step = "gathered"  // ledger, labels and Shoots are read
+	StepInstalled Step = "installed" // a pool or bucket is in place
+)
+
+// RebuildSteps lists the steps of a rebuild.
+func RebuildSteps() []Step { return []Step{StepToken, StepSealed, StepGathered, StepInstalled} }
+
+// Outcome is how an event was settled.
+type Outcome string
+
+// How an event was settled.
+const (
+	Ack          Outcome = "ack"       // answered, or a repeat of an answered one
+	DeadLetter   Outcome = "bury"      // never valid: dead letter, then terminated
+	NakWithDelay Outcome = "later"     // not possible now: redelivered after a delay
+	Nak          Outcome = "hand-back" // the worker stops: redelivered at once
+	Served       Outcome = "served"    // a request that waited has its final answer
+	Unsettled    Outcome = "unsettled" // the stream was not reached: redelivered
+)
+
+// Event is an event that was settled.
+type Event struct {
+	Type     string
+	ID       string
+	Tenant   string // "" where the event does not say
+	Runtime  string // "" for a release, and where the event does not say
+	Subject  string
+	Outcome  Outcome
+	Status   string // of the reply, "" where there is none
+	Code     engine.Code
+	Reason   string
+	Binding  string
+	Duration time.Duration // from the hand-over to the worker until it was settled
+	Delivery uint64        // counts from 1
+	Waited   time.Duration // in the waiting room, where it was served from there
+}
+
+// LogValue groups what a log line needs.
+func (i Event) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("type", i.Type), slog.String("request", i.ID), slog.String("subject", i.Subject),
+		slog.String("outcome", string(i.Outcome)), slog.Duration("duration", i.Duration), slog.Uint64("delivery", i.Delivery),
+	}
+	if i.Waited > 0 {
+		attrs = append(attrs, slog.Duration("waited", i.Waited))
+	}
+	for _, a := range []slog.Attr{
+		slog.String("status", i.Status), slog.String("code", string(i.Code)),
+		slog.String("binding", i.Binding), slog.String("reason", i.Reason),
+	} {
+		if a.Value.String() != "" {
+			attrs = append(attrs, a)
+		}
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// Decision is a decision of Redis about a runtime.
+type Decision struct {
+	Pool     string
+	Runtime  string
+	Tenant   string
+	Decision account.Decision
+}
+
+// LogValue groups what a log line needs.
+func (i Decision) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("pool", i.Pool), slog.String("runtime", i.Runtime),
+		slog.String("outcome", string(i.Decision.Outcome)), slog.String("binding", i.Decision.Binding),
+		slog.String("origin", string(i.Decision.Origin)), slog.Int64("sequence", i.Decision.Sequence),
+		slog.Bool("confirmed", i.Decision.Confirmed), slog.Int("clusters", i.Decision.Count),
+	)
+}
+
+// ClaimResult is what came of making sure of a binding's label.
+type ClaimResult string
+
+// The results of a claim.
+const (
+	ClaimWritten     ClaimResult = "ok"
+	ClaimConflict    ClaimResult = "conflict"    // somebody wrote the binding meanwhile
+	ClaimUnknown     ClaimResult = "unknown"     // the write may have happened
+	ClaimUnavailable ClaimResult = "unavailable" // Gardener does not answer
+	ClaimRevoked     ClaimResult = "revoked"     // another tenant's or dirty by now
+)
+
+// ClaimResults lists the results of a claim.
+func ClaimResults() []ClaimResult {
+	return []ClaimResult{ClaimWritten, ClaimConflict, ClaimUnknown, ClaimUnavailable, ClaimRevoked}
+}
+
+// Claim is one attempt to write a binding's label.
+type Claim struct {
+	Binding  string
+	Pool     string
+	Runtime  string
+	Result   ClaimResult
+	Duration time.Duration
+	Err      error
+}
+
+// LogValue groups what a log line needs.
+func (i Claim) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("binding", i.Binding), slog.String("pool", i.Pool), slog.String("runtime", i.Runtime),
+		slog.String("result", string(i.Result)), slog.Duration("duration", i.Duration),
+	}
+	if i.Err != nil {
+		attrs = append(attrs, slog.String("error", i.Err.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// Skipped is a network rule that was not applied to a cluster, since another one
+// has a path of it there.
+type Skipped struct {
+	Runtime string
+	Skipped network.Skipped
+}
+
+// Assigned is an assignment that was stored as a request's answer.
+type Assigned struct {
+	Pool string
+	Took time.Duration // since the stream had the request
+}
+
+// Waiting is a request that waits.
+type Waiting struct {
+	Pool   string
+	Reason string
+	Since  time.Time
+}
+
+// Retry is an attempt that failed and will be made again.
+type Retry struct {
+	Type  string
+	ID    string
+	After time.Duration
+	Err   error
+}
+
+// LogValue groups what a log line needs.
+func (i Retry) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("type", i.Type), slog.String("request", i.ID),
+		slog.Duration("after", i.After), slog.String("error", i.Err.Error()))
+}

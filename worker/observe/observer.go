@@ -1,0 +1,123 @@
+// Package observe describes what a worker does: one type for each fact, and the
+// observer that is told of them. Logs, metrics, traces and tests subscribe with an
+// Observer each; Join makes one of several.
+package observe
+
+import "context"
+
+// Observer is told of facts. Every callback is optional, is called on the goroutine
+// that did the work, and must not block.
+type Observer struct {
+	OnStep     func(context.Context, Step)
+	OnEvent    func(context.Context, Event)
+	OnDecision func(context.Context, Decision)
+	OnClaim    func(context.Context, Claim)
+	OnRetry    func(context.Context, Retry)
+	OnAssigned func(context.Context, Assigned)
+	OnWaiting  func([]Waiting) // all requests that wait, at each look at them
+
+	OnRebuild   func(context.Context, Rebuild)
+	OnFollowed  func(context.Context, Followed)
+	OnDrift     func(context.Context, Drift)
+	OnSkipped   func(context.Context, Skipped)
+	OnExtended  func(context.Context, Extended)
+	OnNoted     func(context.Context, Noted)
+	OnRefresh   func(context.Context, Refresh)
+	OnRetention func(context.Context, Retention)
+}
+
+// tell calls on, if there is one.
+func tell[F any](ctx context.Context, on func(context.Context, F), fact F) {
+	if on != nil {
+		on(ctx, fact)
+	}
+}
+
+// Step tells that a step was taken.
+func (o *Observer) Step(ctx context.Context, s Step) { tell(ctx, o.OnStep, s) }
+
+// Event tells of an event that was settled.
+func (o *Observer) Event(ctx context.Context, e Event) { tell(ctx, o.OnEvent, e) }
+
+// Decision tells of a decision of Redis.
+func (o *Observer) Decision(ctx context.Context, d Decision) { tell(ctx, o.OnDecision, d) }
+
+// Claim tells of an attempt to write a label.
+func (o *Observer) Claim(ctx context.Context, c Claim) { tell(ctx, o.OnClaim, c) }
+
+// Retry tells of an attempt that failed and will be made again.
+func (o *Observer) Retry(ctx context.Context, r Retry) { tell(ctx, o.OnRetry, r) }
+
+// Assigned tells of an assignment that was stored.
+func (o *Observer) Assigned(ctx context.Context, a Assigned) { tell(ctx, o.OnAssigned, a) }
+
+// Waiting tells of all requests that wait.
+func (o *Observer) Waiting(all []Waiting) {
+	if o.OnWaiting != nil {
+		o.OnWaiting(all)
+	}
+}
+
+// Rebuild tells of a rebuild that ended.
+func (o *Observer) Rebuild(ctx context.Context, r Rebuild) { tell(ctx, o.OnRebuild, r) }
+
+// Followed tells of a record that followed a label.
+func (o *Observer) Followed(ctx context.Context, f Followed) { tell(ctx, o.OnFollowed, f) }
+
+// Drift tells of an audit that ended.
+func (o *Observer) Drift(ctx context.Context, d Drift) { tell(ctx, o.OnDrift, d) }
+
+// Skipped tells of a network rule that was not applied.
+func (o *Observer) Skipped(ctx context.Context, s Skipped) { tell(ctx, o.OnSkipped, s) }
+
+// Extended tells of a network rule that was applied after the answer.
+func (o *Observer) Extended(ctx context.Context, e Extended) { tell(ctx, o.OnExtended, e) }
+
+// Noted tells of what was written beside the ledger.
+func (o *Observer) Noted(ctx context.Context, n Noted) { tell(ctx, o.OnNoted, n) }
+
+// Refresh tells of a comparison of network blocks.
+func (o *Observer) Refresh(ctx context.Context, r Refresh) { tell(ctx, o.OnRefresh, r) }
+
+// Retention tells of a retention pass that ended.
+func (o *Observer) Retention(ctx context.Context, r Retention) { tell(ctx, o.OnRetention, r) }
+
+// Join returns an observer that passes every fact to all of these, in order.
+func Join(all ...Observer) Observer {
+	var j Observer
+	for _, o := range all {
+		j.OnStep, j.OnEvent, j.OnDecision = both(j.OnStep, o.OnStep), both(j.OnEvent, o.OnEvent), both(j.OnDecision, o.OnDecision)
+		j.OnClaim, j.OnRetry, j.OnAssigned = both(j.OnClaim, o.OnClaim), both(j.OnRetry, o.OnRetry), both(j.OnAssigned, o.OnAssigned)
+		j.OnRebuild, j.OnFollowed, j.OnDrift = both(j.OnRebuild, o.OnRebuild), both(j.OnFollowed, o.OnFollowed), both(j.OnDrift, o.OnDrift)
+		j.OnSkipped, j.OnExtended, j.OnNoted = both(j.OnSkipped, o.OnSkipped), both(j.OnExtended, o.OnExtended), both(j.OnNoted, o.OnNoted)
+		j.OnRefresh, j.OnRetention = both(j.OnRefresh, o.OnRefresh), both(j.OnRetention, o.OnRetention)
+		j.OnWaiting = bothOfAll(j.OnWaiting, o.OnWaiting)
+	}
+	return j
+}
+
+func both[F any](first, second func(context.Context, F)) func(context.Context, F) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, fact F) {
+		first(ctx, fact)
+		second(ctx, fact)
+	}
+}
+
+func bothOfAll(first, second func([]Waiting)) func([]Waiting) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(all []Waiting) {
+		first(all)
+		second(all)
+	}
+}

@@ -1,0 +1,181 @@
+package observe
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+)
+
+// Rebuild is a rebuild of pools and buckets that ended.
+type Rebuild struct {
+	Pools     []string // installed by this rebuild
+	Buckets   int      // installed by this rebuild
+	Replies   int      // read from the ledger
+	Foreign   int      // messages of ledger and waiting room that could not be read, and were left out
+	Runtimes  int
+	Sealed    int
+	Ranges    int // rules applied to clusters, where this was a rebuild of the network ranges
+	Duration  time.Duration
+	Err       error
+	Elsewhere bool // Err says that another worker is rebuilding
+}
+
+// LogValue groups what a log line needs.
+func (i Rebuild) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.Any("pools", i.Pools), slog.Int("buckets", i.Buckets), slog.Int("replies", i.Replies),
+		slog.Int("runtimes", i.Runtimes), slog.Int("sealed", i.Sealed), slog.Int("foreign", i.Foreign), slog.Int("ranges", i.Ranges), slog.Duration("duration", i.Duration),
+	}
+	if i.Err != nil {
+		attrs = append(attrs, slog.String("error", i.Err.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// Followed is a record in Redis that followed what a label says.
+type Followed struct {
+	Binding     string
+	Pool        string
+	Observation account.Observation
+}
+
+// LogValue groups what a log line needs.
+func (i Followed) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("binding", i.Binding), slog.String("pool", i.Pool), slog.String("change", string(i.Observation.Change)),
+		slog.String("was", string(i.Observation.Before.State)), slog.String("tenant", i.Observation.Record.Tenant),
+	)
+}
+
+// Drift is an audit that ended.
+type Drift struct {
+	Found    []account.Drift
+	Changed  []account.Drift // of those, the ones about which Redis was changed
+	NotBuilt []string
+	Duration time.Duration
+	Err      error
+}
+
+// Left counts by kind what the audit found and did not mend; every kind is there.
+func (i Drift) Left() map[account.DriftKind]int {
+	left := map[account.DriftKind]int{}
+	for _, kind := range account.DriftKinds() {
+		left[kind] = 0
+	}
+	for _, d := range i.Found {
+		left[d.Kind]++
+	}
+	for _, d := range i.Changed {
+		if d.Remedy() == account.Mended {
+			left[d.Kind]--
+		}
+	}
+	return left
+}
+
+// LogValue groups what a log line needs.
+func (i Drift) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.Int("found", len(i.Found)), slog.Int("changed", len(i.Changed)), slog.Duration("duration", i.Duration),
+	}
+	for _, kind := range account.DriftKinds() {
+		if n := i.Left()[kind]; n > 0 {
+			attrs = append(attrs, slog.Int(string(kind), n))
+		}
+	}
+	if i.Err != nil {
+		attrs = append(attrs, slog.String("error", i.Err.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// Extended is a network rule that was applied to a cluster after its answer, or
+// for which there was no room.
+type Extended struct {
+	Runtime string
+	Request string // of the extra reply
+	Rule    string
+	Err     error // why there is no room, nil where it was applied
+}
+
+// Refresh is a comparison of Redis with what is remembered of network blocks.
+type Refresh struct {
+	Restored  int // rules of clusters that Redis did not have any more
+	Released  int // clusters that are gone
+	Blocked   int // blocks of other allocators, new ones
+	Unblocked int
+	Conflicts []string // what is held twice
+}
+
+// LogValue groups what a log line needs.
+func (i Refresh) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int("restored", i.Restored), slog.Int("released", i.Released), slog.Int("blocked", i.Blocked),
+		slog.Int("unblocked", i.Unblocked), slog.Int("conflicts", len(i.Conflicts)))
+}
+
+// Noted is what came of writing down, beside the ledger, the blocks of a runtime.
+type Noted struct {
+	Runtime string
+	Written int // objects
+	Removed int // objects
+	Taken   []network.Taken
+	Failed  int   // attempts before this one
+	Err     error // tried again, but for network.ErrRefused
+}
+
+// LogValue groups what a log line needs.
+func (i Noted) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("runtime", i.Runtime), slog.Int("written", i.Written), slog.Int("removed", i.Removed)}
+	if len(i.Taken) > 0 {
+		attrs = append(attrs, slog.Any("taken", i.Taken))
+	}
+	if i.Err != nil {
+		attrs = append(attrs, slog.String("error", i.Err.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// KeptBecause says why a runtime is not forgotten yet although it was released long
+// enough ago.
+type KeptBecause string
+
+// What keeps a runtime.
+const (
+	KeptInForce  KeptBecause = "in-force"  // the release is not what is in force
+	KeptYounger  KeptBecause = "younger"   // it has a younger reply
+	KeptForeign  KeptBecause = "foreign"   // a message among its replies cannot be read
+	KeptBacklog  KeptBecause = "backlog"   // an event as old as its replies is not settled
+	KeptWaiting  KeptBecause = "waiting"   // a request of it waits
+	KeptShoot    KeptBecause = "shoot"     // its Shoot is still there
+	KeptDraining KeptBecause = "draining"  // the account that it left is not marked dirty yet
+	KeptBlocks   KeptBecause = "blocks"    // it has network blocks, or they are noted beside the ledger
+	KeptDiffers  KeptBecause = "differing" // Redis has it otherwise than gone
+	KeptNotBuilt KeptBecause = "not-built" // Redis has to be rebuilt first
+)
+
+// Retention is a pass that ended.
+type Retention struct {
+	Purged    int // runtimes whose replies were deleted
+	Forgotten int // tombstones of Redis: records and entries of the directory
+	Kept      map[KeptBecause]int
+	Duration  time.Duration
+	Err       error
+}
+
+// LogValue groups what a log line needs.
+func (i Retention) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.Int("purged", i.Purged), slog.Int("forgotten", i.Forgotten), slog.Duration("duration", i.Duration),
+	}
+	for _, because := range slices.Sorted(maps.Keys(i.Kept)) {
+		attrs = append(attrs, slog.Int("kept-"+string(because), i.Kept[because]))
+	}
+	if i.Err != nil {
+		attrs = append(attrs, slog.String("error", i.Err.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}

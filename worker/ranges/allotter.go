@@ -1,0 +1,133 @@
+// Package ranges allots network blocks to clusters: on the path of an event through the
+// Allotter, and beside it through the Reconciler, which serves the clusters that rules
+// match later and holds Redis against ledger and ClusterConfigs. docs/protocol.md has
+// the rules.
+package ranges
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// Allotter allots blocks on the path of an event. A nil one allots none: that is a
+// worker without network configuration.
+type Allotter struct {
+	Blocks   Allocator
+	Networks Networks
+	Late     Passes
+	// Notes are told whose blocks change. Defaults to nothing that is told.
+	Notes    interface{ Changed(runtime string) }
+	Rebuild  Rebuilder
+	Observer observe.Observer
+}
+
+// Passes asks for another pass of the Reconciler.
+type Passes interface {
+	// Wanted asks for a pass over all clusters.
+	Wanted()
+	// Freed says that blocks came free.
+	Freed()
+}
+
+// Held are the blocks that one handling of an event relies on.
+type Held struct {
+	Applied []network.Applied
+	Full    error           // that there is no room, an engine.Error with CodeNetworkExhausted
+	config  *network.Config // by which it was decided
+}
+
+// Blocks returns the network part of a reply.
+func (h Held) Blocks() []events.Network { return blocks(h.Applied) }
+
+// Patch returns the operations that put the blocks into a Shoot.
+func (h Held) Patch() []events.PatchOperation { return patch(h.Blocks()) }
+
+// Allots reports whether there are blocks to be had at all.
+func (a *Allotter) Allots() bool { return a != nil }
+
+// Acquire takes the blocks of a provision's cluster on behalf of attempt, a
+// network.Attempt.
+func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) (Held, error) {
+	if a == nil {
+		return Held{}, nil
+	}
+	held := Held{config: a.Networks.Config()}
+	var rules []network.Rule
+	if held.config != nil {
+		rules = held.config.Match(clusterOf(e.Provision.Cluster, e.Provision.ShootName))
+	}
+	got, err := a.Blocks.Acquire(ctx, e.RuntimeID, attempt, rules)
+	if engine.CodeOf(err) == engine.CodeNetworkExhausted {
+		held.Full = err
+		return held, nil
+	}
+	if err != nil {
+		return held, a.notBuilt(err)
+	}
+	a.Observer.Step(ctx, observe.StepAcquired)
+	for _, skipped := range got.Skipped {
+		a.Observer.Skipped(ctx, observe.Skipped{Runtime: e.RuntimeID, Skipped: skipped})
+	}
+	held.Applied = got.Applied
+	return held, nil
+}
+
+// Return takes back the blocks of a provision that by relied on, a request or one
+// network.Attempt of it, and reports whether any came free.
+func (a *Allotter) Return(ctx context.Context, e events.Event, by string) (freed bool, err error) {
+	if a == nil || e.Provision == nil {
+		return false, nil
+	}
+	gone, err := a.Blocks.Return(ctx, e.RuntimeID, by)
+	return a.freed(gone), a.notBuilt(err)
+}
+
+// Release takes back all blocks of a runtime that is gone, rule 7, and reports whether
+// any came free. The ledger has to say that it is gone: until then a rebuild finds the
+// runtime with its blocks, and its next answer names them, so that a runtime which they
+// were given to meanwhile would share them. Redis has the runtime gone by then, so that
+// a handler that takes blocks for it finds that out afterwards, and returns them.
+func (a *Allotter) Release(ctx context.Context, runtime string) (freed bool, err error) {
+	if a == nil {
+		return false, nil
+	}
+	gone, err := a.Blocks.Release(ctx, runtime)
+	return a.freed(gone), a.notBuilt(err)
+}
+
+func (a *Allotter) freed(gone []network.Applied) bool {
+	if len(gone) > 0 {
+		a.Late.Freed()
+	}
+	return len(gone) > 0
+}
+
+// Stored follows a reply that was stored just now: it asks for another pass over all
+// clusters where the rules are others than those that an assignment was decided by,
+// since the pass for the change may have read the ledger before this reply.
+func (a *Allotter) Stored(r events.Reply, held Held) {
+	if a != nil && r.Status == events.StatusAssigned && held.config != a.Networks.Config() {
+		a.Late.Wanted()
+	}
+	a.Stands(r)
+}
+
+// Stands asks for what a final reply changes beside the ledger.
+func (a *Allotter) Stands(r events.Reply) {
+	if a != nil && a.Notes != nil && (r.Status == events.StatusAssigned || r.Status == events.StatusReleased) {
+		a.Notes.Changed(r.RuntimeID)
+	}
+}
+
+func (a *Allotter) notBuilt(err error) error {
+	if errors.Is(err, account.ErrNotBuilt) {
+		a.Rebuild.Wanted("")
+	}
+	return err
+}

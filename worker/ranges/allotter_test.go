@@ -1,0 +1,59 @@
+package ranges
+
+import (
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// wanted counts what is asked for.
+type wanted int
+
+func (w *wanted) Wanted() { *w++ }
+func (w *wanted) Freed()  {}
+
+// An answer by a configuration that is no longer the one in effect may have been
+// stored after the pass for the change: it asks for another.
+func TestExtendAfterALateAnswer(t *testing.T) {
+	t.Parallel()
+	before, now := &network.Config{}, &network.Config{}
+	for _, c := range []struct {
+		name   string
+		by     *network.Config
+		status events.Status
+		want   wanted
+	}{
+		{"by the configuration of now", now, events.StatusAssigned, 0},
+		{"by one before", before, events.StatusAssigned, 1},
+		{"before there was any", nil, events.StatusAssigned, 1},
+		{"waits", before, events.StatusWaiting, 0},
+	} {
+		var asked wanted
+		a := &Allotter{Networks: configFake{now}, Late: &asked}
+		a.Stored(events.Reply{Status: c.status}, Held{config: c.by})
+		if asked != c.want {
+			t.Errorf("%s: asked %d times, want %d", c.name, asked, c.want)
+		}
+	}
+}
+
+// Without network configuration there is no allotter, and every call of it is a no-op.
+func TestNoAllotter(t *testing.T) {
+	t.Parallel()
+	var none *Allotter
+	e := events.Event{RuntimeID: "rt", Provision: &events.Provision{}}
+	if held, err := none.Acquire(t.Context(), e, "a"); len(held.Blocks())+len(held.Patch()) > 0 || held.Full != nil || err != nil {
+		t.Errorf("acquired %v, %v", held, err)
+	}
+	if freed, err := none.Return(t.Context(), e, "a"); freed || err != nil {
+		t.Errorf("returned %v, %v", freed, err)
+	}
+	if freed, err := none.Release(t.Context(), "rt"); freed || err != nil {
+		t.Errorf("released %v, %v", freed, err)
+	}
+	none.Stored(events.Reply{Status: events.StatusAssigned}, Held{})
+	if none.Allots() {
+		t.Error("it allots")
+	}
+}

@@ -1,0 +1,290 @@
+package ranges
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/loop"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// ClusterConfigs keeps what is written beside the ledger about network blocks as the
+// ledger has it. It works behind the answers: an outage of that cluster keeps nobody
+// waiting. Every worker does it, what is written twice is the same.
+type ClusterConfigs struct {
+	Notes    Notes
+	Ledger   RuntimeLedger
+	Networks Networks
+	Runtimes Runtimes
+	Observer observe.Observer
+
+	once  sync.Once
+	queue workqueue.TypedRateLimitingInterface[string]
+
+	// Missed is called when they answer again after a comparison with the ledger had to
+	// do without them.
+	Missed func()
+	missed atomic.Bool
+}
+
+const (
+	// notesAtOnce is how many runtimes are worked on side by side.
+	notesAtOnce = 4
+	// noteAgain is the longest pause after an attempt that failed.
+	noteAgain = 30 * time.Second
+	// noteLook is how often annotations are held against the ClusterConfigs: nobody
+	// watches Clusters.
+	noteLook = time.Minute
+)
+
+func (c *ClusterConfigs) init() {
+	c.once.Do(func() {
+		c.queue = workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, noteAgain))
+	})
+}
+
+// Changed says that a runtime may have other blocks than before, or none any more, or
+// that what is written of it was edited. It does not wait.
+func (c *ClusterConfigs) Changed(runtime string) {
+	c.init()
+	c.queue.Add(runtime)
+}
+
+// Run writes what is wanted until ctx ends.
+func (c *ClusterConfigs) Run(ctx context.Context) {
+	c.init()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer c.queue.ShutDown()
+	for range notesAtOnce {
+		running.Go(func() {
+			for c.next(ctx) {
+			}
+		})
+	}
+	loop.Run(ctx, loop.Options{Every: noteLook, Failed: func(err error, after time.Duration) {
+		c.Observer.Retry(ctx, observe.Retry{Type: "ClusterConfigs", After: after, Err: err})
+	}}, c.look)
+}
+
+// next works on one runtime; false is the end.
+func (c *ClusterConfigs) next(ctx context.Context) bool {
+	runtime, over := c.queue.Get()
+	if over || ctx.Err() != nil {
+		return false
+	}
+	defer c.queue.Done(runtime)
+	info, err := c.bring(ctx, runtime)
+	info.Failed = c.queue.NumRequeues(runtime)
+	switch {
+	case err == nil:
+		c.queue.Forget(runtime)
+	case ctx.Err() != nil:
+		return false
+	case errors.Is(err, engine.ErrConflict):
+		c.queue.AddRateLimited(runtime) // somebody wrote meanwhile, such as another worker
+		return true
+	case errors.Is(err, network.ErrRefused):
+		c.queue.Forget(runtime)
+	default:
+		c.queue.AddRateLimited(runtime)
+	}
+	info.Runtime, info.Err = runtime, err
+	c.Observer.Noted(ctx, info)
+	return true
+}
+
+// bring makes what is written of a runtime what the ledger says.
+func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Noted, error) {
+	read := newAnswers()
+	err := c.Ledger.OfRuntime(ctx, runtime, func(stored events.Stored) error {
+		read.Take(stored)
+		return nil
+	})
+	if err != nil {
+		return observe.Noted{}, err
+	}
+	live, gone := read.live()
+	switch answers := live[runtime]; {
+	case gone[runtime]:
+		n, _ := noteOf(runtime, read.all[runtime])
+		return c.remove(ctx, n)
+	case len(answers) > 0:
+		n, noted := noteOf(runtime, answers)
+		config := c.Networks.Config()
+		if !noted || config == nil || len(config.Match(clusterOf(inForce(answers).Cluster, ""))) == 0 {
+			return observe.Noted{}, nil // of a cluster that no rule matches, what is there stays as it is
+		}
+		return c.write(ctx, n)
+	default:
+		departed, err := c.departed(ctx, runtime)
+		if err != nil || !departed {
+			return observe.Noted{}, err
+		}
+		return c.remove(ctx, network.Note{Runtime: runtime})
+	}
+}
+
+// write writes a note. A departure may have taken away what was there before this
+// was written, so the runtime is looked for afterwards.
+func (c *ClusterConfigs) write(ctx context.Context, n network.Note) (observe.Noted, error) {
+	noted, err := c.Notes.Write(ctx, n)
+	if err != nil {
+		return observe.Noted{}, err
+	}
+	departed, err := c.departed(ctx, n.Runtime)
+	if err != nil {
+		return observe.Noted{}, err
+	}
+	if departed {
+		return c.remove(ctx, n)
+	}
+	info := observe.Noted{Written: noted.Changed}
+	for _, taken := range noted.Taken {
+		if taken.By == "" {
+			info.Taken = append(info.Taken, taken)
+			continue
+		}
+		left, err := c.departed(ctx, taken.By)
+		if err != nil {
+			return info, err
+		}
+		if !left {
+			info.Taken = append(info.Taken, taken)
+			continue
+		}
+		if _, err := c.Notes.Remove(ctx, network.Note{Runtime: taken.By, Cluster: n.Cluster, Applied: n.Applied}); err != nil {
+			return info, err
+		}
+		return c.write(ctx, n)
+	}
+	return info, nil
+}
+
+func (c *ClusterConfigs) remove(ctx context.Context, n network.Note) (observe.Noted, error) {
+	removed, err := c.Notes.Remove(ctx, n)
+	return observe.Noted{Removed: removed}, err
+}
+
+func (c *ClusterConfigs) departed(ctx context.Context, runtime string) (bool, error) {
+	place, rt, err := c.Runtimes.Runtime(ctx, runtime)
+	return place.Gone || rt.State == account.RuntimeGone, err
+}
+
+// look asks for every runtime whose Cluster does not say what its ClusterConfigs say.
+func (c *ClusterConfigs) look(ctx context.Context) error {
+	notes, err := c.Notes.All(ctx)
+	if err != nil {
+		return err
+	}
+	if c.missed.Swap(false) {
+		c.Missed()
+	}
+	said := map[network.Identity]map[string]network.Applied{}
+	for _, n := range notes.Clusters {
+		said[n.Cluster] = byRule(n.Applied)
+	}
+	known := map[string]bool{}
+	for _, n := range notes.Configs {
+		known[n.Runtime] = true
+		rules, there := said[n.Cluster]
+		if n.Runtime != "" && (n.Edited || there && !sameBlocks(rules, n.Applied)) {
+			c.Changed(n.Runtime)
+		}
+	}
+	for _, n := range notes.Clusters {
+		if n.Runtime != "" && !known[n.Runtime] {
+			c.Changed(n.Runtime)
+		}
+	}
+	return nil
+}
+
+// compare asks for every runtime of which something else is written than the ledger
+// says. The notes were read before the ledger.
+func (c *ClusterConfigs) compare(notes network.Notes, live map[string][]events.Reply, gone map[string]bool) {
+	configs := map[string][]network.Applied{} // by runtime
+	said, of := map[network.Identity]map[string]network.Applied{}, map[network.Identity]string{}
+	for _, n := range notes.Configs {
+		if !n.Edited {
+			configs[n.Runtime] = append(configs[n.Runtime], n.Applied...)
+		}
+		if gone[n.Runtime] {
+			c.Changed(n.Runtime)
+		}
+	}
+	for _, n := range notes.Clusters {
+		said[n.Cluster], of[n.Cluster] = byRule(n.Applied), n.Runtime
+		if gone[n.Runtime] {
+			c.Changed(n.Runtime)
+		}
+	}
+	for runtime, answers := range live {
+		n, noted := noteOf(runtime, answers)
+		if !noted {
+			continue
+		}
+		rules, there := said[n.Cluster]
+		whole := !slices.ContainsFunc(n.Applied, func(a network.Applied) bool {
+			return !slices.ContainsFunc(configs[runtime], a.Equal)
+		})
+		if !whole || there && (of[n.Cluster] != runtime || !sameBlocks(rules, n.Applied)) {
+			c.Changed(runtime)
+		}
+	}
+}
+
+func byRule(applied []network.Applied) map[string]network.Applied {
+	rules := map[string]network.Applied{}
+	for _, a := range applied {
+		rules[a.Rule] = a
+	}
+	return rules
+}
+
+// sameBlocks reports whether an annotation has the blocks of these rules.
+func sameBlocks(rules map[string]network.Applied, applied []network.Applied) bool {
+	return !slices.ContainsFunc(applied, func(a network.Applied) bool {
+		is, should := rules[a.Rule].ByPath(), a.ByPath()
+		if len(is) != len(should) {
+			return true
+		}
+		for path, cidr := range should {
+			if is[path] != cidr {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// noteOf is what is written of a runtime with these answers; not for one without
+// blocks, or whose cluster has no name and namespace.
+func noteOf(runtime string, answers []events.Reply) (network.Note, bool) {
+	n := network.Note{Runtime: runtime}
+	if len(answers) == 0 {
+		return n, false
+	}
+	records, err := recordsOf(runtime, answers)
+	if err != nil {
+		return n, false // whoever rebuilds says so
+	}
+	for _, r := range records {
+		n.Applied = append(n.Applied, r.Applied)
+	}
+	if c := inForce(answers).Cluster; c != nil {
+		n.Cluster = network.Identity{Name: c.Name, Namespace: c.Namespace}
+	}
+	return n, n.Cluster.Name != "" && n.Cluster.Namespace != "" && len(n.Applied) > 0
+}

@@ -1,0 +1,98 @@
+package ranges
+
+import (
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// A runtime that is deprovisioned while it is served keeps nothing, also where
+// whoever served it ended before it looked.
+func TestExtendOfOneThatGoes(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t, "rt")
+	x.space.beforeAcquire = func() { x.gone["rt"] = true } // and its blocks are freed, of which there are none yet
+	x.pass(x.worker("a"))
+	x.want("rt", map[string]string{})
+	if left := x.space.space.Snapshot().Records; len(left) > 0 {
+		t.Errorf("it has %v", left)
+	}
+
+	x = newExtending(t, "rt")
+	ended := events.Reply{RequestID: "bye", RuntimeID: "rt", Status: events.StatusReleased, Decision: &events.Decision{Sequence: 9, Pool: "aws"}}
+	one := x.worker("a")
+	b, err := one.begin(t.Context(), "rt", []events.Reply{{RequestID: "req-rt"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := one.acquire(t.Context(), "rt", b.request, one.Networks.Config().Rules); len(held) != 1 || err != nil {
+		t.Fatal(held, err)
+	}
+	if _, err := x.archive.Publish(t.Context(), x.subjects.Reply("rt", "bye"), ended, 0); err != nil {
+		t.Fatal(err)
+	}
+	x.pass(x.worker("a"))
+	if left := x.space.space.Snapshot().Records; len(left) > 0 {
+		t.Errorf("after the next pass it has %v", left)
+	}
+}
+
+// serve has one worker look at one runtime alone, as its answer was stored first.
+func (x *extending) serve(e *Reconciler, runtime string) {
+	x.t.Helper()
+	answers := []events.Reply{x.archive.stored[x.subjects.Reply(runtime, "req-"+runtime)].Reply}
+	if err := e.extend(x.t.Context(), e.Networks.Config(), runtime, answers); err != nil {
+		x.t.Error(err)
+	}
+}
+
+// disjoint fails the test where a rebuild finds blocks of n clusters that overlap.
+func (x *extending) disjoint(n int) {
+	x.t.Helper()
+	read, err := ReadAnswers(x.t.Context(), x.archive)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	found, err := Gather(read, nil)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if twice := network.Build(network.State{Records: found.Records}).Check(); len(twice) > 0 || len(found.Records) != n {
+		x.t.Errorf("a rebuild finds %v, and twice %v", found.Records, twice)
+	}
+}
+
+// Two workers serve a runtime that goes, and the ledger does not say so yet. The one
+// saw it before, and is about to publish what the other one returns: another cluster
+// may get that.
+func TestExtendOfOneThatGoesBeforeAnotherPublishes(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t, "rt", "rt-2")
+	one, other := x.worker("a"), x.worker("a")
+	x.archive.beforePublish = func(events.Reply) {
+		x.archive.beforePublish = nil
+		x.gone["rt"] = true
+		x.serve(other, "rt")
+		x.serve(other, "rt-2")
+	}
+	x.serve(one, "rt")
+	x.want("rt", map[string]string{})
+	x.disjoint(1)
+}
+
+// The one has published before the runtime goes, and before the other one finds that out.
+func TestExtendOfOneThatGoesOnceAnotherHasPublished(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t, "rt", "rt-2")
+	one, other := x.worker("a"), x.worker("a")
+	x.space.beforeAcquire = func() {
+		x.space.beforeAcquire = nil
+		x.serve(one, "rt")
+		x.gone["rt"] = true
+	}
+	x.serve(other, "rt")
+	x.serve(other, "rt-2")
+	x.want("rt", map[string]string{"req-rt-net1": "a"})
+	x.disjoint(2)
+}

@@ -1,0 +1,121 @@
+package ranges
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/worker/loop"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+const (
+	// extendAtOnce is how many clusters are served side by side.
+	extendAtOnce = 16
+	// extendAgain is the longest pause after a pass that failed.
+	extendAgain = 10 * time.Second
+	// extendFreed is how long blocks that come free are collected before a rule that
+	// found no room is tried again.
+	extendFreed = 2 * time.Second
+)
+
+func (x *Reconciler) init() {
+	x.once.Do(func() { x.signal = make(chan struct{}, 1) })
+}
+
+// Freed says that blocks came free: a rule that found no room in the last pass may find
+// some now. It does not wait.
+func (x *Reconciler) Freed() {
+	if x.exhausted.CompareAndSwap(true, false) {
+		time.AfterFunc(extendFreed, x.Wanted)
+	}
+}
+
+// Wanted asks for a pass over all clusters. It does not wait.
+func (x *Reconciler) Wanted() {
+	x.init()
+	select {
+	case x.signal <- struct{}{}:
+	default: // one is to begin, which sees what this one would
+	}
+}
+
+// Run passes over all clusters at once, whenever that is wanted and as often as the
+// configuration says, until ctx ends.
+func (x *Reconciler) Run(ctx context.Context) {
+	x.init()
+	refresh := func() time.Duration {
+		config := x.Networks.Config()
+		if config == nil {
+			return 0
+		}
+		return config.Refresh
+	}
+	loop.Run(ctx, loop.Options{
+		Start: loop.AtOnce, Changing: refresh, Jitter: 0.1, Wake: x.signal,
+		Backoff: loop.Backoff{First: 50 * time.Millisecond, Most: extendAgain},
+		Failed: func(err error, after time.Duration) {
+			x.Observer.Retry(ctx, observe.Retry{Type: "network ranges", After: after, Err: err})
+		},
+	}, x.Pass)
+}
+
+// Pass serves every cluster that lacks a rule of the configuration of now.
+func (x *Reconciler) Pass(ctx context.Context) error {
+	config := x.Networks.Config()
+	if config == nil {
+		return nil
+	}
+	g, err := x.gather(ctx)
+	if err != nil {
+		return err
+	}
+	if err := x.refresh(ctx, g); err != nil {
+		return err
+	}
+	if g.notes != nil {
+		x.Configs.compare(*g.notes, g.live, g.gone)
+	}
+	x.exhausted.Store(false)
+	return x.extendAll(ctx, config, g)
+}
+
+// gather reads what is remembered. That the cluster with the ClusterConfigs does not
+// answer keeps nobody from being served: they are compared the next time.
+func (x *Reconciler) gather(ctx context.Context) (*Gathered, error) {
+	var notes *network.Notes
+	if x.Configs != nil {
+		var err error
+		if notes, err = ReadNotes(ctx, x.Configs.Notes); err != nil {
+			x.Observer.Retry(ctx, observe.Retry{Type: "ClusterConfigs", After: noteLook, Err: err})
+			notes = nil
+			x.Configs.missed.Store(true)
+		}
+	}
+	read, err := ReadAnswers(ctx, x.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	return Gather(read, notes)
+}
+
+// extendAll serves every cluster that lacks a rule.
+func (x *Reconciler) extendAll(ctx context.Context, config *network.Config, g *Gathered) error {
+	read, live, gone := g.read, g.live, g.gone
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(extendAtOnce)
+	for _, begun := range read.Begun {
+		if runtime := begun.Reply.RuntimeID; gone[runtime] {
+			// Whoever began may have ended between Acquire and the look at the runtime.
+			group.Go(func() error { return x.giveBack(ctx, runtime, begun.Reply.RequestID) })
+		}
+	}
+	for runtime, answers := range live {
+		if len(answers) > 0 {
+			group.Go(func() error { return x.extend(ctx, config, runtime, answers) })
+		}
+	}
+	return group.Wait()
+}

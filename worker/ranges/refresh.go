@@ -1,0 +1,268 @@
+package ranges
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// Keeper compares and mends the network ranges in Redis: package counters.
+// Every method may return account.ErrNotBuilt; all of them can be repeated.
+type Keeper interface {
+	// State reads all that the ranges are made of.
+	State(ctx context.Context) (network.State, error)
+	// Restore puts a record back, wherever its blocks lie, unless the cluster has the
+	// rule; it reports whether it did.
+	Restore(ctx context.Context, r network.Record) (bool, error)
+	// Block and Unblock keep blocks of another allocator from being allotted.
+	Block(ctx context.Context, foreign ...netip.Prefix) error
+	Unblock(ctx context.Context, foreign ...netip.Prefix) error
+}
+
+// Gathered is what is remembered of network blocks, outside of Redis.
+type Gathered struct {
+	read    *Answers
+	live    map[string][]events.Reply // by runtime
+	gone    map[string]bool
+	notes   *network.Notes // nil where nothing is written beside the ledger
+	Records []network.Record
+	Foreign []netip.Prefix // blocks that the ledger does not know, of another allocator
+}
+
+// Gather returns what ledger and notes say together. The notes were read before the
+// ledger, so one of a runtime that the ledger does not know was written before the
+// ledger was lost, or purged of it: its blocks may be in use.
+func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
+	g := &Gathered{read: read, notes: notes}
+	g.live, g.gone = read.live()
+	for runtime, answers := range g.live {
+		records, err := recordsOf(runtime, answers)
+		if err != nil {
+			return nil, err
+		}
+		g.Records = append(g.Records, records...)
+	}
+	if notes == nil {
+		return g, nil
+	}
+	noted, of := map[string][]network.Applied{}, map[network.Identity]string{}
+	for runtime, answers := range g.live {
+		if n, ok := noteOf(runtime, answers); ok {
+			of[n.Cluster] = runtime
+		}
+	}
+	for _, n := range slices.Concat(notes.Configs, notes.Clusters) {
+		n.Runtime = cmp.Or(n.Runtime, of[n.Cluster]) // whose it is may have been edited away
+		_, known := g.live[n.Runtime]
+		switch {
+		case n.Runtime == "":
+			g.Foreign = append(g.Foreign, blocksOf(n.Applied)...)
+		case g.gone[n.Runtime]:
+		case known:
+			g.Foreign = append(g.Foreign, g.added(n)...)
+		default:
+			for _, applied := range n.Applied {
+				g.Foreign = append(g.Foreign, note(noted, n.Runtime, applied)...)
+			}
+		}
+	}
+	for runtime, all := range noted {
+		for _, applied := range all {
+			g.Records = append(g.Records, network.Record{Cluster: runtime, Applied: applied})
+		}
+	}
+	slices.SortFunc(g.Foreign, netip.Prefix.Compare)
+	g.Foreign = slices.Compact(g.Foreign)
+	return g, nil
+}
+
+// note takes a rule of a runtime that only notes know. Of two notes the first
+// counts; blocks that only the second has stay blocked.
+func note(noted map[string][]network.Applied, runtime string, applied network.Applied) (other []netip.Prefix) {
+	i := slices.IndexFunc(noted[runtime], func(a network.Applied) bool { return a.Rule == applied.Rule })
+	if i < 0 {
+		noted[runtime] = append(noted[runtime], applied)
+		return nil
+	}
+	return without(blocksOf([]network.Applied{applied}), blocksOf(noted[runtime][i:i+1]))
+}
+
+// added are the blocks of rules in a note that its runtime was never answered with:
+// somebody else's, on the same Cluster. What was edited of its own is put right.
+func (g *Gathered) added(n network.Note) []netip.Prefix {
+	var others []network.Applied
+	for _, applied := range n.Applied {
+		own := slices.ContainsFunc(g.live[n.Runtime], func(r events.Reply) bool {
+			return slices.ContainsFunc(r.Network, func(b events.Network) bool { return b.Rule == applied.Rule })
+		})
+		if !own {
+			others = append(others, applied)
+		}
+	}
+	return blocksOf(others)
+}
+
+func blocksOf(applied []network.Applied) []netip.Prefix {
+	var all []netip.Prefix
+	for _, a := range applied {
+		for _, b := range a.Blocks {
+			all = append(all, b.CIDR)
+		}
+	}
+	return all
+}
+
+func without(all, these []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return slices.Contains(these, p) })
+}
+
+// ReadNotes returns nil where nothing is written beside the ledger.
+func ReadNotes(ctx context.Context, from Notes) (*network.Notes, error) {
+	if from == nil {
+		return nil, nil
+	}
+	notes, err := from.All(ctx)
+	return &notes, err
+}
+
+// refresh holds the blocks in Redis against what is remembered of them: what is
+// missing there comes back, what nobody has any more goes, and blocks of other
+// allocators are kept out.
+func (x *Reconciler) refresh(ctx context.Context, g *Gathered) error {
+	if x.Keeper == nil {
+		return nil
+	}
+	state, err := x.Keeper.State(ctx)
+	if err != nil {
+		return x.notBuilt(err)
+	}
+	var info observe.Refresh
+	if info.Restored, err = x.restore(ctx, state, g); err != nil {
+		return err
+	}
+	if info.Released, err = x.release(ctx, state, g); err != nil {
+		return err
+	}
+	if g.notes != nil {
+		block, unblock := without(g.Foreign, state.Foreign), without(state.Foreign, g.Foreign)
+		if err := x.Keeper.Block(ctx, block...); err != nil {
+			return x.notBuilt(err)
+		}
+		if err := x.Keeper.Unblock(ctx, unblock...); err != nil {
+			return x.notBuilt(err)
+		}
+		info.Blocked, info.Unblocked = len(block), len(unblock)
+	}
+	if info.Restored+info.Released+info.Blocked+info.Unblocked > 0 {
+		if state, err = x.Keeper.State(ctx); err != nil {
+			return x.notBuilt(err)
+		}
+	}
+	info.Conflicts = conflicts(state)
+	if x.Observer.OnRefresh != nil {
+		x.Observer.OnRefresh(ctx, info)
+	}
+	return nil
+}
+
+// restore puts back what Redis lacks. Who departed meanwhile gets nothing.
+func (x *Reconciler) restore(ctx context.Context, state network.State, g *Gathered) (int, error) {
+	type key struct{ cluster, rule string }
+	there := map[key]bool{}
+	for _, r := range state.Records {
+		there[key{r.Cluster, r.Rule}] = true
+	}
+	restored := 0
+	for _, r := range g.Records {
+		if there[key{r.Cluster, r.Rule}] {
+			continue
+		}
+		_, rt, err := x.Runtimes.Runtime(ctx, r.Cluster)
+		if err != nil {
+			return restored, x.notBuilt(err)
+		}
+		if rt.State == account.RuntimeGone {
+			continue
+		}
+		did, err := x.Keeper.Restore(ctx, r)
+		if err != nil {
+			return restored, x.notBuilt(err)
+		}
+		left, err := x.leftMeanwhile(ctx, r.Cluster)
+		if err != nil {
+			return restored, err
+		}
+		if did && !left {
+			restored++
+		}
+	}
+	return restored, nil
+}
+
+// leftMeanwhile gives back what was put back for a runtime after its departure had
+// freed what it had.
+func (x *Reconciler) leftMeanwhile(ctx context.Context, runtime string) (bool, error) {
+	place, rt, err := x.Runtimes.Runtime(ctx, runtime)
+	if err != nil || !place.Gone && rt.State != account.RuntimeGone {
+		return false, x.notBuilt(err)
+	}
+	_, err = x.Ranges.Release(ctx, runtime)
+	return true, x.notBuilt(err)
+}
+
+// release frees what Redis has of runtimes that are gone, for good, and of those that
+// came out of a note which nobody has any more, nor a place.
+func (x *Reconciler) release(ctx context.Context, state network.State, g *Gathered) (int, error) {
+	remembered := map[string]bool{}
+	for _, r := range g.Records {
+		remembered[r.Cluster] = true
+	}
+	over := map[string]bool{}
+	for _, r := range state.Records {
+		switch {
+		case g.gone[r.Cluster]:
+			over[r.Cluster] = true
+		case g.notes != nil && len(r.Requests) == 0 && !remembered[r.Cluster]:
+			place, rt, err := x.Runtimes.Runtime(ctx, r.Cluster)
+			if err != nil {
+				return 0, x.notBuilt(err)
+			}
+			if place.Gone || rt.State != account.RuntimeAssigned {
+				over[r.Cluster] = true
+			}
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(extendAtOnce)
+	for runtime := range over {
+		group.Go(func() error {
+			_, err := x.Ranges.Release(ctx, runtime)
+			return x.notBuilt(err)
+		})
+	}
+	return len(over), group.Wait()
+}
+
+// conflicts names what is held twice: blocks of two clusters, or a cluster's and
+// another allocator's, that have addresses in common.
+func conflicts(state network.State) []string {
+	found := network.Build(network.State{Records: state.Records}).Check()
+	overlap := network.Overlaps(state.Foreign)
+	for _, r := range state.Records {
+		for _, b := range r.Blocks {
+			if with, overlaps := overlap(b.CIDR); overlaps {
+				found = append(found, fmt.Sprintf("%s of cluster %s, rule %s, overlaps %s of another allocator", b.CIDR, r.Cluster, r.Rule, with))
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,50 @@
+package rebuild
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// Read is how many messages of the ledger were read.
+type Read struct {
+	Replies int
+	Foreign int // that could not be read
+}
+
+// Gather reads what pools and directory are derived from, in the order in which
+// it has to be (rule 13c): the ledger to its end, then the labels, then the
+// Shoots. It says how much of the ledger it read.
+func Gather(ctx context.Context, archive Ledger, census Inventory) (*account.Gathering, Read, error) {
+	g, read := account.NewGathering(), Read{}
+	err := archive.Facts(ctx, func(f events.Fact) error {
+		if f.Foreign != nil {
+			read.Foreign++ // a cluster whose answer this was is known by its Shoot
+			return nil     //nolint:nilerr // it is passed over, and counted
+		}
+		read.Replies++
+		g.Answer(f.Answer())
+		return nil
+	})
+	if err != nil {
+		return nil, read, fmt.Errorf("read the ledger: %w", err)
+	}
+	err = census.List(ctx, func(b engine.Binding) error {
+		g.Binding(b)
+		return nil
+	})
+	if err != nil {
+		return nil, read, fmt.Errorf("list the bindings: %w", err)
+	}
+	err = census.Shoots(ctx, func(s engine.Shoot) error {
+		g.Shoot(s)
+		return nil
+	})
+	if err != nil {
+		return nil, read, fmt.Errorf("list the Shoots: %w", err)
+	}
+	return g, read, nil
+}

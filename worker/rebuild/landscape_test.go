@@ -1,0 +1,107 @@
+package rebuild_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/ranges"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+)
+
+// lost is a Redis that has lost everything and must not be written to.
+type lost struct {
+	rebuild.Builder
+	t *testing.T
+}
+
+func (l lost) Built(_ context.Context, places ...string) (map[string]bool, error) {
+	return make(map[string]bool, len(places)), nil
+}
+
+func (l lost) BeginRebuild(context.Context, string, string, time.Time, time.Duration) (bool, error) {
+	l.t.Error("a token is written")
+	return false, nil
+}
+
+// lostRanges has lost the network ranges.
+type lostRanges struct {
+	rebuild.RangeBuilder
+	t *testing.T
+}
+
+func (l lostRanges) Built(context.Context) (bool, error) { return false, nil }
+
+func (l lostRanges) BeginRebuild(context.Context, string, time.Time, time.Duration) (bool, error) {
+	l.t.Error("a token of the network ranges is written")
+	return false, nil
+}
+
+// whole is a Redis that has all pools, and no network ranges.
+type whole struct{ rebuild.Builder }
+
+func (whole) Built(_ context.Context, places ...string) (map[string]bool, error) {
+	built := map[string]bool{}
+	for _, place := range places {
+		built[place] = true
+	}
+	return built, nil
+}
+
+// noPools is a Gardener without bindings.
+type noPools struct{ rebuild.Inventory }
+
+func (noPools) Pools() []engine.Pool { return nil }
+
+// TestRebuildOfAnotherLandscape: a Redis that turns out to be another landscape's is not
+// built, whether it lost the pools or the network ranges, and that is told once.
+func TestRebuildOfAnotherLandscape(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]*rebuild.Rebuilder{
+		"pools":          {Builder: lost{t: t}},
+		"network ranges": {Builder: whole{}, Ranges: lostRanges{t: t}, Networks: noNetworks{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			told := 0
+			r.Inventory = noPools{}
+			r.Belongs = func(context.Context) error { return &engine.ForeignError{} }
+			r.Observer.OnRebuild = func(_ context.Context, i observe.Rebuild) {
+				if _, foreign := errors.AsType[*engine.ForeignError](i.Err); foreign {
+					told++
+				}
+			}
+			if _, foreign := errors.AsType[*engine.ForeignError](r.Ensure(t.Context())); !foreign || told != 1 {
+				t.Errorf("told %d times", told)
+			}
+		})
+	}
+}
+
+// TestRebuildWaitsForTheLandscape: while it is not known whose a Redis is, the rebuild is
+// tried again, and nothing is written.
+func TestRebuildWaitsForTheLandscape(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		asked := 0
+		r := &rebuild.Rebuilder{Builder: lost{t: t}, Inventory: noPools{}, Belongs: func(context.Context) error {
+			asked++
+			return engine.ErrUnavailable
+		}}
+		if err := r.Ensure(ctx); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, engine.ErrUnavailable) || asked < 10 {
+			t.Errorf("asked %d times, ended with %v", asked, err)
+		}
+	})
+}
+
+// noNetworks is a configuration without network ranges.
+type noNetworks struct{ ranges.Networks }
+
+func (noNetworks) Config() *network.Config { return nil }

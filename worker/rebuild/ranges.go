@@ -1,0 +1,125 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/ranges"
+)
+
+// RangeBuilder installs the network ranges that a rebuild has gathered: package counters.
+type RangeBuilder interface {
+	// Built reports whether Redis has them.
+	Built(ctx context.Context) (bool, error)
+	BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (bool, error)
+	RenewRebuild(ctx context.Context, token string, now time.Time) (bool, error)
+	Install(ctx context.Context, token string, state network.State) (bool, error)
+	// SetParents makes these the parents from the next Acquire on.
+	SetParents(ctx context.Context, parents []network.Parent) error
+}
+
+// rebuildRanges is rule 13 for the network ranges. It comes after the pools, whose
+// seal it does not rely on: an event may have been decided in between.
+func (r *Rebuilder) rebuildRanges(ctx context.Context) error {
+	if r.Ranges == nil {
+		return nil
+	}
+	built, err := r.Ranges.Built(ctx)
+	if err != nil || built {
+		return err
+	}
+	if err := r.Belongs(ctx); err != nil {
+		return err
+	}
+	begin, token := r.Now(), uuid.NewString()
+	if mine, err := r.Ranges.BeginRebuild(ctx, token, r.Now(), r.Lease); err != nil || !mine {
+		return errors.Join(err, ErrElsewhere)
+	}
+	renew := func(ctx context.Context) { _, _ = r.Ranges.RenewRebuild(ctx, token, r.Now()) } // one that is lost is noticed by the install
+	stop := r.whileWorking(ctx, renew)
+	defer stop()
+	var info observe.Rebuild
+	if err := r.seal(ctx, &info); err != nil {
+		return err
+	}
+	state, err := r.gatherRanges(ctx)
+	if err != nil {
+		return err
+	}
+	installed, err := r.Ranges.Install(ctx, token, state)
+	if err != nil {
+		return fmt.Errorf("install the network ranges: %w", err)
+	}
+	if !installed {
+		return ErrElsewhere
+	}
+	if config := r.Networks.Config(); config != nil {
+		// It may have changed since it was gathered.
+		if err := r.Ranges.SetParents(ctx, config.Parents); err != nil {
+			return err
+		}
+	}
+	info.Ranges, info.Duration = len(state.Records), r.Now().Sub(begin)
+	r.Observer.Rebuild(ctx, info)
+	return nil
+}
+
+// gatherRanges reads from the ledger which live runtime was answered with which
+// blocks, and from what is written beside it what the ledger does not know. A rule is
+// applied to a cluster once, so all answers of it say the same.
+func (r *Rebuilder) gatherRanges(ctx context.Context) (network.State, error) {
+	notes, err := ranges.ReadNotes(ctx, r.Notes)
+	if err != nil {
+		return network.State{}, fmt.Errorf("read the ClusterConfigs: %w", err)
+	}
+	read, err := ranges.ReadAnswers(ctx, r.Ledger)
+	if err != nil {
+		return network.State{}, err
+	}
+	if err := r.sealExtra(ctx, read); err != nil {
+		return network.State{}, err
+	}
+	var state network.State
+	if config := r.Networks.Config(); config != nil {
+		state.Parents = config.Parents
+	}
+	g, err := ranges.Gather(read, notes)
+	if err != nil {
+		return state, err
+	}
+	state.Records, state.Foreign = g.Records, g.Foreign
+	return state, nil
+}
+
+// sealExtra refuses the extra replies that were begun before the loss: what they
+// would tell is known to nobody else. One that was stored meanwhile is taken in.
+func (r *Rebuilder) sealExtra(ctx context.Context, read *ranges.Answers) error {
+	for _, begun := range read.Begun {
+		event := events.Event{ID: begun.Reply.RequestID, RuntimeID: begun.Reply.RuntimeID}
+		sealed, err := r.sealOne(ctx, begun.Subject, event)
+		if err != nil {
+			return fmt.Errorf("seal the extra reply %s: %w", event.ID, err)
+		}
+		if sealed {
+			continue
+		}
+		stored, found, err := r.Ledger.Last(ctx, begun.Subject)
+		if errors.Is(err, events.ErrUnknownReply) {
+			continue // a newer version's; the ranges are built without what cannot be read
+		}
+		if err != nil {
+			return err
+		}
+		if found {
+			read.Take(stored)
+		}
+	}
+	return nil
+}

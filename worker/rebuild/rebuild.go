@@ -1,0 +1,353 @@
+// Package rebuild builds again what Redis has lost, rule 13 of docs/protocol.md: it seals
+// what is undecided, gathers ledger, labels and Shoots, and installs pools, directory and
+// network ranges.
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/loop"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/ranges"
+)
+
+// Builder installs what a rebuild has gathered: package counters.
+type Builder interface {
+	// Built says of each pool or bucket whether it is built.
+	Built(ctx context.Context, places ...string) (map[string]bool, error)
+	// BeginRebuild writes the token, unless the place is built or somebody else's
+	// token is younger than lease; it reports whether the token stands.
+	BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error)
+	// RenewRebuild makes the token as young as now.
+	RenewRebuild(ctx context.Context, place, token string, now time.Time) (bool, error)
+	// Install puts a pool in place if it is not built and the token still stands.
+	Install(ctx context.Context, pool, token string, s account.Snapshot) (bool, error)
+	// InstallBucket does the same for a bucket of the directory.
+	InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error)
+}
+
+// Inventory reads all of Gardener, live: package gardener.
+type Inventory interface {
+	// Pools are the pools that bindings are labelled for, as the cache has them.
+	Pools() []engine.Pool
+	List(ctx context.Context, f func(engine.Binding) error) error
+	Shoots(ctx context.Context, f func(engine.Shoot) error) error
+}
+
+// Ledger is the ledger as a rebuild uses it: package events.
+type Ledger interface {
+	ranges.Ledger
+	// Facts reads what every stored reply says of its runtime, from the first to the
+	// last there is now.
+	Facts(ctx context.Context, f func(events.Fact) error) error
+	// Unsettled gives every event that is published and not settled yet, and what
+	// is wrong with one that could not be read whole.
+	Unsettled(ctx context.Context, f func(e events.Event, sequence uint64, fault error) error) error
+}
+
+// Room is where requests wait: package events.
+type Room interface {
+	// Addresses visits the subjects of a runtime's requests, or of all with "". foreign
+	// is set where a message cannot be read.
+	Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
+}
+
+// Rebuilder builds pools and buckets that Redis does not have: rule 13. Every
+// worker has one; a token in Redis sees to it that one of them installs.
+type Rebuilder struct {
+	Builder   Builder
+	Inventory Inventory
+	Ledger    Ledger
+	Room      Room
+	Ranges    RangeBuilder    // nil without network ranges
+	Networks  ranges.Networks // set with Ranges
+	Notes     ranges.Notes    // nil where nothing is written beside the ledger
+	Subjects  events.Subjects
+	Observer  observe.Observer
+	Now       func() time.Time
+	// Belongs reports whether Redis, the ledger and Gardener are of one landscape; it is
+	// asked before anything is written. An *engine.ForeignError ends the attempts.
+	// Defaults to no question.
+	Belongs func(context.Context) error
+	// Lease is how long another worker's rebuild is waited for without a sign of
+	// life. Defaults to 10 s.
+	Lease time.Duration
+
+	once   sync.Once
+	signal chan struct{}
+	mu     sync.Mutex
+	asked  map[string]bool
+}
+
+// ErrElsewhere says that another worker is rebuilding.
+var ErrElsewhere = errors.New("another worker is rebuilding")
+
+func (r *Rebuilder) init() {
+	r.once.Do(func() {
+		r.signal, r.asked = make(chan struct{}, 1), map[string]bool{}
+		if r.Lease == 0 {
+			r.Lease = 10 * time.Second
+		}
+		if r.Now == nil {
+			r.Now = time.Now
+		}
+		if r.Belongs == nil {
+			r.Belongs = func(context.Context) error { return nil }
+		}
+	})
+}
+
+// Wanted asks for a rebuild of what is not built, and of pool, "" for none in
+// particular. It does not wait.
+func (r *Rebuilder) Wanted(pool string) {
+	r.init()
+	if pool != "" {
+		r.mu.Lock()
+		r.asked[pool] = true
+		r.mu.Unlock()
+	}
+	select {
+	case r.signal <- struct{}{}:
+	default: // one is on its way
+	}
+}
+
+// Run rebuilds whenever that is wanted, until ctx ends.
+func (r *Rebuilder) Run(ctx context.Context) {
+	r.init()
+	loop.Run(ctx, loop.Options{Wake: r.signal}, r.Ensure) // the observer was told of each failure
+}
+
+// Ensure returns when everything known is built, with ctx's error, or with an
+// *engine.ForeignError: what belongs to another landscape is not waited for.
+func (r *Rebuilder) Ensure(ctx context.Context) error {
+	r.init()
+	pause := loop.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}
+	return loop.Retry(ctx, pause, func() error { return r.attempt(ctx) }, nil)
+}
+
+func (r *Rebuilder) attempt(ctx context.Context) error {
+	begin := r.Now()
+	info, err := r.rebuild(ctx)
+	if err == nil {
+		err = r.rebuildRanges(ctx)
+	}
+	info.Duration, info.Err, info.Elsewhere = r.Now().Sub(begin), err, errors.Is(err, ErrElsewhere)
+	if len(info.Pools)+info.Buckets > 0 || (err != nil && !info.Elsewhere && ctx.Err() == nil) {
+		r.Observer.Rebuild(ctx, info)
+	}
+	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
+		return loop.Permanent(err)
+	}
+	return err
+}
+
+// rebuild is one pass of rule 13 over everything that is not built.
+func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
+	var info observe.Rebuild
+	missing, err := r.missing(ctx)
+	if err != nil || len(missing) == 0 {
+		return info, err
+	}
+	if err := r.Belongs(ctx); err != nil {
+		return info, err
+	}
+	// (a) A token that was never used before, before anything is read.
+	token := uuid.NewString()
+	var mine []string
+	for _, place := range missing {
+		ours, err := r.Builder.BeginRebuild(ctx, place, token, r.Now(), r.Lease)
+		if err != nil {
+			return info, err
+		}
+		if ours {
+			mine = append(mine, place)
+		}
+	}
+	if len(mine) == 0 {
+		return info, ErrElsewhere
+	}
+	stop := r.keepAlive(ctx, mine, token)
+	defer stop()
+	r.Observer.Step(ctx, observe.StepToken)
+	// (b) Seal: no answer that was decided before the loss can be published now.
+	if err = r.seal(ctx, &info); err != nil {
+		return info, err
+	}
+	r.Observer.Step(ctx, observe.StepSealed)
+	// (c) Only now read: ledger, then labels, then Shoots.
+	gathered, read, err := Gather(ctx, r.Ledger, r.Inventory)
+	info.Foreign += read.Foreign
+	if err != nil {
+		return info, err
+	}
+	info.Replies, info.Runtimes = read.Replies, gathered.Size()
+	r.Observer.Step(ctx, observe.StepGathered)
+	// (e) Install where the token still stands.
+	if err := r.install(ctx, mine, token, gathered, &info); err != nil {
+		return info, err
+	}
+	if len(mine) < len(missing) || len(info.Pools)+info.Buckets < len(mine) {
+		return info, ErrElsewhere
+	}
+	return info, nil
+}
+
+// missing are the pools and buckets that are known and not built.
+func (r *Rebuilder) missing(ctx context.Context) ([]string, error) {
+	var places []string
+	for n := range account.Buckets {
+		places = append(places, account.BucketName(n))
+	}
+	for _, pool := range r.Inventory.Pools() {
+		places = append(places, pool.Name())
+	}
+	r.mu.Lock()
+	for pool := range r.asked {
+		if !slices.Contains(places, pool) {
+			places = append(places, pool)
+		}
+	}
+	r.mu.Unlock()
+	built, err := r.Builder.Built(ctx, places...)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(places, func(p string) bool { return built[p] }), nil
+}
+
+// keepAlive renews the token while the rebuild reads, so that nobody else starts.
+func (r *Rebuilder) keepAlive(ctx context.Context, places []string, token string) (stop func()) {
+	return r.whileWorking(ctx, func(ctx context.Context) {
+		for _, place := range places {
+			// A token that is lost is noticed by the install.
+			_, _ = r.Builder.RenewRebuild(ctx, place, token, r.Now())
+		}
+	})
+}
+
+func (r *Rebuilder) whileWorking(ctx context.Context, renew func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		// The pause comes after a renewal, which takes time too.
+		loop.Run(ctx, loop.Options{Every: r.Lease / 4}, func(ctx context.Context) error {
+			renew(ctx)
+			return nil
+		})
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// seal publishes a non-final reply for every event that is still to be settled:
+// whoever decided it before the loss is refused at its publish, and starts over.
+func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
+	err := r.Ledger.Unsettled(ctx, func(e events.Event, _ uint64, _ error) error {
+		subject := e.ReplySubject(r.Subjects)
+		if subject == "" {
+			return nil
+		}
+		return r.sealed(ctx, subject, e, info)
+	})
+	if err == nil {
+		// By their subjects: a request that only a newer version can read is decided by one.
+		err = r.Room.Addresses(ctx, "", func(a events.WaitingAddress, foreign *events.Foreign) error {
+			if foreign != nil {
+				info.Foreign++
+			}
+			if a.RuntimeID == "" {
+				return nil
+			}
+			return r.sealed(ctx, r.Subjects.Reply(a.RuntimeID, a.RequestID), events.Event{ID: a.RequestID, RuntimeID: a.RuntimeID}, info)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("seal the events that are not settled: %w", err)
+	}
+	return nil
+}
+
+func (r *Rebuilder) sealed(ctx context.Context, subject string, e events.Event, info *observe.Rebuild) error {
+	done, err := r.sealOne(ctx, subject, e)
+	if done {
+		info.Sealed++
+	}
+	return err
+}
+
+func (r *Rebuilder) sealOne(ctx context.Context, subject string, e events.Event) (bool, error) {
+	for {
+		stored, found, err := r.Ledger.Last(ctx, subject)
+		if errors.Is(err, events.ErrUnknownReply) {
+			return false, nil // it may be a final one
+		}
+		if err != nil {
+			return false, err
+		}
+		if found && stored.Reply.Final() {
+			return false, nil // losing to a final is fine
+		}
+		seal := events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusSealed}
+		if found && stored.Reply.Status == events.StatusWaiting {
+			seal = stored.Reply // it waits on: the same again, under a new sequence
+		}
+		_, err = r.Ledger.Publish(ctx, subject, seal, stored.Sequence)
+		if !errors.Is(err, events.ErrWrongLastSequence) {
+			return err == nil, err
+		}
+	}
+}
+
+// installAtOnce is how many places are installed side by side: one is packed
+// while Redis stores another.
+const installAtOnce = 4
+
+// install puts everything in place, rule 13 (e). Places are independent of each
+// other: each is built as a whole or not at all.
+func (r *Rebuilder) install(ctx context.Context, mine []string, token string, g *account.Gathering, info *observe.Rebuild) error {
+	directories, snapshots := g.Directories(), g.Snapshots()
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(installAtOnce)
+	for _, place := range mine {
+		group.Go(func() error {
+			var installed bool
+			var err error
+			directory, bucket := directories[place]
+			if bucket {
+				installed, err = r.Builder.InstallBucket(ctx, place, token, directory)
+			} else {
+				installed, err = r.Builder.Install(ctx, place, token, snapshots[place])
+			}
+			if installed {
+				r.Observer.Step(ctx, observe.StepInstalled)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				return fmt.Errorf("install %s: %w", place, err)
+			case installed && bucket:
+				info.Buckets++
+			case installed:
+				info.Pools = append(info.Pools, place)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}

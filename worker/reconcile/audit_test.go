@@ -1,0 +1,149 @@
+package reconcile_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
+)
+
+// passage is an audit of one account, and what happens while the audit reads Redis.
+type passage struct {
+	*memory.Counters
+	t        *testing.T
+	subjects events.Subjects
+	broker   *memory.Broker
+	ledger   *events.Ledger
+	during   []func() // each look's, after it read the records and before it reads the runtimes
+}
+
+func newPassage(t *testing.T) (*passage, *reconcile.Audit) {
+	t.Helper()
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker, err := memory.NewBroker(events.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	p := &passage{Counters: memory.NewCounters(), t: t, subjects: subjects, broker: broker, ledger: events.NewLedgerOn(broker, subjects, "/hap-worker")}
+	landscape := memory.NewGardener("garden-kyma", "CredentialsBinding", engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga"})
+	room := events.NewWaitingRoomOn(broker, subjects)
+	rebuilder := &rebuild.Rebuilder{Builder: p.Counters, Inventory: landscape, Ledger: p.ledger, Room: room, Subjects: subjects}
+	if err := rebuilder.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return p, &reconcile.Audit{Records: p, Repairer: p.Counters, Ledger: p.ledger, Inventory: landscape, Reader: landscape, Room: room}
+}
+
+// Runtimes does first what happens in the middle of a look.
+func (p *passage) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
+	if pool == "aws" && len(p.during) > 0 {
+		p.during[0]()
+		p.during = p.during[1:]
+	}
+	return p.Counters.Runtimes(ctx, pool)
+}
+
+func provisionOf(runtime string) events.Event {
+	return events.Event{
+		Type: events.TypeProvision, ID: "p-" + runtime, Source: "/keb", RuntimeID: runtime,
+		Provision: &events.Provision{RuntimeID: runtime, GlobalAccountID: "ga", Plan: "aws"},
+	}
+}
+
+// arrives counts a runtime on the account.
+func (p *passage) arrives(runtime string) (number int64) {
+	p.t.Helper()
+	d, err := p.LocateAndAssign(p.t.Context(), "aws", account.Request{
+		Runtime: runtime, Request: "p-" + runtime, Tenant: "ga", Terms: account.Terms{}, Seen: []account.Seen{{Binding: "a", Mine: true}},
+	})
+	if err != nil || d.Binding != "a" {
+		p.t.Fatalf("%s is assigned %+v, %v", runtime, d, err)
+	}
+	return d.Sequence
+}
+
+// answered stores the answer of an assignment, as the worker does before it
+// acknowledges the event.
+func (p *passage) answered(runtime string, number int64) {
+	p.t.Helper()
+	e := provisionOf(runtime)
+	p.stored(e.ReplySubject(p.subjects), events.Reply{
+		RequestID: e.ID, RuntimeID: runtime, Status: events.StatusAssigned, GlobalAccountID: "ga",
+		Binding: &events.Binding{Name: "a"}, Decision: &events.Decision{Pool: "aws", Sequence: number},
+	})
+}
+
+// leaves counts a runtime down, and stores the answer.
+func (p *passage) leaves(runtime string) {
+	p.t.Helper()
+	d, err := p.ReleaseRuntime(p.t.Context(), "aws", runtime)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	e := events.Event{Type: events.TypeDeprovision, ID: "d-" + runtime, RuntimeID: runtime, Deprovision: &events.Deprovision{RuntimeID: runtime}}
+	p.stored(e.ReplySubject(p.subjects), events.Reply{
+		RequestID: e.ID, RuntimeID: runtime, Status: events.StatusReleased,
+		Binding: &events.Binding{Name: "a"}, Decision: &events.Decision{Pool: "aws", Sequence: d.Sequence},
+	})
+}
+
+func (p *passage) stored(subject string, r events.Reply) {
+	p.t.Helper()
+	if _, err := p.ledger.Publish(p.t.Context(), subject, r, 0); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Different events fall into the two looks and leave the same difference.
+func TestSameDifferenceByTwoEvents(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		second func(p *passage) // in the second look
+	}{
+		{"the second one is answered", func(p *passage) { p.answered("rt-2", p.arrives("rt-2")) }},
+		{"the second one is not settled", func(p *passage) {
+			msg, err := events.Publication(p.t.Context(), p.subjects, provisionOf("rt-2"))
+			if err == nil {
+				_, err = p.broker.Publish(p.t.Context(), msg)
+			}
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			p.arrives("rt-2")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p, audit := newPassage(t)
+				p.during = []func(){
+					func() {
+						p.answered("rt-1", p.arrives("rt-1"))
+						time.AfterFunc(time.Second, func() { p.leaves("rt-1") }) // between the looks
+					},
+					func() { c.second(p) },
+				}
+				found, err := audit.Verify(t.Context())
+				if err != nil || len(p.during) > 0 {
+					t.Fatalf("%v, %d looks are left", err, len(p.during))
+				}
+				if len(found.Drifts) != 0 {
+					t.Errorf("the audit finds %+v", found.Drifts)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,43 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/hap-worker/hap-worker/worker/loop"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// Auditor audits every now and then, and repairs what is safe.
+type Auditor struct {
+	Audit *Audit
+	// Settings gives the time between two audits, 0 for never, and whether to
+	// repair. It is asked again while it is waited.
+	Settings func() (every time.Duration, repair bool)
+	Observer observe.Observer
+}
+
+// Run audits until ctx ends. Each pause is longer by up to a tenth, so that workers
+// do not all read at once.
+func (r *Auditor) Run(ctx context.Context) {
+	every := func() time.Duration { every, _ := r.Settings(); return every }
+	loop.Run(ctx, loop.Options{Changing: every, Jitter: 0.1}, func(ctx context.Context) error {
+		_, repair := r.Settings()
+		r.once(ctx, repair)
+		return nil
+	})
+}
+
+func (r *Auditor) once(ctx context.Context, repair bool) {
+	begin := time.Now()
+	info := observe.Drift{}
+	found, err := r.Audit.Verify(ctx)
+	info.Found, info.NotBuilt, info.Err = found.Drifts, found.NotBuilt, err
+	if err == nil && repair {
+		info.Changed, info.Err = r.Audit.RepairAll(ctx, found.Drifts, false)
+	}
+	info.Duration = time.Since(begin)
+	if ctx.Err() == nil && r.Observer.OnDrift != nil {
+		r.Observer.OnDrift(ctx, info)
+	}
+}

@@ -1,0 +1,328 @@
+// Package reconcile holds Redis against what is true outside of it: Labels follows the
+// labels that others write, Audit compares Redis with ledger, labels and Shoots and
+// repairs what is safe, and Auditor does so from time to time.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/loop"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// Follower lets Redis follow what Gardener's labels say: package counters.
+type Follower interface {
+	// Observe is rule 10: what a label that was read makes of the binding's record.
+	Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error)
+	// Doubt makes a claim unconfirmed, so that its label is looked at before it is
+	// given out again.
+	Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error)
+	// Pools gives the names of all pools that Redis knows, built or not.
+	Pools(ctx context.Context) ([]string, error)
+	// Bindings gives the records of a pool.
+	Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error]
+}
+
+// Cache is Gardener's bindings as the watch has them.
+type Cache interface {
+	Pools() []engine.Pool
+	All() iter.Seq[engine.Binding]
+	Cached(name string) (engine.Binding, bool)
+	// Shoots gives all Shoots, live.
+	Shoots(ctx context.Context, f func(engine.Shoot) error) error
+}
+
+// Marker is the worker that acts on what the labels show: package worker.
+type Marker interface {
+	// Wake looks at the requests that wait.
+	Wake()
+	// MarkDirty marks an account that no Shoot refers to dirty, rule 8, and reports
+	// whether it is.
+	MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (bool, error)
+}
+
+// Asker asks for a rebuild of what Redis has lost: package rebuild.
+type Asker interface {
+	Wanted(pool string)
+}
+
+// Labels keeps an eye on what no event brings: labels that others write, and
+// accounts that drain while a Shoot still refers to them. It looks at a binding
+// when the watch tells of it, and at all of them every now and then.
+type Labels struct {
+	Worker   Marker
+	Bindings Reader
+	Rebuild  Asker
+	Observer observe.Observer
+	// Budget is how long one account may take to be marked.
+	Budget   time.Duration
+	Follower Follower
+	Cache    Cache
+	// Every is the time between two looks at everything. Defaults to 15 s; each is
+	// put off by up to a fifth, so that workers do not look at once.
+	Every time.Duration
+
+	once    sync.Once
+	mu      sync.Mutex
+	changed map[place]struct{} // what the watch told of
+	signal  chan struct{}
+}
+
+// place is a binding where it is, or was.
+type place struct {
+	binding string
+	pool    engine.Pool
+}
+
+func (s *Labels) init() {
+	s.once.Do(func() {
+		s.changed, s.signal = map[place]struct{}{}, make(chan struct{}, 1)
+		if s.Every == 0 {
+			s.Every = 15 * time.Second
+		}
+	})
+}
+
+// Changed is told of a binding that the watch brought. It does not wait.
+func (s *Labels) Changed(b engine.Binding, _ bool) {
+	s.init()
+	s.mu.Lock()
+	s.changed[place{b.Name, b.Pool()}] = struct{}{}
+	s.mu.Unlock()
+	select {
+	case s.signal <- struct{}{}:
+	default:
+	}
+}
+
+// Run sweeps until ctx ends.
+func (s *Labels) Run(ctx context.Context) {
+	s.init()
+	loop.Run(ctx, loop.Options{
+		Start: loop.AtOnce, // no worker may have watched until now
+		Every: s.Every, Jitter: 0.2, Wake: s.signal, OnWake: s.followChanged,
+		Backoff: loop.Backoff{First: min(time.Second, s.Every), Most: s.Every},
+		Failed: func(err error, after time.Duration) {
+			if !errors.Is(err, account.ErrNotBuilt) { // else a rebuild is on its way
+				s.Observer.Retry(ctx, observe.Retry{Type: "sweep", After: after, Err: err})
+			}
+		},
+	}, s.everything)
+}
+
+// followChanged looks at what the watch told of since.
+func (s *Labels) followChanged(ctx context.Context) error {
+	s.mu.Lock()
+	places := s.changed
+	s.changed = map[place]struct{}{}
+	s.mu.Unlock()
+	var errs error
+	for p := range places {
+		if b, known := s.Cache.Cached(p.binding); known && b.Pool() == p.pool {
+			errs = errors.Join(errs, s.follow(ctx, b))
+		} else {
+			errs = errors.Join(errs, s.forget(ctx, p.binding, p.pool))
+		}
+	}
+	s.Worker.Wake() // whatever changed may be what somebody waits for
+	return errs
+}
+
+// follow is rule 10: the label was read, the script looks whether it still says
+// something new. Shared bindings have no claim to follow.
+func (s *Labels) follow(ctx context.Context, b engine.Binding) error {
+	if b.Shared {
+		return nil
+	}
+	return s.observe(ctx, b.Pool().Name(), account.Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation})
+}
+
+// aboveAll is a generation that no claim reaches.
+const aboveAll = 1 << 52
+
+// forget is rule 10 for a binding that left its pool or is no more: no claim has
+// a label there. Without it, one that is made anew under the old name would be
+// taken for a claim that has not written its label yet, and be lost to the pool.
+func (s *Labels) forget(ctx context.Context, name string, pool engine.Pool) error {
+	if pool.Shared {
+		return nil
+	}
+	b, err := s.Bindings.Get(ctx, name)
+	switch {
+	case err == nil && b.Pool() == pool:
+		return nil // it is there, the cache is behind
+	case err != nil && engine.CodeOf(err) != engine.CodeUnknownBinding:
+		return err
+	}
+	return s.observe(ctx, pool.Name(), account.Label{Binding: name, Generation: aboveAll})
+}
+
+func (s *Labels) observe(ctx context.Context, pool string, l account.Label) error {
+	seen, err := s.Follower.Observe(ctx, pool, l)
+	if err != nil {
+		return s.notBuilt(err, pool)
+	}
+	if seen.Change != "" {
+		s.Observer.Followed(ctx, observe.Followed{Binding: l.Binding, Pool: pool, Observation: seen})
+		return nil
+	}
+	return s.doubt(ctx, pool, l, seen.Record)
+}
+
+// doubt looks at an account that seems to have been taken away from under its
+// runtimes. They stay; whoever asks for it next looks at its label first, and is
+// given another one where the label is not the tenant's.
+func (s *Labels) doubt(ctx context.Context, pool string, l account.Label, rec account.Record) error {
+	if !rec.Confirmed || rec.Count == 0 || rec.Tenant == "" || (l.Tenant == rec.Tenant && !l.Dirty) {
+		return nil
+	}
+	// The cache may be behind the claim; what is read after the record is not.
+	b, err := s.Bindings.Get(ctx, l.Binding)
+	switch {
+	case engine.CodeOf(err) == engine.CodeUnknownBinding:
+	case err != nil:
+		return err
+	case b.Tenant == rec.Tenant && !b.Dirty && b.Pool().Name() == pool:
+		return nil
+	}
+	doubted, err := s.Follower.Doubt(ctx, pool, l.Binding, rec.Generation)
+	if doubted {
+		s.Observer.Followed(ctx, observe.Followed{Binding: l.Binding, Pool: pool, Observation: account.Observation{
+			Change: account.BecameDoubted, Before: rec, Record: rec,
+		}})
+	}
+	return s.notBuilt(err, pool)
+}
+
+// everything compares all labels with Redis, and marks what drains or was left
+// half-way to dirty: rules 8 and 10.
+func (s *Labels) everything(ctx context.Context) error {
+	var errs error
+	empty := map[string]vacant{}
+	pools, err := s.pools(ctx)
+	if err != nil {
+		return err
+	}
+	for pool := range pools {
+		errs = errors.Join(errs, s.pool(ctx, pool, empty))
+	}
+	s.Worker.Wake()
+	return errors.Join(errs, s.markVacant(ctx, empty))
+}
+
+// pools are those of the labels and those of Redis, which knows a pool whose last
+// binding was taken out of it.
+func (s *Labels) pools(ctx context.Context) (map[engine.Pool]struct{}, error) {
+	pools := map[engine.Pool]struct{}{}
+	for _, pool := range s.Cache.Pools() {
+		pools[pool] = struct{}{}
+	}
+	known, err := s.Follower.Pools(ctx)
+	for _, name := range known {
+		pools[engine.ParsePool(name)] = struct{}{}
+	}
+	maps.DeleteFunc(pools, func(pool engine.Pool, _ struct{}) bool { return pool.Shared })
+	return pools, err
+}
+
+// vacant is a binding that nobody is on and that is to become dirty.
+type vacant struct {
+	pool   string
+	record account.Record
+}
+
+// pool lets the records of a pool follow their labels, and adds those that are to
+// become dirty to empty.
+func (s *Labels) pool(ctx context.Context, pool engine.Pool, empty map[string]vacant) error {
+	records := map[string]account.Record{}
+	for b, err := range s.Follower.Bindings(ctx, pool.Name()) {
+		if err != nil {
+			return s.notBuilt(err, pool.Name())
+		}
+		records[b.Binding] = b.Record
+	}
+	for b := range s.Cache.All() {
+		if b.Pool() != pool {
+			continue
+		}
+		r := records[b.Name]
+		if contradicts(b, r) {
+			if err := s.follow(ctx, b); err != nil {
+				return err
+			}
+		}
+		if r.Count == 0 && !b.Dirty && (r.State == account.Draining || r.State == account.Dirtying) {
+			empty[b.Name] = vacant{pool.Name(), r}
+		}
+		delete(records, b.Name)
+	}
+	for name, r := range records {
+		if r.State != account.Claiming {
+			if err := s.forget(ctx, name, pool); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// markVacant marks the bindings that no Shoot refers to. One list of the Shoots
+// passes over those that are still in use; the marking looks again at each.
+func (s *Labels) markVacant(ctx context.Context, empty map[string]vacant) error {
+	if len(empty) == 0 {
+		return nil
+	}
+	err := s.Cache.Shoots(ctx, func(shoot engine.Shoot) error {
+		delete(empty, shoot.Binding)
+		return nil
+	})
+	for binding, v := range empty {
+		if err != nil {
+			return err
+		}
+		err = s.mark(ctx, v.pool, binding, v.record)
+	}
+	return err
+}
+
+// contradicts reports whether a label says something that the record does not:
+// only then the script is asked.
+func contradicts(b engine.Binding, r account.Record) bool {
+	switch r.State {
+	case "", account.Free:
+		return b.Tenant != "" || b.Dirty
+	case account.Claiming:
+		return false // its claim is on the way
+	default:
+		return b.Tenant != r.Tenant || b.Dirty != (r.State == account.Dirtying)
+	}
+}
+
+// mark tries once more what the deprovision could not do, rule 8. The handler's
+// steps are the same: a Shoot that still refers leaves the binding draining.
+func (s *Labels) mark(ctx context.Context, pool, binding string, r account.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Budget)
+	defer cancel()
+	marked, err := s.Worker.MarkDirty(ctx, pool, binding, r.Tenant, r.Generation)
+	if marked {
+		s.Observer.Followed(ctx, observe.Followed{Binding: binding, Pool: pool, Observation: account.Observation{
+			Change: account.BecameDirtying, Before: r, Record: r,
+		}})
+	}
+	return err
+}
+
+// notBuilt asks for a rebuild where err says that one is needed.
+func (s *Labels) notBuilt(err error, pool string) error {
+	if errors.Is(err, account.ErrNotBuilt) {
+		s.Rebuild.Wanted(pool)
+	}
+	return err
+}

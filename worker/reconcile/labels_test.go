@@ -1,0 +1,155 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// Only a label that says something new is worth a script.
+func TestContradicts(t *testing.T) {
+	t.Parallel()
+	unclaimed, ours, others := engine.Binding{}, engine.Binding{Tenant: "ga"}, engine.Binding{Tenant: "gb"}
+	dirty, nobodysDirty := engine.Binding{Tenant: "ga", Dirty: true}, engine.Binding{Dirty: true}
+	for _, c := range []struct {
+		name   string
+		record account.Record
+		// what is worth a script, of the labels above in their order
+		unclaimed, ours, others, dirty, nobodysDirty bool
+	}{
+		{"unknown", account.Record{}, false, true, true, true, true},
+		{"free, with runtimes that no label accounts for", account.Record{State: account.Free, Count: 1}, false, true, true, true, true},
+		{"claiming", account.Record{State: account.Claiming, Tenant: "ga"}, false, false, false, false, false},
+		{"claimed", account.Record{State: account.InUse, Tenant: "ga"}, true, false, true, true, true},
+		{"draining", account.Record{State: account.Draining, Tenant: "ga"}, true, false, true, true, true},
+		{"dirtying", account.Record{State: account.Dirtying, Tenant: "ga"}, true, true, true, false, true},
+	} {
+		for _, label := range []struct {
+			name string
+			b    engine.Binding
+			want bool
+		}{
+			{"unclaimed", unclaimed, c.unclaimed}, {"the tenant's", ours, c.ours}, {"another's", others, c.others},
+			{"dirty", dirty, c.dirty}, {"dirty and unclaimed", nobodysDirty, c.nobodysDirty},
+		} {
+			if got := contradicts(label.b, c.record); got != label.want {
+				t.Errorf("%s, %s: %t, want %t", c.name, label.name, got, label.want)
+			}
+		}
+	}
+}
+
+// followerFake notes what is doubted.
+type followerFake struct {
+	Follower
+	doubted []string
+	err     error
+}
+
+func (f *followerFake) Doubt(_ context.Context, _, binding string, generation int64) (bool, error) {
+	if f.err != nil || generation != 3 {
+		return false, f.err
+	}
+	f.doubted = append(f.doubted, binding)
+	return true, nil
+}
+
+// An account is doubted where its source, and not only a cache, says that it was
+// taken away from under its clusters.
+func TestDoubt(t *testing.T) {
+	t.Parallel()
+	used := account.Record{State: account.InUse, Tenant: "ga", Generation: 3, Confirmed: true, Count: 2}
+	with := func(edit func(*account.Record)) account.Record {
+		rec := used
+		edit(&rec)
+		return rec
+	}
+	ours := engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga", Generation: 3}
+	labelled := func(edit func(*engine.Binding)) *engine.Binding {
+		b := ours
+		edit(&b)
+		return &b
+	}
+	unclaimed := account.Label{Binding: "a"}
+	for _, c := range []struct {
+		name    string
+		record  account.Record
+		cached  account.Label
+		live    *engine.Binding // nil is not there
+		down    error           // of Gardener
+		lost    error           // of Redis
+		reads   int
+		doubted bool
+		wanted  rebuilds
+	}{
+		{name: "the cache agrees", record: used, cached: account.Label{Binding: "a", Tenant: "ga"}},
+		{name: "not confirmed anyway", record: with(func(r *account.Record) { r.Confirmed = false }), cached: unclaimed},
+		{name: "nobody is on it", record: with(func(r *account.Record) { r.Count = 0 }), cached: unclaimed},
+		{name: "shared", record: with(func(r *account.Record) { r.Tenant = "" }), cached: unclaimed},
+		{name: "the cache is behind the claim", record: used, cached: unclaimed, live: &ours, reads: 1},
+		{name: "the cache is behind a mark that was taken off", record: used, cached: account.Label{Binding: "a", Tenant: "ga", Dirty: true}, live: &ours, reads: 1},
+		{name: "taken off", record: used, cached: unclaimed, live: labelled(func(b *engine.Binding) { b.Tenant = "" }), reads: 1, doubted: true},
+		{name: "given to another", record: used, cached: account.Label{Binding: "a", Tenant: "gb"}, live: labelled(func(b *engine.Binding) { b.Tenant = "gb" }), reads: 1, doubted: true},
+		{name: "marked dirty", record: used, cached: account.Label{Binding: "a", Tenant: "ga", Dirty: true}, live: labelled(func(b *engine.Binding) { b.Dirty = true }), reads: 1, doubted: true},
+		{name: "moved to another pool", record: used, cached: unclaimed, live: labelled(func(b *engine.Binding) { b.EUAccess = true }), reads: 1, doubted: true},
+		{name: "deleted", record: used, cached: unclaimed, reads: 1, doubted: true},
+		{name: "Gardener is not there", record: used, cached: unclaimed, live: &ours, down: engine.ErrUnavailable, reads: 1},
+		{name: "Redis is not built", record: used, cached: unclaimed, lost: account.ErrNotBuilt, reads: 1, wanted: rebuilds{"aws"}},
+		{name: "another claim by now", record: with(func(r *account.Record) { r.Generation = 2 }), cached: unclaimed, reads: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			source := &sourceFake{live: c.live, down: c.down}
+			var wanted rebuilds
+			told := 0
+			follower := &followerFake{err: c.lost}
+			s := Labels{
+				Follower: follower, Bindings: source, Rebuild: &wanted,
+				Observer: observe.Observer{OnFollowed: func(_ context.Context, i observe.Followed) {
+					if i.Binding == "a" && i.Pool == "aws" && i.Observation.Change == account.BecameDoubted {
+						told++
+					}
+				}},
+			}
+			err := s.doubt(t.Context(), "aws", c.cached, c.record)
+			if want := errors.Join(c.down, c.lost); (err == nil) != (want == nil) {
+				t.Errorf("it ends with %v, want %v", err, want)
+			}
+			if got := len(follower.doubted) == 1; got != c.doubted || (told == 1) != c.doubted {
+				t.Errorf("doubted is %v and told %d times, want %t", follower.doubted, told, c.doubted)
+			}
+			if source.reads != c.reads || !slices.Equal(wanted, c.wanted) {
+				t.Errorf("%d reads, rebuilds of %v; want %d and %v", source.reads, wanted, c.reads, c.wanted)
+			}
+		})
+	}
+}
+
+// sourceFake is one binding at its source.
+type sourceFake struct {
+	live  *engine.Binding // nil is not there
+	down  error
+	reads int
+}
+
+func (s *sourceFake) Get(context.Context, string) (engine.Binding, error) {
+	s.reads++
+	switch {
+	case s.down != nil:
+		return engine.Binding{}, s.down
+	case s.live == nil:
+		return engine.Binding{}, &engine.Error{Code: engine.CodeUnknownBinding, Err: errors.New("not found")}
+	default:
+		return *s.live, nil
+	}
+}
+
+// rebuilds notes for what a rebuild was asked for.
+type rebuilds []string
+
+func (r *rebuilds) Wanted(pool string) { *r = append(*r, pool) }

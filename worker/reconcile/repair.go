@@ -1,0 +1,102 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// Repair does about a drift what is safe, and reports whether Redis changed. An
+// idle claim drains only where drainIdle asks for it.
+func (a *Audit) Repair(ctx context.Context, d account.Drift, drainIdle bool) (bool, error) {
+	changed, err := a.mend(ctx, d, drainIdle)
+	if err != nil {
+		return changed, fmt.Errorf("repair of %s, %s%s: %w", d.Kind, d.Binding, d.Runtime, err)
+	}
+	return changed, nil
+}
+
+func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool, error) {
+	switch d.Kind {
+	case account.CountWrong:
+		return a.Repairer.Recount(ctx, d.Pool, d.Binding)
+	case account.RuntimeMissing, account.ShootUnknown, account.RuntimeElsewhere:
+		return a.restore(ctx, d)
+	case account.RuntimeGoneAlready:
+		gone, err := a.Repairer.ReleaseRuntime(ctx, d.Pool, d.Runtime)
+		return !gone.Repeated, err
+	case account.ShootGone:
+		dropped, err := a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
+		if err == nil && dropped {
+			_, err = a.Repairer.ForgetPlace(ctx, d.Runtime, account.Place{Pool: d.Pool})
+		}
+		return dropped, err
+	case account.PlaceMissing:
+		place, err := a.Repairer.Locate(ctx, d.Runtime, d.Pool)
+		return place.Pool == d.Pool, err
+	case account.SequenceBehind:
+		return a.Repairer.Raise(ctx, d.Pool, d.Highest)
+	case account.LabelUnfollowed, account.BindingMissing:
+		return a.follow(ctx, d)
+	case account.TenantContradicts, account.LabelMissing, account.DirtyUnderRuntimes, account.GenerationDiffers:
+		return a.Repairer.Doubt(ctx, d.Pool, d.Binding, d.Record.Generation)
+	case account.ClaimedIdle:
+		if !drainIdle {
+			return false, nil
+		}
+		return a.Repairer.DrainIdle(ctx, d.Pool, d.Binding, d.Record.Generation)
+	default:
+		return false, nil
+	}
+}
+
+// restore gives an assignment back. The directory is asked first: a runtime that
+// was deprovisioned meanwhile is gone there, and what is located now is found by
+// every deprovision to come.
+func (a *Audit) restore(ctx context.Context, d account.Drift) (bool, error) {
+	if d.Wanted.State == "" {
+		return false, nil // Redis has the higher number: who is right cannot be told
+	}
+	place, err := a.Repairer.Locate(ctx, d.Runtime, d.Pool)
+	if err != nil || place.Pool != d.Pool {
+		return false, err
+	}
+	return a.Repairer.Restore(ctx, d.Pool, d.Runtime, d.Entry, d.Wanted, d.Should)
+}
+
+// follow reads the label once more and lets Redis follow it: rule 10. A binding
+// that is not there has the label of one that was cleaned.
+func (a *Audit) follow(ctx context.Context, d account.Drift) (bool, error) {
+	b, err := a.Reader.Get(ctx, d.Binding)
+	switch {
+	case engine.CodeOf(err) == engine.CodeUnknownBinding:
+		b, err = engine.Binding{Name: d.Binding, Generation: d.Record.Generation}, nil
+	case err == nil && (d.Kind == account.BindingMissing || b.Pool().Name() != d.Pool):
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	seen, err := a.Repairer.Observe(ctx, d.Pool, account.Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation})
+	return seen.Change != "", err
+}
+
+// RepairAll repairs what it can and gives the drifts about which Redis changed.
+// One that fails does not keep the others from being repaired.
+func (a *Audit) RepairAll(ctx context.Context, drifts []account.Drift, drainIdle bool) (changed []account.Drift, err error) {
+	var errs error
+	for _, d := range drifts {
+		ok, err := a.Repair(ctx, d, drainIdle)
+		if ctx.Err() != nil {
+			return changed, errors.Join(errs, context.Cause(ctx))
+		}
+		errs = errors.Join(errs, err)
+		if ok {
+			changed = append(changed, d)
+		}
+	}
+	return changed, errs
+}

@@ -1,0 +1,294 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/account/accounttest"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/ranges"
+)
+
+// keptLedger is a ledger in memory, with what is in work beside it.
+type keptLedger struct {
+	stored   []events.Stored
+	last     uint64
+	backlog  events.Backlog
+	onForget func() // before anything is deleted
+	asked    int    // for the backlog
+	onAsk    func(n int)
+}
+
+func (l *keptLedger) put(at time.Time, r events.Reply) {
+	l.last++
+	l.stored = append(l.stored, events.Stored{Reply: r, Sequence: l.last, Time: at})
+}
+
+func (l *keptLedger) Facts(_ context.Context, visit func(events.Fact) error) error {
+	for _, s := range l.stored {
+		if s.Reply.Status == events.StatusSealed {
+			continue
+		}
+		f := s.Reply.Fact()
+		f.Time = s.Time
+		if err := visit(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *keptLedger) OfRuntime(_ context.Context, runtime string, visit func(events.Stored) error) error {
+	for _, s := range l.stored {
+		if s.Reply.RuntimeID == runtime {
+			if err := visit(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *keptLedger) Forget(_ context.Context, runtime string, upTo uint64) error {
+	if l.onForget != nil {
+		l.onForget()
+	}
+	l.stored = slices.DeleteFunc(l.stored, func(s events.Stored) bool {
+		return s.Reply.RuntimeID == runtime && s.Sequence <= upTo
+	})
+	return nil
+}
+
+func (l *keptLedger) Backlog(context.Context) (events.Backlog, error) {
+	l.asked++
+	if l.onAsk != nil {
+		l.onAsk(l.asked)
+	}
+	return l.backlog, nil
+}
+
+func (l *keptLedger) statuses(runtime string) (out []events.Status) {
+	for _, s := range l.stored {
+		if s.Reply.RuntimeID == runtime {
+			out = append(out, s.Reply.Status)
+		}
+	}
+	return out
+}
+
+// tombs are the model's records, read whole.
+type tombs struct {
+	*counters
+	known []string
+	down  error // of Forget
+}
+
+func (m *tombs) Pools(context.Context) ([]string, error) { return []string{"aws"}, nil }
+
+func (m *tombs) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
+	return func(yield func(account.NamedRuntime, error) bool) {
+		_, runtimes, err := m.Records(ctx, pool)
+		if err != nil {
+			yield(account.NamedRuntime{}, err)
+			return
+		}
+		for _, rt := range runtimes {
+			if !yield(rt, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m *tombs) Places(_ context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
+	return func(yield func(account.NamedPlace, error) bool) {
+		for _, id := range m.known {
+			place, there := m.Bucket(bucket).Place(id)
+			if there && !yield(account.NamedPlace{Runtime: id, Place: place}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m *tombs) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error) {
+	_, runtimes, err := m.Records(ctx, pool)
+	for _, rt := range runtimes {
+		if rt.ID == id {
+			return rt.Runtime, err
+		}
+	}
+	return account.Runtime{}, err
+}
+
+func (m *tombs) Binding(ctx context.Context, pool, name string) (account.Record, error) {
+	if _, _, err := m.Records(ctx, pool); err != nil {
+		return account.Record{}, err
+	}
+	return m.Pool(pool).Binding(name), nil
+}
+
+func (m *tombs) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {
+	if m.down != nil {
+		return false, m.down
+	}
+	return m.counters.Forget(ctx, pool, runtime, sequence)
+}
+
+type shootsFake []engine.Shoot
+
+func (s shootsFake) Shoots(_ context.Context, visit func(engine.Shoot) error) error {
+	for _, shoot := range s {
+		if err := visit(shoot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type blocksFake map[string]bool
+
+func (b blocksFake) Applied(_ context.Context, cluster string) ([]network.Applied, error) {
+	if b[cluster] {
+		return make([]network.Applied, 1), nil
+	}
+	return nil, nil
+}
+
+type waitsFake struct {
+	Room
+	runtime string
+}
+
+func (w waitsFake) Addresses(_ context.Context, runtime string, visit func(events.WaitingAddress, *events.Foreign) error) error {
+	if w.runtime != runtime {
+		return nil
+	}
+	return visit(events.WaitingAddress{RuntimeID: runtime}, nil)
+}
+
+type notedFake struct {
+	ranges.Notes
+	notes network.Notes
+}
+
+func (n notedFake) All(context.Context) (network.Notes, error) { return n.notes, nil }
+
+var errDown = errors.New("down")
+
+// retained is a landscape after its runtimes have gone; it is used in a bubble whose
+// clock stands at now.
+type retained struct {
+	t      *testing.T
+	ledger *keptLedger
+	tombs  *tombs
+	wanted rebuilds
+	passes []observe.Retention
+	r      *Purger
+	now    time.Time
+}
+
+const kept = 7 * 24 * time.Hour
+
+func newRetained(t *testing.T) *retained {
+	x := &retained{t: t, ledger: &keptLedger{}, tombs: &tombs{counters: newCounters("aws", "gcp")}, now: time.Now()}
+	for n := range account.Buckets {
+		name := account.BucketName(n)
+		x.tombs.Bucket(name).BeginRebuild("e1", time.Time{}, 0)
+		x.tombs.Bucket(name).Install("e1", account.Directory{})
+	}
+	x.ledger.backlog = events.Backlog{First: 101, Last: 100}
+	x.r = &Purger{
+		Ledger: x.ledger, Records: x.tombs, Shoots: shootsFake{}, Room: waitsFake{}, Rebuild: &x.wanted,
+		Blocks: blocksFake{}, Notes: notedFake{}, Keep: kept,
+		Observer: observe.Observer{OnRetention: func(_ context.Context, i observe.Retention) { x.passes = append(x.passes, i) }},
+	}
+	return x
+}
+
+// leave releases a runtime, as long ago as that.
+func (x *retained) leave(runtime string, ago time.Duration) {
+	x.t.Helper()
+	left, err := x.tombs.ReleaseRuntime(x.t.Context(), "aws", runtime)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.ledger.put(x.now.Add(-ago), events.Reply{
+		RequestID: "d-" + runtime, RuntimeID: runtime, Status: events.StatusReleased,
+		Binding: &events.Binding{Name: left.Binding}, Decision: &events.Decision{Sequence: left.Sequence, Pool: "aws"},
+	})
+}
+
+// lived provisions a runtime in aws and releases it, as long ago as that.
+func (x *retained) lived(runtime string, ago time.Duration) {
+	x.t.Helper()
+	ctx := x.t.Context()
+	x.tombs.known = append(x.tombs.known, runtime)
+	if _, err := x.tombs.Locate(ctx, runtime, "aws"); err != nil {
+		x.t.Fatal(err)
+	}
+	d := x.assign(runtime, "aws")
+	x.ledger.put(x.now.Add(-ago-time.Hour), events.Reply{
+		RequestID: "p-" + runtime, RuntimeID: runtime, Status: events.StatusAssigned, GlobalAccountID: "ga",
+		Binding: &events.Binding{Name: d.Binding}, Decision: &events.Decision{Sequence: d.Sequence, Pool: "aws"},
+	})
+	x.leave(runtime, ago)
+}
+
+// assign puts a runtime on the account, which the runtime "anchor" keeps in use.
+func (x *retained) assign(runtime, pool string) account.Decision {
+	x.t.Helper()
+	d, err := x.tombs.Assign(x.t.Context(), pool, account.Request{
+		Runtime: runtime, Request: "p-" + runtime, Tenant: "ga", All: true, Seen: []account.Seen{{Binding: pool + "-1"}},
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return d
+}
+
+// forgotten reports whether nothing anywhere knows of a runtime, and else what does.
+func (x *retained) forgotten(runtime string) (left []string) {
+	for _, status := range x.ledger.statuses(runtime) {
+		left = append(left, "reply "+string(status))
+	}
+	if place, _ := x.tombs.Place(x.t.Context(), runtime); place != (account.Place{}) {
+		left = append(left, "place")
+	}
+	for _, pool := range []string{"aws", "gcp"} {
+		if rt, _ := x.tombs.RuntimeIn(x.t.Context(), pool, runtime); rt.State != "" {
+			left = append(left, pool+" "+string(rt.State))
+		}
+	}
+	return left
+}
+
+// counters are the model of the counters, with pools that are built.
+type counters struct{ *accounttest.Model }
+
+func newCounters(pools ...string) *counters {
+	c := &counters{accounttest.NewModel()}
+	for _, pool := range pools {
+		c.Pool(pool).BeginRebuild("e1", time.Time{}, 0)
+		c.Pool(pool).Install("e1", account.Snapshot{})
+	}
+	return c
+}
+
+func (c *counters) Place(_ context.Context, runtime string) (account.Place, error) {
+	place, _ := c.Bucket(account.BucketOf(runtime)).Place(runtime)
+	return place, nil
+}
+
+// rebuilds notes for what a rebuild was asked for.
+type rebuilds []string
+
+func (r *rebuilds) Wanted(pool string) { *r = append(*r, pool) }

@@ -1,0 +1,290 @@
+package retention
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// candidate is a runtime of which a reply says that it is gone.
+type candidate struct {
+	since   time.Time // when the ledger had that reply
+	runtime string
+}
+
+func (c candidate) compare(o candidate) int {
+	return cmp.Or(c.since.Compare(o.since), cmp.Compare(c.runtime, o.runtime))
+}
+
+// oldest keeps the candidates that have been gone longest.
+type oldest struct {
+	limit int
+	all   []candidate
+	more  bool // some were left out
+}
+
+func (o *oldest) add(c candidate) {
+	if o.all = append(o.all, c); len(o.all) >= 2*o.limit {
+		o.cut()
+	}
+}
+
+func (o *oldest) cut() {
+	slices.SortFunc(o.all, candidate.compare)
+	if len(o.all) > o.limit {
+		o.all, o.more = o.all[:o.limit], true
+	}
+}
+
+// around is what a pass has read once, beside the ledger.
+type around struct {
+	cutoff  time.Time // what is younger is kept
+	backlog events.Backlog
+	lodged  map[string]bool // runtimes that a Shoot names
+	used    map[string]bool // bindings that a Shoot names
+	noted   map[string]bool // runtimes whose blocks are noted beside the ledger
+}
+
+// pass forgets the candidates behind after, the oldest first, and the tombstones that
+// the ledger knows nothing of. It gives the last candidate, and whether there are more.
+func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retention) (candidate, bool, error) {
+	// Redis first, then what is in work, then the ledger: a release that is decided and
+	// not published shows in the second.
+	orphans, err := r.tombstones(ctx)
+	if err != nil {
+		return after, false, err
+	}
+	before, err := r.Ledger.Backlog(ctx)
+	if err != nil {
+		return after, false, err
+	}
+	found := oldest{limit: r.Limit}
+	cutoff := r.Now().Add(-r.Keep)
+	err = r.Ledger.Facts(ctx, func(f events.Fact) error {
+		delete(orphans, f.RuntimeID)
+		c := candidate{since: f.Time, runtime: f.RuntimeID}
+		if f.Answer().State == account.RuntimeGone && f.Time.Before(cutoff) && c.compare(after) > 0 {
+			found.add(c)
+		}
+		return nil
+	})
+	if err != nil {
+		return after, false, fmt.Errorf("read the ledger: %w", err)
+	}
+	found.cut()
+	if len(found.all)+len(orphans) == 0 {
+		return after, false, nil
+	}
+	seen, err := r.look(ctx, cutoff)
+	if err != nil {
+		return after, false, err
+	}
+	var graves []grave
+	done := map[string]bool{}
+	for _, c := range found.all {
+		if !done[c.runtime] {
+			done[c.runtime] = true
+			purged, err := r.purge(ctx, c.runtime, seen, info)
+			if err != nil {
+				return after, false, err
+			}
+			graves = append(graves, purged...)
+		}
+		after = c
+	}
+	// What was in work when Redis was read is settled by now, so its answer is stored.
+	if seen.backlog.First > before.Last {
+		left, err := r.orphaned(ctx, orphans, seen)
+		if err != nil {
+			return after, false, err
+		}
+		graves = append(graves, left...)
+	}
+	return after, found.more, r.forget(ctx, graves, info)
+}
+
+// look reads what a runtime may still be needed by.
+func (r *Purger) look(ctx context.Context, cutoff time.Time) (around, error) {
+	a := around{cutoff: cutoff, lodged: map[string]bool{}, used: map[string]bool{}, noted: map[string]bool{}}
+	var err error
+	if a.backlog, err = r.Ledger.Backlog(ctx); err != nil {
+		return a, err
+	}
+	err = r.Shoots.Shoots(ctx, func(s engine.Shoot) error {
+		a.lodged[account.RuntimeOf(s)], a.used[s.Binding] = true, true
+		return nil
+	})
+	if err != nil {
+		return a, fmt.Errorf("list the Shoots: %w", err)
+	}
+	if r.Notes == nil {
+		return a, nil
+	}
+	notes, err := r.Notes.All(ctx)
+	if err != nil {
+		return a, fmt.Errorf("read what is noted of network blocks: %w", err)
+	}
+	for _, n := range slices.Concat(notes.Configs, notes.Clusters) {
+		a.noted[n.Runtime] = true
+	}
+	return a, nil
+}
+
+// purge deletes the replies of a runtime where nothing needs them, and gives what
+// Redis remembers of it. The release stays until everything that a rebuild installs is
+// seen to be built: one that has read an older reply already, and so has to find
+// the release behind it, can install nothing any more.
+func (r *Purger) purge(ctx context.Context, runtime string, seen around, info *observe.Retention) ([]grave, error) {
+	told, because, err := r.examine(ctx, runtime, seen)
+	if err != nil || told.last == 0 {
+		return nil, err // without replies: another worker was faster
+	}
+	if because == "" {
+		because, err = r.needed(ctx, runtime, told, seen)
+	}
+	var graves []grave
+	if err == nil && because == "" {
+		if err := r.Ledger.Forget(ctx, runtime, told.release-1); err != nil {
+			return nil, err
+		}
+		graves, because, err = r.lies(ctx, runtime, told)
+	}
+	if errors.Is(err, account.ErrNotBuilt) {
+		r.Rebuild.Wanted(told.pool) // perhaps no binding is labelled for it any more
+		because, err = observe.KeptNotBuilt, nil
+	}
+	if err != nil || because != "" {
+		info.Kept[because]++
+		return nil, err
+	}
+	if err := r.Ledger.Forget(ctx, runtime, told.last); err != nil {
+		return nil, err
+	}
+	info.Purged++
+	return graves, nil
+}
+
+// testimony is what the replies of a runtime say together.
+type testimony struct {
+	pools   map[string]bool // that they name, "" for the directory alone
+	pool    string          // of the release
+	binding string          // that was released
+	number  int64           // of the decision
+	release uint64          // sequence in the stream
+	last    uint64          // the last reply's; 0 where there is none
+	newest  time.Time
+}
+
+// examine reads all replies of a runtime and says what keeps them, if anything does.
+func (r *Purger) examine(ctx context.Context, runtime string, seen around) (t testimony, because observe.KeptBecause, err error) {
+	t.pools = map[string]bool{}
+	var inForce account.RuntimeState
+	err = r.Ledger.OfRuntime(ctx, runtime, func(stored events.Stored) error {
+		t.last = max(t.last, stored.Sequence)
+		if stored.Foreign != nil {
+			because = observe.KeptForeign // of a newer version, perhaps, and then in force
+			return nil                    //nolint:nilerr // it keeps the runtime, and no other one
+		}
+		if stored.Time.After(t.newest) {
+			t.newest = stored.Time
+		}
+		a := stored.Reply.Fact().Answer()
+		t.pools[a.Pool] = true
+		switch {
+		case stored.Reply.Status == events.StatusWaiting:
+			because = observe.KeptWaiting
+		case a.State == "" || a.Sequence == 0 || a.Sequence < t.number:
+		case a.Sequence > t.number || a.State == account.RuntimeGone && inForce != account.RuntimeGone:
+			inForce, t.number, t.release = a.State, a.Sequence, stored.Sequence
+			t.pool, t.binding = a.Pool, a.Binding
+		case a.Binding != "" && a.State == account.RuntimeGone:
+			t.pool, t.binding = a.Pool, a.Binding // a Superseded shares the release's number
+		}
+		return nil
+	})
+	switch {
+	case err != nil || because != "" || t.last == 0:
+	case t.newest.After(seen.cutoff):
+		because = observe.KeptYounger
+	case inForce != account.RuntimeGone:
+		because = observe.KeptInForce
+	case !seen.backlog.Oldest.IsZero() && !seen.backlog.Oldest.After(t.newest):
+		because = observe.KeptBacklog
+	}
+	return t, because, err
+}
+
+// needed says what, beside the ledger, a released runtime is still needed for.
+func (r *Purger) needed(ctx context.Context, runtime string, told testimony, seen around) (observe.KeptBecause, error) {
+	switch {
+	case seen.lodged[runtime]:
+		return observe.KeptShoot, nil // a rebuild would take it for a cluster from before this service
+	case seen.noted[runtime]:
+		return observe.KeptBlocks, nil
+	}
+	var because observe.KeptBecause
+	err := r.Room.Addresses(ctx, runtime, func(events.WaitingAddress, *events.Foreign) error {
+		because = observe.KeptWaiting
+		return nil
+	})
+	if err != nil || because != "" {
+		return because, err
+	}
+	if told.binding != "" {
+		rec, err := r.Records.Binding(ctx, told.pool, told.binding)
+		if err != nil {
+			return "", err
+		}
+		// Only the release tells a rebuild that this account is to become dirty.
+		if rec.State == account.Draining || rec.State == account.Dirtying && seen.used[told.binding] {
+			return observe.KeptDraining, nil
+		}
+	}
+	_, because, err = r.lies(ctx, runtime, told)
+	return because, err
+}
+
+// lies gives what Redis remembers of a runtime that is gone. Without an error, all
+// that a rebuild installs of it was seen to be built.
+func (r *Purger) lies(ctx context.Context, runtime string, told testimony) ([]grave, observe.KeptBecause, error) {
+	if r.Blocks != nil {
+		blocks, err := r.Blocks.Applied(ctx, runtime)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(blocks) > 0 {
+			return nil, observe.KeptBlocks, nil
+		}
+	}
+	place, err := r.Records.Place(ctx, runtime)
+	if err != nil {
+		return nil, "", err
+	}
+	graves := []grave{{runtime: runtime, place: place}}
+	pools := maps.Clone(told.pools)
+	pools[place.Pool] = true
+	for pool := range pools {
+		if pool == "" {
+			continue
+		}
+		rt, err := r.Records.RuntimeIn(ctx, pool, runtime)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case rt.State == account.RuntimeGone:
+			graves = append(graves, grave{runtime: runtime, pool: pool, number: rt.Sequence, place: account.Place{Pool: pool}})
+		case rt.State != "":
+			return nil, observe.KeptDiffers, nil
+		}
+	}
+	return graves, "", nil
+}

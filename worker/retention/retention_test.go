@@ -1,0 +1,379 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// What was released long ago is forgotten everywhere, and nothing else is touched.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.assign("anchor", "aws")
+		x.lived("old", kept+time.Hour)
+		x.lived("young", kept-time.Hour)
+		// A deprovision of a runtime that nobody knew.
+		x.tombs.known = append(x.tombs.known, "nobody")
+		place, _ := x.tombs.Depart(t.Context(), "nobody")
+		x.ledger.put(x.now.Add(-2*kept), events.Reply{
+			RequestID: "d-nobody", RuntimeID: "nobody", Status: events.StatusReleased, Decision: &events.Decision{Sequence: place.Sequence},
+		})
+		before := x.forgotten("young")
+		x.r.Once(t.Context())
+		for _, runtime := range []string{"old", "nobody"} {
+			if left := x.forgotten(runtime); len(left) > 0 {
+				t.Errorf("%s is still known: %v", runtime, left)
+			}
+		}
+		if left := x.forgotten("young"); len(left) != 4 || !slices.Equal(left, before) {
+			t.Errorf("young: %v, before %v", left, before)
+		}
+		if len(x.passes) != 1 || x.passes[0].Purged != 2 || x.passes[0].Forgotten != 3 || x.passes[0].Err != nil {
+			t.Errorf("passes %v", x.passes)
+		}
+		x.r.Once(t.Context())
+		if last := x.passes[1]; last.Purged+last.Forgotten != 0 {
+			t.Errorf("the second pass did %v", last)
+		}
+	})
+}
+
+// Each of these keeps a runtime that was released long ago: all replies stay, and so
+// does what Redis remembers.
+func TestRetentionKeeps(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		because observe.KeptBecause
+		edit    func(*retained)
+	}{
+		{observe.KeptYounger, func(x *retained) {
+			x.ledger.put(x.now.Add(-time.Hour), events.Reply{RuntimeID: "old", RequestID: "q", Status: events.StatusRejected})
+		}},
+		{observe.KeptYounger, func(x *retained) {
+			x.ledger.put(x.now.Add(-time.Hour), events.Reply{RuntimeID: "old", RequestID: "q", Status: events.StatusSealed})
+		}},
+		{observe.KeptInForce, func(x *retained) {
+			x.ledger.put(x.now.Add(-kept-time.Minute), events.Reply{
+				RuntimeID: "old", RequestID: "q", Status: events.StatusAssigned,
+				Binding: &events.Binding{Name: "aws-1"}, Decision: &events.Decision{Sequence: 1000, Pool: "aws"},
+			})
+		}},
+		{observe.KeptWaiting, func(x *retained) {
+			x.ledger.put(x.now.Add(-2*kept), events.Reply{RuntimeID: "old", RequestID: "q", Status: events.StatusWaiting})
+		}},
+		{observe.KeptWaiting, func(x *retained) { x.r.Room = waitsFake{runtime: "old"} }},
+		{observe.KeptBacklog, func(x *retained) {
+			x.ledger.backlog = events.Backlog{First: 3, Last: 100, Oldest: x.now.Add(-kept - time.Hour)}
+		}},
+		{observe.KeptShoot, func(x *retained) { x.r.Shoots = shootsFake{{Name: "c", RuntimeID: "old", Binding: "aws-1"}} }},
+		{observe.KeptShoot, func(x *retained) { x.r.Shoots = shootsFake{{Name: "old", Binding: "aws-1"}} }},
+		{observe.KeptDraining, func(x *retained) { x.leave("anchor", 0) }},
+		{observe.KeptDraining, func(x *retained) {
+			x.leave("anchor", 0)
+			if permit, err := x.tombs.BeginDirtying(x.t.Context(), "aws", "aws-1", 1); err != nil || !permit.Given {
+				x.t.Fatal(err, permit)
+			}
+			x.r.Shoots = shootsFake{{Name: "other", Binding: "aws-1"}}
+		}},
+		{observe.KeptBlocks, func(x *retained) { x.r.Blocks = blocksFake{"old": true} }},
+		{observe.KeptBlocks, func(x *retained) {
+			x.r.Notes = notedFake{notes: network.Notes{Configs: []network.Note{{Runtime: "old"}}}}
+		}},
+		{observe.KeptDiffers, func(x *retained) { // Redis fell behind, and nobody noticed
+			for _, s := range x.ledger.stored {
+				x.tombs.known = append(x.tombs.known, s.Reply.RuntimeID)
+			}
+			rt, _ := x.tombs.RuntimeIn(x.t.Context(), "aws", "old")
+			if dropped, err := x.tombs.Forget(x.t.Context(), "aws", "old", rt.Sequence); !dropped || err != nil {
+				x.t.Fatal(dropped, err)
+			}
+			x.assign("old", "aws")
+		}},
+		{observe.KeptNotBuilt, func(x *retained) { x.tombs.Pool("aws").Discard() }},
+	} {
+		t.Run(string(c.because), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				x := newRetained(t)
+				x.assign("anchor", "aws")
+				x.lived("old", kept+time.Hour)
+				c.edit(x)
+				before := x.forgotten("old")
+				x.r.Once(t.Context())
+				if left := x.forgotten("old"); !slices.Equal(left, before) {
+					t.Errorf("left is %v of %v", left, before)
+				}
+				if len(x.passes) != 1 || x.passes[0].Purged+x.passes[0].Forgotten != 0 || x.passes[0].Kept[c.because] != 1 || x.passes[0].Err != nil {
+					t.Errorf("passes %v", x.passes)
+				}
+			})
+		})
+	}
+}
+
+// A rebuild may have read the assignment when the pass begins, and has to find the
+// release behind it: that goes once nothing of that rebuild can be installed.
+func TestRetentionDuringRebuild(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.assign("anchor", "aws")
+		x.lived("old", kept+time.Hour)
+		x.ledger.onForget = func() { x.tombs.Pool("aws").Discard() } // and somebody rebuilds
+		x.r.Once(t.Context())
+		if left := x.ledger.statuses("old"); !slices.Equal(left, []events.Status{events.StatusReleased}) {
+			t.Errorf("the ledger has %v", left)
+		}
+		if !slices.Equal(x.wanted, rebuilds{"aws"}) || x.passes[0].Kept[observe.KeptNotBuilt] != 1 {
+			t.Errorf("wanted %v, passes %v", x.wanted, x.passes)
+		}
+	})
+}
+
+// A runtime that is asked for again while it is forgotten is superseded as before, and
+// stays so as long as the ledger says so; it is never counted where no
+// deprovision finds it.
+func TestRetentionAskedForMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		ask  int // for the backlog: 3 is between entry and record
+	}{{"before the entry is dropped", 2}, {"after the entry is dropped", 3}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				x := newRetained(t)
+				x.assign("anchor", "aws")
+				x.lived("old", kept+time.Hour)
+				located := account.Place{}
+				x.ledger.onAsk = func(n int) {
+					if n == c.ask {
+						located, _ = x.tombs.Locate(t.Context(), "old", "aws")
+					}
+					if n != 3 {
+						return
+					}
+					d := x.assign("old", located.Pool)
+					if d.Outcome != account.Superseded {
+						t.Errorf("the second provision is %s", d.Outcome)
+					}
+					x.ledger.put(x.now, events.Reply{
+						RequestID: "q", RuntimeID: "old", Status: events.StatusRejected, Error: &events.ReplyError{Code: engine.CodeSuperseded},
+						Decision: &events.Decision{Sequence: d.Sequence, Pool: "aws"},
+					})
+				}
+				x.r.Once(t.Context())
+				want := []string{"reply rejected", "place", "aws gone"}
+				if left := x.forgotten("old"); !slices.Equal(left, want) {
+					t.Errorf("left is %v, want %v", left, want)
+				}
+				// Once that answer is old enough as well, all of it goes.
+				x.ledger.onAsk, x.ledger.stored[0].Time = nil, x.now.Add(-2*kept)
+				x.r.Once(t.Context())
+				if left := x.forgotten("old"); len(left) > 0 {
+					t.Errorf("left is %v", left)
+				}
+			})
+		})
+	}
+}
+
+// The reply to a request that comes between the look at the replies and their purge
+// stays, and so does what Redis has.
+func TestRetentionAnsweredMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.assign("anchor", "aws")
+		x.lived("old", kept+time.Hour)
+		x.ledger.onForget = func() {
+			x.ledger.onForget = nil
+			d := x.assign("old", "aws")
+			x.ledger.put(x.now, events.Reply{
+				RequestID: "q", RuntimeID: "old", Status: events.StatusRejected, Error: &events.ReplyError{Code: engine.CodeSuperseded},
+				Decision: &events.Decision{Sequence: d.Sequence, Pool: "aws"},
+			})
+		}
+		x.r.Once(t.Context())
+		want := []string{"reply rejected", "place", "aws gone"}
+		if left := x.forgotten("old"); !slices.Equal(left, want) {
+			t.Errorf("left is %v, want %v", left, want)
+		}
+	})
+}
+
+// A record stays while anybody may be about to assign by the entry that was dropped:
+// an event is not settled, or the runtime has an entry again.
+func TestRetentionRecordOutlives(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		do   func(*retained)
+		left []string
+	}{
+		{"an event is in work", func(x *retained) { x.ledger.backlog = events.Backlog{First: 101, Last: 101, Oldest: x.now} }, []string{"aws gone"}},
+		{"it has an entry again", func(x *retained) { _, _ = x.tombs.Locate(x.t.Context(), "old", "aws") }, []string{"place", "aws gone"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				x := newRetained(t)
+				x.assign("anchor", "aws")
+				x.lived("old", kept+time.Hour)
+				x.ledger.onAsk = func(n int) {
+					if n == 3 { // between entry and record
+						c.do(x)
+					}
+				}
+				x.r.Once(t.Context())
+				if left := x.forgotten("old"); !slices.Equal(left, c.left) {
+					t.Errorf("left is %v, want %v", left, c.left)
+				}
+			})
+		})
+	}
+}
+
+// A worker that is slow finds that another one has forgotten the runtime, and that it
+// lives again: it is left alone.
+func TestRetentionBehindAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.assign("anchor", "aws")
+		x.lived("old", kept+time.Hour)
+		purges := 0
+		x.ledger.onForget = func() {
+			if purges++; purges < 2 {
+				return // Redis is looked at after this one
+			}
+			ctx := t.Context()
+			rt, _ := x.tombs.RuntimeIn(ctx, "aws", "old")
+			place, _ := x.tombs.Place(ctx, "old")
+			entry, err := x.tombs.ForgetPlace(ctx, "old", place)
+			record, failed := x.tombs.Forget(ctx, "aws", "old", rt.Sequence)
+			if !entry || !record || err != nil || failed != nil {
+				t.Fatal(entry, record, err, failed)
+			}
+			_, _ = x.tombs.Locate(ctx, "old", "aws")
+			x.assign("old", "aws")
+		}
+		x.r.Once(t.Context())
+		if left := x.forgotten("old"); !slices.Equal(left, []string{"place", "aws assigned"}) {
+			t.Errorf("left is %v", left)
+		}
+	})
+}
+
+// Whatever a pass leaves that dies, the next one finishes. What is decided and not
+// answered yet looks alike, and is left alone.
+func TestRetentionDies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.assign("anchor", "aws")
+		x.lived("old", kept+time.Hour)
+		x.tombs.down = errDown
+		x.r.Once(t.Context())
+		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) || x.passes[0].Err == nil {
+			t.Fatalf("left is %v, passes %v", left, x.passes)
+		}
+		x.tombs.down = nil
+		x.tombs.known = append(x.tombs.known, "nobody") // whose deprovision is decided
+		if _, err := x.tombs.Depart(t.Context(), "nobody"); err != nil {
+			t.Fatal(err)
+		}
+		x.ledger.backlog = events.Backlog{First: 100, Last: 100, Oldest: x.now}
+		x.r.Once(t.Context())
+		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) {
+			t.Fatalf("left is %v", left)
+		}
+		if left := x.forgotten("nobody"); !slices.Equal(left, []string{"place"}) {
+			t.Fatalf("of who was never there, left is %v", left)
+		}
+		x.ledger.backlog = events.Backlog{First: 101, Last: 100}
+		x.r.Shoots = shootsFake{{Name: "old"}}
+		x.r.Once(t.Context())
+		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) {
+			t.Fatalf("left is %v", left)
+		}
+		x.r.Shoots = shootsFake{}
+		x.r.Once(t.Context())
+		if left := x.forgotten("old"); len(left) > 0 {
+			t.Errorf("left is %v, passes %v", left, x.passes)
+		}
+	})
+}
+
+// A pass takes the oldest first, no more than its limit, and the next one follows at
+// once. What is kept does not stand in the way of the others.
+func TestRetentionLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.r.Limit = 2
+		x.assign("anchor", "aws")
+		var shoots shootsFake
+		for n := range 9 {
+			id := fmt.Sprint("rt-", n)
+			x.lived(id, kept+time.Duration(20-n)*time.Hour)
+			if n < 3 {
+				shoots = append(shoots, engine.Shoot{Name: id})
+			}
+		}
+		x.r.Shoots = shoots
+		x.r.Once(t.Context())
+		var purged []int
+		for _, pass := range x.passes {
+			purged = append(purged, pass.Purged)
+		}
+		if !slices.Equal(purged, []int{0, 1, 2, 2, 1}) {
+			t.Errorf("purged by pass: %v", purged)
+		}
+		for n := range 9 {
+			if left := x.forgotten(fmt.Sprint("rt-", n)); (len(left) == 0) != (n >= 3) {
+				t.Errorf("rt-%d: %v", n, left)
+			}
+		}
+	})
+}
+
+// Passes come about once an hour, the first one within an hour.
+func TestRetentionRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		done := make(chan struct{})
+		var at []time.Duration
+		x.r.Observer.OnRetention = func(_ context.Context, _ observe.Retention) {
+			at = append(at, time.Since(x.now))
+			if len(at) == 4 {
+				close(done)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go x.r.Run(ctx)
+		<-done
+		cancel()
+		synctest.Wait()
+		for i, since := range at[1:] {
+			if pause := since - at[i]; pause < time.Hour || pause > time.Hour+6*time.Minute {
+				t.Errorf("pass %d comes %s after the one before it", i+2, pause)
+			}
+		}
+		if at[0] > time.Hour {
+			t.Errorf("the first pass comes after %s", at[0])
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// message is an event as a consumer delivers it for the first time.
+type message struct {
+	jetstream.Msg // what a worker does not ask of a message
+	of            *nats.Msg
+	sequence      uint64
+}
+
+func (m message) Subject() string                { return m.of.Subject }
+func (m message) Headers() nats.Header           { return m.of.Header }
+func (m message) Data() []byte                   { return m.of.Data }
+func (message) Ack() error                       { return nil }
+func (message) Nak() error                       { return nil }
+func (message) NakWithDelay(time.Duration) error { return nil }
+func (message) TermWithReason(string) error      { return nil }
+func (m message) Metadata() (*jetstream.MsgMetadata, error) {
+	return &jetstream.MsgMetadata{Sequence: jetstream.SequencePair{Stream: m.sequence}, NumDelivered: 1}, nil
+}
+
+// inbox is where the worker sends a copy of each reply.
+const inbox = "_INBOX.simulation"
+
+// replies are the copies that the worker has sent since they were taken.
+type replies []events.Reply
+
+// Copy keeps a reply.
+func (r *replies) Copy(_ context.Context, _ string, reply events.Reply) error {
+	*r = append(*r, reply)
+	return nil
+}
+
+func (r *replies) take() []events.Reply {
+	taken := *r
+	*r = nil
+	return taken
+}
+
+// builder builds the pools that nothing was known of, empty.
+type builder struct{ counters *memory.Counters }
+
+// Wanted builds a pool. The handling of the event goes on with it.
+func (b builder) Wanted(pool string) {
+	if pool != "" {
+		_ = installPool(context.Background(), b.counters, pool, account.Snapshot{}) // fails with its context alone
+	}
+}
+
+// unasked ignores what is asked of the passes over all clusters: there are none.
+type unasked struct{}
+
+func (unasked) Wanted() {}
+func (unasked) Freed()  {}
+
+// fixed are a policy and a network configuration that never change.
+type fixed struct {
+	policy   *policy.Snapshot
+	networks *network.Config
+}
+
+func (f fixed) Snapshot() *policy.Snapshot { return f.policy }
+func (f fixed) Config() *network.Config    { return f.networks }
+
+// faults are what kept the worker from an answer.
+type faults struct{ err error }
+
+func (f *faults) hear(_ context.Context, e observe.Event) {
+	if e.Outcome == observe.NakWithDelay || e.Outcome == observe.Nak || e.Outcome == observe.Unsettled {
+		f.err = errors.Join(f.err, errors.New(e.Reason))
+	}
+}
+
+func (f *faults) take() error {
+	err := f.err
+	f.err = nil
+	return err
+}

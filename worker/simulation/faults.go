@@ -1,0 +1,388 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// The faults of single calls: the next one of a port meets them.
+const (
+	EffectLost Kind = "a call has no effect and no answer"
+	AnswerLost Kind = "a call takes effect and its answer is lost"
+	EffectLate Kind = "a call takes effect after its caller gave up"
+	Refusal    Kind = "a call is refused"
+	Delay      Kind = "a call is delayed beyond every time-out"
+)
+
+// The faults of processes and of the world.
+const (
+	Death        Kind = "a process dies and another starts"
+	Stopping     Kind = "a process is stopped and another starts"
+	Outage       Kind = "a dependency refuses everything for a while"
+	ConsumerGone Kind = "the consumer is deleted"
+	StreamGone   Kind = "the stream of events is deleted"
+	MessageGone  Kind = "an event is deleted from its stream"
+	WaitingGone  Kind = "a waiting request is deleted"
+	Junk         Kind = "junk is stored in a stream"
+	RedisEmpty   Kind = "Redis starts empty"
+	RedisOlder   Kind = "Redis restarts with older data"
+	FailOver     Kind = "Redis fails over to a replica that lags"
+	FailBack     Kind = "Redis fails over and back, and writes are lost"
+	TwoMasters   Kind = "two masters of Redis serve"
+	CacheLags    Kind = "the watch of a process lags for minutes"
+	LabelClaimed Kind = "a label is given a tenant by hand"
+	LabelCleaned Kind = "a dirty account is cleaned by hand"
+	LabelDirty   Kind = "an account is marked dirty by hand"
+	Cordoned     Kind = "an account is cordoned, or not any more"
+	Deleted      Kind = "a binding is deleted"
+	Added        Kind = "a binding is added"
+	Moved        Kind = "an unused binding is moved to another pool"
+	MovedUsed    Kind = "a binding in use is moved to another pool"
+	Reconfigured Kind = "the configuration changes"
+	Renetworked  Kind = "the network configuration changes"
+	ClockJumps   Kind = "the clock of a process jumps"
+	Large        Kind = "an event of nearly the greatest size"
+	NoWaiting    Kind = "nothing may wait"
+	TypeTwice    Kind = "a deprovision under the id of a provision"
+	IDTwice      Kind = "an id is used by another tenant"
+	RuntimeTwice Kind = "a runtime is asked for by another tenant"
+	Auditing     Kind = "Redis is audited and repaired"
+	Forgetting   Kind = "what was released long ago is forgotten"
+	Quiet        Kind = "everything heals and comes to rest"
+)
+
+// Faults are those of a run; Known are those that a fault of docs/testing-simulation.md
+// hides behind: known.go has a seed for each.
+var (
+	Faults = []Kind{
+		EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
+		RedisEmpty, RedisOlder, FailOver, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved,
+		Reconfigured, Renetworked, ClockJumps, Large, NoWaiting, IDTwice, RuntimeTwice, Auditing, Forgetting, Quiet,
+	}
+	Known = []Kind{FailBack, TwoMasters, MovedUsed, TypeTwice}
+)
+
+var ports = []port{redis, streams, gardener}
+
+// struck lets the call meet a fault that waits for one of its port.
+func (w *world) struck(c *call) bool {
+	at := slices.IndexFunc(w.armed, func(i Item) bool { return ports[i.N%len(ports)] == c.port })
+	if at < 0 || c.op == opDeliver || c.op == opAsk {
+		return false
+	}
+	kind := w.armed[at].Kind
+	item := w.armed[at]
+	w.armed = slices.Delete(w.armed, at, at+1)
+	w.befell[kind]++
+	switch kind {
+	case EffectLost:
+		w.release(c, c.port.failed(c.write), c.op+" "+string(kind))
+	case Refusal:
+		w.release(c, c.port.refused(), "is refused")
+	case AnswerLost:
+		w.effect(c, "its answer is lost")
+		w.release(c, c.port.failed(c.write), "")
+	case EffectLate:
+		w.note(c.actor, c.op, c.arg, "fails, and may take effect later")
+		w.gate.mu.Lock()
+		c.left, c.parked = true, item.M%8
+		c.by.last[c.actor] = time.Now()
+		w.gate.mu.Unlock()
+		c.answer <- c.port.failed(c.write)
+	case Delay:
+		w.note(c.actor, c.op, c.arg, "is delayed")
+		w.gate.mu.Lock()
+		c.parked = 2 + item.M%30
+		w.gate.mu.Unlock()
+	}
+	return true
+}
+
+// befall executes a line of the plan. It reports whether it could.
+func (w *world) befall(i Item) bool {
+	if slices.Contains(requests, i.Kind) {
+		return w.ask(i)
+	}
+	alive := w.alive()
+	switch i.Kind {
+	case EffectLost, AnswerLost, EffectLate, Refusal, Delay:
+		w.armed = append(w.armed, i)
+		return false // counted when a call meets it
+	case Death:
+		return len(alive) > 0 && w.kill(alive[i.N%len(alive)], i)
+	case Stopping:
+		return len(alive) > 0 && w.stop(alive[i.N%len(alive)])
+	case Outage:
+		w.goesDown(ports[i.N%len(ports)], 1+i.M%20)
+	case CacheLags:
+		if len(alive) == 0 {
+			return false
+		}
+		alive[i.N%len(alive)].lagging = 20 + i.M%100
+	case ClockJumps:
+		if len(alive) == 0 {
+			return false
+		}
+		alive[i.N%len(alive)].skew.Store(int64(time.Duration(i.M%600-300) * time.Second))
+	case Auditing:
+		if len(alive) == 0 {
+			return false
+		}
+		alive[i.N%len(alive)].audit()
+	case Forgetting:
+		return len(alive) > 0 && w.forget(alive[i.N%len(alive)])
+	case Reconfigured:
+		w.reconfigure(i.N%2 == 0, time.Duration(30+i.M%120)*time.Second)
+	case NoWaiting:
+		w.reconfigure(w.settings.several, 0)
+	case Renetworked:
+		if !w.plan.Networks {
+			return false
+		}
+		w.ranges.Store(networkRules(i.N % 2))
+		for _, p := range alive {
+			p.late.Wanted()
+		}
+	case Quiet:
+		w.rest()
+		w.healing = false
+	default:
+		return w.befallStores(i) || w.befallLabels(i) || w.befallRequests(i)
+	}
+	w.note("fault", string(i.Kind), "", "")
+	return true
+}
+
+func (w *world) reconfigure(several bool, timeout time.Duration) {
+	w.settings.several, w.settings.timeout = several, timeout
+	w.live.Set(w.settings.decisions())
+}
+
+// kill has a process die, wherever it is, and another one start. What it had sent may
+// still arrive.
+func (w *world) kill(p *process, i Item) bool {
+	w.note("fault", p.name, "dies", "")
+	p.dead.Store(true)
+	p.iterator.Stop()
+	p.cancel()
+	synctest.Wait()
+	for _, c := range w.gate.drop(p) {
+		if c.write && i.M%4 == 0 {
+			w.effect(c, "its process is dead")
+		}
+	}
+	w.processes = append(w.processes, w.start(1+i.N%w.plan.Workers))
+	return true
+}
+
+// stop stops a process as an upgrade does.
+func (w *world) stop(p *process) bool {
+	w.note("fault", p.name, "is stopped", "")
+	w.gate.mu.Lock()
+	p.ended = true
+	w.gate.mu.Unlock()
+	go p.worker.Stop()
+	time.AfterFunc(2*drain, p.cancel)
+	synctest.Wait()
+	w.processes = append(w.processes, w.start(len(w.processes)%w.plan.Workers+1))
+	return true
+}
+
+// forget lets retention run, after as much time as it asks for.
+func (w *world) forget(p *process) bool {
+	w.pass(int(2 * keep / moment))
+	p.forget()
+	w.note("fault", string(Forgetting), "", "")
+	return true
+}
+
+// befallStores are faults of NATS and Redis.
+func (w *world) befallStores(i Item) bool {
+	ctx := context.Background()
+	m := w.masters[0]
+	switch i.Kind {
+	case ConsumerGone:
+		if w.broker.DeleteConsumer(events.StreamEvents, events.ConsumerWorker) != nil {
+			return false
+		}
+	case StreamGone:
+		for _, q := range w.truth.requests {
+			w.excuse(q)
+		}
+		clear(w.truth.buried)
+		for _, c := range w.gate.settling() { // an acknowledgement on its way would be another event's
+			w.release(c, nil, "is lost with its stream")
+			synctest.Wait()
+		}
+		if w.broker.DeleteStream(events.StreamEvents) != nil {
+			return false
+		}
+		synctest.Wait()
+		w.must(w.broker.Setup())
+	case MessageGone:
+		return w.deleteMessage(ctx, events.StreamEvents, i)
+	case WaitingGone:
+		return w.deleteMessage(ctx, events.StreamWaiting, i)
+	case Junk:
+		return w.junk(ctx, i)
+	case RedisEmpty:
+		*m = *newMaster(m.name)
+	case RedisOlder, FailOver, FailBack:
+		if w.older == nil {
+			return false
+		}
+		*m = *w.older.copy(m.name)
+		if i.Kind != FailBack {
+			m.restart(ctx)
+		}
+	case TwoMasters:
+		if len(w.masters) > 1 {
+			return false
+		}
+		other := m.copy("redis-b")
+		other.restart(ctx)
+		w.masters = []*master{other, m}
+		for n, p := range w.alive() {
+			if (n+i.N)%2 == 0 {
+				p.redis.Store(other)
+			}
+		}
+	default:
+		return false
+	}
+	w.note("fault", string(i.Kind), "", "")
+	return true
+}
+
+// excuse takes a request out of what is promised: it was taken away by hand.
+func (w *world) excuse(q *request) {
+	q.excused = true
+	w.truth.excused[q.event.RuntimeID] = true
+}
+
+func (w *world) deleteMessage(ctx context.Context, stream string, i Item) bool {
+	state, err := w.broker.State(ctx, stream)
+	if err != nil || state.Msgs == 0 {
+		return false
+	}
+	m, err := w.broker.Message(ctx, stream, events.Query{Sequence: state.FirstSeq + uint64(i.N)%(state.LastSeq-state.FirstSeq+1), NextFor: ">"})
+	if err != nil {
+		return false
+	}
+	event, _ := events.Decode(m.Subject, m.Header, m.Data)
+	for _, q := range w.truth.requests {
+		_, final := w.truth.final[q.subject]
+		if !final && (stream == events.StreamEvents && q.raw.Subject == m.Subject && q.sequence <= m.Sequence || q.event.ID == event.ID && event.ID != "") {
+			w.excuse(q)
+		}
+	}
+	w.must(w.broker.Purge(ctx, stream, m.Subject, m.Sequence))
+	w.note("fault", string(i.Kind), m.Subject, "")
+	return true
+}
+
+// junk stores what cannot be read.
+func (w *world) junk(ctx context.Context, i Item) bool {
+	p := w.subjects.Prefix()
+	subject := []string{p + ".provision.ga-1", p + ".reply.rt-junk.p-junk", p + ".waiting.aws.ga-1.rt-junk.p-junk"}[i.N%3]
+	raw := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: []byte("{")}
+	if i.N%3 == 0 {
+		return w.send(&request{event: events.Event{ID: fmt.Sprintf("junk-%d", i.M)}, raw: raw, subject: "none"}) != nil
+	}
+	_, err := w.broker.Publish(ctx, raw)
+	w.note("fault", string(i.Kind), subject, "")
+	return err == nil
+}
+
+// befallLabels are what others do to bindings.
+func (w *world) befallLabels(i Item) bool {
+	used := func(b engine.Binding) bool {
+		return slices.ContainsFunc(w.truth.all, func(l *life) bool { return l.binding == b.Name && !l.leaves })
+	}
+	change := func(which func(engine.Binding) bool, how func(*engine.Binding)) bool {
+		found := w.bindings(which)
+		if len(found) == 0 {
+			return false
+		}
+		b := found[i.N%len(found)]
+		how(&b)
+		w.truth.edited[b.Name] = true
+		w.note("fault", string(i.Kind), b.Name, "")
+		w.garden.Put(b)
+		return true
+	}
+	switch i.Kind {
+	case LabelClaimed:
+		return change(func(b engine.Binding) bool { return b.Tenant == "" && !b.Dirty }, func(b *engine.Binding) { b.Tenant = tenants[i.M%len(tenants)] })
+	case LabelCleaned:
+		return change(func(b engine.Binding) bool { return b.Dirty }, func(b *engine.Binding) { b.Dirty, b.Tenant = false, "" })
+	case LabelDirty:
+		return change(func(b engine.Binding) bool { return b.Tenant != "" && !b.Dirty }, func(b *engine.Binding) { b.Dirty = true })
+	case Cordoned:
+		return change(func(engine.Binding) bool { return true }, func(b *engine.Binding) { b.Cordoned = !b.Cordoned })
+	case Added:
+		name := fmt.Sprintf("b-%d", 20+i.N%20)
+		if _, there := w.truth.labels[name]; there || w.truth.edited[name] {
+			return false
+		}
+		w.note("fault", string(i.Kind), name, "")
+		w.garden.Put(engine.Binding{Name: name, HyperscalerType: w.pools[i.M%2].HyperscalerType})
+		return true
+	case Moved, MovedUsed:
+		return change(func(b engine.Binding) bool {
+			return used(b) == (i.Kind == MovedUsed) && (b.Tenant != "") == (i.Kind == MovedUsed)
+		},
+			func(b *engine.Binding) {
+				if b.HyperscalerType == "aws" {
+					b.HyperscalerType = "gcp"
+				} else {
+					b.HyperscalerType = "aws"
+				}
+			})
+	case Deleted:
+		found := w.bindings(func(b engine.Binding) bool { return !used(b) })
+		if len(found) < 2 {
+			return false
+		}
+		b := found[i.N%len(found)]
+		w.truth.edited[b.Name] = true
+		w.note("fault", string(i.Kind), b.Name, "")
+		w.garden.Delete(b.Name)
+		return true
+	}
+	return false
+}
+
+// befallRequests are requests that no publisher should make.
+func (w *world) befallRequests(i Item) bool {
+	all := slices.DeleteFunc(slices.Clone(w.truth.requests), func(q *request) bool { return q.event.Provision == nil })
+	if len(all) == 0 {
+		return false
+	}
+	was := all[i.N%len(all)].event
+	other := tenants[(slices.Index(tenants, was.Provision.GlobalAccountID)+1)%len(tenants)]
+	p := *was.Provision
+	p.GlobalAccountID, p.ReplyTo = other, "_INBOX."+other
+	switch i.Kind {
+	case IDTwice:
+		was.Provision, was.ReplyTo = &p, p.ReplyTo
+		return w.publish(was) != nil
+	case RuntimeTwice:
+		return w.publish(events.Event{Type: events.TypeProvision, ID: w.id("x"), RuntimeID: was.RuntimeID, ReplyTo: p.ReplyTo, Provision: &p}) != nil
+	case TypeTwice:
+		return w.publish(events.Event{Type: events.TypeDeprovision, ID: was.ID, RuntimeID: was.RuntimeID, Deprovision: &events.Deprovision{
+			RuntimeID: was.RuntimeID, GlobalAccountID: was.Provision.GlobalAccountID,
+		}}) != nil
+	case Large:
+		return w.askLarge(i)
+	}
+	return false
+}

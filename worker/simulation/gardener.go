@@ -1,0 +1,124 @@
+package simulation
+
+import (
+	"context"
+	"iter"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/suggest"
+)
+
+// landscape is Gardener as one process sees it: live reads and writes through the gate,
+// and a cache that follows when the scheduler brings what the watch has.
+type landscape struct {
+	p     *process
+	cache *suggest.Index
+}
+
+func (l *landscape) Get(ctx context.Context, name string) (engine.Binding, error) {
+	return ask(ctx, l.p, call{port: gardener, op: "get", arg: name}, func(ctx context.Context) (engine.Binding, error) {
+		return l.p.world.garden.Get(ctx, name)
+	})
+}
+
+func (l *landscape) write(ctx context.Context, op string, seen engine.Binding, do func(context.Context, engine.Binding) (engine.Binding, error)) (engine.Binding, error) {
+	return ask(ctx, l.p, call{port: gardener, op: op, arg: seen.Name, write: true}, func(ctx context.Context) (engine.Binding, error) {
+		if l.p.world.off("version") { // rule 2: written over what stands there
+			now, err := l.p.world.garden.Get(ctx, seen.Name)
+			if err != nil {
+				return now, err
+			}
+			seen = now
+		}
+		return do(ctx, seen)
+	})
+}
+
+func (l *landscape) Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return l.write(ctx, "label", seen, func(ctx context.Context, seen engine.Binding) (engine.Binding, error) {
+		if l.p.world.off("label") { // rule 4: answered without a label
+			seen.Tenant, seen.Generation, seen.Epoch = mark.Tenant, mark.Generation, mark.Epoch
+			return seen, nil
+		}
+		return l.p.world.garden.Claim(ctx, seen, mark)
+	})
+}
+
+func (l *landscape) MarkDirty(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return l.write(ctx, "mark dirty", seen, func(ctx context.Context, seen engine.Binding) (engine.Binding, error) {
+		return l.p.world.garden.MarkDirty(ctx, seen, mark)
+	})
+}
+
+func (l *landscape) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return l.write(ctx, "unclaim", seen, func(ctx context.Context, seen engine.Binding) (engine.Binding, error) {
+		return l.p.world.garden.Unclaim(ctx, seen, mark)
+	})
+}
+
+func (l *landscape) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
+	return l.write(ctx, "free", seen, func(ctx context.Context, seen engine.Binding) (engine.Binding, error) {
+		if l.p.world.off("released-by") { // rule 9: a release does not know what it did before
+			request = ""
+		}
+		return l.p.world.garden.Free(ctx, seen, request)
+	})
+}
+
+func (l *landscape) Refers(ctx context.Context, binding string) (bool, error) {
+	return ask(ctx, l.p, call{port: gardener, op: "shoots on", arg: binding}, func(ctx context.Context) (bool, error) {
+		if l.p.world.off("shoots") {
+			return false, nil
+		}
+		return l.p.world.garden.Refers(ctx, binding)
+	})
+}
+
+func (l *landscape) Referrer(ctx context.Context, binding string) (kind, name string, err error) {
+	return l.p.world.garden.Referrer(ctx, binding)
+}
+
+func (l *landscape) List(ctx context.Context, f func(engine.Binding) error) error {
+	return visited(ctx, l.p, "list bindings", l.p.world.garden.List, f)
+}
+
+func (l *landscape) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
+	return visited(ctx, l.p, "list Shoots", l.p.world.garden.Shoots, f)
+}
+
+func visited[T any](ctx context.Context, p *process, op string, list func(context.Context, func(T) error) error, f func(T) error) error {
+	all, err := ask(ctx, p, call{port: gardener, op: op}, func(ctx context.Context) (all []T, err error) {
+		err = list(ctx, func(one T) error { all = append(all, one); return nil })
+		return all, err
+	})
+	for _, one := range all {
+		if err == nil {
+			err = f(one)
+		}
+	}
+	return err
+}
+
+func (l *landscape) Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) ([]engine.Binding, bool) {
+	return l.cache.Claimable(pool, tenant, internalTenant, n)
+}
+
+func (l *landscape) Shared(pool engine.Pool) []engine.Binding { return l.cache.Shared(pool) }
+
+func (l *landscape) Barred(pool engine.Pool, tenant string, internalTenant bool) []string {
+	return l.cache.Barred(pool, tenant, internalTenant)
+}
+
+func (l *landscape) Cached(name string) (engine.Binding, bool) { return l.cache.Cached(name) }
+
+func (l *landscape) Pools() []engine.Pool { return l.cache.Pools() }
+
+func (l *landscape) All() iter.Seq[engine.Binding] {
+	return func(yield func(engine.Binding) bool) {
+		for _, b := range l.cache.All() {
+			if !yield(*b) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// request is an event that was published.
+type request struct {
+	event    events.Event
+	subject  string // of its reply
+	sequence uint64 // in HAP_EVENTS
+	tenant   string
+	raw      *nats.Msg
+	excused  bool // it was taken out of the stream by hand
+}
+
+// client is what the publishers know of a runtime.
+type client struct {
+	id, tenant, plan string
+	asked            int  // requests for it
+	leaves           bool // its deprovision was published
+}
+
+func (w *world) publish(e events.Event) *request {
+	e.Source = "/broker"
+	msg, err := events.Publication(context.Background(), w.subjects, e)
+	if err != nil { // a client of package events refuses it
+		return nil
+	}
+	r := &request{event: e, subject: e.ReplySubject(w.subjects), raw: msg}
+	switch {
+	case e.Provision != nil:
+		r.tenant = e.Provision.GlobalAccountID
+	case e.Deprovision != nil:
+		r.tenant = e.Deprovision.GlobalAccountID
+	}
+	return w.send(r)
+}
+
+func (w *world) send(r *request) *request {
+	ack, err := w.broker.Publish(context.Background(), r.raw)
+	if err != nil {
+		w.note("", "not published", r.event.ID, err.Error())
+		return nil
+	}
+	r.sequence = ack.Sequence
+	if !ack.Duplicate {
+		w.truth.requests = append(w.truth.requests, r)
+	}
+	w.note("publisher", string(r.event.Type), r.event.ID, "for "+r.event.RuntimeID+r.event.Binding+" of "+r.tenant)
+	return r
+}
+
+// ask executes a request of the plan. It reports whether there was anything to ask for.
+func (w *world) ask(i Item) bool {
+	switch i.Kind {
+	case Provision:
+		return w.askProvision(i)
+	case Again:
+		if len(w.truth.requests) == 0 {
+			return false
+		}
+		again := *w.truth.requests[i.N%len(w.truth.requests)]
+		again.raw = &nats.Msg{Subject: again.raw.Subject, Header: again.raw.Header, Data: again.raw.Data}
+		again.raw.Header.Del(jetstream.MsgIDHeader)
+		return w.send(&again) != nil
+	case Another:
+		rt := w.oneRuntime(i.N, func(rt *client) bool { return !rt.leaves })
+		return rt != nil && w.provision(rt, i) != nil
+	case Deprovision:
+		return w.askDeprovision(i)
+	case Release:
+		return w.askRelease(i)
+	case Resolve:
+		return w.publish(events.Event{Type: events.TypeResolve, ID: w.id("v"), RuntimeID: runtimeIDs[len(runtimeIDs)-1], Resolve: &events.Resolve{
+			RuntimeID: runtimeIDs[len(runtimeIDs)-1], Interface: events.Interface{Path: "cap.interface.nothing", Revision: "1.0.0"},
+		}}) != nil
+	case Cluster:
+		rt := w.oneRuntime(i.N, func(rt *client) bool { return !rt.leaves && w.truth.lives[rt.id] != nil && !w.truth.clusters[rt.id] })
+		if rt == nil {
+			return false
+		}
+		w.truth.clusters[rt.id] = true
+		life := w.truth.lives[rt.id]
+		w.garden.PutShoot(engine.Shoot{Name: "shoot-" + rt.id, RuntimeID: rt.id, Binding: life.binding, Tenant: rt.tenant})
+		w.note("publisher", "creates the Shoot of", rt.id, "on "+life.binding)
+		return true
+	}
+	return false
+}
+
+func (w *world) id(prefix string) string {
+	w.truth.ids++
+	return fmt.Sprintf("%s-%d", prefix, w.truth.ids)
+}
+
+func (w *world) askProvision(i Item) bool {
+	t := &w.truth
+	if len(t.runtimes) >= len(runtimeIDs)-2 {
+		return false
+	}
+	rt := &client{id: runtimeIDs[len(t.runtimes)], tenant: tenants[i.N%len(tenants)], plan: "aws"}
+	if i.M%4 == 0 {
+		rt.plan = "gcp"
+	}
+	t.runtimes = append(t.runtimes, rt)
+	return w.provision(rt, i) != nil
+}
+
+func (w *world) provision(rt *client, i Item) *request {
+	rt.asked++
+	p := &events.Provision{RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.plan, ReplyTo: "_INBOX." + rt.tenant}
+	if i.M%5 == 0 {
+		p.Deadline = time.Now().Add(time.Duration(i.M%60) * time.Second)
+	}
+	if w.plan.Networks {
+		p.Cluster = &events.Cluster{Name: "c-" + rt.id, Namespace: "garden"}
+	}
+	return w.publish(events.Event{Type: events.TypeProvision, ID: w.id("p"), RuntimeID: rt.id, ReplyTo: p.ReplyTo, Provision: p})
+}
+
+// askDeprovision has a runtime go: first its Shoot, then what it had.
+func (w *world) askDeprovision(i Item) bool {
+	rt := w.oneRuntime(i.N, func(rt *client) bool { return !rt.leaves || i.M%8 == 0 })
+	if rt == nil {
+		return false
+	}
+	w.garden.DeleteShoot("shoot-" + rt.id)
+	rt.leaves = true
+	if life := w.truth.lives[rt.id]; life != nil {
+		life.leaves = true
+	}
+	return w.publish(events.Event{Type: events.TypeDeprovision, ID: w.id("d"), RuntimeID: rt.id, Deprovision: &events.Deprovision{
+		RuntimeID: rt.id, GlobalAccountID: rt.tenant,
+	}}) != nil
+}
+
+// askRelease has the cleanup job return an account, or ask for it although it is not dirty.
+func (w *world) askRelease(i Item) bool {
+	dirty := w.bindings(func(b engine.Binding) bool { return b.Dirty })
+	if len(dirty) == 0 || i.N%16 == 0 {
+		if dirty = w.bindings(func(engine.Binding) bool { return i.N%4 == 0 }); len(dirty) == 0 {
+			return false
+		}
+	}
+	b := dirty[i.M%len(dirty)]
+	r := &events.Release{Binding: b.Name}
+	if i.N%2 == 0 {
+		generation := b.Generation
+		r.Generation = &generation
+	}
+	return w.publish(events.Event{Type: events.TypeRelease, ID: w.id("r"), Binding: b.Name, Release: r}) != nil
+}
+
+// bindings are those that Gardener has, by name.
+func (w *world) bindings(which func(engine.Binding) bool) []engine.Binding {
+	var found []engine.Binding
+	for b := range w.garden.All() {
+		if which(b) {
+			found = append(found, b)
+		}
+	}
+	slices.SortFunc(found, func(a, b engine.Binding) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+func (w *world) oneRuntime(n int, which func(*client) bool) *client {
+	var found []*client
+	for _, rt := range w.truth.runtimes {
+		if which(rt) {
+			found = append(found, rt)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return found[n%len(found)]
+}
+
+// askLarge asks for a runtime with an event that is as long as one may be.
+func (w *world) askLarge(i Item) bool {
+	if len(w.truth.runtimes) >= len(runtimeIDs)-2 {
+		return false
+	}
+	rt := &client{id: runtimeIDs[len(w.truth.runtimes)], tenant: tenants[i.N%len(tenants)], plan: "aws"}
+	labels := map[string]string{}
+	e := events.Event{Type: events.TypeProvision, ID: w.id("p"), Source: "/broker", RuntimeID: rt.id, Provision: &events.Provision{
+		RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.plan, Cluster: &events.Cluster{Name: "c-" + rt.id, Namespace: "garden", Labels: labels},
+	}}
+	add := func(n int) {
+		for range n {
+			labels[fmt.Sprintf("label-%05d", len(labels))] = strings.Repeat("v", 60)
+		}
+	}
+	add(100)
+	few, err := events.EncodeEvent(e)
+	w.must(err)
+	add(100)
+	more, err := events.EncodeEvent(e)
+	w.must(err)
+	add((events.MaxMessage - len(more)) / ((len(more) - len(few)) / 100))
+	w.truth.runtimes = append(w.truth.runtimes, rt)
+	return w.publish(e) != nil
+}

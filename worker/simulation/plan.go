@@ -1,0 +1,104 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Kind is what a plan has happen: a request, a fault of the world, or one of a call.
+type Kind string
+
+// The requests.
+const (
+	Provision   Kind = "provision"
+	Again       Kind = "the same request again"
+	Another     Kind = "another request for the same runtime"
+	Deprovision Kind = "deprovision"
+	Release     Kind = "release"
+	Resolve     Kind = "resolve"
+	Cluster     Kind = "a cluster appears"
+)
+
+var requests = []Kind{Provision, Again, Another, Deprovision, Release, Resolve, Cluster}
+
+// Item is one line of a plan.
+type Item struct {
+	Kind  Kind
+	After int // steps after the item before
+	N, M  int // which one, of what there is then
+}
+
+func (i Item) String() string { return fmt.Sprintf("%s (%d, %d) after %d", i.Kind, i.N, i.M, i.After) }
+
+// Plan is a history before it is played.
+type Plan struct {
+	Seed     uint64
+	Workers  int
+	Bindings int
+	Limit    int // of the tenants with several accounts; 0: none has
+	Hurry    int // of so many steps one lets time pass although calls wait
+	Networks bool
+	Strict   Fault // a known fault that is a violation all the same
+	Items    []Item
+}
+
+var tenants = []string{"ga-1", "ga-2", "ga-3"}
+
+// Draw draws the plan of a seed. A history has some of the faults, so that what needs
+// their absence is found as well.
+func Draw(seed uint64, kinds []Kind) Plan {
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := Plan{
+		Seed: seed, Workers: 1 + r.IntN(3), Bindings: 2 + r.IntN(6), Limit: r.IntN(4), Hurry: []int{8, 30, 150}[r.IntN(3)], Networks: r.IntN(3) == 0,
+	}
+	var some []Kind
+	for _, k := range kinds {
+		rarity := 3
+		if k == Large { // they cost as much as a hundred histories
+			rarity = 60
+		}
+		if r.IntN(rarity) == 0 {
+			some = append(some, k)
+		}
+	}
+	weights := []int{14, 3, 3, 9, 6, 1, 7}
+	loads := 44 + r.IntN(24)
+	faults := 0
+	if len(some) > 0 {
+		faults = 10 + r.IntN(26)
+	}
+	for range loads {
+		p.Items = append(p.Items, Item{Kind: requests[weighted(r, weights)]})
+	}
+	for range faults {
+		p.Items = append(p.Items, Item{Kind: some[r.IntN(len(some))]})
+	}
+	r.Shuffle(len(p.Items), func(i, j int) { p.Items[i], p.Items[j] = p.Items[j], p.Items[i] })
+	gap := []int{1, 6, 25}[r.IntN(3)]
+	for i := range p.Items {
+		p.Items[i].After, p.Items[i].N, p.Items[i].M = r.IntN(2*gap), r.IntN(1<<20), r.IntN(1<<20)
+	}
+	return p
+}
+
+func weighted(r *rand.Rand, weights []int) int {
+	n := 0
+	for _, w := range weights {
+		n += w
+	}
+	n = r.IntN(n)
+	for i, w := range weights {
+		if n < w {
+			return i
+		}
+		n -= w
+	}
+	return 0
+}
+
+// without is the plan without the items from i to j.
+func (p Plan) without(i, j int) Plan {
+	p.Items = slices.Concat(p.Items[:i:i], p.Items[j:])
+	return p
+}

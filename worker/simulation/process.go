@@ -1,0 +1,394 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/suggest"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/ranges"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
+	"github.com/hap-worker/hap-worker/worker/retention"
+)
+
+// This file alone knows how a worker is put together: cmd/hap-worker in small.
+
+const (
+	opRenew   = "renew rebuild"
+	opAsk     = "ask for an event"
+	opDeliver = "take"
+	opAck     = "acknowledge"
+	opNak     = "hand back"
+	opTerm    = "end"
+	opReopen  = "reopen the consumer"
+	opBuilt   = "built"
+	opPools   = "pools"
+)
+
+const (
+	handlers   = 3
+	budget     = 21 * time.Second // a multiple of moment: no pause of a retry reaches it by chance
+	drain      = 6 * time.Second
+	serveEvery = 6 * time.Second // the simulation wakes: where a tick and a wake are there at once, select draws
+	never      = 100_000 * time.Hour
+	sweepEvery = 15 * time.Second
+	keep       = 3 * time.Minute // rule 14
+)
+
+// process is one worker process from its start to its death.
+type process struct {
+	world *world
+	name  string // worker and incarnation
+	dead  death
+	ended bool // it was stopped, or died
+	redis atomic.Pointer[master]
+	skew  atomic.Int64 // of its clock, in nanoseconds
+
+	worker    *worker.Worker
+	rebuilder *rebuild.Rebuilder
+	garden    *landscape
+	late      *ranges.Reconciler
+	iterator  *iterator
+	ctx       context.Context
+	cancel    context.CancelFunc
+
+	watched []watched // that its watch has not brought yet
+	lagging int       // moments for which it brings nothing
+
+	labels    *reconcile.Labels
+	sweeping  context.CancelFunc
+	sweeps    int
+	looked    int // the last sweep that has begun to look
+	sweepPool engine.Pool
+	nextSweep time.Time
+	nextServe time.Time
+	marks     map[string]vacant // bindings that a sweep wants marked
+	passes    int               // of audits and the like, so that each has a name
+	handled   map[string]int    // deliveries by event, so that each has a name
+
+	last map[string]time.Time // when an actor's last call returned
+}
+
+type vacant struct {
+	pool, tenant string
+	generation   int64
+}
+
+// watched is one event of the watch.
+type watched struct {
+	binding engine.Binding
+	deleted bool
+}
+
+func (p *process) now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
+
+// start starts a process; a missing consumer is created, as with nats.manage.
+func (w *world) start(number int) *process {
+	w.incarnations++
+	p := &process{
+		world: w, name: fmt.Sprintf("worker %d (start %d)", number, w.incarnations),
+		marks: map[string]vacant{}, handled: map[string]int{}, last: map[string]time.Time{}, nextSweep: time.Now(),
+	}
+	p.redis.Store(w.masters[0])
+	p.ctx, p.cancel = context.WithCancel(as(context.Background(), p.name))
+	p.garden = &landscape{p: p, cache: suggest.New()}
+	for b := range w.garden.All() {
+		p.garden.cache.Set(&b)
+	}
+	w.must(w.broker.Setup())
+	source, err := w.broker.Consumer(p.ctx)
+	w.must(err)
+	ledger := events.NewLedgerOn(server{p}, w.subjects, "/hap-worker")
+	room := events.NewWaitingRoomOn(server{p}, w.subjects)
+	p.rebuilder = &rebuild.Rebuilder{
+		Builder: store{p}, Inventory: p.garden, Ledger: w.sealed(ledger), Room: room, Subjects: w.subjects, Now: p.now,
+	}
+	options := worker.Options{
+		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: events.NewDeadLettersOn(server{p}, w.subjects),
+		Room: room, Copies: ledger, Counters: store{p}, Gardener: p.garden, Rebuild: p.rebuilder, Rules: w.live, Tracer: tracer{p: p},
+		Namespace: "garden", Kind: "CredentialsBinding", Concurrency: handlers, Budget: budget, ServeEvery: never, Drain: drain, Now: p.now,
+	}
+	if w.plan.Networks {
+		p.rebuilder.Ranges, p.rebuilder.Networks = blocks{p}, w
+		p.late = &ranges.Reconciler{
+			Ranges: blocks{p}, Networks: w, Ledger: ledger, Runtimes: lookup{store{p}}, Rebuild: p.rebuilder, Subjects: w.subjects, Keeper: blocks{p},
+		}
+		options.Ranges = &ranges.Allotter{Blocks: blocks{p}, Networks: w, Late: p.late, Rebuild: p.rebuilder}
+		go p.late.Run(as(p.ctx, p.name+" ranges"))
+	}
+	p.worker = worker.New(options)
+	w.must(p.worker.Start(p.ctx))
+	go p.rebuilder.Run(as(p.ctx, p.name+" rebuilds"))
+	synctest.Wait() // no two goroutines at once
+	return p
+}
+
+// lookup is what package ranges asks of a runtime.
+type lookup struct{ store }
+
+func (l lookup) Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
+	place, err := l.Place(ctx, id)
+	if err != nil || place.Pool == "" {
+		return place, account.Runtime{}, err
+	}
+	rt, err := l.RuntimeIn(ctx, place.Pool, id)
+	return place, rt, err
+}
+
+func (p *process) reopen(ctx context.Context) (jetstream.Consumer, error) {
+	source, err := ask(as(ctx, p.name+" takes"), p, call{port: streams, op: opReopen}, func(ctx context.Context) (jetstream.Consumer, error) {
+		if err := p.world.broker.Setup(); err != nil {
+			return nil, err
+		}
+		return p.world.broker.Consumer(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return consumer{source, p}, nil
+}
+
+// admission is when the scheduler sees a call. Pauses of retries and loops are random in
+// the production code; what comes after one is seen when the longest of its kind is over.
+// The gate's lock is held.
+func (p *process) admission(c *call) time.Time {
+	if c.op == opPools && c.actor == p.sweeper() {
+		if p.looked == p.sweeps {
+			return c.arrived.Add(never) // the next sweep begins anew, instead of this one after its pause
+		}
+		p.looked = p.sweeps
+		return c.arrived
+	}
+	if p.ended && c.actor == p.name && strings.HasPrefix(c.op, "read") && strings.HasSuffix(c.arg, " from 1") {
+		return c.arrived.Add(never) // whether it serves once more while it stops is drawn by a select
+	}
+	last, known := p.last[c.actor]
+	if !known || !c.arrived.After(last) {
+		return c.arrived
+	}
+	switch {
+	case c.op == opBuilt:
+		return last.Add(3 * time.Second)
+	case c.op == opReopen:
+		return last.Add(7500 * time.Millisecond)
+	case c.op == "walk "+events.StreamReplies && c.actor == p.name+" ranges":
+		return last.Add(15 * time.Second)
+	default:
+		return c.arrived
+	}
+}
+
+// returned notes when an actor's last call returned.
+func (p *process) returned(actor string) {
+	p.world.gate.mu.Lock()
+	defer p.world.gate.mu.Unlock()
+	p.last[actor] = time.Now()
+}
+
+func (p *process) sweeper() string { return fmt.Sprintf("%s sweep %d", p.name, p.sweeps) }
+
+// pass names what is done beside the events.
+func (p *process) pass(what string) context.Context {
+	p.passes++
+	return as(p.ctx, fmt.Sprintf("%s %s (%d)", p.name, what, p.passes))
+}
+
+// sweep begins a look at all labels of one pool. What the one before has not finished
+// is given up.
+func (p *process) sweep() {
+	if p.sweeping != nil {
+		p.sweeping()
+	}
+	p.sweeps++
+	p.nextSweep = time.Now().Add(sweepEvery)
+	pools := p.world.pools
+	p.sweepPool = pools[p.sweeps%len(pools)]
+	ctx, cancel := context.WithCancel(p.ctx)
+	p.sweeping = cancel
+	p.labels = &reconcile.Labels{
+		Worker: marker{p}, Bindings: p.garden, Rebuild: p.rebuilder, Budget: 10 * time.Second,
+		Follower: onePool{store{p}, p.sweepPool}, Cache: onePoolCache{p.garden, p.sweepPool}, Every: never,
+	}
+	actor := p.sweeper()
+	p.last[actor] = time.Now()
+	go p.labels.Run(as(ctx, actor))
+}
+
+// onePool shows a sweep the pool whose turn it is, and of the records without a binding
+// one: package reconcile visits both in the order of a map.
+type onePool struct {
+	store
+
+	pool engine.Pool
+}
+
+func (o onePool) Pools(ctx context.Context) ([]string, error) {
+	_, err := o.store.Pools(ctx)
+	return []string{o.pool.Name()}, err
+}
+
+func (o onePool) Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
+	return func(yield func(account.NamedRecord, error) bool) {
+		var absent []account.NamedRecord
+		for b, err := range o.store.Bindings(ctx, pool) {
+			if err == nil {
+				if c, known := o.p.garden.Cached(b.Binding); !known || c.Pool().Name() != pool {
+					absent = append(absent, b)
+					continue
+				}
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+		if len(absent) > 0 {
+			yield(absent[o.p.sweeps/2%len(absent)], nil)
+		}
+	}
+}
+
+type onePoolCache struct {
+	*landscape
+
+	pool engine.Pool
+}
+
+func (o onePoolCache) Pools() []engine.Pool { return []engine.Pool{o.pool} }
+
+// marker collects what a sweep wants marked: it comes in the order of a map.
+type marker struct{ p *process }
+
+func (m marker) Wake() { m.p.worker.Wake() }
+
+func (m marker) MarkDirty(_ context.Context, pool, binding, tenant string, generation int64) (bool, error) {
+	m.p.marks[binding] = vacant{pool, tenant, generation}
+	return false, nil
+}
+
+// mark marks what a sweep has found, one after the other.
+func (p *process) mark() {
+	marks := p.marks
+	p.marks = map[string]vacant{}
+	ctx := p.pass("marks")
+	go func() {
+		for _, binding := range slices.Sorted(maps.Keys(marks)) {
+			within, cancel := context.WithTimeout(ctx, 10*time.Second)
+			v := marks[binding]
+			_, _ = p.worker.MarkDirty(within, v.pool, binding, v.tenant, v.generation)
+			cancel()
+		}
+	}()
+}
+
+// bring lets the watch bring its next event.
+func (p *process) bring() {
+	next := p.watched[0]
+	p.watched = p.watched[1:]
+	b := next.binding
+	if next.deleted {
+		if was, there := p.garden.cache.Cached(b.Name); there && was.Pool() == b.Pool() {
+			p.garden.cache.Remove(b.Name)
+		}
+	} else {
+		p.garden.cache.Set(&b)
+	}
+	if p.labels != nil {
+		p.labels.Changed(b, next.deleted)
+	}
+}
+
+// audit compares Redis with everything else once, and repairs.
+func (p *process) audit() {
+	ledger := events.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
+	a := &reconcile.Audit{
+		Records: store{p}, Repairer: store{p}, Ledger: ledger, Inventory: p.garden, Reader: p.garden,
+		Room: events.NewWaitingRoomOn(server{p}, p.world.subjects),
+	}
+	ctx := p.pass("audits")
+	go func() {
+		found, err := a.Verify(ctx)
+		if err == nil {
+			_, _ = a.RepairAll(ctx, found.Drifts, false)
+		}
+	}()
+}
+
+// forget runs rule 14 once.
+func (p *process) forget() {
+	ledger := events.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
+	r := &retention.Purger{
+		Ledger: ledger, Records: oneGone{store{p}}, Shoots: p.garden, Room: events.NewWaitingRoomOn(server{p}, p.world.subjects),
+		Rebuild: p.rebuilder, Keep: keep, Now: p.now, Observer: observe.Observer{},
+	}
+	if p.late != nil {
+		r.Blocks = blocks{p}
+	}
+	ctx := p.pass("forgets")
+	go r.Once(ctx)
+}
+
+// oneGone shows retention few tombstones at a time: it visits them in the order of a map.
+type oneGone struct{ store }
+
+func (o oneGone) shown(runtime string) bool {
+	const apart = 24
+	return slices.Index(runtimeIDs, runtime)%apart == o.p.passes%apart
+}
+
+func (o oneGone) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
+	return func(yield func(account.NamedRuntime, error) bool) {
+		for rt, err := range o.store.Runtimes(ctx, pool) {
+			if (err != nil || rt.State != account.RuntimeGone || o.shown(rt.ID)) && !yield(rt, err) {
+				return
+			}
+		}
+	}
+}
+
+func (o oneGone) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
+	return func(yield func(account.NamedPlace, error) bool) {
+		for place, err := range o.store.Places(ctx, bucket) {
+			if (err != nil || !place.Gone || o.shown(place.Runtime)) && !yield(place, err) {
+				return
+			}
+		}
+	}
+}
+
+// tracer names the goroutine of an event after it.
+type tracer struct {
+	noop.Tracer
+
+	p *process
+}
+
+func (t tracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	config := trace.NewSpanStartConfig(options...)
+	for _, a := range config.Attributes() {
+		if a.Key == "messaging.message.id" {
+			event := name + " " + a.Value.AsString()
+			t.p.world.gate.mu.Lock()
+			t.p.handled[event]++
+			n := t.p.handled[event]
+			t.p.world.gate.mu.Unlock()
+			return t.Tracer.Start(as(ctx, fmt.Sprintf("%s handles %s (%d)", t.p.name, event, n)), name, options...)
+		}
+	}
+	return t.Tracer.Start(ctx, name, options...)
+}

@@ -1,0 +1,377 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/worker/memory"
+)
+
+// master is a Redis that serves.
+type master struct {
+	name     string
+	counters *memory.Counters
+	ranges   *memory.Ranges
+}
+
+func newMaster(name string) *master {
+	return &master{name: name, counters: memory.NewCounters(), ranges: memory.NewRanges()}
+}
+
+// copy is what a replica of the master has.
+func (m *master) copy(name string) *master {
+	return &master{name: name, counters: m.counters.Copy(), ranges: m.ranges.Copy()}
+}
+
+// restart is another process on the same data: its run id says so (rule 1).
+func (m *master) restart(ctx context.Context) {
+	pools, _ := m.counters.Pools(ctx)
+	for n := range account.Buckets {
+		pools = append(pools, account.BucketName(n))
+	}
+	for _, place := range pools {
+		_, _ = m.counters.Discard(ctx, place)
+	}
+	_, _ = m.ranges.Discard(ctx)
+}
+
+// store is Redis as one process reaches it.
+type store struct{ p *process }
+
+func (s store) at() *memory.Counters { return s.p.redis.Load().counters }
+
+// silent reports a bucket of the directory that no runtime of a history is in.
+func silent(place string) bool {
+	return account.IsBucket(place) && !slices.Contains(directories, place)
+}
+
+func scripted[T any](ctx context.Context, s store, op, arg string, do func(context.Context, *memory.Counters) (T, error)) (T, error) {
+	return ask(ctx, s.p, call{port: redis, op: op, arg: arg, write: true}, func(ctx context.Context) (T, error) { return do(ctx, s.at()) })
+}
+
+func (s store) Locate(ctx context.Context, runtime, pool string) (account.Place, error) {
+	return scripted(ctx, s, "locate", runtime, func(ctx context.Context, c *memory.Counters) (account.Place, error) {
+		return c.Locate(ctx, runtime, pool)
+	})
+}
+
+func (s store) Place(ctx context.Context, runtime string) (account.Place, error) {
+	return scripted(ctx, s, "place", runtime, func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Place(ctx, runtime) })
+}
+
+func (s store) Status(ctx context.Context, place string) (account.Status, error) {
+	return scripted(ctx, s, "status", place, func(ctx context.Context, c *memory.Counters) (account.Status, error) { return c.Status(ctx, place) })
+}
+
+func (s store) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
+	return scripted(ctx, s, "assign", r.Runtime, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+		return s.p.world.assigned(pool, r)(c.Assign(ctx, pool, s.p.world.asked(r)))
+	})
+}
+
+func (s store) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
+	return scripted(ctx, s, "locate and assign", r.Runtime, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+		return s.p.world.assigned(pool, r)(c.LocateAndAssign(ctx, pool, s.p.world.asked(r)))
+	})
+}
+
+func (s store) Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error) {
+	return scripted(ctx, s, "refuse", runtime, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+		return c.Refuse(ctx, pool, runtime, request)
+	})
+}
+
+func (s store) TakeBack(ctx context.Context, pool, runtime, request string) error {
+	_, err := scripted(ctx, s, "take back", runtime, func(ctx context.Context, c *memory.Counters) (any, error) {
+		if s.p.world.off("take-back") {
+			return nil, nil
+		}
+		return nil, c.TakeBack(ctx, pool, runtime, request)
+	})
+	return err
+}
+
+func (s store) Confirm(ctx context.Context, pool string, claim account.Claim) (bool, error) {
+	return scripted(ctx, s, "confirm", claim.Runtime+" on "+claim.Binding, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		ok, err := c.Confirm(ctx, pool, claim)
+		return ok || s.p.world.off("confirm"), err
+	})
+}
+
+func (s store) Revoke(ctx context.Context, pool string, claim account.Claim) (bool, error) {
+	return scripted(ctx, s, "revoke", claim.Runtime+" on "+claim.Binding, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		if s.p.world.off("revoke") {
+			return true, nil
+		}
+		return c.Revoke(ctx, pool, claim)
+	})
+}
+
+func (s store) Depart(ctx context.Context, runtime string) (account.Place, error) {
+	return scripted(ctx, s, "depart", runtime, func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Depart(ctx, runtime) })
+}
+
+func (s store) ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error) {
+	return scripted(ctx, s, "release runtime", runtime, func(ctx context.Context, c *memory.Counters) (account.Departure, error) {
+		return c.ReleaseRuntime(ctx, pool, runtime)
+	})
+}
+
+func (s store) BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error) {
+	return scripted(ctx, s, "begin dirtying", binding, func(ctx context.Context, c *memory.Counters) (account.Permit, error) {
+		permit, err := c.BeginDirtying(ctx, pool, binding, generation)
+		if s.p.world.off("dirtying") {
+			permit.Given = true
+		}
+		return permit, err
+	})
+}
+
+func (s store) InUse(ctx context.Context, pool, binding string) (int, error) {
+	return scripted(ctx, s, "in use", binding, func(ctx context.Context, c *memory.Counters) (int, error) {
+		if s.p.world.off("in-use") {
+			return 0, nil
+		}
+		return c.InUse(ctx, pool, binding)
+	})
+}
+
+func (s store) MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error) {
+	return scripted(ctx, s, "mark freed", binding, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		if s.p.world.off("freed-generation") {
+			rec, _ := c.Binding(ctx, pool, binding)
+			generation = rec.Generation
+		}
+		return c.MarkFreed(ctx, pool, binding, generation)
+	})
+}
+
+func (s store) Queue(ctx context.Context, pool string) ([]account.Waiter, error) {
+	return scripted(ctx, s, "queue", pool, func(ctx context.Context, c *memory.Counters) ([]account.Waiter, error) { return c.Queue(ctx, pool) })
+}
+
+func (s store) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
+	return scripted(ctx, s, "observe", l.Binding, func(ctx context.Context, c *memory.Counters) (account.Observation, error) {
+		if s.p.world.off("observe") {
+			return account.Observation{}, nil
+		}
+		return c.Observe(ctx, pool, l)
+	})
+}
+
+func (s store) Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error) {
+	return scripted(ctx, s, "doubt", binding, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.Doubt(ctx, pool, binding, generation)
+	})
+}
+
+// Pools are those of the sweep that asks: package reconcile visits them in the order of
+// a map, so that a sweep here looks at one pool after the other.
+func (s store) Pools(ctx context.Context) ([]string, error) {
+	return scripted(ctx, s, "pools", "", func(ctx context.Context, c *memory.Counters) ([]string, error) { return c.Pools(ctx) })
+}
+
+func (s store) Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
+	return listed(ctx, s, "bindings", pool, (*memory.Counters).Bindings)
+}
+
+func (s store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
+	return listed(ctx, s, "runtimes", pool, (*memory.Counters).Runtimes)
+}
+
+func (s store) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
+	if silent(bucket) {
+		return s.at().Places(ctx, bucket)
+	}
+	return listed(ctx, s, "places", bucket, (*memory.Counters).Places)
+}
+
+func listed[T any](
+	ctx context.Context, s store, op, arg string, list func(*memory.Counters, context.Context, string) iter.Seq2[T, error],
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		all, err := scripted(ctx, s, op, arg, func(ctx context.Context, c *memory.Counters) ([]T, error) {
+			var all []T
+			for one, err := range list(c, ctx, arg) {
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, one)
+			}
+			return all, nil
+		})
+		if err != nil {
+			var none T
+			yield(none, err)
+			return
+		}
+		for _, one := range all {
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s store) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error) {
+	return scripted(ctx, s, "runtime", id, func(ctx context.Context, c *memory.Counters) (account.Runtime, error) {
+		return c.RuntimeIn(ctx, pool, id)
+	})
+}
+
+func (s store) Binding(ctx context.Context, pool, binding string) (account.Record, error) {
+	return scripted(ctx, s, "binding", binding, func(ctx context.Context, c *memory.Counters) (account.Record, error) {
+		return c.Binding(ctx, pool, binding)
+	})
+}
+
+func (s store) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {
+	return scripted(ctx, s, "forget", runtime, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.Forget(ctx, pool, runtime, sequence)
+	})
+}
+
+func (s store) ForgetPlace(ctx context.Context, runtime string, place account.Place) (bool, error) {
+	return scripted(ctx, s, "forget place", runtime, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.ForgetPlace(ctx, runtime, place)
+	})
+}
+
+func (s store) Recount(ctx context.Context, pool, binding string) (bool, error) {
+	return scripted(ctx, s, "recount", binding, func(ctx context.Context, c *memory.Counters) (bool, error) { return c.Recount(ctx, pool, binding) })
+}
+
+func (s store) Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
+	return scripted(ctx, s, "restore", runtime, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.Restore(ctx, pool, runtime, was, rt, should)
+	})
+}
+
+func (s store) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
+	return scripted(ctx, s, "drop adopted", runtime, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.DropAdopted(ctx, pool, runtime, binding)
+	})
+}
+
+func (s store) DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error) {
+	return scripted(ctx, s, "drain idle", binding, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.DrainIdle(ctx, pool, binding, generation)
+	})
+}
+
+func (s store) Raise(ctx context.Context, pool string, sequence int64) (bool, error) {
+	return scripted(ctx, s, "raise", pool, func(ctx context.Context, c *memory.Counters) (bool, error) { return c.Raise(ctx, pool, sequence) })
+}
+
+func (s store) Built(ctx context.Context, places ...string) (map[string]bool, error) {
+	return scripted(ctx, s, "built", "", func(ctx context.Context, c *memory.Counters) (map[string]bool, error) { return c.Built(ctx, places...) })
+}
+
+func (s store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
+	if silent(place) {
+		return s.at().BeginRebuild(ctx, place, token, now, lease)
+	}
+	return scripted(ctx, s, "begin rebuild", place, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.BeginRebuild(ctx, place, token, now, lease)
+	})
+}
+
+func (s store) RenewRebuild(ctx context.Context, place, token string, now time.Time) (bool, error) {
+	if silent(place) {
+		return s.at().RenewRebuild(ctx, place, token, now)
+	}
+	return scripted(ctx, s, opRenew, place, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.RenewRebuild(ctx, place, token, now)
+	})
+}
+
+func (s store) Install(ctx context.Context, pool, token string, snapshot account.Snapshot) (bool, error) {
+	return scripted(ctx, s, "install", pool, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.Install(ctx, pool, s.p.world.token(ctx, c, pool, token), s.p.world.snapshot(snapshot))
+	})
+}
+
+func (s store) InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error) {
+	if silent(bucket) {
+		return s.at().InstallBucket(ctx, bucket, token, d)
+	}
+	return scripted(ctx, s, "install", bucket, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.InstallBucket(ctx, bucket, s.p.world.token(ctx, c, bucket, token), d)
+	})
+}
+
+// blocks are the network ranges in Redis as one process reaches them.
+type blocks struct{ p *process }
+
+func ranged[T any](ctx context.Context, b blocks, op, arg string, do func(context.Context, *memory.Ranges) (T, error)) (T, error) {
+	return ask(ctx, b.p, call{port: redis, op: op, arg: arg, write: true}, func(ctx context.Context) (T, error) { return do(ctx, b.p.redis.Load().ranges) })
+}
+
+func (b blocks) Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {
+	return ranged(ctx, b, "acquire blocks", cluster, func(ctx context.Context, r *memory.Ranges) (network.Acquired, error) {
+		return r.Acquire(ctx, cluster, request, rules)
+	})
+}
+
+func (b blocks) Return(ctx context.Context, cluster, request string) ([]network.Applied, error) {
+	return ranged(ctx, b, "return blocks", cluster, func(ctx context.Context, r *memory.Ranges) ([]network.Applied, error) {
+		return r.Return(ctx, cluster, request)
+	})
+}
+
+func (b blocks) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
+	return ranged(ctx, b, "release blocks", cluster, func(ctx context.Context, r *memory.Ranges) ([]network.Applied, error) {
+		return r.Release(ctx, cluster)
+	})
+}
+
+func (b blocks) Applied(ctx context.Context, cluster string) ([]network.Applied, error) {
+	return ranged(ctx, b, "blocks of", cluster, func(ctx context.Context, r *memory.Ranges) ([]network.Applied, error) { return r.Applied(ctx, cluster) })
+}
+
+func (b blocks) SetParents(ctx context.Context, parents []network.Parent) error {
+	_, err := ranged(ctx, b, "set parents", "", func(ctx context.Context, r *memory.Ranges) (any, error) { return nil, r.SetParents(ctx, parents) })
+	return err
+}
+
+func (b blocks) Block(ctx context.Context, foreign ...netip.Prefix) error {
+	_, err := ranged(ctx, b, "block", fmt.Sprint(foreign), func(ctx context.Context, r *memory.Ranges) (any, error) { return nil, r.Block(ctx, foreign...) })
+	return err
+}
+
+func (b blocks) Unblock(ctx context.Context, foreign ...netip.Prefix) error {
+	_, err := ranged(ctx, b, "unblock", fmt.Sprint(foreign), func(ctx context.Context, r *memory.Ranges) (any, error) { return nil, r.Unblock(ctx, foreign...) })
+	return err
+}
+
+func (b blocks) Restore(ctx context.Context, record network.Record) (bool, error) {
+	return ranged(ctx, b, "restore blocks", record.Cluster, func(ctx context.Context, r *memory.Ranges) (bool, error) { return r.Restore(ctx, record) })
+}
+
+func (b blocks) State(ctx context.Context) (network.State, error) {
+	return ranged(ctx, b, "all blocks", "", func(ctx context.Context, r *memory.Ranges) (network.State, error) { return r.State(ctx) })
+}
+
+func (b blocks) Built(ctx context.Context) (bool, error) {
+	return ranged(ctx, b, "ranges built", "", func(ctx context.Context, r *memory.Ranges) (bool, error) { return r.Built(ctx) })
+}
+
+func (b blocks) BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (bool, error) {
+	return ranged(ctx, b, "begin rebuild of ranges", "", func(ctx context.Context, r *memory.Ranges) (bool, error) {
+		return r.BeginRebuild(ctx, token, now, lease)
+	})
+}
+
+func (b blocks) RenewRebuild(ctx context.Context, token string, now time.Time) (bool, error) {
+	return ranged(ctx, b, opRenew, "ranges", func(ctx context.Context, r *memory.Ranges) (bool, error) { return r.RenewRebuild(ctx, token, now) })
+}
+
+func (b blocks) Install(ctx context.Context, token string, state network.State) (bool, error) {
+	return ranged(ctx, b, "install ranges", "", func(ctx context.Context, r *memory.Ranges) (bool, error) { return r.Install(ctx, token, state) })
+}

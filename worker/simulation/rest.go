@@ -1,0 +1,239 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+const (
+	// calm is for how many moments nothing has to change until everything is at rest:
+	// longer than a look at the labels of each pool, and every pause of a retry.
+	calm = 40
+	// patience is how many moments everything may take to come to rest: more than the
+	// longest waiting.
+	patience = 1000
+	// tireless is how many steps it may take.
+	tireless = 30_000
+)
+
+// rest ends all faults, lets everything come to rest, and checks that nothing is left undone.
+func (w *world) rest() {
+	w.heal()
+	began, steps := w.moments, w.steps
+	w.truth.changed = w.moments
+	for w.violation == "" {
+		more := w.step()
+		state, err := w.broker.State(context.Background(), events.StreamEvents)
+		w.must(err)
+		if !more && state.Msgs == 0 && w.moments-w.truth.changed > calm {
+			break
+		}
+		if w.moments-began > patience || w.steps-steps > tireless {
+			w.bad("I8 NothingLost", "after %s and %d steps without faults %d events are not settled", (time.Duration(w.moments-began) * moment).Round(time.Second), w.steps-steps, state.Msgs)
+		}
+	}
+	synctest.Wait()
+	if w.violation == "" {
+		w.atRest()
+	}
+}
+
+// heal ends all faults.
+func (w *world) heal() {
+	w.note("", "all faults end", "", "")
+	w.healing = true
+	w.armed = nil
+	w.allUp()
+	w.gate.moment(1 << 20)
+	w.must(w.broker.Setup())
+	w.masters = w.masters[:1]
+	for _, p := range w.alive() {
+		p.lagging = 0
+		p.redis.Store(w.masters[0])
+		p.skew.Store(0)
+	}
+	if w.settings.timeout == 0 {
+		w.reconfigure(w.settings.several, time.Minute)
+	}
+	if len(w.alive()) == 0 {
+		w.processes = append(w.processes, w.start(1))
+	}
+}
+
+// atRest checks what has to be so where nothing is in work: I6, I7, I8, and that Redis,
+// the labels and the ledger say the same.
+func (w *world) atRest() {
+	t := &w.truth
+	for _, q := range t.requests {
+		if _, final := t.final[q.subject]; !final && !q.excused && !t.buried[q.sequence] && !w.waits(q) {
+			w.bad("I8 NothingLost", "%s has no final answer, does not wait and is no dead letter", q.event.ID)
+		}
+	}
+	w.consistent(w.masters[0])
+	for _, pool := range w.pools {
+		w.poolAtRest(pool)
+	}
+	w.runtimesAtRest()
+	w.waitingAtRest()
+	w.blocksAtRest()
+}
+
+func (w *world) waits(q *request) bool {
+	if q.event.Provision == nil {
+		return false
+	}
+	for _, r := range w.waiting() {
+		if r.Event.ID == q.event.ID && r.Event.RuntimeID == q.event.RuntimeID {
+			return true
+		}
+	}
+	return false
+}
+
+// waitsFor reports whether a request of a runtime waits.
+func (w *world) waitsFor(runtime string) bool {
+	return slices.ContainsFunc(w.waiting(), func(r events.WaitingRequest) bool { return r.Event.RuntimeID == runtime })
+}
+
+func (w *world) waiting() (all []events.WaitingRequest) {
+	room := events.NewWaitingRoomOn(w.broker, w.subjects)
+	w.must(room.Each(context.Background(), func(r events.WaitingRequest) error {
+		all = append(all, r)
+		return nil
+	}))
+	return all
+}
+
+// waitingAtRest checks that whoever waits could not be served.
+func (w *world) waitingAtRest() {
+	for _, r := range w.waiting() {
+		deadline, told := w.truth.deadlines[r.Event.ReplySubject(w.subjects)]
+		if told && time.Now().After(deadline.Add(time.Minute)) && !w.tolerated(RefusedForever, w.networkFull(r.Event.RuntimeID)) {
+			w.bad("I8 NothingLost", "%s waits beyond its deadline", r.Event.ID)
+		}
+		if w.truth.excused[r.Event.RuntimeID] || w.networkFull(r.Event.RuntimeID) {
+			continue
+		}
+		free := w.bindings(func(b engine.Binding) bool {
+			rec, err := w.masters[0].counters.Binding(context.Background(), r.Pool, b.Name)
+			return err == nil && b.Pool().Name() == r.Pool && b.Tenant == "" && !b.Dirty && !b.Cordoned && rec.State == account.Free
+		})
+		if len(free) > 0 && !w.holdsBack(r) {
+			w.bad("I8 NothingLost", "%s waits, and %s is free", r.Event.ID, free[0].Name)
+		}
+	}
+}
+
+// networkFull reports whether there are no blocks for a runtime.
+func (w *world) networkFull(runtime string) bool {
+	if !w.plan.Networks {
+		return false
+	}
+	_, err := w.masters[0].ranges.Copy().Acquire(context.Background(), runtime, "probe", w.Config().Rules)
+	return err != nil
+}
+
+// holdsBack reports whether rule 3 keeps a tenant from a free account: it may have one
+// only, and has one that is cordoned or was taken from under it.
+func (w *world) holdsBack(r events.WaitingRequest) bool {
+	return slices.ContainsFunc(w.bindings(func(b engine.Binding) bool { return w.truth.edited[b.Name] }), func(b engine.Binding) bool {
+		rec, _ := w.masters[0].counters.Binding(context.Background(), r.Pool, b.Name)
+		return b.Tenant == r.Event.Provision.GlobalAccountID || rec.Tenant == r.Event.Provision.GlobalAccountID
+	})
+}
+
+// runtimesAtRest compares the runtimes of Redis with the ledger.
+func (w *world) runtimesAtRest() {
+	ctx := context.Background()
+	inRedis := map[string]string{}
+	for _, pool := range w.pools {
+		for rt, err := range w.masters[0].counters.Runtimes(ctx, pool.Name()) {
+			if err != nil {
+				w.bad("I8 NothingLost", "pool %s is not built", pool.Name())
+				return
+			}
+			if rt.State == account.RuntimeAssigned {
+				if was := inRedis[rt.ID]; was != "" {
+					w.bad("I1 OneBinding", "runtime %s is on %s and on %s in Redis", rt.ID, was, rt.Binding)
+				}
+				inRedis[rt.ID] = rt.Binding
+			}
+		}
+	}
+	for _, id := range runtimeIDs {
+		if w.truth.excused[id] {
+			continue
+		}
+		force := ""
+		if r := w.truth.force[id]; r.Status == events.StatusAssigned {
+			force = r.Binding.Name
+		}
+		if inRedis[id] != force {
+			w.bad("I6 CountsTrue", "runtime %s is on %q in the ledger and on %q in Redis", id, force, inRedis[id])
+		}
+	}
+}
+
+// poolAtRest compares the records of a pool with the labels.
+func (w *world) poolAtRest(pool engine.Pool) {
+	records := map[string]account.Record{}
+	for b, err := range w.masters[0].counters.Bindings(context.Background(), pool.Name()) {
+		if err != nil {
+			return // runtimesAtRest says so
+		}
+		records[b.Binding] = b.Record
+	}
+	for _, b := range w.bindings(func(b engine.Binding) bool { return b.Pool() == pool }) {
+		r := records[b.Name]
+		if w.truth.edited[b.Name] && r.Count > 0 {
+			continue // a drift that is reported
+		}
+		switch free := r.State == "" || r.State == account.Free; {
+		case b.Dirty && r.State != account.Dirtying:
+			w.bad("I5 NoDirty", "%s is dirty, its record is %+v", b.Name, r)
+		case b.Dirty:
+		case b.Tenant == "" && !free:
+			w.bad("I6 CountsTrue", "%s is unclaimed, its record is %+v", b.Name, r)
+		case b.Tenant != "" && (r.Tenant != b.Tenant || free || r.State == account.Dirtying):
+			w.bad("I6 CountsTrue", "%s is labelled %s, its record is %+v", b.Name, b.Tenant, r)
+		case r.State == account.Draining && !w.shootOn(b.Name):
+			w.bad("I8 NothingLost", "%s drains for ever: %+v", b.Name, r)
+		}
+	}
+}
+
+func (w *world) shootOn(binding string) bool {
+	found, err := w.garden.Refers(context.Background(), binding)
+	w.must(err)
+	return found
+}
+
+// blocksAtRest checks that Redis has the network blocks of the runtimes that are there.
+func (w *world) blocksAtRest() {
+	if !w.plan.Networks {
+		return
+	}
+	state, err := w.masters[0].ranges.State(context.Background())
+	if err != nil {
+		w.bad("I8 NothingLost", "the network ranges are not built")
+		return
+	}
+	held := map[string]bool{}
+	for _, r := range state.Records {
+		held[r.Cluster] = true
+		if force := w.truth.force[r.Cluster]; force.Status != events.StatusAssigned && !w.truth.excused[r.Cluster] && !w.tolerated(WaitingBlocks, w.waitsFor(r.Cluster)) {
+			w.bad("I9 NoOverlap", "runtime %s has blocks in Redis and is not there", r.Cluster)
+		}
+	}
+	for id, force := range w.truth.force {
+		if force.Status == events.StatusAssigned && len(force.Network) > 0 && !held[id] && !w.truth.excused[id] {
+			w.bad("I9 NoOverlap", "runtime %s has blocks in the ledger and none in Redis", id)
+		}
+	}
+}

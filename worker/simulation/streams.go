@@ -1,0 +1,180 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// server is NATS as one process reaches it: events.Streams.
+type server struct{ p *process }
+
+var _ events.Streams = server{}
+
+func (s server) Message(ctx context.Context, stream string, q events.Query) (events.Message, error) {
+	about := q.LastFor + q.NextFor
+	if q.Sequence > 0 {
+		about += " from " + strconv.FormatUint(q.Sequence, 10)
+	}
+	return ask(ctx, s.p, call{port: streams, op: "read " + stream, arg: about}, func(ctx context.Context) (events.Message, error) {
+		return s.p.world.broker.Message(ctx, stream, q)
+	})
+}
+
+func (s server) State(ctx context.Context, stream string) (jetstream.StreamState, error) {
+	return ask(ctx, s.p, call{port: streams, op: "state of", arg: stream}, func(ctx context.Context) (jetstream.StreamState, error) {
+		return s.p.world.broker.State(ctx, stream)
+	})
+}
+
+// Walk reads in pieces: what is stored meanwhile is found at the end, as on a server.
+func (s server) Walk(ctx context.Context, stream string, visit func(events.Message) error) error {
+	const piece = 8
+	for next := uint64(1); ; {
+		read, err := ask(ctx, s.p, call{port: streams, op: "walk " + stream, arg: "from " + strconv.FormatUint(next, 10)}, func(ctx context.Context) ([]events.Message, error) {
+			var read []events.Message
+			for from := next; len(read) < piece; {
+				m, err := s.p.world.broker.Message(ctx, stream, events.Query{Sequence: from, NextFor: ">"})
+				if errors.Is(err, jetstream.ErrMsgNotFound) {
+					break
+				}
+				if err != nil {
+					return nil, err
+				}
+				read, from = append(read, m), m.Sequence+1
+			}
+			return read, nil
+		})
+		if err != nil || len(read) == 0 {
+			return err
+		}
+		for _, m := range read {
+			if err := visit(m); err != nil {
+				return err
+			}
+			next = m.Sequence + 1
+		}
+		if len(read) < piece {
+			return nil
+		}
+	}
+}
+
+func (s server) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
+	return ask(ctx, s.p, call{port: streams, op: "publish", arg: msg.Subject, write: true}, func(ctx context.Context) (*jetstream.PubAck, error) {
+		return s.p.world.store(ctx, msg)
+	})
+}
+
+func (s server) Purge(ctx context.Context, stream, subjects string, upTo uint64) error {
+	_, err := ask(ctx, s.p, call{port: streams, op: "purge " + stream, arg: subjects, write: true}, func(ctx context.Context) (any, error) {
+		if stream == events.StreamReplies {
+			s.p.world.forgotten(subjects)
+		}
+		return nil, s.p.world.broker.Purge(ctx, stream, subjects, upTo)
+	})
+	return err
+}
+
+// Send has no answer: what is lost is lost.
+func (s server) Send(msg *nats.Msg) error {
+	if s.p.dead.Load() || s.p.world.isDown(streams) {
+		return nil
+	}
+	return s.p.world.broker.Send(msg)
+}
+
+func (s server) Metadata(ctx context.Context, stream string) (map[string]string, error) {
+	return s.p.world.broker.Metadata(ctx, stream)
+}
+
+func (s server) SetMetadata(ctx context.Context, stream, key, value string) error {
+	return s.p.world.broker.SetMetadata(ctx, stream, key, value)
+}
+
+// consumer is the workers' consumer as one process holds it.
+type consumer struct {
+	jetstream.Consumer
+
+	p *process
+}
+
+func (c consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	if c.p.world.isDown(streams) {
+		return nil, nats.ErrTimeout
+	}
+	return c.Consumer.Info(ctx)
+}
+
+func (c consumer) Messages(options ...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {
+	inner, err := c.Consumer.Messages(options...)
+	if err != nil {
+		return nil, err
+	}
+	i := &iterator{MessagesContext: inner, p: c.p}
+	c.p.iterator = i
+	return i, nil
+}
+
+// iterator delivers what the consumer has, once the scheduler lets it.
+type iterator struct {
+	jetstream.MessagesContext
+
+	p *process
+}
+
+func (i *iterator) Next(options ...jetstream.NextOpt) (jetstream.Msg, error) {
+	ctx := as(context.Background(), i.p.name+" takes")
+	// In which order processes ask is the scheduler's: they may be done at the same instant.
+	_, _ = ask(ctx, i.p, call{port: streams, op: opAsk}, func(context.Context) (any, error) { return nil, nil })
+	msg, err := i.MessagesContext.Next(options...)
+	if i.p.dead.Load() {
+		<-i.p.world.gate.over
+	}
+	if err != nil {
+		i.p.returned(i.p.name + " takes") // the pause before the consumer is opened again begins now
+		return nil, err
+	}
+	_, _ = ask(ctx, i.p, call{port: streams, op: opDeliver, arg: msg.Subject()}, func(context.Context) (any, error) { return nil, nil })
+	return &message{Msg: msg, p: i.p}, nil
+}
+
+// message is a delivery in the hands of a process. What is said of it is not answered.
+type message struct {
+	jetstream.Msg
+
+	p *process
+}
+
+func (m *message) say(op string, do func() error) error {
+	facts, _ := m.Metadata()
+	ctx := as(context.Background(), m.p.name+" settles "+strconv.FormatUint(facts.Sequence.Stream, 10)+" of delivery "+strconv.FormatUint(facts.NumDelivered, 10))
+	_, err := ask(ctx, m.p, call{port: streams, op: op, arg: m.Subject()}, func(context.Context) (any, error) { return nil, do() })
+	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) {
+		return nil
+	}
+	return err
+}
+
+func (m *message) Ack() error { return m.say(opAck, m.Msg.Ack) }
+func (m *message) Nak() error { return m.say(opNak, m.Msg.Nak) }
+func (m *message) NakWithDelay(delay time.Duration) error {
+	return m.say(opNak, func() error { return m.Msg.NakWithDelay(delay) })
+}
+
+func (m *message) TermWithReason(reason string) error {
+	return m.say(opTerm, func() error { return m.Msg.TermWithReason(reason) })
+}
+
+func (m *message) InProgress() error {
+	if m.p.dead.Load() || m.p.world.isDown(streams) {
+		return nil
+	}
+	return m.Msg.InProgress()
+}

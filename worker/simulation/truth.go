@@ -1,0 +1,316 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// truth is what publishers asked, were told, and may rely on. It is kept from what is
+// stored and labelled alone.
+type truth struct {
+	ids      int
+	runtimes []*client
+	requests []*request
+	clusters map[string]bool // runtimes that have had a Shoot
+
+	final     map[string]events.Reply // by subject
+	lives     map[string]*life        // by runtime, from its first answer on
+	all       []*life                 // in the order of their answers
+	deadlines map[string]time.Time    // of waiting, as told, by subject
+	force     map[string]events.Reply // by runtime: the reply with the highest sequence
+	excused   map[string]bool         // runtimes whose event was taken away by hand
+	changed   int                     // the moment at which something was last stored or labelled
+	claims    map[string]string       // tenant, by binding and generation
+	buried    map[uint64]bool         // sequences of HAP_EVENTS with a dead letter
+	edited    map[string]bool         // bindings that somebody changed by hand
+	labels    map[string]engine.Binding
+}
+
+// life is a runtime that was answered with a binding.
+type life struct {
+	runtime, tenant, binding, pool string
+	generation, sequence           int64
+	limit                          int
+	blocks                         map[string]netip.Prefix // by rule and injection
+	leaves                         bool                    // its deprovision was published
+}
+
+func (t *truth) init() {
+	t.clusters, t.final, t.lives, t.claims = map[string]bool{}, map[string]events.Reply{}, map[string]*life{}, map[string]string{}
+	t.buried, t.edited, t.labels = map[uint64]bool{}, map[string]bool{}, map[string]engine.Binding{}
+	t.deadlines = map[string]time.Time{}
+	t.force, t.excused = map[string]events.Reply{}, map[string]bool{}
+}
+
+// replied is told of each reply that is stored.
+func (w *world) replied(subject string, r events.Reply) {
+	t := &w.truth
+	w.note("ledger", r.RequestID, "is "+string(r.Status), replyDetails(r))
+	if was, final := t.final[subject]; final {
+		w.bad("I7 OneAnswer", "%s was answered %s, and %s after that", r.RequestID, was.Status, r.Status)
+	}
+	t.changed = w.moments
+	w.isolated(subject, r)
+	if r.Waiting != nil {
+		t.deadlines[subject] = r.Waiting.Deadline
+	}
+	if !r.Final() {
+		return
+	}
+	t.final[subject] = r
+	if r.Status == events.StatusAssigned || r.Status == events.StatusReleased {
+		if before := t.force[r.RuntimeID].Decision; before == nil || r.Decision.Sequence >= before.Sequence {
+			t.force[r.RuntimeID] = r
+		}
+	}
+	if r.Status == events.StatusAssigned {
+		w.answered(r)
+	}
+}
+
+// isolated checks that a reply names the tenant of its request.
+func (w *world) isolated(subject string, r events.Reply) {
+	if r.GlobalAccountID == "" {
+		return
+	}
+	asked := false
+	for _, q := range w.truth.requests {
+		if q.subject == subject {
+			asked = true
+			if q.tenant == r.GlobalAccountID || q.tenant == "" {
+				return
+			}
+		}
+	}
+	if asked {
+		w.bad("Isolation", "%s is answered with what is %s's", r.RequestID, r.GlobalAccountID)
+	}
+}
+
+// told is given each copy of a reply that goes to an inbox.
+func (w *world) told(msg *nats.Msg) {
+	r, err := events.DecodeReply(msg.Data)
+	tenant := strings.TrimPrefix(msg.Subject, "_INBOX.")
+	if err == nil && r.GlobalAccountID != "" && r.GlobalAccountID != tenant {
+		w.bad("Isolation", "%s hears of %s's request %s", tenant, r.GlobalAccountID, r.RequestID)
+	}
+}
+
+// buried is told of what is stored that is no reply.
+func (w *world) buried(msg *nats.Msg) {
+	if n, err := strconv.ParseUint(msg.Header.Get(events.HeaderSequence), 10, 64); err == nil {
+		w.truth.buried[n] = true
+	}
+}
+
+// answered checks an assignment against those that are in force.
+func (w *world) answered(r events.Reply) {
+	t := &w.truth
+	l := t.lives[r.RuntimeID]
+	if l == nil {
+		l = &life{runtime: r.RuntimeID, tenant: r.GlobalAccountID, binding: r.Binding.Name, pool: r.Decision.Pool, blocks: map[string]netip.Prefix{}}
+		for _, rt := range t.runtimes {
+			l.leaves = l.leaves || rt.id == r.RuntimeID && rt.leaves
+		}
+		t.lives[r.RuntimeID] = l
+		t.all = append(t.all, l)
+	}
+	if l.binding != r.Binding.Name {
+		w.bad("I1 OneBinding", "runtime %s was answered with %s, and now with %s", l.runtime, l.binding, r.Binding.Name)
+	}
+	l.generation, l.sequence, l.limit = r.Binding.Generation, max(l.sequence, r.Decision.Sequence), r.Limit
+	claim := fmt.Sprintf("%s %d", l.binding, l.generation)
+	if other, known := t.claims[claim]; known && other != l.tenant && !t.edited[l.binding] {
+		w.bad("I3 OneTenant", "claim %d of %s was answered to %s and to %s", l.generation, l.binding, other, l.tenant)
+	}
+	t.claims[claim] = l.tenant
+	if l.leaves {
+		return
+	}
+	w.among(l)
+	w.blocks(l, r)
+}
+
+// among checks an answer against the other runtimes that are there: I2, I3, I4, I5.
+func (w *world) among(l *life) {
+	t := &w.truth
+	if b := t.labels[l.binding]; b.Dirty && !t.edited[l.binding] {
+		w.bad("I5 NoDirty", "runtime %s is on %s, which is dirty", l.runtime, l.binding)
+	}
+	there, limit := 0, 0
+	for _, o := range t.all {
+		if o.leaves || o.pool != l.pool {
+			continue
+		}
+		if o.binding == l.binding {
+			there++
+			limit = max(limit, o.limit)
+			if o.limit == 0 {
+				limit = 1 << 20
+			}
+			if o.tenant != l.tenant && !t.edited[l.binding] {
+				w.bad("I3 OneTenant", "%s serves %s of %s and %s of %s", l.binding, min(o.runtime, l.runtime), o.tenant, max(o.runtime, l.runtime), l.tenant)
+			}
+			continue
+		}
+		if o.tenant == l.tenant && !w.settings.mayHaveSeveral(l.tenant) && !t.edited[l.binding] && !t.edited[o.binding] {
+			w.bad("I4 OneAccount", "%s has %s and %s of pool %s", l.tenant, min(o.binding, l.binding), max(o.binding, l.binding), l.pool)
+		}
+	}
+	if there > limit {
+		w.bad("I2 WithinLimit", "%s has %d runtimes, the limit is %d", l.binding, there, limit)
+	}
+}
+
+// blocks checks that network blocks of an answer are those of the answer before, and
+// nobody else's: I9, I10.
+func (w *world) blocks(l *life, r events.Reply) {
+	for _, n := range r.Network {
+		cidr := netip.MustParsePrefix(n.CIDR)
+		key := n.Rule + " " + n.ID + strings.Join(n.Paths, ",")
+		if was, known := l.blocks[key]; known && was != cidr {
+			w.bad("I10 Stable", "runtime %s was answered with %s and now with %s by rule %s", l.runtime, was, cidr, n.Rule)
+		}
+		l.blocks[key] = cidr
+		for _, o := range w.truth.all {
+			if o == l || o.leaves {
+				continue
+			}
+			for _, other := range o.blocks {
+				if other.Overlaps(cidr) {
+					w.bad("I9 NoOverlap", "%s is given to %s while %s has %s", cidr, l.runtime, o.runtime, other)
+				}
+			}
+		}
+	}
+}
+
+// labelled is told of each change of a binding.
+func (w *world) labelled(b engine.Binding, deleted bool) {
+	t := &w.truth
+	for _, p := range w.processes {
+		if !p.dead.Load() {
+			p.watched = append(p.watched, watched{b, deleted})
+		}
+	}
+	t.changed = w.moments
+	was := t.labels[b.Name]
+	if deleted {
+		delete(t.labels, b.Name)
+		return
+	}
+	t.labels[b.Name] = b
+	w.note("label", b.Name, labelText(b), "")
+	if t.edited[b.Name] {
+		return
+	}
+	for _, l := range t.all {
+		if l.binding != b.Name || l.leaves {
+			continue
+		}
+		switch {
+		case b.Dirty:
+			w.bad("I5 NoDirty", "%s is marked dirty under runtime %s", b.Name, l.runtime)
+		case b.Tenant != l.tenant:
+			w.bad("I3 OneTenant", "%s is labelled %q while %s of %s is on it", b.Name, b.Tenant, l.runtime, l.tenant)
+		}
+	}
+	if was.Tenant != "" && b.Tenant != "" && was.Tenant != b.Tenant {
+		w.bad("I3 OneTenant", "%s went from %s to %s without a release", b.Name, was.Tenant, b.Tenant)
+	}
+	if b.Dirty && !was.Dirty {
+		_ = w.garden.Shoots(context.Background(), func(s engine.Shoot) error {
+			if s.Binding == b.Name {
+				w.bad("I5 NoDirty", "%s is marked dirty under the Shoot of %s", b.Name, s.RuntimeID)
+			}
+			return nil
+		})
+	}
+}
+
+// consistent checks Redis in itself: I6.
+func (w *world) consistent(m *master) {
+	ctx := context.Background()
+	for _, pool := range w.pools {
+		counted := map[string]int{}
+		for rt, err := range m.counters.Runtimes(ctx, pool.Name()) {
+			if err != nil {
+				break
+			}
+			if rt.State == account.RuntimeAssigned {
+				counted[rt.Binding]++
+			}
+		}
+		for b, err := range m.counters.Bindings(ctx, pool.Name()) {
+			if err != nil {
+				return
+			}
+			if b.Count != counted[b.Binding] {
+				w.bad("I6 CountsTrue", "%s is counted %d and has %d runtimes in %s", b.Binding, b.Count, counted[b.Binding], m.name)
+			}
+		}
+	}
+}
+
+func replyDetails(r events.Reply) string {
+	var said []string
+	if r.Binding != nil {
+		said = append(said, fmt.Sprintf("%s, claim %d", r.Binding.Name, r.Binding.Generation))
+	}
+	if r.Decision != nil {
+		said = append(said, fmt.Sprintf("decision %d of pool %s", r.Decision.Sequence, r.Decision.Pool))
+	}
+	for _, n := range r.Network {
+		said = append(said, n.CIDR)
+	}
+	if r.Error != nil {
+		said = append(said, string(r.Error.Code))
+	}
+	return strings.Join(said, ", ")
+}
+
+func labelText(b engine.Binding) string {
+	text := "unclaimed"
+	if b.Tenant != "" {
+		text = "of " + b.Tenant
+	}
+	if b.Dirty {
+		text += ", dirty"
+	}
+	if b.Cordoned {
+		text += ", cordoned"
+	}
+	return fmt.Sprintf("%s, generation %d, in pool %s", text, b.Generation, b.Pool().Name())
+}
+
+func (s settings) mayHaveSeveral(tenant string) bool {
+	return s.limit > 0 && (tenant == tenants[0] || tenant == tenants[1])
+}
+
+// forgotten is told of each runtime whose replies retention deletes: what is asked for it
+// from now on is new (rule 14).
+func (w *world) forgotten(subjects string) {
+	t := &w.truth
+	for _, q := range t.requests {
+		if q.event.RuntimeID == "" || w.subjects.RuntimeReplies(q.event.RuntimeID) != subjects {
+			continue
+		}
+		delete(t.final, q.subject)
+		delete(t.force, q.event.RuntimeID)
+		w.excuse(q)
+		if l := t.lives[q.event.RuntimeID]; l != nil {
+			l.leaves = true
+			delete(t.lives, l.runtime)
+		}
+	}
+}

@@ -1,0 +1,374 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/memory"
+)
+
+// opTime is that time has passed.
+const opTime = "time passes"
+
+// moment is the least time that passes. Calls begin at moments only: within one it does
+// not matter how long a random pause is. The nanosecond keeps moments and time-outs apart.
+const moment = 1500*time.Millisecond + time.Nanosecond
+
+// world is everything around the processes, and the scheduler.
+type world struct {
+	plan    Plan
+	random  *rand.Rand
+	mutant  string
+	gate    gate
+	moments int
+	steps   int
+
+	subjects events.Subjects
+	broker   *memory.Broker
+	garden   *memory.Gardener
+	masters  []*master // the first one is where a process that starts connects to
+	older    *master   // what was saved last
+	live     *config.Live
+	settings settings
+	ranges   atomic.Pointer[network.Config]
+	pools    []engine.Pool
+
+	processes    []*process
+	incarnations int
+	down         map[port]int // moments for which a dependency answers nobody
+	armed        []Item       // faults that wait for a call
+	healing      bool
+
+	truth     truth
+	befell    map[Kind]int
+	trace     []Step
+	hash      uint64
+	violation string
+}
+
+// directories are the buckets that runtimes of histories are in; the others hold nothing,
+// and are not worth a step.
+var directories = []string{account.BucketName(0), account.BucketName(1)}
+
+// runtimeIDs are ids in those buckets.
+var runtimeIDs = func() (ids []string) {
+	for n := 0; len(ids) < 120; n++ {
+		if id := "rt-" + strconv.Itoa(n); !silent(account.BucketOf(id)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}()
+
+func newWorld(plan Plan, mutant string) *world {
+	w := &world{
+		plan: plan, mutant: mutant, random: rand.New(rand.NewPCG(plan.Seed, 1)), gate: gate{over: make(chan struct{})},
+		down: map[port]int{}, befell: map[Kind]int{}, masters: []*master{newMaster("redis-a")},
+		pools:    []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "gcp"}},
+		settings: settings{limit: plan.Limit, timeout: 2 * time.Minute}, hash: 14695981039346656037,
+	}
+	w.truth.init()
+	var err error
+	w.subjects, err = events.NewSubjects("")
+	w.must(err)
+	w.broker, err = memory.NewBroker(events.Options{})
+	w.must(err)
+	w.live = config.NewLive(w.settings.decisions())
+	if plan.Networks {
+		w.ranges.Store(networkRules(0))
+	}
+	w.garden = memory.NewGardener("garden", "CredentialsBinding")
+	w.garden.OnChange(w.labelled)
+	for n := range plan.Bindings {
+		w.garden.Put(engine.Binding{Name: fmt.Sprintf("b-%d", n+1), HyperscalerType: w.pools[min(1, n%3/2)].HyperscalerType})
+	}
+	w.broker.Listen("_INBOX.>", w.told)
+	return w
+}
+
+// must ends the history: what fails here is a fault of the simulation itself.
+func (w *world) must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("seed %d: %v", w.plan.Seed, err))
+	}
+}
+
+// off reports whether a rule is switched off: a mutant.
+func (w *world) off(rule string) bool { return w.mutant == rule }
+
+// Config is the network configuration of now.
+func (w *world) Config() *network.Config { return w.ranges.Load() }
+
+// settings are what a configuration says that changes while workers run.
+type settings struct {
+	limit   int
+	timeout time.Duration
+	several bool // ga-1 and ga-2, not ga-1 alone
+}
+
+func (s settings) decisions() *config.Decisions {
+	c := config.Default()
+	c.HAP.Waiting.Timeout = s.timeout
+	if s.limit > 0 {
+		c.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts = []string{tenants[0]}
+		if s.several {
+			c.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts = tenants[:2]
+		}
+		c.HAP.MultiHyperscalerAccount.Limits = map[string]int{config.DefaultLimit: s.limit}
+	}
+	decisions, err := c.Decisions()
+	if err != nil {
+		panic(err)
+	}
+	return decisions
+}
+
+// networkRules are a small configuration, so that blocks run out. The second version
+// has another rule besides, which clusters get late.
+func networkRules(version int) *network.Config {
+	text := "internalStateRefreshCycleDuration: 0s\nparentCIDRs: {hall: [10.0.0.0/28]}\ninjectionRules:\n" +
+		"- {id: pods, injections: [{path: spec.pods, parents: [hall], subnetSize: 31}]}\n"
+	if version > 0 {
+		text += "- {id: more, injections: [{path: spec.more, parents: [hall], subnetSize: 32}]}\n"
+	}
+	parsed, _, err := network.Parse([]byte(text))
+	if err != nil {
+		panic(err)
+	}
+	return parsed
+}
+
+// store publishes what a process publishes, and holds it against the invariants.
+func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
+	reply, err := events.DecodeReply(msg.Data)
+	isReply := err == nil
+	if isReply && w.off("expect") { // rule 11: whatever stands there
+		msg.Header.Del(jetstream.ExpectedLastSubjSeqHeader)
+	}
+	if isReply && reply.Status == events.StatusSealed && w.off("seal") { // rule 13 (b)
+		return &jetstream.PubAck{}, nil
+	}
+	ack, err := w.broker.Publish(ctx, msg)
+	switch {
+	case err != nil || ack.Duplicate:
+	case isReply:
+		w.replied(msg.Subject, reply)
+	default:
+		w.buried(msg)
+	}
+	return ack, err
+}
+
+// pass lets time pass.
+func (w *world) pass(moments int) {
+	w.moments += moments
+	w.note("", opTime, "", "")
+	time.Sleep(time.Duration(moments) * moment)
+	synctest.Wait()
+	w.gate.moment(moments)
+	w.gate.mu.Lock()
+	for p, left := range w.down {
+		w.down[p] = max(0, left-moments)
+	}
+	w.gate.mu.Unlock()
+	for _, p := range w.processes {
+		p.lagging = max(0, p.lagging-moments)
+	}
+}
+
+// goesDown has a dependency answer nobody for some moments.
+func (w *world) goesDown(p port, moments int) {
+	w.gate.mu.Lock()
+	defer w.gate.mu.Unlock()
+	w.down[p] = moments
+}
+
+func (w *world) allUp() {
+	w.gate.mu.Lock()
+	defer w.gate.mu.Unlock()
+	clear(w.down)
+}
+
+// isDown reports whether a dependency answers nobody.
+func (w *world) isDown(p port) bool {
+	w.gate.mu.Lock()
+	defer w.gate.mu.Unlock()
+	return w.down[p] > 0
+}
+
+// alive are the processes that run, in the order of their starts.
+func (w *world) alive() (alive []*process) {
+	for _, p := range w.processes {
+		if !p.dead.Load() && !p.ended {
+			alive = append(alive, p)
+		}
+	}
+	return alive
+}
+
+// step is one decision of the scheduler. It reports whether anything but the passing of
+// time was possible.
+func (w *world) step() bool {
+	synctest.Wait()
+	w.steps++
+	choices := w.gate.choices(time.Now())
+	beside := w.beside(choices)
+	n := len(choices) + len(beside)
+	if n == 0 {
+		w.pass(1 + w.random.IntN(6))
+		return false
+	}
+	if !w.healing && w.random.IntN(w.plan.Hurry) == 0 {
+		w.pass(1)
+		return true
+	}
+	if i := w.random.IntN(n); i < len(choices) {
+		w.proceed(choices[i])
+	} else {
+		beside[i-len(choices)]()
+	}
+	return true
+}
+
+// beside are steps that are no calls: what the watch brings, and looks at the labels.
+func (w *world) beside(choices []*call) (steps []func()) {
+	for _, p := range w.alive() {
+		sweeping := false
+		for _, c := range choices {
+			sweeping = sweeping || c.actor == p.sweeper()
+		}
+		if len(p.watched) > 0 && p.lagging == 0 && !w.gate.busy(p.sweeper()) {
+			steps = append(steps, func() { w.note(p.name, "sees the label of", p.watched[0].binding.Name, ""); p.bring() })
+		}
+		if !sweeping && !time.Now().Before(p.nextSweep) {
+			steps = append(steps, func() { w.note(p.name, "looks at all labels", "", ""); p.sweep() })
+		}
+		if !time.Now().Before(p.nextServe) {
+			steps = append(steps, func() { p.nextServe = time.Now().Add(serveEvery); p.worker.Wake() })
+		}
+		if !sweeping && len(p.marks) > 0 {
+			steps = append(steps, func() { w.note(p.name, "marks what drains", "", ""); p.mark() })
+		}
+	}
+	return steps
+}
+
+// proceed lets a call have its effect, or return.
+func (w *world) proceed(c *call) {
+	switch {
+	case c.done:
+		w.release(c, c.outcome, "the answer arrives")
+	case c.left && w.random.IntN(2) == 0:
+		w.gate.take(c)
+		w.note(c.actor, c.op, c.arg, "is lost, its caller waits no more")
+	case c.left:
+		w.gate.take(c)
+		w.befell[EffectLate]++
+		w.effect(c, "takes effect after its caller has given up")
+	case w.isDown(c.port):
+		w.release(c, c.port.refused(), c.op+" is refused: "+string(c.port)+" is down")
+	case w.struck(c):
+	default:
+		w.effect(c, "")
+		if w.random.IntN(6) == 0 {
+			w.gate.mu.Lock()
+			c.done = true
+			w.gate.mu.Unlock()
+			return
+		}
+		w.release(c, c.outcome, "")
+	}
+}
+
+// effect executes a call.
+func (w *world) effect(c *call, how string) {
+	c.outcome = c.do()
+	if c.outcome != nil {
+		how += ": " + c.outcome.Error()
+	}
+	w.note(c.actor, c.op, c.arg, how)
+	if c.port == redis && c.write {
+		w.consistent(c.by.redis.Load())
+	}
+}
+
+// release lets the caller go on.
+func (w *world) release(c *call, err error, how string) {
+	w.gate.take(c)
+	if how != "" {
+		w.note(c.actor, c.op, c.arg, how)
+	}
+	w.gate.mu.Lock()
+	c.by.last[c.actor] = time.Now()
+	left := c.left
+	w.gate.mu.Unlock()
+	if !left {
+		c.answer <- err
+	}
+}
+
+// end ends everything that runs in the bubble.
+func (w *world) end() {
+	close(w.gate.over)
+	var running sync.WaitGroup
+	for _, p := range w.processes {
+		p.cancel()
+		running.Go(p.worker.Stop)
+	}
+	running.Wait()
+	w.broker.Close()
+}
+
+// Step is one line of a trace.
+type Step struct {
+	Moment              int
+	Actor, Op, Arg, How string
+}
+
+func (s Step) String() string {
+	text := fmt.Sprintf("%8s  ", (time.Duration(s.Moment) * moment).Truncate(100*time.Millisecond))
+	if s.Actor != "" {
+		text += s.Actor + ": "
+	}
+	text += s.Op
+	if s.Arg != "" {
+		text += " " + s.Arg
+	}
+	if s.How != "" {
+		text += " (" + s.How + ")"
+	}
+	return text
+}
+
+// note adds a line to the trace.
+func (w *world) note(actor, op, arg, how string) {
+	w.trace = append(w.trace, Step{w.moments, actor, op, arg, how})
+	for _, text := range [...]string{actor, op, arg, how} {
+		for i := range len(text) {
+			w.hash = (w.hash ^ uint64(text[i])) * 1099511628211
+		}
+		w.hash = (w.hash ^ 0xff) * 1099511628211
+	}
+}
+
+// bad is an invariant that does not hold.
+func (w *world) bad(invariant, format string, args ...any) {
+	if w.violation == "" {
+		w.violation = invariant + ": " + fmt.Sprintf(format, args...)
+		w.note("", w.violation, "", "")
+	}
+}

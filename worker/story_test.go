@@ -1,0 +1,204 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/ranges"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
+	"github.com/hap-worker/hap-worker/worker/retention"
+)
+
+// TestStories runs the stories of testdata on a whole worker in a bubble: all of its code,
+// and package memory for NATS, Redis and Gardener. A line is a command, the lines under
+// ---- are what happened until nothing moved any more. story_commands_test.go lists the
+// commands. `-rewrite` writes the stories anew.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			defer w.end() // also of a story that fails: nothing may be left in the bubble
+			datadriven.RunTest(t, path, w.line)
+		})
+	})
+}
+
+// world is a worker with everything around it.
+type world struct {
+	t        testing.TB
+	subjects events.Subjects
+	broker   *memory.Broker
+	redis    *redis
+	gardener *garden
+	ledger   *book
+	room     *lobby
+	blocks   *memory.Ranges
+	live     *config.Live
+	networks networks
+	policies policies
+	kind     string
+
+	worker    *worker.Worker // nil before it is started
+	rebuilder *rebuild.Rebuilder
+	labels    *reconcile.Labels
+	extend    *ranges.Reconciler // nil without network ranges
+	notes     *scribe            // nil where nothing is written beside the ledger
+	configs   *ranges.ClusterConfigs
+	purger    *retention.Purger
+	auditor   *reconcile.Auditor
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	over chan struct{} // closed at the end of the story
+
+	mu     sync.Mutex
+	told   []string          // what happened since the last line
+	tried  []string          // what is tried again, which others do at the same time
+	writes []string          // what is written beside the ledger, while the worker goes on
+	hooks  map[string][]hook // by the call that they wait for
+	gate   chan struct{}     // closed by the command "proceed"
+}
+
+// networks is the network configuration of now.
+type networks struct {
+	current atomic.Pointer[network.Config]
+}
+
+func (n *networks) Config() *network.Config { return n.current.Load() }
+
+// policies is the policy of now.
+type policies struct {
+	mu        sync.Mutex
+	policy    *policy.Policy
+	catalog   *policy.Catalog
+	instances []policy.TypeInstance
+}
+
+func (p *policies) Snapshot() *policy.Snapshot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return policy.NewSnapshot(p.policy, p.catalog, p.instances)
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	decisions, err := config.Default().Decisions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker, err := memory.NewBroker(events.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		t: t, subjects: subjects, broker: broker, live: config.NewLive(decisions), blocks: memory.NewRanges(),
+		kind: "CredentialsBinding", hooks: map[string][]hook{}, gate: make(chan struct{}), over: make(chan struct{}),
+	}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.redis = &redis{Counters: memory.NewCounters(), w: w}
+	w.gardener = &garden{Gardener: memory.NewGardener("garden-kyma", w.kind), w: w}
+	w.ledger = &book{Ledger: events.NewLedgerOn(broker, subjects, "/hap-worker"), w: w}
+	w.room = &lobby{WaitingRoom: events.NewWaitingRoomOn(broker, subjects), w: w}
+	return w
+}
+
+// end stops all that runs.
+func (w *world) end() {
+	close(w.over)
+	if w.worker != nil {
+		w.worker.Stop()
+	}
+	w.cancel()
+	w.running.Wait()
+	w.broker.Close()
+}
+
+// proceed lets go on what a hook holds.
+func (w *world) proceed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.gate)
+	w.gate = make(chan struct{})
+}
+
+// tell notes what happened.
+func (w *world) tell(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = append(w.told, fmt.Sprintf(format, args...))
+}
+
+// once notes what may happen any number of times until the next line.
+func (w *world) once(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.told, text) {
+		w.told = append(w.told, text)
+	}
+}
+
+// triesAgain notes what is tried again, once until the next line. It is told first: in
+// which order several do so is chance.
+func (w *world) triesAgain(format string, args ...any) {
+	w.among(&w.tried, fmt.Sprintf(format, args...))
+}
+
+// last notes what is written beside the ledger, once until the next line. It is told last:
+// whether the worker or the writer comes first is chance.
+func (w *world) last(format string, args ...any) { w.among(&w.writes, fmt.Sprintf(format, args...)) }
+
+func (w *world) among(lines *[]string, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(*lines, text) {
+		*lines = append(*lines, text)
+	}
+}
+
+// line runs a command and tells what happened until nothing moves any more.
+func (w *world) line(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	out, err := w.do(command{name: d.Cmd, args: d.CmdArgs, input: d.Input})
+	synctest.Wait()
+	time.Sleep(2 * time.Nanosecond) // of the bubble: those who wait are served, and no pause of a retry ends
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lines := slices.Concat(slices.Sorted(slices.Values(w.tried)), w.told, slices.Sorted(slices.Values(w.writes)))
+	w.told, w.tried, w.writes = nil, nil, nil
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	if out != "" {
+		lines = append(lines, strings.TrimRight(out, "\n"))
+	}
+	if len(lines) == 0 {
+		return "nothing"
+	}
+	return strings.Join(lines, "\n")
+}

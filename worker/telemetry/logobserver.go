@@ -1,0 +1,124 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// mostConflicts is how many conflicts of network blocks are named one by one.
+const mostConflicts = 100
+
+// LogObserver returns the observer that writes facts into a log.
+func LogObserver(log *slog.Logger) observe.Observer {
+	l := logObserver{log}
+	return observe.Observer{
+		OnEvent: l.event, OnClaim: l.claim, OnRebuild: l.rebuild, OnDrift: l.drift, OnExtended: l.extended,
+		OnNoted: l.noted, OnRefresh: l.refresh, OnRetention: l.retention,
+		OnDecision: func(ctx context.Context, d observe.Decision) {
+			if log.Enabled(ctx, slog.LevelDebug) {
+				log.DebugContext(ctx, "decision", "decision", d)
+			}
+		},
+		OnRetry: func(ctx context.Context, r observe.Retry) { log.WarnContext(ctx, "trying again", "retry", r) },
+		OnFollowed: func(ctx context.Context, f observe.Followed) {
+			log.InfoContext(ctx, "Redis follows a label", "followed", f)
+		},
+		OnSkipped: func(ctx context.Context, s observe.Skipped) {
+			log.WarnContext(ctx, "a network rule is not applied: the cluster keeps what it has", "runtime", s.Runtime,
+				"rule", s.Skipped.Rule, "path", s.Skipped.Path, "takenBy", s.Skipped.By)
+		},
+	}
+}
+
+type logObserver struct{ log *slog.Logger }
+
+func (l logObserver) event(ctx context.Context, e observe.Event) {
+	switch e.Outcome {
+	case observe.Ack, observe.Served:
+		if l.log.Enabled(ctx, slog.LevelInfo) { // an argument is copied to the heap, written or not
+			l.log.InfoContext(ctx, "event", "event", e)
+		}
+	case observe.DeadLetter:
+		l.log.WarnContext(ctx, "dead letter", "event", e)
+	default:
+		l.log.WarnContext(ctx, "event will be redelivered", "event", e)
+	}
+}
+
+func (l logObserver) claim(ctx context.Context, c observe.Claim) {
+	switch {
+	case c.Result == observe.ClaimRevoked:
+		l.log.WarnContext(ctx, "claim revoked", "claim", c)
+	case c.Err != nil:
+		l.log.WarnContext(ctx, "claim failed", "claim", c)
+	default:
+		l.log.InfoContext(ctx, "claimed", "claim", c)
+	}
+}
+
+func (l logObserver) rebuild(ctx context.Context, r observe.Rebuild) {
+	switch {
+	case r.Err == nil:
+		l.log.InfoContext(ctx, "rebuilt", "rebuild", r)
+	case r.Elsewhere:
+		l.log.InfoContext(ctx, "rebuilt in part, the rest is another worker's", "rebuild", r)
+	default:
+		l.log.ErrorContext(ctx, "rebuild failed", "rebuild", r)
+	}
+}
+
+func (l logObserver) drift(ctx context.Context, d observe.Drift) {
+	if d.Err != nil {
+		l.log.ErrorContext(ctx, "audit failed", "audit", d)
+		return
+	}
+	for _, drift := range d.Found {
+		l.log.WarnContext(ctx, "drift", "kind", drift.Kind, "pool", drift.Pool, "binding", drift.Binding,
+			"runtime", drift.Runtime, "what", drift.Message, "remedy", drift.Remedy())
+	}
+	l.log.InfoContext(ctx, "audited", "audit", d)
+}
+
+func (l logObserver) extended(ctx context.Context, e observe.Extended) {
+	if e.Err != nil {
+		l.log.WarnContext(ctx, "no room for a cluster that a network rule matches now: tried again at the next refresh",
+			"runtime", e.Runtime, "rule", e.Rule, "error", e.Err)
+		return
+	}
+	l.log.InfoContext(ctx, "a network rule matches a cluster now", "runtime", e.Runtime, "rule", e.Rule, "request", e.Request)
+}
+
+func (l logObserver) noted(ctx context.Context, n observe.Noted) {
+	switch {
+	case n.Err != nil && n.Failed > 0:
+		l.log.DebugContext(ctx, "ClusterConfigs are still not as the ledger has them", "clusterConfigs", n)
+	case n.Err != nil:
+		l.log.WarnContext(ctx, "ClusterConfigs are not as the ledger has them", "clusterConfigs", n)
+	case len(n.Taken) > 0:
+		l.log.WarnContext(ctx, "what stands where a ClusterConfig would be is another's, and stays", "clusterConfigs", n)
+	default:
+		l.log.InfoContext(ctx, "ClusterConfigs", "clusterConfigs", n)
+	}
+}
+
+// refresh names each conflict that a comparison of the ranges found.
+func (l logObserver) refresh(ctx context.Context, r observe.Refresh) {
+	for n, conflict := range r.Conflicts {
+		if n == mostConflicts {
+			l.log.WarnContext(ctx, "there are more network blocks in conflict", "more", len(r.Conflicts)-n)
+			break
+		}
+		l.log.WarnContext(ctx, "network blocks are in conflict: none of them is allotted again", "conflict", conflict)
+	}
+	l.log.InfoContext(ctx, "the network ranges are compared", "refresh", r)
+}
+
+func (l logObserver) retention(ctx context.Context, r observe.Retention) {
+	if r.Err != nil {
+		l.log.WarnContext(ctx, "forgetting released runtimes failed, the next pass goes on", "retention", r)
+		return
+	}
+	l.log.InfoContext(ctx, "released runtimes are forgotten", "retention", r)
+}

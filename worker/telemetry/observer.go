@@ -1,0 +1,125 @@
+package telemetry
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// settled are the labels of an event.
+type settled struct {
+	Type    string // provision, deprovision, release, resolve or unknown
+	Outcome observe.Outcome
+	Code    engine.Code // of a rejection, else ""
+	Tenant  string      // "" without the tenant label
+}
+
+// decided are the labels of an assignment.
+type decided struct {
+	Pool   string
+	Origin account.Origin
+	Tenant string // "" without the tenant label
+}
+
+// What became of a network rule that was not part of the answer to a request.
+const (
+	ruleSkipped   = "skipped"   // another rule has a path of it
+	ruleExtended  = "extended"  // it matched after the answer, and was applied
+	ruleExhausted = "exhausted" // it matched after the answer, and there is no room
+)
+
+// Observer returns the observer that counts facts. It is cheap enough for every event.
+func (m *Metrics) Observer() observe.Observer {
+	return observe.Observer{
+		OnEvent: m.event, OnDecision: m.decision, OnClaim: m.claim,
+		OnAssigned: func(ctx context.Context, a observe.Assigned) { m.toAssign.record(ctx, a.Pool, a.Took) },
+		OnWaiting:  m.wait,
+		OnRebuild: func(_ context.Context, r observe.Rebuild) {
+			if r.Err == nil {
+				m.RedisBuilt(true)
+			}
+		},
+		OnDrift: func(_ context.Context, d observe.Drift) {
+			if d.Err == nil { // else nothing is known that was not known before
+				left := d.Left()
+				m.drift.Store(&left)
+			}
+		},
+		OnSkipped: func(ctx context.Context, s observe.Skipped) { m.networkRule(ctx, s.Skipped.Rule, ruleSkipped) },
+		OnExtended: func(ctx context.Context, e observe.Extended) {
+			if e.Err != nil {
+				m.networkRule(ctx, e.Rule, ruleExhausted)
+				return
+			}
+			m.networkRule(ctx, e.Rule, ruleExtended)
+		},
+		OnNoted: m.noted,
+		OnRefresh: func(_ context.Context, r observe.Refresh) {
+			conflicts := len(r.Conflicts)
+			m.network.conflicts.Store(&conflicts)
+		},
+		OnRetention: func(ctx context.Context, r observe.Retention) { m.purged.Add(ctx, int64(r.Purged)) },
+	}
+}
+
+func (m *Metrics) event(ctx context.Context, e observe.Event) {
+	m.events.add(ctx, settled{Type: e.Type, Outcome: e.Outcome, Code: e.Code, Tenant: m.tenant(e.Tenant)}, 1)
+	m.eventSeconds.record(ctx, [2]string{e.Type, string(e.Outcome)}, e.Duration)
+	if e.Outcome == observe.DeadLetter {
+		m.dead.add(ctx, [2]string{e.Type, string(e.Code)}, 1)
+	}
+}
+
+func (m *Metrics) decision(ctx context.Context, d observe.Decision) {
+	if d.Decision.Outcome == account.Assigned && !d.Decision.Repeated {
+		m.decisions.add(ctx, decided{Pool: d.Pool, Origin: d.Decision.Origin, Tenant: m.tenant(d.Tenant)}, 1)
+	}
+}
+
+// claim counts a claim. One that was given up has no duration: Gardener was not asked.
+func (m *Metrics) claim(ctx context.Context, c observe.Claim) {
+	m.claims.add(ctx, c.Result, 1)
+	if c.Result != observe.ClaimRevoked {
+		m.claimSeconds.Record(ctx, c.Duration.Seconds())
+	}
+}
+
+func (m *Metrics) networkRule(ctx context.Context, rule, result string) {
+	m.networkRules.add(ctx, [2]string{rule, result}, 1)
+}
+
+// noted counts ClusterConfigs and annotations that were written, removed, or left
+// because they are another's, and attempts that failed.
+func (m *Metrics) noted(ctx context.Context, n observe.Noted) {
+	m.network.configs.add(ctx, "written", int64(n.Written))
+	m.network.configs.add(ctx, "removed", int64(n.Removed))
+	m.network.configs.add(ctx, "taken", int64(len(n.Taken)))
+	if n.Err != nil {
+		m.network.configs.add(ctx, "failed", 1)
+	}
+}
+
+// wait takes all requests that wait now, in place of those told before.
+func (m *Metrics) wait(requests []observe.Waiting) {
+	room := waitingRoom{at: m.now(), counts: map[[2]string]int64{}, oldest: map[string]time.Time{}}
+	for _, r := range requests {
+		room.counts[[2]string{r.Pool, r.Reason}]++
+		if first, known := room.oldest[r.Pool]; !known || r.Since.Before(first) {
+			room.oldest[r.Pool] = r.Since
+		}
+	}
+	m.waiting.Store(&room)
+}
+
+// tenant is the part of a tenant's name that is kept: nothing without the label, and
+// never the message that it is a part of.
+func (m *Metrics) tenant(name string) string {
+	if !m.tenants {
+		return ""
+	}
+	return strings.Clone(name)
+}
