@@ -122,7 +122,9 @@ func (d *decoder) parent(n document.Node) []netip.Prefix {
 		if text, ok := item.Text(); ok {
 			if prefix, ok := cidr(item, text); ok {
 				list = append(list, prefix)
-				d.cidrs = append(d.cidrs, placedCIDR{Node: item, prefix: prefix})
+				if !special(item, prefix) {
+					d.cidrs = append(d.cidrs, placedCIDR{Node: item, prefix: prefix})
+				}
 			}
 		}
 	}
@@ -142,6 +144,30 @@ func cidr(n document.Node, text string) (netip.Prefix, bool) {
 		n.Warn(document.Value, "%s is read as %s; its host bits are cleared", text, prefix.Masked())
 	}
 	return prefix.Masked(), true
+}
+
+// specialPurpose are the addresses that no cluster can have a network of: RFC 6890, as far
+// as routers and hosts refuse them. 240.0.0.0/4 is not among them: clouds route it.
+var specialPurpose = []struct {
+	prefix netip.Prefix
+	what   string
+}{
+	{netip.MustParsePrefix("0.0.0.0/8"), "this network"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
+	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "multicast"},
+	{netip.MustParsePrefix("255.255.255.255/32"), "broadcast"},
+}
+
+// special refuses a parent with addresses that can never be right, and reports whether it did.
+func special(n document.Node, parent netip.Prefix) bool {
+	for _, s := range specialPurpose {
+		if parent.Overlaps(s.prefix) {
+			n.Fault(document.Value, "%s has addresses of %s (%s), which no cluster can use; name the range that you own", parent, s.prefix, s.what)
+			return true
+		}
+	}
+	return false
 }
 
 func (d *decoder) rule(n document.Node) Rule {
