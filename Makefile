@@ -124,8 +124,9 @@ lint: ## gofmt and golangci-lint, which vets too, over all modules
 	  for module in $(SERVERS); do echo "$$module: golangci-lint"; (cd $$module && $(AS_BUILT) "$$bin/golangci-lint" run ./...); done
 
 .PHONY: docs
-docs: ## write anew what is generated: docs/cli from hapctl's help texts, the tables of docs/messages.md from the code's
+docs: ## write anew what is generated: docs/cli from hapctl's help texts, the tables of docs/messages.md from the code's, the chart's schema and README
 	UPDATE_DOCS=1 $(GO) test -count=1 -p 1 -run 'TestReference|TestMessagesPage' ./cmd/operator ./engine ./events
+	UPDATE_DOCS=1 $(GO) test -C integration -count=1 -run '^TestGenerated$$' ./chart
 
 .PHONY: stack
 stack: ## run the development stack until Ctrl-C

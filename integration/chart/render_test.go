@@ -156,7 +156,7 @@ func TestAlertRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want map[string]any
-	address := strings.ReplaceAll(string(file), "docs/runbook.md#", "https://runbooks.example/hap#")
+	address := strings.ReplaceAll(string(file), "https://github.com/hap-worker/hap-worker/blob/main/docs/runbook.md#", "https://runbooks.example/hap#")
 	if err := sigsyaml.Unmarshal([]byte(address), &want); err != nil {
 		t.Fatal(err)
 	}

@@ -224,7 +224,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 				t.Errorf("the runbook's section %s lacks %s", name, part)
 			}
 		}
-		if want := "docs/runbook.md#" + strings.ToLower(name); known[name].Annotations["runbook_url"] != want {
+		if want := "https://github.com/hap-worker/hap-worker/blob/main/docs/runbook.md#" + strings.ToLower(name); known[name].Annotations["runbook_url"] != want {
 			t.Errorf("%s refers to %q, want %s", name, known[name].Annotations["runbook_url"], want)
 		}
 		if known[name].Labels["severity"] != "critical" && known[name].Labels["severity"] != "warning" {

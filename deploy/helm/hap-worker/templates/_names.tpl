@@ -33,9 +33,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- /* The worker's configuration: the sections of the values in one file. */ -}}
 {{- define "hap.config" -}}
 {{- $config := deepCopy .Values.config -}}
-{{- $_ := set $config "hap" .Values.hap -}}
+{{- $_ := set $config "hap" (include "hap.rules" . | fromYaml) -}}
 {{- if .Values.policy.enabled -}}
 {{- $policy := dict "configMap" .Values.policy.configMap "key" .Values.policy.key "namespace" .Release.Namespace -}}
+{{- if include "hap.policyFile" . -}}
+{{- $policy = dict "file" (include "hap.policyFile" .) -}}
+{{- end -}}
 {{- if .Values.policy.catalogConfigMap -}}
 {{- $_ := set $policy "catalog" "/etc/hap-worker-catalog/catalog.yaml" -}}
 {{- end -}}
@@ -43,11 +46,131 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if .Values.network.enabled -}}
 {{- $network := dict "config" .Values.network.config "clusterConfigs" .Values.network.clusterConfigs -}}
+{{- if include "hap.networkFile" . -}}
+{{- $network = dict "file" (include "hap.networkFile" .) "clusterConfigs" .Values.network.clusterConfigs -}}
+{{- end -}}
 {{- $_ := set $config "network" (mergeOverwrite $network ($config.network | default dict)) -}}
 {{- end -}}
-{{- $telemetry := dict "listen" ":8080" -}}
-{{- $_ := set $config "telemetry" (mergeOverwrite $telemetry ($config.telemetry | default dict)) -}}
+{{- $_ := set $config "telemetry" (mergeOverwrite (dict "listen" (include "hap.listen" .)) ($config.telemetry | default dict)) -}}
 {{- toYaml $config -}}
+{{- end -}}
+
+{{- /* The section hap: one of the two forms of rules. */ -}}
+{{- define "hap.rules" -}}
+{{- $hap := .Values.hap | default dict -}}
+{{- if $hap.rule -}}
+{{- range $older := list "platformRegionRule" "clusterRegionRule" "sharedRule" "euAccessRule" -}}
+{{- if get $hap $older -}}
+{{- fail (printf "hap.rule and hap.%s are two forms of the same rules: keep one of them; hapctl rules convert turns the older form into the newer one" $older) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $hap -}}
+{{- end -}}
+
+{{- /* Where a policy is mounted that the chart makes and a Gardener cluster elsewhere has not. */ -}}
+{{- define "hap.policyFile" -}}
+{{- $own := .Values.config.policy | default dict -}}
+{{- if and .Values.policy.enabled (.Values.policy.overrides | default .Values.policy.document) .Values.config.gardener.kubeconfig (not $own.kubeconfig) (not $own.file) -}}
+/etc/hap-worker-policy/{{ .Values.policy.key }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The same for network ranges. */ -}}
+{{- define "hap.networkFile" -}}
+{{- $own := .Values.config.network | default dict -}}
+{{- if and .Values.network.enabled .Values.network.spec .Values.config.gardener.kubeconfig (not $own.kubeconfig) (not $own.file) -}}
+/etc/hap-worker/network.yaml
+{{- end -}}
+{{- end -}}
+
+{{- define "hap.ipamConfig" -}}
+apiVersion: gardener.clusters.openmcp.cloud/v1alpha1
+kind: IPAMConfig
+metadata:
+  name: {{ .Values.network.config }}
+  labels: {{- include "hap.labels" . | nindent 4 }}
+spec: {{- toYaml .Values.network.spec | nindent 2 }}
+{{- end -}}
+
+{{- define "hap.listen" -}}
+{{- (.Values.config.telemetry | default dict).listen | default ":8080" -}}
+{{- end -}}
+
+{{- /* The port of the listener. */ -}}
+{{- define "hap.port" -}}
+{{- $listen := include "hap.listen" . -}}
+{{- if regexMatch "^(127\\.|localhost|\\[::1\\])" $listen -}}
+{{- fail (printf "config.telemetry.listen is %s: on loopback neither probes nor Prometheus reach it; write :8080" $listen) -}}
+{{- end -}}
+{{- $port := regexFind "[0-9]+$" $listen -}}
+{{- if or (not $port) (eq $port "0") -}}
+{{- fail (printf "config.telemetry.listen is %s: the Service needs a port that is known; write :8080" $listen) -}}
+{{- end -}}
+{{- $port -}}
+{{- end -}}
+
+{{- /* worker.drain in seconds, rounded up by one. */ -}}
+{{- define "hap.drain" -}}
+{{- $drain := (.Values.config.worker | default dict).drain | default "25s" | toString -}}
+{{- $days := regexFind "[0-9]+d" $drain | trimSuffix "d" | int -}}
+{{- $hours := regexFind "[0-9]+h" $drain | trimSuffix "h" | int -}}
+{{- $minutes := regexFind "[0-9]+m([^s]|$)" $drain | regexFind "[0-9]+" | int -}}
+{{- $seconds := regexFind "[0-9]+([.][0-9]+)?s" $drain | trimSuffix "s" | float64 | ceil | int -}}
+{{- add (mul 86400 $days) (mul 3600 $hours) (mul 60 $minutes) $seconds -}}
+{{- end -}}
+
+{{- define "hap.grace" -}}
+{{- $drain := include "hap.drain" . | int -}}
+{{- $grace := .Values.terminationGracePeriodSeconds -}}
+{{- if kindIs "invalid" $grace -}}
+{{- add $drain 15 -}}
+{{- else if le (int $grace) $drain -}}
+{{- fail (printf "terminationGracePeriodSeconds is %d: a worker may take config.worker.drain, %d seconds, to finish what it has begun, and would be killed before; leave it out" (int $grace) $drain) -}}
+{{- else -}}
+{{- int $grace -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Whether pods need a token of the cluster that they run in. */ -}}
+{{- define "hap.automountToken" -}}
+{{- $wanted := .Values.serviceAccount.automountToken -}}
+{{- if kindIs "invalid" $wanted -}}
+{{- empty .Values.config.gardener.kubeconfig -}}
+{{- else -}}
+{{- $wanted -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The ports in URLs, which are a text with commas or a list; a default for those without one. */ -}}
+{{- define "hap.ports" -}}
+{{- $urls := .urls -}}
+{{- if kindIs "string" $urls -}}{{- $urls = splitList "," $urls -}}{{- end -}}
+{{- $ports := list -}}
+{{- range $urls -}}
+{{- $ports = append $ports (regexFind ":[0-9]+(/.*)?$" . | regexFind "[0-9]+" | default $.default | int) -}}
+{{- end -}}
+{{- range uniq $ports }}
+- {port: {{ . }}, protocol: TCP}
+{{- end -}}
+{{- end -}}
+
+{{- /* What a browser may ask of the page: not metrics, not probes. */ -}}
+{{- define "hap.pagePaths" -}}
+- {type: Exact, path: /}
+- {type: Prefix, path: /assets}
+- {type: Prefix, path: /pools}
+- {type: Prefix, path: /records}
+- {type: Prefix, path: /rules}
+- {type: Prefix, path: /tenants}
+{{- end -}}
+
+{{- /* Refuses to show a page that nobody can log in to. */ -}}
+{{- define "hap.pageLogin" -}}
+{{- $page := (.Values.config.telemetry | default dict).page | default dict -}}
+{{- if not (or $page.passwordFile $page.tokenFile) -}}
+{{- fail (printf "%s shows the operations page, which has no login: set config.telemetry.page.username and passwordFile, or tokenFile" .by) -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "hap.gardenerNamespace" -}}

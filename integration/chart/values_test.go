@@ -1,0 +1,188 @@
+package chart_test
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// elsewhere are values of an installation that has Gardener in another cluster.
+const elsewhere = `
+config:
+  nats: {url: ["tls://nats-0.nats:4222", "tls://nats-1.nats:4333"], credentials: /etc/hap-worker-secrets/nats/user.creds}
+  redis: {url: "rediss://redis.redis"}
+  gardener: {kubeconfig: /etc/hap-worker-secrets/gardener/kubeconfig, namespace: garden-kyma}
+  worker: {drain: 1m30s}
+  telemetry: {listen: "0.0.0.0:9090", page: {username: operator, passwordFile: /etc/hap-worker-secrets/page/password}}
+secrets: {nats: {secretName: hap-nats}, gardener: {secretName: hap-gardener}, page: {secretName: hap-page}}
+policy: {enabled: true, document: "apiVersion: 0.1.0\nrules: {}\n"}
+network:
+  enabled: true
+  spec: {parentCIDRs: {foo: [10.27.0.0/16]}, injectionRules: [{id: all, injections: [{path: .spec.network.cidr, parents: [foo], subnetSize: 24}]}]}
+networkPolicy:
+  nats: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: nats}}}]
+  redis: [{podSelector: {matchLabels: {app: redis}}}]
+  kubernetes: [{ipBlock: {cidr: 10.0.0.1/32}}]
+  egress: [{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "{{ .Release.Namespace }}-otel"}}}]}]
+serviceMonitor: {enabled: true}
+dashboard: {enabled: true}
+ingress: {enabled: true, className: nginx, host: hap.example, tlsSecret: hap-tls}
+httpRoute: {enabled: true, parentRefs: [{name: public}], hostnames: [hap.example]}
+`
+
+// TestLint: helm itself has nothing against the chart, with ten sets of values.
+func TestLint(t *testing.T) {
+	t.Parallel()
+	keb, err := os.ReadFile("testdata/keb-values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, values := range []string{
+		"", everything, elsewhere, string(keb),
+		"{hap: {platformRegionRule: 'gcp:cf-sa30', clusterRegionRule: sap-converged-cloud}}",
+		"{config: {gardener: {namespace: garden-kyma, resource: secrets, labels: legacy}}}",
+		"{config: {worker: {mode: shadow}}, rights: {create: true}}",
+		"{keda: {enabled: true}, podDisruptionBudget: {enabled: false}}",
+		"{networkPolicy: {enabled: false}, serviceAccount: {create: false, name: mine}}",
+		"{image: {digest: 'sha256:" + strings.Repeat("a", 64) + "'}, env: [{name: HAP_NATS_URL, value: 'nats://a'}]}",
+	} {
+		given := map[string]any{}
+		if err := sigsyaml.Unmarshal([]byte(values), &given); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range lint.All(chartDir, given, "hap", true).Messages {
+			if m.Severity > support.InfoSev {
+				t.Errorf("%s\n%s", values, m)
+			}
+		}
+		if _, err := render(t, values); err != nil {
+			t.Errorf("%s\n%v", values, err)
+		}
+	}
+}
+
+// TestMistakes: what would fail later is refused at installation, in a sentence that names it.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for values, says := range map[string]string{
+		"{hap: {rule: [aws], sharedRule: trial}}":                                    "hap.rule and hap.sharedRule are two forms of the same rules: keep one of them; hapctl rules convert turns the older form into the newer one",
+		"{terminationGracePeriodSeconds: 25}":                                        "terminationGracePeriodSeconds is 25: a worker may take config.worker.drain, 25 seconds, to finish what it has begun, and would be killed before; leave it out",
+		"{terminationGracePeriodSeconds: 90, config: {worker: {drain: 1m30s}}}":      "config.worker.drain, 90 seconds",
+		"{config: {telemetry: {listen: '127.0.0.1:8080'}}}":                          "config.telemetry.listen is 127.0.0.1:8080: on loopback neither probes nor Prometheus reach it; write :8080",
+		"{config: {telemetry: {listen: ':0'}}}":                                      "config.telemetry.listen is :0: the Service needs a port that is known; write :8080",
+		"{ingress: {enabled: true, host: hap.example}}":                              "ingress.enabled shows the operations page, which has no login: set config.telemetry.page.username and passwordFile, or tokenFile",
+		"{httpRoute: {enabled: true, parentRefs: [{name: public}]}}":                 "httpRoute.enabled shows the operations page, which has no login",
+		"{ingress: {enabled: true}, config: {telemetry: {page: {tokenFile: /t}}}}":   "ingress.host is needed: it is the page's name",
+		"{httpRoute: {enabled: true}, config: {telemetry: {page: {tokenFile: /t}}}}": "httpRoute.parentRefs is needed: the Gateways that show the page",
+		"{config: {nats: {urll: 'nats://a'}}}":                                       "urll",
+	} {
+		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v\nwant %s", values, err, says)
+		}
+	}
+}
+
+// TestElsewhere: where Gardener is another cluster, pods have no token of their own,
+// policy and network ranges are files, and the ports, the grace and what may be reached
+// follow the configuration.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	c := workerConfig(t, elsewhere)
+	if c.Policy.File != "/etc/hap-worker-policy/policy.yaml" || c.Network.File != "/etc/hap-worker/network.yaml" || c.Telemetry.Listen != "0.0.0.0:9090" {
+		t.Errorf("the configuration has %+v %+v %+v", c.Policy, c.Network, c.Telemetry)
+	}
+	out := mustRender(t, elsewhere)
+	if out["ipamconfig.yaml"] != nil {
+		t.Error("an IPAMConfig is made in a cluster where no worker reads it")
+	}
+	network := value(t, out["config.yaml"][0], "data", "network.yaml").(string)
+	if !strings.Contains(network, "kind: IPAMConfig") || !strings.Contains(network, "10.27.0.0/16") {
+		t.Errorf("network.yaml is %s", network)
+	}
+	pod := value(t, out["deployment.yaml"][0], "spec", "template", "spec").(map[string]any)
+	port := pod["containers"].([]any)[0].(map[string]any)["ports"].([]any)[0].(map[string]any)["containerPort"]
+	if pod["automountServiceAccountToken"] != false || toInt(pod["terminationGracePeriodSeconds"]) != 105 || toInt(port) != 9090 {
+		t.Errorf("the pod has token %v, grace %v, port %v", pod["automountServiceAccountToken"], pod["terminationGracePeriodSeconds"], port)
+	}
+	here := value(t, mustRender(t, "")["deployment.yaml"][0], "spec", "template", "spec").(map[string]any)
+	if here["automountServiceAccountToken"] != true || toInt(here["terminationGracePeriodSeconds"]) != 40 {
+		t.Errorf("the pod beside Gardener has token %v, grace %v", here["automountServiceAccountToken"], here["terminationGracePeriodSeconds"])
+	}
+	var want map[string]any
+	if err := sigsyaml.Unmarshal([]byte(`
+podSelector: {matchLabels: {app.kubernetes.io/name: hap-worker, app.kubernetes.io/instance: r}}
+policyTypes: [Ingress, Egress]
+ingress:
+- {ports: [{port: http, protocol: TCP}], from: [{podSelector: {}}]}
+- {ports: [{port: http, protocol: TCP}], from: [{namespaceSelector: {}, podSelector: {matchLabels: {app.kubernetes.io/name: prometheus}}}]}
+egress:
+- ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+- {to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: nats}}}], ports: [{port: 4222, protocol: TCP}, {port: 4333, protocol: TCP}]}
+- {to: [{podSelector: {matchLabels: {app: redis}}}], ports: [{port: 6379, protocol: TCP}]}
+- {to: [{ipBlock: {cidr: 10.0.0.1/32}}], ports: [{port: 443, protocol: TCP}, {port: 6443, protocol: TCP}]}
+- {to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: hap-otel}}}]}
+`), &want); err != nil {
+		t.Fatal(err)
+	}
+	if got := value(t, out["networkpolicy.yaml"][0], "spec"); !reflect.DeepEqual(got, any(want)) {
+		t.Errorf("the policy is\n%v\nwant\n%v", got, want)
+	}
+	dashboard := value(t, out["dashboard.yaml"][0], "data", "hap-worker.json").(string)
+	if !strings.Contains(dashboard, "hap_") || value(t, out["dashboard.yaml"][0], "metadata", "labels", "grafana_dashboard") != "1" {
+		t.Error("the dashboard is not one that a sidecar loads")
+	}
+}
+
+// toInt is a number of a manifest, -1 for what is none.
+func toInt(number any) int {
+	switch number := number.(type) {
+	case int64:
+		return int(number)
+	case float64:
+		return int(number)
+	}
+	return -1
+}
+
+// TestPagePaths: Ingress and HTTPRoute lead to each path of the page, not to metrics and probes.
+func TestPagePaths(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../../worker/page/page.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := mustRender(t, elsewhere)
+	rules := value(t, out["ingress.yaml"][0], "spec", "rules").([]any)
+	served := map[string]bool{}
+	for _, path := range rules[0].(map[string]any)["http"].(map[string]any)["paths"].([]any) {
+		path := path.(map[string]any)
+		served[path["pathType"].(string)+" "+path["path"].(string)] = true
+	}
+	routed := map[string]bool{}
+	matches := value(t, out["httproute.yaml"][0], "spec", "rules").([]any)[0].(map[string]any)["matches"].([]any)
+	for _, match := range matches {
+		kind, _, _ := unstructured.NestedString(match.(map[string]any), "path", "type")
+		at, _, _ := unstructured.NestedString(match.(map[string]any), "path", "value")
+		routed[strings.TrimPrefix(kind, "Path")+" "+at] = true
+	}
+	want := map[string]bool{}
+	for _, pattern := range regexp.MustCompile(`mux\.Handle(?:Func)?\("(?:GET|POST) (/[^"]*)"`).FindAllStringSubmatch(string(source), -1) {
+		switch first, _, _ := strings.Cut(pattern[1][1:], "/"); first {
+		case "": // what no other pattern has: not found
+		case "{$}":
+			want["Exact /"] = true
+		default:
+			want["Prefix /"+first] = true
+		}
+	}
+	if !reflect.DeepEqual(served, want) || !reflect.DeepEqual(routed, want) {
+		t.Errorf("the Ingress has %v, the HTTPRoute %v, the page %v", served, routed, want)
+	}
+}
