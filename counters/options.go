@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -32,9 +33,9 @@ type Options struct {
 	Username string
 	// Password is called for every new connection. Defaults to that of the URL.
 	Password func(context.Context) (string, error)
-	// TLS is used where the URL begins with rediss. Defaults to the system's
-	// certificate authorities.
-	TLS *tls.Config
+	// TLS is called for every new connection where the URL begins with rediss. Defaults to
+	// the system's certificate authorities.
+	TLS func() (*tls.Config, error)
 	// Prefix begins every key. Defaults to DefaultPrefix.
 	Prefix string
 	// PoolSize is the number of connections to each server. Defaults to 10 per CPU.
@@ -103,9 +104,15 @@ func (o Options) apply(u *redis.UniversalOptions, first *redis.Options) {
 		u.DialTimeout, u.ReadTimeout, u.WriteTimeout = o.Timeout, o.Timeout, o.Timeout
 	}
 	if o.TLS != nil && first.TLSConfig != nil {
-		u.TLSConfig = o.TLS.Clone()
-		if u.TLSConfig.ServerName == "" && len(u.Addrs) == 1 {
-			u.TLSConfig.ServerName = first.TLSConfig.ServerName
+		u.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			secure, err := o.TLS()
+			if err != nil {
+				return nil, err
+			}
+			if secure.ServerName == "" && len(u.Addrs) == 1 {
+				secure.ServerName = first.TLSConfig.ServerName
+			}
+			return redis.NewDialer(&redis.Options{DialTimeout: u.DialTimeout, TLSConfig: secure})(ctx, network, address)
 		}
 	}
 	if o.Username != "" {

@@ -23,19 +23,28 @@ import (
 // natsWith starts a nats-server with JetStream and further configuration.
 func natsWith(t *testing.T, text string) *server.Server {
 	t.Helper()
+	s, _ := natsReloaded(t, text)
+	return s
+}
+
+// natsReloaded is natsWith, and what takes further configuration in the place of that.
+func natsReloaded(t *testing.T, text string) (s *server.Server, reload func(text string)) {
+	t.Helper()
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nats.conf")
-	text = fmt.Sprintf("listen: \"127.0.0.1:-1\"\njetstream {store_dir: %q, max_file_store: 64G}\n%s\n", dir, text)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	write := func(text string) {
+		text = fmt.Sprintf("listen: \"127.0.0.1:-1\"\njetstream {store_dir: %q, max_file_store: 64G}\n%s\n", dir, text)
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	write(text)
 	options, err := server.ProcessConfigFile(conf)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	options.NoSigs = true
-	s, err := server.NewServer(options)
-	if err != nil {
+	if s, err = server.NewServer(options); err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
@@ -43,7 +52,12 @@ func natsWith(t *testing.T, text string) *server.Server {
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the NATS server does not serve")
 	}
-	return s
+	return s, func(text string) {
+		write(text)
+		if err := s.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // reaches connects as a worker does and sets its streams up; the error is why the first

@@ -20,13 +20,19 @@ import (
 func cluster(kubeconfig, in, key string) (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: in})
-	restConfig, err := loader.ClientConfig()
+	loader := func() clientcmd.ClientConfig { // it reads the files once
+		return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: in})
+	}
+	restConfig, err := loader().ClientConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", key, err)
 	}
-	namespace, _, err := loader.Namespace()
+	namespace, _, err := loader().Namespace()
 	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", key, err)
+	}
+	load := func() (*rest.Config, error) { return loader().ClientConfig() }
+	if restConfig, err = following(restConfig, load, rules.GetLoadingPrecedence()); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", key, err)
 	}
 	return rest.AddUserAgent(restConfig, "hap-worker"), namespace, nil

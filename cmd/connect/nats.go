@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,58 +38,115 @@ func NATS(ctx context.Context, c config.NATS, name string, tell func(string)) (*
 	if err != nil {
 		return nil, err
 	}
-	connected, failed := make(chan struct{}, 1), make(chan error, 1)
-	dials := &dialer{Dialer: net.Dialer{Timeout: natsTimeout}}
-	options = append(options, nats.SetCustomDialer(dials), nats.ConnectHandler(func(*nats.Conn) { connected <- struct{}{} }),
-		// Told of the first attempt only: the library keeps quiet about the others.
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
-			select {
-			case failed <- err:
-			default:
-			}
-		}))
+	connected := make(chan struct{}, 1)
+	dials := &dialer{Dialer: net.Dialer{Timeout: natsTimeout}, seed: c.NKey}
+	refusals := &refusals{tell: func(why error) {
+		tell(fmt.Sprintf("NATS at %s cannot be reached, trying again: %v", Shown(c.URL), why))
+	}}
+	options = append(options, nats.SetCustomDialer(dials),
+		nats.ClosedHandler(func(*nats.Conn) { dials.end() }),
+		nats.ConnectHandler(func(*nats.Conn) { refusals.end(); connected <- struct{}{} }),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			refusals.end()
+			tell("connected to NATS again, " + nc.ConnectedServerName())
+		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { refusals.add(dials.why(err)) }))
 	nc, err := nats.Connect(strings.Join(c.URL, ","), options...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS at %s: %w", Shown(c.URL), err)
 	}
+	dials.of.Store(nc)
 	if nc.IsConnected() {
 		return nc, nil
 	}
-	var refused error // by a server that was reached
-	for {
-		select {
-		case <-connected:
-			return nc, nil
-		case refused = <-failed:
-			tell(fmt.Sprintf("NATS at %s cannot be reached, trying again: %v", Shown(c.URL), dials.why(refused)))
-		case <-ctx.Done():
-			nc.Close()
-			err := context.Cause(ctx)
-			if why := dials.why(refused); why != nil {
-				err = fmt.Errorf("%w; %w", why, err)
-			}
-			return nil, fmt.Errorf("connect to NATS at %s: %w", Shown(c.URL), err)
+	select {
+	case <-connected:
+		return nc, nil
+	case <-ctx.Done():
+		nc.Close()
+		err := context.Cause(ctx)
+		if why := dials.why(refusals.why()); why != nil {
+			err = fmt.Errorf("%w; %w", why, err)
 		}
+		return nil, fmt.Errorf("connect to NATS at %s: %w", Shown(c.URL), err)
 	}
+}
+
+// refusals tells why there is no connection: once for each reason, however often a
+// connection is tried, and again after there was one.
+type refusals struct {
+	tell func(error)
+
+	mu   sync.Mutex
+	last error
+}
+
+func (r *refusals) add(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	known := r.last != nil && r.last.Error() == err.Error()
+	r.last = err
+	r.mu.Unlock()
+	if !known {
+		r.tell(err)
+	}
+}
+
+func (r *refusals) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = nil
+}
+
+// why is the last refusal, nil for none.
+func (r *refusals) why() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
 }
 
 // dialer remembers why the last connection was not made: the library says only
 // that there is no server.
 type dialer struct {
 	net.Dialer
+	seed string                    // the file of the nkey, "" for none
+	of   atomic.Pointer[nats.Conn] // nil for the first dial
+
 	mu   sync.Mutex
 	last error
+	conn net.Conn // of the last dial, nil for none
 }
 
-// Dial is net.Dialer's, with gathered writes.
+// Dial is net.Dialer's, with gathered writes. The library reads the seed at every
+// connection, but its public key only once; a dial is made under the connection's lock,
+// before that key is sent.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	if nc := d.of.Load(); nc != nil && d.seed != "" {
+		if key, err := nats.NkeyOptionFromSeed(d.seed); err == nil { // else as before: the file is being written
+			_ = key(&nc.Opts)
+		}
+	}
+	d.end()
 	conn, err := d.Dialer.Dial(network, address)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.last = err; err != nil {
 		return nil, err
 	}
-	return gatherWrites(conn), nil
+	d.conn = gatherWrites(conn)
+	return d.conn, nil
+}
+
+// end closes the connection of the last dial: the library forgets one that the server refused.
+func (d *dialer) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.conn != nil {
+		_ = d.conn.Close()
+		d.conn = nil
+	}
 }
 
 // why is the error of the last dial, or otherwise where that succeeded.
@@ -107,12 +165,14 @@ func natsOptions(c config.NATS, name string, tell func(string)) ([]nats.Option, 
 		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
 		nats.PingInterval(natsPing), nats.MaxPingsOutstanding(2),
 		nats.Timeout(natsTimeout), nats.DrainTimeout(10 * time.Second),
+		// Otherwise the second refusal in a row ends the connection for ever: a worker would
+		// stay deaf after a credential that was changed at the server first.
+		nats.IgnoreAuthErrorAbort(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				tell("connection to NATS lost: " + err.Error())
 			}
 		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) { tell("connected to NATS again, " + nc.ConnectedServerName()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { tell("NATS: " + err.Error()) }),
 	}
 	if c.Credentials != "" {
@@ -125,12 +185,19 @@ func natsOptions(c config.NATS, name string, tell func(string)) ([]nats.Option, 
 		}
 		options = append(options, key)
 	}
-	if c.TLS != (config.TLS{}) {
-		secure, err := tlsConfig(c.TLS, "nats.tls")
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, nats.Secure(secure))
+	if c.TLS == (config.TLS{}) {
+		return options, nil
+	}
+	secure, err := tlsConfig(c.TLS, "nats.tls")
+	if err != nil {
+		return nil, err
+	}
+	options = append(options, nats.Secure(&tls.Config{MinVersion: secure.MinVersion}))
+	if c.TLS.CA != "" { // read at every connection, as certificate and key
+		options = append(options, nats.RootCAs(c.TLS.CA))
+	}
+	if c.TLS.Cert != "" {
+		options = append(options, nats.ClientCert(c.TLS.Cert, c.TLS.Key))
 	}
 	return options, nil
 }

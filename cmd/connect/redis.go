@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 
 	"github.com/hap-worker/hap-worker/counters"
@@ -17,11 +18,10 @@ func Redis(c config.Redis) (*counters.Store, error) {
 		SentinelPassword: passwordIn(c.SentinelPasswordFile, "redis.sentinelPasswordFile"),
 	}
 	if c.TLS != (config.TLS{}) {
-		secure, err := tlsConfig(c.TLS, "redis.tls")
-		if err != nil {
+		o.TLS = func() (*tls.Config, error) { return tlsConfig(c.TLS, "redis.tls") }
+		if _, err := o.TLS(); err != nil {
 			return nil, err
 		}
-		o.TLS = secure
 	}
 	store, err := counters.Open(o)
 	if err != nil {

@@ -1,0 +1,122 @@
+package connect
+
+import (
+	"crypto/sha256"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// lookEvery is how often a kubeconfig is looked at; after a refusal it is looked at at once.
+const lookEvery = 10 * time.Second
+
+// following returns a copy of a config whose requests have the credentials that its
+// kubeconfig has at that time, so that they can be changed under a running worker.
+// Where the file names another server, it is not followed: a worker stays with the
+// cluster that it began with. What the config itself follows, as the token file of a
+// pod, needs no kubeconfig.
+func following(config *rest.Config, load func() (*rest.Config, error), files []string) (*rest.Config, error) {
+	if !slices.ContainsFunc(files, exists) {
+		return config, nil
+	}
+	if config.CAFile != "" { // of certificate, key and token client-go follows the files
+		files = append(slices.Clone(files), config.CAFile)
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	first, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	c := &credentials{load: load, host: config.Host, files: files, now: time.Now, transport: first}
+	c.sum, c.looked = c.read(), c.now()
+	out := rest.AnonymousClientConfig(config)
+	out.TLSClientConfig, out.Dial, out.Proxy, out.Transport, out.Host = rest.TLSClientConfig{}, nil, nil, c, server.String()
+	return out, nil
+}
+
+func exists(file string) bool { _, err := os.Stat(file); return err == nil }
+
+// credentials is a transport with those of a kubeconfig.
+type credentials struct {
+	load  func() (*rest.Config, error)
+	host  string
+	files []string
+	now   func() time.Time
+
+	mu        sync.Mutex
+	transport http.RoundTripper
+	sum       [sha256.Size]byte
+	looked    time.Time
+}
+
+// RoundTrip does a request, and once more with new credentials where the server
+// refuses those that it had.
+func (c *credentials) RoundTrip(r *http.Request) (*http.Response, error) {
+	transport := c.current(c.now().Add(-lookEvery))
+	resp, err := transport.RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	anew := c.current(c.now())
+	if anew == transport || r.Body != nil && r.GetBody == nil {
+		return resp, nil
+	}
+	again := r.Clone(r.Context())
+	if r.GetBody != nil {
+		if again.Body, err = r.GetBody(); err != nil {
+			return resp, nil
+		}
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	_ = resp.Body.Close()
+	return anew.RoundTrip(again)
+}
+
+// current is the transport of the kubeconfig as it stands, looked at where that was last
+// done before a time. A file that cannot be used, as one that is just being written,
+// leaves the credentials as they are.
+func (c *credentials) current(before time.Time) http.RoundTripper {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.looked.After(before) {
+		return c.transport
+	}
+	c.looked = c.now()
+	sum := c.read()
+	if sum == c.sum {
+		return c.transport
+	}
+	config, err := c.load()
+	if err != nil || config.Host != c.host {
+		return c.transport
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return c.transport
+	}
+	c.sum, c.transport = sum, transport
+	return transport
+}
+
+// read is a sum of what the files have.
+func (c *credentials) read() (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, file := range c.files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		_, _ = h.Write(content)
+		_, _ = h.Write([]byte{0})
+	}
+	h.Sum(sum[:0])
+	return sum
+}
