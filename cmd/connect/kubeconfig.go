@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// lookEvery is how often a kubeconfig is looked at; after a refusal it is looked at at once.
+// lookEvery is how often a kubeconfig is looked at; at once after a refusal.
 const lookEvery = 10 * time.Second
 
 // following returns a copy of a config whose requests have the credentials that its
@@ -72,7 +72,8 @@ func (c *credentials) RoundTrip(r *http.Request) (*http.Response, error) {
 	again := r.Clone(r.Context())
 	if r.GetBody != nil {
 		if again.Body, err = r.GetBody(); err != nil {
-			return resp, nil
+			_ = resp.Body.Close()
+			return nil, err
 		}
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -92,8 +93,8 @@ func TestKubeconfigIsFollowed(t *testing.T) {
 	kubeconfig(t, file, server.URL, "new")
 	ask("200 hello")
 	ask("200 hello")
-	if got := strings.Join(g.seen, " "); got != "old old old old new new" {
-		t.Errorf("tokens %s", got)
+	if want := []string{"old", "old", "old", "old", "new", "new"}; !slices.Equal(g.seen, want) {
+		t.Errorf("tokens %q, want %q", g.seen, want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,8 +90,7 @@ func read(t *testing.T, name string) []byte {
 // its default then.
 func section(of reflect.Type, at string, docs map[string]string) map[string]any {
 	properties := map[string]any{}
-	for i := range of.NumField() {
-		field := of.Field(i)
+	for field := range of.Fields() {
 		key := field.Tag.Get("key")
 		if key == "" {
 			continue
@@ -214,19 +214,19 @@ func TestUnknownKeys(t *testing.T) {
 	refused := 0
 	var walk func(of reflect.Type, path []string)
 	walk = func(of reflect.Type, path []string) {
-		for i := range of.NumField() {
-			key := of.Field(i).Tag.Get("key")
+		for field := range of.Fields() {
+			key := field.Tag.Get("key")
 			if key == "" {
 				continue
 			}
-			if of.Field(i).Type.Kind() == reflect.Struct {
-				walk(of.Field(i).Type, append(path, key))
+			if field.Type.Kind() == reflect.Struct {
+				walk(field.Type, append(path, key))
 				continue
 			}
 			wrong := key + "x"
 			values := `{` + strconv.Quote(wrong) + `: 1}`
-			for j := len(path) - 1; j >= 0; j-- {
-				values = `{` + path[j] + `: ` + values + `}`
+			for _, outer := range slices.Backward(path) {
+				values = `{` + outer + `: ` + values + `}`
 			}
 			if path[0] != "hap" {
 				values = "{config: " + values + "}"
