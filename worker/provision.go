@@ -119,6 +119,11 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 		if err != nil {
 			return events.Reply{}, err
 		}
+		if refused.Outcome == account.Assigned && reply.held.Full != nil {
+			// The account is that of whom it was decided for. The answer names neither it nor a
+			// sequence of its own; what this request itself holds is taken back (rule 11).
+			return events.Reply{}, reply.held.Full
+		}
 		if refused.Outcome == account.Assigned {
 			return events.Reply{}, fmt.Errorf("runtime %s was served at its deadline: asking again", reply.event.RuntimeID)
 		}

@@ -3,15 +3,9 @@ package simulation
 // Fault is a fault of the production code that a run passes over until it is cured.
 type Fault string
 
-// The faults that are known.
-const (
-	// WaitingBlocks breaks "a request that waits for either holds neither": until it
-	// ends, it keeps network blocks that a handling of it could not return.
-	WaitingBlocks Fault = "a request that waits keeps the blocks of a handling whose return was lost"
-	// RefusedForever breaks I8: a request for a runtime that another request has an account
-	// for, and that lacks blocks of a later rule, is neither refused nor answered.
-	RefusedForever Fault = "a request that waits for blocks is not ended where its runtime has an account"
-)
+// WaitingBlocks breaks "a request that waits for either holds neither": until it ends, it
+// keeps network blocks that a handling of it could not return.
+const WaitingBlocks Fault = "a request that waits keeps the blocks of a handling whose return was lost"
 
 // tolerated reports whether a violation is passed over, since it is one of a known fault.
 func (w *world) tolerated(f Fault, is bool) bool { return is && w.plan.Strict != f }
@@ -34,5 +28,4 @@ var Failures = []Failure{
 	{Name: "a deprovision under the id of its provision is executed", Edge: 7, Kinds: []Kind{TypeTwice}, Breaks: "I"},
 	{Name: "a binding in use moves to another pool", Seed: 149, Edge: 12, Kinds: []Kind{MovedUsed}, Breaks: "I"},
 	{Name: string(WaitingBlocks), Seed: 105, Kinds: Faults, Strict: WaitingBlocks, Breaks: "I9"},
-	{Name: string(RefusedForever), Seed: 198, Kinds: Faults, Strict: RefusedForever, Breaks: "I8"},
 }

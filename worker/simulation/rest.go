@@ -114,7 +114,7 @@ func (w *world) waiting() (all []events.WaitingRequest) {
 func (w *world) waitingAtRest() {
 	for _, r := range w.waiting() {
 		deadline, told := w.truth.deadlines[r.Event.ReplySubject(w.subjects)]
-		if told && time.Now().After(deadline.Add(time.Minute)) && !w.tolerated(RefusedForever, w.networkFull(r.Event.RuntimeID)) {
+		if told && time.Now().After(deadline.Add(time.Minute)) {
 			w.bad("I8 NothingLost", "%s waits beyond its deadline", r.Event.ID)
 		}
 		if w.truth.excused[r.Event.RuntimeID] || w.networkFull(r.Event.RuntimeID) {
