@@ -41,7 +41,7 @@ func watched(t *testing.T) string {
 	t.Helper()
 	screen, tty := openTerminal(t)
 	w := watching{on: true, every: time.Second}
-	s := &shell{stdout: tty, format: formatTable}
+	s := &shell{stdout: stream{tty}, format: formatTable}
 	if err := w.draw(s, colouredPools(), true); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -295,16 +294,11 @@ func (s *shell) confirm(what string, yes bool) error {
 	if yes {
 		return nil
 	}
-	in, ok := s.stdin.(*os.File)
-	if ok {
-		facts, err := in.Stat()
-		ok = err == nil && facts.Mode()&os.ModeCharDevice != 0
-	}
-	if !ok {
+	if !terminal(s.stdin) {
 		return usagef("%s? Say so with --yes: there is no terminal to ask on", what)
 	}
 	fmt.Fprintf(s.stderr, "hapctl: %s? [y/N] ", what)
-	answer, err := bufio.NewReader(in).ReadString('\n')
+	answer, err := bufio.NewReader(s.stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}

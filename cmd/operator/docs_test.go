@@ -29,7 +29,7 @@ func TestRunbookNamesRealCommands(t *testing.T) {
 			named++
 			line := command[1] + command[2]
 			words := strings.Fields(line)[1:]
-			root := newRoot(&shell{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, format: formatTable})
+			root := newRoot(&shell{stdin: strings.NewReader(""), stdout: stream{io.Discard}, stderr: stream{io.Discard}, format: formatTable})
 			cmd, rest, err := root.Find(words)
 			if err != nil || cmd == root || strings.HasSuffix(cmd.Use, "COMMAND") {
 				t.Errorf("%s: there is no command %q: %v", page, line, err)

@@ -58,7 +58,7 @@ func TestLines(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			err := runLines(t.Context(), &shell{stdin: strings.NewReader(c.in), stdout: &out}, greet)
+			err := runLines(t.Context(), &shell{stdin: strings.NewReader(c.in), stdout: stream{&out}}, greet)
 			got := strings.Join(strings.Fields(strings.ReplaceAll(out.String(), "\n", " ")), " ")
 			if got != c.out || exitCode(err) != c.exit {
 				t.Fatalf("%s, exit code %d; want %s, %d", got, exitCode(err), c.out, c.exit)
@@ -72,7 +72,7 @@ func TestLinesThatAreNoObject(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{`x`, `[]`, `"a"`, `1`, `{"name":1}`, `{"name":"a"`, `{"name":"a"} {}`} {
 		var out bytes.Buffer
-		err := runLines(t.Context(), &shell{stdin: strings.NewReader(in), stdout: &out}, greet)
+		err := runLines(t.Context(), &shell{stdin: strings.NewReader(in), stdout: stream{&out}}, greet)
 		if !strings.HasPrefix(out.String(), `{"error":{"code":"InvalidEvent",`) || exitCode(err) != exitFailure {
 			t.Errorf("%s: %s, exit code %d", in, out.String(), exitCode(err))
 		}
@@ -87,7 +87,7 @@ func TestLinesAreAnsweredOneByOne(t *testing.T) {
 	outRead, outWrite := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := runLines(t.Context(), &shell{stdin: inRead, stdout: outWrite}, greet)
+		err := runLines(t.Context(), &shell{stdin: inRead, stdout: stream{outWrite}}, greet)
 		done <- errors.Join(err, outWrite.Close())
 	}()
 	answers := bufio.NewReader(outRead)
@@ -112,7 +112,7 @@ func TestLinesEndWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	cancel(enough)
-	if err := runLines(ctx, &shell{stdin: in, stdout: io.Discard}, greet); !errors.Is(err, enough) {
+	if err := runLines(ctx, &shell{stdin: in, stdout: stream{io.Discard}}, greet); !errors.Is(err, enough) {
 		t.Fatalf("ended with %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestLinesEndWithAReadError(t *testing.T) {
 	broken := errors.New("broken")
 	in := io.MultiReader(strings.NewReader("{\"name\":\"a\"}\n"), errReader{broken})
 	var out bytes.Buffer
-	if err := runLines(t.Context(), &shell{stdin: in, stdout: &out}, greet); !errors.Is(err, broken) || out.String() != "{\"hello\":\"a\"}\n" {
+	if err := runLines(t.Context(), &shell{stdin: in, stdout: stream{&out}}, greet); !errors.Is(err, broken) || out.String() != "{\"hello\":\"a\"}\n" {
 		t.Fatalf("%q, ended with %v", out.String(), err)
 	}
 }

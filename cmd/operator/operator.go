@@ -15,12 +15,12 @@ import (
 // Run executes hapctl with args, which do not include the program's name, and
 // gives its exit code. Data goes to stdout, talk to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := &shell{stdin: stdin, stdout: stdout, stderr: stderr, format: formatTable, identity: &identity{}}
+	s := &shell{stdin: stdin, stdout: stream{stdout}, stderr: stream{stderr}, format: formatTable, identity: &identity{}}
 	root := newRoot(s)
 	root.SetArgs(append([]string{}, args...))
 	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(s.stdout)
+	root.SetErr(s.stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	return s.settle(cmd, err)
 }
@@ -28,7 +28,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // shell is what a command works with.
 type shell struct {
 	stdin          io.Reader
-	stdout, stderr io.Writer
+	stdout, stderr stream
 	format         format
 	connections    connections
 	identity       *identity

@@ -93,8 +93,7 @@ const (
 
 func (s *shell) writeValue(path string, content []byte) error {
 	if path == "" {
-		_, err := s.stdout.Write(content)
-		return err
+		return s.stdout.data(content)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -71,8 +70,11 @@ func (w *watching) draw(s *shell, v view, first bool) error {
 		}
 		return s.print(v)
 	}
-	if moves(s.stdout) {
-		if _, err := fmt.Fprintf(s.stdout, "\x1b[H\x1b[2Jevery %s, %s; ^C ends it\n\n", w.every, time.Now().Format(time.TimeOnly)); err != nil {
+	if s.stdout.moves() {
+		if err := s.stdout.control(clearAll); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(s.stdout, "every %s, %s; ^C ends it\n\n", w.every, time.Now().Format(time.TimeOnly)); err != nil {
 			return err
 		}
 	} else if !first {
@@ -81,57 +83,42 @@ func (w *watching) draw(s *shell, v view, first bool) error {
 	return s.print(v)
 }
 
-// terminal reports whether somebody looks at what is written there.
-func terminal(w any) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	facts, err := file.Stat()
-	return err == nil && facts.Mode()&os.ModeCharDevice != 0
-}
-
-// moves reports whether what is written there may be drawn over.
-func moves(w any) bool { return terminal(w) && os.Getenv("TERM") != "dumb" }
-
-// colour is one of a terminal's.
-type colour string
-
-const (
-	plain  colour = ""
-	red    colour = "\x1b[31m"
-	yellow colour = "\x1b[33m"
-	reset         = "\x1b[0m"
-)
-
 // painted is a view whose lines have colours on a terminal; line 0 is the header.
-type painted interface{ colourOf(line int) colour }
+type painted interface{ colourOf(line int) control }
 
-// paint colours lines, unless NO_COLOR is set or nobody looks.
-func (s *shell) paint(text []byte, v view) []byte {
+// paint writes the text of a view with its colours, unless NO_COLOR is set or nobody looks.
+func (s *shell) paint(out stream, text []byte, v view) error {
 	p, ok := v.(painted)
-	if !ok || os.Getenv("NO_COLOR") != "" || !moves(s.stdout) {
-		return text
+	if !ok || os.Getenv("NO_COLOR") != "" || !s.stdout.moves() {
+		_, err := out.Write(text)
+		return err
 	}
-	return paintLines(text, p)
+	return paintLines(out, text, p)
 }
 
-func paintLines(text []byte, p painted) []byte {
-	var out bytes.Buffer
+func paintLines(out stream, text []byte, p painted) error {
 	line := 0
-	for one := range strings.Lines(string(text)) {
-		if c := p.colourOf(line); c == plain {
-			out.WriteString(one)
-		} else {
-			out.WriteString(string(c) + strings.TrimSuffix(one, "\n") + reset + "\n")
+	for one := range bytes.Lines(text) {
+		after := control("")
+		if c := p.colourOf(line); c != plain {
+			if err := out.control(c); err != nil {
+				return err
+			}
+			one, after = bytes.TrimSuffix(one, []byte("\n")), reset+"\n"
+		}
+		if _, err := out.Write(one); err != nil {
+			return err
+		}
+		if err := out.control(after); err != nil {
+			return err
 		}
 		line++
 	}
-	return out.Bytes()
+	return nil
 }
 
 // colourOf shows pools in which a new tenant finds nothing.
-func (v poolList) colourOf(line int) colour {
+func (v poolList) colourOf(line int) control {
 	if line == 0 || line > len(v.Pools) {
 		return plain
 	}

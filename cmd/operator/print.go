@@ -47,22 +47,19 @@ type view interface {
 
 // print writes a result to stdout in the form that the user chose.
 func (s *shell) print(v view) error {
-	var out bytes.Buffer
-	var err error
-	switch s.format {
-	case formatJSON:
-		err = encodeJSON(&out, v, "  ")
-	case formatYAML:
-		err = encodeYAML(&out, v)
-	default:
-		var text bytes.Buffer
-		v.show(&text, s.format == formatWide)
-		out.Write(s.paint(text.Bytes(), v))
-	}
+	err := s.stdout.atOnce(func(out stream) error {
+		switch s.format {
+		case formatJSON:
+			return encodeJSON(out, v, "  ")
+		case formatYAML:
+			return encodeYAML(out, v)
+		default:
+			var text bytes.Buffer
+			v.show(&text, s.format == formatWide)
+			return s.paint(out, text.Bytes(), v)
+		}
+	})
 	if err != nil {
-		return fmt.Errorf("print the result: %w", err)
-	}
-	if _, err := s.stdout.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("print the result: %w", err)
 	}
 	return nil
@@ -77,11 +74,19 @@ func encodeJSON(w io.Writer, v any, indent string) error {
 	return e.Encode(v)
 }
 
+// encodeYAML writes one value. A plain scalar has no escapes: where they are needed, the
+// whole is written in YAML's flow form, which has quotes everywhere. The library refuses
+// some of these characters and writes the others as they are.
 func encodeYAML(w io.Writer, v any) error {
 	text, err := yaml.Marshal(v)
-	if err == nil {
-		_, err = w.Write(text)
+	if err != nil || hides(text) {
+		var flow bytes.Buffer
+		if err := encodeJSON(&flow, v, "  "); err != nil {
+			return err
+		}
+		text = escaped(flow.Bytes(), escapeYAML)
 	}
+	_, err = w.Write(text)
 	return err
 }
 
@@ -105,11 +110,13 @@ func pairs(w io.Writer, lines [][2]string) {
 	columns.Flush()
 }
 
-// oneLine keeps what would break the columns out of the cells.
+// oneLine keeps what would break the columns out of the cells. They are made visible
+// here, before their widths are measured.
 func oneLine(cells []string) []string {
 	clean := make([]string, len(cells))
 	for i, c := range cells {
-		clean[i] = strings.Join(strings.FieldsFunc(c, func(r rune) bool { return strings.ContainsRune("\t\r\n\f\v", r) }), " ")
+		words := strings.FieldsFunc(c, func(r rune) bool { return r == '\t' || r == '\n' })
+		clean[i] = string(visible([]byte(strings.Join(words, " "))))
 	}
 	return clean
 }

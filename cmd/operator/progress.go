@@ -31,7 +31,7 @@ type progress struct {
 }
 
 func (s *shell) progress() *progress {
-	return &progress{shell: s, live: moves(s.stderr)}
+	return &progress{shell: s, live: s.stderr.moves()}
 }
 
 // stage begins a stage.
@@ -78,7 +78,8 @@ func (p *progress) finish() {
 
 func (p *progress) draw() {
 	p.drawn = time.Now()
-	fmt.Fprintf(p.shell.stderr, "\r\x1b[Khapctl: %s", p.text)
+	_ = p.shell.stderr.control(lineStart) // as all that say says, it has no other way
+	fmt.Fprintf(p.shell.stderr, "hapctl: %s", p.text)
 	if p.done > 0 {
 		fmt.Fprintf(p.shell.stderr, ": %d", p.done)
 	}

@@ -53,7 +53,7 @@ func rebuildOfThree(s *shell) {
 // TestProgress: a line for each stage; how much is done only where somebody looks.
 func TestProgress(t *testing.T) {
 	var talk bytes.Buffer
-	rebuildOfThree(&shell{stderr: &talk})
+	rebuildOfThree(&shell{stderr: stream{&talk}})
 	const want = `hapctl: rebuild: sealing what is not settled
 hapctl: rebuild: reading ledger, labels and Shoots
 hapctl: rebuild: putting pools and directory in place
@@ -76,7 +76,7 @@ hapctl: done
 func seen(t *testing.T) string {
 	t.Helper()
 	screen, tty := openTerminal(t)
-	rebuildOfThree(&shell{stderr: tty})
+	rebuildOfThree(&shell{stderr: stream{tty}})
 	var got strings.Builder
 	part := make([]byte, 4096)
 	for !strings.HasSuffix(got.String(), "hapctl: done\r\n") {

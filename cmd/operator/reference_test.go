@@ -47,7 +47,7 @@ func TestReference(t *testing.T) {
 // generate writes a page of each command: markdown, and a man page.
 func generate(t *testing.T, dir string) {
 	t.Helper()
-	root := newRoot(&shell{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, format: formatTable})
+	root := newRoot(&shell{stdin: strings.NewReader(""), stdout: stream{io.Discard}, stderr: stream{io.Discard}, format: formatTable})
 	every(root, func(cmd *cobra.Command) { cmd.DisableAutoGenTag = true })
 	man := filepath.Join(dir, "man")
 	if err := os.MkdirAll(man, 0o755); err != nil {

@@ -297,7 +297,7 @@ func (f *requestFlagSet) connect(ctx context.Context, s *shell) (*requester, fun
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	talk := *s
-	talk.stderr = &together{w: s.stderr}
+	talk.stderr = stream{&together{w: s.stderr.to}}
 	r, closer, err := openRequester(ctx, &talk, cfg)
 	if err != nil {
 		return nil, nil, err

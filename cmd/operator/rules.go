@@ -70,13 +70,13 @@ func pointed(w io.Writer, severity string, f rule.Fault) {
 	if f.Text == "" {
 		return
 	}
-	fmt.Fprintf(w, "    %s\n", strings.Map(visible, f.Text))
+	fmt.Fprintf(w, "    %s\n", strings.Map(inPlace, f.Text))
 	fmt.Fprintf(w, "    %s^\n", strings.Repeat(" ", f.Column-1))
 }
 
-// visible keeps the characters of a rule on one line, so that the mark below it
+// inPlace keeps the characters of a rule on one line, so that the mark below it
 // is in its place.
-func visible(r rune) rune {
+func inPlace(r rune) rune {
 	if strconv.IsPrint(r) {
 		return r
 	}

@@ -78,7 +78,7 @@ func TestEveryFormAndExitCodeHasAScript(t *testing.T) {
 func testRoot() *cobra.Command { return newRoot(testShell()) }
 
 func testShell() *shell {
-	return &shell{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, format: formatTable}
+	return &shell{stdin: strings.NewReader(""), stdout: stream{io.Discard}, stderr: stream{io.Discard}, format: formatTable}
 }
 
 // onlyGroups reports a command that does nothing by itself.
