@@ -111,10 +111,14 @@ func hostileAPI(t *testing.T) (kubeconfig string) {
 	}))
 	t.Cleanup(api.Close)
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\nclusters: [{name: x, cluster: {server: '" + api.URL + "'}}]\nusers: [{name: x, user: {token: x}}]\n" +
-		"contexts: [{name: x, context: {cluster: x, user: x, namespace: garden-kyma}}]\ncurrent-context: x\n"
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+	if err := writeKubeconfig(kubeconfig, api.URL); err != nil {
 		t.Fatal(err)
 	}
 	return kubeconfig
+}
+
+func writeKubeconfig(path, server string) error {
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: x, cluster: {server: '" + server + "'}}]\nusers: [{name: x, user: {token: x}}]\n" +
+		"contexts: [{name: x, context: {cluster: x, user: x, namespace: garden-kyma}}]\ncurrent-context: x\n"
+	return os.WriteFile(path, []byte(text), 0o600)
 }

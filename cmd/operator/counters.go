@@ -297,6 +297,11 @@ func (s *shell) confirm(what string, yes bool) error {
 	if !terminal(s.stdin) {
 		return usagef("%s? Say so with --yes: there is no terminal to ask on", what)
 	}
+	return s.ask(what)
+}
+
+// ask asks for consent on a terminal.
+func (s *shell) ask(what string) error {
 	fmt.Fprintf(s.stderr, "hapctl: %s? [y/N] ", what)
 	answer, err := bufio.NewReader(s.stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

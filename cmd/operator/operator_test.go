@@ -28,13 +28,15 @@ func TestMain(m *testing.M) {
 // TestScripts runs the stories of testdata/script. Beside testscript's own
 // commands they have "exits CODE COMMAND ARGS…", which runs a command and holds
 // its exit code against CODE, and "converses CODE FILE COMMAND ARGS…", which also
-// asks it line by line. $DEPLOY is the folder deploy, with its examples.
+// asks it line by line; scriptServers has more. $DEPLOY is the folder deploy, with its examples.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	deploy, err := filepath.Abs("../../deploy")
 	if err != nil {
 		t.Fatal(err)
 	}
+	commands := scriptServers{t}.commands()
+	commands["exits"], commands["converses"] = operatortest.Exits, operatortest.Converses
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
@@ -44,9 +46,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("DEPLOY", deploy)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": operatortest.Exits, "converses": operatortest.Converses,
-		},
+		Cmds: commands,
 	})
 }
 

@@ -76,14 +76,14 @@ func encodeJSON(w io.Writer, v any, indent string) error {
 
 // encodeYAML writes one value. A plain scalar has no escapes: where they are needed, the
 // whole is written in YAML's flow form, which has quotes everywhere. The library refuses
-// some of these characters and writes the others as they are.
+// some of these characters, reads others as line ends and writes the rest as they are.
 func encodeYAML(w io.Writer, v any) error {
-	text, err := yaml.Marshal(v)
-	if err != nil || hides(text) {
-		var flow bytes.Buffer
-		if err := encodeJSON(&flow, v, "  "); err != nil {
-			return err
-		}
+	var flow bytes.Buffer
+	if err := encodeJSON(&flow, v, "  "); err != nil {
+		return err
+	}
+	text, err := yaml.JSONToYAML(flow.Bytes())
+	if err != nil || hides(flow.Bytes()) || hides(text) {
 		text = escaped(flow.Bytes(), escapeYAML)
 	}
 	_, err = w.Write(text)

@@ -33,6 +33,7 @@ type requester struct {
 	subjects events.Subjects
 	timeout  time.Duration
 	noWait   bool
+	doubts   doubts // nil for none
 	// again tells the user how to ask for the answer to a request later.
 	again func(id string) string
 }
@@ -153,7 +154,9 @@ type requestFlagSet struct {
 	file    string
 	stdin   bool
 	noWait  bool
+	yes     bool
 	timeout time.Duration
+	doubts  func(*config.Config) doubts // nil for none
 }
 
 func (f *requestFlagSet) register(flags *pflag.FlagSet) {
@@ -162,10 +165,13 @@ func (f *requestFlagSet) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stdin, "stdin", false, "read requests from standard input, as -f - does")
 	flags.BoolVar(&f.noWait, "no-wait", false, "publish and do not wait for the answer")
 	flags.DurationVar(&f.timeout, "timeout", answerWithin, "how long to wait for the answer, of each request")
+	if f.doubts != nil {
+		flags.BoolVar(&f.yes, "yes", false, "do not look whether it is about something unknown, and do not ask")
+	}
 }
 
 // common are the flags that go with -f too.
-var common = map[string]bool{"file": true, "stdin": true, "no-wait": true, "timeout": true}
+var common = map[string]bool{"file": true, "stdin": true, "no-wait": true, "timeout": true, "yes": true}
 
 // check gives wrong usage, and whether the requests come as lines.
 func (f *requestFlagSet) check(cmd *cobra.Command, required []string) (lines bool, err error) {
@@ -239,9 +245,10 @@ func quoteWord(word string) string {
 }
 
 // requestCommand makes the command of one type of request. event gives the event
-// that the flags describe; lines are read as the data of the same type.
-func requestCommand(s *shell, cmd *cobra.Command, t events.Type, required []string, event func() events.Event) *cobra.Command {
-	var f requestFlagSet
+// that the flags describe; lines are read as the data of the same type, and nothing is
+// asked about them. look, if not nil, finds what is worth asking.
+func requestCommand(s *shell, cmd *cobra.Command, t events.Type, required []string, look func(*config.Config) doubts, event func() events.Event) *cobra.Command {
+	f := requestFlagSet{doubts: look}
 	f.register(cmd.Flags())
 	cmd.Args = arguments(cobra.NoArgs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -264,6 +271,9 @@ func requestCommand(s *shell, cmd *cobra.Command, t events.Type, required []stri
 		}
 		defer closer()
 		r.again = func(id string) string { return again(cmd, id) }
+		if err := r.settleDoubt(cmd.Context(), e, f.id != "", f.yes); err != nil {
+			return err
+		}
 		if f.id == "" && !f.noWait {
 			r.s.say("request %s", e.ID)
 		}
@@ -303,6 +313,9 @@ func (f *requestFlagSet) connect(ctx context.Context, s *shell) (*requester, fun
 		return nil, nil, err
 	}
 	r.timeout, r.noWait = f.timeout, f.noWait
+	if f.doubts != nil {
+		r.doubts = f.doubts(cfg)
+	}
 	return r, closer, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
 )
 
 const requestHelp = `
@@ -40,7 +41,7 @@ func newProvision(s *shell) *cobra.Command {
 	flags.StringVar(&p.ShootName, "shoot", "", "`name` of the Shoot")
 	flags.StringVar(&wanted, "interface", "", "interface whose implementation is wanted, `PATH[:REVISION]`")
 	mustRegister(cmd, "plan", cobra.FixedCompletions(planNames(), cobra.ShellCompDirectiveNoFileComp))
-	return requestCommand(s, cmd, events.TypeProvision, []string{"runtime", "global-account", "plan"},
+	return requestCommand(s, cmd, events.TypeProvision, []string{"runtime", "global-account", "plan"}, nil,
 		func() events.Event {
 			if wanted != "" {
 				i := parseInterface(wanted)
@@ -55,7 +56,7 @@ func newDeprovision(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deprovision --runtime ID",
 		Short: "Give back what a runtime has, once its Shoot is gone",
-		Long:  "Publish a deprovision event and wait for its final reply. A runtime that nobody\nknows is released too.\n" + requestHelp,
+		Long:  "Publish a deprovision event and wait for its final reply. A runtime that nobody\nknows is released too: on a terminal that is asked first, elsewhere standard error\nsays so.\n" + requestHelp,
 		Example: `  hapctl deprovision --runtime rt-1
   hapctl deprovision -f gone.ndjson`,
 	}
@@ -63,7 +64,7 @@ func newDeprovision(s *shell) *cobra.Command {
 	flags.StringVar(&d.RuntimeID, "runtime", "", "runtime `id`")
 	flags.StringVar(&d.GlobalAccountID, "global-account", "", "global account `id`, for the subject; need not be the provision's")
 	flags.StringVar(&d.ShootName, "shoot", "", "`name` of the Shoot")
-	return requestCommand(s, cmd, events.TypeDeprovision, []string{"runtime"},
+	return requestCommand(s, cmd, events.TypeDeprovision, []string{"runtime"}, func(*config.Config) doubts { return unknownToLedger },
 		func() events.Event {
 			return events.Event{Deprovision: &d}
 		})
@@ -75,14 +76,14 @@ func newRelease(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release --binding NAME",
 		Short: "Return a dirty account to its pool, once it is emptied",
-		Long:  "Publish a release event and wait for its final reply.\n" + requestHelp,
+		Long:  "Publish a release event and wait for its final reply. Of an account that is not in\nGardener or not dirty, which is refused, standard error says so, and on a terminal it\nis asked first. A script needs no Gardener for that; it is looked at where the\nconfiguration names one.\n" + requestHelp,
 		Example: `  hapctl release --binding aws-7
   hapctl release --binding aws-7 --generation 3`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&r.Binding, "binding", "", "`name` of the binding")
 	flags.Int64Var(&generation, "generation", 0, "the `claim` that the account was emptied of; refused where it is no longer the binding's")
-	return requestCommand(s, cmd, events.TypeRelease, []string{"binding"},
+	return requestCommand(s, cmd, events.TypeRelease, []string{"binding"}, notToRelease,
 		func() events.Event {
 			if cmd.Flags().Changed("generation") {
 				r.Generation = &generation
@@ -104,7 +105,7 @@ func newResolve(s *shell) *cobra.Command {
 	flags.StringVar(&r.RuntimeID, "runtime", "", "runtime `id`")
 	flags.StringVar(&r.GlobalAccountID, "global-account", "", "global account `id` of the tenant")
 	flags.StringVar(&wanted, "interface", "", "interface, `PATH[:REVISION]`")
-	return requestCommand(s, cmd, events.TypeResolve, []string{"runtime", "interface"},
+	return requestCommand(s, cmd, events.TypeResolve, []string{"runtime", "interface"}, nil,
 		func() events.Event {
 			r.Interface = parseInterface(wanted)
 			return events.Event{Resolve: &r}

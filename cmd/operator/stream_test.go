@@ -78,12 +78,18 @@ func TestCompletionsPassUnchanged(t *testing.T) {
 	}
 }
 
-// FuzzVisible: nothing that a terminal acts upon passes, what was made visible stays as it
-// is, and JSON and YAML have the same values afterwards.
-func FuzzVisible(f *testing.F) {
-	for _, seed := range []string{"plain", "\x1b]0;x\x07", "\u202e\r\n\t", "\x9b\u009b", "\U000e0001\ue000", `\u001b`, "\xed\xa0\x80", "a: b # c", "\u2028\u0085", "\ufffd"} {
+// hiding are texts that have something to hide, or look so.
+func hiding(f *testing.F) {
+	f.Helper()
+	for _, seed := range []string{"plain", "\x1b]0;x\x07", "\u202e\r\n\t", "\x9b\u009b", "\U000e0001\ue000", `\u001b`, "\xed\xa0\x80", "a: b # c", "\u2028\u0085", "\u2028", "\ufffd"} {
 		f.Add(seed)
 	}
+}
+
+// FuzzVisible: nothing that a terminal acts upon passes, what was made visible stays as it
+// is, and text without such characters is not touched.
+func FuzzVisible(f *testing.F) {
+	hiding(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		once := string(visible([]byte(text)))
 		if what, is := acts(once); is {
@@ -95,10 +101,18 @@ func FuzzVisible(f *testing.F) {
 		if _, is := acts(text); !is && !hides([]byte(text)) && once != text {
 			t.Errorf("%q is written as %q", text, once)
 		}
+	})
+}
+
+// FuzzForms: JSON and YAML have nothing that a terminal acts upon, and the values that
+// were given.
+func FuzzForms(f *testing.F) {
+	hiding(f)
+	f.Fuzz(func(t *testing.T, text string) {
 		valid := strings.ToValidUTF8(text, "\ufffd")
 		for form, write := range map[string]func(io.Writer) error{
-			"JSON": func(w io.Writer) error { return encodeJSON(w, map[string]string{valid: valid}, "  ") },
-			"YAML": func(w io.Writer) error { return encodeYAML(w, map[string]string{valid: valid}) },
+			"JSON": func(w io.Writer) error { return encodeJSON(w, map[string]string{"text": valid}, "  ") },
+			"YAML": func(w io.Writer) error { return encodeYAML(w, map[string]string{"text": valid}) },
 		} {
 			var out bytes.Buffer
 			if err := write(stream{&out}); err != nil {
@@ -112,7 +126,7 @@ func FuzzVisible(f *testing.F) {
 			if form == "YAML" {
 				read = func(text []byte, to any) error { return yaml.Unmarshal(text, to) }
 			}
-			if err := read(out.Bytes(), &back); err != nil || back[valid] != valid {
+			if err := read(out.Bytes(), &back); err != nil || back["text"] != valid {
 				t.Errorf("%q as %s is %q, which is read as %q, %v", text, form, &out, back, err)
 			}
 		}
