@@ -1,0 +1,124 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrKept says that a message is not one of those that ForeignMessages removes.
+var ErrKept = errors.New("it is not removed")
+
+// ForeignMessage is a message in a stream of ours that cannot be read, with what it holds.
+type ForeignMessage struct {
+	*Foreign
+	Header nats.Header
+	Data   []byte
+	// Request is whose place it has in HAP_WAITING, by its subject; zero where it has none.
+	Request WaitingAddress
+}
+
+// ForeignMessages finds the messages that readers pass over, and removes them one by one.
+type ForeignMessages struct {
+	streams  Streams
+	subjects Subjects
+}
+
+// NewForeignMessages returns those of the streams under the subjects.
+func NewForeignMessages(js jetstream.JetStream, subjects Subjects) *ForeignMessages {
+	return &ForeignMessages{streams: NewStreams(js), subjects: subjects}
+}
+
+// ForeignStreams are the names of the streams that are looked through. Messages of
+// HAP_EVENTS that cannot be read are on their way to the dead letters.
+func ForeignStreams() []string { return []string{StreamEvents, StreamWaiting, StreamReplies} }
+
+// Each visits those of one stream, by its name among ForeignStreams, in the order of the
+// stream. It ends with the first error of visit.
+func (f *ForeignMessages) Each(ctx context.Context, stream string, visit func(ForeignMessage) error) error {
+	look := func(msg Message) error {
+		if found, is := f.look(stream, msg); is {
+			return visit(found)
+		}
+		return nil
+	}
+	name := f.subjects.Stream(stream)
+	if stream == StreamReplies {
+		return f.streams.Walk(ctx, name, look)
+	}
+	// These are short, and a work-queue stream allows no second consumer.
+	return eachMessage(ctx, f.streams, name, 1, ">", look)
+}
+
+// Find returns the message with a sequence of a stream. Errors: jetstream.ErrMsgNotFound,
+// ErrKept for a message that can be read.
+func (f *ForeignMessages) Find(ctx context.Context, stream string, sequence uint64) (ForeignMessage, error) {
+	name := f.subjects.Stream(stream)
+	msg, err := f.streams.Message(ctx, name, Query{Sequence: sequence})
+	if err != nil {
+		return ForeignMessage{}, fmt.Errorf("reading sequence %d of %s: %w", sequence, name, err)
+	}
+	found, is := f.look(stream, msg)
+	if !is {
+		return ForeignMessage{}, fmt.Errorf("sequence %d of %s can be read: %w", sequence, name, ErrKept)
+	}
+	return found, nil
+}
+
+func (f *ForeignMessages) look(stream string, msg Message) (ForeignMessage, bool) {
+	var err error
+	var request WaitingAddress
+	name := f.subjects.Stream(stream)
+	switch stream {
+	case StreamEvents:
+		_, err = Decode(msg.Subject, msg.Header, msg.Data)
+	case StreamWaiting:
+		_, err = (&WaitingRoom{subjects: f.subjects}).request(msg)
+		request, _ = f.subjects.ParseWaiting(msg.Subject) // the zero address where it is none
+	default:
+		_, err = DecodeReply(msg.Data)
+	}
+	if err == nil {
+		return ForeignMessage{}, false
+	}
+	return ForeignMessage{Foreign: foreign(name, msg, err), Header: msg.Header, Data: msg.Data, Request: request}, true
+}
+
+// Kept returns why a message is not removed, wrapped in ErrKept; nil for one that is: what
+// may be the answer of a newer version, an event that a worker makes a dead letter of, and
+// a message with an older one on its subject, which a purge would take with it.
+func (f *ForeignMessages) Kept(ctx context.Context, m ForeignMessage) error {
+	switch {
+	case m.Stream == f.subjects.Stream(StreamEvents):
+		return fmt.Errorf("%w: a worker makes a dead letter of it, and removes it then", ErrKept)
+	case m.Reply && m.Stream == f.subjects.Stream(StreamReplies):
+		return fmt.Errorf("%w: it may be the answer of a newer worker; let one of that version run", ErrKept)
+	case strings.ContainsAny(m.Subject, "*>"):
+		return fmt.Errorf("%w: its subject reads as one with wildcards", ErrKept)
+	}
+	first, err := f.streams.Message(ctx, m.Stream, Query{Sequence: 1, NextFor: m.Subject})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading %s on %s: %w", m.Stream, quote(m.Subject), err)
+	case first.Sequence < m.Sequence:
+		return fmt.Errorf("%w before sequence %d, which is older and on the same subject: remove that first, or, if it is a request, let it be answered", ErrKept, first.Sequence)
+	}
+	return nil
+}
+
+// Remove deletes a message, and nothing else: it needs only the right to purge, which
+// workers have. Error: ErrKept.
+func (f *ForeignMessages) Remove(ctx context.Context, m ForeignMessage) error {
+	if err := f.Kept(ctx, m); err != nil {
+		return err
+	}
+	// The sequence is the highest that goes, and Kept has found none below it.
+	if err := f.streams.Purge(ctx, m.Stream, m.Subject, m.Sequence); err != nil {
+		return fmt.Errorf("removing sequence %d of %s: %w", m.Sequence, m.Stream, err)
+	}
+	return nil
+}
