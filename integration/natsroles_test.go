@@ -93,7 +93,56 @@ func rolesOn(t *testing.T, g *guarded) {
 		}
 		return nil
 	})
+	g.removeForeign(ctx)
 	g.nothingElse()
+}
+
+// removeForeign is hapctl foreign: an operator finds a message that cannot be read, and
+// only with a worker's credentials is it removed.
+func (g *guarded) removeForeign(ctx context.Context) {
+	g.t.Helper()
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	admin, err := jetstream.New(g.admin(g.account("HAP_WAITING")))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if _, err := admin.Publish(ctx, "hap.v1.waiting.junk", []byte("junk")); err != nil {
+		g.t.Fatal(err)
+	}
+	of := func(role string) (messages *events.ForeignMessages, found []events.ForeignMessage) {
+		js, err := jetstream.New(g.as(role))
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		messages = events.NewForeignMessages(js, subjects)
+		for _, stream := range events.ForeignStreams() {
+			err := messages.Each(ctx, stream, func(m events.ForeignMessage) error { found = append(found, m); return nil })
+			if err != nil {
+				g.t.Fatalf("a %s looks through %s: %v", role, stream, err)
+			}
+		}
+		return messages, found
+	}
+	operators, found := of("OPERATOR")
+	if len(found) != 1 || found[0].Subject != "hap.v1.waiting.junk" {
+		g.t.Fatalf("an operator finds %v", found)
+	}
+	if err := operators.Remove(ctx, found[0]); err == nil {
+		g.t.Error("an operator may remove a message")
+	}
+	workers, found := of("WORKER")
+	if len(found) != 1 {
+		g.t.Fatalf("after an operator has tried to remove it there are %v", found)
+	}
+	if err := workers.Remove(ctx, found[0]); err != nil {
+		g.t.Errorf("with a worker's credentials: %v", err)
+	}
+	if _, found := of("OPERATOR"); len(found) != 0 {
+		g.t.Errorf("after it was removed there are %v", found)
+	}
 }
 
 // operate is what hapctl does for an operator.
@@ -181,7 +230,8 @@ func (g *guarded) nothingElse() {
 		"CLEANUP": {"hap.v1.provision.ga-1", "hap.v1.deprovision.ga-1", "hap.v1.resolve.rt-1", "hap.v1.reply._binding.aws-01.x", "$JS.API.STREAM.INFO.HAP_WAITING"},
 		"WORKER":  {"hap.v1.provision.ga-1", "hap.v1.release.aws-01", "$JS.API.STREAM.DELETE.HAP_EVENTS", "$JS.API.STREAM.PURGE.HAP_EVENTS", "$JS.API.STREAM.INFO.OTHER", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_EVENTS", "$JS.API.STREAM.UPDATE.HAP_DEAD", "$JS.API.CONSUMER.DELETE.HAP_EVENTS.hap-shadow"},
 		"OPERATOR": {
-			"hap.v1.reply.rt-1.req-1", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.CONSUMER.MSG.NEXT.HAP_EVENTS.hap-worker", "$JS.ACK.HAP_EVENTS.hap-worker.x",
+			"hap.v1.reply.rt-1.req-1", "$JS.API.STREAM.DELETE.HAP_REPLIES", "$JS.API.STREAM.UPDATE.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_DEAD", "$JS.API.STREAM.PURGE.HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_WAITING",
+			"$JS.API.STREAM.MSG.DELETE.HAP_REPLIES", "$JS.API.STREAM.MSG.DELETE.HAP_WAITING", "$JS.API.CONSUMER.MSG.NEXT.HAP_EVENTS.hap-worker", "$JS.ACK.HAP_EVENTS.hap-worker.x",
 		},
 	}, map[string]string{"PUBLISHER": "_INBOX.cleanup.>", "CLEANUP": "hap.v1.reply.>", "OPERATOR": "hap.v1.>", "WORKER": "hap.v1.>"})
 }

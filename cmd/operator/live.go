@@ -33,7 +33,12 @@ const (
 // reader makes cmd a command that shows the present state: run has --timeout to
 // read it, from what the settings name.
 func (s *shell) reader(cmd *cobra.Command, of string, run func(context.Context, *config.Config, []string) error) *cobra.Command {
-	timeout := cmd.Flags().Duration("timeout", readWithin, "how long to wait "+of)
+	return s.readerWithin(cmd, readWithin, of, run)
+}
+
+// readerWithin is reader with another default of --timeout.
+func (s *shell) readerWithin(cmd *cobra.Command, within time.Duration, of string, run func(context.Context, *config.Config, []string) error) *cobra.Command {
+	timeout := cmd.Flags().Duration("timeout", within, "how long to wait "+of)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if *timeout <= 0 {
 			return usagef("--timeout is %s, must be positive", *timeout)

@@ -58,6 +58,7 @@ func commands(s *shell) []*cobra.Command {
 		newLandscape(s),
 		newSimulate(s),
 		newDead(s),
+		newForeign(s),
 		newCordon(s),
 		newUncordon(s),
 		newPause(s),

@@ -1,0 +1,245 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// foreignView is a message that workers cannot read. docs/hapctl.md documents its fields.
+type foreignView struct {
+	Stream    string    `json:"stream"`
+	Sequence  uint64    `json:"sequence"`
+	Subject   string    `json:"subject"`
+	StoredAt  time.Time `json:"storedAt"`
+	Bytes     int       `json:"bytes"`
+	Why       string    `json:"why"`
+	Reply     bool      `json:"reply"`
+	RequestID string    `json:"requestID,omitempty"`
+	RuntimeID string    `json:"runtimeID,omitempty"`
+}
+
+func viewOfForeign(m events.ForeignMessage) foreignView {
+	return foreignView{
+		Stream: m.Stream, Sequence: m.Sequence, Subject: m.Subject, StoredAt: m.Time.UTC(), Bytes: m.Bytes, Why: m.Err.Error(),
+		Reply: m.Reply, RequestID: m.Request.RequestID, RuntimeID: m.Request.RuntimeID,
+	}
+}
+
+type foreignList struct {
+	Messages []foreignView `json:"messages"`
+}
+
+func (v foreignList) show(w io.Writer, wide bool) {
+	header := []string{"STREAM", "SEQUENCE", "STORED", "BYTES", "SUBJECT"}
+	if wide {
+		header = append(header, "REPLY", "REQUEST", "WHY")
+	}
+	rows := make([][]string, len(v.Messages))
+	for i, m := range v.Messages {
+		row := []string{m.Stream, strconv.FormatUint(m.Sequence, 10), m.StoredAt.Format(time.RFC3339), strconv.Itoa(m.Bytes), m.Subject}
+		if wide {
+			row = append(row, yes(m.Reply), m.RequestID, m.Why)
+		}
+		rows[i] = dashed(row)
+	}
+	table(w, header, rows)
+}
+
+// foreignDetail is such a message with what it holds.
+type foreignDetail struct {
+	foreignView
+	Headers map[string][]string `json:"headers"`
+	Data    string              `json:"data"`
+}
+
+func (v foreignDetail) show(w io.Writer, _ bool) {
+	lines := [][2]string{
+		{"STREAM", v.Stream}, {"SEQUENCE", strconv.FormatUint(v.Sequence, 10)}, {"STORED", v.StoredAt.Format(time.RFC3339)},
+		{"SUBJECT", v.Subject}, {"BYTES", strconv.Itoa(v.Bytes)}, {"WHY", v.Why}, {"REPLY", yes(v.Reply)}, {"REQUEST", v.RequestID}, {"RUNTIME", v.RuntimeID},
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Headers)) {
+		for _, value := range v.Headers[name] {
+			lines = append(lines, [2]string{"HEADER", name + ": " + value})
+		}
+	}
+	pairs(w, lines)
+	fmt.Fprintf(w, "\n%s\n", v.Data)
+}
+
+// removedView is the output of foreign remove.
+type removedView struct {
+	foreignView
+	Removed bool `json:"removed"`
+	DryRun  bool `json:"dryRun"`
+}
+
+func (v removedView) show(w io.Writer, _ bool) {
+	removed := "REMOVED"
+	if v.DryRun {
+		removed = "WOULD REMOVE"
+	}
+	pairs(w, [][2]string{{removed, fmt.Sprintf("sequence %d of %s", v.Sequence, v.Stream)}, {"SUBJECT", v.Subject}, {"BYTES", strconv.Itoa(v.Bytes)}})
+}
+
+func newForeign(s *shell) *cobra.Command {
+	return group("foreign COMMAND", "Look at messages that workers cannot read and pass over, and remove them",
+		newForeignList(s), newForeignShow(s), newForeignRemove(s))
+}
+
+func newForeignList(s *shell) *cobra.Command {
+	stream := choice{of: events.ForeignStreams()}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the messages that workers cannot read",
+		Long: `List the messages of HAP_EVENTS, HAP_WAITING and HAP_REPLIES that workers of this
+version cannot read and pass over: what hap_foreign_messages_total counts. Those of
+HAP_EVENTS are about to become dead letters. The ledger is read as a whole.`,
+		Example: `  hapctl foreign list
+  hapctl foreign list --stream HAP_WAITING -o wide`,
+		Args: arguments(cobra.NoArgs),
+	}
+	cmd.Flags().Var(&stream, "stream", "only those of the `stream`: "+strings.Join(stream.of, ", "))
+	return s.readerWithin(cmd, auditWithin, "for NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		return s.withForeign(ctx, cfg, func(messages *events.ForeignMessages) error {
+			list := foreignList{Messages: []foreignView{}}
+			for _, name := range stream.of {
+				if stream.taken != "" && stream.taken != name {
+					continue
+				}
+				err := messages.Each(ctx, name, func(m events.ForeignMessage) error {
+					list.Messages = append(list.Messages, viewOfForeign(m))
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return s.print(list)
+		})
+	})
+}
+
+func newForeignShow(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "show STREAM SEQUENCE",
+		Short:   "Show a message that workers cannot read, with its headers and data",
+		Example: `  hapctl foreign show HAP_REPLIES 4711`,
+		Args:    arguments(cobra.ExactArgs(2)),
+	}
+	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, args []string) error {
+		return s.withForeignMessage(ctx, cfg, args, func(_ *events.ForeignMessages, m events.ForeignMessage) error {
+			return s.print(foreignDetail{foreignView: viewOfForeign(m), Headers: m.Header, Data: string(m.Data)})
+		})
+	})
+}
+
+func newForeignRemove(s *shell) *cobra.Command {
+	var yes, dryRun bool
+	cmd := &cobra.Command{
+		Use:   "remove STREAM SEQUENCE",
+		Short: "Remove a message that workers cannot read",
+		Long: `Remove a message of HAP_WAITING or HAP_REPLIES that workers cannot read, and
+nothing else. It is named with its first bytes, and asked about on a terminal;
+elsewhere --yes is needed.
+
+What may be the answer of a newer worker is never removed. What takes the place of a
+request in HAP_WAITING may be one that a newer worker can read: let that run first.
+
+It needs the right to purge the stream, which a worker has and an operator has not:
+use the worker's configuration with --config.`,
+		Example: `  hapctl foreign remove HAP_WAITING 12 --dry-run
+  hapctl foreign remove HAP_WAITING 12 --config hap-worker.yaml`,
+		Args: arguments(cobra.ExactArgs(2)),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be removed")
+	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, args []string) error {
+		return s.withForeignMessage(ctx, cfg, args, func(messages *events.ForeignMessages, m events.ForeignMessage) error {
+			return s.removeForeign(ctx, messages, m, yes, dryRun)
+		})
+	})
+}
+
+func (s *shell) removeForeign(ctx context.Context, messages *events.ForeignMessages, m events.ForeignMessage, yes, dryRun bool) error {
+	if err := messages.Kept(ctx, m); err != nil {
+		return fmt.Errorf("sequence %d of %s: %w", m.Sequence, m.Stream, err)
+	}
+	if m.Request.RequestID != "" {
+		s.say("it has the place of request %s of runtime %s: if a newer worker can read it, that request would be lost", m.Request.RequestID, m.Request.RuntimeID)
+	}
+	v := removedView{foreignView: viewOfForeign(m), DryRun: dryRun}
+	if dryRun {
+		return s.print(v)
+	}
+	if err := s.confirm(removalText(m), yes); err != nil {
+		return err
+	}
+	if err := messages.Remove(ctx, m); err != nil {
+		return removalError(err)
+	}
+	v.Removed = true
+	return s.print(v)
+}
+
+// foreignBytes is how much of a message is shown before it is removed.
+const foreignBytes = 60
+
+func removalText(m events.ForeignMessage) string {
+	text := fmt.Sprintf("remove sequence %d of %s, on %s, %s", m.Sequence, m.Stream, m.Subject, count(m.Bytes, "byte"))
+	if len(m.Data) == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s, which begin with %q", text, m.Data[:min(len(m.Data), foreignBytes)])
+}
+
+// removalError tells who may remove. A server that refuses the right may not answer at all,
+// which is no time-out of the command.
+func removalError(err error) error {
+	if errors.Is(err, events.ErrKept) {
+		return err
+	}
+	return &exitError{code: exitFailure, err: fmt.Errorf(
+		"%s; it needs credentials that may purge the stream, such as the worker's: --config", oneLineOf(err))}
+}
+
+// withForeign opens the messages that cannot be read, for as long as run takes.
+func (s *shell) withForeign(ctx context.Context, cfg *config.Config, run func(*events.ForeignMessages) error) error {
+	return s.withStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
+		return run(events.NewForeignMessages(js, subjects))
+	})
+}
+
+// withForeignMessage is withForeign for the one that STREAM and SEQUENCE name.
+func (s *shell) withForeignMessage(ctx context.Context, cfg *config.Config, args []string, run func(*events.ForeignMessages, events.ForeignMessage) error) error {
+	stream := choice{of: events.ForeignStreams()}
+	if err := stream.Set(args[0]); err != nil {
+		return usagef("%q is no stream that is looked through: it %w", args[0], err)
+	}
+	sequence, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil || sequence == 0 {
+		return usagef("%q is no sequence; 'hapctl foreign list' has them", args[1])
+	}
+	return s.withForeign(ctx, cfg, func(messages *events.ForeignMessages) error {
+		m, err := messages.Find(ctx, stream.taken, sequence)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return fmt.Errorf("%s has no message %d; 'hapctl foreign list' has those that cannot be read", stream.taken, sequence)
+		}
+		if err != nil {
+			return err
+		}
+		return run(messages, m)
+	})
+}
