@@ -75,6 +75,8 @@ func (f bindingFilter) takes(v bindingView) bool {
 
 func newBindings(s *shell) *cobra.Command {
 	var f bindingFilter
+	state := choice{of: words(account.Free, account.Claiming, account.InUse, account.Draining, account.Dirtying, account.Dirty,
+		account.Internal, account.Cordoned, account.Common, account.Held, account.Missing, account.Unknown, stateLabelled)}
 	cmd := &cobra.Command{
 		Use:   "bindings [NAME]",
 		Short: "Show the accounts as Redis and as Gardener has them, side by side",
@@ -99,9 +101,10 @@ drift, which 'hapctl counters verify' looks into.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.pool, "pool", "", "only those of the `pool`")
 	flags.StringVar(&f.tenant, "tenant", "", "only those of the global account `id`, by Redis or by label")
-	flags.StringVar(&f.state, "state", "", "only those in the `state`, by STANDING or by STATE")
+	state.flag(cmd, "state", "only those in the `state`, by STANDING or by STATE")
 	flags.BoolVar(&f.different, "different", false, "only those where Redis and Gardener differ")
 	return s.reader(cmd, "for Redis and Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
+		f.state = state.taken
 		if len(args) == 1 {
 			return s.binding(ctx, cfg, args[0])
 		}
@@ -110,7 +113,8 @@ drift, which 'hapctl counters verify' looks into.`,
 			return err
 		}
 		l.sayUnbuilt(s)
-		return s.print(bindingList{slices.DeleteFunc(l.bindings, func(v bindingView) bool { return !f.takes(v) })})
+		list := bindingList{slices.DeleteFunc(l.bindings, func(v bindingView) bool { return !f.takes(v) })}
+		return s.printSome(list, len(list.Bindings), "bindings")
 	})
 }
 

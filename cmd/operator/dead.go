@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -119,6 +118,11 @@ func newDead(s *shell) *cobra.Command {
 
 func newDeadList(s *shell) *cobra.Command {
 	var f letterFilter
+	kind := choice{of: append(typeNames(), events.UnknownType)}
+	var code choice
+	for _, info := range engine.Codes() {
+		code.of = append(code.of, string(info.Code))
+	}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the dead letters, oldest first",
@@ -129,11 +133,12 @@ days. CODE says why; -o wide has the reason in full.`,
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.kind, "type", "", "only those of the `type`: "+strings.Join(append(typeNames(), events.UnknownType), ", "))
-	flags.StringVar(&f.code, "code", "", "only those with the `code`, such as NoMatchingRule")
+	kind.flag(cmd, "type", "only those of the `type`")
+	code.flag(cmd, "code", "only those with the `code`")
 	flags.StringVar(&f.runtime, "runtime", "", "only those of the runtime `id`")
 	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		return s.withDead(ctx, cfg, func(dead *events.DeadLetters) error {
+			f.kind, f.code = kind.taken, code.taken
 			list := letterList{Letters: []letterView{}}
 			err := dead.Each(ctx, func(l events.DeadLetter) error {
 				if v := viewOfLetter(l); f.takes(v) {
@@ -144,7 +149,7 @@ days. CODE says why; -o wide has the reason in full.`,
 			if err != nil {
 				return err
 			}
-			return s.print(list)
+			return s.printSome(list, len(list.Letters), "dead letters")
 		})
 	})
 }

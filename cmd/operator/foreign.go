@@ -111,7 +111,7 @@ HAP_EVENTS are about to become dead letters. The ledger is read as a whole.`,
   hapctl foreign list --stream HAP_WAITING -o wide`,
 		Args: arguments(cobra.NoArgs),
 	}
-	cmd.Flags().Var(&stream, "stream", "only those of the `stream`: "+strings.Join(stream.of, ", "))
+	stream.flag(cmd, "stream", "only those of the `stream`")
 	return s.readerWithin(cmd, auditWithin, "for NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		return s.withForeign(ctx, cfg, func(messages *events.ForeignMessages) error {
 			list := foreignList{Messages: []foreignView{}}
@@ -127,7 +127,7 @@ HAP_EVENTS are about to become dead letters. The ledger is read as a whole.`,
 					return err
 				}
 			}
-			return s.print(list)
+			return s.printSome(list, len(list.Messages), "messages that cannot be read")
 		})
 	})
 }
@@ -225,8 +225,8 @@ func (s *shell) withForeign(ctx context.Context, cfg *config.Config, run func(*e
 // withForeignMessage is withForeign for the one that STREAM and SEQUENCE name.
 func (s *shell) withForeignMessage(ctx context.Context, cfg *config.Config, args []string, run func(*events.ForeignMessages, events.ForeignMessage) error) error {
 	stream := choice{of: events.ForeignStreams()}
-	if err := stream.Set(args[0]); err != nil {
-		return usagef("%q is no stream that is looked through: it %w", args[0], err)
+	if err := stream.Set(args[0]); err != nil || args[0] == "" {
+		return usagef("%q is no stream that is looked through: it must be one of %s", args[0], strings.Join(stream.of, ", "))
 	}
 	sequence, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil || sequence == 0 {

@@ -72,6 +72,18 @@ func (i *identity) where() string {
 	return landscape.String() + ": " + strings.Join(at, ", ")
 }
 
+// namespace is that of the bindings, as far as it is known; "" for not at all.
+func (i *identity) namespace() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, p := range i.places {
+		if p.Landscape.Namespace != "" {
+			return p.Landscape.Namespace
+		}
+	}
+	return ""
+}
+
 // configured is the place of what flags, environment and file say.
 const configured = "this configuration"
 

@@ -221,7 +221,7 @@ func sideBySide(r records, labelled []engine.Binding, limits terms) landscape {
 		l.bindings = append(l.bindings, newBindingView(at, byName[at.binding], &rec, limits))
 	}
 	slices.SortFunc(l.bindings, func(a, b bindingView) int {
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), natural(a.Name, b.Name))
 	})
 	return l
 }

@@ -85,9 +85,9 @@ func readPlan(ctx context.Context, of census, decisions *config.Decisions) (*pla
 		p.referred, err = of.Referred(ctx)
 	}
 	slices.SortFunc(p.bindings, func(a, b engine.Binding) int {
-		return cmp.Or(cmp.Compare(a.Pool().Name(), b.Pool().Name()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Pool().Name(), b.Pool().Name()), natural(a.Name, b.Name))
 	})
-	slices.SortFunc(p.shoots, func(a, b engine.Shoot) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.shoots, func(a, b engine.Shoot) int { return natural(a.Name, b.Name) })
 	return p, err
 }
 

@@ -30,6 +30,7 @@ type shell struct {
 	stdin          io.Reader
 	stdout, stderr stream
 	format         format
+	noHeaders      bool // of tables
 	connections    connections
 	identity       *identity
 }
@@ -39,38 +40,43 @@ func (s *shell) say(text string, args ...any) {
 	fmt.Fprintf(s.stderr, "hapctl: "+text+"\n", args...)
 }
 
-// commands are those of the root, in the order of the help text.
-func commands(s *shell) []*cobra.Command {
-	return []*cobra.Command{
-		newRules(s),
-		newNetwork(s),
-		newPolicy(s),
-		newProvision(s),
-		newDeprovision(s),
-		newRelease(s),
-		newResolve(s),
-		newPools(s),
-		newBindings(s),
-		newRuntimes(s),
-		newExplain(s),
-		newWaiting(s),
-		newCounters(s),
-		newLandscape(s),
-		newSimulate(s),
-		newDead(s),
-		newForeign(s),
-		newCordon(s),
-		newUncordon(s),
-		newPause(s),
-		newResume(s),
-		newMigrate(s),
-		newCompletion(s),
-		newVersion(s),
+const aboutHapctl = "About hapctl:"
+
+// section is a part of the root's help text.
+type section struct {
+	title string
+	of    []*cobra.Command
+}
+
+// sections are the commands of the root, in the order of the help text.
+func sections(s *shell) []section {
+	return []section{
+		{"Requests:", []*cobra.Command{newProvision(s), newDeprovision(s), newRelease(s), newResolve(s)}},
+		{"Look:", []*cobra.Command{newPools(s), newBindings(s), newRuntimes(s), newWaiting(s), newExplain(s), newSimulate(s)}},
+		{"Act:", []*cobra.Command{newCordon(s), newUncordon(s), newPause(s), newResume(s), newDead(s), newForeign(s), newCounters(s), newLandscape(s), newMigrate(s)}},
+		{"Rules and policies, without any connection:", []*cobra.Command{newRules(s), newNetwork(s), newPolicy(s)}},
+		{aboutHapctl, []*cobra.Command{newCompletion(s), newVersion(s)}},
 	}
 }
 
 func newRoot(s *shell) *cobra.Command {
-	root := group("hapctl COMMAND", "Operate hap-worker and publish events to it", commands(s)...)
+	root := group("hapctl COMMAND", "Operate hap-worker and publish events to it")
+	for _, part := range sections(s) {
+		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
+		for _, cmd := range part.of {
+			cmd.GroupID = part.title
+			root.AddCommand(cmd)
+		}
+	}
+	// Cobra's own would link its templates, which keep every method in the program.
+	version := root.Flags().Bool("version", false, "show the version of hapctl")
+	others := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *version && len(args) == 0 {
+			return s.print(builtVersion())
+		}
+		return others(cmd, args)
+	}
 	root.Long = `hapctl operates hap-worker and publishes events to it.
 
 Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 failure, 2 wrong
@@ -78,7 +84,9 @@ usage, 3 invalid configuration or another landscape, 4 no match or pool empty, 5
 found, 124 time-out.`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpCommand(newHelp(root))
+	help := newHelp(root)
+	help.GroupID = aboutHapctl
+	root.SetHelpCommand(help)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
 	s.flags(root)
 	return root
@@ -89,6 +97,7 @@ func (s *shell) flags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
 	flags.VarP(&s.format, "output", "o", "form of the output: table, wide, json or yaml; json is stable and documented")
+	flags.BoolVar(&s.noHeaders, "no-headers", false, "tables without their headers")
 	s.connections.flags(flags)
 	mustRegister(root, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -104,13 +113,25 @@ func group(use, short string, below ...*cobra.Command) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("%s needs a command", cmd.CommandPath())
+				return bare(cmd)
 			}
 			return unknownCommand(cmd, args[0])
 		},
 	}
 	cmd.AddCommand(below...)
 	return cmd
+}
+
+// bare shows the help text of a command that needs another one. It is wrong usage, so the
+// text is talk.
+func bare(cmd *cobra.Command) error {
+	talk := cmd.ErrOrStderr()
+	fmt.Fprintf(talk, "hapctl: %s needs a command\n\n", cmd.CommandPath())
+	cmd.SetOut(talk)
+	if err := cmd.Help(); err != nil {
+		return err
+	}
+	return said(exitUsage)
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {

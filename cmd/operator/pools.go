@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -152,6 +153,9 @@ azure+shared, gcp_cf-sa30. Limits are those of --config.`,
 	flags.IntVar(&watch.count, "count", 0, "with --watch: end after so many times; 0 is never")
 	s.reader(cmd, "for Redis and Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
 		v, err := s.readPoolView(ctx, cfg, args, tenant)
+		if list, is := v.(poolList); is {
+			return errors.Join(err, s.printSome(list, len(list.Pools), "pools"))
+		}
 		if v != nil {
 			if printing := s.print(v); printing != nil {
 				return printing

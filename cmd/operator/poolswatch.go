@@ -93,11 +93,15 @@ func (s *shell) paint(out stream, text []byte, v view) error {
 		_, err := out.Write(text)
 		return err
 	}
-	return paintLines(out, text, p)
+	first := 0
+	if s.noHeaders {
+		first = 1
+	}
+	return paintLines(out, text, p, first)
 }
 
-func paintLines(out stream, text []byte, p painted) error {
-	line := 0
+// paintLines begins with the first line that is there.
+func paintLines(out stream, text []byte, p painted, line int) error {
 	for one := range bytes.Lines(text) {
 		after := control("")
 		if c := p.colourOf(line); c != plain {

@@ -24,7 +24,7 @@ func TestPoolColours(t *testing.T) {
 	var text bytes.Buffer
 	v.show(&text, false)
 	var onScreen, elsewhere bytes.Buffer
-	if err := paintLines(stream{&onScreen}, text.Bytes(), v); err != nil {
+	if err := paintLines(stream{&onScreen}, text.Bytes(), v, 0); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(onScreen.String(), "\n")
@@ -32,6 +32,13 @@ func TestPoolColours(t *testing.T) {
 		if !strings.HasPrefix(lines[i], begin) {
 			t.Errorf("line %d is %q, want it to begin with %q", i, lines[i], begin)
 		}
+	}
+	headless := sheet{headless: true}
+	v.show(&headless, false)
+	onScreen.Reset()
+	err := paintLines(stream{&onScreen}, headless.Bytes(), v, 1)
+	if err != nil || !strings.HasPrefix(onScreen.String(), "aws") || !strings.Contains(onScreen.String(), "\n"+string(red)+"azure") {
+		t.Errorf("without headers it is %q, %v", &onScreen, err)
 	}
 	s := &shell{stdout: stream{&bytes.Buffer{}}, format: formatTable}
 	if err := s.paint(stream{&elsewhere}, text.Bytes(), v); err != nil || elsewhere.String() != text.String() {

@@ -54,7 +54,7 @@ func (s *shell) print(v view) error {
 		case formatYAML:
 			return encodeYAML(out, v)
 		default:
-			var text bytes.Buffer
+			text := sheet{headless: s.noHeaders}
 			v.show(&text, s.format == formatWide)
 			return s.paint(out, text.Bytes(), v)
 		}
@@ -63,6 +63,24 @@ func (s *shell) print(v view) error {
 		return fmt.Errorf("print the result: %w", err)
 	}
 	return nil
+}
+
+// printSome prints a list. Where it has nothing, standard error says so to people.
+func (s *shell) printSome(v view, n int, what string) error {
+	if err := s.print(v); err != nil || n > 0 || s.format == formatJSON || s.format == formatYAML {
+		return err
+	}
+	if namespace := s.identity.namespace(); namespace != "" {
+		what += " in " + namespace
+	}
+	s.say("no %s", what)
+	return nil
+}
+
+// sheet is what a view is shown on.
+type sheet struct {
+	bytes.Buffer
+	headless bool // its tables have no headers
 }
 
 // encodeJSON writes one value and a line end. Rules contain "->", which must
@@ -90,10 +108,13 @@ func encodeYAML(w io.Writer, v any) error {
 	return err
 }
 
-// table writes rows below their header, in columns.
+// table writes rows below their header, in columns. A sheet may have no headers.
 func table(w io.Writer, header []string, rows [][]string) {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
+	if on, is := w.(*sheet); !is || !on.headless {
+		rows = append([][]string{header}, rows...)
+	}
+	for _, row := range rows {
 		fmt.Fprintln(columns, strings.Join(oneLine(row), "\t"))
 	}
 	columns.Flush()

@@ -124,6 +124,7 @@ func (f runtimeFilter) takes(rt account.Runtime) bool {
 
 func newRuntimes(s *shell) *cobra.Command {
 	var f runtimeFilter
+	state := choice{of: words(account.RuntimeAssigned, account.RuntimeWaiting, account.RuntimeGone, account.RuntimeRefused)}
 	cmd := &cobra.Command{
 		Use:   "runtimes [ID]",
 		Short: "Show the runtimes and what they have, or one with its replies",
@@ -140,7 +141,7 @@ States: assigned, waiting, gone (deprovisioned, remembered for some days), refus
 	flags.StringVar(&f.pool, "pool", "", "only those of the `pool`")
 	flags.StringVar(&f.binding, "binding", "", "only those that have, or had, the account `name`")
 	flags.StringVar(&f.tenant, "tenant", "", "only those of the global account `id`")
-	flags.StringVar(&f.state, "state", "", "only those in the `state`")
+	state.flag(cmd, "state", "only those in the `state`")
 	return s.reader(cmd, "for Redis and the ledger", func(ctx context.Context, cfg *config.Config, args []string) error {
 		if len(args) == 1 && !engine.ValidID(args[0]) {
 			return usagef("%q is no runtime id: 1 to %d letters, digits, - and _, a letter or digit at both ends", args[0], engine.MaxID)
@@ -148,6 +149,7 @@ States: assigned, waiting, gone (deprovisioned, remembered for some days), refus
 		if len(args) == 1 {
 			return s.runtime(ctx, cfg, args[0])
 		}
+		f.state = state.taken
 		return s.runtimes(ctx, cfg, f)
 	})
 }
@@ -168,7 +170,7 @@ func (s *shell) runtimes(ctx context.Context, cfg *config.Config, f runtimeFilte
 	if err != nil {
 		return err
 	}
-	return s.print(runtimeList{Runtimes: runtimes})
+	return s.printSome(runtimeList{Runtimes: runtimes}, len(runtimes), "runtimes")
 }
 
 // readRuntimes gives the runtimes of the pools that the filter takes, by id. One
@@ -186,7 +188,7 @@ func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f 
 	})
 	runtimes := append([]runtimeView{}, slices.Concat(found...)...) // a list even where nothing is found
 	slices.SortFunc(runtimes, func(a, b runtimeView) int {
-		return cmp.Or(cmp.Compare(a.RuntimeID, b.RuntimeID), cmp.Compare(a.Pool, b.Pool), cmp.Compare(b.Sequence, a.Sequence))
+		return cmp.Or(natural(a.RuntimeID, b.RuntimeID), cmp.Compare(a.Pool, b.Pool), cmp.Compare(b.Sequence, a.Sequence))
 	})
 	return slices.CompactFunc(runtimes, func(a, b runtimeView) bool { return a.RuntimeID == b.RuntimeID && a.Pool == b.Pool }), err
 }

@@ -134,7 +134,7 @@ Reasons: pool-empty, network-full, unavailable (Gardener did not take a claim).`
 		if err != nil {
 			return err
 		}
-		return s.print(waitingList{Waiting: waiting})
+		return s.printSome(waitingList{Waiting: waiting}, len(waiting), "requests that wait")
 	})
 }
 
