@@ -195,7 +195,8 @@ names another landscape and may not be changed, nothing is.`,
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be changed")
-	return s.reader(cmd, "for Gardener, Redis and NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
+	// The time for an answer to the question counts too.
+	return s.readerWithin(cmd, auditWithin, "for Gardener, Redis and NATS, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		return s.bear(ctx, cfg, func(b *bearings) error { return s.adopt(ctx, b, yes, dryRun) })
 	})
 }

@@ -166,7 +166,8 @@ use the worker's configuration with --config.`,
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be removed")
-	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, args []string) error {
+	// The time for an answer to the question counts too.
+	return s.readerWithin(cmd, auditWithin, "for NATS, and for an answer", func(ctx context.Context, cfg *config.Config, args []string) error {
 		return s.withForeignMessage(ctx, cfg, args, func(messages *events.ForeignMessages, m events.ForeignMessage) error {
 			return s.removeForeign(ctx, messages, m, yes, dryRun)
 		})

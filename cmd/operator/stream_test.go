@@ -60,6 +60,21 @@ func TestCellsKeepTheirColumns(t *testing.T) {
 	}
 }
 
+// Colours reach the terminal, and what a label says does not.
+func TestOnlyOwnSequencesPass(t *testing.T) {
+	t.Parallel()
+	v := poolList{Pools: []poolView{{Pool: "a\x1b[2Jb\u009b0m", Built: true, Waiting: figure{n: 1}}}}
+	var text, out bytes.Buffer
+	v.show(&text, false)
+	if err := paintLines(stream{&out}, text.Bytes(), v, 0); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if !strings.HasPrefix(lines[1], string(red)+`a\u001b[2Jb\u009b0m `) || !strings.HasSuffix(lines[1], string(reset)) || strings.Count(out.String(), "\x1b") != 2 {
+		t.Errorf("%q", &out)
+	}
+}
+
 // What programs read is what was given, escaped where it must be and never changed.
 func TestCompletionsPassUnchanged(t *testing.T) {
 	t.Parallel()
