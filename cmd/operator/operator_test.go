@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/events"
 )
 
 func TestMain(m *testing.M) {
@@ -78,6 +79,8 @@ func TestExitCodes(t *testing.T) {
 		{coded(engine.CodeNotDirty), 5},
 		{coded(engine.CodeStaleRelease), 5},
 		{fmt.Errorf("in passing: %w", context.DeadlineExceeded), 124},
+		{removalError(fmt.Errorf("no answer: %w", context.DeadlineExceeded)), 1}, // the right is missing
+		{removalError(fmt.Errorf("%w: a reason", events.ErrKept)), 1},
 		{said(5), 5},
 		{said(0), 0},
 	} {

@@ -86,7 +86,7 @@ func (w *watching) draw(s *shell, v view, first bool) error {
 // painted is a view whose lines have colours on a terminal; line 0 is the header.
 type painted interface{ colourOf(line int) control }
 
-// paint writes the text of a view with its colours, unless NO_COLOR is set or nobody looks.
+// paint writes the text of a view with its colours, unless NO_COLOR is set or it is no terminal.
 func (s *shell) paint(out stream, text []byte, v view) error {
 	p, ok := v.(painted)
 	if !ok || os.Getenv("NO_COLOR") != "" || !s.stdout.moves() {
