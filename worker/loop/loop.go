@@ -4,10 +4,14 @@ package loop
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/hap-worker/hap-worker/worker/crash"
 )
 
 // Start says when the first turn of a loop comes.
@@ -57,7 +61,8 @@ type Options struct {
 // askAgain is how often Options.Changing is asked during a pause.
 const askAgain = time.Minute
 
-// Run calls do, one turn after another, until ctx or o.Stop ends.
+// Run calls do, one turn after another, until ctx or o.Stop ends. A turn that panics has
+// failed with a *crash.Panic.
 func Run(ctx context.Context, o Options, do func(context.Context) error) {
 	l := &looping{Options: o, do: do, retries: o.Backoff.pauses()}
 	l.begin()
@@ -106,7 +111,7 @@ func (l *looping) turn(ctx context.Context) {
 		default:
 		}
 	}
-	err := l.do(ctx)
+	err := crash.Guard(func() error { return l.do(ctx) })
 	l.pause()
 	if l.retries == nil {
 		l.failed(ctx, err)
@@ -121,6 +126,9 @@ func (l *looping) turn(ctx context.Context) {
 }
 
 func (l *looping) failed(ctx context.Context, err error) {
+	if _, panicked := errors.AsType[*crash.Panic](err); panicked && l.Failed == nil {
+		slog.ErrorContext(ctx, "a turn of a loop panicked", "error", err) // nothing else would tell of it
+	}
 	if err != nil && ctx.Err() == nil && l.Failed != nil {
 		after, _ := l.left()
 		l.Failed(err, after)
@@ -162,7 +170,7 @@ func (l *looping) wait(ctx context.Context) bool {
 				cancel()
 				return ctx.Err() == nil
 			}
-			l.failed(ctx, l.OnWake(ctx))
+			l.failed(ctx, crash.Guard(func() error { return l.OnWake(ctx) }))
 		}
 		cancel()
 	}

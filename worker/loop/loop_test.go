@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -314,6 +315,28 @@ func TestRetry(t *testing.T) {
 		defer cancel()
 		if err := Retry(ctx, b, func() error { return errTurn }, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the end of ctx: %v", err)
+		}
+	})
+}
+
+// A turn that panics has failed: the process and the loop go on.
+func TestATurnThatPanicsHasFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var failures []error
+		o := Options{Every: 10 * time.Second, Failed: func(err error, _ time.Duration) { failures = append(failures, err) }}
+		b := start(t, o, func(turn int) error {
+			if turn == 1 {
+				panic("boom")
+			}
+			return nil
+		})
+		if got, want := b.until(25*time.Second), seconds(10, 20); !slices.Equal(got, want) {
+			t.Errorf("turns at %v, want %v", got, want)
+		}
+		b.end()
+		if len(failures) != 1 || !strings.HasPrefix(failures[0].Error(), "panic: boom") {
+			t.Errorf("failures are %v, want the panic", failures)
 		}
 	})
 }
