@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -120,9 +121,9 @@ func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
 	a := w.begin(w.decode(msg))
 	ctx, end := w.eventSpan(ctx, &a.delivery, msg.Subject())
 	defer end()
-	out := w.handle(ctx, a)
+	out := w.guarded(ctx, a)
 	info := a.told(msg.Subject(), out)
-	if err := w.settle(ctx, msg, &a.delivery, out); err != nil {
+	if err := crash.Guard(func() error { return w.settle(ctx, msg, &a.delivery, out) }); err != nil {
 		info.Outcome, info.Reason = observe.Unsettled, err.Error()
 	}
 	if a.again {

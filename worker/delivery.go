@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
@@ -33,7 +36,14 @@ func (h *Handler) decode(msg jetstream.Msg) delivery {
 	if meta, err := msg.Metadata(); err == nil {
 		d.number, d.sequence, d.published = meta.NumDelivered, meta.Sequence.Stream, meta.Timestamp
 	}
-	d.event, d.invalid = events.Decode(msg.Subject(), msg.Headers(), msg.Data())
+	err := crash.Guard(func() error {
+		d.event, d.invalid = events.Decode(msg.Subject(), msg.Headers(), msg.Data())
+		return nil
+	})
+	if err != nil {
+		h.observer.Retry(context.Background(), observe.Retry{Type: "decode", Err: err})
+		d.event, d.invalid = events.Event{}, errors.New(shortly(err)) // the same bytes would panic again
+	}
 	d.subject = d.event.ReplySubject(h.subjects)
 	return d
 }

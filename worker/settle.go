@@ -35,7 +35,7 @@ func finalOutcome(r events.Reply) outcome {
 		return o
 	}
 	o.code, o.reason = r.Error.Code, r.Error.Message
-	if permanent(r.Error.Code) {
+	if permanent(r.Error.Code) || r.Error.Code == engine.CodeInternal { // an event whose handling panics
 		o.verdict = observe.DeadLetter
 	}
 	return o

@@ -30,6 +30,7 @@ var faults = map[string]error{
 	"lost":        engine.ErrUnknownResult, // and it was done
 	"broken":      errors.New("broken pipe"),
 	"broken-done": errors.New("broken pipe"), // and it was done
+	"panic":       errors.New("panic"),
 }
 
 // hit runs the hook that waits for a call about something. done says that the call is to be
@@ -51,6 +52,9 @@ func (w *world) hit(call, of string) (err error, done bool) {
 	}
 	if h.fault == "" {
 		return nil, true
+	}
+	if h.fault == "panic" {
+		panic(call + " panics")
 	}
 	err = faults[h.fault]
 	return fmt.Errorf("%s: %w", call, err), h.fault == "lost" || h.fault == "broken-done"

@@ -99,7 +99,8 @@ func (w *world) observer() observe.Observer {
 		OnEvent: w.settled,
 		OnClaim: w.claimed,
 		OnRetry: func(_ context.Context, r observe.Retry) {
-			w.triesAgain("tries again: %s: %v", strings.TrimSpace(r.Type+" "+r.ID), r.Err)
+			text, _, _ := strings.Cut(r.Err.Error(), "\n") // without the stack of a panic
+			w.triesAgain("tries again: %s: %s", strings.TrimSpace(r.Type+" "+r.ID), text)
 		},
 		OnRebuild: w.rebuilt,
 		OnFollowed: func(_ context.Context, f observe.Followed) {

@@ -9,6 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -93,6 +94,10 @@ func (w *Worker) servePool(ctx context.Context, pool string, requests []events.W
 			down, nothing[tenant] = true, true
 			continue
 		}
+		if _, panicked := errors.AsType[*crash.Panic](err); panicked {
+			w.observer.Retry(ctx, observe.Retry{Type: "waiting", ID: r.Event.ID, Err: err})
+			continue // the others are not to blame
+		}
 		if err != nil {
 			return err
 		}
@@ -141,7 +146,7 @@ func (w *Worker) serve(ctx context.Context, r events.WaitingRequest, inTurn bool
 	ctx, end := w.span(r.Event.TraceContext(ctx), "serve waiting")
 	defer end()
 	begin := w.now()
-	out, err := w.answer(ctx, a)
+	out, err := w.answerGuarded(ctx, a)
 	apart = a.pool != r.Pool || a.trace.chosen.MayNotClaim()
 	if err != nil || out.status == events.StatusWaiting {
 		return false, apart, err

@@ -123,6 +123,7 @@ type Worker struct {
 	handlers   sync.WaitGroup
 	inWork     []atomic.Pointer[inWork] // by the place of its handler, nil for one that is idle
 	quit       chan struct{}            // nobody who waits is served any more
+	panics     panics
 }
 
 // New gives a worker that is not started yet.

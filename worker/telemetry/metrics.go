@@ -87,6 +87,7 @@ func newMetrics(meter metric.Meter, tenants bool) (*Metrics, error) {
 		return []attribute.KeyValue{attribute.String("stream", stream)}
 	})
 	m.purged = b.counter("hap_ledger_purged_total", "Runtimes that were released long ago and whose replies were deleted.")
+	b.panics()
 	m.observe(&b)
 	m.observeDrift(&b)
 	m.observeNetwork(&b)

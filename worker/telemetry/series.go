@@ -7,6 +7,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/hap-worker/hap-worker/worker/crash"
 )
 
 // labelled keeps the label set of every key that it has seen, so that a
@@ -89,6 +91,16 @@ func (b *builder) counter(name, description string) metric.Int64Counter {
 	instrument, err := b.meter.Int64Counter(name, metric.WithDescription(description))
 	b.errs = append(b.errs, err)
 	return instrument
+}
+
+// panics tells of the process, whichever part of it panicked.
+func (b *builder) panics() {
+	_, err := b.meter.Int64ObservableCounter("hap_panics_total", metric.WithDescription("Panics that were recovered."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(crash.Total())
+			return nil
+		}))
+	b.errs = append(b.errs, err)
 }
 
 func (b *builder) histogram(name, description string, bounds []float64) metric.Float64Histogram {
