@@ -58,6 +58,7 @@ type run struct {
 	kubeBy    sync.Mutex
 	streamsBy sync.Mutex
 	configBy  sync.Mutex
+	starts    sync.RWMutex // read-locked by who starts a worker
 	under     sync.WaitGroup // faults that are not over
 	skipped   int
 	happened  map[Kind]int
@@ -257,6 +258,8 @@ func (r *run) toWorker(n int, a Action) bool {
 		w.Kill()
 	}
 	pause(r.ctx, a.For)
+	r.starts.RLock()
+	defer r.starts.RUnlock()
 	ctx, cancel := context.WithTimeout(r.ctx, ready)
 	defer cancel()
 	r.must(w.Start(ctx))

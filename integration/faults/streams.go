@@ -76,10 +76,12 @@ func (r *run) toConfig(a Action) bool {
 		r.must(errors.New("the configuration does not say how long requests wait"))
 		return false
 	}
-	for _, content := range [][]byte{other, other[:len(other)/2]} {
-		r.must(replaceFile(r.stack.Config, content))
-		pause(r.ctx, a.For/2)
-	}
+	r.must(replaceFile(r.stack.Config, other))
+	pause(r.ctx, a.For/2)
+	r.starts.Lock() // a worker that starts on half a configuration ends
+	defer r.starts.Unlock()
+	r.must(replaceFile(r.stack.Config, other[:len(other)/2]))
+	pause(r.ctx, a.For/2)
 	r.must(replaceFile(r.stack.Config, first))
 	return true
 }
