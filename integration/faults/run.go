@@ -58,7 +58,7 @@ type run struct {
 	kubeBy    sync.Mutex
 	streamsBy sync.Mutex
 	configBy  sync.Mutex
-	starts    sync.RWMutex // read-locked by who starts a worker
+	starts    sync.RWMutex   // read-locked by who starts a worker
 	under     sync.WaitGroup // faults that are not over
 	skipped   int
 	happened  map[Kind]int
