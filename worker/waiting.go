@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -57,12 +59,37 @@ func (w *Worker) serveAll(ctx context.Context) error {
 		return err
 	}
 	w.observer.Waiting(waits)
+	var f failures
 	for _, pool := range byAge {
-		if err := w.servePool(ctx, pool, pools[pool]); err != nil {
-			return err
+		if f.after(pool, w.servePool(ctx, pool, pools[pool])) {
+			break
 		}
 	}
-	return nil
+	return f.first
+}
+
+// mostFailures is how many failures in a row end a round: then it is more likely that
+// what all requests need fails than that each of these does.
+const mostFailures = 3
+
+// failures are those of a round, or of a pool in it: one that lasts does not hold up the
+// others.
+type failures struct {
+	first error
+	row   []string // what failed last, one after the other: pools, or the requests' subjects
+}
+
+// after reports whether it is better to stop after what something ended with.
+func (f *failures) after(of string, err error) bool {
+	if err == nil {
+		f.row = nil
+		return false
+	}
+	if f.first == nil {
+		f.first = err
+	}
+	f.row = append(f.row, of)
+	return len(f.row) == mostFailures
 }
 
 // servePool serves tenants in turn, each one's oldest first. A tenant whose first
@@ -72,14 +99,16 @@ func (w *Worker) servePool(ctx context.Context, pool string, requests []events.W
 	if err != nil {
 		return w.notBuilt(err, pool)
 	}
-	inOrder(requests, queue)
+	inOrder(requests, queue, w.last[pool])
+	delete(w.last, pool)
 	nothing := map[string]bool{} // tenants for whom there is nothing now
 	down := false                // Gardener takes no claims; the others may need none
 	empty := false               // no more claims: what appears meanwhile is for the next round, from its beginning
+	var f failures
 	for _, r := range requests {
 		select {
 		case <-w.quit:
-			return nil
+			return f.first
 		default:
 		}
 		tenant := r.Event.Provision.GlobalAccountID
@@ -98,25 +127,45 @@ func (w *Worker) servePool(ctx context.Context, pool string, requests []events.W
 			w.observer.Retry(ctx, observe.Retry{Type: "waiting", ID: r.Event.ID, Err: err})
 			continue // the others are not to blame
 		}
+		if rebuilding(err) || ctx.Err() != nil {
+			return cmp.Or(f.first, err)
+		}
 		if err != nil {
-			return err
+			err = fmt.Errorf("serve %s: %w", r.Event.ID, err)
+		}
+		if f.after(r.Subject, err) {
+			w.last[pool] = f.row // where these fail for ever, the next look comes to the others
+			return f.first
+		}
+		if err != nil {
+			nothing[tenant] = true
+			continue
 		}
 		if !served && r.Reason != events.WaitingNetworkFull { // the tenant's others may need fewer addresses
 			nothing[tenant] = true
 			empty = empty || !apart
 		}
 	}
-	return nil
+	return f.first
+}
+
+// rebuilding reports whether a pool as a whole cannot serve.
+func rebuilding(err error) bool {
+	return errors.Is(err, account.ErrNotBuilt) || errors.Is(err, account.ErrRebuilt)
 }
 
 // inOrder sorts requests as the queue says; those that Redis does not know as
-// waiting (they wait for Gardener) keep their age's order, after the others.
-func inOrder(requests []events.WaitingRequest, queue []account.Waiter) {
+// waiting (they wait for Gardener) keep their age's order, after the others; after these
+// come the last, by their subjects.
+func inOrder(requests []events.WaitingRequest, queue []account.Waiter, last []string) {
 	place := make(map[string]int, len(queue))
 	for i, waiter := range queue {
 		place[waiter.Runtime] = i + 1
 	}
 	rank := func(r events.WaitingRequest) int {
+		if slices.Contains(last, r.Subject) {
+			return len(queue) + 2
+		}
 		if n, known := place[r.Event.RuntimeID]; known {
 			return n
 		}

@@ -124,6 +124,7 @@ type Worker struct {
 	inWork     []atomic.Pointer[inWork] // by the place of its handler, nil for one that is idle
 	quit       chan struct{}            // nobody who waits is served any more
 	panics     panics
+	last       map[string][]string // by pool, subjects of the requests that ended the look at it before; of the goroutine that serves
 }
 
 // New gives a worker that is not started yet.
@@ -132,6 +133,7 @@ func New(o Options) *Worker {
 	return &Worker{
 		Handler: newHandler(&o), opts: o,
 		started: make(chan struct{}), done: make(chan struct{}), inWork: make([]atomic.Pointer[inWork], o.Concurrency), quit: make(chan struct{}),
+		last: map[string][]string{},
 	}
 }
 
