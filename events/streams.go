@@ -164,16 +164,21 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 	if err != nil {
 		return nil, err
 	}
+	subjects, err := o.subjects()
+	if err != nil {
+		return nil, err
+	}
 	for _, want := range streams {
+		if o.Manage && want.Name == subjects.Stream(StreamEvents) {
+			if want.FirstSeq, err = firstSequence(ctx, js, subjects); err != nil {
+				return nil, err
+			}
+		}
 		have, err := stream(ctx, js, want, o.Manage)
 		if err != nil {
 			return nil, err
 		}
 		differences = append(differences, streamDifferences(want, have)...)
-	}
-	subjects, err := o.subjects()
-	if err != nil {
-		return nil, err
 	}
 	have, err := consumer(ctx, js, subjects.Stream(StreamEvents), o.Consumer(), o.Manage)
 	if err != nil {
@@ -189,6 +194,20 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 // minPayload is the longest message in bytes that the worker writes, rounded up: a reply
 // with the cluster of its event, or a dead letter with the event and its headers.
 const minPayload = 512 << 10
+
+// firstSequence is where a stream of events begins that is made now: 0 for the usual 1,
+// or, where there are replies of one before, a number beyond all that it gave. To the
+// server an acknowledgement has nothing but names and numbers, so that one of a message
+// that went with the stream would end the message that has its number now.
+func firstSequence(ctx context.Context, js jetstream.JetStream, subjects Subjects) (uint64, error) {
+	ctx, cancel := bounded(ctx, js)
+	defer cancel()
+	_, err := js.Stream(ctx, subjects.Stream(StreamReplies))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 0, nil
+	}
+	return uint64(time.Now().UnixMicro()), err
+}
 
 // stream gives the configuration of a stream as the server has it.
 func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (jetstream.StreamConfig, error) {

@@ -29,6 +29,7 @@ type Broker struct {
 	streams   map[string]*stream
 	listeners []*listener // in the order in which they came
 	latest    time.Time   // instant
+	given     uint64      // the highest sequence of streams that were deleted
 	closed    bool
 }
 
@@ -59,6 +60,9 @@ func (b *Broker) Setup() error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.streams[configs[1].Name] != nil { // the stream of events is made anew, if at all
+		configs[0].FirstSeq = max(uint64(b.instant().UnixMicro()), b.given+1) // where no time passes it is not the time's
+	}
 	for _, config := range configs {
 		if b.streams[config.Name] == nil {
 			b.streams[config.Name] = newStream(config)
@@ -106,6 +110,7 @@ func (b *Broker) DeleteStream(name string) error {
 	for _, c := range s.consumers {
 		c.end(jetstream.ErrConsumerDeleted)
 	}
+	b.given = max(b.given, s.last)
 	delete(b.streams, name)
 	return nil
 }

@@ -51,7 +51,7 @@ type published struct {
 
 func newStream(config jetstream.StreamConfig) *stream {
 	config.Metadata = maps.Clone(config.Metadata)
-	return &stream{config: config, bySubject: map[string][]*stored{}, ids: map[string]published{}, consumers: map[string]*consumer{}}
+	return &stream{config: config, last: max(config.FirstSeq, 1) - 1, bySubject: map[string][]*stored{}, ids: map[string]published{}, consumers: map[string]*consumer{}}
 }
 
 func (m *stored) read() events.Message {
