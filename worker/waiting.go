@@ -101,52 +101,63 @@ func (w *Worker) servePool(ctx context.Context, pool string, requests []events.W
 	}
 	inOrder(requests, queue, w.last[pool])
 	delete(w.last, pool)
-	nothing := map[string]bool{} // tenants for whom there is nothing now
-	down := false                // Gardener takes no claims; the others may need none
-	empty := false               // no more claims: what appears meanwhile is for the next round, from its beginning
-	var f failures
+	l := look{nothing: map[string]bool{}}
 	for _, r := range requests {
 		select {
 		case <-w.quit:
-			return f.first
+			return l.first
 		default:
 		}
-		tenant := r.Event.Provision.GlobalAccountID
-		if nothing[tenant] && w.now().Before(r.Deadline) {
+		if l.passesOver(r, w.now()) {
 			continue
 		}
-		if down && r.Reason == events.WaitingUnavailable {
-			continue
-		}
-		served, apart, err := w.serve(ctx, r, !empty && !down)
-		if slow(err) && ctx.Err() == nil {
-			down, nothing[tenant] = true, true
-			continue
-		}
-		if _, panicked := errors.AsType[*crash.Panic](err); panicked {
-			w.observer.Retry(ctx, observe.Retry{Type: "waiting", ID: r.Event.ID, Err: err})
-			continue // the others are not to blame
-		}
+		served, apart, err := w.serve(ctx, r, !l.empty && !l.down)
 		if rebuilding(err) || ctx.Err() != nil {
-			return cmp.Or(f.first, err)
+			return cmp.Or(l.first, err)
 		}
-		if err != nil {
-			err = fmt.Errorf("serve %s: %w", r.Event.ID, err)
-		}
-		if f.after(r.Subject, err) {
-			w.last[pool] = f.row // where these fail for ever, the next look comes to the others
-			return f.first
-		}
-		if err != nil {
-			nothing[tenant] = true
-			continue
-		}
-		if !served && r.Reason != events.WaitingNetworkFull { // the tenant's others may need fewer addresses
-			nothing[tenant] = true
-			empty = empty || !apart
+		if w.note(ctx, &l, r, served, apart, err) {
+			w.last[pool] = l.row // where these fail for ever, the next look comes to the others
+			return l.first
 		}
 	}
-	return f.first
+	return l.first
+}
+
+// look is what a look at a pool has found so far.
+type look struct {
+	nothing map[string]bool // tenants for whom there is nothing now
+	down    bool            // Gardener takes no claims; the others may need none
+	empty   bool            // no more claims: what appears meanwhile is for the next round, from its beginning
+	failures
+}
+
+// passesOver reports whether it is of no use to serve a request.
+func (l *look) passesOver(r events.WaitingRequest, now time.Time) bool {
+	return l.nothing[r.Event.Provision.GlobalAccountID] && now.Before(r.Deadline) || l.down && r.Reason == events.WaitingUnavailable
+}
+
+// note keeps what serving a request has told of the others, and reports whether it is
+// better to stop.
+func (w *Worker) note(ctx context.Context, l *look, r events.WaitingRequest, served, apart bool, err error) bool {
+	tenant := r.Event.Provision.GlobalAccountID
+	if slow(err) {
+		l.down, l.nothing[tenant] = true, true
+		return false
+	}
+	if _, panicked := errors.AsType[*crash.Panic](err); panicked {
+		w.observer.Retry(ctx, observe.Retry{Type: "waiting", ID: r.Event.ID, Err: err})
+		return false // the others are not to blame
+	}
+	if err != nil {
+		l.nothing[tenant] = true
+		return l.after(r.Subject, fmt.Errorf("serve %s: %w", r.Event.ID, err))
+	}
+	l.after(r.Subject, nil)
+	if !served && r.Reason != events.WaitingNetworkFull { // the tenant's others may need fewer addresses
+		l.nothing[tenant] = true
+		l.empty = l.empty || !apart
+	}
+	return false
 }
 
 // rebuilding reports whether a pool as a whole cannot serve.
