@@ -19,13 +19,26 @@ type Binding struct {
 	EUAccess        bool
 	Cordoned        bool // kept from new assignments by an operator
 
+	// ClaimedIn names the pool of its tenant's claim, "" where nothing says so. Runtimes
+	// are counted there, whatever its labels have become since.
+	ClaimedIn  string
 	Generation int64  // counts the claims of this binding
 	Epoch      string // the Redis epoch of its last confirmation
 	ReleasedBy string // the request that released it last
 }
 
-// Pool is the pool that the binding's labels put it in.
+// Pool is the pool that counts the binding's runtimes: that of its claim, else the one
+// that its labels name.
 func (b Binding) Pool() Pool {
+	if b.ClaimedIn != "" {
+		return ParsePool(b.ClaimedIn)
+	}
+	return b.LabelledPool()
+}
+
+// LabelledPool is the pool that the binding's labels name. A claimed binding joins it when
+// it is released.
+func (b Binding) LabelledPool() Pool {
 	return Pool{HyperscalerType: b.HyperscalerType, EUAccess: b.EUAccess, Shared: b.Shared}
 }
 

@@ -25,7 +25,7 @@ func (c *Client) Get(ctx context.Context, name string) (engine.Binding, error) {
 }
 
 // Claim writes the mark on the binding as it was seen: label tenantName and the
-// annotations of generation and epoch. It returns the binding as it is then.
+// annotations of pool, generation and epoch. It returns the binding as it is then.
 // Errors: engine.ErrConflict, engine.ErrUnknownResult, engine.ErrUnavailable,
 // engine.CodeUnknownBinding.
 //
@@ -37,6 +37,7 @@ func (c *Client) Claim(ctx context.Context, seen engine.Binding, mark engine.Mar
 		annotations: fields{
 			AnnotationGeneration: strconv.FormatInt(mark.Generation, 10),
 			AnnotationEpoch:      mark.Epoch,
+			AnnotationPool:       claimOf(seen.Pool(), mark.Tenant),
 		},
 	})
 }
@@ -56,7 +57,7 @@ func (c *Client) MarkDirty(ctx context.Context, seen engine.Binding, mark engine
 func (c *Client) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return c.patch(ctx, "unclaim", seen, change{
 		labels:      fields{c.decoder.keys.tenantName: nil},
-		annotations: fields{AnnotationGeneration: strconv.FormatInt(mark.Generation, 10)},
+		annotations: fields{AnnotationGeneration: strconv.FormatInt(mark.Generation, 10), AnnotationPool: nil},
 	})
 }
 
@@ -66,7 +67,7 @@ func (c *Client) Unclaim(ctx context.Context, seen engine.Binding, mark engine.M
 func (c *Client) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
 	return c.patch(ctx, "free", seen, change{
 		labels:      fields{c.decoder.keys.dirty: nil, c.decoder.keys.tenantName: nil},
-		annotations: fields{AnnotationReleasedBy: request},
+		annotations: fields{AnnotationReleasedBy: request, AnnotationPool: nil},
 	})
 }
 

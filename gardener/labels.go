@@ -21,6 +21,7 @@ const (
 	LabelCordon          = "hap-worker/cordon"      // "true" keeps a binding from new assignments
 	AnnotationGeneration = "hap-worker/generation"  // counts the claims of a binding
 	AnnotationEpoch      = "hap-worker/epoch"       // of the last confirmation
+	AnnotationPool       = "hap-worker/pool"        // of the claim, and the tenant that it is for
 	AnnotationReleasedBy = "hap-worker/released-by" // request id of the last release
 )
 
@@ -119,10 +120,24 @@ func (d *decoder) binding(meta *metav1.ObjectMeta) engine.Binding {
 		Shared:          is(d.keys.shared),
 		EUAccess:        is(d.keys.euAccess),
 		Cordoned:        is(LabelCordon),
+		ClaimedIn:       claimedIn(meta.Annotations[AnnotationPool], meta.Labels[d.keys.tenantName]),
 		Generation:      d.generation(meta),
 		Epoch:           meta.Annotations[AnnotationEpoch],
 		ReleasedBy:      meta.Annotations[AnnotationReleasedBy],
 	}
+}
+
+// claimOf is the value of AnnotationPool.
+func claimOf(pool engine.Pool, tenant string) string { return pool.Name() + " " + tenant }
+
+// claimedIn reads the value of AnnotationPool. It holds for the tenant that it names alone:
+// the label tenantName may have been changed by others since.
+func claimedIn(value, tenant string) string {
+	pool, of, _ := strings.Cut(value, " ")
+	if tenant == "" || of != tenant {
+		return ""
+	}
+	return pool
 }
 
 // isTrue takes "true" for true and everything else for an absent label. Gardener

@@ -83,7 +83,7 @@ func leftBy(b engine.Binding, tenant string, generation int64) (shown marking, o
 	switch {
 	case b.Dirty && b.Tenant == tenant && b.Generation == generation:
 		return marked, false
-	case b.Dirty, b.Shared, b.Internal, !sameClaim(b, tenant, generation):
+	case b.Dirty, b.Pool().Shared, b.Internal, !sameClaim(b, tenant, generation):
 		return unmarked, false
 	default:
 		return unmarked, true

@@ -139,7 +139,7 @@ func (h *Handler) owned(tenant string, c events.Considered, origin account.Origi
 		return origin == account.Own || origin == account.Revived || origin == account.Labelled
 	case account.HeldByOther, account.BarredHere:
 		b, known := h.gardener.Cached(c.Binding)
-		return known && tenant != "" && b.Tenant == tenant && !b.Shared
+		return known && tenant != "" && b.Tenant == tenant && !b.Pool().Shared
 	default:
 		return false
 	}

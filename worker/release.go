@@ -110,18 +110,18 @@ func (h *Handler) supersede(ctx context.Context, runtime, pool string, sequence 
 // release returns a cleaned binding to its pool, rule 9.
 func (h *Handler) release(ctx context.Context, e events.Event) (events.Reply, error) {
 	r := events.Reply{RequestID: e.ID, Status: events.StatusReturned}
-	b, err := h.freed(ctx, e)
+	b, from, err := h.freed(ctx, e)
 	if err != nil {
 		return r, err
 	}
-	pool, generation := b.Pool().Name(), b.Generation
+	generation := b.Generation
 	if e.Release.Generation != nil {
 		generation = *e.Release.Generation
 	}
 	// One that is claimed again since was freed before that.
 	if b.Tenant == "" && !b.Dirty {
-		if _, err := h.counters.MarkFreed(ctx, pool, b.Name, generation); err != nil {
-			return r, h.notBuilt(err, pool) // what comes again has found the binding freed, and asks Redis nothing else
+		if _, err := h.counters.MarkFreed(ctx, from, b.Name, generation); err != nil {
+			return r, h.notBuilt(err, from) // what comes again has found the binding freed, and asks Redis nothing else
 		}
 	}
 	h.Wake()
@@ -129,30 +129,32 @@ func (h *Handler) release(ctx context.Context, e events.Event) (events.Reply, er
 		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
 		Shared: b.Shared, EUAccess: b.EUAccess, Generation: generation,
 	}
-	r.Decision = &events.Decision{Pool: pool}
+	r.Decision = &events.Decision{Pool: b.Pool().Name()}
 	return r, nil
 }
 
-// freed takes the labels off the binding, unless this release did so before. It
-// reads again after every write that did not certainly succeed.
-func (h *Handler) freed(ctx context.Context, e events.Event) (engine.Binding, error) {
+// freed takes the labels off the binding, unless this release did so before, and returns
+// it with the pool that it was in: its labels may have named another one since it was
+// claimed. It reads again after every write that did not certainly succeed.
+func (h *Handler) freed(ctx context.Context, e events.Event) (b engine.Binding, from string, err error) {
 	for {
-		b, err := h.gardener.Get(ctx, e.Release.Binding)
+		b, err = h.gardener.Get(ctx, e.Release.Binding)
+		from = b.Pool().Name()
 		if err != nil || b.ReleasedBy == e.ID {
-			return b, err
+			return b, from, err
 		}
-		if err := h.releasable(ctx, e, b, b.Pool().Name()); err != nil {
-			return b, err
+		if err = h.releasable(ctx, e, b, from); err != nil {
+			return b, from, err
 		}
 		b, err = h.gardener.Free(ctx, b, e.ID)
 		switch {
 		case err == nil:
 			h.observer.Step(ctx, observe.StepFreed)
-			return b, nil
+			return b, from, nil
 		case !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrUnknownResult):
-			return b, err
+			return b, from, err
 		case ctx.Err() != nil:
-			return b, context.Cause(ctx)
+			return b, from, context.Cause(ctx)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (w *world) commands() map[string]func(command) (string, error) {
 	return map[string]func(command) (string, error){
 		"landscape": func(c command) (string, error) { return "", w.doAll(c.input) },
 		"config":    w.configure, "network": w.setNetwork, "policy": w.setPolicy, "catalog": w.setPolicy, "instances": w.setPolicy,
-		"kind": w.setKind, "binding": w.putBinding, "shoot": w.putShoot, "delete": w.remove, "delete-shoot": w.remove, "refer": w.refer,
+		"kind": w.setKind, "binding": w.putBinding, "relabel": w.relabel, "shoot": w.putShoot, "delete": w.remove, "delete-shoot": w.remove, "refer": w.refer,
 		"start": w.start, "stop": w.stop, "wait": w.wait, "proceed": w.goOn, "hold": w.hold,
 		"provision": w.provision, "deprovision": w.deprovision, "release": w.release, "resolve": w.resolve, "publish": w.publishRaw,
 		"fail": w.fail, "mend": w.mend, "before": w.before, "lose": w.lose, "redis": w.changeRedis, "stale": w.cache, "fresh": w.cache,
@@ -188,6 +188,16 @@ func (w *world) putBinding(c command) (string, error) {
 		Name: c.word(0), HyperscalerType: c.word(1), Tenant: c.get("tenant", ""), Generation: generation, Dirty: c.has("dirty"),
 		Internal: c.has("internal"), Shared: c.has("shared"), EUAccess: c.has("eu"), Cordoned: c.has("cordoned"),
 	})
+	return "", err
+}
+
+// relabel writes another hyperscalerType on a binding.
+func (w *world) relabel(c command) (string, error) {
+	b, err := w.gardener.Get(w.ctx, c.word(0))
+	if err == nil {
+		b.HyperscalerType = c.word(1)
+		w.gardener.Put(b)
+	}
 	return "", err
 }
 
@@ -308,7 +318,7 @@ func (w *world) changeRedis(c command) (string, error) {
 	case "release-blocks":
 		_, err = w.blocks.Release(ctx, runtime)
 	case "acquire-blocks":
-		_, err = w.blocks.Restore(ctx, network.Record{Cluster: runtime, Requests: []string{"by-hand"}, Applied: network.Applied{
+		_, err = w.blocks.Restore(ctx, network.Record{Cluster: runtime, Requests: []string{c.get("request", "by-hand")}, Applied: network.Applied{
 			Rule: "by-hand", Blocks: []network.Block{{CIDR: netip.MustParsePrefix(c.word(2)), Paths: []string{"/by/hand"}}},
 		}})
 	case "begin-rebuild":

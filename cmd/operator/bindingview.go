@@ -132,6 +132,8 @@ func (v *bindingView) compare(b *engine.Binding) {
 		return
 	case v.Shared:
 		return
+	case b.LabelledPool() != b.Pool():
+		note("its labels put it into pool %s, where it goes when it is released", b.LabelledPool().Name())
 	}
 	switch r.State {
 	case account.Free:

@@ -47,7 +47,9 @@ func TestSideBySide(t *testing.T) {
 			as(claimed, func(r *account.Record) { r.State, r.Count = account.Dirtying, 0 }), "dirty", nil},
 		"mark is lost": {"aws", labelled, as(claimed, func(r *account.Record) { r.State, r.Count = account.Dirtying, 0 }), "dirtying",
 			[]string{"Redis has it on its way to dirty, the label is not there"}},
-		"deleted":         {"aws", nil, &claimed, "missing", []string{"Gardener has no such binding, Redis has it claimed with 4 clusters"}},
+		"deleted": {"aws", nil, &claimed, "missing", []string{"Gardener has no such binding, Redis has it claimed with 4 clusters"}},
+		"moved under its claim": {"aws", with(*labelled, func(b *engine.Binding) { b.ClaimedIn, b.HyperscalerType = "aws", "gcp" }), &claimed, "claimed",
+			[]string{"its labels put it into pool gcp, where it goes when it is released"}},
 		"in another pool": {"gcp", labelled, &claimed, "claimed", []string{"its labels put it into pool aws, Redis has it in gcp with 4 clusters"}},
 	} {
 		v := newBindingView(place{c.pool, "b"}, c.b, c.rec, terms{})

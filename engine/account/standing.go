@@ -50,7 +50,7 @@ func Standing(b *engine.Binding, rec *Record) State {
 		return Missing
 	case b.Dirty:
 		return Dirty
-	case b.Shared:
+	case b.Pool().Shared:
 		return barredOr(b, Common)
 	}
 	switch rec.State {

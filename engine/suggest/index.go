@@ -68,7 +68,7 @@ func (x *Index) enter(b *engine.Binding) {
 	}
 	p.size++
 	switch {
-	case b.Shared:
+	case b.Pool().Shared:
 		if assignable(b) {
 			p.shared = insert(p.shared, b)
 		}
@@ -89,7 +89,7 @@ func (x *Index) leave(b *engine.Binding) {
 	switch {
 	case p.size == 0:
 		delete(x.pools, b.Pool())
-	case b.Shared:
+	case b.Pool().Shared:
 		p.shared = without(p.shared, b)
 	case b.Tenant != "":
 		if p.owned[b.Tenant] = without(p.owned[b.Tenant], b); len(p.owned[b.Tenant]) == 0 {

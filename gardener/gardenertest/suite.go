@@ -47,6 +47,7 @@ func Run(t *testing.T, newServer func(t *testing.T) Server) {
 		{"ClaimStale", testClaimStale},
 		{"ClaimRace", testClaimRace},
 		{"ClaimRepeated", testClaimRepeated},
+		{"MovedUnderItsClaim", testMovedUnderItsClaim},
 		{"MarkDirty", testMarkDirty},
 		{"Unclaim", testUnclaim},
 		{"Free", testFree},

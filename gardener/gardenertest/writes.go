@@ -25,6 +25,7 @@ func testClaim(t *testing.T, b *bench) {
 	}
 	want := seen
 	want.Tenant, want.Generation, want.Epoch, want.ResourceVersion = "ga-1", 1, "e1", got.ResourceVersion
+	want.ClaimedIn = seen.Pool().Name()
 	if got != want || got.ResourceVersion == seen.ResourceVersion {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
@@ -32,7 +33,7 @@ func testClaim(t *testing.T, b *bench) {
 		t.Errorf("\nread %+v\n got %+v", read, got)
 	}
 	o := b.object(t, name)
-	if o.GetLabels()["owner"] != "team-a" || len(o.GetAnnotations()) != 3 {
+	if o.GetLabels()["owner"] != "team-a" || len(o.GetAnnotations()) != 4 {
 		t.Errorf("labels %v, annotations %v", o.GetLabels(), o.GetAnnotations())
 	}
 }
@@ -122,6 +123,38 @@ func testClaimRepeated(t *testing.T, b *bench) {
 	}
 }
 
+// testMovedUnderItsClaim: a claimed binding stays in the pool of its claim, whatever its
+// labels become, until it is free: its runtimes are counted there. Another tenant's label
+// is no part of the claim.
+func testMovedUnderItsClaim(t *testing.T, b *bench) {
+	name := b.account(t, 1, nil)
+	c := b.client(t, gardener.Options{})
+	free := get(t, c, name)
+	claimed, err := c.Claim(t.Context(), free, engine.Mark{Tenant: "ga-1", Generation: 1, Epoch: "e1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.label(t, name, map[string]any{"hyperscalerType": b.id + "_moved", "euAccess": "true", "shared": "true"})
+	moved := get(t, c, name)
+	labelled := engine.Pool{HyperscalerType: b.id + "_moved", EUAccess: true, Shared: true}
+	if moved.Pool() != claimed.Pool() || moved.LabelledPool() != labelled {
+		t.Errorf("under its claim it is in %+v, labelled for %+v", moved.Pool(), moved.LabelledPool())
+	}
+	renewed, err := c.Claim(t.Context(), moved, engine.Mark{Tenant: "ga-1", Generation: 1, Epoch: "e2"})
+	if err != nil || renewed.Pool() != free.Pool() {
+		t.Errorf("claimed again it is in %+v, %v", renewed.Pool(), err)
+	}
+	b.label(t, name, map[string]any{"tenantName": "ga-2"})
+	if edited := get(t, c, name); edited.Pool() != labelled {
+		t.Errorf("labelled for another tenant it is in %+v", edited.Pool())
+	}
+	b.label(t, name, map[string]any{"tenantName": "ga-1"})
+	freed, err := c.Free(t.Context(), get(t, c, name), "r-1")
+	if err != nil || freed.Pool() != labelled {
+		t.Errorf("freed it is in %+v, %v", freed.Pool(), err)
+	}
+}
+
 // testMarkDirty: rule 8. Tenant and generation are written with it, the epoch
 // is left alone.
 func testMarkDirty(t *testing.T, b *bench) {
@@ -162,7 +195,7 @@ func testUnclaim(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	want := claimed
-	want.Tenant, want.Generation, want.ResourceVersion = "", 3, got.ResourceVersion
+	want.Tenant, want.ClaimedIn, want.Generation, want.ResourceVersion = "", "", 3, got.ResourceVersion
 	if got != want || get(t, c, name) != want {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
@@ -193,7 +226,7 @@ func testFree(t *testing.T, b *bench) {
 		t.Errorf("%d patches", wire.count("patch"))
 	}
 	want := seen
-	want.Tenant, want.Dirty, want.ReleasedBy, want.ResourceVersion = "", false, "r-9", got.ResourceVersion
+	want.Tenant, want.ClaimedIn, want.Dirty, want.ReleasedBy, want.ResourceVersion = "", "", false, "r-9", got.ResourceVersion
 	if got != want {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}

@@ -67,6 +67,9 @@ func (g *Gardener) OnChange(f func(b engine.Binding, deleted bool)) {
 // Put creates a binding, or makes an existing one like that, whatever stands there.
 func (g *Gardener) Put(b engine.Binding) engine.Binding {
 	g.mu.Lock()
+	if was, there := g.bindings[b.Name]; there && was.Tenant != b.Tenant {
+		b.ClaimedIn = "" // it holds for the tenant of the claim alone
+	}
 	b = g.store(b)
 	g.mu.Unlock()
 	g.follow()
@@ -208,7 +211,7 @@ func (g *Gardener) Get(ctx context.Context, name string) (engine.Binding, error)
 // engine.ErrUnavailable, engine.CodeUnknownBinding.
 func (g *Gardener) Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return g.patch(ctx, "claim", seen, func(b *engine.Binding) {
-		b.Tenant, b.Generation, b.Epoch = mark.Tenant, mark.Generation, mark.Epoch
+		b.ClaimedIn, b.Tenant, b.Generation, b.Epoch = b.Pool().Name(), mark.Tenant, mark.Generation, mark.Epoch
 	})
 }
 
@@ -221,12 +224,14 @@ func (g *Gardener) MarkDirty(ctx context.Context, seen engine.Binding, mark engi
 
 // Unclaim takes the tenant off and leaves the generation of the mark. The errors are Claim's.
 func (g *Gardener) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
-	return g.patch(ctx, "unclaim", seen, func(b *engine.Binding) { b.Tenant, b.Generation = "", mark.Generation })
+	return g.patch(ctx, "unclaim", seen, func(b *engine.Binding) { b.Tenant, b.ClaimedIn, b.Generation = "", "", mark.Generation })
 }
 
 // Free takes tenant and dirty off in the name of a request. The errors are Claim's.
 func (g *Gardener) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
-	return g.patch(ctx, "free", seen, func(b *engine.Binding) { b.Tenant, b.Dirty, b.ReleasedBy = "", false, request })
+	return g.patch(ctx, "free", seen, func(b *engine.Binding) {
+		b.Tenant, b.ClaimedIn, b.Dirty, b.ReleasedBy = "", "", false, request
+	})
 }
 
 // patch changes a binding that is as it was seen.

@@ -138,7 +138,7 @@ func (s *Labels) followChanged(ctx context.Context) error {
 // follow is rule 10: the label was read, the script looks whether it still says
 // something new. Shared bindings have no claim to follow.
 func (s *Labels) follow(ctx context.Context, b engine.Binding) error {
-	if b.Shared {
+	if b.Pool().Shared {
 		return nil
 	}
 	return s.observe(ctx, b.Pool().Name(), account.Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation})

@@ -33,7 +33,7 @@ func (f *BindingFacts) state() account.State {
 		return word
 	case b.Internal:
 		return account.Internal
-	case b.Shared:
+	case b.Pool().Shared:
 		return account.Common
 	default:
 		return word

@@ -111,7 +111,8 @@ func testLife(b *bench) {
 	ctx, free := b.t.Context(), b.account(1, nil)
 	mark := engine.Mark{Tenant: "ga-1", Generation: 1, Epoch: "e1"}
 	claimed, err := b.Claim(ctx, free, mark)
-	claimed = b.written(free, claimed, err, func(x *engine.Binding) { x.Tenant, x.Generation, x.Epoch = "ga-1", 1, "e1" })
+	in := free.Pool().Name()
+	claimed = b.written(free, claimed, err, func(x *engine.Binding) { x.Tenant, x.ClaimedIn, x.Generation, x.Epoch = "ga-1", in, 1, "e1" })
 	again, err := b.Claim(ctx, claimed, mark)
 	if err != nil || again != claimed {
 		b.t.Fatalf("the same claim again: %+v, %v", again, err)
@@ -119,11 +120,11 @@ func testLife(b *bench) {
 	dirty, err := b.MarkDirty(ctx, claimed, engine.Mark{Tenant: "ga-1", Generation: 1, Epoch: "not written"})
 	dirty = b.written(claimed, dirty, err, func(x *engine.Binding) { x.Dirty = true })
 	freed, err := b.Free(ctx, dirty, "r-1")
-	freed = b.written(dirty, freed, err, func(x *engine.Binding) { x.Tenant, x.Dirty, x.ReleasedBy = "", false, "r-1" })
+	freed = b.written(dirty, freed, err, func(x *engine.Binding) { x.Tenant, x.ClaimedIn, x.Dirty, x.ReleasedBy = "", "", false, "r-1" })
 	other, err := b.Claim(ctx, freed, engine.Mark{Tenant: "ga-2", Generation: 2, Epoch: "e1"})
-	other = b.written(freed, other, err, func(x *engine.Binding) { x.Tenant, x.Generation = "ga-2", 2 })
+	other = b.written(freed, other, err, func(x *engine.Binding) { x.Tenant, x.ClaimedIn, x.Generation = "ga-2", in, 2 })
 	back, err := b.Unclaim(ctx, other, engine.Mark{Tenant: "ga-2", Generation: 3})
-	b.written(other, back, err, func(x *engine.Binding) { x.Tenant, x.Generation = "", 3 })
+	b.written(other, back, err, func(x *engine.Binding) { x.Tenant, x.ClaimedIn, x.Generation = "", "", 3 })
 }
 
 // writes are all writes of a worker.
