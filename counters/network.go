@@ -141,13 +141,20 @@ func acquiredOf(r *reply) (network.Acquired, error) {
 //	ARGV[1] -> cluster
 //	ARGV[2] -> request, "" for all
 //
-//	Returns {'OK', 'applied', the records that went}
+//	Returns {'OK', the records that went, the other attempts at the request that rely on a rule…}
 var returnScript = newScript("return ranges", []string{space}, `
-local kept, gone = {}, {}
+local kept, gone, out, seen = {}, {}, {}, {}
+local whole = string.match(ARGV[2], '^[^#]*')
 for _, r in ipairs(get_records(ARGV[1])) do
   local others, relied = {}, ARGV[2] == ''
   for _, request in ipairs(r.requests) do
     if request == ARGV[2] or string.sub(request, 1, #ARGV[2] + 1) == ARGV[2] .. '#' then relied = true else table.insert(others, request) end
+  end
+  for _, request in ipairs(others) do
+    if not seen[request] and (request == whole or string.sub(request, 1, #whole + 1) == whole .. '#') then
+      seen[request] = true
+      table.insert(out, request)
+    end
   end
   if ARGV[2] == '' then others = {} end
   if relied and #others == 0 then
@@ -159,15 +166,15 @@ for _, r in ipairs(get_records(ARGV[1])) do
   end
 end
 put_records(ARGV[1], kept)
-return {'OK', cjson.encode(gone)}
+return {'OK', cjson.encode(gone), unpack(out)}
 `)
 
-// Return takes back what the request, with all its attempts, or one of them relied on
-// and no other does, because it was not answered with it, and gives that. Repeated, it gives nothing.
-// account.ErrNotBuilt, or an *engine.Error of Redis.
-func (r *Ranges) Return(ctx context.Context, cluster, request string) ([]network.Applied, error) {
+// Return takes back what the request, with all its attempts, or one of them relied on,
+// because it was not answered with it. Repeated, it frees nothing. account.ErrNotBuilt, or
+// an *engine.Error of Redis.
+func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
 	if request == "" {
-		return nil, invalid(fmt.Errorf("no request that cluster %s is taken back from", cluster))
+		return network.Returned{}, invalid(fmt.Errorf("no request that cluster %s is taken back from", cluster))
 	}
 	return r.giveBack(ctx, cluster, request)
 }
@@ -175,16 +182,24 @@ func (r *Ranges) Return(ctx context.Context, cluster, request string) ([]network
 // Release gives back all that a cluster has. Repeated, it gives nothing.
 // account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
-	return r.giveBack(ctx, cluster, "")
+	returned, err := r.giveBack(ctx, cluster, "")
+	return returned.Gone, err
 }
 
-func (r *Ranges) giveBack(ctx context.Context, cluster, request string) ([]network.Applied, error) {
+func (r *Ranges) giveBack(ctx context.Context, cluster, request string) (network.Returned, error) {
 	got, err := r.run(ctx, returnScript, cluster, request)
 	if err != nil {
-		return nil, err
+		return network.Returned{}, err
 	}
 	records, err := readRecords(cluster, got.text())
-	return appliedOf(records), err
+	if err != nil {
+		return network.Returned{}, err
+	}
+	returned := network.Returned{Gone: appliedOf(records)}
+	for got.more() {
+		returned.Kept = append(returned.Kept, got.text())
+	}
+	return returned, got.err
 }
 
 // parentsScript sets the parents (see network.Space.SetParents). It takes as long as

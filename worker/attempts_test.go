@@ -132,7 +132,7 @@ func (s inSpace) Acquire(_ context.Context, cluster, request string, rules []net
 	return s.Space.Acquire(cluster, request, rules)
 }
 
-func (s inSpace) Return(_ context.Context, cluster, request string) ([]network.Applied, error) {
+func (s inSpace) Return(_ context.Context, cluster, request string) (network.Returned, error) {
 	return s.Space.Return(cluster, request), nil
 }
 

@@ -77,11 +77,13 @@ type attempt struct {
 	until  time.Time // the end of its waiting, once that is known
 	since  int64     // the number under which it waits, as its stored reply says
 
-	pool     string        // that it was decided on
-	decision int64         // the number of the last decision about it
-	held     ranges.Held   // the network blocks that it relies on
-	name     string        // tells it from others that handle the same event, "" before that matters
-	trace    decisionTrace // what its decision record will tell
+	pool     string                   // that it was decided on
+	decision int64                    // the number of the last decision about it
+	held     ranges.Held              // the network blocks that it relies on
+	left     []string                 // other handlings of the request that rely on network blocks while it waits
+	lasting  func(relier string) bool // reports whether one of these has done so for longer than a handling lasts
+	name     string                   // tells it from others that handle the same event, "" before that matters
+	trace    decisionTrace            // what its decision record will tell
 }
 
 // begin begins to handle a delivery.
@@ -97,6 +99,11 @@ func (a *attempt) id() string {
 	}
 	return network.Attempt(a.event.ID, a.name)
 }
+
+// relier names what relies on network blocks: this handling, as long as it publishes after
+// the sequence that it has read. Once another reply is stored, nothing is answered with
+// blocks of that name any more.
+func (a *attempt) relier() string { return network.Attempt(a.id(), strconv.FormatUint(a.expect, 36)) }
 
 // told is the fact that the event has come to an outcome.
 func (d *delivery) told(subject string, out outcome) observe.Event {

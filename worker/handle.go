@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -103,7 +104,7 @@ func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 			return outcome{}, err
 		}
 		h.record(a, &reply)
-		if reply.Status == events.StatusWaiting && a.served {
+		if reply.Status == events.StatusWaiting && a.served && !slices.ContainsFunc(a.left, a.lasting) {
 			return h.waitsOn(ctx, a, reply)
 		}
 		err = h.publish(ctx, a, reply)
@@ -154,7 +155,7 @@ func (h *Handler) dispatch(ctx context.Context, a *attempt) (events.Reply, error
 // publish stores a reply. One that says waiting is preceded by the record of the
 // request, so that it is never in neither place.
 func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error {
-	if r.Status == events.StatusWaiting {
+	if r.Status == events.StatusWaiting && !a.served {
 		a.waited = true
 		err := h.room.Enter(ctx, events.WaitingRequest{
 			Event: a.event, Pool: r.Decision.Pool, Reason: r.Waiting.Reason, Deadline: r.Waiting.Deadline,
@@ -183,6 +184,11 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 	h.ranges.Stored(r, a.held)
 	if err := h.giveUp(ctx, a, r); err != nil {
 		return outcome{}, err
+	}
+	if r.Status == events.StatusWaiting {
+		if err := h.outlive(ctx, a); err != nil {
+			return outcome{}, err
+		}
 	}
 	h.copy(ctx, a, r)
 	if r.Final() && a.waited {

@@ -58,6 +58,9 @@ func (h *Handler) postponed(ctx context.Context, a *attempt, err error) outcome 
 		return notNow(ctx, err) // comes again, and reads what is stored
 	}
 	h.observer.Step(ctx, observe.StepPublished)
+	if failed := h.outlive(ctx, a); failed != nil {
+		return notNow(ctx, err)
+	}
 	h.copy(ctx, a, r)
 	o := finalOutcome(r)
 	o.reason = err.Error()

@@ -35,13 +35,13 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 	}
 	reply.pool, a.pool = claim.pool, place.Pool
 	// The blocks before the account: a request that waits for either holds neither.
-	if a.held, err = h.ranges.Acquire(ctx, a.event, a.id()); err != nil {
+	if a.held, err = h.ranges.Acquire(ctx, a.event, a.relier()); err != nil {
 		return events.Reply{}, err
 	}
 	reply.held = a.held
 	if reply.held.Full != nil {
 		reply.decision.Outcome = account.Waiting
-		return h.replyTo(ctx, a, reply)
+		return h.withoutBlocks(ctx, a, reply)
 	}
 	if reply.terms.Several && !reply.pool.Shared {
 		a.trace.strategy = reply.terms.Strategy
@@ -53,9 +53,15 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 		return events.Reply{}, h.notBuilt(err, place.Pool)
 	}
 	if reply.decision.Outcome != account.Assigned {
-		if err := h.giveBack(ctx, a); err != nil {
-			return events.Reply{}, err
-		}
+		return h.withoutBlocks(ctx, a, reply)
+	}
+	return h.replyTo(ctx, a, reply)
+}
+
+// withoutBlocks returns the reply of an event that gets nothing now, and so relies on no blocks.
+func (h *Handler) withoutBlocks(ctx context.Context, a *attempt, reply answer) (events.Reply, error) {
+	if err := h.giveBack(ctx, a); err != nil {
+		return events.Reply{}, err
 	}
 	return h.replyTo(ctx, a, reply)
 }
@@ -92,15 +98,28 @@ func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 // assignment: another one may be about to answer with them. They were free before it
 // took them, so it wakes no request that waits: a request that is served without an
 // account would wake itself, without an end.
-func (h *Handler) giveBack(ctx context.Context, a *attempt) error {
-	_, err := h.ranges.Return(ctx, a.event, a.id())
+func (h *Handler) giveBack(ctx context.Context, a *attempt) (err error) {
+	_, a.left, err = h.ranges.Return(ctx, a.event, a.id())
 	return err
+}
+
+// outlive returns the blocks that other handlings of a waiting request relied on, once a
+// reply is stored that none of them has read: they cannot answer with these blocks any
+// more, and those that still live take blocks anew (rule 12).
+func (h *Handler) outlive(ctx context.Context, a *attempt) error {
+	for _, relier := range a.left {
+		if err := h.returnRanges(ctx, a.event, relier); err != nil {
+			return err
+		}
+	}
+	a.left = nil
+	return nil
 }
 
 // returnRanges returns the blocks that all handlings of an event relied on, by its id,
 // once its final answer is another than an assignment.
 func (h *Handler) returnRanges(ctx context.Context, e events.Event, by string) error {
-	freed, err := h.ranges.Return(ctx, e, by)
+	freed, _, err := h.ranges.Return(ctx, e, by)
 	if freed {
 		h.Wake()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -160,6 +161,16 @@ func (r *redis) Built(ctx context.Context, places ...string) (map[string]bool, e
 
 func (r *redis) Install(ctx context.Context, pool, token string, s account.Snapshot) (bool, error) {
 	return call(r.w, "install", pool, func() (bool, error) { return r.Counters.Install(ctx, pool, token, s) })
+}
+
+// allotments are network ranges that fail where a story says so.
+type allotments struct {
+	*memory.Ranges
+	w *world
+}
+
+func (a *allotments) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
+	return call(a.w, "return-blocks", cluster, func() (network.Returned, error) { return a.Ranges.Return(ctx, cluster, request) })
 }
 
 // garden is a Gardener that fails where a story says so, and tells which labels change.

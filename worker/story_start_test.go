@@ -109,7 +109,7 @@ func (w *world) allotter() *ranges.Allotter {
 	if w.extend == nil {
 		return nil
 	}
-	a := &ranges.Allotter{Blocks: w.blocks, Networks: &w.networks, Late: w.extend, Rebuild: w.rebuilder, Observer: w.observer()}
+	a := &ranges.Allotter{Blocks: &allotments{w.blocks, w}, Networks: &w.networks, Late: w.extend, Rebuild: w.rebuilder, Observer: w.observer()}
 	if w.configs != nil {
 		a.Notes = w.configs
 	}

@@ -47,6 +47,7 @@ func (w *Worker) serveAll(ctx context.Context) error {
 	pools := map[string][]events.WaitingRequest{}
 	var byAge []string
 	var waits []observe.Waiting
+	w.reliers.nextRound(w.now())
 	err := w.room.Each(ctx, func(r events.WaitingRequest) error {
 		if pools[r.Pool] == nil {
 			byAge = append(byAge, r.Pool)
@@ -99,9 +100,10 @@ func (w *Worker) servePool(ctx context.Context, pool string, requests []events.W
 	if err != nil {
 		return w.notBuilt(err, pool)
 	}
-	inOrder(requests, queue, w.last[pool])
+	place := places(queue)
+	inOrder(requests, place, w.last[pool])
 	delete(w.last, pool)
-	l := look{nothing: map[string]bool{}}
+	l := look{nothing: map[string]bool{}, place: place}
 	for _, r := range requests {
 		select {
 		case <-w.quit:
@@ -125,15 +127,21 @@ func (w *Worker) servePool(ctx context.Context, pool string, requests []events.W
 
 // look is what a look at a pool has found so far.
 type look struct {
+	place   map[string]int  // of runtimes in the queue, from 1
 	nothing map[string]bool // tenants for whom there is nothing now
 	down    bool            // Gardener takes no claims; the others may need none
 	empty   bool            // no more claims: what appears meanwhile is for the next round, from its beginning
 	failures
 }
 
-// passesOver reports whether it is of no use to serve a request.
+// passesOver reports whether it is of no use to serve a request: its tenant's others found
+// nothing, and neither does it wait for something else nor has it an account already, by a
+// handling that could not answer with it.
 func (l *look) passesOver(r events.WaitingRequest, now time.Time) bool {
-	return l.nothing[r.Event.Provision.GlobalAccountID] && now.Before(r.Deadline) || l.down && r.Reason == events.WaitingUnavailable
+	if l.down && r.Reason == events.WaitingUnavailable {
+		return true
+	}
+	return l.nothing[r.Event.Provision.GlobalAccountID] && now.Before(r.Deadline) && l.place[r.Event.RuntimeID] > 0
 }
 
 // note keeps what serving a request has told of the others, and reports whether it is
@@ -165,22 +173,27 @@ func rebuilding(err error) bool {
 	return errors.Is(err, account.ErrNotBuilt) || errors.Is(err, account.ErrRebuilt)
 }
 
-// inOrder sorts requests as the queue says; those that Redis does not know as
-// waiting (they wait for Gardener) keep their age's order, after the others; after these
-// come the last, by their subjects.
-func inOrder(requests []events.WaitingRequest, queue []account.Waiter, last []string) {
+// places are those of runtimes in a queue, from 1.
+func places(queue []account.Waiter) map[string]int {
 	place := make(map[string]int, len(queue))
 	for i, waiter := range queue {
 		place[waiter.Runtime] = i + 1
 	}
+	return place
+}
+
+// inOrder sorts requests by their places in the queue; those that Redis does not know as
+// waiting (they wait for Gardener) keep their age's order, after the others; after these
+// come the last, by their subjects.
+func inOrder(requests []events.WaitingRequest, place map[string]int, last []string) {
 	rank := func(r events.WaitingRequest) int {
 		if slices.Contains(last, r.Subject) {
-			return len(queue) + 2
+			return len(place) + 2
 		}
 		if n, known := place[r.Event.RuntimeID]; known {
 			return n
 		}
-		return len(queue) + 1
+		return len(place) + 1
 	}
 	slices.SortStableFunc(requests, func(a, b events.WaitingRequest) int { return rank(a) - rank(b) })
 }
@@ -202,11 +215,12 @@ func (w *Worker) serve(ctx context.Context, r events.WaitingRequest, inTurn bool
 	defer cancel()
 	d := delivery{event: r.Event, subject: r.Event.ReplySubject(w.subjects), number: 1, served: true, inTurn: inTurn}
 	a := w.begin(d)
-	a.waited, a.until = true, r.Deadline
+	a.waited, a.until, a.lasting = true, r.Deadline, w.reliers.lasting
 	ctx, end := w.span(r.Event.TraceContext(ctx), "serve waiting")
 	defer end()
 	begin := w.now()
 	out, err := w.answerGuarded(ctx, a)
+	w.reliers.seen(a.left, begin)
 	apart = a.pool != r.Pool || a.trace.chosen.MayNotClaim()
 	if err != nil || out.status == events.StatusWaiting {
 		return false, apart, err

@@ -32,7 +32,7 @@ func TestInOrder(t *testing.T) {
 		for id := range strings.FieldsSeq(c.queue) {
 			queue = append(queue, account.Waiter{Runtime: id})
 		}
-		inOrder(requests, queue, nil)
+		inOrder(requests, places(queue), nil)
 		var got []string
 		for _, r := range requests {
 			got = append(got, r.Event.RuntimeID)

@@ -124,6 +124,7 @@ type Worker struct {
 	inWork     []atomic.Pointer[inWork] // by the place of its handler, nil for one that is idle
 	quit       chan struct{}            // nobody who waits is served any more
 	panics     panics
+	reliers    reliers             // of the goroutine that serves
 	last       map[string][]string // by pool, subjects of the requests that ended the look at it before; of the goroutine that serves
 }
 

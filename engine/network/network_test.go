@@ -57,7 +57,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 			return describe("gave back", s.space.Release("ns/"+line))
 		},
 		"return": func(line string) string {
-			return describe("gave back", s.space.Return("ns/"+line, argument(d, "request")))
+			return describe("gave back", s.space.Return("ns/"+line, argument(d, "request")).Gone)
 		},
 		"provision": func(line string) string { return s.provision(line, argument(d, "request")) },
 		"foreign": func(line string) string {

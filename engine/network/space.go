@@ -80,9 +80,16 @@ func (s *Space) Release(cluster string) []Applied {
 	return applied
 }
 
-// Attempt names one of several handlers of a request. Each relies on blocks by
-// itself: what one of them gives back another may be about to answer with.
+// Attempt names one of several handlers of a request, or a part of what one of them
+// does. Each relies on blocks by itself: what one of them gives back another may be about
+// to answer with. Neither a request's id nor a handler's name has a '#'.
 func Attempt(request, handler string) string { return request + "#" + handler }
+
+// Returned is what a Return has led to.
+type Returned struct {
+	Gone []Applied // free again, since nothing else relies on it
+	Kept []string  // the other attempts at the same request that rely on a rule, oldest first
+}
 
 // relies reports whether it is the request, or an attempt at it, that relies on a record.
 func relies(by, request string) bool {
@@ -91,17 +98,23 @@ func relies(by, request string) bool {
 
 // Return takes back what an attempt at a request relied on, or a request with all its
 // attempts, because it was not answered with it: it waits, was refused or came too
-// late. What no other relies on is free again and returned.
-func (s *Space) Return(cluster, request string) []Applied {
-	var returned []Applied
+// late. What no other relies on is free again.
+func (s *Space) Return(cluster, request string) Returned {
+	var returned Returned
+	whole, _, _ := strings.Cut(request, "#")
 	kept := slices.DeleteFunc(s.clusters[cluster], func(r *Record) bool {
 		before := len(r.Requests)
 		r.Requests = slices.DeleteFunc(r.Requests, func(by string) bool { return relies(by, request) })
+		for _, by := range r.Requests {
+			if relies(by, whole) && !slices.Contains(returned.Kept, by) {
+				returned.Kept = append(returned.Kept, by)
+			}
+		}
 		if len(r.Requests) == before || len(r.Requests) > 0 {
 			return false
 		}
 		s.giveBack(r)
-		returned = append(returned, r.Applied)
+		returned.Gone = append(returned.Gone, r.Applied)
 		return true
 	})
 	s.keep(cluster, kept)

@@ -194,23 +194,27 @@ func (n *naive) applied(cluster string) []network.Applied {
 	return all
 }
 
-func (n *naive) giveBack(cluster, request string) []network.Applied {
+func (n *naive) giveBack(cluster, request string) (returned network.Returned) {
 	var kept []network.Record
-	var gone []network.Applied
 	for _, r := range n.clusters[cluster] {
 		relied := len(r.Requests)
 		r.Requests = slices.DeleteFunc(slices.Clone(r.Requests), func(id string) bool {
-			whole, _, _ := strings.Cut(id, "#")
-			return id == request || whole == request
+			parts, of := strings.Split(id, "#"), strings.Split(request, "#")
+			return len(parts) >= len(of) && slices.Equal(parts[:len(of)], of)
 		})
 		if relied > 0 && len(r.Requests) == 0 {
-			gone = append(gone, r.Applied)
+			returned.Gone = append(returned.Gone, r.Applied)
 			continue
 		}
 		kept = append(kept, r)
+		for _, id := range r.Requests {
+			if parts := strings.Split(id, "#"); parts[0] == strings.Split(request, "#")[0] && !slices.Contains(returned.Kept, id) {
+				returned.Kept = append(returned.Kept, id)
+			}
+		}
 	}
 	n.clusters[cluster] = kept
-	return gone
+	return returned
 }
 
 func (n *naive) acquire(cluster, request string, rules []network.Rule) (network.Acquired, error) {
@@ -377,10 +381,11 @@ func TestAttemptsRelyByThemselves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if gone := s.Return("c", network.Attempt("request", "one")); len(gone) > 0 || len(s.Applied("c")) != 1 {
-		t.Errorf("%v is taken from under the other handler", gone)
+	other := []string{network.Attempt("request", "two")}
+	if got := s.Return("c", network.Attempt("request", "one")); len(got.Gone) > 0 || len(s.Applied("c")) != 1 || !slices.Equal(got.Kept, other) {
+		t.Errorf("%v is taken from under the other handler", got)
 	}
-	if gone := s.Return("c", "request"); len(gone) != 1 || len(s.Applied("c")) > 0 {
-		t.Errorf("the refused request gives back %v and keeps %v", gone, s.Applied("c"))
+	if got := s.Return("c", "request"); len(got.Gone) != 1 || len(s.Applied("c")) > 0 || len(got.Kept) > 0 {
+		t.Errorf("the refused request gives back %v and keeps %v", got, s.Applied("c"))
 	}
 }

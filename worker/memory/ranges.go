@@ -51,11 +51,11 @@ func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []n
 }
 
 // Return takes back what a request alone relied on.
-func (r *Ranges) Return(ctx context.Context, cluster, request string) ([]network.Applied, error) {
+func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
 	if request == "" {
-		return nil, &engine.Error{Code: engine.CodeInternal, Err: fmt.Errorf("no request that cluster %s is taken back from", cluster)}
+		return network.Returned{}, &engine.Error{Code: engine.CodeInternal, Err: fmt.Errorf("no request that cluster %s is taken back from", cluster)}
 	}
-	return rangesStep(ctx, r, func(s *network.Space) ([]network.Applied, error) { return s.Return(cluster, request), nil })
+	return rangesStep(ctx, r, func(s *network.Space) (network.Returned, error) { return s.Return(cluster, request), nil })
 }
 
 // Release gives back all that a cluster has.

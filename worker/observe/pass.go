@@ -105,7 +105,7 @@ type Extended struct {
 // Refresh is a comparison of Redis with what is remembered of network blocks.
 type Refresh struct {
 	Restored  int // rules of clusters that Redis did not have any more
-	Released  int // clusters that are gone
+	Released  int // clusters that are gone, and requests that are refused
 	Blocked   int // blocks of other allocators, new ones
 	Unblocked int
 	Conflicts []string // what is held twice

@@ -79,13 +79,14 @@ func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) 
 }
 
 // Return takes back the blocks of a provision that by relied on, a request or one
-// network.Attempt of it, and reports whether any came free.
-func (a *Allotter) Return(ctx context.Context, e events.Event, by string) (freed bool, err error) {
+// network.Attempt of it. It reports whether any came free, and which other attempts at
+// the request rely on blocks.
+func (a *Allotter) Return(ctx context.Context, e events.Event, by string) (freed bool, kept []string, err error) {
 	if a == nil || e.Provision == nil {
-		return false, nil
+		return false, nil, nil
 	}
-	gone, err := a.Blocks.Return(ctx, e.RuntimeID, by)
-	return a.freed(gone), a.notBuilt(err)
+	returned, err := a.Blocks.Return(ctx, e.RuntimeID, by)
+	return a.freed(returned.Gone), returned.Kept, a.notBuilt(err)
 }
 
 // Release takes back all blocks of a runtime that is gone, rule 7, and reports whether

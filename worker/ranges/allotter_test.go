@@ -46,7 +46,7 @@ func TestNoAllotter(t *testing.T) {
 	if held, err := none.Acquire(t.Context(), e, "a"); len(held.Blocks())+len(held.Patch()) > 0 || held.Full != nil || err != nil {
 		t.Errorf("acquired %v, %v", held, err)
 	}
-	if freed, err := none.Return(t.Context(), e, "a"); freed || err != nil {
+	if freed, _, err := none.Return(t.Context(), e, "a"); freed || err != nil {
 		t.Errorf("returned %v, %v", freed, err)
 	}
 	if freed, err := none.Release(t.Context(), "rt"); freed || err != nil {

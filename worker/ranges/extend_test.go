@@ -78,7 +78,7 @@ func (s *spaceFake) Acquire(_ context.Context, cluster, request string, rules []
 	return s.space.Acquire(cluster, request, rules)
 }
 
-func (s *spaceFake) Return(_ context.Context, cluster, request string) ([]network.Applied, error) {
+func (s *spaceFake) Return(_ context.Context, cluster, request string) (network.Returned, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.space.Return(cluster, request), nil

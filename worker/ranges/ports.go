@@ -17,7 +17,7 @@ type Allocator interface {
 	Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error)
 	// Return takes back what the request, with every attempt at it, or one
 	// network.Attempt alone relied on and no other does.
-	Return(ctx context.Context, cluster, request string) ([]network.Applied, error)
+	Return(ctx context.Context, cluster, request string) (network.Returned, error)
 	// Release gives back all that a cluster has.
 	Release(ctx context.Context, cluster string) ([]network.Applied, error)
 }

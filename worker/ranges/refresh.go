@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -152,6 +153,11 @@ func (x *Reconciler) refresh(ctx context.Context, g *Gathered) error {
 	if info.Released, err = x.release(ctx, state, g); err != nil {
 		return err
 	}
+	returned, err := x.returnRefused(ctx, state, g)
+	if err != nil {
+		return err
+	}
+	info.Released += returned
 	if g.notes != nil {
 		block, unblock := without(g.Foreign, state.Foreign), without(state.Foreign, g.Foreign)
 		if err := x.Keeper.Block(ctx, block...); err != nil {
@@ -250,6 +256,45 @@ func (x *Reconciler) release(ctx context.Context, state network.State, g *Gather
 		})
 	}
 	return len(over), group.Wait()
+}
+
+// returnRefused returns blocks that no answer names and that were taken for requests which
+// are refused, and reports of how many. A call to Redis may take effect after its caller
+// has given up, and after another handling has refused the request (rule 11).
+func (x *Reconciler) returnRefused(ctx context.Context, state network.State, g *Gathered) (int, error) {
+	answered := map[[2]string]bool{}
+	for _, r := range g.Records {
+		answered[[2]string{r.Cluster, r.Rule}] = true
+	}
+	asked, returned := map[[2]string]bool{}, 0
+	for _, r := range state.Records {
+		if answered[[2]string{r.Cluster, r.Rule}] || g.gone[r.Cluster] {
+			continue
+		}
+		for _, relier := range r.Requests {
+			request, _, _ := strings.Cut(relier, "#")
+			if asked[[2]string{r.Cluster, request}] {
+				continue
+			}
+			asked[[2]string{r.Cluster, request}] = true
+			gone, err := x.returnIfRefused(ctx, r.Cluster, request)
+			if err != nil {
+				return returned, err
+			}
+			if gone {
+				returned++
+			}
+		}
+	}
+	return returned, nil
+}
+
+func (x *Reconciler) returnIfRefused(ctx context.Context, runtime, request string) (bool, error) {
+	stored, found, err := x.Ledger.Last(ctx, x.Subjects.Reply(runtime, request))
+	if err != nil || !found || !stored.Reply.Final() || stored.Reply.Status == events.StatusAssigned {
+		return false, err
+	}
+	return true, x.giveBack(ctx, runtime, request)
 }
 
 // conflicts names what is held twice: blocks of two clusters, or a cluster's and

@@ -64,10 +64,10 @@ const (
 var (
 	Faults = []Kind{
 		EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
-		RedisEmpty, RedisOlder, FailOver, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved,
+		RedisEmpty, RedisOlder, FailOver, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
 		Reconfigured, Renetworked, ClockJumps, Large, NoWaiting, IDTwice, RuntimeTwice, Auditing, Forgetting, Quiet,
 	}
-	Known = []Kind{FailBack, TwoMasters, MovedUsed, TypeTwice}
+	Known = []Kind{FailBack, TwoMasters, TypeTwice}
 )
 
 var ports = []port{redis, streams, gardener}
@@ -314,7 +314,9 @@ func (w *world) befallLabels(i Item) bool {
 		}
 		b := found[i.N%len(found)]
 		how(&b)
-		w.truth.edited[b.Name] = true
+		if i.Kind != MovedUsed {
+			w.truth.edited[b.Name] = true
+		}
 		w.note("fault", string(i.Kind), b.Name, "")
 		w.garden.Put(b)
 		return true

@@ -17,12 +17,12 @@ type Mutant struct {
 
 // Mutants are those that a run has to find.
 var Mutants = []Mutant{
-	{"version", "2", "a label is written over whatever stands there", 83},
+	{"version", "2", "a label is written over whatever stands there", 223},
 	{"terms", "3", "a tenant with one account gets several", 3},
 	{"label", "4", "an account is answered without its label", 0},
-	{"dirtying", "8", "a label is marked dirty without a permission", 39},
+	{"dirtying", "8", "a label is marked dirty without a permission", 52},
 	{"expect", "11", "a reply is stored whatever stands there", 0},
-	{"unconfirmed", "13 (d)", "a rebuilt claim is taken for confirmed", 197},
+	{"unconfirmed", "13 (d)", "a rebuilt claim is taken for confirmed", 423},
 	{"observe", "10", "labels of others are not followed", 4},
 	{"answer", "4", "what is assigned is answered at once", 0},
 }

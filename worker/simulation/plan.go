@@ -39,7 +39,6 @@ type Plan struct {
 	Limit    int // of the tenants with several accounts; 0: none has
 	Hurry    int // of so many steps one lets time pass although calls wait
 	Networks bool
-	Strict   Fault // a known fault that is a violation all the same
 	Items    []Item
 }
 

@@ -319,8 +319,8 @@ func (b blocks) Acquire(ctx context.Context, cluster, request string, rules []ne
 	})
 }
 
-func (b blocks) Return(ctx context.Context, cluster, request string) ([]network.Applied, error) {
-	return ranged(ctx, b, "return blocks", cluster, func(ctx context.Context, r *memory.Ranges) ([]network.Applied, error) {
+func (b blocks) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
+	return ranged(ctx, b, "return blocks", cluster, func(ctx context.Context, r *memory.Ranges) (network.Returned, error) {
 		return r.Return(ctx, cluster, request)
 	})
 }

@@ -20,7 +20,7 @@ func Cluster() *rapid.Generator[string] {
 
 // Request draws the id of one of a few requests.
 func Request() *rapid.Generator[string] {
-	return rapid.SampledFrom([]string{"r1", "r1#a", "r1#b", "r2", "r3"})
+	return rapid.SampledFrom([]string{"r1", "r1#a", "r1#a#1", "r1#b", "r2", "r3"})
 }
 
 // block draws an aligned block of a prefix length from low to 32.

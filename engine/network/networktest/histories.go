@@ -18,7 +18,7 @@ import (
 // Allocator keeps network blocks for all clusters.
 type Allocator interface {
 	Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error)
-	Return(ctx context.Context, cluster, request string) ([]network.Applied, error)
+	Return(ctx context.Context, cluster, request string) (network.Returned, error)
 	Release(ctx context.Context, cluster string) ([]network.Applied, error)
 	Applied(ctx context.Context, cluster string) ([]network.Applied, error)
 	SetParents(ctx context.Context, parents []network.Parent) error
