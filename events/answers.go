@@ -4,7 +4,7 @@ package events
 // same global account where both name one. What is stored under an id that another
 // request has used is no answer, and nothing of it is to be shown.
 func (r Reply) Answers(e Event) bool {
-	if !e.Type.mayGet(r.Status) {
+	if !e.Type.mayGet(r.Status) || r.For != "" && r.For != e.Type {
 		return false
 	}
 	tenant := e.globalAccount()

@@ -34,6 +34,7 @@ func (w plainWriter) reply(r *Reply) plainWriter {
 	w = w.text("requestID", r.RequestID).
 		textGiven("runtimeID", r.RuntimeID).
 		text("status", string(r.Status)).
+		textGiven("for", string(r.For)).
 		textGiven("globalAccountID", r.GlobalAccountID).
 		textGiven("plan", r.Plan).
 		textGiven("provider", r.Provider).

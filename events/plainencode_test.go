@@ -221,7 +221,7 @@ func replyOf(text, name string, n, seconds int64, shape uint16) Reply {
 		func() {
 			r.Implementation = &Implementation{Path: text, Revision: name, Inject: []Inject{{Name: text, ID: name}, {}}}
 		},
-		func() { r.MarkedDirty = true },
+		func() { r.MarkedDirty, r.For = true, Type(text) },
 		func() { r.Draining = true },
 		func() { r.Error = &ReplyError{Code: engine.Code(name), Message: text, Retryable: n > 0} },
 	} {

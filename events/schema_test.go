@@ -74,7 +74,7 @@ var full = map[string]string{
 		"network":[{"rule":"mcp-clusters","id":"","cidr":"10.27.0.0/28","paths":["/spec/network/cidr"]}],
 		"shootPatch":[{"op":"add","path":"/spec/network/cidr","value":"10.27.0.0/28"}],
 		"implementation":{"path":"x","revision":"0.1.0","inject":[{"name":"gcp-sa","id":"9038"}]},
-		"markedDirty":true,"draining":false,"error":{"code":"Internal","message":"m","retryable":false}}`,
+		"for":"deprovision","markedDirty":true,"draining":false,"error":{"code":"Internal","message":"m","retryable":false}}`,
 }
 
 // decodeData has Go decide on the data, in an envelope that is in order.

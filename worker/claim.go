@@ -219,6 +219,10 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 		h.observer.Claim(ctx, observe.Claim{Binding: d.Binding, Pool: job.pool.Name(), Runtime: job.runtime, Result: observe.ClaimRevoked, Err: err})
 		return false, err
 	case b.Tenant == mark.Tenant && b.Generation == mark.Generation && b.Epoch == mark.Epoch:
+		if !known.live {
+			// A cache that lags may show the label of an earlier claim, which was taken off since.
+			return false, h.read(ctx, d.Binding, seen)
+		}
 		return h.counters.Confirm(ctx, job.pool.Name(), claim)
 	}
 	written, err := h.label(ctx, job, b, mark)

@@ -99,6 +99,9 @@ func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 		}
 	}
 	for {
+		if out, done, err := h.take(ctx, a); done || err != nil {
+			return out, err
+		}
 		reply, err := h.decide(ctx, a)
 		if err != nil {
 			return outcome{}, err

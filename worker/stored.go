@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/hap-worker/hap-worker/events"
 )
@@ -25,7 +26,7 @@ func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done
 	if err != nil {
 		return outcome{}, false, err
 	}
-	a.expect = stored.Sequence
+	a.expect, a.taken = stored.Sequence, stored.Reply.For == a.event.Type && found
 	if !found {
 		return outcome{}, false, nil
 	}
@@ -41,6 +42,31 @@ func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done
 		a.trace.waits(stored)
 		if stored.Reply.Decision != nil {
 			a.since = stored.Reply.Decision.Sequence
+		}
+	}
+	return outcome{}, false, nil
+}
+
+// take has the ledger say that the id of a deprovision is its own, before anything has an
+// effect that no answer takes back: a provision under the same id may be on its way
+// (rule 11). What was stored first stands, and is acted on.
+func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
+	if a.event.Deprovision == nil || a.invalid != nil {
+		return outcome{}, false, nil
+	}
+	for !a.taken {
+		mark := events.Reply{RequestID: a.event.ID, RuntimeID: a.event.RuntimeID, Status: events.StatusSealed, For: a.event.Type}
+		sequence, err := h.ledger.Publish(ctx, a.subject, mark, a.expect)
+		if err == nil {
+			a.expect, a.taken = sequence, true
+			break
+		}
+		a.again = true
+		if !errors.Is(err, events.ErrWrongLastSequence) {
+			return outcome{}, false, err
+		}
+		if out, done, err := h.readStored(ctx, a); done || err != nil {
+			return out, done, err
 		}
 	}
 	return outcome{}, false, nil

@@ -239,7 +239,7 @@ type book struct {
 func (b *book) Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error) {
 	return call(b.w, "publish", r.RequestID, func() (uint64, error) {
 		n, err := b.Ledger.Publish(ctx, subject, r, expect)
-		if err == nil {
+		if err == nil && r.For == "" { // else it is the first of two, for every deprovision
 			b.w.tell("%s", replied(r))
 		}
 		return n, err

@@ -302,8 +302,8 @@ func (r *Rebuilder) sealOne(ctx context.Context, subject string, e events.Event)
 			return false, nil // losing to a final is fine
 		}
 		seal := events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusSealed}
-		if found && stored.Reply.Status == events.StatusWaiting {
-			seal = stored.Reply // it waits on: the same again, under a new sequence
+		if found && stored.Foreign == nil {
+			seal = stored.Reply // it waits on, or its id is taken: the same again, under a new sequence
 		}
 		_, err = r.Ledger.Publish(ctx, subject, seal, stored.Sequence)
 		if !errors.Is(err, events.ErrWrongLastSequence) {

@@ -65,9 +65,9 @@ var (
 	Faults = []Kind{
 		EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
 		RedisEmpty, RedisOlder, FailOver, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
-		Reconfigured, Renetworked, ClockJumps, Large, NoWaiting, IDTwice, RuntimeTwice, Auditing, Forgetting, Quiet,
+		Reconfigured, Renetworked, ClockJumps, Large, NoWaiting, TypeTwice, IDTwice, RuntimeTwice, Auditing, Forgetting, Quiet,
 	}
-	Known = []Kind{FailBack, TwoMasters, TypeTwice}
+	Known = []Kind{FailBack, TwoMasters}
 )
 
 var ports = []port{redis, streams, gardener}

@@ -40,7 +40,12 @@ func (l *landscape) Claim(ctx context.Context, seen engine.Binding, mark engine.
 			seen.Tenant, seen.Generation, seen.Epoch = mark.Tenant, mark.Generation, mark.Epoch
 			return seen, nil
 		}
-		return l.p.world.garden.Claim(ctx, seen, mark)
+		b, err := l.p.world.garden.Claim(ctx, seen, mark)
+		if l.p.world.off("moved") && err == nil { // rule 10: nothing says which pool it was claimed in
+			b.ClaimedIn = ""
+			b = l.p.world.garden.Put(b)
+		}
+		return b, err
 	})
 }
 

@@ -14,5 +14,4 @@ type Failure struct {
 var Failures = []Failure{
 	{Name: "two masters decide", Seed: 14, Edge: 2, Kinds: []Kind{TwoMasters}, Breaks: "I"},
 	{Name: "a fail-over and back loses writes", Edge: 3, Kinds: []Kind{FailBack}, Breaks: "I"},
-	{Name: "a deprovision under the id of its provision is executed", Edge: 7, Kinds: []Kind{TypeTwice}, Breaks: "I"},
 }

@@ -86,7 +86,7 @@ func (w *world) atRest() {
 	t := &w.truth
 	for _, q := range t.requests {
 		if _, final := t.final[q.subject]; !final && !q.excused && !t.buried[q.sequence] && !w.waits(q) {
-			w.bad("I8 NothingLost", "%s has no final answer, does not wait and is no dead letter", q.event.ID)
+			w.bad("I8 NothingLost", "%s %s has no final answer, does not wait and is no dead letter", q.event.Type, q.event.ID)
 		}
 	}
 	w.consistent(w.masters[0])

@@ -74,10 +74,11 @@ func (s server) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, 
 
 func (s server) Purge(ctx context.Context, stream, subjects string, upTo uint64) error {
 	_, err := ask(ctx, s.p, call{port: streams, op: "purge " + stream, arg: subjects, write: true}, func(ctx context.Context) (any, error) {
-		if stream == events.StreamReplies {
-			s.p.world.forgotten(subjects)
+		err := s.p.world.broker.Purge(ctx, stream, subjects, upTo)
+		if stream == events.StreamReplies && err == nil {
+			s.p.world.forgotten(ctx, subjects)
 		}
-		return nil, s.p.world.broker.Purge(ctx, stream, subjects, upTo)
+		return nil, err
 	})
 	return err
 }

@@ -61,6 +61,9 @@ func (w *world) replied(subject string, r events.Reply) {
 	}
 	t.changed = w.moments
 	w.isolated(subject, r)
+	if r.For == events.TypeDeprovision {
+		w.leaves(r.RuntimeID) // also by one that took a provision's id before it was answered
+	}
 	if r.Waiting != nil {
 		t.deadlines[subject] = r.Waiting.Deadline
 	}
@@ -75,6 +78,18 @@ func (w *world) replied(subject string, r events.Reply) {
 	}
 	if r.Status == events.StatusAssigned {
 		w.answered(r)
+	}
+}
+
+// leaves is told of a runtime whose deprovision is accepted.
+func (w *world) leaves(runtime string) {
+	for _, rt := range w.truth.runtimes {
+		if rt.id == runtime {
+			rt.leaves = true
+		}
+	}
+	if l := w.truth.lives[runtime]; l != nil {
+		l.leaves = true
 	}
 }
 
@@ -299,11 +314,14 @@ func (s settings) mayHaveSeveral(tenant string) bool {
 
 // forgotten is told of each runtime whose replies retention deletes: what is asked for it
 // from now on is new (rule 14).
-func (w *world) forgotten(subjects string) {
+func (w *world) forgotten(ctx context.Context, subjects string) {
 	t := &w.truth
 	for _, q := range t.requests {
 		if q.event.RuntimeID == "" || w.subjects.RuntimeReplies(q.event.RuntimeID) != subjects {
 			continue
+		}
+		if _, err := w.broker.Message(ctx, events.StreamReplies, events.Query{LastFor: q.subject}); err == nil {
+			continue // stored after what was purged
 		}
 		delete(t.final, q.subject)
 		delete(t.force, q.event.RuntimeID)

@@ -159,8 +159,12 @@ func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, er
 	if isReply && w.off("expect") { // rule 11: whatever stands there
 		msg.Header.Del(jetstream.ExpectedLastSubjSeqHeader)
 	}
-	if isReply && reply.Status == events.StatusSealed && w.off("seal") { // rule 13 (b)
+	if isReply && reply.Status == events.StatusSealed && w.off("seal") && reply.For == "" { // rule 13 (b)
 		return &jetstream.PubAck{}, nil
+	}
+	if isReply && reply.For != "" && w.off("take") { // rule 11: nothing says whose an id is
+		expected, err := strconv.ParseUint(msg.Header.Get(jetstream.ExpectedLastSubjSeqHeader), 10, 64)
+		return &jetstream.PubAck{Sequence: expected}, err
 	}
 	ack, err := w.broker.Publish(ctx, msg)
 	switch {

@@ -52,7 +52,7 @@ func (p *publisher) claim(tenant string) (event, error) {
 		RuntimeID: tenant, GlobalAccountID: tenant, Plan: "azure",
 	}}
 	data, err := events.EncodeEvent(e)
-	return event{subject: p.subjects.Provision(tenant), id: "provision/" + e.ID, reply: e.ReplySubject(p.subjects), data: data}, err
+	return event{subject: p.subjects.Provision(tenant), id: "provision/" + e.ID, reply: e.ReplySubject(p.subjects), data: data, replies: 1}, err
 }
 
 // unlimited is a client of the Kubernetes API that the client side does not slow down.
