@@ -55,7 +55,11 @@ func (r *Reader) All(content []byte) []Node {
 		case errors.Is(err, io.EOF):
 			return all
 		case err != nil:
-			r.broken(Node{reader: r}, "is no YAML: ", err.Error())
+			text := strings.TrimPrefix(err.Error(), "yaml: ")
+			if line := locate(content, text); line > 0 {
+				text = fmt.Sprintf("line %d: %s", line, yamlLine.ReplaceAllString(text, ""))
+			}
+			r.broken(Node{reader: r}, "is no YAML: ", text)
 			return all
 		case len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null":
 			all = append(all, r.root(doc.Content[0]))

@@ -151,7 +151,7 @@ func alternative(n document.Node) Alternative {
 	if !ok {
 		return a
 	}
-	if n, ok := o.Get("implementationConstraints"); ok {
+	if n, ok := o.Get("implementationConstraints"); ok && !n.Null() {
 		a.Constraints = constraints(n)
 	}
 	if inject, ok := o.Get("injectTypeInstances"); ok {
