@@ -58,11 +58,17 @@ func (l *landscape) policy(document string) {
 
 func (l *landscape) resolve(id string) events.Reply {
 	l.t.Helper()
+	return l.answered(l.asksFor(id))
+}
+
+// asksFor publishes a request for the implementation of an interface.
+func (l *landscape) asksFor(id string) events.Event {
+	l.t.Helper()
 	e := events.Event{Type: events.TypeResolve, ID: id, Source: "/test", RuntimeID: "rt-" + id,
 		Resolve: &events.Resolve{RuntimeID: "rt-" + id, Interface: events.Interface{Path: postgres}}}
 	l.send(e, l.subjects.Resolve(e.RuntimeID), "")
 	l.flush()
-	return l.answered(e)
+	return e
 }
 
 // TestPolicy is a policy that appears, changes, becomes invalid and goes while
@@ -71,14 +77,14 @@ func TestPolicy(t *testing.T) {
 	t.Parallel()
 	l := withCatalog(t, append(accounts("aws", 1), accounts("azure", 1)...))
 	w := l.work(daemon.Options{})
-	refused := l.resolve("before")
-	refusedWith(t, refused, engine.CodeNoImplementation)
-	if !strings.Contains(refused.Error.Message, "no policy is configured") {
-		t.Errorf("refused as %s", refused.Error.Message)
-	}
+	early := l.asksFor("early")
+	l.logged(w, "there is no policy yet: ConfigMap hap-policy is not there")
 
 	l.policy(forProvider("aws"))
 	l.shows(w, "hap_config_reloads_total", "1")
+	if got := l.answered(early); got.Status != events.StatusResolved {
+		t.Errorf("what was asked before there was a policy is answered %s %+v", got.Status, got.Error)
+	}
 	r := l.resolve("aws")
 	if r.Status != events.StatusResolved || r.Implementation.Path != "cap.implementation.aws.rds.postgresql.install" {
 		t.Fatalf("resolved %s %+v", r.Status, r.Implementation)
@@ -126,11 +132,19 @@ func TestPolicy(t *testing.T) {
 	if err := configMaps.Delete(l.ctx, "hap-policy", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(l.ctx, t, func() error {
-		if got := w.log.String(); !strings.Contains(got, "there is no policy any more") {
-			return fmt.Errorf("the worker does not notice that the ConfigMap is gone")
+	l.logged(w, "there is no policy any more")
+	gone := l.asksFor("gone")
+	l.policy("apiVersion: 0.1.0\nrules: {}\n")
+	refusedWith(t, l.answered(gone), engine.CodeNoImplementation)
+}
+
+// logged waits until the worker has logged the text.
+func (l *landscape) logged(w *inProcess, text string) {
+	l.t.Helper()
+	eventually(l.ctx, l.t, func() error {
+		if !strings.Contains(w.log.String(), text) {
+			return fmt.Errorf("the worker has not logged %q", text)
 		}
 		return nil
 	})
-	refusedWith(t, l.resolve("gone"), engine.CodeNoImplementation)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -66,6 +67,9 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	out, last := h.answer(within, a)
 	if last == nil {
 		return out
+	}
+	if errors.Is(last, policy.ErrLate) {
+		return notNow(ctx, last) // an operator has to act: no place is held meanwhile
 	}
 	again := false
 	attempt := func() error {

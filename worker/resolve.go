@@ -11,7 +11,8 @@ import (
 // Policies gives the policy of now, with the catalog that it speaks of. A
 // resolution takes it once, so that it sees one version from beginning to end.
 type Policies interface {
-	// Snapshot is never nil: without a policy it refuses every interface, and says why.
+	// Snapshot is never nil: without a policy it refuses every interface, or says that one
+	// is expected.
 	Snapshot() *policy.Snapshot
 }
 
@@ -32,7 +33,8 @@ func (h *Handler) resolve(e events.Event) (events.Reply, error) {
 	}, nil
 }
 
-// choose resolves an interface. The error is an engine.Error with CodeNoImplementation.
+// choose resolves an interface. The error is an engine.Error with CodeNoImplementation, or
+// with policy.ErrLate.
 func (h *Handler) choose(wanted *events.Interface) (*policy.Decision, error) {
 	chosen, err := h.policies.Snapshot().Resolve(policy.Ref{Path: wanted.Path, Revision: wanted.Revision})
 	if err != nil {

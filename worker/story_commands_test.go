@@ -162,18 +162,29 @@ func (w *world) setNetwork(c command) (string, error) {
 }
 
 func (w *world) setPolicy(c command) (string, error) {
-	w.policies.mu.Lock()
-	defer w.policies.mu.Unlock()
-	var err error
-	switch c.name {
-	case "policy":
-		w.policies.policy, err = policy.Parse([]byte(c.input))
-	case "catalog":
-		w.policies.catalog, err = policy.LoadFile("", []byte(c.input))
+	switch {
+	case c.name == "policy" && c.has("expected"):
+		w.policies.Expect("ConfigMap hap-policy")
+	case c.name == "policy" && c.has("gone"):
+		w.policies.DropPolicy()
+	case c.name == "policy":
+		if err := w.policies.TakePolicy([]byte(c.input)); err != nil {
+			return "refused: " + err.Error(), nil
+		}
+	case c.name == "catalog":
+		catalog, err := policy.LoadFile("", []byte(c.input))
+		if err != nil {
+			return "", err
+		}
+		w.policies.TakeCatalog(catalog)
 	default:
-		w.policies.instances, err = policy.ParseTypeInstances([]byte(c.input))
+		instances, err := policy.ParseTypeInstances([]byte(c.input))
+		if err != nil {
+			return "", err
+		}
+		w.policies.TakeTypeInstances(instances)
 	}
-	return "", err
+	return "", nil
 }
 
 func (w *world) setKind(c command) (string, error) {

@@ -53,7 +53,7 @@ type world struct {
 	blocks   *memory.Ranges
 	live     *config.Live
 	networks networks
-	policies policies
+	policies policy.Holder
 	kind     string
 
 	worker    *worker.Worker // nil before it is started
@@ -85,20 +85,6 @@ type networks struct {
 }
 
 func (n *networks) Config() *network.Config { return n.current.Load() }
-
-// policies is the policy of now.
-type policies struct {
-	mu        sync.Mutex
-	policy    *policy.Policy
-	catalog   *policy.Catalog
-	instances []policy.TypeInstance
-}
-
-func (p *policies) Snapshot() *policy.Snapshot {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return policy.NewSnapshot(p.policy, p.catalog, p.instances)
-}
 
 func newWorld(t testing.TB) *world {
 	t.Helper()

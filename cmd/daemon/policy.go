@@ -37,13 +37,14 @@ func (d *daemon) openPolicy(ctx, background context.Context) error {
 	return d.watchPolicy(ctx, background)
 }
 
-// watchPolicy follows the ConfigMap. A policy that is invalid from the beginning
-// keeps nobody from starting: requests that need none are served.
+// watchPolicy follows the ConfigMap. A worker starts without a policy and with one
+// that is invalid: requests that need none are served, the others wait.
 func (d *daemon) watchPolicy(ctx, background context.Context) error {
+	d.policies.Expect("ConfigMap " + d.cfg.Policy.ConfigMap)
 	watch, err := connect.PolicyConfig(d.cfg, func(content string, found bool) {
 		if !found {
 			d.policies.DropPolicy()
-			d.log.Warn("there is no policy any more: requests for an interface are refused", "configMap", d.cfg.Policy.ConfigMap)
+			d.log.Warn("there is no policy any more: requests for an interface wait for one", "configMap", d.cfg.Policy.ConfigMap)
 			return
 		}
 		d.reloaded(background, "ConfigMap "+d.cfg.Policy.ConfigMap, d.policies.TakePolicy([]byte(content)))

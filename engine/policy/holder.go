@@ -14,6 +14,8 @@ type Holder struct {
 	policy    *Policy
 	catalog   *Catalog
 	instances []TypeInstance
+	expected  string // where the policy comes from; "" for nowhere
+	lacks     string // why there is none yet
 
 	current atomic.Pointer[Snapshot]
 }
@@ -26,19 +28,27 @@ func (h *Holder) Snapshot() *Snapshot {
 	return NewSnapshot(nil, nil, nil)
 }
 
+// Expect says where a policy comes from, such as ConfigMap hap-policy. From then on a
+// request is not refused while there is none: its error is [ErrLate].
+func (h *Holder) Expect(source string) {
+	h.change(func() { h.expected, h.lacks = source, "is not there" })
+}
+
 // TakePolicy takes over a policy. Where it is not valid the error is a [document.Faults], and
 // the last good one stays.
 func (h *Holder) TakePolicy(content []byte) error {
 	p, err := Parse(content)
 	if err != nil {
+		h.change(func() { h.lacks = "is not valid" })
 		return err
 	}
 	h.change(func() { h.policy = p })
 	return nil
 }
 
-// DropPolicy leaves none: every request is refused with that reason.
-func (h *Holder) DropPolicy() { h.change(func() { h.policy = nil }) }
+// DropPolicy leaves none. Every request is refused with that reason; with [ErrLate] where
+// a policy is expected.
+func (h *Holder) DropPolicy() { h.change(func() { h.policy, h.lacks = nil, "is not there" }) }
 
 // TakeCatalog takes over a catalog, nil for none.
 func (h *Holder) TakeCatalog(c *Catalog) { h.change(func() { h.catalog = c }) }
@@ -50,5 +60,9 @@ func (h *Holder) change(do func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	do()
-	h.current.Store(NewSnapshot(h.policy, h.catalog, h.instances))
+	s := NewSnapshot(h.policy, h.catalog, h.instances)
+	if h.policy == nil && h.expected != "" {
+		s.late = late(h.expected, h.lacks)
+	}
+	h.current.Store(s)
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,6 +75,16 @@ func (r Rejected) String() string {
 // refused makes the error that everybody understands.
 func refused(r *Refusal) error {
 	return &engine.Error{Code: engine.CodeNoImplementation, Err: r, Hint: r.hint}
+}
+
+// ErrLate is a policy that is expected and not there yet.
+var ErrLate = errors.New("there is no policy yet")
+
+func late(source, lacks string) error {
+	return &engine.Error{
+		Code: engine.CodeInternal, Err: fmt.Errorf("%w: %s %s", ErrLate, source, lacks),
+		Hint: "write a valid one: requests for an interface wait for it",
+	}
 }
 
 func noPolicy(wanted Ref) *Refusal {

@@ -22,8 +22,12 @@ const typical = 16
 
 // Resolve chooses the Implementation of an Interface; the newest revision of the
 // Interface where none is given. The error is an engine.Error of code
-// NoImplementation, whose cause is a *Refusal.
+// NoImplementation, whose cause is a *Refusal; or of code Internal, whose cause is
+// ErrLate: the same request may succeed later.
 func (s *Snapshot) Resolve(wanted Ref) (Decision, error) {
+	if s.late != nil {
+		return Decision{}, s.late
+	}
 	i, rule, refusal := s.decisive(wanted)
 	if refusal != nil {
 		return Decision{}, refused(refusal)

@@ -6,6 +6,7 @@ type Snapshot struct {
 	policy    *Policy
 	catalog   *Catalog
 	available map[Ref]bool // Types, beside Kubernetes in any revision
+	late      error        // why there is no policy yet; nil where there is one or none is expected
 
 	satisfied set // the implementations whose own requirements the system satisfies
 	rules     map[string]*compiled
