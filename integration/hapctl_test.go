@@ -113,7 +113,7 @@ func TestHapctlAlone(t *testing.T) {
 func hapctlStack(t *testing.T, o stack.Options) *stack.Stack {
 	t.Helper()
 	o.Gardener = cmp.Or(o.Gardener, usualGardener)
-	if o.Dir = t.TempDir(); testing.Verbose() {
+	if o.Dir = t.TempDir(); testing.Verbose() && o.WorkerLog == nil {
 		o.WorkerLog = os.Stderr
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

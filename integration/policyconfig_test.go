@@ -16,3 +16,14 @@ func TestRealPolicyConfig(t *testing.T) {
 	}
 	gardenertest.PolicyConfig(t, gardenertest.Server{Config: config, Namespace: s.Target.Namespace})
 }
+
+// TestRealPolicyStore changes a ConfigMap of kube-apiserver.
+func TestRealPolicyStore(t *testing.T) {
+	t.Parallel()
+	s := sharedCRDStack(t)
+	config, err := s.Kube.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gardenertest.PolicyStore(t, gardenertest.Server{Config: config, Namespace: s.Target.Namespace})
+}

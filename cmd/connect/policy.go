@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/gardener"
@@ -15,20 +17,39 @@ import (
 // PolicyConfig makes the watch of the ConfigMap that has the policy, without asking
 // the cluster anything. changed is told its text, and whether there is one.
 func PolicyConfig(c *config.Config, changed func(content string, found bool), warn func(string)) (*gardener.PolicyConfig, error) {
-	kubeconfig := c.Policy.Kubeconfig
-	if kubeconfig == "" {
-		kubeconfig = c.Gardener.Kubeconfig
-	}
-	restConfig, namespace, err := cluster(kubeconfig, "", "policy.kubeconfig")
+	restConfig, namespace, err := policyCluster(c, "")
 	if err != nil {
 		return nil, err
-	}
-	if c.Policy.Namespace != "" {
-		namespace = c.Policy.Namespace
 	}
 	return gardener.NewPolicyConfig(restConfig, gardener.PolicyConfigOptions{
 		Namespace: namespace, Name: c.Policy.ConfigMap, Key: c.Policy.Key, OnChange: changed, Warn: warn,
 	})
+}
+
+// PolicyStore makes what reads and changes that ConfigMap, without asking the cluster
+// anything. in is a context of the kubeconfig of Gardener, "" for the current one; a policy
+// with a kubeconfig of its own is in the current one of that.
+func PolicyStore(c *config.Config, in string) (*gardener.PolicyStore, error) {
+	restConfig, namespace, err := policyCluster(c, in)
+	if err != nil {
+		return nil, err
+	}
+	return gardener.NewPolicyStore(restConfig, namespace, c.Policy.ConfigMap, c.Policy.Key)
+}
+
+// policyCluster returns how to reach the cluster that has the policy, and its namespace.
+func policyCluster(c *config.Config, in string) (*rest.Config, string, error) {
+	kubeconfig := c.Policy.Kubeconfig
+	if kubeconfig == "" {
+		kubeconfig = c.Gardener.Kubeconfig
+	} else {
+		in = ""
+	}
+	restConfig, namespace, err := cluster(kubeconfig, in, "policy.kubeconfig")
+	if c.Policy.Namespace != "" {
+		namespace = c.Policy.Namespace
+	}
+	return restConfig, namespace, err
 }
 
 // Catalog reads the manifests of the implementations: a directory or a file. What

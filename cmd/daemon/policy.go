@@ -47,7 +47,7 @@ func (d *daemon) watchPolicy(ctx, background context.Context) error {
 			d.log.Warn("there is no policy any more: requests for an interface wait for one", "configMap", d.cfg.Policy.ConfigMap)
 			return
 		}
-		d.reloaded(background, "ConfigMap "+d.cfg.Policy.ConfigMap, d.policies.TakePolicy([]byte(content)))
+		d.reloaded(background, "ConfigMap "+d.cfg.Policy.ConfigMap, d.policies.TakePolicy([]byte(content)), "digest", policy.Digest([]byte(content)))
 	}, func(text string) { d.log.Warn(text) })
 	if err != nil {
 		return err
@@ -60,14 +60,14 @@ func (d *daemon) watchPolicy(ctx, background context.Context) error {
 }
 
 // reloaded tells how the change of a source of the policy ended. One that is
-// refused leaves the last good one.
-func (d *daemon) reloaded(ctx context.Context, source string, err error) {
+// refused leaves the last good one. more is told of it.
+func (d *daemon) reloaded(ctx context.Context, source string, err error, more ...any) {
 	d.tel.Metrics.Reload(ctx, err)
 	if err != nil {
-		d.log.Error("a changed part of the policy is refused, the last one stays", "source", source, "error", err)
+		d.log.Error("a changed part of the policy is refused, the last one stays", append(more, "source", source, "error", err)...)
 		return
 	}
-	d.log.Info("a part of the policy is taken over", "source", source)
+	d.log.Info("a part of the policy is taken over", append(more, "source", source)...)
 }
 
 func (d *daemon) readCatalog() error {

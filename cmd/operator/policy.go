@@ -15,10 +15,12 @@ import (
 )
 
 func newPolicy(s *shell) *cobra.Command {
-	cmd := group("policy COMMAND", "Check a policy, and show what it chooses",
-		newPolicyCheck(s), newPolicyResolve(s), newPolicyRender(s), newPolicyDownload(s))
+	cmd := group("policy COMMAND", "Check a policy, show what it chooses, and change the one in force",
+		newPolicyCheck(s), newPolicyResolve(s), newPolicyRender(s), newPolicyDownload(s),
+		newPolicyShow(s), newPolicyDiff(s), newPolicyApply(s), newPolicyRollback(s))
 	cmd.Long = `Check a policy, which says which implementation serves an interface, and show
-what it chooses from a catalog. All of it works offline, from files.`
+what it chooses from a catalog: check, resolve, render and download work from files.
+Show, diff, apply and rollback work on the policy that workers read.`
 	return cmd
 }
 

@@ -70,6 +70,10 @@ func TestConformance(t *testing.T) {
 		t.Parallel()
 		gardenertest.PolicyConfig(t, gardenertest.Server{Config: config, Namespace: namespace})
 	})
+	t.Run("PolicyStore", func(t *testing.T) {
+		t.Parallel()
+		gardenertest.PolicyStore(t, gardenertest.Server{Config: config, Namespace: namespace})
+	})
 }
 
 // TestLight holds on the light API what kube-apiserver does.

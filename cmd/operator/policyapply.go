@@ -1,0 +1,180 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// policyChangeView is the result of apply and rollback. docs/hapctl.md documents its fields.
+type policyChangeView struct {
+	Namespace       string `json:"namespace"`
+	Name            string `json:"name"`
+	Server          string `json:"server"`
+	Key             string `json:"key"`
+	ResourceVersion string `json:"resourceVersion"` // after the change; before it with --dry-run
+	Changed         bool   `json:"changed"`
+	DryRun          bool   `json:"dryRun"`
+	Kept            bool   `json:"kept"` // rollback returns to the version before
+	policyDiffView
+}
+
+func (v policyChangeView) show(w io.Writer, wide bool) {
+	pairs(w, [][2]string{
+		{"POLICY", fmt.Sprintf("ConfigMap %s/%s at %s", v.Namespace, v.Name, v.Server)}, {"KEY", v.Key}, {"RESOURCE VERSION", v.ResourceVersion},
+		{"BEFORE", v.Before}, {"AFTER", v.After}, {"CHANGED", strconv.FormatBool(v.Changed)}, {"KEPT", strconv.FormatBool(v.Kept)},
+	})
+	if v.DryRun {
+		fmt.Fprintln(w, "\nWould change:")
+	} else {
+		fmt.Fprintln(w)
+	}
+	v.policyDiffView.show(w, wide)
+}
+
+// policyChange is how a policy is changed.
+type policyChange struct {
+	yes, dryRun     bool
+	resourceVersion string // that it must have; "" for any
+	files           policyFiles
+}
+
+func (c *policyChange) flags(cmd *cobra.Command) {
+	c.files.compareFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&c.resourceVersion, "resource-version", "", "change nothing but this `version` of the ConfigMap, as 'hapctl policy show' has it")
+	flags.BoolVar(&c.yes, "yes", false, "do not ask")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "only say what would be changed")
+}
+
+func newPolicyApply(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Put a policy in force",
+		Long: `Put the policy of FILE into the ConfigMap that workers read. It is checked first.
+Nothing but the version that was read is replaced: where the ConfigMap has changed
+meanwhile, nothing is written, and the exit code is 5. The version before is kept in
+the ConfigMap, under the key with .previous behind it, for 'hapctl policy rollback',
+unless both are more than the 1 MiB that a ConfigMap holds.
+
+What is changed and where is named, and asked about on a terminal; elsewhere --yes is
+needed. The ConfigMap must exist. It needs the right to get and update it.`,
+		Example: `  hapctl policy apply policy.yaml --config hap-worker.yaml --dry-run
+  hapctl policy apply policy.yaml --config hap-worker.yaml`,
+		Args: arguments(cobra.ExactArgs(1)),
+	}
+	var change policyChange
+	change.flags(cmd)
+	// The time for an answer to the question counts too.
+	return s.readerWithin(cmd, auditWithin, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, args []string) error {
+		if args[0] == "-" && !change.yes && !change.dryRun {
+			return usagef("a policy from standard input needs --yes: there is no terminal to ask on")
+		}
+		content, after, err := s.readPolicy(args[0])
+		if err != nil {
+			return err
+		}
+		for _, w := range after.Warnings() {
+			s.say("warning: %v", w)
+		}
+		p, err := s.changeablePolicy(ctx, cfg, &change)
+		if err != nil {
+			return err
+		}
+		return s.changePolicy(ctx, cfg, &p, &change, content, after, "by that of "+args[0])
+	})
+}
+
+func newPolicyRollback(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollback",
+		Short: "Put the policy before the last apply in force again",
+		Long: `Put the version of the policy in force again that 'hapctl policy apply' has replaced.
+The present one is kept in its place: another rollback returns to it. A version that
+is not valid is refused.
+
+What is changed and where is named, and asked about on a terminal; elsewhere --yes is
+needed. It needs the right to get and update the ConfigMap.`,
+		Example: `  hapctl policy rollback --config hap-worker.yaml --dry-run
+  hapctl policy rollback --config hap-worker.yaml`,
+		Args: arguments(cobra.NoArgs),
+	}
+	var change policyChange
+	change.flags(cmd)
+	return s.readerWithin(cmd, auditWithin, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		p, err := s.changeablePolicy(ctx, cfg, &change)
+		if err != nil {
+			return err
+		}
+		if !p.version.Kept {
+			return fmt.Errorf("%s keeps no version before: nothing to return to; apply a file with hapctl policy apply FILE", p.at())
+		}
+		content := []byte(p.version.Previous)
+		after, err := policy.Parse(content)
+		if err != nil {
+			return connect.InFile(err, "the version before of "+p.at())
+		}
+		return s.changePolicy(ctx, cfg, &p, &change, content, after, "by the version before")
+	})
+}
+
+// changeablePolicy is the policy in force, where hapctl can change it.
+func (s *shell) changeablePolicy(ctx context.Context, cfg *config.Config, c *policyChange) (policyInForce, error) {
+	if file := cfg.Policy.File; file != "" {
+		return policyInForce{}, &exitError{code: exitInvalid, err: fmt.Errorf(
+			"workers of this configuration read the policy from %s: change that file; they follow it", file)}
+	}
+	p, err := s.policyInForce(ctx, cfg)
+	if err == nil && c.resourceVersion != "" && c.resourceVersion != p.version.ResourceVersion {
+		err = &exitError{code: exitConflict, err: fmt.Errorf("%s has resourceVersion %s, not %s; nothing was changed; look at it with hapctl policy show",
+			p.at(), p.version.ResourceVersion, c.resourceVersion)}
+	}
+	return p, err
+}
+
+// changePolicy puts a policy in the place of the one that was read, once it is agreed to. by
+// says where it comes from.
+func (s *shell) changePolicy(ctx context.Context, cfg *config.Config, p *policyInForce, c *policyChange, content []byte, after *policy.Policy, by string) error {
+	before, err := policy.Parse(p.content)
+	if err != nil {
+		s.say("the policy in the ConfigMap is not valid, workers keep the last valid one: the difference is that to no policy")
+	}
+	diff, err := s.difference(cfg.Policy, c.files, before, after)
+	if err != nil {
+		return err
+	}
+	diff.Before, diff.After = policy.Digest(p.content), policy.Digest(content)
+	v := policyChangeView{
+		Namespace: p.store.Namespace(), Name: p.store.Name(), Server: p.store.Server(), Key: p.version.Target,
+		ResourceVersion: p.version.ResourceVersion, DryRun: c.dryRun, Kept: p.version.Keeps(string(content)), policyDiffView: diff,
+	}
+	if string(content) == string(p.content) {
+		v.Kept = p.version.Kept
+		return s.print(v)
+	}
+	what := fmt.Sprintf("replace the policy of %s, key %s, resourceVersion %s, %s: %s", p.at(), v.Key, v.ResourceVersion, by, diff.summary())
+	if !v.Kept {
+		what += "; the version before is not kept, both are too large for one ConfigMap"
+	}
+	if c.dryRun {
+		s.announce("would " + what)
+		return s.print(v)
+	}
+	if err := s.confirm(what, c.yes); err != nil {
+		return err
+	}
+	written, err := p.store.Write(ctx, p.version, string(content), time.Now())
+	if err != nil {
+		return p.failed(err)
+	}
+	v.Changed, v.ResourceVersion = true, written.ResourceVersion
+	return s.print(v)
+}

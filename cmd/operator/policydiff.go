@@ -1,0 +1,161 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// policyDiffView is what one policy changes in another. docs/hapctl.md documents its fields.
+type policyDiffView struct {
+	Before string `json:"before"` // the digests
+	After  string `json:"after"`
+	policy.Difference
+	// Interfaces are those that are served otherwise; null where no catalog is at hand.
+	Interfaces []policy.Changed `json:"interfaces"`
+}
+
+func (v policyDiffView) show(w io.Writer, _ bool) {
+	if v.None() {
+		fmt.Fprintln(w, "no difference")
+	} else {
+		var rows [][]string
+		for _, part := range []struct {
+			change string
+			keys   []string
+		}{{"added", v.Added}, {"removed", v.Removed}, {"changed", v.Changed}} {
+			for _, key := range part.keys {
+				rows = append(rows, []string{part.change, key})
+			}
+		}
+		table(w, []string{"CHANGE", "RULE"}, rows)
+	}
+	if len(v.Interfaces) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	rows := make([][]string, len(v.Interfaces))
+	for i, c := range v.Interfaces {
+		inject := c.Before.Picked == c.After.Picked
+		rows[i] = []string{c.Interface, choiceText(c.Before, inject), choiceText(c.After, inject)}
+	}
+	table(w, []string{"INTERFACE", "BEFORE", "AFTER"}, rows)
+}
+
+// choiceText is the implementation, and what is injected where that makes the difference.
+func choiceText(c policy.Choice, inject bool) string {
+	if c.Picked == "" {
+		return "none"
+	}
+	if !inject {
+		return c.Picked
+	}
+	injected := make([]string, len(c.Inject))
+	for i, in := range c.Inject {
+		injected[i] = in.Name + "=" + in.ID
+	}
+	return c.Picked + " with " + cmp.Or(strings.Join(injected, ", "), "nothing")
+}
+
+// summary is the difference in a few words.
+func (v policyDiffView) summary() string {
+	text := fmt.Sprintf("%s added, %d removed, %d changed", count(len(v.Added), "rule"), len(v.Removed), len(v.Changed))
+	if v.Interfaces != nil {
+		text += ", " + count(len(v.Interfaces), "interface") + " served otherwise"
+	}
+	return text
+}
+
+// difference compares two policies, and by the catalog what they choose. before is nil where
+// there was none.
+func (s *shell) difference(c config.Policy, f policyFiles, before, after *policy.Policy) (policyDiffView, error) {
+	v := policyDiffView{Difference: policy.Compare(before, after)}
+	given := f.catalog != "" || f.instances != ""
+	f.catalog, f.instances = cmp.Or(f.catalog, c.Catalog), cmp.Or(f.instances, c.TypeInstances)
+	if f.catalog == "" {
+		s.say("which interfaces are served otherwise is not known without a catalog; name it with --catalog")
+		return v, nil
+	}
+	catalog, catalogErr := connect.Catalog(f.catalog)
+	instances, instancesErr := s.readInstances(f.instances)
+	if err := faultsOf(catalogErr, instancesErr); err != nil {
+		if !given && errors.Is(err, fs.ErrNotExist) {
+			s.say("which interfaces are served otherwise is not known: %v; name the files with --catalog and --type-instances", err)
+			return v, nil
+		}
+		return v, err
+	}
+	v.Interfaces = policy.CompareChoices(catalog, policy.NewSnapshot(before, catalog, instances), policy.NewSnapshot(after, catalog, instances))
+	return v, nil
+}
+
+// compareFlags are those of the catalog that a comparison uses.
+func (f *policyFiles) compareFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.catalog, "catalog", "", "`directory` of OCF manifests, or one file (default: policy.catalog of --config)")
+	flags.StringVar(&f.instances, "type-instances", "", "`file` of the TypeInstances that the system has (default: policy.typeInstances of --config)")
+	if err := cmd.MarkFlagFilename("type-instances", "yaml", "yml", "json"); err != nil {
+		panic(err)
+	}
+}
+
+// readPolicy reads a policy from a file; - is standard input.
+func (s *shell) readPolicy(file string) (content []byte, parsed *policy.Policy, err error) {
+	if content, err = s.readText(file, "policy"); err != nil {
+		return nil, nil, err
+	}
+	parsed, err = policy.Parse(content)
+	return content, parsed, connect.InFile(err, file)
+}
+
+func newPolicyDiff(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diff FILE",
+		Short: "Show what a policy would change against the one in force",
+		Long: `Show what the policy of FILE would change against the one in force: the rules that
+are added, removed and changed. With a catalog, also each interface that would get
+another implementation or other TypeInstances, and which. Where a rule stands in the
+document, and how it is written, makes no difference.
+
+Exit code 5 where there is a difference, 0 where there is none.`,
+		Example: `  hapctl policy diff policy.yaml --config hap-worker.yaml
+  hapctl policy diff - --catalog catalog --type-instances typeinstances.yaml < policy.yaml`,
+		Args: arguments(cobra.ExactArgs(1)),
+	}
+	var files policyFiles
+	files.compareFlags(cmd)
+	return s.reader(cmd, "for Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
+		content, after, err := s.readPolicy(args[0])
+		if err != nil {
+			return err
+		}
+		p, err := s.policyInForce(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		before, err := p.parse()
+		if err != nil {
+			return err
+		}
+		v, err := s.difference(cfg.Policy, files, before, after)
+		if err != nil {
+			return err
+		}
+		v.Before, v.After = policy.Digest(p.content), policy.Digest(content)
+		if err := s.print(v); err != nil || v.None() {
+			return err
+		}
+		return said(exitConflict)
+	})
+}

@@ -1,0 +1,189 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/engine/document"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// policyInForce is the policy that the workers of a configuration read.
+type policyInForce struct {
+	content []byte
+	file    string // where it is a file
+	store   *gardener.PolicyStore
+	version gardener.PolicyVersion
+}
+
+// policyInForce reads the policy from where the configuration has it. A ConfigMap is read
+// once Gardener is known to be of the landscape.
+func (s *shell) policyInForce(ctx context.Context, cfg *config.Config) (policyInForce, error) {
+	if file := cfg.Policy.File; file != "" {
+		content, err := s.readText(file, "policy")
+		return policyInForce{content: content, file: file}, err
+	}
+	_, tell, err := openGardener(ctx, s, cfg.Gardener)
+	if err != nil {
+		return policyInForce{}, err
+	}
+	defer tell()
+	if err := s.beside(ctx, cfg); err != nil {
+		return policyInForce{}, err
+	}
+	p := policyInForce{}
+	if p.store, err = connect.PolicyStore(cfg, s.connections.context); err != nil {
+		return p, fmt.Errorf("%w; set %s", err, policySetting)
+	}
+	if p.version, err = p.store.Read(ctx); err != nil {
+		return p, p.failed(err)
+	}
+	if !p.version.Found {
+		return p, fmt.Errorf("%s has no key %s: there is no policy; write one with kubectl or set policy.key of --config", p.at(), p.version.Key)
+	}
+	p.content = []byte(p.version.Text)
+	return p, nil
+}
+
+const policySetting = "policy.configMap, policy.namespace and policy.kubeconfig of --config"
+
+// failed says of an error of the ConfigMap what to do about it.
+func (p *policyInForce) failed(err error) error {
+	switch {
+	case errors.Is(err, gardener.ErrPolicyChanged):
+		return &exitError{code: exitConflict, err: fmt.Errorf(
+			"%s has changed since it was read as resourceVersion %s; nothing was changed; look at it with hapctl policy show and apply again", p.at(), p.version.ResourceVersion)}
+	case errors.Is(err, gardener.ErrNoConfigMap):
+		return &exitError{code: exitFailure, err: fmt.Errorf("there is no %s; check %s", p.at(), policySetting)}
+	}
+	return &exitError{code: exitFailure, err: fmt.Errorf("%s; check %s, and the right to get and update the ConfigMap", oneLineOf(err), policySetting)}
+}
+
+// at names where the policy is.
+func (p *policyInForce) at() string {
+	if p.store == nil {
+		return "file " + p.file
+	}
+	return fmt.Sprintf("ConfigMap %s/%s at %s", p.store.Namespace(), p.store.Name(), p.store.Server())
+}
+
+// parse reads the policy; the faults of one that is not valid name where it is.
+func (p *policyInForce) parse() (*policy.Policy, error) {
+	parsed, err := policy.Parse(p.content)
+	return parsed, connect.InFile(err, p.at())
+}
+
+// policyView is the policy in force. docs/hapctl.md documents its fields.
+type policyView struct {
+	Source          string          `json:"source"` // file or configMap
+	At              string          `json:"at"`     // the file, or the API server
+	Namespace       string          `json:"namespace,omitempty"`
+	Name            string          `json:"name,omitempty"`
+	Key             string          `json:"key,omitempty"`
+	ResourceVersion string          `json:"resourceVersion,omitempty"`
+	Since           *time.Time      `json:"since,omitempty"` // absent where it is not known
+	Digest          string          `json:"digest"`
+	Valid           bool            `json:"valid"`
+	Rules           int             `json:"rules"`
+	Errors          document.Faults `json:"errors"`
+	Previous        string          `json:"previous,omitempty"` // the digest of the version that rollback returns to
+	Document        string          `json:"document"`
+}
+
+func (v policyView) show(w io.Writer, _ bool) {
+	since, at := "not known", v.At
+	if v.Since != nil {
+		since = v.Since.Format(time.RFC3339)
+	}
+	if v.Source == sourceConfigMap {
+		at = fmt.Sprintf("ConfigMap %s/%s at %s", v.Namespace, v.Name, v.At)
+	}
+	pairs(w, [][2]string{
+		{"POLICY", at}, {"KEY", v.Key}, {"RESOURCE VERSION", v.ResourceVersion}, {"SINCE", since}, {"DIGEST", v.Digest},
+		{"VALID", strconv.FormatBool(v.Valid)}, {"RULES", strconv.Itoa(v.Rules)}, {"PREVIOUS", v.Previous},
+	})
+	if !v.Valid {
+		fmt.Fprintln(w)
+		table(w, []string{"LINE", "PATH", "KIND", "MESSAGE"}, documentFaultRows(v.Errors))
+	}
+	fmt.Fprintf(w, "\n%s\n", v.Document)
+}
+
+// The sources of a policy.
+const (
+	sourceFile      = "file"
+	sourceConfigMap = "configMap"
+)
+
+func (p *policyInForce) view() (policyView, error) {
+	v := policyView{
+		Source: sourceFile, At: p.file, Digest: policy.Digest(p.content), Errors: document.Faults{}, Document: string(p.content),
+	}
+	since := p.version.Since
+	if p.store != nil {
+		v.Source, v.At, v.Namespace, v.Name = sourceConfigMap, p.store.Server(), p.store.Namespace(), p.store.Name()
+		v.Key, v.ResourceVersion = p.version.Key, p.version.ResourceVersion
+		if p.version.Kept {
+			v.Previous = policy.Digest([]byte(p.version.Previous))
+		}
+	} else if info, err := os.Stat(p.file); err == nil && p.file != "-" {
+		since = info.ModTime()
+	}
+	if !since.IsZero() {
+		since = since.UTC().Truncate(time.Second)
+		v.Since = &since
+	}
+	parsed, err := policy.Parse(p.content)
+	faults, is := errors.AsType[document.Faults](err)
+	if err != nil && !is {
+		return v, err
+	}
+	if v.Valid = err == nil; v.Valid {
+		v.Rules = len(parsed.Rules)
+	} else {
+		v.Errors = faults
+	}
+	return v, nil
+}
+
+func newPolicyShow(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the policy in force: where it is, since when, and its document",
+		Long: `Show the policy that workers read: the file or the ConfigMap of the configuration,
+with its resourceVersion, since when it has this text as far as that is known, and
+the document. The file is read on this machine.
+
+A worker logs the digest of each policy that it takes over ("a part of the policy is
+taken over"): that tells which worker has this one. Exit code 3 where the policy is
+not valid: workers then keep the last valid one.`,
+		Example: `  hapctl policy show --config hap-worker.yaml
+  hapctl policy show -o json | jq -r .document > policy-before.yaml`,
+		Args: arguments(cobra.NoArgs),
+	}
+	return s.reader(cmd, "for Gardener", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		p, err := s.policyInForce(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		v, err := p.view()
+		if err != nil {
+			return err
+		}
+		if err := s.print(v); err != nil || v.Valid {
+			return err
+		}
+		s.say("the policy is not valid: workers keep the last valid one, and one that starts makes requests for an interface wait")
+		return said(exitInvalid)
+	})
+}

@@ -1,0 +1,194 @@
+package gardener
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/policy"
+)
+
+const (
+	// PreviousPolicySuffix follows the key of a policy in the key of the version before it.
+	PreviousPolicySuffix = ".previous"
+	// AnnotationPolicyApplied is written with a policy: its digest and since when it is there.
+	AnnotationPolicyApplied = "hap-worker/policy-applied"
+
+	// mostConfigMapBytes is what the API takes as all values of a ConfigMap.
+	mostConfigMapBytes = 1 << 20
+)
+
+// The errors of a PolicyStore beside those of package engine.
+var (
+	ErrNoConfigMap   = errors.New("there is no such ConfigMap")
+	ErrPolicyChanged = errors.New("the ConfigMap has changed since it was read")
+	ErrPolicyRefused = errors.New("the API does not accept the change")
+)
+
+// PolicyStore reads and changes the policy of one ConfigMap: it needs the right to get and
+// update the ConfigMap of that name only. It is safe for concurrent use.
+type PolicyStore struct {
+	api    dynamic.ResourceInterface
+	server string
+	opts   PolicyConfigOptions
+}
+
+// NewPolicyStore makes a PolicyStore without asking the server anything. An empty key is
+// PolicyKey.
+func NewPolicyStore(config *rest.Config, namespace, name, key string) (*PolicyStore, error) {
+	opts := PolicyConfigOptions{Namespace: namespace, Name: name, Key: key, OnChange: func(string, bool) {}}
+	if err := opts.complete(); err != nil {
+		return nil, err
+	}
+	api, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("gardener: %w", err)
+	}
+	return &PolicyStore{api: api.Resource(configMaps).Namespace(namespace), server: config.Host, opts: opts}, nil
+}
+
+// Namespace is that of the ConfigMap.
+func (p *PolicyStore) Namespace() string { return p.opts.Namespace }
+
+// Name is that of the ConfigMap.
+func (p *PolicyStore) Name() string { return p.opts.Name }
+
+// Server is the address of the API.
+func (p *PolicyStore) Server() string { return p.server }
+
+// PolicyVersion is a policy as the ConfigMap has it.
+type PolicyVersion struct {
+	Key             string // where it stands
+	Target          string // the key that Write writes
+	Text            string
+	Found           bool   // there is a policy
+	Previous        string // the version before
+	Kept            bool   // there is a version before
+	ResourceVersion string
+	Since           time.Time // zero where it is not known
+
+	object *unstructured.Unstructured
+}
+
+// Read reads the policy and the version before it. Errors: ErrNoConfigMap,
+// engine.ErrUnavailable.
+func (p *PolicyStore) Read(ctx context.Context) (PolicyVersion, error) {
+	o, err := p.api.Get(ctx, p.opts.Name, metav1.GetOptions{})
+	if err != nil {
+		return PolicyVersion{}, policyError("get", p.opts, err, false)
+	}
+	return p.version(o), nil
+}
+
+func (p *PolicyStore) version(o *unstructured.Unstructured) PolicyVersion {
+	data, _, _ := unstructured.NestedStringMap(o.Object, "data") // what is no text is no policy
+	v := PolicyVersion{Key: p.opts.Key, ResourceVersion: o.GetResourceVersion(), Target: p.opts.Key, object: o}
+	if v.Text, v.Found = data[v.Key]; !v.Found {
+		if v.Text, v.Found = data[OlderPolicyKey]; v.Found {
+			v.Key = OlderPolicyKey
+		}
+	}
+	v.Previous, v.Kept = data[p.opts.Key+PreviousPolicySuffix]
+	v.Since = since(o, v)
+	return v
+}
+
+// since is when the text came: what was written with it, where that is of this text; else
+// when the last one wrote the key, as the server knows it.
+func since(o *unstructured.Unstructured, v PolicyVersion) time.Time {
+	digest, at, _ := strings.Cut(o.GetAnnotations()[AnnotationPolicyApplied], " ")
+	if written, err := time.Parse(time.RFC3339, at); err == nil && digest == policy.Digest([]byte(v.Text)) {
+		return written
+	}
+	var last time.Time
+	for _, entry := range o.GetManagedFields() {
+		var fields struct {
+			Data map[string]json.RawMessage `json:"f:data"`
+		}
+		if entry.FieldsV1 == nil || entry.Time == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		if _, owns := fields.Data["f:"+v.Key]; owns && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	return last
+}
+
+// Keeps reports whether the text of v fits beside another one that takes its place.
+func (v PolicyVersion) Keeps(text string) bool {
+	if !v.Found {
+		return false
+	}
+	size := len(text) + len(v.Text)
+	data, _, _ := unstructured.NestedStringMap(v.object.Object, "data")
+	for key, value := range data {
+		if key != v.Target && key != v.Target+PreviousPolicySuffix {
+			size += len(value)
+		}
+	}
+	binary, _, _ := unstructured.NestedStringMap(v.object.Object, "binaryData")
+	for _, value := range binary {
+		size += base64.StdEncoding.DecodedLen(len(value))
+	}
+	return size <= mostConfigMapBytes
+}
+
+// Write puts a text in the place of the version that was read, which is kept beside it where
+// both fit; what was kept before goes. Errors: ErrPolicyChanged, and nothing is written;
+// ErrPolicyRefused; engine.ErrUnknownResult, engine.ErrUnavailable.
+func (p *PolicyStore) Write(ctx context.Context, over PolicyVersion, text string, now time.Time) (PolicyVersion, error) {
+	o := over.object.DeepCopy()
+	data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+	data = maps.Clone(data)
+	if data == nil {
+		data = map[string]string{}
+	}
+	data[over.Target] = text
+	delete(data, over.Target+PreviousPolicySuffix)
+	if over.Keeps(text) {
+		data[over.Target+PreviousPolicySuffix] = over.Text
+	}
+	if err := unstructured.SetNestedStringMap(o.Object, data, "data"); err != nil {
+		return PolicyVersion{}, fmt.Errorf("gardener: %w", err)
+	}
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationPolicyApplied] = policy.Digest([]byte(text)) + " " + now.UTC().Format(time.RFC3339)
+	o.SetAnnotations(annotations)
+	written, err := p.api.Update(ctx, o, metav1.UpdateOptions{FieldManager: fieldManager})
+	if err != nil {
+		return PolicyVersion{}, policyError("update", p.opts, err, true)
+	}
+	return p.version(written), nil
+}
+
+// policyError names what an error of the API means.
+func policyError(verb string, o PolicyConfigOptions, err error, write bool) error {
+	as := engine.ErrUnavailable
+	switch judge(err, write) {
+	case conflict:
+		as = ErrPolicyChanged
+	case missing:
+		as = ErrNoConfigMap
+	case unknown:
+		as = engine.ErrUnknownResult
+	case invalid, barred:
+		as = ErrPolicyRefused
+	case again, refused, expired:
+	}
+	return &judgedError{fmt.Sprintf("%s ConfigMap %s/%s", verb, o.Namespace, o.Name), as, err}
+}
