@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -61,19 +62,23 @@ func (f *policyFiles) flags(cmd *cobra.Command) {
 func (f *policyFiles) snapshot(s *shell) (*policy.Snapshot, error) {
 	switch {
 	case f.policy == "":
-		return nil, usagef("no policy; name its file with --policy FILE")
+		return nil, usagef("no policy; name its file with --policy FILE, or a worker's configuration with --config")
 	case f.catalog == "":
-		return nil, usagef("no catalog; name its directory or file with --catalog")
+		return nil, usagef("no catalog; name its directory or file with --catalog, or in policy.catalog of --config")
 	}
 	content, err := s.readText(f.policy, "policy")
 	if err != nil {
 		return nil, err
 	}
+	return f.join(s, content, f.policy)
+}
+
+// join reads catalog and TypeInstances for a policy that was found in the place.
+func (f *policyFiles) join(s *shell, content []byte, place string) (*policy.Snapshot, error) {
 	chosen, policyErr := policy.Parse(content)
 	catalog, catalogErr := connect.Catalog(f.catalog)
 	instances, instancesErr := s.readInstances(f.instances)
-	err = faultsOf(connect.InFile(policyErr, f.policy), catalogErr, instancesErr)
-	if err != nil {
+	if err := faultsOf(connect.InFile(policyErr, place), catalogErr, instancesErr); err != nil {
 		return nil, err
 	}
 	return policy.NewSnapshot(chosen, catalog, instances), nil
@@ -117,7 +122,14 @@ type documentCheckView struct {
 }
 
 func (v documentCheckView) show(w io.Writer, _ bool) {
-	showCheck(w, v.Valid, v.rules, []string{"LINE", "PATH", "KIND", "MESSAGE"}, documentFaultRows(v.Errors), documentFaultRows(v.Warnings))
+	header, faults := []string{"LINE", "PATH", "KIND", "MESSAGE"}, documentFaultRows(v.Errors)
+	if slices.ContainsFunc(v.Errors, func(f document.Fault) bool { return f.File != "" }) {
+		header = slices.Insert(header, 0, "FILE")
+		for i := range faults {
+			faults[i] = slices.Insert(faults[i], 0, v.Errors[i].File)
+		}
+	}
+	showCheck(w, v.Valid, v.rules, header, faults, documentFaultRows(v.Warnings))
 }
 
 // showCheck writes what the check of a document found: how many rules are valid, or
@@ -150,13 +162,17 @@ func documentFaultRows(faults document.Faults) [][]string {
 
 func newPolicyCheck(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check -f FILE",
+		Use:   "check (-f FILE | --config FILE)",
 		Short: "Find everything that is wrong with a policy",
 		Long: `Find everything that is wrong with a policy: fields that do not exist or are
 there twice, rule keys, revisions and versions that are none, injections without
 id or type. Every fault is reported, with its line. Exit code 3 if there is any;
-warnings, about alternatives that are never reached, do not count.`,
+warnings, about alternatives that are never reached, do not count.
+
+Without -f, it is the policy of --config, in a file or a ConfigMap, that is checked,
+with the catalog and the TypeInstances that workers of this configuration read.`,
 		Example: `  hapctl policy check -f policy.yaml
+  hapctl policy check --config hap-worker.yaml
   hapctl policy check -f - -o json < policy.yaml`,
 		Args: arguments(cobra.NoArgs),
 	}
@@ -164,9 +180,12 @@ warnings, about alternatives that are never reached, do not count.`,
 	if err := cmd.MarkFlagFilename("file", "yaml", "yml", "json"); err != nil {
 		panic(err)
 	}
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *file == "" && s.connections.file() != "" {
+			return s.checkConfigured(cmd.Context())
+		}
 		if *file == "" {
-			return usagef("no policy; name its file with -f FILE")
+			return usagef("no policy; name its file with -f FILE, or a worker's configuration with --config")
 		}
 		content, err := s.readText(*file, "policy")
 		if err != nil {
@@ -183,7 +202,12 @@ func (s *shell) checkPolicy(content []byte) error {
 	if err != nil && !is {
 		return err
 	}
-	v := documentCheckView{Valid: err == nil, Errors: notNil(faults), Warnings: document.Faults{}}
+	return s.checked(checked, faults)
+}
+
+// checked shows the result of a check.
+func (s *shell) checked(checked *policy.Policy, faults document.Faults) error {
+	v := documentCheckView{Valid: len(faults) == 0, Errors: notNil(faults), Warnings: document.Faults{}}
 	if v.Valid {
 		v.rules, v.Warnings = len(checked.Rules), notNil(checked.Warnings())
 	}

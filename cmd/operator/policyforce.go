@@ -72,7 +72,7 @@ func (p *policyInForce) failed(err error) error {
 // at names where the policy is.
 func (p *policyInForce) at() string {
 	if p.store == nil {
-		return "file " + p.file
+		return p.file
 	}
 	return fmt.Sprintf("ConfigMap %s/%s at %s", p.store.Namespace(), p.store.Name(), p.store.Server())
 }

@@ -21,7 +21,7 @@ func (v workflowView) show(w io.Writer, _ bool) {
 
 func newPolicyRender(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "render --policy FILE --catalog DIR-or-FILE [--type-instances FILE] --interface PATH[:REVISION]",
+		Use:   "render (--policy FILE --catalog DIR-or-FILE [--type-instances FILE] | --config FILE) --interface PATH[:REVISION]",
 		Short: "Write the workflow of the implementation that serves an interface",
 		Long: `Write the Argo Workflow of the implementation that serves an interface, as YAML
 (or JSON with -o json). The first step of its entrypoint downloads each
@@ -29,7 +29,10 @@ TypeInstance that the policy injects and makes it a global artifact named by its
 alias: {{workflow.outputs.artifacts.ALIAS}} is its value.
 
 The step runs "hapctl policy download" on the TypeInstances of a Secret, key
-typeinstances.yaml, in the namespace of the workflow.`,
+typeinstances.yaml, in the namespace of the workflow.
+
+What no flag names is that of --config: the policy, in a file or a ConfigMap, the
+catalog and the TypeInstances that workers of this configuration read.`,
 		Example: `  hapctl policy render --policy policy.yaml --catalog catalog --type-instances typeinstances.yaml \
     --interface cap.interface.database.postgresql.install:0.1.0 | kubectl create -f -
   kubectl create secret generic hap-type-instances --from-file typeinstances.yaml`,
@@ -41,14 +44,14 @@ typeinstances.yaml, in the namespace of the workflow.`,
 	wanted := flags.String("interface", "", "interface, `PATH[:REVISION]`")
 	image := flags.String("image", "hap-worker/hapctl:dev", "`image` of the download step; it has hapctl as /hapctl")
 	secret := flags.String("secret", "hap-type-instances", "`name` of the Secret that has the TypeInstances under the key typeinstances.yaml")
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case *wanted == "":
 			return usagef("no interface; name it with --interface")
 		case *image == "" || *secret == "":
 			return usagef("--image and --secret must name something")
 		}
-		snapshot, err := files.snapshot(s)
+		snapshot, err := files.load(cmd.Context(), s)
 		if err != nil {
 			return err
 		}

@@ -87,13 +87,16 @@ func (v *refusedView) show(w io.Writer, _ bool) {
 
 func newPolicyResolve(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "resolve --policy FILE --catalog DIR-or-FILE [--type-instances FILE] (--interface PATH[:REVISION] | --stdin)",
+		Use:   "resolve (--policy FILE --catalog DIR-or-FILE [--type-instances FILE] | --config FILE) (--interface PATH[:REVISION] | --stdin)",
 		Short: "Show which implementation serves an interface, and why",
 		Long: `Show which implementation of a catalog serves an interface: the rule and the
 alternative that chose it, what else matches, and the TypeInstances that are
 injected. Without a revision it is the newest one of the interface. Exit code 4
 where there is none; the message says whether there is no rule, a rule denies,
 or which condition each candidate fails.
+
+What no flag names is that of --config: the policy, in a file or a ConfigMap, the
+catalog and the TypeInstances that workers of this configuration read.
 
 With --stdin, each line is an interface such as
   {"path":"cap.interface.database.postgresql.install","revision":"0.1.0"}
@@ -116,7 +119,7 @@ and is answered by one line of JSON.`,
 		case !*stdin && *wanted == "":
 			return usagef("no interface; name it with --interface, or read several with --stdin")
 		}
-		snapshot, err := files.snapshot(s)
+		snapshot, err := files.load(cmd.Context(), s)
 		if err != nil {
 			return err
 		}
