@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -225,6 +226,46 @@ func TestPolicyOverride(t *testing.T) {
 		text := value(t, mustRender(t, values)["policy.yaml"][0], "data", "policy.yaml").(string)
 		if strings.TrimSpace(text) != want {
 			t.Errorf("%s gives the policy %q", values, text)
+		}
+	}
+}
+
+// TestPolicyValues is a policy as values, with what an installation changes laid over it
+// rule by rule. What is rendered is a policy that the worker takes.
+func TestPolicyValues(t *testing.T) {
+	t.Parallel()
+	const base = "{apiVersion: 0.1.0, rules: {cap.interface.a: {oneOf: []}, cap.*: {oneOf: [{implementationConstraints: {path: cap.implementation.a}}, {}]}}}"
+	const over = "{rules: {cap.*: {oneOf: [{}]}, cap.interface.b: {oneOf: []}}}"
+	for values, want := range map[string]string{
+		"document: " + base:                                      base,
+		"document: " + base + ", overrides: " + over:             "{apiVersion: 0.1.0, rules: {cap.interface.a: {oneOf: []}, cap.*: {oneOf: [{}]}, cap.interface.b: {oneOf: []}}}",
+		"document: '" + base + "', overrides: " + over:           "{apiVersion: 0.1.0, rules: {cap.interface.a: {oneOf: []}, cap.*: {oneOf: [{}]}, cap.interface.b: {oneOf: []}}}",
+		"document: " + base + ", overrides: '" + base + "'":      base,
+		"overrides: " + base:                                     base,
+		"document: " + base + ", overrides: {apiVersion: '0.1'}": "{apiVersion: '0.1', rules: {cap.interface.a: {oneOf: []}, cap.*: {oneOf: [{implementationConstraints: {path: cap.implementation.a}}, {}]}}}",
+	} {
+		text := value(t, mustRender(t, "policy: {enabled: true, "+values+"}")["policy.yaml"][0], "data", "policy.yaml").(string)
+		got, err := policy.Parse([]byte(text))
+		if err != nil {
+			t.Errorf("%s renders\n%s\n%v", values, text, err)
+			continue
+		}
+		wanted, err := policy.Parse([]byte(want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := policy.Compare(wanted, got); !d.None() {
+			t.Errorf("%s renders\n%s\n%+v", values, text, d)
+		}
+	}
+	for values, says := range map[string]string{
+		"overrides: {rules: {cap.*: {oneof: []}}}":                              "oneof",
+		"overrides: {rulez: {}}":                                                "rulez",
+		"document: 'rules: [', overrides: {rules: {cap.*: {oneOf: []}}}":        "policy.document is no YAML",
+		"document: {apiVersion: 0.1.0, rules: {cap.*: {oneOf: [{inject: 1}]}}}": "inject",
+	} {
+		if _, err := render(t, "policy: {enabled: true, "+values+"}"); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want a word about %s", values, err, says)
 		}
 	}
 }

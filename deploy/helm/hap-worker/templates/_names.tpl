@@ -68,6 +68,39 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toYaml $hap -}}
 {{- end -}}
 
+{{- /* The text of the policy: the document, with the overrides laid over it or in its place. */ -}}
+{{- define "hap.policyDocument" -}}
+{{- $document := .Values.policy.document -}}
+{{- $overrides := .Values.policy.overrides -}}
+{{- if and $overrides (kindIs "map" $overrides) -}}
+{{- $base := dict -}}
+{{- if kindIs "map" $document -}}
+{{- $base = $document -}}
+{{- else if $document -}}
+{{- $base = fromYaml $document -}}
+{{- if $base.Error -}}
+{{- fail (printf "policy.document is no YAML that policy.overrides can be laid over: %s" $base.Error) -}}
+{{- end -}}
+{{- end -}}
+{{- $rules := dict -}}
+{{- range $of := list $base $overrides -}}
+{{- range $key, $rule := $of.rules | default dict -}}
+{{- $_ := set $rules $key $rule -}}
+{{- end -}}
+{{- end -}}
+{{- $result := merge (dict "rules" $rules) (omit $overrides "rules") (omit $base "rules") -}}
+{{- toYaml $result -}}
+{{- else if $overrides -}}
+{{- $overrides -}}
+{{- else if kindIs "map" $document -}}
+{{- with $document -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- else -}}
+{{- $document -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Where a policy is mounted that the chart makes and a Gardener cluster elsewhere has not. */ -}}
 {{- define "hap.policyFile" -}}
 {{- $own := .Values.config.policy | default dict -}}
