@@ -11,6 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// mostLocated bounds what is read again, some twenty times, for the line of a fault.
+const mostLocated = 4 << 20 // bytes
+
 // misplaced are the errors whose line the YAML library takes from the beginning of the
 // mapping or list around the fault, or does not know.
 var misplaced = []string{
@@ -19,7 +22,8 @@ var misplaced = []string{
 }
 
 // locate returns the line of what the YAML library refuses with the text, counted from 1;
-// 0 where the library's own line is right. The documents are valid up to the line before,
+// 0 where the library's own line is
+// right, or finding it would take long. The documents are valid up to the line before,
 // but for the brackets that are open there.
 func locate(content []byte, text string) int {
 	text = yamlLine.ReplaceAllString(text, "")
@@ -27,7 +31,7 @@ func locate(content []byte, text string) int {
 	for _, prefix := range misplaced {
 		known = known || strings.HasPrefix(text, prefix)
 	}
-	if !known {
+	if !known || len(content) > mostLocated {
 		return 0
 	}
 	lines := bytes.SplitAfter(bytes.TrimSuffix(content, []byte("\n")), []byte("\n"))
