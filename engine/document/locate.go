@@ -21,10 +21,9 @@ var misplaced = []string{
 	"did not find expected <document start>", "did not find expected ',' or ", "unknown anchor ",
 }
 
-// locate returns the line of what the YAML library refuses with the text, counted from 1;
-// 0 where the library's own line is
-// right, or finding it would take long. The documents are valid up to the line before,
-// but for the brackets that are open there.
+// locate returns the line of what the YAML library refuses with the text, counted from 1; 0
+// where the library's own line is right, or where finding another would take long. The
+// documents are valid up to the line before, but for the brackets that are open there.
 func locate(content []byte, text string) int {
 	text = yamlLine.ReplaceAllString(text, "")
 	known := false
