@@ -1,0 +1,41 @@
+package operator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/gardener"
+)
+
+// TestPolicyErrors is what the API may say to a change of the policy: a conflict has an exit
+// code of its own, and each message names the ConfigMap.
+func TestPolicyErrors(t *testing.T) {
+	t.Parallel()
+	store, err := gardener.NewPolicyStore(&rest.Config{Host: "https://api.test"}, "garden-kyma", "hap-policy", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := policyInForce{store: store, version: gardener.PolicyVersion{ResourceVersion: "12"}}
+	for _, c := range []struct {
+		err  error
+		code int
+		says string
+	}{
+		{
+			gardener.ErrPolicyChanged, exitConflict,
+			"ConfigMap garden-kyma/hap-policy at https://api.test has changed since it was read as resourceVersion 12; nothing was changed",
+		},
+		{gardener.ErrNoConfigMap, exitFailure, "there is no ConfigMap garden-kyma/hap-policy at https://api.test"},
+		{gardener.ErrPolicyRefused, exitFailure, "the right to get and update the ConfigMap"},
+		{engine.ErrUnknownResult, exitFailure, engine.ErrUnknownResult.Error()},
+	} {
+		got := p.failed(fmt.Errorf("update ConfigMap garden-kyma/hap-policy: %w\nsecond line", c.err))
+		if exitCode(got) != c.code || !strings.Contains(got.Error(), c.says) || strings.Contains(got.Error(), "\n") {
+			t.Errorf("%v: exit code %d, %q", c.err, exitCode(got), got)
+		}
+	}
+}
