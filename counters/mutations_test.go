@@ -2,7 +2,7 @@ package counters_test
 
 // mutations are the conditions of the scripts, rule by rule.
 var mutations = []mutation{
-	{"rule01-not-built", "no epoch", "return head[1] and head[2] == server", "epoch = epoch or ''\n  return true"},
+	{"rule01-not-built", "no epoch", "return head[1] and head[2] == server and", "epoch = epoch or ''\n  return true or"},
 
 	{"rule01-rebuilt", "another epoch", "if ARGV[11] ~= '' and ARGV[11] ~= epoch then", "if false then"},
 
@@ -151,7 +151,7 @@ var mutations = []mutation{
 	{"rule13-rebuild", "sequence", "'seq', ARGV[2])", "'seq', 0)"},
 	{"rule13-rebuild", "epoch", "'epoch', token, 'server'", "'epoch', 'e', 'server'"},
 
-	{"rule13-rebuild", "discarded", "redis.call('HDEL', KEYS[1], 'epoch', 'server')\nreturn {'OK', built", "return {'OK', built"},
+	{"rule13-rebuild", "discarded", "redis.call('HDEL', KEYS[1], 'epoch', 'server', 'history')\nreturn {'OK', built", "return {'OK', built"},
 
 	{"repair", "only a wrong count", "if rec.count == count then return {'OK', 0} end", ""},
 	{"repair", "as it was read", "if (get(3, id) or '') ~= was then return {'OK', 0} end", ""},

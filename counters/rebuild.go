@@ -26,9 +26,9 @@ const chunksAtOnce = 16
 //
 //	KEYS[1] -> meta
 const site = serverID + `
-local head = redis.call('HMGET', KEYS[1], 'epoch', 'server', 'token', 'since', 'tokenServer')
-local built = head[1] and head[2] == server
-local here = head[5] == server
+local head = redis.call('HMGET', KEYS[1], 'epoch', 'server', 'token', 'since', 'tokenServer', 'history', 'tokenHistory')
+local built = head[1] and head[2] == server and (not head[6] or head[6] == history)
+local here = head[5] == server and (not head[7] or head[7] == history)
 `
 
 // beginScript claims a rebuild (rule 13a).
@@ -48,8 +48,8 @@ if head[3] ~= token then
   if head[3] and here and math.abs(now - tonumber(head[4])) < lease then return {'OK', 0} end
 elseif not here then return {'OK', 0}
 end
-redis.call('HDEL', KEYS[1], 'epoch', 'server')
-redis.call('HSET', KEYS[1], 'token', token, 'since', ARGV[2], 'tokenServer', server)
+redis.call('HDEL', KEYS[1], 'epoch', 'server', 'history')
+redis.call('HSET', KEYS[1], 'token', token, 'since', ARGV[2], 'tokenServer', server, 'tokenHistory', history)
 return {'OK', 1}
 `)
 
@@ -138,8 +138,8 @@ for i = 1, n do
   end
 end
 for i = 2 + 2 * n, #KEYS do redis.call('UNLINK', KEYS[i]) end
-redis.call('HDEL', KEYS[1], 'token', 'since', 'tokenServer')
-redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'seq', ARGV[2])
+redis.call('HDEL', KEYS[1], 'token', 'since', 'tokenServer', 'tokenHistory')
+redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'history', history, 'seq', ARGV[2])
 return {'OK', 1}
 `)
 

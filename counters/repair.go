@@ -185,7 +185,7 @@ func (s *Store) Raise(ctx context.Context, pool string, sequence int64) (bool, e
 //
 //	Returns {'OK', 1 if it was built}
 var discardScript = newSiteScript("discard", `
-redis.call('HDEL', KEYS[1], 'epoch', 'server')
+redis.call('HDEL', KEYS[1], 'epoch', 'server', 'history')
 return {'OK', built and 1 or 0}
 `)
 

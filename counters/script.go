@@ -16,7 +16,9 @@ import (
 
 // gate begins every script that decides or reads: rule 1, nothing is decided
 // where there is no epoch. The epoch counts only on the server that it was
-// installed on: a server that started again may have come up with older data.
+// installed on: a server that started again may have come up with older data, and one
+// that was a replica for a while has lost what it alone had. A place that an older
+// version has built has no history to compare.
 // Which run that is, a script gets as its last argument from a lane, whose
 // connection leads to no other one. Without a lane it asks the server itself, since
 // go-redis repeats a command on a new connection with the arguments of the old one.
@@ -27,7 +29,7 @@ import (
 // parts of a script call KEYS, epoch and paused are those of the place that it has entered.
 //
 //	KEYS -> those of the first place, then those of the second, …; the first of each
-//	        is meta: epoch, server, seq, paused, token, since, tokenServer
+//	        is meta: epoch, server, history, seq, paused, token, since, tokenServer, tokenHistory
 //	ARGV[1] -> number of places, and for each the number of its keys
 //	then per request: the number of its place, that of a second one or 0, n, its n arguments
 //
@@ -51,11 +53,11 @@ local function enter(number)
   local place = places[number]
   local head = place.head
   if not head then
-    head = redis.call('HMGET', place[1], 'epoch', 'server', 'paused', 'seq')
+    head = redis.call('HMGET', place[1], 'epoch', 'server', 'paused', 'seq', 'history')
     place.head, place.sequence = head, tonumber(head[4] or '0')
   end
   KEYS, epoch, paused = place, head[1], head[3] == '1'
-  return head[1] and head[2] == server
+  return head[1] and head[2] == server and (not head[5] or head[5] == history)
 end
 
 local function num(n) return string.format('%d', n) end
@@ -138,15 +140,19 @@ return answers
 const joined = `joined = true
 `
 
-// serverID takes the id of the server's run off the arguments, or asks for it; '-'
-// where the server does not tell.
+// serverID takes the id of the server's run off the arguments, or asks for it, and asks
+// which replication history the server is on; '-' where the server does not tell. The
+// history is asked for at every call: it is another one once a server was a replica for a
+// while, and that changes under an open connection.
 const serverID = `
-local server = table.remove(ARGV)
-if server == '' then
-  local info = redis.pcall('INFO', 'server')
-  local at = type(info) == 'string' and string.find(info, 'run_id:', 1, true)
-  server = at and string.match(info, '^%w+', at + 7) or '-'
+local function told(section, field)
+  local info = redis.pcall('INFO', section)
+  local at = type(info) == 'string' and string.find(info, field, 1, true)
+  return at and string.match(info, '^%w+', at + #field) or '-'
 end
+local server = table.remove(ARGV)
+if server == '' then server = told('server', 'run_id:') end
+local history = told('replication', 'master_replid:')
 `
 
 // asksItself is the last argument of a script that does not come over a lane.

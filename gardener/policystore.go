@@ -116,7 +116,7 @@ func since(o *unstructured.Unstructured, v PolicyVersion) time.Time {
 		var fields struct {
 			Data map[string]json.RawMessage `json:"f:data"`
 		}
-		if entry.FieldsV1 == nil || entry.Time == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		if entry.FieldsV1 == nil || entry.Time == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		if _, owns := fields.Data["f:"+v.Key]; owns && entry.Time.After(last) {

@@ -55,17 +55,19 @@ func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, done bool,
 		return outcome{}, false, nil
 	}
 	for !a.taken {
+		var sequence uint64
 		mark := events.Reply{RequestID: a.event.ID, RuntimeID: a.event.RuntimeID, Status: events.StatusSealed, For: a.event.Type}
-		sequence, err := h.ledger.Publish(ctx, a.subject, mark, a.expect)
-		if err == nil {
+		sequence, err = h.ledger.Publish(ctx, a.subject, mark, a.expect)
+		switch {
+		case err == nil:
 			a.expect, a.taken = sequence, true
-			break
-		}
-		a.again = true
-		if !errors.Is(err, events.ErrWrongLastSequence) {
+			return outcome{}, false, nil
+		case !errors.Is(err, events.ErrWrongLastSequence):
+			a.again = true
 			return outcome{}, false, err
 		}
-		if out, done, err := h.readStored(ctx, a); done || err != nil {
+		a.again = true
+		if out, done, err = h.readStored(ctx, a); done || err != nil {
 			return out, done, err
 		}
 	}

@@ -168,8 +168,8 @@ func (w *world) setPolicy(c command) (string, error) {
 	case c.name == "policy" && c.has("gone"):
 		w.policies.DropPolicy()
 	case c.name == "policy":
-		if err := w.policies.TakePolicy([]byte(c.input)); err != nil {
-			return "refused: " + err.Error(), nil
+		if refused := w.policies.TakePolicy([]byte(c.input)); refused != nil {
+			return "refused: " + refused.Error(), nil
 		}
 	case c.name == "catalog":
 		catalog, err := policy.LoadFile("", []byte(c.input))

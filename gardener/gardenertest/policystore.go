@@ -69,7 +69,8 @@ func PolicyStore(t *testing.T, s Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data := o.Object["data"].(map[string]any); data["else"] != "x" || data["cluster-policy.yaml"] != "older" {
+	data, ok := o.Object["data"].(map[string]any)
+	if !ok || data["else"] != "x" || data["cluster-policy.yaml"] != "older" {
 		t.Errorf("other keys are changed: %v", data["else"])
 	}
 }

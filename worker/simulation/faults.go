@@ -64,10 +64,10 @@ const (
 var (
 	Faults = []Kind{
 		EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
-		RedisEmpty, RedisOlder, FailOver, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
+		RedisEmpty, RedisOlder, FailOver, FailBack, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
 		Reconfigured, Renetworked, ClockJumps, Large, NoWaiting, TypeTwice, IDTwice, RuntimeTwice, Auditing, Forgetting, Quiet,
 	}
-	Known = []Kind{FailBack, TwoMasters}
+	Known = []Kind{TwoMasters}
 )
 
 var ports = []port{redis, streams, gardener}
@@ -240,9 +240,7 @@ func (w *world) befallStores(i Item) bool {
 			return false
 		}
 		*m = *w.older.copy(m.name)
-		if i.Kind != FailBack {
-			m.restart(ctx)
-		}
+		m.restart(ctx) // after a fail-over and back, too: the server is on another history (rule 1)
 	case TwoMasters:
 		if len(w.masters) > 1 {
 			return false

@@ -13,5 +13,4 @@ type Failure struct {
 // Failures are the known ones.
 var Failures = []Failure{
 	{Name: "two masters decide", Seed: 14, Edge: 2, Kinds: []Kind{TwoMasters}, Breaks: "I"},
-	{Name: "a fail-over and back loses writes", Edge: 3, Kinds: []Kind{FailBack}, Breaks: "I"},
 }
