@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,7 +79,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Process {
 		klog.SetSlogLogger(log)
 	}
-	for _, warning := range cfg.Warnings() {
+	for _, warning := range slices.Concat(cfg.Warnings(), cfg.PlainConnections()) {
 		log.Warn(warning)
 	}
 	tel, err := telemetry.New(ctx, telemetryOptions(cfg, o.Version))
