@@ -110,7 +110,7 @@ func follow(t *testing.T, client *redis.Client, master string) {
 			t.Fatal(err)
 		}
 	}
-	if err := client.SlaveOf(t.Context(), host, port).Err(); err != nil {
+	if err := client.ReplicaOf(t.Context(), host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if master == "" {

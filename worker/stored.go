@@ -51,27 +51,29 @@ func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done
 // effect that no answer takes back: a provision under the same id may be on its way
 // (rule 11). What was stored first stands, and is acted on.
 func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
-	if a.event.Deprovision == nil || a.invalid != nil {
+	if a.event.Deprovision == nil {
 		return outcome{}, false, nil
 	}
-	for !a.taken {
-		var sequence uint64
-		mark := events.Reply{RequestID: a.event.ID, RuntimeID: a.event.RuntimeID, Status: events.StatusSealed, For: a.event.Type}
-		sequence, err = h.ledger.Publish(ctx, a.subject, mark, a.expect)
-		switch {
-		case err == nil:
-			a.expect, a.taken = sequence, true
-			return outcome{}, false, nil
-		case !errors.Is(err, events.ErrWrongLastSequence):
-			a.again = true
-			return outcome{}, false, err
-		}
-		a.again = true
-		if out, done, err = h.readStored(ctx, a); done || err != nil {
+	for a.invalid == nil && !a.taken {
+		if out, done, err = h.takeOnce(ctx, a); done || err != nil {
 			return out, done, err
 		}
 	}
 	return outcome{}, false, nil
+}
+
+func (h *Handler) takeOnce(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
+	mark := events.Reply{RequestID: a.event.ID, RuntimeID: a.event.RuntimeID, Status: events.StatusSealed, For: a.event.Type}
+	sequence, err := h.ledger.Publish(ctx, a.subject, mark, a.expect)
+	if err == nil {
+		a.expect, a.taken = sequence, true
+		return outcome{}, false, nil
+	}
+	a.again = true
+	if !errors.Is(err, events.ErrWrongLastSequence) {
+		return outcome{}, false, err
+	}
+	return h.readStored(ctx, a)
 }
 
 // leave takes the event out of the waiting room, after its final reply.

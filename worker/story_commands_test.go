@@ -16,7 +16,6 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
-	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
@@ -158,32 +157,6 @@ func (w *world) setNetwork(c command) (string, error) {
 	}
 	w.extend.Wanted()
 	w.worker.Wake()
-	return "", nil
-}
-
-func (w *world) setPolicy(c command) (string, error) {
-	switch {
-	case c.name == "policy" && c.has("expected"):
-		w.policies.Expect("ConfigMap hap-policy")
-	case c.name == "policy" && c.has("gone"):
-		w.policies.DropPolicy()
-	case c.name == "policy":
-		if refused := w.policies.TakePolicy([]byte(c.input)); refused != nil {
-			return "refused: " + refused.Error(), nil
-		}
-	case c.name == "catalog":
-		catalog, err := policy.LoadFile("", []byte(c.input))
-		if err != nil {
-			return "", err
-		}
-		w.policies.TakeCatalog(catalog)
-	default:
-		instances, err := policy.ParseTypeInstances([]byte(c.input))
-		if err != nil {
-			return "", err
-		}
-		w.policies.TakeTypeInstances(instances)
-	}
 	return "", nil
 }
 
