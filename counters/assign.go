@@ -21,7 +21,7 @@ import (
 //	ARGV[6] -> limit of runtimes per account, 0 is none
 //	ARGV[7] -> strategy
 //	ARGV[8] -> 1: the suggestions are all there is
-//	ARGV[9] -> 1: it is this request's turn among those who wait
+//	ARGV[9] -> 1: it is this request's turn among those who wait; 2: it does not wait; 3: both
 //	ARGV[10] -> most bindings to list as considered
 //	ARGV[11] -> epoch that the pool must have, '' for any
 //	ARGV[12] -> n, the number of barred bindings
@@ -35,12 +35,13 @@ var assignScript = newScript("assign", []string{joined, records, assignRequest, 
 
 // assignRequest is what is asked, and what is read for it.
 const assignRequest = `
-local asked, id, request, tenant, shared, several, limit, strategy, all, in_turn, most, first, barred, read, considered
+local asked, id, request, tenant, shared, several, limit, strategy, all, in_turn, now, most, first, barred, read, considered
 
 local function take_up(ARGV)
   asked, id, request, tenant = ARGV, ARGV[1], ARGV[2], ARGV[3]
   shared, several, limit, strategy = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7]
-  all, in_turn, most = ARGV[8] == '1', ARGV[9] == '1', tonumber(ARGV[10])
+  all, most = ARGV[8] == '1', tonumber(ARGV[10])
+  in_turn, now = ARGV[9] == '1' or ARGV[9] == '3', ARGV[9] == '2' or ARGV[9] == '3'
   first = 13 + tonumber(ARGV[12])
   barred, read, considered = {}, {}, {}
   for i = 13, first - 1 do barred[ARGV[i]] = true end
@@ -253,6 +254,13 @@ local function take(name, origin, generation, waited)
 end
 
 local function wait(rt)
+  if now then
+    local waited = rt.state == 'waiting'
+    rt = {state = 'refused', binding = '', sequence = next_sequence(), request = request,
+      confirmed = false, origin = '', tenant = tenant}
+    put_runtime(id, rt, waited)
+    return with_considered(decided('refused', rt))
+  end
   if rt.state ~= 'waiting' then
     rt = {state = 'waiting', binding = '', sequence = next_sequence(), request = request,
       confirmed = false, origin = '', tenant = tenant}
@@ -356,7 +364,7 @@ func assignArgs(r account.Request) ([]any, error) {
 	}
 	args := make([]any, 0, 12+len(r.Barred)+3*len(r.Seen))
 	args = append(args, r.Runtime, r.Request, r.Tenant, flag(r.Shared), flag(r.Terms.Several), r.Terms.Limit,
-		string(r.Terms.Strategy), flag(r.All), flag(r.InTurn), account.MaxConsidered, r.Epoch, len(r.Barred))
+		string(r.Terms.Strategy), flag(r.All), turn(r), account.MaxConsidered, r.Epoch, len(r.Barred))
 	for _, name := range r.Barred {
 		args = append(args, name)
 	}
@@ -370,6 +378,18 @@ func assignArgs(r account.Request) ([]any, error) {
 		args = append(args, seen.Binding, seen.Generation, flag(seen.Mine))
 	}
 	return args, nil
+}
+
+// turn says in one argument whether it is a request's turn and whether it waits.
+func turn(r account.Request) int {
+	n := 0
+	if r.InTurn {
+		n = 1
+	}
+	if r.Now {
+		n += 2
+	}
+	return n
 }
 
 // decision reads what decided and answer return.

@@ -131,6 +131,8 @@ var mutations = []mutation{
 	{"rule11-take-back", "waiting", "or rt.state == 'waiting' then drop_runtime(id) end", "then drop_runtime(id) end"},
 
 	{"rule12-waiting", "same number", "if rt.state ~= 'waiting' then", "if true then"},
+	{"rule12-waiting", "refused at once", "if now then", "if false then"},
+	{"rule12-waiting", "no longer waits, refused at once", "put_runtime(id, rt, waited)\n    return with_considered", "put_runtime(id, rt)\n    return with_considered"},
 	{"rule12-waiting", "refused for good", "if rt.state ~= 'refused' or rt.request ~= request then", "if true then"},
 	{"rule12-waiting", "served meanwhile", "if rt.state == 'assigned' then -- left", "if false then -- left"},
 	{"rule12-waiting", "gone meanwhile", "if rt.state == 'gone' then", "if false then"},

@@ -133,7 +133,7 @@ func drawAsk(t *rapid.T) func(*rapid.T) func(*counters.Store) counters.Ask {
 func drawTogether(t *rapid.T) account.Request {
 	id := rapid.SampledFrom(togetherRuntimes).Draw(t, "runtime")
 	r := claim(id, "q-"+id, rapid.SampledFrom([]string{"ga-1", "ga-2"}).Draw(t, "tenant"))
-	r.All, r.InTurn = rapid.Bool().Draw(t, "all"), rapid.Bool().Draw(t, "in turn")
+	r.All, r.InTurn, r.Now = rapid.Bool().Draw(t, "all"), rapid.Bool().Draw(t, "in turn"), rapid.Bool().Draw(t, "now")
 	r.Terms = account.Terms{Several: rapid.Bool().Draw(t, "several"), Limit: 2, Strategy: account.FillFirst}
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(togetherBindings), 0, 3, rapid.ID).Draw(t, "suggested") {
 		r.Seen = append(r.Seen, account.Seen{Binding: name, Mine: rapid.Bool().Draw(t, "mine")})

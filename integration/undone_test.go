@@ -64,7 +64,6 @@ func TestTakenAway(t *testing.T) {
 	for what, take := range map[string]func(*landscape){
 		"given to another tenant": func(l *landscape) { l.label("aws-01", map[string]any{"tenantName": "ga-2"}) },
 		"deleted":                 func(l *landscape) { l.remove(bindingsResource, "aws-01") },
-		"moved to another pool":   func(l *landscape) { l.label("aws-01", map[string]any{"hyperscalerType": "azure"}) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -91,6 +90,26 @@ func TestTakenAway(t *testing.T) {
 			}
 		})
 	}
+	t.Run("moved to another pool", func(t *testing.T) {
+		t.Parallel()
+		l := newLandscape(t, oneAccountRules, accounts("aws", 2))
+		l.work(daemon.Options{})
+		first, second, other := ask("rt-1", "ga-1"), ask("rt-2", "ga-1"), ask("rt-9", "ga-1")
+		l.provision(first)
+		name := l.assigned(first)
+		l.label(name, map[string]any{"hyperscalerType": "azure"})
+		l.create(accounts("azure", 2)[1]) // which the worker sees after the label
+		other.Provision.Plan = "azure"
+		l.provision(other)
+		if got := l.assigned(other); got != "azure-02" {
+			t.Errorf("it counts for the other pool under its claim: rt-9 is on %s", got)
+		}
+		l.provision(second)
+		if got := l.assigned(second); got != name {
+			t.Errorf("the second is on %s (I4)", got)
+		}
+		l.record("aws", name, func(r account.Record) bool { return r.Confirmed && r.Count == 2 })
+	})
 	t.Run("its label is taken off", func(t *testing.T) {
 		t.Parallel()
 		l := newLandscape(t, oneAccountRules, accounts("aws", 2))

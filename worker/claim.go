@@ -29,6 +29,7 @@ type claimRequest struct {
 	terms    account.Terms
 	internal bool           // the tenant may keep using internal bindings of its own
 	inTurn   bool           // it may claim although others wait
+	now      bool           // it does not wait, or no more
 	trace    *decisionTrace // may be nil
 }
 
@@ -98,7 +99,7 @@ type claimAttempt struct {
 
 func (h *Handler) beginClaim(job claimRequest) *claimAttempt {
 	s := &claimAttempt{claimRequest: job, seen: newCandidates(), request: account.Request{
-		Runtime: job.runtime, Request: job.request, Tenant: job.tenant, Shared: job.pool.Shared, Terms: job.terms, InTurn: job.inTurn,
+		Runtime: job.runtime, Request: job.request, Tenant: job.tenant, Shared: job.pool.Shared, Terms: job.terms, InTurn: job.inTurn, Now: job.now,
 		Barred: h.gardener.Barred(job.pool, job.tenant, job.internal),
 	}}
 	if job.pool.Shared {

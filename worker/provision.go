@@ -90,7 +90,7 @@ func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 	terms := rules.Terms(p.GlobalAccountID, match.Provider)
 	return answer{event: a.event, match: match, chosen: chosen, terms: terms}, h.beginClaim(claimRequest{
 		runtime: p.RuntimeID, request: a.event.ID, tenant: p.GlobalAccountID, pool: match.Pool, terms: terms,
-		internal: rules.Internal(p.GlobalAccountID), inTurn: a.inTurn, trace: &a.trace,
+		internal: rules.Internal(p.GlobalAccountID), inTurn: a.inTurn, now: !h.now().Before(h.waitsUntil(a)), trace: &a.trace,
 	}), nil
 }
 

@@ -36,7 +36,7 @@ func (p *pair) drawRequest(t *rapid.T) account.Request {
 	return account.Request{
 		Runtime: runtimes.Draw(t, "runtime"), Request: requests.Draw(t, "request"),
 		Tenant: tenants.Draw(t, "tenant"), Shared: p.shared, All: rapid.Bool().Draw(t, "all"),
-		InTurn: rapid.Bool().Draw(t, "in turn"),
+		InTurn: rapid.Bool().Draw(t, "in turn"), Now: rarely.Draw(t, "now"),
 		Epoch:  pick("", "", "", p.epoch, p.epoch, p.epoch, p.epoch, "e0").Draw(t, "epoch"),
 		Barred: barred.Draw(t, "barred"),
 		Terms: account.Terms{

@@ -55,6 +55,9 @@ type Request struct {
 	// InTurn says that those who wait are being served, and that it is this
 	// request's turn: it may claim although others wait.
 	InTurn bool
+	// Now says that the request does not wait, or no more: where nothing is found it is
+	// refused in the same step, and is never in the queue.
+	Now bool
 	// Barred are bindings of the tenant that must not gain a runtime: dirty, cordoned, or
 	// internal while the tenant is none of the internal ones.
 	Barred []string

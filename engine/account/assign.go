@@ -119,8 +119,16 @@ func (p *Pool) take(r Request, c choice) Decision {
 	return d
 }
 
-// wait records that the request waits; one that waits already keeps its number.
+// wait records that the request waits; one that waits already keeps its number. One that
+// must not wait is refused (rule 12).
 func (p *Pool) wait(r Request, rt Runtime, c choice) Decision {
+	if r.Now {
+		rt = Runtime{State: RuntimeRefused, Sequence: p.next(), Request: r.Request, Tenant: r.Tenant}
+		p.runtimes[r.Runtime] = rt
+		d := p.decided(Refused, rt)
+		d.Considered = c.considered
+		return d
+	}
 	if rt.State != RuntimeWaiting {
 		rt = Runtime{State: RuntimeWaiting, Sequence: p.next(), Request: r.Request, Tenant: r.Tenant}
 		p.runtimes[r.Runtime] = rt

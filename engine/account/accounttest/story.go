@@ -131,12 +131,12 @@ func (l line) number(key string) int64 {
 func (l line) pool() string { return l.text("pool", "p") }
 
 // request reads: assign RUNTIME REQUEST tenant=T [seen=(name@generation, name@generation*)]
-// [barred=(name)] [epoch=E] [all] [shared] [several] [limit=N] [strategy=S]. A star is a
+// [barred=(name)] [epoch=E] [all] [in-turn] [now] [shared] [several] [limit=N] [strategy=S]. A star is a
 // label that names the tenant.
 func (l line) request() account.Request {
 	r := account.Request{
 		Runtime: l.name(0), Request: l.name(1), Tenant: l.text("tenant", ""), Shared: l.has("shared"),
-		All: l.has("all"), InTurn: l.has("in-turn"), Barred: l.list("barred"), Epoch: l.text("epoch", ""),
+		All: l.has("all"), InTurn: l.has("in-turn"), Now: l.has("now"), Barred: l.list("barred"), Epoch: l.text("epoch", ""),
 		Terms: account.Terms{
 			Several: l.has("several"), Limit: int(l.number("limit")),
 			Strategy: account.Strategy(l.text("strategy", "")),
