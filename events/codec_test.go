@@ -31,7 +31,8 @@ func assigned(id string) events.Reply {
 		Clusters: new(12), Limit: 180,
 		Decision: &events.Decision{Sequence: 4711, Rule: "aws", RuleNumber: 1, Pool: "aws", LabelSelector: "hyperscalerType=aws",
 			Considered: []events.Considered{{Binding: "aws-3", Clusters: 180, Verdict: "at-limit"}}},
-		ShootPatch: []events.PatchOperation{{Op: "add", Path: "/spec/credentialsBindingName", Value: "aws-7"}},
+		ShootPatch:      []events.PatchOperation{{Op: "add", Path: "/spec/credentialsBindingName", Value: "aws-7"}},
+		ShootMergePatch: map[string]any{"spec": map[string]any{"credentialsBindingName": "aws-7"}},
 	}
 }
 

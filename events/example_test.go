@@ -44,9 +44,7 @@ func ExampleClient_Provision() {
 	case err != nil:
 		log.Print(err)
 	default:
-		for _, operation := range reply.ShootPatch {
-			log.Printf("%s %s %v", operation.Op, operation.Path, operation.Value)
-		}
+		log.Printf("the Shoot is merged with %v", reply.ShootMergePatch)
 	}
 }
 

@@ -49,6 +49,7 @@ func (w plainWriter) reply(r *Reply) plainWriter {
 		decision(r.Decision).
 		networks(r.Network).
 		patch(r.ShootPatch).
+		mergePatch(r.ShootMergePatch).
 		implementation(r.Implementation).
 		truthGiven("markedDirty", r.MarkedDirty).
 		truthGiven("draining", r.Draining).
@@ -211,6 +212,14 @@ func (w plainWriter) patch(list []PatchOperation) plainWriter {
 		w = w.end()
 	}
 	return w.endArray()
+}
+
+// mergePatch writes objects of texts and objects, which is what MergePatch returns.
+func (w plainWriter) mergePatch(patch map[string]any) plainWriter {
+	if len(patch) == 0 {
+		return w
+	}
+	return w.member("shootMergePatch").tree(patch)
 }
 
 func (w plainWriter) implementation(i *Implementation) plainWriter {

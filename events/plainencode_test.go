@@ -27,7 +27,8 @@ func plainReply() Reply {
 			PlatformRegion: "cf-eu11", HyperscalerRegion: "eu-central-1", Origin: "own", Strategy: "fill-first",
 			Times: &Times{Published: at, Began: at.Add(time.Millisecond), Decided: at.Add(time.Second)},
 		},
-		ShootPatch: []PatchOperation{{Op: "add", Path: "/spec/credentialsBindingName", Value: "aws-7"}},
+		ShootPatch:      []PatchOperation{{Op: "add", Path: "/spec/credentialsBindingName", Value: "aws-7"}},
+		ShootMergePatch: map[string]any{"spec": map[string]any{"credentialsBindingName": "aws-7"}},
 	}
 }
 
@@ -65,12 +66,32 @@ func oddReplies() *rapid.Generator[Reply] {
 		},
 		Kinds: map[reflect.Kind]*rapid.Generator[any]{reflect.String: oddTexts().AsAny()},
 		Fields: map[reflect.Type]map[string]*rapid.Generator[any]{
-			reflect.TypeFor[Reply](): {"RequestID": ids.AsAny(), "RuntimeID": ids.AsAny()},
+			reflect.TypeFor[Reply](): {"RequestID": ids.AsAny(), "RuntimeID": ids.AsAny(), "ShootMergePatch": oddTrees(3).AsAny()},
 			reflect.TypeFor[PatchOperation](): {"Value": rapid.OneOf(oddTexts().AsAny(), oddTexts().AsAny(), rapid.SampledFrom([]any{
 				nil, 1, 1.5, math.NaN(), true, []string{"a"}, map[string]any{"b": "<", "a": nil}, (*int)(nil), jsontext.Value(`{ "a" : 1 }`), jsontext.Value(`{`),
 			}))},
 		},
 	})
+}
+
+// oddTrees are mostly objects of texts and objects, down to a depth.
+func oddTrees(depth int) *rapid.Generator[map[string]any] {
+	values := []*rapid.Generator[any]{oddTexts().AsAny(), oddTexts().AsAny(), rapid.SampledFrom([]any{"", nil, 1.5, true, []any{"a"}, map[string]any(nil)})}
+	if depth > 0 {
+		values = append(values, oddTrees(depth-1).AsAny(), oddTrees(depth-1).AsAny())
+	}
+	return rapid.MapOfN(oddTexts(), rapid.OneOf(values...), 0, 5)
+}
+
+// unusualTree reports whether something in a tree is neither text nor object, or a name no UTF-8.
+func unusualTree(tree map[string]any) bool {
+	for name, value := range tree {
+		inner, object := value.(map[string]any)
+		if _, text := value.(string); !utf8.ValidString(name) || !object && !text || unusualTree(inner) {
+			return true
+		}
+	}
+	return false
 }
 
 // unusual reports whether r has what the plain writer leaves to the other.
@@ -92,6 +113,9 @@ func unusual(r *Reply) bool {
 		if _, text := operation.Value.(string); operation.Value != nil && !text {
 			return true
 		}
+	}
+	if unusualTree(r.ShootMergePatch) {
+		return true
 	}
 	if r.Cluster != nil {
 		for name := range r.Cluster.Labels {
@@ -218,6 +242,9 @@ func replyOf(text, name string, n, seconds int64, shape uint16) Reply {
 		},
 		func() { r.Network = []Network{{Rule: text, ID: name, CIDR: text, Paths: []string{name, text}}, {}} },
 		func() { r.ShootPatch = []PatchOperation{{Op: text, Path: name, Value: text}, {Op: name, Path: text}} },
+		func() {
+			r.ShootMergePatch = map[string]any{text: name, name: map[string]any{text: text, name: map[string]any{}}, "z": "y"}
+		},
 		func() {
 			r.Implementation = &Implementation{Path: text, Revision: name, Inject: []Inject{{Name: text, ID: name}, {}}}
 		},

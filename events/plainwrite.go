@@ -125,6 +125,34 @@ func (w plainWriter) textsByName(name string, texts map[string]string) plainWrit
 	return w.end()
 }
 
+// tree writes an object, its members in the order of their names, that has texts and
+// such objects.
+func (w plainWriter) tree(members map[string]any) plainWriter {
+	var few [4]string
+	names := few[:0]
+	for name := range members {
+		names = append(names, name)
+		if !utf8.ValidString(name) {
+			w.unsure = true // repaired, it may be the same as another
+		}
+	}
+	slices.Sort(names)
+	w = w.raw('{')
+	for _, name := range names {
+		w = w.comma().quote(name).raw(':')
+		switch value := members[name].(type) {
+		case string:
+			w = w.quote(value)
+		case map[string]any:
+			w = w.tree(value)
+		default:
+			w.unsure = true
+			w = w.raw('0') // comma looks at the end of what is written
+		}
+	}
+	return w.end()
+}
+
 // quote writes a string. What is no UTF-8 in it is repaired.
 func (w plainWriter) quote(value string) plainWriter {
 	for i := range len(value) {

@@ -61,9 +61,13 @@ type Reply struct {
 
 	Decision *Decision `json:"decision,omitzero"`
 	Network  []Network `json:"network,omitempty"`
-	// ShootPatch is an RFC 6902 patch for the Shoot manifest, to be applied as it is.
-	ShootPatch     []PatchOperation `json:"shootPatch,omitempty"`
-	Implementation *Implementation  `json:"implementation,omitzero"`
+	// ShootPatch is an RFC 6902 patch for the Shoot manifest. It presumes that spec, and
+	// all objects above a path of Network, are in the manifest.
+	ShootPatch []PatchOperation `json:"shootPatch,omitempty"`
+	// ShootMergePatch is the same as an RFC 7386 merge patch. It applies to every manifest;
+	// MergePatch says when there is none.
+	ShootMergePatch map[string]any  `json:"shootMergePatch,omitempty"`
+	Implementation  *Implementation `json:"implementation,omitzero"`
 
 	// MarkedDirty says that the deprovision emptied the account and marked it,
 	// Draining that it emptied it and that the mark follows once no Shoot refers to it.

@@ -73,6 +73,7 @@ var full = map[string]string{
 			"changed":{"runtime":"waiting","account":"draining","superseded":"req-0"}},
 		"network":[{"rule":"mcp-clusters","id":"","cidr":"10.27.0.0/28","paths":["/spec/network/cidr"]}],
 		"shootPatch":[{"op":"add","path":"/spec/network/cidr","value":"10.27.0.0/28"}],
+		"shootMergePatch":{"spec":{"network":{"cidr":"10.27.0.0/28"}}},
 		"implementation":{"path":"x","revision":"0.1.0","inject":[{"name":"gcp-sa","id":"9038"}]},
 		"for":"deprovision","markedDirty":true,"draining":false,"error":{"code":"Internal","message":"m","retryable":false}}`,
 }
@@ -344,6 +345,9 @@ func described(t *testing.T, path string, data, schema any) {
 	rules, _ := schema.(map[string]any)
 	if _, elsewhere := rules["$ref"]; elsewhere {
 		return
+	}
+	if rules["additionalProperties"] == true {
+		return // its members are not the contract's, but another document's
 	}
 	switch data := data.(type) {
 	case map[string]any:

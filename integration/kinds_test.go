@@ -3,6 +3,7 @@ package integration_test
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -108,6 +109,9 @@ func (l *landscape) usable(kind accountKind, r events.Reply) {
 	}
 	if len(r.ShootPatch) != 1 || r.ShootPatch[0].Op != "add" || r.ShootPatch[0].Path != "/spec/"+kind.field || r.ShootPatch[0].Value != r.Binding.Name {
 		l.t.Fatalf("the Shoot of %s is patched with %+v", r.RuntimeID, r.ShootPatch)
+	}
+	if merged := map[string]any{"spec": map[string]any{kind.field: r.Binding.Name}}; !reflect.DeepEqual(r.ShootMergePatch, merged) {
+		l.t.Fatalf("the Shoot of %s is merged with %+v", r.RuntimeID, r.ShootMergePatch)
 	}
 }
 

@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -147,22 +146,13 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// applied applies a reply's patch to a Shoot that has no network section.
+// applied applies a reply's merge patch to a Shoot that has no network section, and its
+// patch to one that has.
 func (n *networked) applied(r events.Reply, a, b string) {
 	n.t.Helper()
-	text, err := json.Marshal(r.ShootPatch)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	operations, err := jsonpatch.DecodePatch(text)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	options := jsonpatch.NewApplyOptions()
-	options.EnsurePathExistsOnAdd = true
-	shoot, err := operations.ApplyWithOptions([]byte(`{"kind":"Shoot","spec":{"region":"x"}}`), options)
-	if err != nil {
-		n.t.Fatal(err)
+	shoot := mergedBy(n.t, r, `{"kind":"Shoot","spec":{"region":"x"}}`)
+	if same, err := patchedBy(n.t, r, `{"kind":"Shoot","spec":{"region":"x","network":{}}}`); err != nil || !jsonpatch.Equal(same, shoot) {
+		n.t.Errorf("the patch makes %s, %v, the merge patch %s", same, err, shoot)
 	}
 	for _, want := range []string{`"subnetA":"` + a + `"`, `"subnetB":"` + b + `"`, `"credentialsBindingName":"aws-01"`, `"region":"x"`} {
 		if !strings.Contains(string(shoot), want) {

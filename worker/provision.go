@@ -264,6 +264,7 @@ func (a answer) assigned(b engine.Binding, shoot []events.PatchOperation) events
 	}
 	r.Network = a.held.Blocks()
 	r.ShootPatch = slices.Concat(shoot, a.held.Patch())
+	r.ShootMergePatch = events.MergePatch(r.ShootPatch)
 	return r
 }
 

@@ -265,6 +265,7 @@ func extra(request string, last events.Reply, held []network.Applied) events.Rep
 	r.RequestID, r.Network = request, blocks(held)
 	shoot := last.ShootPatch[:max(0, len(last.ShootPatch)-len(patch(last.Network)))]
 	r.ShootPatch = slices.Concat(shoot, patch(r.Network))
+	r.ShootMergePatch = events.MergePatch(r.ShootPatch)
 	if last.Binding != nil {
 		binding := *last.Binding
 		binding.Claimed = false

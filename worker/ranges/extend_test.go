@@ -210,6 +210,10 @@ func TestExtend(t *testing.T) {
 	if !reflect.DeepEqual(r.ShootPatch, want) {
 		t.Errorf("the patch is %v, want %v", r.ShootPatch, want)
 	}
+	merged := map[string]any{"spec": map[string]any{"credentialsBindingName": "aws-1"}, "a": "10.0.0.0/28", "b": "10.0.0.16/28"}
+	if !reflect.DeepEqual(r.ShootMergePatch, merged) {
+		t.Errorf("the merge patch is %v, want %v", r.ShootMergePatch, merged)
+	}
 }
 
 // A request that is named as an extra reply would be, and was sealed while it is

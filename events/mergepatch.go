@@ -1,0 +1,79 @@
+package events
+
+import (
+	"strings"
+)
+
+const (
+	// maxMergeBytes bounds the paths and values that a merge patch is made of, so that it
+	// is never what makes a reply too large for a message.
+	maxMergeBytes = 16 << 10
+	// maxMergeDepth bounds the names in a path: every name becomes an object.
+	maxMergeDepth = 64
+)
+
+// pointerNames reads a token of a JSON pointer as a name.
+var pointerNames = strings.NewReplacer("~1", "/", "~0", "~")
+
+// MergePatch returns the RFC 7386 merge patch that sets what the operations of a Shoot
+// patch add. Unlike the operations it applies to every manifest: the objects of a path
+// that are missing are made. It returns nil where a merge patch cannot say the same: for
+// an operation other than the add of a text, for a path with a list position (a merge
+// patch replaces lists as a whole), for a path below another one's text, and for
+// more than 16 KiB of paths and values or 64 names in a path.
+func MergePatch(operations []PatchOperation) map[string]any {
+	patch := map[string]any{}
+	size := 0
+	for _, o := range operations {
+		value, text := o.Value.(string)
+		if size += len(o.Path) + len(value); o.Op != "add" || !text || size > maxMergeBytes || !merge(patch, o.Path, value) {
+			return nil
+		}
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	return patch
+}
+
+// merge sets the value at a JSON pointer, and reports whether a merge patch can.
+func merge(patch map[string]any, pointer, value string) bool {
+	rest, ok := strings.CutPrefix(pointer, "/")
+	if !ok || strings.Count(rest, "/") >= maxMergeDepth {
+		return false
+	}
+	for {
+		token, below, more := strings.Cut(rest, "/")
+		if listPosition(token) {
+			return false
+		}
+		name := pointerNames.Replace(token)
+		if !more {
+			patch[name] = value
+			return true
+		}
+		inner, ok := patch[name].(map[string]any)
+		if !ok {
+			if _, taken := patch[name]; taken {
+				return false
+			}
+			inner = map[string]any{}
+			patch[name] = inner
+		}
+		patch, rest = inner, below
+	}
+}
+
+// listPosition reports whether a token would be a position if a list were there. The
+// token alone does not tell a list from an object with such a name.
+func listPosition(token string) bool {
+	if token == "-" || token == "0" {
+		return true
+	}
+	for i := range len(token) {
+		if token[i] < '0' || token[i] > '9' {
+			return false
+		}
+	}
+	return token != "" && token[0] != '0'
+}
