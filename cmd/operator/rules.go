@@ -18,7 +18,7 @@ func newRules(s *shell) *cobra.Command {
 A file of rules is YAML: the configuration of hap-worker or a chart's values
 (hap: {rule: [...]}), rule: [...], or a list and nothing else. In place of rule
 it may have the older platformRegionRule, clusterRegionRule, sharedRule and
-euAccessRule.`
+euAccessRule. Or it is no YAML, and has one rule a line, with comments after #.`
 	return cmd
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // File is what a file of rules has: hap.rule of a configuration or of a chart's
-// values, rule alone, or a list and nothing else; or the four lists of the older
-// form, below hap or alone.
+// values, rule alone, or a list and nothing else; the four lists of the older form,
+// below hap or alone; or, without YAML, one rule a line.
 type File struct {
 	Texts    []string
 	Older    *Lists          // nil where the file has a rule list
@@ -31,6 +31,9 @@ type key struct {
 // ReadFile reads a file of rules. What else the file has is passed over. The error
 // is a Faults: the file is none, or it has no rules.
 func ReadFile(content []byte) (File, error) {
+	if texts := lines(string(content)); texts != nil {
+		return File{Texts: texts}, nil
+	}
 	var r document.Reader
 	var file File
 	root, ok := r.One(content, "write rules as hap.rule, as rule, or as a list")
@@ -46,6 +49,34 @@ func ReadFile(content []byte) (File, error) {
 		faults = append(faults, Fault{Kind: kind, Message: f.Error()})
 	}
 	return file, faults.orNil()
+}
+
+// lines are the rules of a file with one a line, nil for a file that is YAML. The first
+// line that says something decides: a rule begins with the name of its plan and has no
+// colon, and neither a YAML list nor an object begins so.
+func lines(content string) []string {
+	var texts []string
+	for line := range strings.Lines(content) {
+		text := withoutComment(strings.TrimSpace(line))
+		switch {
+		case text == "":
+			continue
+		case texts == nil && (!alphanumeric(text[0]) || strings.Contains(text, ":")):
+			return nil
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// withoutComment cuts a comment as YAML has it: from a # at the beginning or after a space.
+func withoutComment(line string) string {
+	for i := range len(line) {
+		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
+			return strings.TrimSpace(line[:i])
+		}
+	}
+	return line
 }
 
 func (f *File) read(r *document.Reader, root document.Node) {
