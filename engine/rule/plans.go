@@ -41,12 +41,12 @@ func BuiltinPlans() Plans {
 		"build-runtime-aws":      {Providers: []string{"aws"}},
 		"build-runtime-azure":    {Providers: []string{"azure"}},
 		"build-runtime-gcp":      {Providers: []string{"gcp"}},
-		"free":                   {Providers: []string{"azure", "aws"}, Required: true},
+		"free":                   {Providers: []string{"azure", "aws"}, Default: "aws", Required: true},
 		"gcp":                    {Providers: []string{"gcp"}, Required: true},
 		"gdch":                   {Providers: []string{"gdch"}},
 		"preview":                {Providers: []string{"aws"}, Required: true},
 		"sap-converged-cloud":    {Providers: []string{"openstack"}, Required: true},
-		"trial":                  {Providers: []string{"aws", "azure"}, Required: true},
+		"trial":                  {Providers: []string{"aws", "azure"}, Default: "aws", Required: true},
 	}
 }
 
