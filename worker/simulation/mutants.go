@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
@@ -13,34 +14,48 @@ import (
 type Mutant struct {
 	Name, Rule, Does string
 	Seed             uint64 // from which on it is found
+	Kinds            []Kind // of faults that its plans draw from; nil is all of Faults
 }
+
+// kinds are those of the faults that its plans draw from.
+func (m Mutant) kinds() []Kind {
+	if m.Kinds == nil {
+		return Faults
+	}
+	return m.Kinds
+}
+
+var (
+	noFailBack = slices.DeleteFunc(slices.Clone(Faults), func(k Kind) bool { return k == FailBack })
+	byHand     = []Kind{LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Moved, CacheLags, AnswerLost}
+)
 
 // Mutants are those that a run has to find.
 var Mutants = []Mutant{
-	{"version", "2", "a label is written over whatever stands there", 555},
-	{"terms", "3", "a tenant with one account gets several", 3},
-	{"label", "4", "an account is answered without its label", 2},
-	{"answer", "4", "what is assigned is answered at once", 0},
-	{"dirtying", "8", "a label is marked dirty without a permission", 93},
-	{"observe", "10", "labels of others are not followed", 13},
-	{"moved", "10", "nothing says which pool an account was claimed in", 21},
-	{"expect", "11", "a reply is stored whatever stands there", 0},
-	{"take", "11", "a deprovision does not take its id first", 3},
-	{"highest", "13 (d)", "the newest reply counts, not the highest", 162},
-	{"token", "13 (e)", "whoever rebuilds last installs", 393},
+	{"version", "2", "a label is written over whatever stands there", 555, nil},
+	{"terms", "3", "a tenant with one account gets several", 3, nil},
+	{"answer", "4", "what is assigned is answered at once", 0, nil},
+	{"label", "4", "an account is answered without its label", 2, nil},
+	{"confirm", "5", "whatever confirm says is answered", 156, byHand},
+	{"dirtying", "8", "a label is marked dirty without a permission", 93, nil},
+	{"in-use", "9", "an account is released under its runtimes", 30, noFailBack},
+	{"moved", "10", "nothing says which pool an account was claimed in", 21, nil},
+	{"observe", "10", "labels of others are not followed", 13, nil},
+	{"expect", "11", "a reply is stored whatever stands there", 0, nil},
+	{"take", "11", "a deprovision does not take its id first", 3, nil},
+	{"take-back", "11", "what a refused request holds stays", 772, noFailBack},
+	{"highest", "13 (d)", "the newest reply counts, not the highest", 162, nil},
+	{"token", "13 (e)", "whoever rebuilds last installs", 393, nil},
+	{"unconfirmed", "13 (d)", "a rebuilt claim is taken for confirmed", 977, noFailBack},
 }
 
 // Unfound are those that no run has found so far: docs/testing-simulation.md says what is known of each.
 var Unfound = []Mutant{
-	{"unconfirmed", "13 (d)", "a rebuilt claim is taken for confirmed", 0},
-	{"epoch", "1", "a directory from before a loss is believed", 0},
-	{"confirm", "5", "whatever confirm says is answered", 0},
-	{"shoots", "8", "nobody looks for Shoots", 0},
-	{"in-use", "9", "an account is released under its runtimes", 0},
-	{"freed-generation", "9", "a release frees whichever claim there is", 0},
-	{"released-by", "9", "a release forgets what it has done", 0},
-	{"take-back", "11", "what a refused request holds stays", 0},
-	{"seal", "13 (b)", "no event is sealed before a rebuild", 0},
+	{"epoch", "1", "a directory from before a loss is believed", 0, nil},
+	{"shoots", "8", "nobody looks for Shoots", 0, nil},
+	{"freed-generation", "9", "a release frees whichever claim there is", 0, nil},
+	{"released-by", "9", "a release forgets what it has done", 0, nil},
+	{"seal", "13 (b)", "no event is sealed before a rebuild", 0, nil},
 }
 
 // asked is a request of an assignment as Redis gets it.

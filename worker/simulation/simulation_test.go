@@ -86,8 +86,8 @@ func TestMutants(t *testing.T) {
 			t.Parallel()
 			tries := number(t, "HAP_SIMULATION_TRIES", 10)
 			for seed := m.Seed; seed < m.Seed+uint64(tries); seed++ {
-				r := Play(t, Draw(seed, Faults), m.Name)
-				if r.Violation != "" && Play(t, Draw(seed, Faults), "").Violation == "" {
+				r := Play(t, Draw(seed, m.kinds()), m.Name)
+				if r.Violation != "" && Play(t, Draw(seed, m.kinds()), "").Violation == "" {
 					t.Logf("rule %s, %s: seed %d: %s", m.Rule, m.Does, seed, r.Violation)
 					return
 				}
