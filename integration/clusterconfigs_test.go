@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
@@ -216,7 +217,7 @@ func (n *networked) another() {
 	})
 	theirs.SetLabels(map[string]string{"openmcp.cloud/managed-by": "somebody", "openmcp.cloud/managed-purpose": "gardener-ipam"})
 	n.make(clusterConfigsResource, "clusters", theirs)
-	ranges := sources(n.t, n.stack, n.js, n.subjects).Counters.Ranges()
+	ranges := blocks.New(sources(n.t, n.stack, n.js, n.subjects).Counters)
 	eventually(n.ctx, n.t, func() error {
 		state, err := ranges.State(n.ctx)
 		if err == nil && (len(state.Foreign) != 1 || state.Foreign[0].String() != "10.27.1.0/28") {
@@ -291,7 +292,7 @@ func TestClusterConfigsRecover(t *testing.T) {
 	for _, name := range []string{"rt-mcp--ipam--mcp-clusters", "rt-next--ipam--mcp-clusters", "rt-second--ipam--test"} {
 		n.disappears(name)
 	}
-	state, err := sources(t, n.stack, n.js, n.subjects).Counters.Ranges().State(n.ctx)
+	state, err := blocks.New(sources(t, n.stack, n.js, n.subjects).Counters).State(n.ctx)
 	if err != nil || len(state.Records)+len(state.Foreign) != 0 {
 		t.Errorf("after every cluster is gone: %+v, %v", state, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
@@ -82,7 +83,7 @@ func TestFilesAreFollowed(t *testing.T) {
 			return fmt.Errorf("%s is answered %+v, %+v", provider, r.Implementation, r.Error)
 		})
 	}
-	redis := sources(t, l.stack, l.js, l.subjects).Counters.Ranges()
+	redis := blocks.New(sources(t, l.stack, l.js, l.subjects).Counters)
 	// gets provisions a cluster once Redis has the parent.
 	gets := func(id, parent, cidr string) {
 		t.Helper()

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/stack"
@@ -140,7 +141,7 @@ func TestNetwork(t *testing.T) {
 		n.left(goes(e.RuntimeID, "ga-1"))
 	}
 	n.awaitSettled()
-	state, err := sources(t, n.stack, n.js, n.subjects).Counters.Ranges().State(n.ctx)
+	state, err := blocks.New(sources(t, n.stack, n.js, n.subjects).Counters).State(n.ctx)
 	if err != nil || len(state.Records) != 0 {
 		t.Errorf("after every cluster is gone: %+v, %v", state.Records, err)
 	}

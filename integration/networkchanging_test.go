@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
-	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
@@ -21,7 +21,7 @@ import (
 // changing is a landscape whose network configuration changes under its workers.
 type changing struct {
 	*networked
-	ranges  *counters.Ranges
+	ranges  *blocks.Ranges
 	workers []*inProcess
 	asked   map[string]events.Event // by runtime
 	again   int
@@ -30,7 +30,7 @@ type changing struct {
 func newChanging(t *testing.T, workers int, spec string) *changing {
 	t.Helper()
 	n := newNetworked(t, "", spec, accounts("aws", 1))
-	c := &changing{networked: n, ranges: sources(t, n.stack, n.js, n.subjects).Counters.Ranges(), asked: map[string]events.Event{}}
+	c := &changing{networked: n, ranges: blocks.New(sources(t, n.stack, n.js, n.subjects).Counters), asked: map[string]events.Event{}}
 	for range workers {
 		c.workers = append(c.workers, n.work(daemon.Options{}))
 	}

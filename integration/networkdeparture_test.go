@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
@@ -63,7 +64,7 @@ func TestNetworkDepartureThatIsLost(t *testing.T) {
 	if got := n.given(again)["/spec/network/cidr"]; got != left || got == came {
 		t.Errorf("rt-leaves had %s and is answered with %s, while rt-comes has %s", left, got, came)
 	}
-	ranges := sources(t, n.stack, n.js, n.subjects).Counters.Ranges()
+	ranges := blocks.New(sources(t, n.stack, n.js, n.subjects).Counters)
 	state, err := ranges.State(n.ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestNetworkAnswerAfterItsDeparture(t *testing.T) {
 
 // holdsNothing is an error while Redis has blocks of a runtime.
 func (n *networked) holdsNothing(runtime string) error {
-	has, err := sources(n.t, n.stack, n.js, n.subjects).Counters.Ranges().Applied(n.ctx, runtime)
+	has, err := blocks.New(sources(n.t, n.stack, n.js, n.subjects).Counters).Applied(n.ctx, runtime)
 	if err == nil && len(has) > 0 {
 		err = fmt.Errorf("%s has %v", runtime, has)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
-	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/worker/filewatch"
 	"github.com/hap-worker/hap-worker/worker/loop"
@@ -38,7 +38,7 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 		d.log.Warn("a shadow allots no network ranges: the broker chooses none that could be compared")
 		return nil
 	}
-	d.parts.ranges = d.parts.counters.Ranges()
+	d.parts.ranges = blocks.New(d.parts.counters)
 	d.parts.rebuild.Ranges, d.parts.rebuild.Networks = d.parts.ranges, &d.networks
 	d.parts.extend = &ranges.Reconciler{
 		Ranges: d.parts.ranges, Networks: &d.networks, Ledger: d.parts.ledger, Runtimes: d.parts.counters,
@@ -130,7 +130,7 @@ func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 
 // setParents gives Redis the parents of a configuration while that is the one in
 // effect. Where Redis has no ranges, a rebuild takes them from the configuration.
-func (d *daemon) setParents(ctx context.Context, ranges *counters.Ranges, config *network.Config) {
+func (d *daemon) setParents(ctx context.Context, ranges *blocks.Ranges, config *network.Config) {
 	err := loop.Retry(ctx, loop.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}, func() error {
 		if d.networks.Config() != config {
 			return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
@@ -32,9 +33,9 @@ var (
 	_ worker.Copier          = (*events.Ledger)(nil)
 	_ worker.DeadLetterStore = (*events.DeadLetters)(nil)
 	_ worker.Policies        = (*policy.Holder)(nil)
-	_ ranges.Allocator       = (*counters.Ranges)(nil)
-	_ rebuild.RangeBuilder   = (*counters.Ranges)(nil)
-	_ ranges.Keeper          = (*counters.Ranges)(nil)
+	_ ranges.Allocator       = (*blocks.Ranges)(nil)
+	_ rebuild.RangeBuilder   = (*blocks.Ranges)(nil)
+	_ ranges.Keeper          = (*blocks.Ranges)(nil)
 	_ ranges.Notes           = (*gardener.ClusterConfigs)(nil)
 	_ ranges.Runtimes        = (*counters.Store)(nil)
 )
@@ -52,7 +53,7 @@ type parts struct {
 	options  gardener.Options
 	policy   *gardener.PolicyConfig // nil without a policy in a ConfigMap
 	ipam     *gardener.IPAMConfig   // nil without network ranges, or with a file of them
-	ranges   *counters.Ranges       // nil without network ranges
+	ranges   *blocks.Ranges         // nil without network ranges
 	rebuild  *rebuild.Rebuilder
 	extend   *ranges.Reconciler // nil without network ranges
 

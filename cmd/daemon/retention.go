@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/retention"
@@ -11,7 +12,7 @@ import (
 var (
 	_ retention.Ledger    = (*events.Ledger)(nil)
 	_ retention.Records   = (*counters.Store)(nil)
-	_ retention.Blocks    = (*counters.Ranges)(nil)
+	_ retention.Blocks    = (*blocks.Ranges)(nil)
 	_ retention.Inventory = (*gardener.Client)(nil)
 )
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
@@ -284,7 +285,7 @@ func (p *sources) discard(ctx context.Context, pools []string) (ranges bool, err
 			return false, err
 		}
 	}
-	return p.store.Ranges().Discard(ctx)
+	return blocks.New(p.store).Discard(ctx)
 }
 
 // confirm names the change and its target, and asks for consent on a terminal unless

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -136,7 +137,7 @@ func readPools(ctx context.Context, store *counters.Store, state *simulate.State
 
 // readRanges reads the network blocks, where Redis has any.
 func readRanges(ctx context.Context, store *counters.Store, state *simulate.State) error {
-	ranges, err := store.Ranges().State(ctx)
+	ranges, err := blocks.New(store).State(ctx)
 	if errors.Is(err, account.ErrNotBuilt) {
 		return nil
 	}

@@ -1,4 +1,6 @@
-package counters
+// Package blocks keeps network ranges in Redis: which cluster has which blocks. It is a
+// network.Space whose every change is one script.
+package blocks
 
 import (
 	"context"
@@ -6,15 +8,20 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
 // Ranges keeps network ranges in Redis: it is a network.Space whose every change is
 // one script. Until it is built, every method answers account.ErrNotBuilt.
-type Ranges struct{ store *Store }
+type Ranges struct{ site *counters.Site }
 
-// Ranges gives the ranges under the Store's prefix.
-func (s *Store) Ranges() *Ranges { return &Ranges{store: s} }
+// New gives the ranges under the Store's prefix.
+func New(s *counters.Store) *Ranges { return &Ranges{s.Site("net:", "f", "h", "i", "c", "x", "p")} }
+
+// most bounds the blocks of one call, so that none blocks Redis for long.
+const most = 500
 
 // acquireScript applies rules to a cluster, all or none (see network.Space.Acquire).
 //
@@ -28,7 +35,7 @@ func (s *Store) Ranges() *Ranges { return &Ranges{store: s} }
 //	{'OK', 'exhausted', number of the rule, number of the injection} and two values for each
 //	parent that was tried: id, largest free prefix length or -1; or
 //	{'OK', 'unknown', number of the rule, number of the injection, parent}
-var acquireScript = newScript("acquire", []string{space, acquireSlice}, `
+var acquireScript = counters.NewScript("acquire", []string{space, acquireSlice}, `
 local list, rules = get_records(ARGV[1]), cjson.decode(ARGV[3])
 local had, fresh, skipped = #list, {}, {}
 
@@ -96,42 +103,42 @@ func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []n
 	if err != nil {
 		return network.Acquired{}, err
 	}
-	got, err := r.run(ctx, acquireScript, cluster, request, asked)
+	got, err := r.site.Run(ctx, acquireScript, cluster, request, asked)
 	if err != nil {
 		return network.Acquired{}, err
 	}
-	switch got.text() {
+	switch got.Text() {
 	case "exhausted":
-		rule, injection := rules[got.number()-1], int(got.number())-1
+		rule, injection := rules[got.Number()-1], int(got.Number())-1
 		var left []network.Left
-		for got.more() {
-			left = append(left, network.Left{Parent: got.text(), Largest: int(got.number())})
+		for got.More() {
+			left = append(left, network.Left{Parent: got.Text(), Largest: int(got.Number())})
 		}
-		if got.err != nil {
-			return network.Acquired{}, got.err
+		if got.Err() != nil {
+			return network.Acquired{}, got.Err()
 		}
 		return network.Acquired{}, network.NewExhausted(rule, injection, left)
 	case "unknown":
-		rule, injection := rules[got.number()-1], got.number()
-		return network.Acquired{}, fmt.Errorf("rule %s, injection %d: parent %s: %w", rule.ID, injection, got.text(), network.ErrUnknownParent)
+		rule, injection := rules[got.Number()-1], got.Number()
+		return network.Acquired{}, fmt.Errorf("rule %s, injection %d: parent %s: %w", rule.ID, injection, got.Text(), network.ErrUnknownParent)
 	}
 	return acquiredOf(got)
 }
 
 // acquiredOf reads the rest of an acquire that succeeded.
-func acquiredOf(r *reply) (network.Acquired, error) {
-	records, err := readRecords("", r.text())
+func acquiredOf(r counters.Values) (network.Acquired, error) {
+	records, err := readRecords("", r.Text())
 	if err != nil {
 		return network.Acquired{}, err
 	}
 	out := network.Acquired{Applied: appliedOf(records)}
-	for range r.number() {
-		out.New = append(out.New, r.text())
+	for range r.Number() {
+		out.New = append(out.New, r.Text())
 	}
-	for r.more() {
-		out.Skipped = append(out.Skipped, network.Skipped{Rule: r.text(), Path: r.text(), By: r.text()})
+	for r.More() {
+		out.Skipped = append(out.Skipped, network.Skipped{Rule: r.Text(), Path: r.Text(), By: r.Text()})
 	}
-	return out, r.err
+	return out, r.Err()
 }
 
 // returnScript takes back what a request relied on (see network.Space.Return), or,
@@ -142,7 +149,7 @@ func acquiredOf(r *reply) (network.Acquired, error) {
 //	ARGV[2] -> request, "" for all
 //
 //	Returns {'OK', the records that went, the other attempts at the request that rely on a rule…}
-var returnScript = newScript("return ranges", []string{space}, `
+var returnScript = counters.NewScript("return ranges", []string{space}, `
 local kept, gone, out, seen = {}, {}, {}, {}
 local whole = string.match(ARGV[2], '^[^#]*')
 for _, r in ipairs(get_records(ARGV[1])) do
@@ -174,7 +181,11 @@ return {'OK', cjson.encode(gone), unpack(out)}
 // an *engine.Error of Redis.
 func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
 	if request == "" {
-		return network.Returned{}, invalid(fmt.Errorf("no request that cluster %s is taken back from", cluster))
+		return network.Returned{}, &engine.Error{
+			Code: engine.CodeInternal, Op: "arguments of a Redis script",
+			Err:  fmt.Errorf("no request that cluster %s is taken back from", cluster),
+			Hint: "look for a label or annotation that was written by hand",
+		}
 	}
 	return r.giveBack(ctx, cluster, request)
 }
@@ -187,19 +198,19 @@ func (r *Ranges) Release(ctx context.Context, cluster string) ([]network.Applied
 }
 
 func (r *Ranges) giveBack(ctx context.Context, cluster, request string) (network.Returned, error) {
-	got, err := r.run(ctx, returnScript, cluster, request)
+	got, err := r.site.Run(ctx, returnScript, cluster, request)
 	if err != nil {
 		return network.Returned{}, err
 	}
-	records, err := readRecords(cluster, got.text())
+	records, err := readRecords(cluster, got.Text())
 	if err != nil {
 		return network.Returned{}, err
 	}
 	returned := network.Returned{Gone: appliedOf(records)}
-	for got.more() {
-		returned.Kept = append(returned.Kept, got.text())
+	for got.More() {
+		returned.Kept = append(returned.Kept, got.Text())
 	}
-	return returned, got.err
+	return returned, got.Err()
 }
 
 // parentsScript sets the parents (see network.Space.SetParents). It takes as long as
@@ -209,7 +220,7 @@ func (r *Ranges) giveBack(ctx context.Context, cluster, request string) (network
 //	ARGV[1] -> JSON list of the parents
 //
 //	Returns {'OK'}
-var parentsScript = newScript("set parents", []string{space}, `
+var parentsScript = counters.NewScript("set parents", []string{space}, `
 local before, after = {}, {}
 for _, p in ipairs(get_parents()) do
   for i = 2, #p, 2 do before[code(p[i], p[i + 1])] = {p[i], p[i + 1]} end
@@ -238,7 +249,7 @@ func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error
 	if err != nil {
 		return err
 	}
-	_, err = r.run(ctx, parentsScript, packed)
+	_, err = r.site.Run(ctx, parentsScript, packed)
 	return err
 }
 
@@ -249,7 +260,7 @@ func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error
 //	ARGV[2…] -> codes
 //
 //	Returns {'OK'}
-var foreignScript = newScript("foreign ranges", []string{space}, `
+var foreignScript = counters.NewScript("foreign ranges", []string{space}, `
 for i = 2, #ARGV do
   local l = math.floor(tonumber(ARGV[i]) / 4294967296)
   local a = tonumber(ARGV[i]) - l * 4294967296
@@ -275,21 +286,20 @@ func (r *Ranges) Unblock(ctx context.Context, foreign ...netip.Prefix) error {
 
 func (r *Ranges) foreign(ctx context.Context, block bool, blocks []netip.Prefix) error {
 	for len(blocks) > 0 {
-		n := min(chunk, len(blocks))
-		args := []any{flag(block)}
+		n := min(most, len(blocks))
+		args := []any{0}
+		if block {
+			args[0] = 1
+		}
 		for _, p := range blocks[:n] {
 			args = append(args, codeOf(p.Masked()))
 		}
-		if _, err := r.run(ctx, foreignScript, args...); err != nil {
+		if _, err := r.site.Run(ctx, foreignScript, args...); err != nil {
 			return err
 		}
 		blocks = blocks[n:]
 	}
 	return nil
-}
-
-func (r *Ranges) run(ctx context.Context, sc script, args ...any) (*reply, error) {
-	return r.store.run(ctx, sc, networkPlace, r.store.networkKeys(), args...)
 }
 
 // appliedScript reads what a cluster has.
@@ -298,15 +308,15 @@ func (r *Ranges) run(ctx context.Context, sc script, args ...any) (*reply, error
 //	ARGV[1] -> cluster
 //
 //	Returns {'OK', the records of the cluster}
-var appliedScript = newScript("applied ranges", nil, `return {'OK', redis.call('HGET', KEYS[5], ARGV[1]) or '[]'}`)
+var appliedScript = counters.NewScript("applied ranges", nil, `return {'OK', redis.call('HGET', KEYS[5], ARGV[1]) or '[]'}`)
 
 // Applied gives what a cluster has, in the order in which it was applied.
 // account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Applied(ctx context.Context, cluster string) ([]network.Applied, error) {
-	got, err := r.run(ctx, appliedScript, cluster)
+	got, err := r.site.Run(ctx, appliedScript, cluster)
 	if err != nil {
 		return nil, err
 	}
-	records, err := readRecords(cluster, got.text())
+	records, err := readRecords(cluster, got.Text())
 	return appliedOf(records), err
 }

@@ -1,4 +1,4 @@
-package counters_test
+package blocks_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/counters/counterstest"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -48,13 +49,13 @@ type rangesMachine struct {
 	ctx      context.Context
 	client   *redis.Client
 	prefix   string
-	ranges   *counters.Ranges
+	ranges   *blocks.Ranges
 	space    *network.Space
 	rebuilds int
 }
 
 func newRangesMachine(t *rapid.T, ctx context.Context, client *redis.Client, prefix string) *rangesMachine {
-	m := &rangesMachine{ctx: ctx, client: client, prefix: prefix, ranges: counters.New(client, prefix).Ranges(), space: network.NewSpace()}
+	m := &rangesMachine{ctx: ctx, client: client, prefix: prefix, ranges: blocks.New(counters.New(client, prefix)), space: network.NewSpace()}
 	m.install(t, network.State{})
 	m.SetParents(t)
 	return m

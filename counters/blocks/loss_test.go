@@ -1,4 +1,4 @@
-package counters_test
+package blocks_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/counters/counterstest"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
@@ -21,7 +22,7 @@ func foo(cidr string) []network.Parent {
 	return []network.Parent{{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix(cidr)}}}
 }
 
-func buildRanges(tb testing.TB, ranges *counters.Ranges, token string, state network.State) {
+func buildRanges(tb testing.TB, ranges *blocks.Ranges, token string, state network.State) {
 	tb.Helper()
 	ctx := context.Background()
 	if mine, err := ranges.BeginRebuild(ctx, token, time.UnixMilli(0), 0); !mine || err != nil {
@@ -38,7 +39,7 @@ func TestRangesAfterARestart(t *testing.T) {
 	t.Parallel()
 	server := counterstest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	store := counters.New(server.Client(t), "")
-	ranges := store.Ranges()
+	ranges := blocks.New(store)
 	if _, err := ranges.Acquire(t.Context(), "c1", "r1", fooRules); !errors.Is(err, account.ErrNotBuilt) {
 		t.Fatalf("before it is built: %v", err)
 	}
@@ -79,7 +80,7 @@ func TestRangesAfterARestart(t *testing.T) {
 // TestRangesRebuildOfTwo: only the rebuild whose token stands installs (rule 13).
 func TestRangesRebuildOfTwo(t *testing.T) {
 	t.Parallel()
-	ranges := counters.New(counterstest.Redis(t), "").Ranges()
+	ranges := blocks.New(counters.New(counterstest.Redis(t), ""))
 	begin := func(token string, at int64) bool {
 		mine, err := ranges.BeginRebuild(t.Context(), token, time.UnixMilli(at), time.Second)
 		if err != nil {
@@ -112,16 +113,16 @@ func TestRangesRebuildOfTwo(t *testing.T) {
 // BenchmarkRanges is one cluster that comes and goes beside so many blocks, one
 // call after the other on one connection.
 func BenchmarkRanges(b *testing.B) {
-	for _, blocks := range []int{100, 10_000, 100_000} {
-		b.Run(fmt.Sprint(blocks), func(b *testing.B) {
+	for _, count := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprint(count), func(b *testing.B) {
 			space := network.NewSpace()
 			space.SetParents(foo("10.0.0.0/8"))
-			for i := range blocks {
+			for i := range count {
 				if _, err := space.Acquire(fmt.Sprint("c", i), "r", fooRules); err != nil {
 					b.Fatal(err)
 				}
 			}
-			ranges := counters.New(counterstest.Redis(b), "").Ranges()
+			ranges := blocks.New(counters.New(counterstest.Redis(b), ""))
 			buildRanges(b, ranges, "e1", space.Snapshot())
 			for b.Loop() {
 				if _, err := ranges.Acquire(b.Context(), "new", "r", fooRules); err != nil {

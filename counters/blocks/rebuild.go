@@ -1,4 +1,4 @@
-package counters
+package blocks
 
 import (
 	"context"
@@ -8,41 +8,30 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
 // Built reports whether Redis has the ranges. An *engine.Error of Redis.
 func (r *Ranges) Built(ctx context.Context) (bool, error) {
-	_, err := r.run(ctx, builtScript)
+	_, err := r.site.Run(ctx, builtScript)
 	if errors.Is(err, account.ErrNotBuilt) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// BeginRebuild is Store.BeginRebuild for the ranges: it claims their rebuild under a
+// BeginRebuild is counters.Store.BeginRebuild for the ranges: it claims their rebuild under a
 // token that was never used before. An *engine.Error of Redis.
 func (r *Ranges) BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (mine bool, err error) {
-	return r.claimRebuild(ctx, token, now, max(0, lease.Milliseconds()))
+	return r.site.BeginRebuild(ctx, token, now, lease)
 }
 
 // RenewRebuild extends the lease and reports whether the rebuild is still the
 // token's; if not, the caller gives up. An *engine.Error of Redis.
 func (r *Ranges) RenewRebuild(ctx context.Context, token string, now time.Time) (mine bool, err error) {
-	return r.claimRebuild(ctx, token, now, -1)
-}
-
-func (r *Ranges) claimRebuild(ctx context.Context, token string, now time.Time, lease int64) (bool, error) {
-	if err := checkToken(token); err != nil {
-		return false, err
-	}
-	got, err := r.store.run(ctx, beginScript, networkPlace, []string{r.store.networkHead()}, token, now.UnixMilli(), lease)
-	if err != nil {
-		return false, err
-	}
-	return got.flag(), got.err
+	return r.site.RenewRebuild(ctx, token, now)
 }
 
 // Install makes the state that of the ranges (rule 13e) and reports whether they are
@@ -51,48 +40,28 @@ func (r *Ranges) claimRebuild(ctx context.Context, token string, now time.Time, 
 // besides records and foreign blocks are the parents. It is staged in bounded steps
 // and put in place by one script. An *engine.Error of Redis.
 func (r *Ranges) Install(ctx context.Context, token string, state network.State) (bool, error) {
-	if err := checkToken(token); err != nil {
-		return false, err
-	}
 	parts, err := stageRanges(state)
 	if err != nil {
 		return false, err
 	}
-	s, staging := r.store, r.store.networkStaging(token)
-	// A run that died under this token may have left parts of an older state.
-	if err := s.client.Unlink(ctx, staging...).Err(); err != nil {
-		return false, &engine.Error{Code: engine.CodeInternal, Op: "install ranges in Redis", Err: err}
-	}
-	args := []any{token, 0, len(parts)}
-	for i, part := range parts {
-		if err := s.stageUnder(ctx, networkPlace, s.networkHead(), token, staging[i], part); err != nil {
-			return false, err
-		}
-		args = append(args, part.entries())
-	}
-	keys := append(s.networkKeys(), staging...)
-	got, err := s.run(ctx, installScript, networkPlace, keys, args...)
-	if err != nil {
-		return false, err
-	}
-	outcome := got.number()
-	if outcome == 2 {
-		return false, errors.New("install of ranges: what was staged is no longer there, begin the rebuild again")
-	}
-	return outcome == 1, got.err
+	return r.site.Install(ctx, token, parts)
 }
 
-// stageRanges lays the state out in the order of networkRecords.
-func stageRanges(state network.State) ([]staged, error) {
+// Discard makes the ranges not built, as if Redis had lost them: whoever needs them
+// builds them anew. It reports whether they were. An *engine.Error of Redis.
+func (r *Ranges) Discard(ctx context.Context) (bool, error) { return r.site.Discard(ctx) }
+
+// stageRanges lays the state out in the order of the records (see space).
+func stageRanges(state network.State) ([]counters.Part, error) {
 	space := network.Build(state)
-	free, held, index := staged{command: "ZADD"}, staged{command: "HSET"}, staged{command: "ZADD"}
-	clusters, foreign, parents := staged{command: "HSET"}, staged{command: "HSET"}, staged{command: "HSET"}
+	free, held, index := counters.NewSortedSet(), counters.NewHash(), counters.NewSortedSet()
+	clusters, foreign, parents := counters.NewHash(), counters.NewHash(), counters.NewHash()
 	for _, p := range space.Free() {
-		free.add(codeOf(p), codeOf(p))
+		free.Add(codeOf(p), codeOf(p))
 	}
 	for p, count := range space.Held() {
-		held.add(codeOf(p), count)
-		index.add(addressOf(p), codeOf(p))
+		held.Add(codeOf(p), count)
+		index.Add(addressOf(p), codeOf(p))
 	}
 	built := space.Snapshot()
 	byCluster := map[string][]network.Record{}
@@ -104,32 +73,31 @@ func stageRanges(state network.State) ([]staged, error) {
 		if err != nil {
 			return nil, err
 		}
-		clusters.add(cluster, packed)
+		clusters.Add(cluster, packed)
 	}
 	for _, p := range built.Foreign {
-		foreign.add(codeOf(p), 1)
+		foreign.Add(codeOf(p), 1)
 	}
 	packed, err := packParents(built.Parents)
-	parents.add("json", packed)
-	return []staged{free, held, index, clusters, foreign, parents}, err
+	parents.Add("json", packed)
+	return []counters.Part{free, held, index, clusters, foreign, parents}, err
 }
 
 // State reads all that the ranges are made of, page by page: what changes meanwhile
 // may be seen or not. account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) State(ctx context.Context) (network.State, error) {
 	var state network.State
-	if _, err := r.run(ctx, builtScript); err != nil {
+	if _, err := r.site.Run(ctx, builtScript); err != nil {
 		return state, err
 	}
-	keys, client := r.store.networkKeys(), r.store.client
-	packed, err := client.HGet(ctx, keys[6], "json").Result()
+	packed, err := r.site.Hash(ctx, 7)
 	if err != nil {
-		return state, readError("parents", err)
-	}
-	if state.Parents, err = readParents(packed); err != nil {
 		return state, err
 	}
-	clusters, err := r.all(ctx, keys[4])
+	if state.Parents, err = readParents(packed["json"]); err != nil {
+		return state, err
+	}
+	clusters, err := r.site.Hash(ctx, 5)
 	if err != nil {
 		return state, err
 	}
@@ -140,7 +108,7 @@ func (r *Ranges) State(ctx context.Context) (network.State, error) {
 		}
 		state.Records = append(state.Records, records...)
 	}
-	foreign, err := r.all(ctx, keys[5])
+	foreign, err := r.site.Hash(ctx, 6)
 	if err != nil {
 		return state, err
 	}
@@ -160,21 +128,4 @@ func (r *Ranges) State(ctx context.Context) (network.State, error) {
 //	KEYS -> see space
 //
 //	Returns {'OK'}
-var builtScript = newScript("ranges built", nil, `return {'OK'}`)
-
-// all reads a hash page by page.
-func (r *Ranges) all(ctx context.Context, key string) (map[string]string, error) {
-	all := map[string]string{}
-	fields := r.store.client.HScan(ctx, key, 0, "", page).Iterator()
-	for fields.Next(ctx) {
-		name := fields.Val()
-		if !fields.Next(ctx) {
-			break
-		}
-		all[name] = fields.Val()
-	}
-	if err := fields.Err(); err != nil {
-		return nil, readError("ranges", err)
-	}
-	return all, nil
-}
+var builtScript = counters.NewScript("ranges built", nil, `return {'OK'}`)

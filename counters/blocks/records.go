@@ -1,4 +1,4 @@
-package counters
+package blocks
 
 import (
 	"encoding/binary"

@@ -1,8 +1,9 @@
-package counters
+package blocks
 
 import (
 	"context"
 
+	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
@@ -13,7 +14,7 @@ import (
 //	ARGV[2] -> JSON list of the one record
 //
 //	Returns {'OK', 1 where it was put back, 0 where the cluster has the rule}
-var restoreRangesScript = newScript("restore ranges", []string{space}, `
+var restoreRangesScript = counters.NewScript("restore ranges", []string{space}, `
 local list, record = get_records(ARGV[1]), cjson.decode(ARGV[2])[1]
 for _, r in ipairs(list) do
   if r.rule == record.rule then return {'OK', 0} end
@@ -32,11 +33,11 @@ func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	got, err := r.run(ctx, restoreRangesScript, record.Cluster, packed)
+	got, err := r.site.Run(ctx, restoreRangesScript, record.Cluster, packed)
 	if err != nil {
 		return false, err
 	}
-	return got.flag(), got.err
+	return got.Flag(), got.Err()
 }
 
 // roomScript counts the free blocks of each size in each parent.
@@ -44,7 +45,7 @@ func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, erro
 //	KEYS -> see space
 //
 //	Returns {'OK', id, number of /0, …, number of /32, id, …}
-var roomScript = newScript("room of ranges", []string{space}, `
+var roomScript = counters.NewScript("room of ranges", []string{space}, `
 local out = {'OK'}
 for _, p in ipairs(get_parents()) do
   local sizes = {}
@@ -64,27 +65,17 @@ return out
 // Room gives what is free in each parent, by its id, without looking at the blocks
 // that are held. account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Room(ctx context.Context) (map[string]network.Room, error) {
-	got, err := r.run(ctx, roomScript)
+	got, err := r.site.Run(ctx, roomScript)
 	if err != nil {
 		return nil, err
 	}
 	rooms := map[string]network.Room{}
-	for got.more() {
-		id, room := got.text(), network.Room{}
+	for got.More() {
+		id, room := got.Text(), network.Room{}
 		for size := range room {
-			room[size] = int(got.number())
+			room[size] = int(got.Number())
 		}
 		rooms[id] = room
 	}
-	return rooms, got.err
-}
-
-// Discard makes the ranges not built, as if Redis had lost them: whoever needs them
-// builds them anew. It reports whether they were. An *engine.Error of Redis.
-func (r *Ranges) Discard(ctx context.Context) (bool, error) {
-	got, err := r.store.run(ctx, discardScript, networkPlace, []string{r.store.networkHead()})
-	if err != nil {
-		return false, err
-	}
-	return got.flag(), got.err
+	return rooms, got.Err()
 }

@@ -1,4 +1,4 @@
-package counters
+package blocks
 
 // space is the part of the scripts on ranges that takes blocks and gives them
 // back, as network.Space does in plain Go. Free space is the fewest aligned blocks

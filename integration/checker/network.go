@@ -23,7 +23,7 @@ type Networks struct {
 }
 
 func readNetworks(ctx context.Context, s Sources) (n Networks, err error) {
-	state, err := s.Counters.Ranges().State(ctx)
+	state, err := blocks.New(s.Counters).State(ctx)
 	switch {
 	case err == nil:
 		n.Ranges = &state
@@ -46,9 +46,9 @@ type slice struct {
 	cidr          netip.Prefix
 }
 
-// blocks are those of the answers of a runtime, each once: I10 where two answers say
+// granted are the blocks of the answers of a runtime, each once: I10 where two answers say
 // different things of one rule.
-func blocks(replies []events.Reply, bad report) []slice {
+func granted(replies []events.Reply, bad report) []slice {
 	rules := map[string][]slice{}
 	for _, r := range replies {
 		here := map[string][]slice{}
@@ -87,7 +87,7 @@ func (f Facts) network(live map[string]events.Reply, bad report) {
 	}
 	var all []slice
 	for id := range live {
-		all = append(all, blocks(byRuntime[id], bad)...)
+		all = append(all, granted(byRuntime[id], bad)...)
 	}
 	slices.SortFunc(all, func(a, b slice) int {
 		return cmp.Or(a.cidr.Compare(b.cidr), cmp.Compare(a.runtime, b.runtime), cmp.Compare(a.rule, b.rule))
@@ -129,7 +129,7 @@ func (f Facts) blocksOverTime(bad report) {
 		if s.Reply.Status != events.StatusAssigned || sequence(s.Reply) < released[s.Reply.RuntimeID] {
 			continue
 		}
-		for _, b := range blocks([]events.Reply{s.Reply}, bad) {
+		for _, b := range granted([]events.Reply{s.Reply}, bad) {
 			for _, o := range before {
 				left, leaves := f.Watched.Departed[o.runtime]
 				if b.overlap(o.slice) && o.runtime != b.runtime && (!leaves || left.After(s.Time)) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/counters/counterstest"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
@@ -22,12 +23,12 @@ func parents(cidrs ...string) []network.Parent {
 }
 
 // inRedis has so many blocks in a Redis of its own, put there as a rebuild does.
-func inRedis(tb testing.TB, blocks int) *counters.Ranges {
+func inRedis(tb testing.TB, count int) *blocks.Ranges {
 	tb.Helper()
-	ranges, ctx, token := counters.New(counterstest.Redis(tb), "bench").Ranges(), context.Background(), fmt.Sprint("bench-", blocks)
+	ranges, ctx, token := blocks.New(counters.New(counterstest.Redis(tb), "bench")), context.Background(), fmt.Sprint("bench-", count)
 	state := network.State{Parents: parents(parent)}
 	at := netip.MustParsePrefix(parent).Addr().As4()
-	for i := range blocks {
+	for i := range count {
 		n := i << (32 - size)
 		cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{at[0], byte(n >> 16), byte(n >> 8), byte(n)}), size)
 		state.Records = append(state.Records, network.Record{

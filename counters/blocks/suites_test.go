@@ -1,0 +1,27 @@
+package blocks_test
+
+import (
+	"fmt"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
+	"github.com/hap-worker/hap-worker/counters/counterstest"
+	"github.com/hap-worker/hap-worker/engine/network/networktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What the ranges in memory promise, those in Redis keep too.
+func TestRangesOnRedis(t *testing.T) {
+	t.Parallel()
+	client := counterstest.Redis(t)
+	networktest.Rebuilds(t, blocks.New(counters.New(client, "rebuilds")))
+	n := 0
+	networktest.Histories(t, func() networktest.Allocator {
+		n++
+		return blocks.New(counters.New(client, fmt.Sprint("history", n)))
+	})
+}

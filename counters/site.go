@@ -1,0 +1,160 @@
+package counters
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Site is what another package keeps in Redis as a Store keeps a pool: built, lost and
+// rebuilt as a whole, every change one script, all keys on one slot.
+type Site struct {
+	store   *Store
+	name    string
+	tag     string
+	records []string // the names of its keys
+	keys    []string
+}
+
+// Site gives the one of that name. A colon in the name keeps it apart from all pools. Its
+// scripts have as KEYS[1] the head, which is the counterpart of a pool's meta and named
+// otherwise, so that whoever lists pools does not find it, and then the keys of the records.
+func (s *Store) Site(name string, records ...string) *Site {
+	site := &Site{store: s, name: name, tag: s.prefix + ":{" + name + "}:", records: records}
+	site.keys = append([]string{site.tag + "head"}, site.under(site.tag)...)
+	return site
+}
+
+func (site *Site) under(tag string) []string {
+	keys := make([]string, len(site.records))
+	for i, name := range site.records {
+		keys[i] = tag + name
+	}
+	return keys
+}
+
+// Script is a Lua script that decides about a Site.
+type Script struct{ script }
+
+// NewScript makes a script of a name for errors, of the functions that it uses and of the
+// body of a function. That one gets its arguments as ARGV and returns {'OK', values…}.
+func NewScript(name string, functions []string, body string) Script {
+	return Script{newScript(name, functions, body)}
+}
+
+// Values are what a script answered after 'OK', read front to back.
+type Values struct{ *reply }
+
+// Text reads a text.
+func (v Values) Text() string { return v.text() }
+
+// Number reads a whole number.
+func (v Values) Number() int64 { return v.number() }
+
+// Flag reads a number that is 1 for true.
+func (v Values) Flag() bool { return v.flag() }
+
+// More reports whether there is anything left to read, and no error.
+func (v Values) More() bool { return v.more() }
+
+// Err is the first error of reading: a value that is missing, or of another kind.
+func (v Values) Err() error { return v.err }
+
+// Run runs a script. account.ErrNotBuilt until the site is built, else an *engine.Error of Redis.
+func (site *Site) Run(ctx context.Context, sc Script, args ...any) (Values, error) {
+	r, err := site.store.run(ctx, sc.script, site.name, site.keys, args...)
+	return Values{r}, err
+}
+
+// Hash reads one of the records, a hash, by its number among the KEYS of the scripts,
+// built or not. It reads page by page: what changes meanwhile may be seen or not. An
+// *engine.Error of Redis.
+func (site *Site) Hash(ctx context.Context, number int) (map[string]string, error) {
+	all := map[string]string{}
+	fields := site.store.client.HScan(ctx, site.keys[number-1], 0, "", page).Iterator()
+	for fields.Next(ctx) {
+		name := fields.Val()
+		if !fields.Next(ctx) {
+			break
+		}
+		all[name] = fields.Val()
+	}
+	if err := fields.Err(); err != nil {
+		return nil, readError(site.name, err)
+	}
+	return all, nil
+}
+
+// BeginRebuild is Store.BeginRebuild for the site.
+func (site *Site) BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (mine bool, err error) {
+	return site.claimRebuild(ctx, token, now, max(0, lease.Milliseconds()))
+}
+
+// RenewRebuild is Store.RenewRebuild for the site.
+func (site *Site) RenewRebuild(ctx context.Context, token string, now time.Time) (mine bool, err error) {
+	return site.claimRebuild(ctx, token, now, -1)
+}
+
+func (site *Site) claimRebuild(ctx context.Context, token string, now time.Time, lease int64) (bool, error) {
+	if err := checkToken(token); err != nil {
+		return false, err
+	}
+	r, err := site.store.run(ctx, beginScript, site.name, site.keys[:1], token, now.UnixMilli(), lease)
+	if err != nil {
+		return false, err
+	}
+	return r.flag(), r.err
+}
+
+// Part is what one of the records will be: a hash, or a sorted set.
+type Part struct{ staged }
+
+// NewHash gives the Part of a hash without fields.
+func NewHash() Part { return Part{staged{command: "HSET"}} }
+
+// NewSortedSet gives the Part of a sorted set without members.
+func NewSortedSet() Part { return Part{staged{command: "ZADD"}} }
+
+// Add adds a field and its value, or a score and its member.
+func (p *Part) Add(a, b any) { p.add(a, b) }
+
+// Install is Store.Install for the site; there is a part for each of the records, in
+// their order.
+func (site *Site) Install(ctx context.Context, token string, parts []Part) (bool, error) {
+	if err := checkToken(token); err != nil {
+		return false, err
+	}
+	s, staging := site.store, site.under(site.tag+"n:"+token+":")
+	// A run that died under this token may have left parts of an older state.
+	if err := s.client.Unlink(ctx, staging...).Err(); err != nil {
+		return false, &engine.Error{Code: engine.CodeInternal, Op: "install in Redis, " + site.name, Err: err}
+	}
+	args := []any{token, 0, len(parts)}
+	for i, part := range parts {
+		if err := s.stageUnder(ctx, site.name, site.keys[0], token, staging[i], part.staged); err != nil {
+			return false, err
+		}
+		args = append(args, part.entries())
+	}
+	r, err := s.run(ctx, installScript, site.name, slices.Concat(site.keys, staging), args...)
+	if err != nil {
+		return false, err
+	}
+	outcome := r.number()
+	if outcome == 2 {
+		return false, fmt.Errorf("install of %q: what was staged is no longer there, begin the rebuild again", site.name)
+	}
+	return outcome == 1, r.err
+}
+
+// Discard is Store.Discard for the site.
+func (site *Site) Discard(ctx context.Context) (bool, error) {
+	r, err := site.store.run(ctx, discardScript, site.name, site.keys[:1])
+	if err != nil {
+		return false, err
+	}
+	return r.flag(), r.err
+}
