@@ -328,7 +328,7 @@ enter(place)
 // in a cluster, where no script reaches both. ErrNotBuilt, ErrRebuilt, else an *engine.Error
 // of Redis.
 func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
-	if _, cluster := s.client.(*redis.ClusterClient); cluster {
+	if _, cluster := s.client().(*redis.ClusterClient); cluster {
 		return account.Decision{}, nil
 	}
 	args, err := assignArgs(r)
@@ -336,7 +336,7 @@ func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Requ
 		return account.Decision{}, err
 	}
 	reply, err := s.ask(ctx, locateAndAssignScript, pool, request{
-		keys: s.poolKeys(pool), second: s.directoryKeys(r.Runtime), args: append(args, packPlace(account.Place{Pool: pool})),
+		keys: s.poolKeys(pool), second: s.directoryKeys(r.Runtime), bucket: account.BucketOf(r.Runtime), args: append(args, packPlace(account.Place{Pool: pool})),
 	})
 	if err != nil || reply.elsewhere {
 		return account.Decision{}, err

@@ -60,9 +60,10 @@ func (s *Store) AskTogether(ctx context.Context, asks ...Ask) ([]any, error) {
 		requests[i] = ask.request
 	}
 	keys, args := asks[0].script.arguments(asksItself, requests)
-	values, err := asks[0].script.Run(ctx, s.client, keys, args...).Slice()
+	values, err := asks[0].script.Run(ctx, s.client(), keys, args...).Slice()
 	if err != nil {
 		return nil, err
 	}
-	return asks[0].script.answers(values, len(asks))
+	answers, _, err := asks[0].script.answers(values, len(asks))
+	return answers, err
 }

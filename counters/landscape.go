@@ -102,7 +102,7 @@ func landscapeFields(l engine.Landscape) []any {
 }
 
 func (s *Store) landscape(ctx context.Context, script *redis.Script, args ...any) (engine.Landscape, bool, error) {
-	fields, err := script.Run(ctx, s.client, []string{s.landscapeKey()}, args...).StringSlice()
+	fields, err := script.Run(ctx, s.client(), []string{s.landscapeKey()}, args...).StringSlice()
 	switch {
 	case err != nil:
 		return engine.Landscape{}, false, &engine.Error{

@@ -60,6 +60,7 @@ type laneCall struct {
 // laneAnswer is what a script answered to a request, or why there is no answer.
 type laneAnswer struct {
 	values any
+	fenced map[string]string // the fenced epochs of all places that the call was about, by their metas
 	err    error
 }
 
@@ -73,16 +74,16 @@ func newLane(master *redis.Client, slots bool) *lane {
 
 // do sends a request and waits for its answer. After an error it may have been
 // executed or not.
-func (l *lane) do(ctx context.Context, sc script, r request) (any, error) {
+func (l *lane) do(ctx context.Context, sc script, r request) laneAnswer {
 	call := &laneCall{ctx: ctx, script: sc, request: r, done: make(chan laneAnswer, 1)}
 	if !l.add(call) {
-		return nil, errNoLane
+		return laneAnswer{err: errNoLane}
 	}
 	select {
 	case answer := <-call.done:
-		return answer.values, answer.err
+		return answer
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return laneAnswer{err: context.Cause(ctx)}
 	}
 }
 
@@ -221,15 +222,16 @@ func (g *group) command(ctx context.Context, server string) *redis.Cmd {
 func (g *group) tell() {
 	values, err := g.cmd.Slice()
 	var answers []any
+	var fenced map[string]string
 	if err == nil {
-		answers, err = g.script.answers(values, len(g.calls))
+		answers, fenced, err = g.script.answers(values, len(g.calls))
 	}
 	for i, call := range g.calls {
 		if err != nil {
 			call.done <- laneAnswer{err: err}
 			continue
 		}
-		call.done <- laneAnswer{values: answers[i], err: failure(answers[i])}
+		call.done <- laneAnswer{values: answers[i], fenced: fenced, err: failure(answers[i])}
 	}
 }
 
@@ -315,10 +317,10 @@ func (ls *lanes) close() {
 // overLane sends a request to the server that has the keys. Unless the server has
 // refused it, the caller sends it again after an error, without a lane: the client then
 // finds the server anew, loads the script, and follows a cluster's redirection.
-func (s *Store) overLane(ctx context.Context, sc script, r request) (any, error) {
+func (s *Store) overLane(ctx context.Context, sc script, r request) laneAnswer {
 	l, err := s.laneFor(ctx, r.keys[0])
 	if err != nil {
-		return nil, err
+		return laneAnswer{err: err}
 	}
 	return l.do(ctx, sc, r)
 }
@@ -328,7 +330,7 @@ func (s *Store) laneFor(ctx context.Context, key string) (*lane, error) {
 		return nil, errNoLane
 	}
 	var l *lane
-	switch client := s.client.(type) {
+	switch client := s.client().(type) {
 	case *redis.Client:
 		l = s.lanes.to(client, false)
 	case *redis.ClusterClient:

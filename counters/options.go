@@ -52,6 +52,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := New(client, o.Prefix)
+	s.open = o.client
 	if o.SentinelMaster == "" {
 		// Of a fail-over only the connections of the client itself are told.
 		s.OverLanes()

@@ -45,12 +45,12 @@ func (s *Store) Pools(ctx context.Context) ([]string, error) {
 }
 
 func (s *Store) eachMaster(ctx context.Context, scan func(context.Context, redis.Cmdable) error) error {
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+	if cluster, ok := s.client().(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 			return scan(ctx, master)
 		})
 	}
-	return scan(ctx, s.client)
+	return scan(ctx, s.client())
 }
 
 // poolOf is the pool that a meta key belongs to.
@@ -108,7 +108,7 @@ func scanHash[T any](ctx context.Context, s *Store, place, key string, parse fun
 		}
 		var cursor uint64
 		for {
-			fields, next, err := s.client.HScan(ctx, key, cursor, "", page).Result()
+			fields, next, err := s.client().HScan(ctx, key, cursor, "", page).Result()
 			if err != nil {
 				yield(none, readError(place, err))
 				return

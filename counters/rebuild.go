@@ -27,7 +27,7 @@ const chunksAtOnce = 16
 //	KEYS[1] -> meta
 const site = serverID + `
 local head = redis.call('HMGET', KEYS[1], 'epoch', 'server', 'token', 'since', 'tokenServer', 'history', 'tokenHistory')
-local built = head[1] and head[2] == server and (not head[6] or head[6] == history)
+local built = head[1] and head[2] == server and (not head[6] or head[6] == history) and trusted(head[1])
 local here = head[5] == server and (not head[7] or head[7] == history)
 `
 
@@ -219,7 +219,7 @@ func (s *Store) install(ctx context.Context, place, token string, sequence int64
 	}
 	staging := s.stagingKeys(place, token)
 	// A run that died under this token may have left parts of an older snapshot.
-	if err := s.client.Unlink(ctx, staging...).Err(); err != nil {
+	if err := s.client().Unlink(ctx, staging...).Err(); err != nil {
 		return false, &engine.Error{Code: engine.CodeInternal, Op: "install in Redis, " + place, Err: err}
 	}
 	args := []any{token, sequence, len(parts)}

@@ -182,9 +182,11 @@ func (s *Store) Raise(ctx context.Context, pool string, sequence int64) (bool, e
 // discardScript takes the epoch away.
 //
 //	KEYS[1] -> meta
+//	ARGV[1] -> the epoch that it has to be, '' for any
 //
 //	Returns {'OK', 1 if it was built}
 var discardScript = newSiteScript("discard", `
+if ARGV[1] ~= '' and ARGV[1] ~= head[1] then return {'OK', 0} end
 redis.call('HDEL', KEYS[1], 'epoch', 'server', 'history')
 return {'OK', built and 1 or 0}
 `)
@@ -193,7 +195,17 @@ return {'OK', built and 1 or 0}
 // had lost it: nothing is decided there until it is rebuilt. It reports whether it
 // was built. An *engine.Error of Redis.
 func (s *Store) Discard(ctx context.Context, place string) (bool, error) {
-	r, err := s.run(ctx, discardScript, place, []string{s.metaKey(place)})
+	return s.discard(ctx, place, s.metaKey(place), "")
+}
+
+// Depose is Discard of a place that still has this epoch, which is not in force (rule 15);
+// of another one nothing changes.
+func (s *Store) Depose(ctx context.Context, place, epoch string) (bool, error) {
+	return s.discard(ctx, place, s.metaKey(place), epoch)
+}
+
+func (s *Store) discard(ctx context.Context, place, meta, epoch string) (bool, error) {
+	r, err := s.run(ctx, discardScript, place, []string{meta}, epoch)
 	if err != nil {
 		return false, err
 	}

@@ -33,7 +33,8 @@ import (
 //	ARGV[1] -> number of places, and for each the number of its keys
 //	then per request: the number of its place, that of a second one or 0, n, its n arguments
 //
-//	Returns for each request what the script returns, or {'NOTBUILT'}, or {'FAILED', why}
+//	Returns for each request what the script returns, or {'NOTBUILT'}, or {'FAILED', why}; then,
+//	where a place has a fenced epoch, a list of their metas, each with its epoch
 const gate = serverID + `
 local given, requests, places = KEYS, ARGV, {}
 local KEYS, epoch, paused
@@ -57,7 +58,7 @@ local function enter(number)
     place.head, place.sequence = head, tonumber(head[4] or '0')
   end
   KEYS, epoch, paused = place, head[1], head[3] == '1'
-  return head[1] and head[2] == server and (not head[5] or head[5] == history)
+  return head[1] and head[2] == server and (not head[5] or head[5] == history) and trusted(head[1])
 end
 
 local function num(n) return string.format('%d', n) end
@@ -128,10 +129,14 @@ while at < #requests do
   end
   answers[#answers + 1], at = answer, last + 1
 end
+local in_force = {}
 for _, place in pairs(places) do
   if place.raised then redis.call('HSET', place[1], 'seq', num(place.sequence)) end
   for number, fields in pairs(place.wrote) do write(place[number], fields) end
+  local head = place.head
+  if head and head[1] and fenced(head[1]) then in_force[#in_force + 1], in_force[#in_force + 2] = place[1], head[1] end
 end
+if #in_force > 0 then answers[#answers + 1] = in_force end
 return answers
 `
 
@@ -145,14 +150,21 @@ const joined = `joined = true
 // history is asked for at every call: it is another one once a server was a replica for a
 // while, and that changes under an open connection.
 const serverID = `
-local function told(section, field)
-  local info = redis.pcall('INFO', section)
-  local at = type(info) == 'string' and string.find(info, field, 1, true)
-  return at and string.match(info, '^%w+', at + #field) or '-'
+local function info(section)
+  local text = redis.pcall('INFO', section)
+  return type(text) == 'string' and text or ''
+end
+local function told(text, field)
+  local at = string.find(text, field, 1, true)
+  return at and string.match(text, '^%w+', at + #field) or '-'
 end
 local server = table.remove(ARGV)
-if server == '' then server = told('server', 'run_id:') end
-local history = told('replication', 'master_replid:')
+if server == '' then server = told(info('server'), 'run_id:') end
+local replication = info('replication')
+local history = told(replication, 'master_replid:')
+
+local function fenced(epoch) return string.sub(epoch, 1, 7) == 'fenced-' end
+local function trusted(epoch) return fenced(epoch) or string.match(told(replication, 'connected_slaves:'), '^[0-]$') end
 `
 
 // asksItself is the last argument of a script that does not come over a lane.
@@ -180,8 +192,21 @@ func newSiteScript(name, body string) script {
 // request is what a script is asked about one pool or bucket, or about two of them.
 type request struct {
 	keys   []string
-	second []string // the keys of the second one
+	second []string // the keys of the second one, a bucket
+	bucket string   // its name
 	args   []any
+}
+
+// epochs are those of the request's places, out of those of a whole call.
+func (r request) epochs(place string, fenced map[string]string) account.Epochs {
+	out := make(account.Epochs, 2)
+	if epoch := fenced[r.keys[0]]; epoch != "" {
+		out[place] = epoch
+	}
+	if r.second != nil && fenced[r.second[0]] != "" {
+		out[r.bucket] = fenced[r.second[0]]
+	}
+	return out
 }
 
 // arguments are those of one call of the script for several requests. A script that is
@@ -229,15 +254,25 @@ func (p *places) add(args []any, keys []string) []any {
 	return append(args, len(keys))
 }
 
-// answers are those to the requests, out of what one call returned.
-func (sc script) answers(values []any, n int) ([]any, error) {
+// answers are those to the requests, out of what one call returned, and the fenced epochs
+// of the places that had a part in it, by the keys of their metas.
+func (sc script) answers(values []any, n int) (answers []any, fenced map[string]string, err error) {
 	if !sc.many {
-		return []any{values}, nil
+		return []any{values}, nil, nil
+	}
+	if len(values) == n+1 {
+		told, _ := values[n].([]any)
+		fenced = make(map[string]string, len(told)/2)
+		for i := 0; i+1 < len(told); i += 2 {
+			meta, _ := told[i].(string)
+			fenced[meta], _ = told[i+1].(string)
+		}
+		values = values[:n]
 	}
 	if len(values) != n {
-		return nil, fmt.Errorf("%s gave %d answers to %d requests", sc.name, len(values), n)
+		return nil, nil, fmt.Errorf("%s gave %d answers to %d requests", sc.name, len(values), n)
 	}
-	return values, nil
+	return values, fenced, nil
 }
 
 // run runs a script on a pool or bucket. ErrNotBuilt where that has no epoch,
@@ -247,30 +282,38 @@ func (s *Store) run(ctx context.Context, sc script, place string, keys []string,
 }
 
 func (s *Store) ask(ctx context.Context, sc script, place string, asked request) (*reply, error) {
-	defer s.called(ctx, sc, time.Now())
-	answer, err := s.overLane(ctx, sc, asked)
-	if err != nil && !refused(err) && ctx.Err() == nil {
-		answer, err = s.withoutLane(ctx, sc, asked)
+	begin := time.Now()
+	answer := s.overLane(ctx, sc, asked)
+	if answer.err != nil && !refused(answer.err) && ctx.Err() == nil {
+		answer = s.withoutLane(ctx, sc, asked)
 	}
-	return sc.read(place, answer, err)
+	s.called(ctx, sc, begin)
+	r, err := sc.read(place, answer.values, answer.err)
+	if err != nil || len(answer.fenced) == 0 || s.inForce == nil || account.Contained(sc.name) {
+		return r, err
+	}
+	if err := s.inForce(ctx, asked.epochs(place, answer.fenced)); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", sc.name, place, err)
+	}
+	return r, nil
 }
 
-func (s *Store) withoutLane(ctx context.Context, sc script, asked request) (any, error) {
+func (s *Store) withoutLane(ctx context.Context, sc script, asked request) laneAnswer {
 	keys, args := sc.arguments(asksItself, []request{asked})
-	values, err := sc.Run(ctx, s.client, keys, args...).Slice()
+	values, err := sc.Run(ctx, s.client(), keys, args...).Slice()
 	if err != nil {
-		return nil, err
+		return laneAnswer{err: err}
 	}
 	return sc.only(values)
 }
 
 // only is the answer to the one request of a call.
-func (sc script) only(values []any) (any, error) {
-	answers, err := sc.answers(values, 1)
+func (sc script) only(values []any) laneAnswer {
+	answers, fenced, err := sc.answers(values, 1)
 	if err != nil {
-		return nil, err
+		return laneAnswer{err: err}
 	}
-	return answers[0], failure(answers[0])
+	return laneAnswer{values: answers[0], fenced: fenced, err: failure(answers[0])}
 }
 
 // failure is why a script could not decide a request, nil where it did.
@@ -335,7 +378,7 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 	defer s.called(ctx, sc, time.Now())
 	send := func() ([]*redis.Cmd, error) {
 		results := make([]*redis.Cmd, len(calls))
-		pipe := s.client.Pipeline()
+		pipe := s.client().Pipeline()
 		for i, c := range calls {
 			keys, args := sc.arguments(asksItself, []request{c.request})
 			results[i] = pipe.EvalSha(ctx, sc.Hash(), keys, args...)
@@ -346,7 +389,7 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 	results, err := send()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		// The server does not have it yet, or is another one. The calls may be repeated.
-		if err := sc.Load(ctx, s.client).Err(); err != nil {
+		if err := sc.Load(ctx, s.client()).Err(); err != nil {
 			_, err = sc.read("all pools", nil, err)
 			return nil, err
 		}
@@ -355,11 +398,11 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 	replies := make([]*reply, len(calls))
 	for i, result := range results {
 		values, err := result.Slice()
-		var answer any
+		answer := laneAnswer{err: err}
 		if err == nil {
-			answer, err = sc.only(values)
+			answer = sc.only(values)
 		}
-		replies[i], err = sc.read(calls[i].place, answer, err)
+		replies[i], err = sc.read(calls[i].place, answer.values, answer.err)
 		if err != nil && !errors.Is(err, account.ErrNotBuilt) {
 			return nil, err
 		}

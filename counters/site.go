@@ -74,7 +74,7 @@ func (site *Site) Run(ctx context.Context, sc Script, args ...any) (Values, erro
 // *engine.Error of Redis.
 func (site *Site) Hash(ctx context.Context, number int) (map[string]string, error) {
 	all := map[string]string{}
-	fields := site.store.client.HScan(ctx, site.keys[number-1], 0, "", page).Iterator()
+	fields := site.store.client().HScan(ctx, site.keys[number-1], 0, "", page).Iterator()
 	for fields.Next(ctx) {
 		name := fields.Val()
 		if !fields.Next(ctx) {
@@ -129,7 +129,7 @@ func (site *Site) Install(ctx context.Context, token string, parts []Part) (bool
 	}
 	s, staging := site.store, site.under(site.tag+"n:"+token+":")
 	// A run that died under this token may have left parts of an older state.
-	if err := s.client.Unlink(ctx, staging...).Err(); err != nil {
+	if err := s.client().Unlink(ctx, staging...).Err(); err != nil {
 		return false, &engine.Error{Code: engine.CodeInternal, Op: "install in Redis, " + site.name, Err: err}
 	}
 	args := []any{token, 0, len(parts)}
@@ -151,10 +151,16 @@ func (site *Site) Install(ctx context.Context, token string, parts []Part) (bool
 }
 
 // Discard is Store.Discard for the site.
-func (site *Site) Discard(ctx context.Context) (bool, error) {
-	r, err := site.store.run(ctx, discardScript, site.name, site.keys[:1])
-	if err != nil {
-		return false, err
-	}
-	return r.flag(), r.err
+func (site *Site) Discard(ctx context.Context) (bool, error) { return site.Depose(ctx, "") }
+
+// Depose is Store.Depose for the site.
+func (site *Site) Depose(ctx context.Context, epoch string) (bool, error) {
+	return site.store.discard(ctx, site.name, site.keys[0], epoch)
+}
+
+// Epoch gives the epoch that the site is built with, in force or not, and "" where it is
+// not. An *engine.Error of Redis.
+func (site *Site) Epoch(ctx context.Context) (string, error) {
+	epochs, err := site.store.epochs(ctx, []string{site.name}, []string{site.keys[0]})
+	return epochs[site.name], err
 }

@@ -3,6 +3,10 @@ package counters
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -47,20 +51,62 @@ func (s *Store) Status(ctx context.Context, place string) (account.Status, error
 // Built says of each pool, or bucket by its name, whether it is built, in one
 // round trip. An *engine.Error of Redis.
 func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, error) {
-	calls := make([]call, len(places))
+	epochs, err := s.Epochs(ctx, places...)
+	built := make(map[string]bool, len(places))
+	for _, place := range places {
+		built[place] = epochs[place] != ""
+	}
+	return built, err
+}
+
+// Epochs gives the epochs of pools, and of buckets by their names, that are built, in one
+// round trip. Whether they are in force is not asked. An *engine.Error of Redis.
+func (s *Store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
+	metas := make([]string, len(places))
 	for i, place := range places {
-		meta := s.metaKey(place)
-		calls[i] = call{place, request{keys: []string{meta, meta}, args: []any{"epoch"}}}
+		metas[i] = s.metaKey(place)
+	}
+	return s.epochs(ctx, places, metas)
+}
+
+func (s *Store) epochs(ctx context.Context, places, metas []string) (account.Epochs, error) {
+	calls := make([]call, len(places))
+	for i, meta := range metas {
+		calls[i] = call{places[i], request{keys: []string{meta, meta}, args: []any{"epoch"}}}
 	}
 	replies, err := s.runAll(ctx, recordScript, calls)
 	if err != nil {
 		return nil, err
 	}
-	built := make(map[string]bool, len(places))
+	epochs := make(account.Epochs, len(places))
 	for i, place := range places {
-		built[place] = replies[i] != nil
+		if replies[i] != nil {
+			epochs[place] = replies[i].text()
+		}
 	}
-	return built, nil
+	return epochs, nil
+}
+
+// Replicated reports whether a server has a replica, or was one: then another one may be
+// the master beside it (rule 15). An *engine.Error of Redis.
+func (s *Store) Replicated(ctx context.Context) (bool, error) {
+	var replicated atomic.Bool
+	err := s.eachMaster(ctx, func(ctx context.Context, c redis.Cmdable) error {
+		text, err := c.Info(ctx, "replication").Result()
+		if e := redis.Error(nil); errors.As(err, &e) {
+			return nil // a server that tells nothing of it
+		}
+		info := map[string]string{}
+		readInfo(text, info)
+		if info["connected_slaves"] > "0" || strings.Trim(info["master_replid2"], "0") != "" {
+			replicated.Store(true)
+		}
+		return err
+	})
+	if err != nil {
+		return false, readError("the replication", err)
+	}
+	return replicated.Load(), nil
 }
 
 // pauseScript pauses or resumes a pool.

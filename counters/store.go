@@ -18,20 +18,25 @@ import (
 	"fmt"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
 )
 
 // Store runs the account protocol on Redis. It is safe for concurrent use.
 type Store struct {
-	client redis.UniversalClient
+	open   func() (redis.UniversalClient, error) // nil: the client is the caller's
+	at     atomic.Pointer[redis.UniversalClient]
 	prefix string
 	lanes  *lanes                                                   // nil: every call takes a connection of client
 	onCall func(ctx context.Context, op string, took time.Duration) // may be nil
 	keys   keys
+	// inForce is asked whether decisions of fenced epochs may have effects; nil where nobody keeps a record.
+	inForce func(context.Context, account.Epochs) error
 }
 
 // New gives a Store on a client of the caller's. prefix begins every key, ""
@@ -41,7 +46,26 @@ func New(client redis.UniversalClient, prefix string) *Store {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	return &Store{client: client, prefix: prefix}
+	s := &Store{prefix: prefix}
+	s.at.Store(&client)
+	return s
+}
+
+func (s *Store) client() redis.UniversalClient { return *s.at.Load() }
+
+// Reconnect begins with new connections, which find the master that there is now. What is
+// under way on the old ones fails, and may be repeated. A Store on a client of the
+// caller's keeps its connections.
+func (s *Store) Reconnect() {
+	if s.open == nil {
+		return
+	}
+	client, err := s.open()
+	if err != nil {
+		return // not for options that were read once before
+	}
+	old := s.at.Swap(&client)
+	_ = (*old).Close()
 }
 
 // OverLanes lets the callers share one connection to each server, which gathers what
@@ -60,10 +84,14 @@ func (s *Store) EndLanes() {
 // the first call.
 func (s *Store) OnCall(f func(ctx context.Context, op string, took time.Duration)) { s.onCall = f }
 
+// Fence registers who says whether epochs are in force (rule 15): its error is that of the
+// call whose decision they are. Register before the first call.
+func (s *Store) Fence(inForce func(context.Context, account.Epochs) error) { s.inForce = inForce }
+
 // Close closes the connections.
 func (s *Store) Close() error {
 	s.EndLanes()
-	return s.client.Close()
+	return s.client().Close()
 }
 
 // ErrEvicts says that the server drops keys where memory runs short: it would

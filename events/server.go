@@ -52,6 +52,8 @@ type Streams interface {
 	Purge(ctx context.Context, stream, subjects string, upTo uint64) error
 	// Send sends a message to whatever subscribes to its subject, and stores nothing.
 	Send(msg *nats.Msg) error
+	// Replicas returns how many servers keep a stream.
+	Replicas(ctx context.Context, stream string) (int, error)
 	// Metadata returns the metadata of a stream's configuration.
 	Metadata(ctx context.Context, stream string) (map[string]string, error)
 	// SetMetadata sets one value of it and leaves the rest of the configuration alone.
@@ -101,6 +103,14 @@ func (s server) Purge(ctx context.Context, name, subjects string, upTo uint64) e
 }
 
 func (s server) Send(msg *nats.Msg) error { return s.js.Conn().PublishMsg(msg) }
+
+func (s server) Replicas(ctx context.Context, stream string) (int, error) {
+	info, err := streamInfo(ctx, s.js, stream)
+	if err != nil {
+		return 0, err
+	}
+	return info.Config.Replicas, nil
+}
 
 func (s server) Metadata(ctx context.Context, stream string) (map[string]string, error) {
 	info, err := streamInfo(ctx, s.js, stream)

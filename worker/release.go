@@ -94,6 +94,10 @@ func (h *Handler) supersede(ctx context.Context, runtime, pool string, sequence 
 				break
 			}
 			a.expect = stored.Sequence
+			// Once more, after that was read: the departure has to be of the epoch in force (rule 15).
+			if _, err := h.counters.ReleaseRuntime(ctx, pool, runtime); err != nil {
+				return h.notBuilt(err, pool)
+			}
 			err = h.publish(ctx, a, reply)
 			if err == nil {
 				h.copy(ctx, a, reply)

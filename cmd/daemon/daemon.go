@@ -28,6 +28,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page"
+	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/retention"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
@@ -229,6 +230,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 		return err
 	}
 	p.counters.OnCall(d.tel.Metrics.Redis)
+	p.counters.Fence(fence.New(p.ledger, d.observer()).InForce)
 	if err := d.retry(ctx, &p.up.redis, "looking at Redis", func() error { return d.checkRedis(ctx) }); err != nil {
 		return err
 	}
@@ -241,7 +243,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 	}
 	p.rebuild = &rebuild.Rebuilder{
 		Builder: p.counters, Inventory: p.gardener, Ledger: p.ledger, Room: p.room, Subjects: p.subjects, Observer: d.observer(),
-		Belongs: d.identity.check,
+		Belongs: d.identity.check, Record: p.ledger, Replicated: redis.Replicated(), Reconnect: p.counters.Reconnect,
 	}
 	if err := d.openNetwork(ctx, background); err != nil {
 		return err

@@ -47,6 +47,15 @@ func (r *Ranges) Install(ctx context.Context, token string, state network.State)
 	return r.site.Install(ctx, token, parts)
 }
 
+// Epoch gives the epoch that the ranges are built with, in force or not; "" where they are
+// not built. An *engine.Error of Redis.
+func (r *Ranges) Epoch(ctx context.Context) (string, error) { return r.site.Epoch(ctx) }
+
+// Depose is Discard of ranges that still have this epoch, which is not in force.
+func (r *Ranges) Depose(ctx context.Context, epoch string) (bool, error) {
+	return r.site.Depose(ctx, epoch)
+}
+
 // Discard makes the ranges not built, as if Redis had lost them: whoever needs them
 // builds them anew. It reports whether they were. An *engine.Error of Redis.
 func (r *Ranges) Discard(ctx context.Context) (bool, error) { return r.site.Discard(ctx) }

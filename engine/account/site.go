@@ -69,6 +69,9 @@ func (s *site) Discard() bool {
 	return built
 }
 
+// Depose is Discard of an epoch that still is this one (rule 15).
+func (s *site) Depose(epoch string) bool { return s.epoch == epoch && s.Discard() }
+
 // Restart is a restart of Redis with the records that it had: nothing is decided until
 // the site is built anew, and not by a rebuild that began before.
 func (s *site) Restart() {

@@ -313,6 +313,9 @@ func (b *Broker) Purge(ctx context.Context, stream, subjects string, upTo uint64
 	return nil
 }
 
+// Replicas returns how many servers keep a stream: there is no other.
+func (b *Broker) Replicas(ctx context.Context, _ string) (int, error) { return 1, ctx.Err() }
+
 // Metadata returns the metadata of a stream.
 func (b *Broker) Metadata(ctx context.Context, stream string) (map[string]string, error) {
 	if err := ctx.Err(); err != nil {

@@ -76,6 +76,7 @@ type site interface {
 	BeginRebuild(token string, now time.Time, lease time.Duration) bool
 	RenewRebuild(token string, now time.Time) bool
 	Discard() bool
+	Depose(epoch string) bool
 	Status() account.Status
 }
 
@@ -238,6 +239,14 @@ func (c *Counters) InstallBucket(ctx context.Context, bucket, token string, d ac
 func (c *Counters) Discard(ctx context.Context, place string) (bool, error) {
 	return step(ctx, c, c.site, place, func(s site) (bool, error) { return s.Discard(), nil })
 }
+
+// Depose takes an epoch away, if it still is this one.
+func (c *Counters) Depose(ctx context.Context, place, epoch string) (bool, error) {
+	return step(ctx, c, c.site, place, func(s site) (bool, error) { return s.Depose(epoch), nil })
+}
+
+// Replicated reports that no other server may come to be the master.
+func (c *Counters) Replicated(ctx context.Context) (bool, error) { return false, ctx.Err() }
 
 // Landscape returns the landscape that is recorded, and whether one is.
 func (c *Counters) Landscape(ctx context.Context) (l engine.Landscape, found bool, err error) {

@@ -150,6 +150,21 @@ func (r *Ranges) Discard(ctx context.Context) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.Discard() })
 }
 
+// Epoch returns the epoch that the ranges are built with, "" where they are not.
+func (r *Ranges) Epoch(ctx context.Context) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.epoch.Status().Epoch, nil
+}
+
+// Depose takes the epoch away, if it still is this one.
+func (r *Ranges) Depose(ctx context.Context, epoch string) (bool, error) {
+	return r.rebuild(ctx, func() bool { return r.epoch.Depose(epoch) })
+}
+
 func (r *Ranges) rebuild(ctx context.Context, f func() bool) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err

@@ -60,6 +60,19 @@ func (c *Counters) Built(ctx context.Context, places ...string) (map[string]bool
 	return built, err
 }
 
+// Epochs returns the epochs of those pools and buckets that are built.
+func (c *Counters) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
+	epochs := account.Epochs{}
+	err := c.do(ctx, func() {
+		for _, place := range places {
+			if status := c.site(place).Status(); status.Built {
+				epochs[place] = status.Epoch
+			}
+		}
+	})
+	return epochs, err
+}
+
 // Binding returns the record of a binding; one without a record is free.
 func (c *Counters) Binding(ctx context.Context, pool, binding string) (account.Record, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Record, error) {

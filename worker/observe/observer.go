@@ -24,6 +24,7 @@ type Observer struct {
 	OnNoted     func(context.Context, Noted)
 	OnRefresh   func(context.Context, Refresh)
 	OnRetention func(context.Context, Retention)
+	OnFence     func(context.Context, Fence)
 }
 
 // tell calls on, if there is one.
@@ -82,6 +83,9 @@ func (o *Observer) Refresh(ctx context.Context, r Refresh) { tell(ctx, o.OnRefre
 // Retention tells of a retention pass that ended.
 func (o *Observer) Retention(ctx context.Context, r Retention) { tell(ctx, o.OnRetention, r) }
 
+// Fence tells of a look whether epochs are in force.
+func (o *Observer) Fence(ctx context.Context, f Fence) { tell(ctx, o.OnFence, f) }
+
 // Join returns an observer that passes every fact to all of these, in order.
 func Join(all ...Observer) Observer {
 	var j Observer
@@ -91,6 +95,7 @@ func Join(all ...Observer) Observer {
 		j.OnRebuild, j.OnFollowed, j.OnDrift = both(j.OnRebuild, o.OnRebuild), both(j.OnFollowed, o.OnFollowed), both(j.OnDrift, o.OnDrift)
 		j.OnSkipped, j.OnExtended, j.OnNoted = both(j.OnSkipped, o.OnSkipped), both(j.OnExtended, o.OnExtended), both(j.OnNoted, o.OnNoted)
 		j.OnRefresh, j.OnRetention = both(j.OnRefresh, o.OnRefresh), both(j.OnRetention, o.OnRetention)
+		j.OnFence = both(j.OnFence, o.OnFence)
 		j.OnWaiting = bothOfAll(j.OnWaiting, o.OnWaiting)
 	}
 	return j

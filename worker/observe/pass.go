@@ -10,6 +10,12 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
+// Fence is a look whether the epochs of a decision are in force, rule 15.
+type Fence struct {
+	Duration time.Duration
+	Err      error // account.ErrNotInForce, or why nothing is known
+}
+
 // Rebuild is a rebuild of pools and buckets that ended.
 type Rebuild struct {
 	Pools     []string // installed by this rebuild

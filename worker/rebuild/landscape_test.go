@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -20,9 +21,7 @@ type lost struct {
 	t *testing.T
 }
 
-func (l lost) Built(_ context.Context, places ...string) (map[string]bool, error) {
-	return make(map[string]bool, len(places)), nil
-}
+func (l lost) Epochs(context.Context, ...string) (account.Epochs, error) { return nil, nil }
 
 func (l lost) BeginRebuild(context.Context, string, string, time.Time, time.Duration) (bool, error) {
 	l.t.Error("a token is written")
@@ -35,7 +34,7 @@ type lostRanges struct {
 	t *testing.T
 }
 
-func (l lostRanges) Built(context.Context) (bool, error) { return false, nil }
+func (l lostRanges) Epoch(context.Context) (string, error) { return "", nil }
 
 func (l lostRanges) BeginRebuild(context.Context, string, time.Time, time.Duration) (bool, error) {
 	l.t.Error("a token of the network ranges is written")
@@ -45,12 +44,12 @@ func (l lostRanges) BeginRebuild(context.Context, string, time.Time, time.Durati
 // whole is a Redis that has all pools, and no network ranges.
 type whole struct{ rebuild.Builder }
 
-func (whole) Built(_ context.Context, places ...string) (map[string]bool, error) {
-	built := map[string]bool{}
+func (whole) Epochs(_ context.Context, places ...string) (account.Epochs, error) {
+	epochs := account.Epochs{}
 	for _, place := range places {
-		built[place] = true
+		epochs[place] = "e1"
 	}
-	return built, nil
+	return epochs, nil
 }
 
 // noPools is a Gardener without bindings.

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -16,8 +15,10 @@ import (
 
 // RangeBuilder installs the network ranges that a rebuild has gathered: package counters.
 type RangeBuilder interface {
-	// Built reports whether Redis has them.
-	Built(ctx context.Context) (bool, error)
+	// Epoch gives the epoch that they are built with, in force or not; "" where they are not.
+	Epoch(ctx context.Context) (string, error)
+	// Depose takes it away, if it still is this one.
+	Depose(ctx context.Context, epoch string) (bool, error)
 	BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (bool, error)
 	RenewRebuild(ctx context.Context, token string, now time.Time) (bool, error)
 	Install(ctx context.Context, token string, state network.State) (bool, error)
@@ -31,20 +32,32 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) error {
 	if r.Ranges == nil {
 		return nil
 	}
-	built, err := r.Ranges.Built(ctx)
-	if err != nil || built {
+	epoch, err := r.Ranges.Epoch(ctx)
+	if err != nil {
+		return err
+	}
+	missing, err := r.judge(ctx, []string{account.RangesPlace}, account.Epochs{account.RangesPlace: epoch})
+	if err != nil || len(missing.places) == 0 {
 		return err
 	}
 	if err := r.Belongs(ctx); err != nil {
 		return err
 	}
-	begin, token := r.Now(), uuid.NewString()
+	begin, token := r.Now(), missing.token()
+	if epoch != "" {
+		if _, err := r.Ranges.Depose(ctx, epoch); err != nil {
+			return err
+		}
+	}
 	if mine, err := r.Ranges.BeginRebuild(ctx, token, r.Now(), r.Lease); err != nil || !mine {
 		return errors.Join(err, ErrElsewhere)
 	}
 	renew := func(ctx context.Context) { _, _ = r.Ranges.RenewRebuild(ctx, token, r.Now()) } // one that is lost is noticed by the install
 	stop := r.whileWorking(ctx, renew)
 	defer stop()
+	if err := r.enforce(ctx, missing, missing.places, token); err != nil {
+		return err
+	}
 	var info observe.Rebuild
 	if err := r.seal(ctx, &info); err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -24,8 +23,12 @@ import (
 
 // Builder installs what a rebuild has gathered: package counters.
 type Builder interface {
-	// Built says of each pool or bucket whether it is built.
-	Built(ctx context.Context, places ...string) (map[string]bool, error)
+	// Epochs gives the epochs of those pools and buckets that are built, in force or not.
+	Epochs(ctx context.Context, places ...string) (account.Epochs, error)
+	// Replicated reports whether another server may come to be the master.
+	Replicated(ctx context.Context) (bool, error)
+	// Depose takes the epoch of a place away, if it still is this one.
+	Depose(ctx context.Context, place, epoch string) (bool, error)
 	// BeginRebuild writes the token, unless the place is built or somebody else's
 	// token is younger than lease; it reports whether the token stands.
 	BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error)
@@ -70,6 +73,14 @@ type Rebuilder struct {
 	Inventory Inventory
 	Ledger    Ledger
 	Room      Room
+	// Record says which epochs are in force, rule 15. Defaults to none: then nobody must be
+	// able to make another server of Redis the master.
+	Record Record
+	// Replicated says that Redis is set up with several servers: Sentinel or Redis Cluster. Where
+	// it is not, the servers are asked.
+	Replicated bool
+	// Reconnect has the client look for the master anew. Defaults to nothing.
+	Reconnect func()
 	Ranges    RangeBuilder    // nil without network ranges
 	Networks  ranges.Networks // set with Ranges
 	Notes     ranges.Notes    // nil where nothing is written beside the ledger
@@ -88,6 +99,7 @@ type Rebuilder struct {
 	signal chan struct{}
 	mu     sync.Mutex
 	asked  map[string]bool
+	doubts doubted // of the one attempt at a time
 }
 
 // ErrElsewhere says that another worker is rebuilding.
@@ -157,23 +169,17 @@ func (r *Rebuilder) attempt(ctx context.Context) error {
 func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 	var info observe.Rebuild
 	missing, err := r.missing(ctx)
-	if err != nil || len(missing) == 0 {
+	if err != nil || len(missing.places) == 0 {
 		return info, err
 	}
 	if err := r.Belongs(ctx); err != nil {
 		return info, err
 	}
 	// (a) A token that was never used before, before anything is read.
-	token := uuid.NewString()
-	var mine []string
-	for _, place := range missing {
-		ours, err := r.Builder.BeginRebuild(ctx, place, token, r.Now(), r.Lease)
-		if err != nil {
-			return info, err
-		}
-		if ours {
-			mine = append(mine, place)
-		}
+	token := missing.token()
+	mine, err := r.begin(ctx, missing, token)
+	if err != nil {
+		return info, err
 	}
 	if len(mine) == 0 {
 		return info, ErrElsewhere
@@ -181,6 +187,10 @@ func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 	stop := r.keepAlive(ctx, mine, token)
 	defer stop()
 	r.Observer.Step(ctx, observe.StepToken)
+	// Rule 15: from here on no decision of another server has an effect.
+	if err := r.enforce(ctx, missing, mine, token); err != nil {
+		return info, err
+	}
 	// (b) Seal: no answer that was decided before the loss can be published now.
 	if err = r.seal(ctx, &info); err != nil {
 		return info, err
@@ -198,14 +208,33 @@ func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 	if err := r.install(ctx, mine, token, gathered, &info); err != nil {
 		return info, err
 	}
-	if len(mine) < len(missing) || len(info.Pools)+info.Buckets < len(mine) {
+	if len(mine) < len(missing.places) || len(info.Pools)+info.Buckets < len(mine) {
 		return info, ErrElsewhere
 	}
 	return info, nil
 }
 
-// missing are the pools and buckets that are known and not built.
-func (r *Rebuilder) missing(ctx context.Context) ([]string, error) {
+// begin writes the token, and returns where it stands.
+func (r *Rebuilder) begin(ctx context.Context, missing todo, token string) (mine []string, err error) {
+	for _, place := range missing.places {
+		if epoch := missing.deposed[place]; epoch != "" {
+			if _, err := r.Builder.Depose(ctx, place, epoch); err != nil {
+				return nil, err
+			}
+		}
+		ours, err := r.Builder.BeginRebuild(ctx, place, token, r.Now(), r.Lease)
+		if err != nil {
+			return nil, err
+		}
+		if ours {
+			mine = append(mine, place)
+		}
+	}
+	return mine, nil
+}
+
+// missing are the pools and buckets that are known and not built, or not in force.
+func (r *Rebuilder) missing(ctx context.Context) (todo, error) {
 	var places []string
 	for n := range account.Buckets {
 		places = append(places, account.BucketName(n))
@@ -220,11 +249,11 @@ func (r *Rebuilder) missing(ctx context.Context) ([]string, error) {
 		}
 	}
 	r.mu.Unlock()
-	built, err := r.Builder.Built(ctx, places...)
+	epochs, err := r.Builder.Epochs(ctx, places...)
 	if err != nil {
-		return nil, err
+		return todo{}, err
 	}
-	return slices.DeleteFunc(places, func(p string) bool { return built[p] }), nil
+	return r.judge(ctx, places, epochs)
 }
 
 // keepAlive renews the token while the rebuild reads, so that nobody else starts.

@@ -64,10 +64,10 @@ const (
 var (
 	Faults = []Kind{
 		EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
-		RedisEmpty, RedisOlder, FailOver, FailBack, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
+		RedisEmpty, RedisOlder, FailOver, FailBack, TwoMasters, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
 		Reconfigured, Renetworked, ClockJumps, Large, NoWaiting, TypeTwice, IDTwice, RuntimeTwice, Auditing, Forgetting, Quiet,
 	}
-	Known = []Kind{TwoMasters}
+	Known = []Kind{}
 )
 
 var ports = []port{redis, streams, gardener}

@@ -96,6 +96,11 @@ func weighted(r *rand.Rand, weights []int) int {
 	return 0
 }
 
+// replicated reports whether another Redis may come to be the master beside the present one.
+func (p Plan) replicated() bool {
+	return slices.ContainsFunc(p.Items, func(i Item) bool { return i.Kind == TwoMasters })
+}
+
 // without is the plan without the items from i to j.
 func (p Plan) without(i, j int) Plan {
 	p.Items = slices.Concat(p.Items[:i:i], p.Items[j:])

@@ -20,6 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/suggest"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
@@ -60,6 +61,7 @@ type process struct {
 	redis atomic.Pointer[master]
 	skew  atomic.Int64 // of its clock, in nanoseconds
 
+	fence     *fence.Fence
 	worker    *worker.Worker
 	rebuilder *rebuild.Rebuilder
 	garden    *landscape
@@ -116,8 +118,10 @@ func (w *world) start(number int) *process {
 	w.must(err)
 	ledger := events.NewLedgerOn(server{p}, w.subjects, "/hap-worker")
 	room := events.NewWaitingRoomOn(server{p}, w.subjects)
+	p.fence = fence.New(looks{p, ledger}, observe.Observer{})
 	p.rebuilder = &rebuild.Rebuilder{
 		Builder: store{p}, Inventory: p.garden, Ledger: w.sealed(ledger), Room: room, Subjects: w.subjects, Now: p.now,
+		Record: w.record(ledger), Replicated: w.fenced, Reconnect: p.reconnect,
 	}
 	options := worker.Options{
 		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: events.NewDeadLettersOn(server{p}, w.subjects),
@@ -137,6 +141,30 @@ func (w *world) start(number int) *process {
 	go p.rebuilder.Run(as(p.ctx, p.name+" rebuilds"))
 	synctest.Wait() // no two goroutines at once
 	return p
+}
+
+// looks are those at the record of the epochs in force, which no event makes for itself.
+type looks struct {
+	p      *process
+	ledger *events.Ledger
+}
+
+func (l looks) Epochs(ctx context.Context) (events.EpochRecord, error) {
+	return l.ledger.Epochs(as(ctx, l.p.name+" looks"))
+}
+
+func (p *process) inForce(ctx context.Context, epochs account.Epochs) error {
+	if p.world.off("fence") {
+		return nil
+	}
+	return p.fence.InForce(ctx, epochs)
+}
+
+// reconnect finds the present master, unless the process is cut off from it.
+func (p *process) reconnect() {
+	if p.world.plan.Seed%2 == 0 {
+		p.redis.Store(p.world.masters[0])
+	}
 }
 
 // lookup is what package ranges asks of a runtime.

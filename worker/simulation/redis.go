@@ -41,6 +41,9 @@ func (m *master) restart(ctx context.Context) {
 	_, _ = m.ranges.Discard(ctx)
 }
 
+// bucketOf is the place of a runtime in the directory.
+func bucketOf(runtime string) []string { return []string{account.BucketOf(runtime)} }
+
 // store is Redis as one process reaches it.
 type store struct{ p *process }
 
@@ -55,14 +58,31 @@ func scripted[T any](ctx context.Context, s store, op, arg string, do func(conte
 	return ask(ctx, s.p, call{port: redis, op: op, arg: arg, write: true}, func(ctx context.Context) (T, error) { return do(ctx, s.at()) })
 }
 
+// decided is scripted for what has effects outside of Redis: the epochs of the places have
+// to be in force, rule 15.
+func decided[T any](
+	ctx context.Context, s store, op, arg string, places []string, do func(context.Context, *memory.Counters) (T, error),
+) (T, error) {
+	var epochs account.Epochs
+	out, err := scripted(ctx, s, op, arg, func(ctx context.Context, c *memory.Counters) (T, error) {
+		out, err := do(ctx, c)
+		epochs, _ = c.Epochs(ctx, places...)
+		return out, err
+	})
+	if err != nil || account.Contained(op) {
+		return out, err
+	}
+	return out, s.p.inForce(ctx, epochs)
+}
+
 func (s store) Locate(ctx context.Context, runtime, pool string) (account.Place, error) {
-	return scripted(ctx, s, "locate", runtime, func(ctx context.Context, c *memory.Counters) (account.Place, error) {
+	return decided(ctx, s, "locate", runtime, bucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) {
 		return c.Locate(ctx, runtime, pool)
 	})
 }
 
 func (s store) Place(ctx context.Context, runtime string) (account.Place, error) {
-	return scripted(ctx, s, "place", runtime, func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Place(ctx, runtime) })
+	return decided(ctx, s, "place", runtime, bucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Place(ctx, runtime) })
 }
 
 func (s store) Status(ctx context.Context, place string) (account.Status, error) {
@@ -70,19 +90,19 @@ func (s store) Status(ctx context.Context, place string) (account.Status, error)
 }
 
 func (s store) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
-	return scripted(ctx, s, "assign", r.Runtime, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+	return decided(ctx, s, "assign", r.Runtime, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
 		return s.p.world.assigned(pool, r)(c.Assign(ctx, pool, s.p.world.asked(r)))
 	})
 }
 
 func (s store) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
-	return scripted(ctx, s, "locate and assign", r.Runtime, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+	return decided(ctx, s, "locate and assign", r.Runtime, append(bucketOf(r.Runtime), pool), func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
 		return s.p.world.assigned(pool, r)(c.LocateAndAssign(ctx, pool, s.p.world.asked(r)))
 	})
 }
 
 func (s store) Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error) {
-	return scripted(ctx, s, "refuse", runtime, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+	return decided(ctx, s, "refuse", runtime, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
 		return c.Refuse(ctx, pool, runtime, request)
 	})
 }
@@ -114,17 +134,17 @@ func (s store) Revoke(ctx context.Context, pool string, claim account.Claim) (bo
 }
 
 func (s store) Depart(ctx context.Context, runtime string) (account.Place, error) {
-	return scripted(ctx, s, "depart", runtime, func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Depart(ctx, runtime) })
+	return decided(ctx, s, "depart", runtime, bucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Depart(ctx, runtime) })
 }
 
 func (s store) ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error) {
-	return scripted(ctx, s, "release runtime", runtime, func(ctx context.Context, c *memory.Counters) (account.Departure, error) {
+	return decided(ctx, s, "release runtime", runtime, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Departure, error) {
 		return c.ReleaseRuntime(ctx, pool, runtime)
 	})
 }
 
 func (s store) BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error) {
-	return scripted(ctx, s, "begin dirtying", binding, func(ctx context.Context, c *memory.Counters) (account.Permit, error) {
+	return decided(ctx, s, "begin dirtying", binding, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Permit, error) {
 		permit, err := c.BeginDirtying(ctx, pool, binding, generation)
 		if s.p.world.off("dirtying") {
 			permit.Given = true
@@ -134,7 +154,7 @@ func (s store) BeginDirtying(ctx context.Context, pool, binding string, generati
 }
 
 func (s store) InUse(ctx context.Context, pool, binding string) (int, error) {
-	return scripted(ctx, s, "in use", binding, func(ctx context.Context, c *memory.Counters) (int, error) {
+	return decided(ctx, s, "in use", binding, []string{pool}, func(ctx context.Context, c *memory.Counters) (int, error) {
 		if s.p.world.off("in-use") {
 			return 0, nil
 		}
@@ -220,13 +240,13 @@ func listed[T any](
 }
 
 func (s store) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error) {
-	return scripted(ctx, s, "runtime", id, func(ctx context.Context, c *memory.Counters) (account.Runtime, error) {
+	return decided(ctx, s, "runtime", id, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Runtime, error) {
 		return c.RuntimeIn(ctx, pool, id)
 	})
 }
 
 func (s store) Binding(ctx context.Context, pool, binding string) (account.Record, error) {
-	return scripted(ctx, s, "binding", binding, func(ctx context.Context, c *memory.Counters) (account.Record, error) {
+	return decided(ctx, s, "binding", binding, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Record, error) {
 		return c.Binding(ctx, pool, binding)
 	})
 }
@@ -270,7 +290,21 @@ func (s store) Raise(ctx context.Context, pool string, sequence int64) (bool, er
 }
 
 func (s store) Built(ctx context.Context, places ...string) (map[string]bool, error) {
-	return scripted(ctx, s, "built", "", func(ctx context.Context, c *memory.Counters) (map[string]bool, error) { return c.Built(ctx, places...) })
+	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (map[string]bool, error) { return c.Built(ctx, places...) })
+}
+
+func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
+	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (account.Epochs, error) { return c.Epochs(ctx, places...) })
+}
+
+// Replicated is what INFO says of a server.
+func (s store) Replicated(context.Context) (bool, error) { return s.p.world.fenced, nil }
+
+func (s store) Depose(ctx context.Context, place, epoch string) (bool, error) {
+	if silent(place) {
+		return s.at().Depose(ctx, place, epoch)
+	}
+	return scripted(ctx, s, "discard", place, func(ctx context.Context, c *memory.Counters) (bool, error) { return c.Depose(ctx, place, epoch) })
 }
 
 func (s store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
@@ -309,30 +343,45 @@ func (s store) InstallBucket(ctx context.Context, bucket, token string, d accoun
 // blocks are the network ranges in Redis as one process reaches them.
 type blocks struct{ p *process }
 
+// allotted is ranged for what has effects outside of Redis.
+func allotted[T any](ctx context.Context, b blocks, op, arg string, do func(context.Context, *memory.Ranges) (T, error)) (T, error) {
+	var epochs account.Epochs
+	out, err := ranged(ctx, b, op, arg, func(ctx context.Context, r *memory.Ranges) (T, error) {
+		out, err := do(ctx, r)
+		epoch, _ := r.Epoch(ctx)
+		epochs = account.Epochs{account.RangesPlace: epoch}
+		return out, err
+	})
+	if err != nil {
+		return out, err
+	}
+	return out, b.p.inForce(ctx, epochs)
+}
+
 func ranged[T any](ctx context.Context, b blocks, op, arg string, do func(context.Context, *memory.Ranges) (T, error)) (T, error) {
 	return ask(ctx, b.p, call{port: redis, op: op, arg: arg, write: true}, func(ctx context.Context) (T, error) { return do(ctx, b.p.redis.Load().ranges) })
 }
 
 func (b blocks) Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {
-	return ranged(ctx, b, "acquire blocks", cluster, func(ctx context.Context, r *memory.Ranges) (network.Acquired, error) {
+	return allotted(ctx, b, "acquire blocks", cluster, func(ctx context.Context, r *memory.Ranges) (network.Acquired, error) {
 		return r.Acquire(ctx, cluster, request, rules)
 	})
 }
 
 func (b blocks) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
-	return ranged(ctx, b, "return blocks", cluster, func(ctx context.Context, r *memory.Ranges) (network.Returned, error) {
+	return allotted(ctx, b, "return blocks", cluster, func(ctx context.Context, r *memory.Ranges) (network.Returned, error) {
 		return r.Return(ctx, cluster, request)
 	})
 }
 
 func (b blocks) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
-	return ranged(ctx, b, "release blocks", cluster, func(ctx context.Context, r *memory.Ranges) ([]network.Applied, error) {
+	return allotted(ctx, b, "release blocks", cluster, func(ctx context.Context, r *memory.Ranges) ([]network.Applied, error) {
 		return r.Release(ctx, cluster)
 	})
 }
 
 func (b blocks) Applied(ctx context.Context, cluster string) ([]network.Applied, error) {
-	return ranged(ctx, b, "blocks of", cluster, func(ctx context.Context, r *memory.Ranges) ([]network.Applied, error) { return r.Applied(ctx, cluster) })
+	return allotted(ctx, b, "blocks of", cluster, func(ctx context.Context, r *memory.Ranges) ([]network.Applied, error) { return r.Applied(ctx, cluster) })
 }
 
 func (b blocks) SetParents(ctx context.Context, parents []network.Parent) error {
@@ -355,11 +404,15 @@ func (b blocks) Restore(ctx context.Context, record network.Record) (bool, error
 }
 
 func (b blocks) State(ctx context.Context) (network.State, error) {
-	return ranged(ctx, b, "all blocks", "", func(ctx context.Context, r *memory.Ranges) (network.State, error) { return r.State(ctx) })
+	return allotted(ctx, b, "all blocks", "", func(ctx context.Context, r *memory.Ranges) (network.State, error) { return r.State(ctx) })
 }
 
-func (b blocks) Built(ctx context.Context) (bool, error) {
-	return ranged(ctx, b, "ranges built", "", func(ctx context.Context, r *memory.Ranges) (bool, error) { return r.Built(ctx) })
+func (b blocks) Epoch(ctx context.Context) (string, error) {
+	return ranged(ctx, b, "ranges built", "", func(ctx context.Context, r *memory.Ranges) (string, error) { return r.Epoch(ctx) })
+}
+
+func (b blocks) Depose(ctx context.Context, epoch string) (bool, error) {
+	return ranged(ctx, b, "discard", "ranges", func(ctx context.Context, r *memory.Ranges) (bool, error) { return r.Depose(ctx, epoch) })
 }
 
 func (b blocks) BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (bool, error) {

@@ -91,6 +91,10 @@ func (s server) Send(msg *nats.Msg) error {
 	return s.p.world.broker.Send(msg)
 }
 
+func (s server) Replicas(ctx context.Context, stream string) (int, error) {
+	return s.p.world.broker.Replicas(ctx, stream)
+}
+
 func (s server) Metadata(ctx context.Context, stream string) (map[string]string, error) {
 	return s.p.world.broker.Metadata(ctx, stream)
 }

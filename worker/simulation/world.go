@@ -40,6 +40,7 @@ type world struct {
 	subjects events.Subjects
 	broker   *memory.Broker
 	garden   *memory.Gardener
+	fenced   bool      // the plan has two masters
 	masters  []*master // the first one is where a process that starts connects to
 	older    *master   // what was saved last
 	live     *config.Live
@@ -81,6 +82,7 @@ func newWorld(plan Plan, mutant string) *world {
 		pools:    []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "gcp"}},
 		settings: settings{limit: plan.Limit, timeout: 2 * time.Minute}, hash: 14695981039346656037,
 	}
+	w.fenced = plan.replicated()
 	w.truth.init()
 	var err error
 	w.subjects, err = events.NewSubjects("")

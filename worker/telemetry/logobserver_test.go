@@ -117,7 +117,7 @@ func TestLogObserver(t *testing.T) {
 // TestLogObserverHasEachFact: what is not logged is named here.
 func TestLogObserverHasEachFact(t *testing.T) {
 	t.Parallel()
-	silent := map[string]bool{"OnStep": true, "OnAssigned": true, "OnWaiting": true, "OnRanges": true}
+	silent := map[string]bool{"OnStep": true, "OnAssigned": true, "OnWaiting": true, "OnRanges": true, "OnFence": true}
 	observer := reflect.ValueOf(LogObserver(slog.New(slog.DiscardHandler)))
 	for i := range observer.NumField() {
 		name := observer.Type().Field(i).Name

@@ -1,0 +1,89 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// The record of the epochs in force (rule 15) is a message of the ledger, so that who may
+// write the one may write the other, and both are lost and restored together. To readers
+// it is a sealed reply, which they skip.
+const (
+	recordRuntime = "_epochs" // no runtime's name: an id begins with a letter or a digit
+	recordRequest = "in-force"
+)
+
+// EpochRecord is what the ledger says of the epochs in force.
+type EpochRecord struct {
+	Epochs   account.Epochs
+	Sequence uint64 // of the stream; 0 for no record
+}
+
+type recordMessage struct {
+	SpecVersion     string     `json:"specversion"`
+	ID              string     `json:"id"`
+	Source          string     `json:"source"`
+	Type            string     `json:"type"`
+	DataContentType string     `json:"datacontenttype"`
+	Data            recordData `json:"data"`
+}
+
+type recordData struct {
+	RequestID string         `json:"requestID"`
+	Status    Status         `json:"status"`
+	Epochs    account.Epochs `json:"epochs"`
+}
+
+func (l *Ledger) recordSubject() string { return l.subjects.Reply(recordRuntime, recordRequest) }
+
+// Epochs reads the record of the epochs in force from the leader of the stream; the zero
+// EpochRecord where there is none. One that cannot be read is an error.
+func (l *Ledger) Epochs(ctx context.Context) (EpochRecord, error) {
+	msg, err := l.streams.Message(ctx, l.stream(), Query{LastFor: l.recordSubject()})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return EpochRecord{}, nil
+	}
+	if err != nil {
+		return EpochRecord{}, fmt.Errorf("reading which epochs are in force: %w", err)
+	}
+	var read recordMessage
+	if err := json.Unmarshal(msg.Data, &read); err != nil {
+		return EpochRecord{}, fmt.Errorf("reading which epochs are in force: message %d of %s: %w", msg.Sequence, l.stream(), err)
+	}
+	return EpochRecord{Epochs: read.Data.Epochs, Sequence: msg.Sequence}, nil
+}
+
+// SetEpochs writes the record, if the one that it follows is still the last: otherwise the
+// error is ErrWrongLastSequence. After any other error it may have been written or not.
+func (l *Ledger) SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (sequence uint64, err error) {
+	data, err := json.Marshal(recordMessage{
+		SpecVersion: specVersion, ID: recordRequest + "/" + string(StatusSealed), Source: l.source, Type: TypeReply,
+		DataContentType: "application/json", Data: recordData{RequestID: recordRequest, Status: StatusSealed, Epochs: epochs},
+	}, json.Deterministic(true))
+	if err != nil {
+		return 0, err
+	}
+	msg := message(ctx, l.recordSubject(), data)
+	msg.Header[jetstream.ExpectedStreamHeader] = []string{l.stream()}
+	msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(follows, 10)}
+	ack, err := l.streams.Publish(ctx, msg)
+	switch {
+	case wrongLastSequence(err):
+		return 0, fmt.Errorf("the record of epochs after sequence %d: %w", follows, ErrWrongLastSequence)
+	case err != nil:
+		return 0, fmt.Errorf("storing the record of epochs: %w", err)
+	}
+	return ack.Sequence, nil
+}
+
+// Replicas returns how many servers keep the ledger.
+func (l *Ledger) Replicas(ctx context.Context) (int, error) {
+	return l.streams.Replicas(ctx, l.stream())
+}

@@ -1,0 +1,172 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// Record is where the epochs in force are kept, rule 15: package events.
+type Record interface {
+	// Epochs reads the record from the leader.
+	Epochs(ctx context.Context) (events.EpochRecord, error)
+	// SetEpochs writes it where it still follows that sequence, else events.ErrWrongLastSequence.
+	SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (sequence uint64, err error)
+	// Replicas returns how many servers keep the record.
+	Replicas(ctx context.Context) (int, error)
+}
+
+// depositionTime is how long a leader of NATS that has lost its majority may still answer
+// reads: it looks for its followers every 10 s, and gives up after the second look.
+const depositionTime = 20 * time.Second
+
+// The pause before a worker takes over places whose epochs another server of Redis has: long
+// enough for a client to find the present master.
+const (
+	firstPause = 5 * time.Second
+	mostPause  = 5 * time.Minute
+)
+
+// todo is what is to be rebuilt.
+type todo struct {
+	places  []string
+	deposed account.Epochs     // those that places have, and that are not in force
+	record  events.EpochRecord // as it was read before the token is written
+	fenced  bool               // the record is to name the token
+}
+
+// judge says which of the places are to be rebuilt: those without an epoch, and those whose
+// epoch is not in force. The record is read after Redis, so that an epoch which it does not
+// name is not one that was installed in between.
+func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.Epochs) (todo, error) {
+	t := todo{deposed: account.Epochs{}}
+	if r.Record != nil {
+		var err error
+		if t.record, err = r.Record.Epochs(ctx); err != nil {
+			return t, err
+		}
+	}
+	elsewhere := false
+	for _, place := range places {
+		epoch, named := epochs[place], t.record.Epochs[place]
+		switch {
+		case epoch == "":
+		case r.Record == nil, epoch == named, !account.Fenced(epoch) && named == "" && !r.Replicated:
+			continue
+		default:
+			t.deposed[place] = epoch
+			elsewhere = elsewhere || named != ""
+		}
+		t.places = append(t.places, place)
+	}
+	if len(t.places) == 0 || r.Record == nil {
+		return t, nil
+	}
+	if elsewhere {
+		if err := r.doubt(t.record.Sequence); err != nil {
+			return t, err
+		}
+	}
+	t.fenced = r.Replicated || t.record.Sequence > 0
+	if t.fenced {
+		return t, nil
+	}
+	var err error
+	t.fenced, err = r.Builder.Replicated(ctx)
+	return t, err
+}
+
+// token returns one that was never used before.
+func (t todo) token() string {
+	if t.fenced {
+		return account.FencedEpoch(uuid.NewString())
+	}
+	return uuid.NewString()
+}
+
+// doubted is when a worker found that another server of Redis has the epochs in force.
+type doubted struct {
+	sequence uint64 // of the record
+	since    time.Time
+	pause    time.Duration
+}
+
+// doubt returns nil once the record has named the same epochs for long enough that nobody
+// else seems to have the server that they are on. Until then the client looks for it. The
+// pause doubles with each change of the record, so that of workers which reach different
+// servers one side waits for the other.
+func (r *Rebuilder) doubt(sequence uint64) error {
+	now := r.Now()
+	before := r.doubts
+	if before.sequence == sequence {
+		if now.Sub(before.since) >= before.pause {
+			return nil
+		}
+		return fmt.Errorf("%w, or another server of Redis is the master", ErrElsewhere)
+	}
+	r.doubts = doubted{sequence: sequence, since: now, pause: firstPause}
+	if before.pause > 0 && now.Sub(before.since) < 2*before.pause+mostPause {
+		r.doubts.pause = min(2*before.pause, mostPause)
+	}
+	if r.Reconnect != nil {
+		r.Reconnect()
+	}
+	return fmt.Errorf("%w: looking for its master, and taking over in %s where it is this server", account.ErrNotInForce, r.doubts.pause)
+}
+
+// enforce has the record name the token for places, and returns when no decision of the
+// epochs before can have an effect any more.
+func (r *Rebuilder) enforce(ctx context.Context, t todo, places []string, token string) error {
+	if !t.fenced {
+		return nil
+	}
+	next := maps.Clone(t.record.Epochs)
+	if next == nil {
+		next = account.Epochs{}
+	}
+	for _, place := range places {
+		next[place] = token
+	}
+	sequence, err := r.Record.SetEpochs(ctx, next, t.record.Sequence)
+	if errors.Is(err, events.ErrWrongLastSequence) {
+		return fmt.Errorf("%w: %w", ErrElsewhere, err)
+	}
+	if err != nil {
+		now, unread := r.Record.Epochs(ctx)
+		if unread != nil {
+			return errors.Join(err, unread)
+		}
+		for _, place := range places {
+			if now.Epochs[place] != token {
+				return fmt.Errorf("%w: %w", ErrElsewhere, err) // it may come late, and then nobody has that epoch
+			}
+		}
+		sequence = now.Sequence
+	}
+	r.doubts.sequence = sequence // it was not others who changed the record
+	return r.outlast(ctx)
+}
+
+// outlast waits until no leader can show a record from before, or a stream without what
+// came in before it.
+func (r *Rebuilder) outlast(ctx context.Context) error {
+	replicas, err := r.Record.Replicas(ctx)
+	if err != nil || replicas < 2 {
+		return err
+	}
+	timer := time.NewTimer(depositionTime + depositionTime/10)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
