@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/integration/stack"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -44,7 +45,7 @@ func TestRedisSentinel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := decides(t.Context(), store, "before"); err != nil {
+	if err := decides(t.Context(), store, account.FencedEpoch("before")); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -65,7 +66,9 @@ func TestRedisSentinel(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := until(ctx, func() error { return decides(ctx, store, fmt.Sprintf("after%d", time.Now().UnixNano())) }); err != nil {
+	if err := until(ctx, func() error {
+		return decides(ctx, store, account.FencedEpoch(fmt.Sprintf("after%d", time.Now().UnixNano())))
+	}); err != nil {
 		t.Error(err)
 	}
 	address, err := watcher.GetMasterAddrByName(ctx, "accounts").Result()

@@ -25,10 +25,10 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page"
-	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/retention"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
@@ -230,7 +230,8 @@ func (d *daemon) open(ctx, background context.Context) error {
 		return err
 	}
 	p.counters.OnCall(d.tel.Metrics.Redis)
-	p.counters.Fence(fence.New(p.ledger, d.observer()).InForce)
+	p.fence = fence.New(p.ledger, d.observer())
+	p.counters.Fence(p.fence.InForce)
 	if err := d.retry(ctx, &p.up.redis, "looking at Redis", func() error { return d.checkRedis(ctx) }); err != nil {
 		return err
 	}

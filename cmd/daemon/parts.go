@@ -13,6 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
@@ -54,6 +55,7 @@ type parts struct {
 	policy   *gardener.PolicyConfig // nil without a policy in a ConfigMap
 	ipam     *gardener.IPAMConfig   // nil without network ranges, or with a file of them
 	ranges   *blocks.Ranges         // nil without network ranges
+	fence    *fence.Fence
 	rebuild  *rebuild.Rebuilder
 	extend   *ranges.Reconciler // nil without network ranges
 

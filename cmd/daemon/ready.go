@@ -73,17 +73,21 @@ func (d *daemon) redisBuilt(ctx context.Context) error {
 			places = append(places, pool.Name())
 		}
 	}
-	built, err := d.parts.counters.Built(ctx, places...)
+	err := d.built(ctx, places)
+	d.tel.Metrics.RedisBuilt(err == nil)
+	return err
+}
+
+// built returns nil where all places are built, and their epochs are in force.
+func (d *daemon) built(ctx context.Context, places []string) error {
+	epochs, err := d.parts.counters.Epochs(ctx, places...)
 	if err != nil {
-		d.tel.Metrics.RedisBuilt(false)
 		return err
 	}
 	for _, place := range places {
-		if !built[place] {
-			d.tel.Metrics.RedisBuilt(false)
+		if epochs[place] == "" {
 			return fmt.Errorf("%s is not built, a rebuild is to come", place)
 		}
 	}
-	d.tel.Metrics.RedisBuilt(true)
-	return nil
+	return d.parts.fence.InForce(ctx, epochs)
 }

@@ -151,6 +151,9 @@ func (r *Rebuilder) enforce(ctx context.Context, t todo, places []string, token 
 		sequence = now.Sequence
 	}
 	r.doubts.sequence = sequence // it was not others who changed the record
+	if t.record.Sequence == 0 {
+		return nil // no leader can show an epoch from before
+	}
 	return r.outlast(ctx)
 }
 

@@ -119,7 +119,15 @@ func TestRecordOfReplicatedStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		newRebuilder, record := fenced(t)
 		record.replicas = 3
-		r := newRebuilder(servers{memory.NewCounters()})
+		redis := servers{memory.NewCounters()}
+		begun := time.Now()
+		if err := newRebuilder(redis).Ensure(t.Context()); err != nil || !time.Now().Equal(begun) {
+			t.Fatalf("without a record: %v after %s", err, time.Since(begun))
+		}
+		if err := redis.Lose(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r := newRebuilder(redis)
 		var sealed time.Duration
 		begin := time.Now()
 		r.Observer.OnStep = func(_ context.Context, s observe.Step) {

@@ -47,6 +47,7 @@ type Metrics struct {
 	networkRules *counter[[2]string]
 	purged       metric.Int64Counter
 	foreign      *counter[string]
+	fence        fenceMetrics
 	inflight     atomic.Pointer[func() int]
 	consuming    atomic.Pointer[func() error]
 	built        atomic.Int64
@@ -87,6 +88,7 @@ func newMetrics(meter metric.Meter, tenants bool) (*Metrics, error) {
 		return []attribute.KeyValue{attribute.String("stream", stream)}
 	})
 	m.purged = b.counter("hap_ledger_purged_total", "Runtimes that were released long ago and whose replies were deleted.")
+	m.fence = newFenceMetrics(&b)
 	b.panics()
 	m.observe(&b)
 	m.observeDrift(&b)
@@ -111,6 +113,7 @@ func (m *Metrics) begin() {
 	m.reloads.Add(ctx, 0)
 	m.failures.Add(ctx, 0)
 	m.purged.Add(ctx, 0)
+	m.fence.begin(ctx)
 }
 
 // beginCode begins the counters of one code and one type of event that may be rejected with it.

@@ -62,6 +62,7 @@ func (m *Metrics) Observer() observe.Observer {
 			conflicts := len(r.Conflicts)
 			m.network.conflicts.Store(&conflicts)
 		},
+		OnFence:     m.fence.looked,
 		OnRetention: func(ctx context.Context, r observe.Retention) { m.purged.Add(ctx, int64(r.Purged)) },
 	}
 }

@@ -1,0 +1,53 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// What a look at the epochs in force has found.
+const (
+	epochInForce = "in-force"
+	epochOther   = "other"   // another server of Redis is the master, or was
+	epochUnknown = "unknown" // NATS did not answer
+)
+
+// fenceMetrics are those of rule 15.
+type fenceMetrics struct {
+	checks  *counter[string]
+	seconds metric.Float64Histogram
+}
+
+func newFenceMetrics(b *builder) fenceMetrics {
+	return fenceMetrics{
+		checks: newCounter(b.counter("hap_epoch_checks_total", "Decisions of a replicated Redis that were held against the epochs in force."), maxSeries, func(result string) []attribute.KeyValue {
+			return []attribute.KeyValue{attribute.String("result", result)}
+		}),
+		seconds: b.histogram("hap_epoch_check_seconds", "Reading which epochs are in force.", redisBounds),
+	}
+}
+
+// begin makes the counters visible before the first look.
+func (f fenceMetrics) begin(ctx context.Context) {
+	for _, result := range []string{epochInForce, epochOther, epochUnknown} {
+		f.checks.add(ctx, result, 0)
+	}
+}
+
+func (f fenceMetrics) looked(ctx context.Context, l observe.Fence) {
+	result := epochInForce
+	switch {
+	case errors.Is(l.Err, account.ErrNotInForce):
+		result = epochOther
+	case l.Err != nil:
+		result = epochUnknown
+	}
+	f.checks.add(ctx, result, 1)
+	f.seconds.Record(ctx, l.Duration.Seconds())
+}
