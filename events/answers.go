@@ -1,5 +1,7 @@
 package events
 
+import "github.com/hap-worker/hap-worker/engine"
+
 // Answers reports whether r can be a reply to the event: it is of its kind, and for the
 // same global account where both name one. What is stored under an id that another
 // request has used is no answer, and nothing of it is to be shown.
@@ -32,4 +34,13 @@ func (e *Event) globalAccount() string {
 		return p.tenant()
 	}
 	return ""
+}
+
+// Comparable reports whether a reply is a shadow's decision on a provision that can be
+// held against what KEB chose. A runtime that has gone before is none.
+func (r Reply) Comparable() bool {
+	if r.RuntimeID == "" || r.GlobalAccountID == "" || r.Error != nil && r.Error.Code == engine.CodeSuperseded {
+		return false
+	}
+	return r.Status == StatusAssigned || r.Status == StatusWaiting || r.Status == StatusRejected
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
 // What these checks accept is what the schemas in schema/ accept; a test holds
@@ -19,7 +20,6 @@ const (
 	maxLabel    = 63      // characters in a label value, and in a namespace
 	maxSource   = 1 << 10 // characters
 	maxReplayOf = 255     // characters
-	maxWhole    = 1<<53 - 1
 )
 
 // payload is the data of an event.
@@ -84,7 +84,7 @@ func (d *Deprovision) token() string  { return d.GlobalAccountID }
 func (d *Deprovision) tenant() string { return d.GlobalAccountID }
 
 func (r *Release) check() error {
-	if r.Generation != nil && (*r.Generation < 0 || *r.Generation > maxWhole) {
+	if r.Generation != nil && (*r.Generation < 0 || *r.Generation > object.MaxWhole) {
 		return fmt.Errorf("data.generation is %d, must be from 0 to 2^53-1", *r.Generation)
 	}
 	return cmp.Or(checkBinding(r.Binding), checkInbox(r.ReplyTo))
@@ -201,6 +201,24 @@ func (d *Decision) checkRecord() error {
 		}
 	}
 	return nil
+}
+
+// CheckReply is the error of ids that no reply to a runtime's request has: an
+// *engine.Error with CodeInvalidEvent.
+func CheckReply(runtimeID, requestID string) error {
+	return invalidIf(cmp.Or(checkID("runtimeID", runtimeID), checkID("requestID", requestID)))
+}
+
+// CheckBindingReply is CheckReply for the reply to a release.
+func CheckBindingReply(binding, requestID string) error {
+	return invalidIf(cmp.Or(checkBinding(binding), checkID("requestID", requestID)))
+}
+
+func invalidIf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return invalid(err)
 }
 
 func checkGiven(field, value string) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
 // ContentType is the value of the header Content-Type of every message:
@@ -85,7 +86,7 @@ func decode(subject string, header nats.Header, data []byte, most int) (Event, e
 // decodeAny reads any message, and says what is wrong with it.
 func decodeAny(subject string, header nats.Header, data []byte) (Event, error) {
 	var env envelope
-	if err := readObject(data, &env, ""); err != nil {
+	if err := object.Read(data, &env, ""); err != nil {
 		return Event{}, err
 	}
 	event, err := env.event(len(env.Data) > 0)
@@ -94,7 +95,7 @@ func decodeAny(subject string, header nats.Header, data []byte) (Event, error) {
 	}
 	event = find(event.Type).empty(event)
 	event.trace(header)
-	if err := readObject(env.Data, event.given(), "data"); err != nil {
+	if err := object.Read(env.Data, event.given(), "data"); err != nil {
 		return Event{}, err
 	}
 	return event, event.accept(subject)
@@ -211,7 +212,7 @@ func encodeAny(r Reply, source string) ([]byte, error) {
 // DecodeReply reads a message of the ledger.
 func DecodeReply(data []byte) (Reply, error) {
 	var env envelope
-	if err := readObject(data, &env, ""); err != nil {
+	if err := object.Read(data, &env, ""); err != nil {
 		return Reply{}, err
 	}
 	switch {
@@ -225,7 +226,7 @@ func DecodeReply(data []byte) (Reply, error) {
 		return Reply{}, missing("data")
 	}
 	var r Reply
-	if err := readObject(env.Data, &r, "data"); err != nil {
+	if err := object.Read(env.Data, &r, "data"); err != nil {
 		return Reply{}, err
 	}
 	if err := r.check(); err != nil {

@@ -3,7 +3,6 @@ package events_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -196,22 +195,6 @@ func TestStatusFinal(t *testing.T) {
 		if got := (events.Reply{Status: status}).Final(); got != want {
 			t.Errorf("%q is final: %t", status, got)
 		}
-	}
-}
-
-func TestRejected(t *testing.T) {
-	t.Parallel()
-	err := error(&events.Rejected{Reply: events.Reply{RequestID: "req-1", Status: events.StatusRejected,
-		Error: &events.ReplyError{Code: engine.CodePoolExhausted, Message: "no account", Retryable: true}}})
-	if code := engine.CodeOf(err); code != engine.CodePoolExhausted {
-		t.Errorf("the code is %s", code)
-	}
-	var rejected *events.Rejected
-	if !errors.As(err, &rejected) || !rejected.Retryable() {
-		t.Errorf("%+v", rejected)
-	}
-	if want := "request req-1 is rejected: PoolExhausted: no account"; err.Error() != want {
-		t.Errorf("%v", err)
 	}
 }
 

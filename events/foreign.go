@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/hap-worker/hap-worker/events/internal/object"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // ErrUnknownReply says that a message calls itself a reply and cannot be read: one of
@@ -34,7 +37,7 @@ func (f *Foreign) Error() string {
 	if f.Reply {
 		what = ErrUnknownReply.Error()
 	}
-	return fmt.Sprintf("sequence %d of %s, on %s, is %s: %s", f.Sequence, f.Stream, quote(f.Subject), what, oneLine(f.Err.Error(), maxFault))
+	return fmt.Sprintf("sequence %d of %s, on %s, is %s: %s", f.Sequence, f.Stream, quote(f.Subject), what, streams.OneLine(f.Err.Error(), maxFault))
 }
 
 // Unwrap makes a reply of a newer version ErrUnknownReply.
@@ -45,7 +48,7 @@ func (f *Foreign) Unwrap() []error {
 	return []error{f.Err}
 }
 
-func foreign(stream string, msg Message, err error) *Foreign {
+func foreign(stream string, msg streams.Message, err error) *Foreign {
 	return &Foreign{
 		Stream: stream, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time, Bytes: len(msg.Data), Err: err,
 		Reply: callsItselfReply(msg.Data),
@@ -56,7 +59,7 @@ func foreign(stream string, msg Message, err error) *Foreign {
 // of a newer version: by its type, unless its status is one that is followed by others.
 func callsItselfReply(data []byte) bool {
 	top, inner := map[string]string{}, map[string]string{}
-	scan(data, top, inner)
+	object.Strings(data, top, inner)
 	if !strings.HasPrefix(top["type"], "hap.reply.") {
 		return false
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // ErrKept says that a message is not one of those that ForeignMessages removes.
@@ -24,13 +26,13 @@ type ForeignMessage struct {
 
 // ForeignMessages finds the messages that readers pass over, and removes them one by one.
 type ForeignMessages struct {
-	streams  Streams
+	streams  streams.Streams
 	subjects Subjects
 }
 
 // NewForeignMessages returns those of the streams under the subjects.
 func NewForeignMessages(js jetstream.JetStream, subjects Subjects) *ForeignMessages {
-	return &ForeignMessages{streams: NewStreams(js), subjects: subjects}
+	return &ForeignMessages{streams: streams.New(js), subjects: subjects}
 }
 
 // ForeignStreams are the names of the streams that are looked through. Messages of
@@ -40,7 +42,7 @@ func ForeignStreams() []string { return []string{StreamEvents, StreamWaiting, St
 // Each visits those of one stream, by its name among ForeignStreams, in the order of the
 // stream. It ends with the first error of visit.
 func (f *ForeignMessages) Each(ctx context.Context, stream string, visit func(ForeignMessage) error) error {
-	look := func(msg Message) error {
+	look := func(msg streams.Message) error {
 		if found, is := f.look(stream, msg); is {
 			return visit(found)
 		}
@@ -51,14 +53,14 @@ func (f *ForeignMessages) Each(ctx context.Context, stream string, visit func(Fo
 		return f.streams.Walk(ctx, name, look)
 	}
 	// These are short, and a work-queue stream allows no second consumer.
-	return eachMessage(ctx, f.streams, name, 1, ">", look)
+	return streams.Each(ctx, f.streams, name, 1, ">", look)
 }
 
 // Find returns the message with a sequence of a stream. Errors: jetstream.ErrMsgNotFound,
 // ErrKept for a message that can be read.
 func (f *ForeignMessages) Find(ctx context.Context, stream string, sequence uint64) (ForeignMessage, error) {
 	name := f.subjects.Stream(stream)
-	msg, err := f.streams.Message(ctx, name, Query{Sequence: sequence})
+	msg, err := f.streams.Message(ctx, name, streams.Query{Sequence: sequence})
 	if err != nil {
 		return ForeignMessage{}, fmt.Errorf("reading sequence %d of %s: %w", sequence, name, err)
 	}
@@ -69,7 +71,7 @@ func (f *ForeignMessages) Find(ctx context.Context, stream string, sequence uint
 	return found, nil
 }
 
-func (f *ForeignMessages) look(stream string, msg Message) (ForeignMessage, bool) {
+func (f *ForeignMessages) look(stream string, msg streams.Message) (ForeignMessage, bool) {
 	var err error
 	var request WaitingAddress
 	name := f.subjects.Stream(stream)
@@ -100,7 +102,7 @@ func (f *ForeignMessages) Kept(ctx context.Context, m ForeignMessage) error {
 	case strings.ContainsAny(m.Subject, "*>"):
 		return fmt.Errorf("%w: its subject reads as one with wildcards", ErrKept)
 	}
-	first, err := f.streams.Message(ctx, m.Stream, Query{Sequence: 1, NextFor: m.Subject})
+	first, err := f.streams.Message(ctx, m.Stream, streams.Query{Sequence: 1, NextFor: m.Subject})
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading %s on %s: %w", m.Stream, quote(m.Subject), err)

@@ -34,7 +34,7 @@ func (l *Ledger) Landscape(ctx context.Context) (landscape engine.Landscape, fou
 }
 
 // SetLandscape records the landscape in the ledger's metadata, in the place of whatever
-// is recorded. Everything else of the stream's configuration is sent back as the server
+// is recorded. streams.Everything else of the stream's configuration is sent back as the server
 // told it, fields of newer servers included. Several that set it at once do no harm:
 // the last one stands. An error is the server's; one that has not the right to change
 // the stream gets no answer, which is a time-out.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // ErrWrongLastSequence says that a reply was not stored, because its subject has
@@ -31,7 +33,7 @@ type Stored struct {
 // a request stands. See docs/messages.md.
 type Ledger struct {
 	foreigners
-	streams  Streams
+	streams  streams.Streams
 	source   string
 	subjects Subjects
 }
@@ -39,11 +41,11 @@ type Ledger struct {
 // NewLedger gives the ledger under the subjects. Source is the CloudEvents source
 // of the replies that it publishes.
 func NewLedger(js jetstream.JetStream, subjects Subjects, source string) *Ledger {
-	return NewLedgerOn(NewStreams(js), subjects, source)
+	return NewLedgerOn(streams.New(js), subjects, source)
 }
 
 // NewLedgerOn returns the ledger that is kept in these streams.
-func NewLedgerOn(streams Streams, subjects Subjects, source string) *Ledger {
+func NewLedgerOn(streams streams.Streams, subjects Subjects, source string) *Ledger {
 	return &Ledger{streams: streams, source: source, subjects: subjects}
 }
 
@@ -54,7 +56,7 @@ func (l *Ledger) stream() string { return l.subjects.Stream(StreamReplies) }
 // is no reply is found too, as Stored.Foreign; one that may be a final reply of a newer
 // version is an error, ErrUnknownReply.
 func (l *Ledger) Last(ctx context.Context, subject string) (stored Stored, found bool, err error) {
-	msg, err := l.streams.Message(ctx, l.stream(), Query{LastFor: subject})
+	msg, err := l.streams.Message(ctx, l.stream(), streams.Query{LastFor: subject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return Stored{}, false, nil
 	}
@@ -68,7 +70,9 @@ func (l *Ledger) Last(ctx context.Context, subject string) (stored Stored, found
 	return stored, err == nil, err
 }
 
-func (l *Ledger) storedReply(msg Message) (Stored, error) { return storedReply(l.stream(), msg) }
+func (l *Ledger) storedReply(msg streams.Message) (Stored, error) {
+	return ReadStored(l.stream(), msg)
+}
 
 // OfRuntime visits the replies of one runtime in the order of the stream, sealed ones
 // included, each read from the leader, but none that is stored after it has found the
@@ -84,7 +88,7 @@ func (l *Ledger) After(ctx context.Context, sequence uint64, visit func(Stored) 
 }
 
 func (l *Ledger) from(ctx context.Context, sequence uint64, filter string, visit func(Stored) error) error {
-	return eachMessage(ctx, l.streams, l.stream(), sequence, filter, func(msg Message) error {
+	return streams.Each(ctx, l.streams, l.stream(), sequence, filter, func(msg streams.Message) error {
 		stored, err := l.storedReply(msg)
 		if found, ok := ForeignOf(err); ok {
 			_ = l.pass(err)
@@ -114,7 +118,7 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected 
 	msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(expected, 10)}
 	ack, err := l.streams.Publish(ctx, msg)
 	switch {
-	case wrongLastSequence(err):
+	case streams.WrongLastSequence(err):
 		return 0, fmt.Errorf("reply on %s after sequence %d: %w", subject, expected, ErrWrongLastSequence)
 	case err != nil:
 		return 0, fmt.Errorf("storing the reply on %s: %w", subject, err)
@@ -167,16 +171,8 @@ func (l *Ledger) Remove(ctx context.Context, subject string, upTo uint64) error 
 	return nil
 }
 
-// wrongLastSequence knows both codes that servers use for it.
-func wrongLastSequence(err error) bool {
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok &&
-		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
-}
-
-// storedReply reads a message of a ledger. Its error is a *Foreign.
-func storedReply(stream string, msg Message) (Stored, error) {
+// ReadStored reads a message of a ledger. Its error is a *Foreign.
+func ReadStored(stream string, msg streams.Message) (Stored, error) {
 	r, err := DecodeReply(msg.Data)
 	if err != nil {
 		return Stored{}, foreign(stream, msg, err)

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
 // salvage reads what it can of a message that Decode refuses, so that an error
@@ -19,7 +19,7 @@ func salvage(subject string, header nats.Header, data []byte) Event {
 
 	top := map[string]string{}
 	inner := map[string]string{}
-	scan(data, top, inner)
+	object.Strings(data, top, inner)
 	event.Source, event.ReplayOf = top["source"], top["replayof"]
 	if given := top["type"]; given != "" {
 		event.Type = typeOf(given)
@@ -47,54 +47,6 @@ func (e *Event) salvageAddressee(inner map[string]string, kind Type, token strin
 	if checkBinding(e.Binding) != nil {
 		e.Binding = ""
 	}
-}
-
-// scan collects the strings among the message's members and its data's, as far
-// as it is JSON. Of a name that is there twice the first counts.
-func scan(message []byte, top, inner map[string]string) {
-	dec := jsontext.NewDecoder(strings.NewReader(string(message)), jsontext.AllowDuplicateNames(true))
-	members(dec, top, func(name string) bool {
-		if name != "data" || dec.PeekKind() != '{' {
-			return false
-		}
-		members(dec, inner, func(string) bool { return false })
-		return true
-	})
-}
-
-// members reads an object's string members into found. A member that own reports
-// to have read is not touched.
-func members(dec *jsontext.Decoder, found map[string]string, own func(name string) bool) {
-	if dec.PeekKind() != '{' {
-		return
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return
-	}
-	for dec.PeekKind() == '"' {
-		token, err := dec.ReadToken()
-		if err != nil {
-			return
-		}
-		name := token.String()
-		if own(name) {
-			continue
-		}
-		if dec.PeekKind() != '"' {
-			if dec.SkipValue() != nil {
-				return
-			}
-			continue
-		}
-		value, err := dec.ReadToken()
-		if err != nil {
-			return
-		}
-		if _, twice := found[name]; !twice {
-			found[name] = value.String()
-		}
-	}
-	_, _ = dec.ReadToken() // the closing brace; where it is missing, the next read fails too
 }
 
 // idOfMessage is the request id in the header Nats-Msg-Id, <type>/<id>.

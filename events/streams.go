@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // The names of the streams and of the workers' consumer.
@@ -160,7 +162,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	streams, err := o.Streams()
+	defined, err := o.Streams()
 	if err != nil {
 		return nil, err
 	}
@@ -168,23 +170,23 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 	if err != nil {
 		return nil, err
 	}
-	for _, want := range streams {
+	for _, want := range defined {
 		if o.Manage && want.Name == subjects.Stream(StreamEvents) {
 			if want.FirstSeq, err = firstSequence(ctx, js, subjects); err != nil {
 				return nil, err
 			}
 		}
-		have, err := stream(ctx, js, want, o.Manage)
+		found, err := streams.Ensure(ctx, js, want, o.Manage)
 		if err != nil {
 			return nil, err
 		}
-		differences = append(differences, streamDifferences(want, have)...)
+		differences = append(differences, found...)
 	}
-	have, err := consumer(ctx, js, subjects.Stream(StreamEvents), o.Consumer(), o.Manage)
+	found, err := streams.EnsureConsumer(ctx, js, subjects.Stream(StreamEvents), o.Consumer(), o.Manage, ConsumerShadow)
 	if err != nil {
 		return nil, err
 	}
-	differences = append(differences, consumerDifferences(o.Consumer(), have)...)
+	differences = append(differences, found...)
 	if most := js.Conn().MaxPayload(); most > 0 && most < minPayload {
 		differences = append(differences, fmt.Sprintf("the server takes messages of at most %d bytes (max_payload): a reply or dead letter of a large event needs up to %d", most, minPayload))
 	}
@@ -200,64 +202,11 @@ const minPayload = 512 << 10
 // server an acknowledgement has nothing but names and numbers, so that one of a message
 // that went with the stream would end the message that has its number now.
 func firstSequence(ctx context.Context, js jetstream.JetStream, subjects Subjects) (uint64, error) {
-	ctx, cancel := bounded(ctx, js)
+	ctx, cancel := streams.Bounded(ctx, js)
 	defer cancel()
 	_, err := js.Stream(ctx, subjects.Stream(StreamReplies))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return 0, nil
 	}
 	return uint64(time.Now().UnixMicro()), err
-}
-
-// stream gives the configuration of a stream as the server has it.
-func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (jetstream.StreamConfig, error) {
-	ctx, cancel := bounded(ctx, js)
-	defer cancel()
-	found, err := js.Stream(ctx, want.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) && create {
-		found, err = js.CreateStream(ctx, want)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another worker was first, with other settings
-			found, err = js.Stream(ctx, want.Name)
-		}
-	}
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return jetstream.StreamConfig{}, fmt.Errorf("stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Name, err)
-	case err != nil:
-		return jetstream.StreamConfig{}, fmt.Errorf("stream %s: %w", want.Name, err)
-	}
-	return found.CachedInfo().Config, nil
-}
-
-// consumer gives the configuration of the workers' consumer as the server has it.
-func consumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, create bool) (jetstream.ConsumerConfig, error) {
-	ctx, cancel := bounded(ctx, js)
-	defer cancel()
-	found, err := js.Consumer(ctx, stream, want.Durable)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) && create {
-		found, err = js.CreateConsumer(ctx, stream, want)
-		switch {
-		case errors.Is(err, jetstream.ErrConsumerExists):
-			found, err = js.Consumer(ctx, stream, want.Durable)
-		case takenByOther(err):
-			// A shadow took the events while there was no worker. It listens from now on.
-			if err = js.DeleteConsumer(ctx, stream, ConsumerShadow); err == nil {
-				found, err = js.CreateConsumer(ctx, stream, want)
-			}
-		}
-	}
-	switch {
-	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Durable, stream, err)
-	case err != nil:
-		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s: %w", want.Durable, stream, err)
-	}
-	return found.CachedInfo().Config, nil
-}
-
-// takenByOther knows the codes with which a work-queue stream refuses a second
-// consumer.
-func takenByOther(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == 10099 || api.ErrorCode == 10100)
 }

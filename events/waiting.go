@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // The headers of a waiting request, beside those of the event.
@@ -32,17 +34,17 @@ type WaitingRequest struct {
 // request and is read without a consumer, by every worker.
 type WaitingRoom struct {
 	foreigners
-	streams  Streams
+	streams  streams.Streams
 	subjects Subjects
 }
 
 // NewWaitingRoom gives the waiting requests under the subjects.
 func NewWaitingRoom(js jetstream.JetStream, subjects Subjects) *WaitingRoom {
-	return NewWaitingRoomOn(NewStreams(js), subjects)
+	return NewWaitingRoomOn(streams.New(js), subjects)
 }
 
 // NewWaitingRoomOn returns the waiting room that is kept in these streams.
-func NewWaitingRoomOn(streams Streams, subjects Subjects) *WaitingRoom {
+func NewWaitingRoomOn(streams streams.Streams, subjects Subjects) *WaitingRoom {
 	return &WaitingRoom{streams: streams, subjects: subjects}
 }
 
@@ -64,7 +66,7 @@ func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) error {
 		if err == nil {
 			return nil
 		}
-		if !wrongLastSequence(err) {
+		if !streams.WrongLastSequence(err) {
 			return fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
 		}
 		if expected, err = r.unreadable(ctx, msg.Subject); err != nil {
@@ -82,7 +84,7 @@ const readable = math.MaxUint64
 // unreadable is the sequence of the last message on a subject, where that is no waiting
 // request; readable where it is one, and 0 where there is none.
 func (r *WaitingRoom) unreadable(ctx context.Context, subject string) (uint64, error) {
-	msg, err := r.streams.Message(ctx, r.stream(), Query{LastFor: subject})
+	msg, err := r.streams.Message(ctx, r.stream(), streams.Query{LastFor: subject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return 0, nil
 	}
@@ -104,7 +106,7 @@ func (r *WaitingRoom) Subject(pool string, e Event) string {
 
 // Leave removes a request; one that is not there is no error.
 func (r *WaitingRoom) Leave(ctx context.Context, subject string) error {
-	if err := r.streams.Purge(ctx, r.stream(), subject, Everything); err != nil {
+	if err := r.streams.Purge(ctx, r.stream(), subject, streams.Everything); err != nil {
 		return fmt.Errorf("removing the waiting request %s: %w", subject, err)
 	}
 	return nil
@@ -123,7 +125,7 @@ func (r *WaitingRoom) OfRuntime(ctx context.Context, runtimeID string, visit fun
 }
 
 func (r *WaitingRoom) each(ctx context.Context, filter string, visit func(WaitingRequest) error) error {
-	return eachMessage(ctx, r.streams, r.stream(), 1, filter, func(msg Message) error {
+	return streams.Each(ctx, r.streams, r.stream(), 1, filter, func(msg streams.Message) error {
 		w, err := r.read(msg)
 		if err != nil {
 			return r.pass(err)
@@ -141,7 +143,7 @@ func (r *WaitingRoom) Addresses(ctx context.Context, runtimeID string, visit fun
 	if runtimeID != "" {
 		filter = r.subjects.RuntimeWaiting(runtimeID)
 	}
-	return eachMessage(ctx, r.streams, r.stream(), 1, filter, func(msg Message) error {
+	return streams.Each(ctx, r.streams, r.stream(), 1, filter, func(msg streams.Message) error {
 		_, err := r.read(msg)
 		found, _ := ForeignOf(err)
 		if err := r.pass(err); err != nil {
@@ -153,7 +155,7 @@ func (r *WaitingRoom) Addresses(ctx context.Context, runtimeID string, visit fun
 }
 
 // read reads a waiting request. Its error is a *Foreign.
-func (r *WaitingRoom) read(msg Message) (WaitingRequest, error) {
+func (r *WaitingRoom) read(msg streams.Message) (WaitingRequest, error) {
 	w, err := r.request(msg)
 	if err != nil {
 		return w, foreign(r.stream(), msg, err)
@@ -161,7 +163,7 @@ func (r *WaitingRoom) read(msg Message) (WaitingRequest, error) {
 	return w, nil
 }
 
-func (r *WaitingRoom) request(msg Message) (WaitingRequest, error) {
+func (r *WaitingRoom) request(msg streams.Message) (WaitingRequest, error) {
 	address, err := r.subjects.ParseWaiting(msg.Subject)
 	if err != nil {
 		return WaitingRequest{}, err

@@ -2,25 +2,9 @@ package events
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
-
-// idle is how long Each waits for a next message before it asks the leader
-// whether there is one.
-const idle = time.Second
-
-// patience is how many idle times Each bears, while the leader has more, before it
-// takes another consumer: one that a server took with it, which had just stopped,
-// is given up by the library only after half a minute.
-const patience = 3
-
-// prefetched is how many messages of the ledger are asked for at once: enough that
-// the server is never waited for.
-const prefetched = 4000
 
 // Each reads the ledger from its beginning to its end, in the order of the stream,
 // sealed ones included. The end is where the leader has nothing more when Each asks
@@ -28,7 +12,7 @@ const prefetched = 4000
 // What cannot be read is passed over, and told to OnForeign. It ends with the first
 // error of visit.
 func (l *Ledger) Each(ctx context.Context, visit func(Stored) error) error {
-	return l.streams.Walk(ctx, l.stream(), func(msg Message) error {
+	return l.streams.Walk(ctx, l.stream(), func(msg streams.Message) error {
 		stored, err := l.storedReply(msg)
 		if err != nil {
 			return l.pass(err)
@@ -42,7 +26,7 @@ func (l *Ledger) Each(ctx context.Context, visit func(Stored) error) error {
 // What cannot be read comes as Fact.Foreign, with nothing else.
 func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
 	var read factReader
-	return l.streams.Walk(ctx, l.stream(), func(msg Message) error {
+	return l.streams.Walk(ctx, l.stream(), func(msg streams.Message) error {
 		fact, err := read.fact(msg.Data)
 		if err != nil {
 			found := foreign(l.stream(), msg, err)
@@ -57,111 +41,13 @@ func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
 	})
 }
 
-// walker reads a stream from its beginning to its end.
-type walker struct {
-	server
-	stream string
-}
-
-func (w walker) walk(ctx context.Context, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
-	var read uint64 // the sequence up to which everything was visited
-	for {
-		if some, err := more(ctx, w.server, w.stream, read); err != nil || !some {
-			return w.wrap(err)
-		}
-		if err := w.readOn(ctx, &read, visit); !errors.Is(err, errStalled) {
-			return err
-		}
-	}
-}
-
-// errStalled says that a consumer delivers nothing although there is something.
-var errStalled = errors.New("the consumer delivers nothing")
-
-// readOn reads from after read, with a consumer of its own.
-func (w walker) readOn(ctx context.Context, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
-	creating, cancel := bounded(ctx, w.js)
-	defer cancel()
-	consumer, err := w.js.OrderedConsumer(creating, w.stream, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *read + 1, InactiveThreshold: time.Minute,
-		// Unlimited by default, past every deadline of ours, and under one name: one that a server
-		// was given which is gone stays there until it is back. Who reads again has another name.
-		MaxResetAttempts: 1,
-	})
-	if err != nil {
-		return w.wrap(err)
-	}
-	replies, err := consumer.Messages(jetstream.PullMaxMessages(prefetched))
-	if err != nil {
-		return w.wrap(err)
-	}
-	defer replies.Stop()
-	return w.drain(ctx, replies, read, visit)
-}
-
-func (w walker) drain(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
-	for silent := 0; ; {
-		before := *read
-		pending, err := w.next(ctx, replies, read, visit)
-		if err != nil {
-			return err
-		}
-		if *read > before {
-			silent = 0
-		}
-		if pending > 0 {
-			continue
-		}
-		if some, err := more(ctx, w.server, w.stream, *read); err != nil || !some {
-			return w.wrap(err)
-		}
-		if silent++; silent >= patience {
-			return errStalled
-		}
-	}
-}
-
-// next visits messages while they come and reports how many the consumer has after
-// the last one; 0 also when none came for a while.
-func (w walker) next(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) (pending uint64, err error) {
-	wait, cancel := context.WithTimeout(ctx, idle)
-	defer cancel()
-	for range prefetched {
-		msg, err := replies.Next(jetstream.NextContext(wait))
-		switch {
-		case ctx.Err() != nil:
-			return 0, w.wrap(context.Cause(ctx))
-		case errors.Is(err, context.DeadlineExceeded):
-			return pending, nil
-		case err != nil:
-			return 0, w.wrap(err)
-		}
-		facts, err := msg.Metadata()
-		if err != nil {
-			return 0, w.wrap(err)
-		}
-		*read, pending = facts.Sequence.Stream, facts.NumPending
-		if err := visit(msg, facts); err != nil || pending == 0 {
-			return pending, err
-		}
-	}
-	return pending, nil
-}
-
 // Unsettled visits what is left in HAP_EVENTS, delivered or not, oldest first, but
 // nothing that is published after it has found the first. It needs no consumer; a
 // work-queue stream allows no second one. An event that does not decode comes with its
 // error and with what could be read of it. It ends with the first error of visit.
 func (l *Ledger) Unsettled(ctx context.Context, visit func(e Event, sequence uint64, fault error) error) error {
-	return eachMessage(ctx, l.streams, l.subjects.Stream(StreamEvents), 1, ">", func(msg Message) error {
+	return streams.Each(ctx, l.streams, l.subjects.Stream(StreamEvents), 1, ">", func(msg streams.Message) error {
 		event, fault := Decode(msg.Subject, msg.Header, msg.Data)
 		return visit(event, msg.Sequence, fault)
 	})
-}
-
-func (w walker) wrap(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("reading the stream %s: %w", w.stream, err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -61,7 +62,7 @@ func BenchmarkWholePath(b *testing.B) {
 type loop struct {
 	js       jetstream.JetStream
 	subjects events.Subjects
-	client   *events.Client
+	client   *requests.Client
 	round    int
 }
 
@@ -80,7 +81,7 @@ func newLoop(b *testing.B, s *stack.Stack) *loop {
 	if err != nil {
 		b.Fatal(err)
 	}
-	client, err := events.NewClient(nc, events.ClientOptions{Source: "/bench"})
+	client, err := requests.NewClient(nc, requests.ClientOptions{Source: "/bench"})
 	if err != nil {
 		b.Fatal(err)
 	}

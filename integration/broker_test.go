@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -91,7 +92,7 @@ func (b *broker) wouldAnswer(e events.Event) events.Reply {
 }
 
 // compared waits for the comparison of an event.
-func (b *broker) compared(e events.Event, want events.ComparisonResult) {
+func (b *broker) compared(e events.Event, want shadows.ComparisonResult) {
 	b.t.Helper()
 	c := b.comparison(e)
 	if c.Result != want {
@@ -99,11 +100,11 @@ func (b *broker) compared(e events.Event, want events.ComparisonResult) {
 	}
 }
 
-func (b *broker) comparison(e events.Event) events.Comparison {
+func (b *broker) comparison(e events.Event) shadows.Comparison {
 	b.t.Helper()
-	var found *events.Comparison
+	var found *shadows.Comparison
 	eventually(b.ctx, b.t, func() error {
-		err := events.NewComparisons(b.js, b.shadow).Each(b.ctx, func(c events.Comparison) error {
+		err := shadows.NewComparisons(b.js, b.shadow).Each(b.ctx, func(c shadows.Comparison) error {
 			if c.Reply.RequestID == e.ID {
 				found = &c
 			}
@@ -141,16 +142,16 @@ func another(from []string, not ...string) string {
 }
 
 // showsDifferences holds hapctl against what was counted.
-func (b *broker) showsDifferences(counted map[events.ComparisonResult]int) {
+func (b *broker) showsDifferences(counted map[shadows.ComparisonResult]int) {
 	b.t.Helper()
 	out := b.hapctlDiffers("-o", "json")
 	var v struct {
 		Comparisons []struct {
 			RuntimeID string
-			Result    events.ComparisonResult
+			Result    shadows.ComparisonResult
 			Reply     events.Reply
 		}
-		Summary     map[events.ComparisonResult]int
+		Summary     map[shadows.ComparisonResult]int
 		Differences int
 	}
 	if err := json.Unmarshal([]byte(out), &v); err != nil {

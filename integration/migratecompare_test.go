@@ -8,6 +8,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -38,13 +39,13 @@ func TestMigrateCompare(t *testing.T) {
 		},
 		// compared RUNTIME RESULT SHADOW KEB stores a comparison as a shadow does.
 		"compared": func(ts *testscript.TestScript, _ bool, args []string) {
-			c := events.Comparison{
-				Result: events.ComparisonResult(args[1]), Message: "as the script says", ComparedAt: at, Reply: decided(args[0], args[2]),
+			c := shadows.Comparison{
+				Result: shadows.ComparisonResult(args[1]), Message: "as the script says", ComparedAt: at, Reply: decided(args[0], args[2]),
 			}
 			if args[3] != "-" {
-				c.KEB = &events.KEBChoice{Shoot: "c-" + args[0], Binding: args[3], Pool: "aws", Tenant: "ga-1"}
+				c.KEB = &shadows.KEBChoice{Shoot: "c-" + args[0], Binding: args[3], Pool: "aws", Tenant: "ga-1"}
 			}
-			first, err := events.NewComparisons(p.js, shadow).Add(p.ctx, c)
+			first, err := shadows.NewComparisons(p.js, shadow).Add(p.ctx, c)
 			ts.Check(err)
 			if !first {
 				ts.Fatalf("%s is compared already", args[0])

@@ -21,6 +21,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/operator"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -50,7 +51,7 @@ type life struct {
 	worker     string // the worker's configuration
 	hapctl     string // the operator's
 
-	kyma, cleanup *events.Client
+	kyma, cleanup *requests.Client
 	copies        chan *nats.Msg
 	taken         []func()  // what is to be given back, in reverse
 	old           retaining // what the worker forgets
@@ -293,7 +294,7 @@ func until(ctx context.Context, ask func() error) error {
 }
 
 // client is a publisher in a role, with an inbox of its own.
-func (l *life) client(role string) (*events.Client, error) {
+func (l *life) client(role string) (*requests.Client, error) {
 	key, err := nats.NkeyOptionFromSeed(l.seeds[role])
 	if err != nil {
 		return nil, err
@@ -310,7 +311,7 @@ func (l *life) client(role string) (*events.Client, error) {
 			return nil, err
 		}
 	}
-	c, err := events.NewClient(nc, events.ClientOptions{Source: "/" + strings.ToLower(role)})
+	c, err := requests.NewClient(nc, requests.ClientOptions{Source: "/" + strings.ToLower(role)})
 	if err == nil {
 		l.later(c.Close)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -42,7 +43,7 @@ func (l *life) provision(ctx context.Context) (err error) {
 // wait has a second tenant wait, and a third whose runtime goes meanwhile.
 func (l *life) wait(ctx context.Context) error {
 	waits := make(chan events.Reply, 2)
-	waiting := events.OnWaiting(func(r events.Reply) {
+	waiting := requests.OnWaiting(func(r events.Reply) {
 		select {
 		case waits <- r:
 		default: // who waits is told again after a rebuild
@@ -219,7 +220,7 @@ func (l *life) full(ctx context.Context) error {
 	}
 	waits, refused := make(chan events.Reply, 1), make(chan error, 1)
 	go func() {
-		_, err := l.kyma.Provision(ctx, "req-9", cluster("rt-9"), events.OnWaiting(func(r events.Reply) { waits <- r }))
+		_, err := l.kyma.Provision(ctx, "req-9", cluster("rt-9"), requests.OnWaiting(func(r events.Reply) { waits <- r }))
 		refused <- err
 	}()
 	select {

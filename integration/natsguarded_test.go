@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -232,10 +232,10 @@ func (g *guarded) as(role string, options ...nats.Option) *nats.Conn {
 }
 
 // client is a publisher in a role, with an inbox of its own.
-func (g *guarded) client(role string) *events.Client {
+func (g *guarded) client(role string) *requests.Client {
 	g.t.Helper()
 	nc := g.as(role, nats.CustomInboxPrefix("_INBOX."+strings.ToLower(role)))
-	c, err := events.NewClient(nc, events.ClientOptions{Source: "/" + strings.ToLower(role)})
+	c, err := requests.NewClient(nc, requests.ClientOptions{Source: "/" + strings.ToLower(role)})
 	if err != nil {
 		g.t.Fatal(err)
 	}

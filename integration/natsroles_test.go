@@ -15,6 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/requests"
 )
 
 // TestNATSRoles is the whole life of an account where everybody has the rights of
@@ -48,7 +50,7 @@ func rolesOn(t *testing.T, g *guarded) {
 	served := make(chan error, 1)
 	go func() {
 		_, err := kyma.Provision(ctx, "req-2", events.Provision{RuntimeID: "rt-2", GlobalAccountID: "ga-2", Plan: "aws"},
-			events.OnWaiting(func(r events.Reply) { waits <- r }))
+			requests.OnWaiting(func(r events.Reply) { waits <- r }))
 		served <- err
 	}()
 	select {
@@ -164,24 +166,24 @@ func (g *guarded) operate(ctx context.Context) {
 	}
 	// A letter is stored after the reply that its publisher has waited for.
 	eventually(ctx, g.t, func() error {
-		dead := 0
-		err := events.NewDeadLetters(js, subjects).Each(ctx, func(events.DeadLetter) error { dead++; return nil })
-		if err == nil && dead < 2 {
-			err = fmt.Errorf("%d dead letters", dead)
+		found := 0
+		err := dead.NewLetters(js, subjects).Each(ctx, func(dead.Letter) error { found++; return nil })
+		if err == nil && found < 2 {
+			err = fmt.Errorf("%d dead letters", found)
 		}
 		return err
 	})
-	dead := 0
-	err = events.NewDeadLetters(js, subjects).Each(ctx, func(events.DeadLetter) error { dead++; return nil })
-	if err != nil || dead != 2 {
-		g.t.Errorf("%d dead letters: %v", dead, err)
+	found := 0
+	err = dead.NewLetters(js, subjects).Each(ctx, func(dead.Letter) error { found++; return nil })
+	if err != nil || found != 2 {
+		g.t.Errorf("%d dead letters: %v", found, err)
 	}
 	waiting := 0
 	err = events.NewWaitingRoom(js, subjects).Each(ctx, func(events.WaitingRequest) error { waiting++; return nil })
 	if err != nil || waiting != 0 {
 		g.t.Errorf("%d requests wait: %v", waiting, err)
 	}
-	client, err := events.NewClient(nc, events.ClientOptions{Source: "/hapctl"})
+	client, err := requests.NewClient(nc, requests.ClientOptions{Source: "/hapctl"})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/cmd/operator"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/shadows"
 )
 
 // TestNATSShadow is a shadow with the rights of deploy/nats/shadow.conf, alone, beside a
@@ -50,7 +51,7 @@ func shadowOn(t *testing.T, g *guarded) {
 			})
 		}
 	}
-	compared := func(s *inProcess, result events.ComparisonResult) {
+	compared := func(s *inProcess, result shadows.ComparisonResult) {
 		t.Helper()
 		b.shows(s, fmt.Sprintf("hap_shadow_comparisons_total{result=%q}", result), "1")
 	}
@@ -66,8 +67,8 @@ func shadowOn(t *testing.T, g *guarded) {
 	b.claims("aws-01", "ga-1")
 	b.shoot(same.RuntimeID, "aws-01")
 	b.shoot(waits.RuntimeID, "aws-01")
-	compared(s, events.ResultSame)
-	compared(s, events.ResultNotAssigned)
+	compared(s, shadows.ResultSame)
+	compared(s, shadows.ResultNotAssigned)
 	config := filepath.Join(t.TempDir(), "hapctl.yaml")
 	if err := os.WriteFile(config, []byte(shadowRules+fmt.Sprintf("nats: {url: %q, nkey: %q}\n", g.url, g.seeds["SHADOW"])), 0o600); err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func shadowOn(t *testing.T, g *guarded) {
 	beside := ask("rt-beside", "ga-1")
 	sends(beside, beside.ReplySubject(b.subjects), beside.ReplySubject(b.shadow))
 	b.shoot(beside.RuntimeID, "aws-01")
-	compared(s, events.ResultNotAssigned) // the account is full
+	compared(s, shadows.ResultNotAssigned) // the account is full
 
 	// And the last one goes.
 	if err := w.end(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
@@ -41,7 +42,7 @@ func TestShadow(t *testing.T) {
 	}
 	mode := []string{"HAP_WORKER_MODE=shadow", "HAP_WORKER_SHADOW_INTERVAL=1s"}
 	first := b.work(daemon.Options{Env: mode})
-	counted := map[events.ComparisonResult]int{}
+	counted := map[shadows.ComparisonResult]int{}
 	// decides publishes a request and gives the account that the shadow would take.
 	decides := func(e events.Event) string {
 		t.Helper()
@@ -53,7 +54,7 @@ func TestShadow(t *testing.T) {
 		}
 		return ""
 	}
-	ends := func(e events.Event, keb string, want events.ComparisonResult) {
+	ends := func(e events.Event, keb string, want shadows.ComparisonResult) {
 		t.Helper()
 		b.shoot(e.RuntimeID, keb)
 		b.compared(e, want)
@@ -65,20 +66,20 @@ func TestShadow(t *testing.T) {
 	if on := decides(same); on != "old" {
 		t.Errorf("%s: the shadow takes %s", same.RuntimeID, on)
 	}
-	ends(same, "old", events.ResultSame)
+	ends(same, "old", shadows.ResultSame)
 	b.follows("aws", "old", account.InUse, "ga-old", 2)
 
 	// The broker takes another unclaimed account; the next cluster follows it there.
 	fresh := ask("rt-new", "ga-new")
 	taken := another(free, decides(fresh))
 	b.claims(taken, "ga-new")
-	ends(fresh, taken, events.ResultEquivalent)
+	ends(fresh, taken, shadows.ResultEquivalent)
 	b.follows("aws", taken, account.InUse, "ga-new", 1)
 	next := ask("rt-next", "ga-new")
 	if on := decides(next); on != taken {
 		t.Errorf("%s: the shadow takes %s, the tenant has %s", next.RuntimeID, on, taken)
 	}
-	ends(next, taken, events.ResultSame)
+	ends(next, taken, shadows.ResultSame)
 
 	// The broker is faster with its label.
 	labelled := another(free, taken)
@@ -89,8 +90,8 @@ func TestShadow(t *testing.T) {
 		t.Errorf("%s: the shadow takes %s, the tenant has %s", quick.RuntimeID, on, labelled)
 	}
 	b.shoot(quick.RuntimeID, labelled)
-	b.compared(quick, events.ResultFollowed)
-	counted[events.ResultFollowed]++
+	b.compared(quick, shadows.ResultFollowed)
+	counted[shadows.ResultFollowed]++
 	b.follows("aws", labelled, account.InUse, "ga-fast", 1)
 
 	// It claims where the tenant has room, and it fills beyond the limit.
@@ -100,38 +101,38 @@ func TestShadow(t *testing.T) {
 	}
 	second := another(free, taken, labelled)
 	b.claims(second, "ga-fast")
-	ends(shares, second, events.ResultShares)
+	ends(shares, second, shadows.ResultShares)
 	b.follows("aws", second, account.InUse, "ga-fast", 1)
 	full := ask("rt-full", "ga-old")
 	if on := decides(full); on == "old" {
 		t.Errorf("%s: the shadow takes an account at its limit", full.RuntimeID)
 	}
-	ends(full, "old", events.ResultClaims)
+	ends(full, "old", shadows.ResultClaims)
 	b.follows("aws", "old", account.InUse, "ga-old", 3)
 
 	// It takes the other one of two accounts that a tenant has.
 	other := ask("rt-other", "ga-fast")
-	ends(other, another([]string{labelled, second}, decides(other)), events.ResultOtherAccount)
+	ends(other, another([]string{labelled, second}, decides(other)), shadows.ResultOtherAccount)
 	// Of a shared pool it takes the fuller one.
 	shared := withPlan(ask("rt-shared", "ga-trial"), "trial")
 	if on := decides(shared); on != "s-2" {
 		t.Errorf("%s: the shadow takes %s, want the less used s-2", shared.RuntimeID, on)
 	}
-	ends(shared, "s-1", events.ResultOtherAccount)
+	ends(shared, "s-1", shadows.ResultOtherAccount)
 
 	// It takes one of another pool, one of another tenant, and one where the shadow
 	// has none to give.
 	pool := withPlan(ask("rt-pool", "ga-old"), "azure")
 	decides(pool)
-	ends(pool, "old", events.ResultOtherPool)
+	ends(pool, "old", shadows.ResultOtherPool)
 	foreign := ask("rt-foreign", "ga-x")
 	decides(foreign)
-	ends(foreign, "old", events.ResultOtherTenant)
+	ends(foreign, "old", shadows.ResultOtherTenant)
 	waits := withPlan(ask("rt-waits", "ga-old"), "gcp")
 	if r := b.wouldAnswer(func() events.Event { decides(waits); return waits }()); r.Status != events.StatusWaiting {
 		t.Errorf("%s: %s", waits.RuntimeID, r.Status)
 	}
-	ends(waits, "old", events.ResultNotAssigned)
+	ends(waits, "old", shadows.ResultNotAssigned)
 	b.follows("aws", "old", account.InUse, "ga-old", 6)
 	for result, n := range counted {
 		if got := first.metric(fmt.Sprintf("hap_shadow_comparisons_total{result=%q}", result)); got != fmt.Sprint(n) {
@@ -161,8 +162,8 @@ func TestShadow(t *testing.T) {
 	b.shoot(late.RuntimeID, taken)
 	b.shoot(nowhere.RuntimeID, "nowhere")
 	b.work(daemon.Options{Env: append(mode, "HAP_WORKER_SHADOW_PATIENCE=3s")})
-	for e, want := range map[*events.Event]events.ComparisonResult{
-		&late: events.ResultLate, &nowhere: events.ResultUnknownAccount, &never: events.ResultNoCluster, &neither: events.ResultNeither,
+	for e, want := range map[*events.Event]shadows.ComparisonResult{
+		&late: shadows.ResultLate, &nowhere: shadows.ResultUnknownAccount, &never: shadows.ResultNoCluster, &neither: shadows.ResultNeither,
 	} {
 		b.compared(*e, want)
 		counted[want]++
@@ -190,7 +191,7 @@ func TestShadowBesideWorker(t *testing.T) {
 	on := b.wouldAnswer(alone).Binding.Name
 	b.claims(on, "ga-alone")
 	b.shoot(alone.RuntimeID, on)
-	b.compared(alone, events.ResultSame)
+	b.compared(alone, shadows.ResultSame)
 	delete(b.published, alone.RuntimeID) // nobody was asked to answer it
 	b.work(daemon.Options{})
 	if _, err := b.js.Consumer(b.ctx, events.StreamEvents, events.ConsumerShadow); !errors.Is(err, jetstream.ErrConsumerNotFound) {

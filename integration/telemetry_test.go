@@ -19,6 +19,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 )
 
 // spans is an OTLP collector that keeps what it is sent.
@@ -143,7 +144,7 @@ func TestTraceTellsOfConflicts(t *testing.T) {
 	refuseClaim(proxy, "aws-", func(string) {})
 	publisher := sdktrace.NewTracerProvider().Tracer("publisher")
 	ctx, asking := publisher.Start(l.ctx, "ask")
-	client, err := events.NewClient(l.js.Conn(), events.ClientOptions{Source: "/publisher"})
+	client, err := requests.NewClient(l.js.Conn(), requests.ClientOptions{Source: "/publisher"})
 	if err != nil {
 		t.Fatal(err)
 	}

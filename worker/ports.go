@@ -7,6 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 )
 
 // Assigner decides which binding a runtime gets. Every method may return
@@ -153,7 +154,7 @@ type Queue interface {
 // DeadLetterStore keeps what can never be processed.
 type DeadLetterStore interface {
 	// Put stores a copy of the message with the reason; repeating it does no harm.
-	Put(ctx context.Context, l events.Letter, code engine.Code, reason string) error
+	Put(ctx context.Context, l dead.Event, code engine.Code, reason string) error
 }
 
 // Copier sends plain copies of replies to the inboxes that asked for them.

@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -98,7 +99,7 @@ func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o o
 // deadLetter stores the dead letter before it ends the message, so that it is never in
 // neither place.
 func (w *Worker) deadLetter(ctx context.Context, msg jetstream.Msg, d *delivery, o outcome) error {
-	letter := events.Letter{
+	letter := dead.Event{
 		Type: d.event.Type, Subject: msg.Subject(), Sequence: d.sequence, Published: d.published,
 		Header: msg.Headers(), Data: msg.Data(),
 	}

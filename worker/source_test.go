@@ -15,6 +15,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -68,7 +69,7 @@ func listen(t *testing.T, options []nats.Option, changes ...func(*listening, *Op
 	o := Options{
 		Consumer: consumer, Subjects: subjects, Concurrency: 4, AckWait: time.Minute,
 		Ledger: events.NewLedger(js, subjects, "test"), Room: events.NewWaitingRoom(js, subjects),
-		Dead: events.NewDeadLetters(js, subjects), Counters: &departures{countersFake: counters}, Rebuild: new(rebuilds),
+		Dead: dead.NewLetters(js, subjects), Counters: &departures{countersFake: counters}, Rebuild: new(rebuilds),
 		Observer: observe.Observer{
 			OnEvent: func(_ context.Context, i observe.Event) { l.settled <- i },
 			OnRetry: func(_ context.Context, i observe.Retry) {

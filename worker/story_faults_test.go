@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -288,14 +289,14 @@ func (l *lobby) Leave(ctx context.Context, subject string) error {
 
 // morgue tells what is buried.
 type morgue struct {
-	*events.DeadLetters
+	*dead.Letters
 	w *world
 }
 
-func (m *morgue) Put(ctx context.Context, l events.Letter, code engine.Code, reason string) error {
+func (m *morgue) Put(ctx context.Context, l dead.Event, code engine.Code, reason string) error {
 	_, err := call(m.w, "bury", "", none(func() error {
 		m.w.tell("dead letter on %s: %s: %s", l.Subject, code, reason)
-		return m.DeadLetters.Put(ctx, l, code, reason)
+		return m.Letters.Put(ctx, l, code, reason)
 	}))
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
@@ -52,7 +53,7 @@ func (w *world) options(c command) (worker.Options, error) {
 	consumer, err := w.broker.Consumer(w.ctx)
 	o := worker.Options{
 		Consumer: consumer, Subjects: w.subjects, Ledger: w.ledger, Room: w.room, Copies: w.ledger,
-		Dead:     &morgue{DeadLetters: events.NewDeadLettersOn(w.broker, w.subjects), w: w},
+		Dead:     &morgue{Letters: dead.NewLettersOn(w.broker, w.subjects), w: w},
 		Counters: w.redis, Gardener: w.gardener, Rules: w.live, Observer: w.observer(), Policies: &w.policies,
 		Namespace: "garden-kyma", Kind: w.kind, Concurrency: 4,
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -363,7 +364,7 @@ func (d *daemon) workerOptions() worker.Options {
 	}
 	o := worker.Options{
 		Consumer: p.consumer, Reopen: d.setup, Subjects: p.subjects, Ledger: p.ledger, Copies: p.ledger,
-		Dead: events.NewDeadLetters(p.js, p.subjects), Room: p.room, Counters: p.counters, Gardener: p.gardener,
+		Dead: dead.NewLetters(p.js, p.subjects), Room: p.room, Counters: p.counters, Gardener: p.gardener,
 		Rebuild: p.rebuild, Rules: d.rules, Policies: &d.policies, Observer: d.observer(), Tracer: d.tel.Tracer, Ranges: d.allotter(),
 		Namespace: p.options.Namespace, Kind: kind,
 		Concurrency: w.Concurrency, AckWait: w.AckWait, Budget: w.Budget, Drain: w.Drain,

@@ -11,6 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/fence"
@@ -32,7 +34,7 @@ var (
 	_ rebuild.Ledger         = (*events.Ledger)(nil)
 	_ worker.WaitingRoom     = (*events.WaitingRoom)(nil)
 	_ worker.Copier          = (*events.Ledger)(nil)
-	_ worker.DeadLetterStore = (*events.DeadLetters)(nil)
+	_ worker.DeadLetterStore = (*dead.Letters)(nil)
 	_ worker.Policies        = (*policy.Holder)(nil)
 	_ ranges.Allocator       = (*blocks.Ranges)(nil)
 	_ rebuild.RangeBuilder   = (*blocks.Ranges)(nil)
@@ -59,7 +61,7 @@ type parts struct {
 	rebuild  *rebuild.Rebuilder
 	extend   *ranges.Reconciler // nil without network ranges
 
-	intake *events.Intake // of a shadow
+	intake *shadows.Intake // of a shadow
 
 	up struct{ nats, streams, redis, gardener part } // which of the above are set
 

@@ -8,6 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -22,7 +23,7 @@ import (
 var (
 	_ shadow.Ledger    = (*events.Ledger)(nil)
 	_ shadow.Room      = (*events.WaitingRoom)(nil)
-	_ shadow.Book      = (*events.Comparisons)(nil)
+	_ shadow.Book      = (*shadows.Comparisons)(nil)
 	_ shadow.Reality   = (*gardener.Client)(nil)
 	_ shadow.Records   = (*counters.Store)(nil)
 	_ shadow.Rebuilder = (*rebuild.Rebuilder)(nil)
@@ -44,7 +45,7 @@ func (d *daemon) separate() (redis config.Redis, err error) {
 	if err != nil || !d.shadowed() {
 		return redis, err
 	}
-	d.parts.intake = events.NewIntake(d.parts.js, subjects, func(text string) { d.log.Info(text) }, func(err error) {
+	d.parts.intake = shadows.NewIntake(d.parts.js, subjects, func(text string) { d.log.Info(text) }, func(err error) {
 		d.log.Warn("taking over events failed", "error", err)
 	})
 	redis.Prefix += shadowKeys
@@ -90,10 +91,10 @@ func (d *daemon) firstBuild(ctx context.Context) error {
 	}
 	settings := d.cfg.Worker.Shadow
 	follow := &shadow.Follow{
-		Ledger: p.ledger, Book: events.NewComparisons(p.js, p.subjects), Room: p.room, Reality: p.gardener,
+		Ledger: p.ledger, Book: shadows.NewComparisons(p.js, p.subjects), Room: p.room, Reality: p.gardener,
 		Records: p.counters, Rebuild: p.rebuild, Subjects: p.subjects,
 		Interval: settings.Interval, Patience: settings.Patience, Now: time.Now,
-		OnCompared: func(ctx context.Context, c events.Comparison) {
+		OnCompared: func(ctx context.Context, c shadows.Comparison) {
 			counted.Compared(ctx, string(c.Result))
 			level := d.log.InfoContext
 			if c.Result.Differs() {
@@ -116,7 +117,7 @@ func (d *daemon) firstBuild(ctx context.Context) error {
 
 func (d *daemon) comparisons(ctx context.Context) (*telemetry.Comparisons, error) {
 	var results []string
-	for _, r := range events.ComparisonResults() {
+	for _, r := range shadows.ComparisonResults() {
 		results = append(results, string(r))
 	}
 	return d.tel.Comparisons(ctx, results...)

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
@@ -78,7 +79,7 @@ func hostileStreams(t *testing.T) (url string) {
 	}
 	letter := func(data string) *nats.Msg {
 		return &nats.Msg{Subject: subjects.Dead(""), Data: []byte(data), Header: nats.Header{
-			events.HeaderCode: {"NoMatchingRule"}, events.HeaderReason: {"\x1b[2J\u202e"}, events.HeaderOrigSubject: {"hap.v1.provision.\u202e\x1b"},
+			dead.HeaderCode: {"NoMatchingRule"}, dead.HeaderReason: {"\x1b[2J\u202e"}, dead.HeaderOrigSubject: {"hap.v1.provision.\u202e\x1b"},
 			"X-Other": {"\x1b[2J"},
 		}}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -35,7 +36,7 @@ type letterView struct {
 	Valid         bool        `json:"valid"` // by itself: a replay can be answered otherwise
 }
 
-func viewOfLetter(l events.DeadLetter) letterView {
+func viewOfLetter(l dead.Letter) letterView {
 	kind := string(l.Event.Type)
 	if kind == "" {
 		kind = events.UnknownType
@@ -137,10 +138,10 @@ days. CODE says why; -o wide has the reason in full.`,
 	code.flag(cmd, "code", "only those with the `code`")
 	flags.StringVar(&f.runtime, "runtime", "", "only those of the runtime `id`")
 	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
-		return s.withDead(ctx, cfg, func(dead *events.DeadLetters) error {
+		return s.withDead(ctx, cfg, func(letters *dead.Letters) error {
 			f.kind, f.code = kind.taken, code.taken
 			list := letterList{Letters: []letterView{}}
-			err := dead.Each(ctx, func(l events.DeadLetter) error {
+			err := letters.Each(ctx, func(l dead.Letter) error {
 				if v := viewOfLetter(l); f.takes(v) {
 					list.Letters = append(list.Letters, v)
 				}
@@ -164,8 +165,8 @@ func newDeadShow(s *shell) *cobra.Command {
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, args []string) error {
-		return s.withDead(ctx, cfg, func(dead *events.DeadLetters) error {
-			l, err := findLetter(ctx, dead, args[0])
+		return s.withDead(ctx, cfg, func(letters *dead.Letters) error {
+			l, err := findLetter(ctx, letters, args[0])
 			if err != nil {
 				return err
 			}
@@ -175,15 +176,15 @@ func newDeadShow(s *shell) *cobra.Command {
 }
 
 // findLetter finds a letter by its number, else the newest with that request id.
-func findLetter(ctx context.Context, dead *events.DeadLetters, which string) (events.DeadLetter, error) {
+func findLetter(ctx context.Context, letters *dead.Letters, which string) (dead.Letter, error) {
 	if number, err := strconv.ParseUint(which, 10, 64); err == nil && number > 0 {
-		l, err := dead.Letter(ctx, number)
-		if !errors.Is(err, events.ErrNoLetter) {
+		l, err := letters.Letter(ctx, number)
+		if !errors.Is(err, dead.ErrNoLetter) {
 			return l, err
 		}
 	}
-	var found *events.DeadLetter
-	err := dead.Each(ctx, func(l events.DeadLetter) error {
+	var found *dead.Letter
+	err := letters.Each(ctx, func(l dead.Letter) error {
 		if l.Event.ID == which {
 			found = &l
 		}
@@ -193,14 +194,14 @@ func findLetter(ctx context.Context, dead *events.DeadLetters, which string) (ev
 		err = fmt.Errorf("no dead letter has the number or request id %s; hapctl dead list has those that there are, of the last 30 days", which)
 	}
 	if err != nil {
-		return events.DeadLetter{}, err
+		return dead.Letter{}, err
 	}
 	return *found, nil
 }
 
 // withDead gives the dead letters, for as long as run takes.
-func (s *shell) withDead(ctx context.Context, cfg *config.Config, run func(*events.DeadLetters) error) error {
+func (s *shell) withDead(ctx context.Context, cfg *config.Config, run func(*dead.Letters) error) error {
 	return s.withStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		return run(events.NewDeadLetters(js, subjects))
+		return run(dead.NewLetters(js, subjects))
 	})
 }

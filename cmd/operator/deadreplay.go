@@ -10,6 +10,8 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/requests"
 )
 
 // mostReplays is how many ids a replay tries.
@@ -63,7 +65,7 @@ answered by one line of JSON: the reply. Exit codes are those of the reply.`,
 // replayer publishes letters once more.
 type replayer struct {
 	*requester
-	dead *events.DeadLetters
+	dead *dead.Letters
 }
 
 // replays connects a replayer, for as long as run takes.
@@ -80,8 +82,8 @@ func (s *shell) replays(ctx context.Context, timeout time.Duration, run func(con
 	}
 	defer closer()
 	r.timeout = timeout
-	return s.withDead(opening, cfg, func(dead *events.DeadLetters) error {
-		return run(ctx, &replayer{requester: r, dead: dead})
+	return s.withDead(opening, cfg, func(letters *dead.Letters) error {
+		return run(ctx, &replayer{requester: r, dead: letters})
 	})
 }
 
@@ -126,7 +128,7 @@ func (r *replayer) line(ctx context.Context, in letterLine) (any, error) {
 
 // event gives the letter and the event that replays it, under an id that was not
 // used before.
-func (r *replayer) event(ctx context.Context, which string) (events.DeadLetter, events.Event, error) {
+func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	l, err := findLetter(ctx, r.dead, which)
@@ -164,7 +166,7 @@ func (r *replayer) publish(ctx context.Context, e events.Event) (view, error) {
 	if err := r.client.Publish(ctx, e); err != nil {
 		return r.unanswered(pendingOf(e, r.subjects), err)
 	}
-	waits := events.OnWaiting(func(reply events.Reply) { r.s.say("%s", waitingText(reply)) })
+	waits := requests.OnWaiting(func(reply events.Reply) { r.s.say("%s", waitingText(reply)) })
 	var reply events.Reply
 	var err error
 	if e.Binding != "" {

@@ -15,22 +15,23 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
 // comparedView is one decision of a shadow beside the broker's.
 type comparedView struct {
-	RuntimeID  string                  `json:"runtimeID"`
-	RequestID  string                  `json:"requestID"`
-	Tenant     string                  `json:"tenant"`
-	Plan       string                  `json:"plan"`
-	Result     events.ComparisonResult `json:"result"`
-	Differs    bool                    `json:"differs"`
-	Message    string                  `json:"message"`
-	ComparedAt time.Time               `json:"comparedAt"`
-	Shadow     shadowChoice            `json:"shadow"`
-	KEB        *events.KEBChoice       `json:"keb,omitempty"`
-	Reply      *events.Reply           `json:"reply,omitempty"` // the decision record
+	RuntimeID  string                   `json:"runtimeID"`
+	RequestID  string                   `json:"requestID"`
+	Tenant     string                   `json:"tenant"`
+	Plan       string                   `json:"plan"`
+	Result     shadows.ComparisonResult `json:"result"`
+	Differs    bool                     `json:"differs"`
+	Message    string                   `json:"message"`
+	ComparedAt time.Time                `json:"comparedAt"`
+	Shadow     shadowChoice             `json:"shadow"`
+	KEB        *shadows.KEBChoice       `json:"keb,omitempty"`
+	Reply      *events.Reply            `json:"reply,omitempty"` // the decision record
 }
 
 // shadowChoice is what a shadow would have answered, in short.
@@ -69,7 +70,7 @@ func (c shadowChoice) answer() string {
 	return string(c.Status)
 }
 
-func viewOfComparison(c *events.Comparison) comparedView {
+func viewOfComparison(c *shadows.Comparison) comparedView {
 	r := &c.Reply
 	return comparedView{
 		RuntimeID: r.RuntimeID, RequestID: r.RequestID, Tenant: r.GlobalAccountID, Plan: r.Plan,
@@ -79,11 +80,11 @@ func viewOfComparison(c *events.Comparison) comparedView {
 }
 
 type comparedList struct {
-	Comparisons []comparedView                  `json:"comparisons"`
-	Summary     map[events.ComparisonResult]int `json:"summary"`     // of all that the filters take, those not listed too
-	Compared    int                             `json:"compared"`    // the sum
-	Differences int                             `json:"differences"` // of these
-	Pending     int                             `json:"pending"`     // decisions that the broker shows nothing of yet
+	Comparisons []comparedView                   `json:"comparisons"`
+	Summary     map[shadows.ComparisonResult]int `json:"summary"`     // of all that the filters take, those not listed too
+	Compared    int                              `json:"compared"`    // the sum
+	Differences int                              `json:"differences"` // of these
+	Pending     int                              `json:"pending"`     // decisions that the broker shows nothing of yet
 }
 
 func (v comparedList) show(w io.Writer, wide bool) {
@@ -95,7 +96,7 @@ func (v comparedList) show(w io.Writer, wide bool) {
 	for i, c := range v.Comparisons {
 		keb := c.KEB
 		if keb == nil {
-			keb = &events.KEBChoice{}
+			keb = &shadows.KEBChoice{}
 		}
 		row := []string{c.RuntimeID, c.Tenant, c.Plan, string(c.Result), c.Shadow.answer(), keb.Binding, c.Message}
 		if wide {
@@ -109,7 +110,7 @@ func (v comparedList) show(w io.Writer, wide bool) {
 		fmt.Fprintln(w)
 	}
 	var sums [][]string
-	for _, result := range events.ComparisonResults() {
+	for _, result := range shadows.ComparisonResults() {
 		if n := v.Summary[result]; n > 0 {
 			verdict := "agreement"
 			if result.Differs() {
@@ -160,7 +161,7 @@ func (f comparedFilter) check() error {
 
 func resultNames() []string {
 	var names []string
-	for _, r := range events.ComparisonResults() {
+	for _, r := range shadows.ComparisonResults() {
 		names = append(names, string(r))
 	}
 	return names
@@ -241,12 +242,12 @@ func (s *shell) migrateCompare(ctx context.Context, cfg *config.Config, f compar
 }
 
 func readComparisons(ctx context.Context, js jetstream.JetStream, shadow events.Subjects, f comparedFilter, now time.Time) (comparedList, error) {
-	v := comparedList{Comparisons: []comparedView{}, Summary: map[events.ComparisonResult]int{}}
+	v := comparedList{Comparisons: []comparedView{}, Summary: map[shadows.ComparisonResult]int{}}
 	if _, err := js.Stream(ctx, events.StreamComparisons); errors.Is(err, jetstream.ErrStreamNotFound) {
 		return v, fmt.Errorf("there is no stream %s: no shadow has run here; start one with worker.mode: shadow", events.StreamComparisons)
 	}
 	compared := map[string]bool{}
-	err := events.NewComparisons(js, shadow).Each(ctx, func(c events.Comparison) error {
+	err := shadows.NewComparisons(js, shadow).Each(ctx, func(c shadows.Comparison) error {
 		one := viewOfComparison(&c)
 		compared[shadow.Reply(one.RuntimeID, one.RequestID)] = true
 		if !f.takes(&one, now) {

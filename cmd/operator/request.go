@@ -16,6 +16,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -28,7 +29,7 @@ const answerWithin = time.Minute
 // requester publishes requests of one type and waits for their answers.
 type requester struct {
 	s        *shell
-	client   *events.Client
+	client   *requests.Client
 	ledger   *events.Ledger
 	subjects events.Subjects
 	timeout  time.Duration
@@ -50,7 +51,7 @@ func openRequester(ctx context.Context, s *shell, cfg *config.Config) (r *reques
 		r.ledger, err = openLedger(ctx, s, cfg, nc, r.subjects)
 	}
 	if err == nil {
-		r.client, err = events.NewClient(nc, events.ClientOptions{
+		r.client, err = requests.NewClient(nc, requests.ClientOptions{
 			Source: source, Prefix: cfg.NATS.Prefix, LookAfter: 300 * time.Millisecond,
 		})
 	}
@@ -79,8 +80,8 @@ func (r *requester) one(ctx context.Context, e events.Event, given bool) (view, 
 		}
 		return pending, nil
 	}
-	reply, err := r.client.Ask(ctx, e, events.OnWaiting(func(reply events.Reply) { r.s.say("%s", waitingText(reply)) }))
-	if rejected := (*events.Rejected)(nil); err == nil || errors.As(err, &rejected) {
+	reply, err := r.client.Ask(ctx, e, requests.OnWaiting(func(reply events.Reply) { r.s.say("%s", waitingText(reply)) }))
+	if rejected := (*requests.Rejected)(nil); err == nil || errors.As(err, &rejected) {
 		return final(e, reply)
 	}
 	pending.Waiting = reply.Waiting
@@ -105,7 +106,7 @@ func final(e events.Event, reply events.Reply) (view, error) {
 		return replyView{reply}, &exitError{code: exitConflict, err: fmt.Errorf(
 			"request id %s was used before, for what is answered as %s; send the %s under an id of its own", e.ID, reply.Status, e.Type)}
 	case reply.Status == events.StatusRejected:
-		return replyView{reply}, &events.Rejected{Reply: reply}
+		return replyView{reply}, &requests.Rejected{Reply: reply}
 	default:
 		return replyView{reply}, nil
 	}

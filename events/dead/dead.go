@@ -1,4 +1,5 @@
-package events
+// Package dead keeps the events that can never be processed: the dead letters.
+package dead
 
 import (
 	"context"
@@ -11,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // The headers of a dead letter, beside those of the event.
@@ -29,9 +32,9 @@ const (
 	maxReason      = 2 << 10  // bytes
 )
 
-// Letter is an event that can never be processed, as it was delivered.
-type Letter struct {
-	Type     Type // "" where it is not known
+// Event is one that can never be processed, as it was delivered.
+type Event struct {
+	Type     events.Type // "" where it is not known
 	Subject  string
 	Sequence uint64 // in HAP_EVENTS
 	// Published is when HAP_EVENTS had it. A stream that is recreated begins at
@@ -41,56 +44,56 @@ type Letter struct {
 	Data      []byte
 }
 
-// DeadLetters is the stream of events that can never be processed.
-type DeadLetters struct {
-	streams  Streams
-	subjects Subjects
+// Letters is the stream of events that can never be processed.
+type Letters struct {
+	streams  streams.Streams
+	subjects events.Subjects
 }
 
-// NewDeadLetters gives the dead letters under the subjects.
-func NewDeadLetters(js jetstream.JetStream, subjects Subjects) *DeadLetters {
-	return NewDeadLettersOn(NewStreams(js), subjects)
+// NewLetters gives the dead letters under the subjects.
+func NewLetters(js jetstream.JetStream, subjects events.Subjects) *Letters {
+	return NewLettersOn(streams.New(js), subjects)
 }
 
-// NewDeadLettersOn returns the dead letters that are kept in these streams.
-func NewDeadLettersOn(streams Streams, subjects Subjects) *DeadLetters {
-	return &DeadLetters{streams: streams, subjects: subjects}
+// NewLettersOn returns the dead letters that are kept in these streams.
+func NewLettersOn(streams streams.Streams, subjects events.Subjects) *Letters {
+	return &Letters{streams: streams, subjects: subjects}
 }
 
 // Put stores a copy of the event with the reason and returns once the stream has
 // it. Putting the same event again within the duplicate window changes nothing.
-func (d *DeadLetters) Put(ctx context.Context, letter Letter, code engine.Code, reason string) error {
-	data, cut := letter.Data, []string(nil)
-	if len(data) > MaxMessage {
-		data, cut = data[:MaxMessage], append(cut, "data")
+func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason string) error {
+	data, cut := event.Data, []string(nil)
+	if len(data) > events.MaxMessage {
+		data, cut = data[:events.MaxMessage], append(cut, "data")
 	}
-	header, complete := deadHeader(letter.Header)
+	header, complete := deadHeader(event.Header)
 	if !complete {
 		cut = append(cut, "headers")
 	}
 	if cut != nil {
 		header[HeaderTruncated] = []string{strings.Join(cut, ",")}
 	}
-	header[HeaderReason] = []string{oneLine(reason, maxReason)}
-	header[HeaderCode] = []string{oneLine(string(code), maxReason)}
-	header[HeaderSequence] = []string{strconv.FormatUint(letter.Sequence, 10)}
-	header[HeaderOrigSubject] = []string{oneLine(letter.Subject, maxReason)}
+	header[HeaderReason] = []string{streams.OneLine(reason, maxReason)}
+	header[HeaderCode] = []string{streams.OneLine(string(code), maxReason)}
+	header[HeaderSequence] = []string{strconv.FormatUint(event.Sequence, 10)}
+	header[HeaderOrigSubject] = []string{streams.OneLine(event.Subject, maxReason)}
 
-	header[jetstream.ExpectedStreamHeader] = []string{d.subjects.Stream(StreamDead)}
-	header[jetstream.MsgIDHeader] = []string{letter.id()}
-	_, err := d.streams.Publish(ctx, &nats.Msg{Subject: d.subjects.Dead(letter.Type), Header: header, Data: data})
+	header[jetstream.ExpectedStreamHeader] = []string{d.subjects.Stream(events.StreamDead)}
+	header[jetstream.MsgIDHeader] = []string{event.id()}
+	_, err := d.streams.Publish(ctx, &nats.Msg{Subject: d.subjects.Dead(event.Type), Header: header, Data: data})
 	if err != nil {
-		return fmt.Errorf("storing the dead letter of sequence %d: %w", letter.Sequence, err)
+		return fmt.Errorf("storing the dead letter of sequence %d: %w", event.Sequence, err)
 	}
 	return nil
 }
 
 // id is the same for each copy of one event.
-func (l Letter) id() string {
-	if l.Published.IsZero() {
-		return fmt.Sprintf("%s/%d", StreamEvents, l.Sequence)
+func (e Event) id() string {
+	if e.Published.IsZero() {
+		return fmt.Sprintf("%s/%d", events.StreamEvents, e.Sequence)
 	}
-	return fmt.Sprintf("%s/%d/%d", StreamEvents, l.Sequence, l.Published.UnixNano())
+	return fmt.Sprintf("%s/%d/%d", events.StreamEvents, e.Sequence, e.Published.UnixNano())
 }
 
 // deadHeader copies the headers, without what the server would act upon; complete
@@ -106,22 +109,8 @@ func deadHeader(original nats.Header) (header nats.Header, complete bool) {
 			if size += len(name) + len(value) + len(": \r\n"); size > maxDeadHeaders {
 				return header, false
 			}
-			header[name] = append(header[name], oneLine(value, maxDeadHeaders))
+			header[name] = append(header[name], streams.OneLine(value, maxDeadHeaders))
 		}
 	}
 	return header, complete
-}
-
-// oneLine makes text fit for a header: a line break would begin another one.
-func oneLine(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "�"))
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return strings.TrimSpace(text)
 }

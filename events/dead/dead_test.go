@@ -1,4 +1,4 @@
-package events_test
+package dead_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 )
 
 func deadLetter(t *testing.T, js jetstream.JetStream, subject string) *jetstream.RawStreamMsg {
@@ -28,14 +29,14 @@ func deadLetter(t *testing.T, js jetstream.JetStream, subject string) *jetstream
 func TestBury(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	dead := events.NewDeadLetters(js, subjects(t))
-	letter := events.Letter{
+	letters := dead.NewLetters(js, subjects(t))
+	letter := dead.Event{
 		Type: events.TypeProvision, Subject: "hap.v1.provision.ga-1", Sequence: 42, Data: []byte("hello"),
 		Header: nats.Header{"Content-Type": {"text/plain"}, "Nats-Msg-Id": {"provision/1"}, "nats-expected-last-sequence": {"7"},
 			"traceparent": {"00-a"}, "Hap-Code": {"forged"}, "X": {"a", "b"}},
 	}
 	for range 2 { // the second is the same letter again
-		if err := dead.Put(within(t), letter, engine.CodeInvalidEvent, "not JSON\r\nNats-Rollup: all\nat \xff byte 0"); err != nil {
+		if err := letters.Put(within(t), letter, engine.CodeInvalidEvent, "not JSON\r\nNats-Rollup: all\nat \xff byte 0"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,12 +61,12 @@ func TestBury(t *testing.T) {
 func TestBuryTooLarge(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	dead := events.NewDeadLetters(js, subjects(t))
+	letters := dead.NewLetters(js, subjects(t))
 	data := make([]byte, 700<<10)
 	for i := range data {
 		data[i] = byte(i)
 	}
-	if err := dead.Put(within(t), events.Letter{Sequence: 1, Data: data}, engine.CodeInvalidEvent, strings.Repeat("ä", 1<<20)); err != nil {
+	if err := letters.Put(within(t), dead.Event{Sequence: 1, Data: data}, engine.CodeInvalidEvent, strings.Repeat("ä", 1<<20)); err != nil {
 		t.Fatal(err)
 	}
 	msg := deadLetter(t, js, "hap.v1.dead.unknown")
@@ -76,8 +77,8 @@ func TestBuryTooLarge(t *testing.T) {
 		t.Errorf("a reason of %d bytes", len(reason))
 	}
 	// Exactly 256 KiB are not cut; headers that leave no room are.
-	letter := events.Letter{Sequence: 2, Data: data[:256<<10], Header: nats.Header{"Big": {strings.Repeat("x", 800<<10)}}}
-	if err := dead.Put(within(t), letter, engine.CodeInternal, "r"); err != nil {
+	letter := dead.Event{Sequence: 2, Data: data[:256<<10], Header: nats.Header{"Big": {strings.Repeat("x", 800<<10)}}}
+	if err := letters.Put(within(t), letter, engine.CodeInternal, "r"); err != nil {
 		t.Fatal(err)
 	}
 	msg = deadLetter(t, js, "hap.v1.dead.unknown")
@@ -92,7 +93,7 @@ func TestBuryWithoutStream(t *testing.T) {
 	if err := js.DeleteStream(within(t), events.StreamDead); err != nil {
 		t.Fatal(err)
 	}
-	err := events.NewDeadLetters(js, subjects(t)).Put(within(t), events.Letter{Sequence: 42}, engine.CodeInternal, "r")
+	err := dead.NewLetters(js, subjects(t)).Put(within(t), dead.Event{Sequence: 42}, engine.CodeInternal, "r")
 	if err == nil || !strings.Contains(err.Error(), "sequence 42") {
 		t.Errorf("%v", err)
 	}
@@ -103,17 +104,17 @@ func TestBuryWithoutStream(t *testing.T) {
 func TestReadLetters(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	dead := events.NewDeadLetters(js, subjects(t))
+	letters := dead.NewLetters(js, subjects(t))
 	data := []byte(`{"specversion":"1.0","id":"req-1-r1","source":"/s","type":"hap.deprovision.v1","replayof":"req-1","data":{"runtimeID":"rt-1"}}`)
 	header := nats.Header{"Content-Type": {events.ContentType}, "Nats-Msg-Id": {"deprovision/req-1-r1"}}
 	for sequence, text := range map[uint64][]byte{7: data, 9: []byte("no JSON")} {
-		letter := events.Letter{Type: events.TypeDeprovision, Subject: "hap.v1.deprovision.unknown", Sequence: sequence, Header: header, Data: text}
-		if err := dead.Put(within(t), letter, engine.CodeInvalidEvent, "why"); err != nil {
+		letter := dead.Event{Type: events.TypeDeprovision, Subject: "hap.v1.deprovision.unknown", Sequence: sequence, Header: header, Data: text}
+		if err := letters.Put(within(t), letter, engine.CodeInvalidEvent, "why"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var found []events.DeadLetter
-	if err := dead.Each(within(t), func(l events.DeadLetter) error {
+	var found []dead.Letter
+	if err := letters.Each(within(t), func(l dead.Letter) error {
 		found = append(found, l)
 		return nil
 	}); err != nil || len(found) != 2 {
@@ -127,16 +128,16 @@ func TestReadLetters(t *testing.T) {
 		if (l.Fault == nil) != valid || valid && (l.Event.RuntimeID != "rt-1" || l.Event.ReplayOf != "req-1") || l.Event.ID != "req-1-r1" {
 			t.Errorf("sequence %d: %+v, %v", l.Sequence, l.Event, l.Fault)
 		}
-		again, err := dead.Letter(within(t), l.Number)
+		again, err := letters.Letter(within(t), l.Number)
 		if err != nil || again.Sequence != l.Sequence {
 			t.Errorf("letter %d: %+v, %v", l.Number, again, err)
 		}
 	}
-	if _, err := dead.Letter(within(t), 99); !errors.Is(err, events.ErrNoLetter) {
+	if _, err := letters.Letter(within(t), 99); !errors.Is(err, dead.ErrNoLetter) {
 		t.Errorf("letter 99: %v", err)
 	}
 	stop := errors.New("enough")
-	if err := dead.Each(within(t), func(events.DeadLetter) error { return stop }); !errors.Is(err, stop) {
+	if err := letters.Each(within(t), func(dead.Letter) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("%v", err)
 	}
 }

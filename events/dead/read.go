@@ -1,4 +1,4 @@
-package events
+package dead
 
 import (
 	"context"
@@ -12,14 +12,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // ErrNoLetter says that there is no dead letter with that number; it may be older
 // than the stream keeps them.
 var ErrNoLetter = errors.New("there is no such dead letter")
 
-// DeadLetter is an event as the stream of dead letters keeps it.
-type DeadLetter struct {
+// Letter is an event as the stream of dead letters keeps it.
+type Letter struct {
 	Number    uint64 // in HAP_DEAD
 	StoredAt  time.Time
 	Code      engine.Code
@@ -29,39 +31,39 @@ type DeadLetter struct {
 	Truncated string // what is not complete, "" for nothing
 	Header    nats.Header
 	Data      []byte
-	Event     Event // as far as it can be read
-	Fault     error // why it is no event; nil where the event is valid by itself
+	Event     events.Event // as far as it can be read
+	Fault     error        // why it is no event; nil where the event is valid by itself
 }
 
 // Each visits the dead letters, oldest first, but none that comes after it has found
 // the first. It ends with the first error of visit.
-func (d *DeadLetters) Each(ctx context.Context, visit func(DeadLetter) error) error {
-	return eachMessage(ctx, d.streams, d.subjects.Stream(StreamDead), 1, d.subjects.AllDead(), func(msg Message) error {
+func (d *Letters) Each(ctx context.Context, visit func(Letter) error) error {
+	return streams.Each(ctx, d.streams, d.subjects.Stream(events.StreamDead), 1, d.subjects.AllDead(), func(msg streams.Message) error {
 		return visit(letterOf(msg))
 	})
 }
 
 // Letter gives the dead letter with that number. ErrNoLetter.
-func (d *DeadLetters) Letter(ctx context.Context, number uint64) (DeadLetter, error) {
-	msg, err := d.streams.Message(ctx, d.subjects.Stream(StreamDead), Query{Sequence: number})
+func (d *Letters) Letter(ctx context.Context, number uint64) (Letter, error) {
+	msg, err := d.streams.Message(ctx, d.subjects.Stream(events.StreamDead), streams.Query{Sequence: number})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return DeadLetter{}, fmt.Errorf("%d: %w", number, ErrNoLetter)
+		return Letter{}, fmt.Errorf("%d: %w", number, ErrNoLetter)
 	}
 	if err != nil {
-		return DeadLetter{}, fmt.Errorf("reading sequence %d of %s: %w", number, d.subjects.Stream(StreamDead), err)
+		return Letter{}, fmt.Errorf("reading sequence %d of %s: %w", number, d.subjects.Stream(events.StreamDead), err)
 	}
 	return letterOf(msg), nil
 }
 
-func letterOf(msg Message) DeadLetter {
-	header := msg.Header
-	l := DeadLetter{
+func letterOf(msg streams.Message) Letter {
+	header, get := msg.Header, events.Carrier(msg.Header).Get
+	l := Letter{
 		Number: msg.Sequence, StoredAt: msg.Time.UTC(), Header: header, Data: msg.Data,
-		Code: engine.Code(headerValue(header, HeaderCode)), Reason: headerValue(header, HeaderReason),
-		Subject: headerValue(header, HeaderOrigSubject), Truncated: headerValue(header, HeaderTruncated),
+		Code: engine.Code(get(HeaderCode)), Reason: get(HeaderReason),
+		Subject: get(HeaderOrigSubject), Truncated: get(HeaderTruncated),
 	}
-	l.Sequence, _ = strconv.ParseUint(headerValue(header, HeaderSequence), 10, 64)
-	l.Event, l.Fault = Decode(l.Subject, originalHeader(header), msg.Data)
+	l.Sequence, _ = strconv.ParseUint(get(HeaderSequence), 10, 64)
+	l.Event, l.Fault = events.Decode(l.Subject, originalHeader(header), msg.Data)
 	return l
 }
 

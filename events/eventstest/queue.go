@@ -6,6 +6,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 func testEventsOnce(b *bench) {
@@ -148,7 +149,7 @@ func testLateAck(b *bench) {
 	b.same("left then", b.unsettled(), nil)
 	b.event("b")
 	taken := i.next("b", 1)
-	b.must(b.Purge(b.ctx(), b.subjects.Stream(events.StreamEvents), ">", events.Everything))
+	b.must(b.Purge(b.ctx(), b.subjects.Stream(events.StreamEvents), ">", streams.Everything))
 	b.must(taken.Ack()) // of what is no more
 	b.event("c")
 	b.must(i.next("c", 1).DoubleAck(b.ctx()))

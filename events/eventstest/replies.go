@@ -11,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 func testFirstReplyStands(b *bench) {
@@ -208,9 +209,9 @@ func testRefusals(b *bench) {
 	if !ok || api.ErrorCode != 10060 {
 		b.t.Errorf("the wrong stream: %v", err)
 	}
-	_, err = b.Message(b.ctx(), b.subjects.Stream(events.StreamReplies), events.Query{Sequence: 7})
+	_, err = b.Message(b.ctx(), b.subjects.Stream(events.StreamReplies), streams.Query{Sequence: 7})
 	b.wants(err, jetstream.ErrMsgNotFound)
-	_, err = b.Message(b.ctx(), "HAP_UNKNOWN", events.Query{Sequence: 7})
+	_, err = b.Message(b.ctx(), "HAP_UNKNOWN", streams.Query{Sequence: 7})
 	b.wants(err, jetstream.ErrStreamNotFound)
 	_, err = b.State(b.ctx(), "HAP_UNKNOWN")
 	b.wants(err, jetstream.ErrStreamNotFound)

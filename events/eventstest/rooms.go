@@ -11,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 )
 
 // enter has a request wait.
@@ -107,17 +108,17 @@ func testForeignWaiting(b *bench) {
 	b.same("left", addresses, []string{"other b false"})
 }
 
-func letter(sequence uint64, data string) events.Letter {
-	return events.Letter{
+func letter(sequence uint64, data string) dead.Event {
+	return dead.Event{
 		Type: events.TypeProvision, Subject: "hap.provision.ga", Sequence: sequence, Published: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 		Header: nats.Header{"Nats-Msg-Id": {"provision/a"}, "X-Trace": {"1"}}, Data: []byte(data),
 	}
 }
 
 // letters are the dead letters.
-func (b *bench) letters() (found []events.DeadLetter) {
+func (b *bench) letters() (found []dead.Letter) {
 	b.t.Helper()
-	b.must(b.dead.Each(b.ctx(), func(l events.DeadLetter) error {
+	b.must(b.dead.Each(b.ctx(), func(l dead.Letter) error {
 		found = append(found, l)
 		return nil
 	}))
@@ -145,7 +146,7 @@ func testDeadLetters(b *bench) {
 		b.t.Errorf("letter %d is %+v", found[1].Number, again)
 	}
 	_, err = b.dead.Letter(b.ctx(), found[1].Number+1)
-	b.wants(err, events.ErrNoLetter)
+	b.wants(err, dead.ErrNoLetter)
 }
 
 func testDeadLetterCut(b *bench) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 )
 
 // RunStreams runs the suite that every World passes. run calls test with a World of
@@ -65,7 +66,7 @@ type bench struct {
 	subjects events.Subjects
 	ledger   *events.Ledger
 	room     *events.WaitingRoom
-	dead     *events.DeadLetters
+	dead     *dead.Letters
 	foreign  []*events.Foreign // that were told of, in the order in which that was
 }
 
@@ -80,7 +81,7 @@ func newBench(t *testing.T, o events.Options, w World) *bench {
 	}
 	b := &bench{
 		World: w, t: t, subjects: subjects, ledger: events.NewLedgerOn(w, subjects, "/test"),
-		room: events.NewWaitingRoomOn(w, subjects), dead: events.NewDeadLettersOn(w, subjects),
+		room: events.NewWaitingRoomOn(w, subjects), dead: dead.NewLettersOn(w, subjects),
 	}
 	tell := func(f *events.Foreign) { b.foreign = append(b.foreign, f) }
 	b.ledger.OnForeign(tell)

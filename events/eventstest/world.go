@@ -9,12 +9,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // World is the streams of hap-worker, with the workers' consumer and what a test does
 // behind their backs.
 type World interface {
-	events.Streams
+	streams.Streams
 	// Consumer finds the workers' consumer.
 	Consumer(ctx context.Context) (jetstream.Consumer, error)
 	// Setup creates what is missing.
@@ -28,7 +29,7 @@ type World interface {
 
 // served is the World of a server.
 type served struct {
-	events.Streams
+	streams.Streams
 	t       testing.TB
 	js      jetstream.JetStream
 	options events.Options
@@ -39,7 +40,7 @@ func (s *NATS) World(o events.Options) World {
 	s.t.Helper()
 	js := s.JetStream()
 	o.Manage = true
-	w := &served{Streams: events.NewStreams(js), t: s.t, js: js, options: o}
+	w := &served{Streams: streams.New(js), t: s.t, js: js, options: o}
 	if err := w.Setup(); err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
-package events
+// Package requests publishes requests and gives their final replies: its Client is what a
+// publisher imports.
+package requests
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // ErrForeignReply is the error of a request whose id another one has used, for another
@@ -46,7 +48,7 @@ type ClientOptions struct {
 // create consumers, to pull from them and to read the stream's info.
 type Client struct {
 	js       jetstream.JetStream
-	subjects Subjects
+	subjects events.Subjects
 	options  ClientOptions
 
 	life   context.Context // ended by Close, or with the connection
@@ -76,7 +78,7 @@ func NewClient(nc *nats.Conn, options ClientOptions) (*Client, error) {
 	if options.LookAfter == 0 {
 		options.LookAfter = time.Second
 	}
-	subjects, err := NewSubjects(options.Prefix)
+	subjects, err := events.NewSubjects(options.Prefix)
 	if err != nil {
 		return nil, fmt.Errorf("events client: %w", err)
 	}
@@ -121,11 +123,11 @@ func (c *Client) watchConnection() {
 // RequestOption changes how one request is made.
 type RequestOption func(*request)
 
-type request struct{ waiting func(Reply) }
+type request struct{ waiting func(events.Reply) }
 
 // OnWaiting has f called, from the goroutine of the request, whenever it turns
 // out that the request waits.
-func OnWaiting(f func(Reply)) RequestOption { return func(r *request) { r.waiting = f } }
+func OnWaiting(f func(events.Reply)) RequestOption { return func(r *request) { r.waiting = f } }
 
 // Provision asks for what a runtime needs and waits for the final reply. The id is
 // the request's: the same id, however often, has the same one answer.
@@ -134,74 +136,74 @@ func OnWaiting(f func(Reply)) RequestOption { return func(r *request) { r.waitin
 // *engine.Error with CodeInvalidEvent for what would be refused anyway, and is not
 // published; ctx's, and then the request is still in work; ErrClientClosed. With
 // the last two the reply is the `waiting` that came last, if one did.
-func (c *Client) Provision(ctx context.Context, id string, p Provision, options ...RequestOption) (Reply, error) {
-	return c.Ask(ctx, Event{Type: TypeProvision, ID: id, Provision: &p}, options...)
+func (c *Client) Provision(ctx context.Context, id string, p events.Provision, options ...RequestOption) (events.Reply, error) {
+	return c.Ask(ctx, events.Event{Type: events.TypeProvision, ID: id, Provision: &p}, options...)
 }
 
 // Deprovision gives back what a runtime has and waits for the final reply. A
 // runtime that nobody knows is StatusReleased too. Errors as for Provision.
-func (c *Client) Deprovision(ctx context.Context, id string, d Deprovision, options ...RequestOption) (Reply, error) {
-	return c.Ask(ctx, Event{Type: TypeDeprovision, ID: id, Deprovision: &d}, options...)
+func (c *Client) Deprovision(ctx context.Context, id string, d events.Deprovision, options ...RequestOption) (events.Reply, error) {
+	return c.Ask(ctx, events.Event{Type: events.TypeDeprovision, ID: id, Deprovision: &d}, options...)
 }
 
 // Release returns an emptied account and waits for the final reply. Errors as for Provision.
-func (c *Client) Release(ctx context.Context, id string, r Release, options ...RequestOption) (Reply, error) {
-	return c.Ask(ctx, Event{Type: TypeRelease, ID: id, Release: &r}, options...)
+func (c *Client) Release(ctx context.Context, id string, r events.Release, options ...RequestOption) (events.Reply, error) {
+	return c.Ask(ctx, events.Event{Type: events.TypeRelease, ID: id, Release: &r}, options...)
 }
 
 // Resolve asks for the implementation of an interface and waits for the final
 // reply. Errors as for Provision.
-func (c *Client) Resolve(ctx context.Context, id string, r Resolve, options ...RequestOption) (Reply, error) {
-	return c.Ask(ctx, Event{Type: TypeResolve, ID: id, Resolve: &r}, options...)
+func (c *Client) Resolve(ctx context.Context, id string, r events.Resolve, options ...RequestOption) (events.Reply, error) {
+	return c.Ask(ctx, events.Event{Type: events.TypeResolve, ID: id, Resolve: &r}, options...)
 }
 
 // Await waits for the final reply to a request that was published before, perhaps
 // by another process. Errors as for Provision.
-func (c *Client) Await(ctx context.Context, runtimeID, requestID string, options ...RequestOption) (Reply, error) {
-	if err := cmp.Or(checkID("runtimeID", runtimeID), checkID("requestID", requestID)); err != nil {
-		return Reply{}, invalid(err)
+func (c *Client) Await(ctx context.Context, runtimeID, requestID string, options ...RequestOption) (events.Reply, error) {
+	if err := events.CheckReply(runtimeID, requestID); err != nil {
+		return events.Reply{}, err
 	}
 	return c.awaitOn(ctx, c.subjects.Reply(runtimeID, requestID), requestID, options)
 }
 
 // AwaitRelease is Await for a release.
-func (c *Client) AwaitRelease(ctx context.Context, binding, requestID string, options ...RequestOption) (Reply, error) {
-	if err := cmp.Or(checkBinding(binding), checkID("requestID", requestID)); err != nil {
-		return Reply{}, invalid(err)
+func (c *Client) AwaitRelease(ctx context.Context, binding, requestID string, options ...RequestOption) (events.Reply, error) {
+	if err := events.CheckBindingReply(binding, requestID); err != nil {
+		return events.Reply{}, err
 	}
 	return c.awaitOn(ctx, c.subjects.BindingReply(binding, requestID), requestID, options)
 }
 
 // Publish publishes an event and returns when the stream has it, without waiting
 // for a reply. Source is the Client's.
-func (c *Client) Publish(ctx context.Context, e Event) error {
+func (c *Client) Publish(ctx context.Context, e events.Event) error {
 	e.Source = c.options.Source
-	data, subject, err := c.encode(ctx, &e)
+	msg, err := c.message(ctx, e)
 	if err != nil {
 		return err
 	}
-	_, err = c.publish(ctx, &e, subject, data)
+	_, err = c.publish(ctx, e.ID, msg)
 	return err
 }
 
 // Ask publishes an event of any type and waits for the final reply. Source is the
 // Client's. Errors as for Provision.
-func (c *Client) Ask(ctx context.Context, e Event, options ...RequestOption) (Reply, error) {
+func (c *Client) Ask(ctx context.Context, e events.Event, options ...RequestOption) (events.Reply, error) {
 	e.Source = c.options.Source
-	data, subject, err := c.encode(ctx, &e)
+	msg, err := c.message(ctx, e)
 	if err != nil {
-		return Reply{}, err
+		return events.Reply{}, err
 	}
-	e.address()
+	e = e.Addressed()
 	w, err := c.wait(ctx, e.ReplySubject(c.subjects), e.ID, options)
 	if err != nil {
-		return Reply{}, err
+		return events.Reply{}, err
 	}
 	defer c.leave(w)
 	w.event = &e
-	ack, err := c.publish(ctx, &e, subject, data)
+	ack, err := c.publish(ctx, e.ID, msg)
 	if err != nil {
-		return Reply{}, err
+		return events.Reply{}, err
 	}
 	if ack.Duplicate { // asked before: the answer may be there
 		return c.await(ctx, w, 0)
@@ -209,17 +211,17 @@ func (c *Client) Ask(ctx context.Context, e Event, options ...RequestOption) (Re
 	return c.await(ctx, w, c.options.LookAfter)
 }
 
-func (c *Client) awaitOn(ctx context.Context, subject, id string, options []RequestOption) (Reply, error) {
+func (c *Client) awaitOn(ctx context.Context, subject, id string, options []RequestOption) (events.Reply, error) {
 	w, err := c.wait(ctx, subject, id, options)
 	if err != nil {
-		return Reply{}, err
+		return events.Reply{}, err
 	}
 	defer c.leave(w)
 	return c.await(ctx, w, 0)
 }
 
 // Rejected is the error of a request whose final reply is a rejection.
-type Rejected struct{ Reply Reply }
+type Rejected struct{ Reply events.Reply }
 
 // Error gives code and message.
 func (r *Rejected) Error() string {

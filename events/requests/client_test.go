@@ -1,4 +1,4 @@
-package events_test
+package requests_test
 
 import (
 	"context"
@@ -15,12 +15,13 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/requests"
 )
 
 // client is a Client that looks often, so that tests are quick.
-func client(t testing.TB, nc *nats.Conn) *events.Client {
+func client(t testing.TB, nc *nats.Conn) *requests.Client {
 	t.Helper()
-	c, err := events.NewClient(nc, events.ClientOptions{Source: "/keb", LookAfter: 20 * time.Millisecond})
+	c, err := requests.NewClient(nc, requests.ClientOptions{Source: "/keb", LookAfter: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestClientRejected(t *testing.T) {
 	srv, js := setup(t)
 	answer(t, js, once(func(e events.Event) events.Reply { return rejected(e.ID, engine.CodeNoMatchingRule) }))
 	r, err := client(t, srv.Connect()).Provision(within(t), "1", *provision("1").Provision)
-	var rejection *events.Rejected
+	var rejection *requests.Rejected
 	if !errors.As(err, &rejection) || engine.CodeOf(err) != engine.CodeNoMatchingRule || rejection.Retryable() || r.Status != events.StatusRejected {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -135,7 +136,7 @@ func TestClientWaiting(t *testing.T) {
 		return err
 	})
 	r, err := client(t, srv.Connect()).Provision(within(t), "1", *provision("1").Provision,
-		events.OnWaiting(func(r events.Reply) { told <- r }))
+		requests.OnWaiting(func(r events.Reply) { told <- r }))
 	if err != nil || r.Status != events.StatusAssigned || len(told) != 0 {
 		t.Errorf("%+v, told %d times more, %v", r, len(told), err)
 	}
@@ -256,7 +257,7 @@ func TestClientSurvivesRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc := srv.Connect()
-	slow, err := events.NewClient(nc, events.ClientOptions{Source: "/keb", LookAfter: time.Hour}) // by its consumer only
+	slow, err := requests.NewClient(nc, requests.ClientOptions{Source: "/keb", LookAfter: time.Hour}) // by its consumer only
 	if err != nil {
 		t.Fatal(err)
 	}

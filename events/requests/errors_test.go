@@ -1,4 +1,4 @@
-package events_test
+package requests_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/requests"
 )
 
 // A publisher in production has no more rights than these.
@@ -60,8 +61,8 @@ func TestClientRights(t *testing.T) {
 
 	// After a restart the library would delete the old consumer, which is denied;
 	// the new one works all the same.
-	follower, err := events.NewClient(srv.Connect(nats.UserInfo("keb", "k"), natsErrors(func(error) {})),
-		events.ClientOptions{Source: "/keb", LookAfter: time.Hour})
+	follower, err := requests.NewClient(srv.Connect(nats.UserInfo("keb", "k"), natsErrors(func(error) {})),
+		requests.ClientOptions{Source: "/keb", LookAfter: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestClientDeadline(t *testing.T) {
 	tired := errors.New("tired")
 	go func() { <-answered; cancel(tired) }()
 	r, err := client(t, srv.Connect()).Provision(ctx, "1", *provision("1").Provision,
-		events.OnWaiting(func(events.Reply) { close(answered) }))
+		requests.OnWaiting(func(events.Reply) { close(answered) }))
 	if !errors.Is(err, tired) || !strings.Contains(err.Error(), "waits (pool-empty)") || r.Status != events.StatusWaiting {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -113,11 +114,11 @@ func TestClientClose(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
 	for name, end := range map[string]struct {
-		stop func(*events.Client, *nats.Conn)
+		stop func(*requests.Client, *nats.Conn)
 		want error
 	}{
-		"client":     {func(c *events.Client, _ *nats.Conn) { c.Close(); c.Close() }, events.ErrClientClosed},
-		"connection": {func(_ *events.Client, nc *nats.Conn) { nc.Close() }, nats.ErrConnectionClosed},
+		"client":     {func(c *requests.Client, _ *nats.Conn) { c.Close(); c.Close() }, requests.ErrClientClosed},
+		"connection": {func(_ *requests.Client, nc *nats.Conn) { nc.Close() }, nats.ErrConnectionClosed},
 	} {
 		nc := srv.Connect()
 		c := client(t, nc)
@@ -283,13 +284,13 @@ func TestClientIDOfAnotherRequest(t *testing.T) {
 	store(t, ledger, waits, 0)
 	c := client(t, srv.Connect())
 	for _, id := range []string{"1", "2"} {
-		r, err := c.Provision(within(t), id, *provision(id).Provision, events.OnWaiting(func(r events.Reply) { t.Errorf("told of %+v", r) }))
-		if !errors.Is(err, events.ErrForeignReply) || engine.CodeOf(err) != engine.CodeInvalidEvent || r.RequestID != "" || strings.Contains(err.Error(), "secret") {
+		r, err := c.Provision(within(t), id, *provision(id).Provision, requests.OnWaiting(func(r events.Reply) { t.Errorf("told of %+v", r) }))
+		if !errors.Is(err, requests.ErrForeignReply) || engine.CodeOf(err) != engine.CodeInvalidEvent || r.RequestID != "" || strings.Contains(err.Error(), "secret") {
 			t.Errorf("request %s: %+v, %v", id, r, err)
 		}
 	}
 	r, err := c.Deprovision(within(t), "1", events.Deprovision{RuntimeID: "rt-1"})
-	if !errors.Is(err, events.ErrForeignReply) || r.Binding != nil {
+	if !errors.Is(err, requests.ErrForeignReply) || r.Binding != nil {
 		t.Errorf("a deprovision under the id of a provision: %+v, %v", r, err)
 	}
 }
@@ -310,22 +311,38 @@ func TestClientNewerReply(t *testing.T) {
 func TestNewClientOptions(t *testing.T) {
 	t.Parallel()
 	nc := eventstest.Server(t).Connect()
-	for want, o := range map[string]events.ClientOptions{
+	for want, o := range map[string]requests.ClientOptions{
 		"Source":    {},
 		"prefix":    {Source: "/s", Prefix: "a..b"},
 		"LookAfter": {Source: "/s", LookAfter: -1},
 	} {
-		if _, err := events.NewClient(nc, o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := requests.NewClient(nc, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v instead of %s", err, want)
 		}
 	}
 	nc.Close()
-	c, err := events.NewClient(nc, events.ClientOptions{Source: "/s"})
+	c, err := requests.NewClient(nc, requests.ClientOptions{Source: "/s"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	if _, err := c.Await(within(t), "rt", "rq"); !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("on a closed connection: %v", err)
+	}
+}
+
+func TestRejected(t *testing.T) {
+	t.Parallel()
+	err := error(&requests.Rejected{Reply: events.Reply{RequestID: "req-1", Status: events.StatusRejected,
+		Error: &events.ReplyError{Code: engine.CodePoolExhausted, Message: "no account", Retryable: true}}})
+	if code := engine.CodeOf(err); code != engine.CodePoolExhausted {
+		t.Errorf("the code is %s", code)
+	}
+	var rejected *requests.Rejected
+	if !errors.As(err, &rejected) || !rejected.Retryable() {
+		t.Errorf("%+v", rejected)
+	}
+	if want := "request req-1 is rejected: PoolExhausted: no account"; err.Error() != want {
+		t.Errorf("%v", err)
 	}
 }

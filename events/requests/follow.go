@@ -1,4 +1,4 @@
-package events
+package requests
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // rarest is the longest pause between two looks at one subject.
@@ -24,11 +27,11 @@ const leftover = 10 * time.Second
 type waiter struct {
 	subject   string
 	id        string
-	onWaiting func(Reply)
+	onWaiting func(events.Reply)
 	arrived   chan struct{} // holds a token while there is something new
 	relook    chan struct{} // holds a token while something may have been missed
-	last      Reply         // the last that was seen, not final
-	event     *Event        // that is to be answered, nil where only its id is known
+	last      events.Reply  // the last that was seen, not final
+	event     *events.Event // that is to be answered, nil where only its id is known
 
 	mu       sync.Mutex
 	sequence uint64
@@ -59,11 +62,11 @@ func signal(c chan<- struct{}) {
 }
 
 // read gives the newest reply.
-func (w *waiter) read() (Reply, error) {
+func (w *waiter) read() (events.Reply, error) {
 	w.mu.Lock()
 	sequence, data := w.sequence, w.data
 	w.mu.Unlock()
-	stored, err := storedReply(StreamReplies, Message{Subject: w.subject, Sequence: sequence, Data: data})
+	stored, err := events.ReadStored(events.StreamReplies, streams.Message{Subject: w.subject, Sequence: sequence, Data: data})
 	return stored.Reply, err
 }
 
@@ -111,8 +114,8 @@ func (c *Client) follow(ctx context.Context) error {
 	if running {
 		return nil
 	}
-	if err := c.retry(ctx, apiPrefix(c.js), c.start); err != nil {
-		return fmt.Errorf("following the replies in %s: %w", StreamReplies, err)
+	if err := c.retry(ctx, streams.APIPrefix(c.js), c.start); err != nil {
+		return fmt.Errorf("following the replies in %s: %w", events.StreamReplies, err)
 	}
 	return nil
 }
@@ -120,11 +123,11 @@ func (c *Client) follow(ctx context.Context) error {
 // start begins at a sequence, not at "what is new": a consumer that is made again
 // after a reconnect, before anything came, would miss what was stored between.
 func (c *Client) start(ctx context.Context) error {
-	info, err := streamInfo(ctx, c.js, StreamReplies)
+	info, err := streams.Info(ctx, c.js, events.StreamReplies)
 	if err != nil {
 		return err
 	}
-	consumer, err := c.js.OrderedConsumer(ctx, StreamReplies, jetstream.OrderedConsumerConfig{
+	consumer, err := c.js.OrderedConsumer(ctx, events.StreamReplies, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: c.next(info),
 		// The library would go on at the sequence that it had come to, without end; in a
 		// stream that was recreated that one does not come. watchReplies starts anew.
@@ -173,7 +176,7 @@ func (c *Client) dispatch(msg jetstream.Msg) {
 
 // await waits for the final reply. From lookAfter on it also looks at what was
 // stored before anybody followed.
-func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) (Reply, error) {
+func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) (events.Reply, error) {
 	look := time.NewTimer(lookAfter)
 	defer look.Stop()
 	pause := c.options.LookAfter
@@ -199,19 +202,19 @@ func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) 
 }
 
 // advance acts on the newest reply; done with a final one.
-func (w *waiter) advance() (reply Reply, done bool, err error) {
+func (w *waiter) advance() (reply events.Reply, done bool, err error) {
 	reply, err = w.read()
-	found, foreign := ForeignOf(err)
+	found, foreign := events.ForeignOf(err)
 	switch {
 	case foreign && !found.Reply:
-		return Reply{}, false, nil // the answer is stored in its place
+		return events.Reply{}, false, nil // the answer is stored in its place
 	case err != nil:
-		return Reply{}, true, err
-	case reply.Status == StatusSealed:
-		return Reply{}, false, nil
+		return events.Reply{}, true, err
+	case reply.Status == events.StatusSealed:
+		return events.Reply{}, false, nil
 	case w.event != nil && !reply.Answers(*w.event):
-		return Reply{}, true, ErrForeignReply
-	case reply.Status == StatusRejected:
+		return events.Reply{}, true, ErrForeignReply
+	case reply.Status == events.StatusRejected:
 		return reply, true, &Rejected{Reply: reply}
 	case reply.Final():
 		return reply, true, nil
@@ -220,7 +223,7 @@ func (w *waiter) advance() (reply Reply, done bool, err error) {
 	if w.onWaiting != nil {
 		w.onWaiting(reply)
 	}
-	return Reply{}, false, nil
+	return events.Reply{}, false, nil
 }
 
 func (w *waiter) unanswered(cause error) error {
@@ -238,7 +241,7 @@ func (c *Client) look(ctx context.Context, w *waiter) {
 	defer cancel()
 	ctx, cancelTimeout := context.WithTimeout(ctx, tryFor)
 	defer cancelTimeout()
-	consumer, err := c.js.CreateConsumer(ctx, StreamReplies, jetstream.ConsumerConfig{
+	consumer, err := c.js.CreateConsumer(ctx, events.StreamReplies, jetstream.ConsumerConfig{
 		FilterSubject: w.subject, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: leftover,
 	})

@@ -1,4 +1,4 @@
-package events
+package requests
 
 import (
 	"cmp"
@@ -11,6 +11,9 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // tryFor bounds one attempt of something that is tried until ctx ends.
@@ -22,53 +25,28 @@ const (
 	codeOtherStream     = 10060
 )
 
-// encode gives the message of an event and its subject, with the trace of ctx.
-func (c *Client) encode(ctx context.Context, e *Event) (data []byte, subject string, err error) {
+// message gives the one that publishes an event, with the trace of ctx.
+func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error) {
 	if e.Traceparent == "" {
-		carrier := nats.Header{}
-		inject(ctx, carrier)
-		e.Traceparent, e.Tracestate = Carrier(carrier).Get("traceparent"), Carrier(carrier).Get("tracestate")
+		carrier := events.Carrier{}
+		propagation.TraceContext{}.Inject(ctx, carrier)
+		e.Traceparent, e.Tracestate = carrier.Get("traceparent"), carrier.Get("tracestate")
 	}
-	if data, err = EncodeEvent(*e); err != nil {
-		return nil, "", err
-	}
-	return data, e.subject(c.subjects), nil
-}
-
-// Publication returns the message that publishes an event on its subject, with the id
-// that stands for it once within the duplicate window. Errors: an *engine.Error with
-// CodeInvalidEvent for an event that a worker would refuse.
-func Publication(ctx context.Context, s Subjects, e Event) (*nats.Msg, error) {
-	data, err := EncodeEvent(e)
-	if err != nil {
-		return nil, err
-	}
-	e.address()
-	return publication(ctx, &e, s.Stream(StreamEvents), e.subject(s), data), nil
-}
-
-func publication(ctx context.Context, e *Event, stream, subject string, data []byte) *nats.Msg {
-	msg := message(ctx, subject, data)
-	if e.Traceparent != "" {
-		msg.Header["traceparent"] = []string{e.Traceparent}
-	}
-	msg.Header[jetstream.MsgIDHeader] = []string{string(e.Type) + "/" + e.ID}
-	msg.Header[jetstream.ExpectedStreamHeader] = []string{stream}
-	return msg
+	return events.Publication(ctx, c.subjects, e)
 }
 
 // publish repeats until the stream has the event. The server drops repeats within
 // its duplicate window, the worker answers later ones with the same reply.
-func (c *Client) publish(ctx context.Context, e *Event, subject string, data []byte) (ack *jetstream.PubAck, err error) {
-	err = c.retry(ctx, subject, func(ctx context.Context) error {
-		ack, err = c.js.PublishMsg(ctx, publication(ctx, e, StreamEvents, subject, data))
+func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg) (ack *jetstream.PubAck, err error) {
+	err = c.retry(ctx, msg.Subject, func(ctx context.Context) error {
+		ack, err = c.js.PublishMsg(ctx, msg)
 		if hopeless(err) {
 			return backoff.Permanent(err)
 		}
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("request %s is not published on %s: %w", e.ID, subject, err)
+		return nil, fmt.Errorf("request %s is not published on %s: %w", id, msg.Subject, err)
 	}
 	return ack, nil
 }

@@ -1,4 +1,4 @@
-package events_test
+package requests_test
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 )
 
 // asked is a request that is known to wait, and its reply to come.
-func asked(t *testing.T, c *events.Client, id string, entered chan struct{}) <-chan error {
+func asked(t *testing.T, c *requests.Client, id string, entered chan struct{}) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
-		r, err := c.Provision(within(t), id, *provision(id).Provision, events.OnWaiting(func(events.Reply) {
+		r, err := c.Provision(within(t), id, *provision(id).Provision, requests.OnWaiting(func(events.Reply) {
 			select {
 			case entered <- struct{}{}:
 			default:
@@ -68,7 +69,7 @@ func TestClientFollowsARecreatedStream(t *testing.T) {
 func TestClientFollowsAfterItsConsumerIsDeleted(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
-	c, err := events.NewClient(srv.Connect(), events.ClientOptions{Source: "/keb", LookAfter: time.Hour})
+	c, err := requests.NewClient(srv.Connect(), requests.ClientOptions{Source: "/keb", LookAfter: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestClientClosesWithoutItsStream(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("Close waits for a stream that is gone")
 	}
-	if err := <-done; !errors.Is(err, events.ErrClientClosed) {
+	if err := <-done; !errors.Is(err, requests.ErrClientClosed) {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,9 +1,12 @@
-package events
+package requests
 
 import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // checkEvery is how often a Client with requests looks whether the stream of the
@@ -60,7 +63,7 @@ func (c *Client) recreated() bool {
 	if !following || !c.awaited() {
 		return false
 	}
-	info, err := streamInfo(c.life, c.js, StreamReplies)
+	info, err := streams.Info(c.life, c.js, events.StreamReplies)
 	return err == nil && !info.Created.Equal(created)
 }
 

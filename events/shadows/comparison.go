@@ -1,4 +1,6 @@
-package events
+// Package shadows is what a shadow has on NATS beside the workers: the intake of its events,
+// and the comparisons of what it decided with what KEB chose.
+package shadows
 
 import (
 	"context"
@@ -9,7 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // ComparisonResult is how what a shadow decided and what KEB chose relate.
@@ -69,27 +72,18 @@ type Comparison struct {
 	Message    string           `json:"message"`
 	ComparedAt time.Time        `json:"comparedAt"`
 	KEB        *KEBChoice       `json:"keb,omitempty"` // absent without a Shoot
-	Reply      Reply            `json:"reply"`         // what the shadow would have answered, with its decision record
-}
-
-// Comparable reports whether a reply is a shadow's decision on a provision that can be
-// held against what KEB chose. A runtime that has gone before is none.
-func (r Reply) Comparable() bool {
-	if r.RuntimeID == "" || r.GlobalAccountID == "" || r.Error != nil && r.Error.Code == engine.CodeSuperseded {
-		return false
-	}
-	return r.Status == StatusAssigned || r.Status == StatusWaiting || r.Status == StatusRejected
+	Reply      events.Reply     `json:"reply"`         // what the shadow would have answered, with its decision record
 }
 
 // Comparisons is the stream of the comparisons: one for every request, the first one
 // stands.
 type Comparisons struct {
 	js       jetstream.JetStream
-	subjects Subjects
+	subjects events.Subjects
 }
 
 // NewComparisons gives the comparisons under a shadow's subjects.
-func NewComparisons(js jetstream.JetStream, subjects Subjects) *Comparisons {
+func NewComparisons(js jetstream.JetStream, subjects events.Subjects) *Comparisons {
 	return &Comparisons{js: js, subjects: subjects}
 }
 
@@ -97,15 +91,15 @@ func NewComparisons(js jetstream.JetStream, subjects Subjects) *Comparisons {
 func (c *Comparisons) Add(ctx context.Context, compared Comparison) (bool, error) {
 	data, err := json.Marshal(compared)
 	if err != nil {
-		return false, fmt.Errorf("encoding the comparison of %s: %w", quote(compared.Reply.RequestID), err)
+		return false, fmt.Errorf("encoding the comparison of %q: %w", compared.Reply.RequestID, err)
 	}
-	ctx, cancel := bounded(ctx, c.js)
+	ctx, cancel := streams.Bounded(ctx, c.js)
 	defer cancel()
 	subject := c.subjects.Compared(compared.Reply.RuntimeID, compared.Reply.RequestID)
 	_, err = c.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: data},
-		jetstream.WithExpectStream(StreamComparisons), jetstream.WithExpectLastSequencePerSubject(0))
+		jetstream.WithExpectStream(events.StreamComparisons), jetstream.WithExpectLastSequencePerSubject(0))
 	switch {
-	case wrongLastSequence(err):
+	case streams.WrongLastSequence(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("storing the comparison on %s: %w", subject, err)
@@ -115,10 +109,10 @@ func (c *Comparisons) Add(ctx context.Context, compared Comparison) (bool, error
 
 // Each visits the comparisons from the first to the last there is now, oldest first.
 func (c *Comparisons) Each(ctx context.Context, visit func(Comparison) error) error {
-	return walker{server{c.js}, StreamComparisons}.walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
+	return streams.New(c.js).Walk(ctx, events.StreamComparisons, func(msg streams.Message) error {
 		var compared Comparison
-		if err := json.Unmarshal(msg.Data(), &compared); err != nil {
-			return fmt.Errorf("sequence %d of %s is no comparison: %w", facts.Sequence.Stream, StreamComparisons, err)
+		if err := json.Unmarshal(msg.Data, &compared); err != nil {
+			return fmt.Errorf("sequence %d of %s is no comparison: %w", msg.Sequence, events.StreamComparisons, err)
 		}
 		return visit(compared)
 	})

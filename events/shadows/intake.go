@@ -1,4 +1,4 @@
-package events
+package shadows
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // lookAgain is how often an Intake that listens looks whether the workers are gone.
@@ -22,7 +25,7 @@ const lookAgain = 30 * time.Second
 // listens beside them, and misses what is published while nobody listens.
 type Intake struct {
 	js       jetstream.JetStream
-	subjects Subjects
+	subjects events.Subjects
 	tell     func(string)
 	retry    func(error)
 }
@@ -30,23 +33,19 @@ type Intake struct {
 // NewIntake makes the intake of the shadow of these subjects, the workers'. tell is
 // told which way events come. retry is told of every failure; all of them are tried
 // again but the copy of an event that was only listened to.
-func NewIntake(js jetstream.JetStream, subjects Subjects, tell func(string), retry func(error)) *Intake {
+func NewIntake(js jetstream.JetStream, subjects events.Subjects, tell func(string), retry func(error)) *Intake {
 	return &Intake{js: js, subjects: subjects, tell: tell, retry: retry}
 }
 
 // Setup makes sure that publishers find their stream, as the function Setup does for
 // all streams of the workers.
-func (i *Intake) Setup(ctx context.Context, o Options) (differences []string, err error) {
+func (i *Intake) Setup(ctx context.Context, o events.Options) (differences []string, err error) {
 	o.Shadow = false
-	streams, err := o.WithDefaults().Streams()
+	defined, err := o.WithDefaults().Streams()
 	if err != nil {
 		return nil, err
 	}
-	have, err := stream(ctx, i.js, streams[0], o.Manage)
-	if err != nil {
-		return nil, err
-	}
-	return streamDifferences(streams[0], have), nil
+	return streams.Ensure(ctx, i.js, defined[0], o.Manage)
 }
 
 // Run copies until ctx ends.
@@ -58,7 +57,7 @@ func (i *Intake) Run(ctx context.Context) {
 		switch {
 		case err == nil:
 			err = i.take(ctx, consumer)
-		case takenByOther(err):
+		case streams.TakenByOther(err):
 			err = i.listen(ctx)
 		}
 		if ctx.Err() != nil {
@@ -79,18 +78,18 @@ var errChanged = errors.New("the consumer of the events has changed")
 
 // consumer is refused where the workers have one.
 func (i *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
-	ctx, cancel := bounded(ctx, i.js)
+	ctx, cancel := streams.Bounded(ctx, i.js)
 	defer cancel()
-	consumer, err := i.js.Consumer(ctx, StreamEvents, ConsumerShadow)
+	consumer, err := i.js.Consumer(ctx, events.StreamEvents, events.ConsumerShadow)
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return consumer, err
 	}
-	consumer, err = i.js.CreateConsumer(ctx, StreamEvents, jetstream.ConsumerConfig{
-		Durable: ConsumerShadow, Description: "a shadow's, while there is no worker",
+	consumer, err = i.js.CreateConsumer(ctx, events.StreamEvents, jetstream.ConsumerConfig{
+		Durable: events.ConsumerShadow, Description: "a shadow's, while there is no worker",
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxDeliver: -1,
 	})
 	if errors.Is(err, jetstream.ErrConsumerExists) {
-		return i.js.Consumer(ctx, StreamEvents, ConsumerShadow)
+		return i.js.Consumer(ctx, events.StreamEvents, events.ConsumerShadow)
 	}
 	return consumer, err
 }
@@ -100,7 +99,7 @@ func (i *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
 func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(64))
 	if err != nil {
-		return fmt.Errorf("taking events of %s: %w", StreamEvents, err)
+		return fmt.Errorf("taking events of %s: %w", events.StreamEvents, err)
 	}
 	defer messages.Stop()
 	i.tell("the shadow takes the events: there is no worker")
@@ -110,14 +109,14 @@ func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
 		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound):
 			return nil
 		case err != nil:
-			return fmt.Errorf("taking events of %s: %w", StreamEvents, err)
+			return fmt.Errorf("taking events of %s: %w", events.StreamEvents, err)
 		}
 		// One that is copied and not acknowledged comes again, and is answered again.
 		if err := i.copy(ctx, msg.Subject(), msg.Headers(), msg.Data()); err != nil {
 			return errors.Join(err, msg.NakWithDelay(time.Second))
 		}
 		if err := msg.Ack(); err != nil {
-			return fmt.Errorf("taking an event out of %s: %w", StreamEvents, err)
+			return fmt.Errorf("taking an event out of %s: %w", events.StreamEvents, err)
 		}
 	}
 }
@@ -127,7 +126,7 @@ func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
 func (i *Intake) listen(ctx context.Context) error {
 	heard := make(chan *nats.Msg, 4096)
 	for _, subject := range i.subjects.Events() {
-		s, err := i.js.Conn().ChanQueueSubscribe(subject, ConsumerShadow, heard)
+		s, err := i.js.Conn().ChanQueueSubscribe(subject, events.ConsumerShadow, heard)
 		if err != nil {
 			return fmt.Errorf("listening to %s: %w", subject, err)
 		}
@@ -153,9 +152,9 @@ func (i *Intake) listen(ctx context.Context) error {
 }
 
 func (i *Intake) workersGone(ctx context.Context) (bool, error) {
-	ctx, cancel := bounded(ctx, i.js)
+	ctx, cancel := streams.Bounded(ctx, i.js)
 	defer cancel()
-	_, err := i.js.Consumer(ctx, StreamEvents, ConsumerWorker)
+	_, err := i.js.Consumer(ctx, events.StreamEvents, events.ConsumerWorker)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return true, nil
 	}
@@ -166,20 +165,20 @@ func (i *Intake) workersGone(ctx context.Context) (bool, error) {
 // its id: what is copied twice shortly after one another is there once.
 func (i *Intake) copy(ctx context.Context, subject string, header nats.Header, data []byte) error {
 	shadow := i.subjects.Shadow()
-	msg := &nats.Msg{Subject: shadow.prefix + strings.TrimPrefix(subject, i.subjects.prefix), Header: nats.Header{}, Data: data}
+	msg := &nats.Msg{Subject: shadow.Prefix() + strings.TrimPrefix(subject, i.subjects.Prefix()), Header: nats.Header{}, Data: data}
 	for name, values := range header {
 		if !strings.HasPrefix(strings.ToLower(name), "nats-") {
 			msg.Header[name] = values
 		}
 	}
-	options := []jetstream.PublishOpt{jetstream.WithExpectStream(shadow.Stream(StreamEvents))}
+	options := []jetstream.PublishOpt{jetstream.WithExpectStream(shadow.Stream(events.StreamEvents))}
 	if id := header.Get(jetstream.MsgIDHeader); id != "" {
 		options = append(options, jetstream.WithMsgID(id))
 	}
-	ctx, cancel := bounded(ctx, i.js)
+	ctx, cancel := streams.Bounded(ctx, i.js)
 	defer cancel()
 	if _, err := i.js.PublishMsg(ctx, msg, options...); err != nil {
-		return fmt.Errorf("copying an event from %s to %s: %w", subject, shadow.Stream(StreamEvents), err)
+		return fmt.Errorf("copying an event from %s to %s: %w", subject, shadow.Stream(events.StreamEvents), err)
 	}
 	return nil
 }

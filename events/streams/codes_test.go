@@ -1,4 +1,4 @@
-package events
+package streams
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ func TestWrongLastSequence(t *testing.T) {
 		errors.New("wrong last sequence: 7"):                          false,
 		nil:                                                           false,
 	} {
-		if got := wrongLastSequence(err); got != want {
+		if got := WrongLastSequence(err); got != want {
 			t.Errorf("%v: %t", err, got)
 		}
 	}

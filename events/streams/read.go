@@ -1,4 +1,4 @@
-package events
+package streams
 
 import (
 	"context"
@@ -31,9 +31,9 @@ func (s server) Message(ctx context.Context, stream string, q Query) (Message, e
 	if err != nil {
 		return Message{}, err
 	}
-	ctx, cancel := bounded(ctx, s.js)
+	ctx, cancel := Bounded(ctx, s.js)
 	defer cancel()
-	answer, err := s.js.Conn().RequestWithContext(ctx, apiPrefix(s.js)+"STREAM.MSG.GET."+stream, ask)
+	answer, err := s.js.Conn().RequestWithContext(ctx, APIPrefix(s.js)+"STREAM.MSG.GET."+stream, ask)
 	if err != nil {
 		return Message{}, err
 	}
@@ -65,11 +65,11 @@ func decodeHeader(raw []byte) nats.Header {
 	return header
 }
 
-// eachMessage visits the messages on the subjects of filter in the order of the stream,
+// Each visits the messages on the subjects of filter in the order of the stream,
 // from the sequence next up to its end when the first was found, each read from the
 // leader. It needs no consumer, and one small read where there is nothing: every
 // deprovision looks whether its runtime waits. It ends with the first error of visit.
-func eachMessage(ctx context.Context, streams Streams, stream string, next uint64, filter string, visit func(Message) error) error {
+func Each(ctx context.Context, streams Streams, stream string, next uint64, filter string, visit func(Message) error) error {
 	for last := uint64(0); ; {
 		msg, err := streams.Message(ctx, stream, Query{Sequence: next, NextFor: filter})
 		switch {
@@ -95,8 +95,9 @@ func eachMessage(ctx context.Context, streams Streams, stream string, next uint6
 	}
 }
 
-func streamInfo(ctx context.Context, js jetstream.JetStream, stream string) (*jetstream.StreamInfo, error) {
-	ctx, cancel := bounded(ctx, js)
+// Info gives what the server says of a stream now. jetstream.ErrStreamNotFound.
+func Info(ctx context.Context, js jetstream.JetStream, stream string) (*jetstream.StreamInfo, error) {
+	ctx, cancel := Bounded(ctx, js)
 	defer cancel()
 	s, err := js.Stream(ctx, stream)
 	if err != nil {
@@ -114,7 +115,8 @@ func more(ctx context.Context, streams Streams, stream string, after uint64) (bo
 	return err == nil, err
 }
 
-func apiPrefix(js jetstream.JetStream) string {
+// APIPrefix begins the subjects of the requests to the server that js makes.
+func APIPrefix(js jetstream.JetStream) string {
 	switch o := js.Options(); {
 	case o.Domain != "":
 		return "$JS." + o.Domain + ".API."
@@ -125,9 +127,9 @@ func apiPrefix(js jetstream.JetStream) string {
 	}
 }
 
-// bounded gives one request to the server js's own time-out, 5 s unless set, even
+// Bounded gives one request to the server js's own time-out, 5 s unless set, even
 // where ctx has longer: a request that a reconnect has swallowed is never answered,
 // and the caller can repeat it.
-func bounded(ctx context.Context, js jetstream.JetStream) (context.Context, context.CancelFunc) {
+func Bounded(ctx context.Context, js jetstream.JetStream) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, js.Options().DefaultTimeout)
 }

@@ -1,4 +1,6 @@
-package events
+// Package streams has the operations on streams of JetStream that ledger, waiting room and
+// dead letters are made of, and those of a NATS server.
+package streams
 
 import (
 	"context"
@@ -63,11 +65,11 @@ type Streams interface {
 // server is the Streams of a NATS server.
 type server struct{ js jetstream.JetStream }
 
-// NewStreams returns the streams of the server that js is connected to.
-func NewStreams(js jetstream.JetStream) Streams { return server{js} }
+// New returns the streams of the server that js is connected to.
+func New(js jetstream.JetStream) Streams { return server{js} }
 
 func (s server) State(ctx context.Context, stream string) (jetstream.StreamState, error) {
-	info, err := streamInfo(ctx, s.js, stream)
+	info, err := Info(ctx, s.js, stream)
 	if err != nil {
 		return jetstream.StreamState{}, err
 	}
@@ -83,13 +85,13 @@ func (s server) Walk(ctx context.Context, stream string, visit func(Message) err
 }
 
 func (s server) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
-	ctx, cancel := bounded(ctx, s.js)
+	ctx, cancel := Bounded(ctx, s.js)
 	defer cancel()
 	return s.js.PublishMsg(ctx, msg)
 }
 
 func (s server) Purge(ctx context.Context, name, subjects string, upTo uint64) error {
-	ctx, cancel := bounded(ctx, s.js)
+	ctx, cancel := Bounded(ctx, s.js)
 	defer cancel()
 	stream, err := s.js.Stream(ctx, name)
 	if err != nil {
@@ -113,7 +115,7 @@ func (s server) Replicas(ctx context.Context, stream string) (int, error) {
 }
 
 func (s server) Metadata(ctx context.Context, stream string) (map[string]string, error) {
-	info, err := streamInfo(ctx, s.js, stream)
+	info, err := Info(ctx, s.js, stream)
 	if err != nil {
 		return nil, err
 	}
@@ -154,9 +156,9 @@ func (s server) SetMetadata(ctx context.Context, stream, key, value string) erro
 
 // api asks the server about a stream, or to change it.
 func (s server) api(ctx context.Context, what, stream string, request []byte, into any) error {
-	ctx, cancel := bounded(ctx, s.js)
+	ctx, cancel := Bounded(ctx, s.js)
 	defer cancel()
-	answer, err := s.js.Conn().RequestWithContext(ctx, apiPrefix(s.js)+what+stream, request)
+	answer, err := s.js.Conn().RequestWithContext(ctx, APIPrefix(s.js)+what+stream, request)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", stream, err)
 	}

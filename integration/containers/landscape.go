@@ -12,6 +12,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/faults"
@@ -25,7 +26,7 @@ const workers = 2
 // workers, on the parts of a System.
 type Landscape struct {
 	Workers []*Worker
-	Client  *events.Client
+	Client  *requests.Client
 	Sources checker.Sources
 
 	system    *System
@@ -92,7 +93,7 @@ func (l *Landscape) connect() error {
 	if l.jetStream, err = jetstream.New(nc); err != nil {
 		return err
 	}
-	if l.Client, err = events.NewClient(nc, events.ClientOptions{Source: "/containers"}); err != nil {
+	if l.Client, err = requests.NewClient(nc, requests.ClientOptions{Source: "/containers"}); err != nil {
 		return err
 	}
 	subjects, err := events.NewSubjects("")

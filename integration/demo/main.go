@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/term"
 
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -53,7 +53,7 @@ func run(ctx context.Context, out io.Writer, stay bool) (err error) {
 		return err
 	}
 	defer nc.Close()
-	client, err := events.NewClient(nc, events.ClientOptions{Source: "/demo"})
+	client, err := requests.NewClient(nc, requests.ClientOptions{Source: "/demo"})
 	if err != nil {
 		return err
 	}

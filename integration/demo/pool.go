@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 )
 
 // scarce is how many accounts the pool of plan gcp in cf-sa30 has.
@@ -67,7 +68,7 @@ func (d *demo) emptyPool() error {
 func (d *demo) wait(ctx context.Context, w wish) (<-chan answered, error) {
 	waits, final := make(chan struct{}, 1), make(chan answered, 1)
 	go func() {
-		r, err := d.client.Provision(ctx, "req-"+w.runtime, w.request(), events.OnWaiting(func(events.Reply) {
+		r, err := d.client.Provision(ctx, "req-"+w.runtime, w.request(), requests.OnWaiting(func(events.Reply) {
 			select {
 			case waits <- struct{}{}:
 			default:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/operator"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -23,7 +24,7 @@ const oneAnswer = 30 * time.Second
 type demo struct {
 	ctx    context.Context
 	out    io.Writer
-	client *events.Client
+	client *requests.Client
 	stack  *stack.Stack
 }
 
@@ -78,7 +79,7 @@ func (d *demo) plans() error {
 		return err
 	}
 	_, err = d.provision(wish{"rt-gdch", "ga-lime", "gdch", "", "", ""})
-	rejected, refused := errors.AsType[*events.Rejected](err)
+	rejected, refused := errors.AsType[*requests.Rejected](err)
 	if !refused {
 		return fmt.Errorf("the plan gdch has no rule and was answered %w", err)
 	}
@@ -95,7 +96,7 @@ func (d *demo) secondAccount() error {
 	return d.table(wishes)
 }
 
-func (d *demo) provision(w wish, options ...events.RequestOption) (events.Reply, error) {
+func (d *demo) provision(w wish, options ...requests.RequestOption) (events.Reply, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, oneAnswer)
 	defer cancel()
 	return d.client.Provision(ctx, "req-"+w.runtime, w.request(), options...)

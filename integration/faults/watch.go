@@ -15,6 +15,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
@@ -154,7 +155,7 @@ func (b *broker) dead() (map[uint64]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		sequence, _ := strconv.ParseUint(msg.Header.Get(events.HeaderSequence), 10, 64)
+		sequence, _ := strconv.ParseUint(msg.Header.Get(dead.HeaderSequence), 10, 64)
 		found[sequence] = true
 	}
 	return found, nil

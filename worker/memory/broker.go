@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // maxPayload is how many bytes of header and data a message may have: the default of
@@ -39,7 +40,7 @@ type listener struct {
 	hear    func(*nats.Msg)
 }
 
-var _ events.Streams = (*Broker)(nil)
+var _ streams.Streams = (*Broker)(nil)
 
 // NewBroker returns a broker with the streams and the consumer that the options define.
 // Manage and Replicas mean nothing to it.
@@ -239,15 +240,15 @@ func hear(listeners []*listener, msg *nats.Msg) {
 }
 
 // Message reads one message.
-func (b *Broker) Message(ctx context.Context, stream string, q events.Query) (events.Message, error) {
+func (b *Broker) Message(ctx context.Context, stream string, q streams.Query) (streams.Message, error) {
 	if err := ctx.Err(); err != nil {
-		return events.Message{}, err
+		return streams.Message{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, err := b.stream(stream)
 	if err != nil {
-		return events.Message{}, err
+		return streams.Message{}, err
 	}
 	var m *stored
 	switch {
@@ -259,7 +260,7 @@ func (b *Broker) Message(ctx context.Context, stream string, q events.Query) (ev
 		m = s.at(q.Sequence)
 	}
 	if m == nil {
-		return events.Message{}, jetstream.ErrMsgNotFound
+		return streams.Message{}, jetstream.ErrMsgNotFound
 	}
 	return m.read(), nil
 }
@@ -279,9 +280,9 @@ func (b *Broker) State(ctx context.Context, stream string) (jetstream.StreamStat
 }
 
 // Walk visits all messages in order. The broker is free meanwhile.
-func (b *Broker) Walk(ctx context.Context, stream string, visit func(events.Message) error) error {
+func (b *Broker) Walk(ctx context.Context, stream string, visit func(streams.Message) error) error {
 	for next := uint64(1); ; {
-		m, err := b.Message(ctx, stream, events.Query{Sequence: next, NextFor: ">"})
+		m, err := b.Message(ctx, stream, streams.Query{Sequence: next, NextFor: ">"})
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
@@ -41,13 +42,13 @@ func TestStreamsInTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dead := events.NewDeadLettersOn(b, subjects)
+		letters := dead.NewLettersOn(b, subjects)
 		bury := func() (found int) {
-			letter := events.Letter{Subject: subjects.Provision("ga"), Sequence: 1, Data: []byte("x")}
-			if err := dead.Put(t.Context(), letter, engine.CodeInvalidEvent, "it is x"); err != nil {
+			letter := dead.Event{Subject: subjects.Provision("ga"), Sequence: 1, Data: []byte("x")}
+			if err := letters.Put(t.Context(), letter, engine.CodeInvalidEvent, "it is x"); err != nil {
 				t.Fatal(err)
 			}
-			if err := dead.Each(t.Context(), func(events.DeadLetter) error { found++; return nil }); err != nil {
+			if err := letters.Each(t.Context(), func(dead.Letter) error { found++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			return found
@@ -62,7 +63,7 @@ func TestStreamsInTime(t *testing.T) {
 			}
 		}
 		b.Close()
-		if err := dead.Put(t.Context(), events.Letter{}, "", ""); !errors.Is(err, nats.ErrConnectionClosed) {
+		if err := letters.Put(t.Context(), dead.Event{}, "", ""); !errors.Is(err, nats.ErrConnectionClosed) {
 			t.Errorf("after the end: %v", err)
 		}
 	})

@@ -5,7 +5,7 @@
 // and suggesttest.Run.
 //
 // Nothing in it fails by itself. What is to fail is a decorator of the interface that
-// the worker or package events declares: events.Streams, jetstream.Consumer, worker.Counters.
+// the worker or package events declares: streams.Streams, jetstream.Consumer, worker.Counters.
 //
 // Time is that of package time, so that a bubble of testing/synctest rules it. No
 // goroutine runs but those of the callers, and that of a timer while a caller waits.

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // The codes with which JetStream refuses a message, beside those that jetstream names.
@@ -54,8 +54,8 @@ func newStream(config jetstream.StreamConfig) *stream {
 	return &stream{config: config, last: max(config.FirstSeq, 1) - 1, bySubject: map[string][]*stored{}, ids: map[string]published{}, consumers: map[string]*consumer{}}
 }
 
-func (m *stored) read() events.Message {
-	return events.Message{Subject: m.subject, Sequence: m.sequence, Header: maps.Clone(m.header), Data: slices.Clone(m.data), Time: m.time}
+func (m *stored) read() streams.Message {
+	return streams.Message{Subject: m.subject, Sequence: m.sequence, Header: maps.Clone(m.header), Data: slices.Clone(m.data), Time: m.time}
 }
 
 // takes reports whether messages on the subject belong to the stream.

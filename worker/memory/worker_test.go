@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
@@ -81,7 +82,7 @@ func start(t *testing.T, bindings ...engine.Binding) *world {
 	}
 	rebuild := &rebuild.Rebuilder{Builder: w.counters, Inventory: w.gardener, Ledger: w.ledger, Room: w.room, Subjects: subjects}
 	works := worker.New(worker.Options{
-		Consumer: consumer, Subjects: subjects, Ledger: w.ledger, Dead: events.NewDeadLettersOn(broker, subjects), Room: w.room,
+		Consumer: consumer, Subjects: subjects, Ledger: w.ledger, Dead: dead.NewLettersOn(broker, subjects), Room: w.room,
 		Copies: w.ledger, Counters: w.counters, Gardener: w.gardener, Rebuild: rebuild, Rules: config.NewLive(decisions),
 		Namespace: "garden-kyma", Kind: "CredentialsBinding", Concurrency: 4,
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/shadows"
 )
 
 // Sight is what the broker shows of a runtime when its decision is compared.
@@ -18,7 +19,7 @@ type Sight struct {
 
 // Compare holds a decision against what the broker chose. done is false while that is
 // not to be seen yet.
-func Compare(r events.Reply, s Sight) (result events.ComparisonResult, message string, done bool) {
+func Compare(r events.Reply, s Sight) (result shadows.ComparisonResult, message string, done bool) {
 	if s.Shoot == nil {
 		return withoutShoot(r, s.Over)
 	}
@@ -26,23 +27,23 @@ func Compare(r events.Reply, s Sight) (result events.ComparisonResult, message s
 		if !s.Over {
 			return "", "", false // the watch may be behind
 		}
-		return events.ResultUnknownAccount, fmt.Sprintf("Shoot %s names %s, which is no account of the landscape", s.Shoot.Name, s.Shoot.Binding), true
+		return shadows.ResultUnknownAccount, fmt.Sprintf("Shoot %s names %s, which is no account of the landscape", s.Shoot.Name, s.Shoot.Binding), true
 	}
 	if r.Status != events.StatusAssigned {
-		return events.ResultNotAssigned, fmt.Sprintf("the shadow %s; KEB assigned %s of pool %s", refusal(r), s.Theirs.Name, s.Theirs.Pool().Name()), true
+		return shadows.ResultNotAssigned, fmt.Sprintf("the shadow %s; KEB assigned %s of pool %s", refusal(r), s.Theirs.Name, s.Theirs.Pool().Name()), true
 	}
 	result, message = accounts(r, s)
 	return result, message, true
 }
 
-func withoutShoot(r events.Reply, over bool) (events.ComparisonResult, string, bool) {
+func withoutShoot(r events.Reply, over bool) (shadows.ComparisonResult, string, bool) {
 	switch {
 	case !over:
 		return "", "", false
 	case r.Status == events.StatusAssigned:
-		return events.ResultNoCluster, fmt.Sprintf("the shadow assigned %s, and no Shoot of the runtime appeared", r.Binding.Name), true
+		return shadows.ResultNoCluster, fmt.Sprintf("the shadow assigned %s, and no Shoot of the runtime appeared", r.Binding.Name), true
 	default:
-		return events.ResultNeither, fmt.Sprintf("the shadow %s, and no Shoot of the runtime appeared", refusal(r)), true
+		return shadows.ResultNeither, fmt.Sprintf("the shadow %s, and no Shoot of the runtime appeared", refusal(r)), true
 	}
 }
 
@@ -57,19 +58,19 @@ func refusal(r events.Reply) string {
 }
 
 // accounts compares two accounts that were assigned.
-func accounts(r events.Reply, s Sight) (events.ComparisonResult, string) {
+func accounts(r events.Reply, s Sight) (shadows.ComparisonResult, string) {
 	ours, theirs := r.Binding.Name, s.Theirs
 	switch {
 	case origin(r) == account.Adopted:
-		return events.ResultLate, "the Shoot was there before the shadow decided"
+		return shadows.ResultLate, "the Shoot was there before the shadow decided"
 	case ours == theirs.Name && labelledBefore(r):
-		return events.ResultFollowed, "the tenant's by its label, and without a cluster, when the shadow decided"
+		return shadows.ResultFollowed, "the tenant's by its label, and without a cluster, when the shadow decided"
 	case ours == theirs.Name:
-		return events.ResultSame, "both chose " + ours
+		return shadows.ResultSame, "both chose " + ours
 	case !theirs.Shared && theirs.Tenant != "" && theirs.Tenant != r.GlobalAccountID:
-		return events.ResultOtherTenant, fmt.Sprintf("%s, which KEB chose, carries the name of %s", theirs.Name, theirs.Tenant)
+		return shadows.ResultOtherTenant, fmt.Sprintf("%s, which KEB chose, carries the name of %s", theirs.Name, theirs.Tenant)
 	case theirs.Pool().Name() != pool(r):
-		return events.ResultOtherPool, fmt.Sprintf("the shadow by rule %s from pool %s; KEB from pool %s", rule(r), pool(r), theirs.Pool().Name())
+		return shadows.ResultOtherPool, fmt.Sprintf("the shadow by rule %s from pool %s; KEB from pool %s", rule(r), pool(r), theirs.Pool().Name())
 	case theirs.Shared:
 		return leastUsed(r, theirs.Name)
 	default:
@@ -87,7 +88,7 @@ func labelledBefore(r events.Reply) bool {
 // have when the shadow decided. Which of the unclaimed ones somebody takes is no
 // decision, and what follows from that is none either: an account that the shadow
 // alone has claimed stands for the one that KEB claimed in its place.
-func dedicated(r events.Reply, s Sight) (events.ComparisonResult, string) {
+func dedicated(r events.Reply, s Sight) (shadows.ComparisonResult, string) {
 	ours, theirs := r.Binding.Name, s.Theirs.Name
 	oursNew := r.Binding.Claimed || s.Ours == nil || s.Ours.Tenant != r.GlobalAccountID
 	theirsNew := true
@@ -96,18 +97,18 @@ func dedicated(r events.Reply, s Sight) (events.ComparisonResult, string) {
 	}
 	switch {
 	case oursNew && theirsNew:
-		return events.ResultEquivalent, fmt.Sprintf("a new account either way: the shadow claimed %s, KEB %s", ours, theirs)
+		return shadows.ResultEquivalent, fmt.Sprintf("a new account either way: the shadow claimed %s, KEB %s", ours, theirs)
 	case oursNew:
-		return events.ResultClaims, fmt.Sprintf("the shadow would claim %s; KEB took %s, which the tenant had", ours, theirs)
+		return shadows.ResultClaims, fmt.Sprintf("the shadow would claim %s; KEB took %s, which the tenant had", ours, theirs)
 	case theirsNew:
-		return events.ResultShares, fmt.Sprintf("the shadow would take %s, which the tenant had; KEB claimed %s", ours, theirs)
+		return shadows.ResultShares, fmt.Sprintf("the shadow would take %s, which the tenant had; KEB claimed %s", ours, theirs)
 	default:
-		return events.ResultOtherAccount, fmt.Sprintf("both the tenant's: the shadow %s, KEB %s", ours, theirs)
+		return shadows.ResultOtherAccount, fmt.Sprintf("both the tenant's: the shadow %s, KEB %s", ours, theirs)
 	}
 }
 
 // leastUsed compares two accounts of a shared pool.
-func leastUsed(r events.Reply, theirs string) (events.ComparisonResult, string) {
+func leastUsed(r events.Reply, theirs string) (shadows.ComparisonResult, string) {
 	clusters := map[string]int{}
 	for _, c := range considered(r) {
 		clusters[c.Binding] = c.Clusters
@@ -115,9 +116,9 @@ func leastUsed(r events.Reply, theirs string) (events.ComparisonResult, string) 
 	mine, chosen := clusters[r.Binding.Name]
 	other, seen := clusters[theirs]
 	if chosen && seen && mine == other {
-		return events.ResultEquivalent, fmt.Sprintf("shared, and %d clusters on either: the shadow took %s, KEB %s", mine, r.Binding.Name, theirs)
+		return shadows.ResultEquivalent, fmt.Sprintf("shared, and %d clusters on either: the shadow took %s, KEB %s", mine, r.Binding.Name, theirs)
 	}
-	return events.ResultOtherAccount, fmt.Sprintf("shared: the shadow took %s, KEB %s", r.Binding.Name, theirs)
+	return shadows.ResultOtherAccount, fmt.Sprintf("shared: the shadow took %s, KEB %s", r.Binding.Name, theirs)
 }
 
 func origin(r events.Reply) account.Origin {

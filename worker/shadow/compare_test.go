@@ -6,6 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/shadows"
 )
 
 // of gives a binding as the broker's labels have it.
@@ -35,32 +36,32 @@ func TestCompare(t *testing.T) {
 		what  string
 		reply events.Reply
 		sight Sight
-		want  events.ComparisonResult // "" while that cannot be told
+		want  shadows.ComparisonResult // "" while that cannot be told
 	}{
 		{"no Shoot yet", took("k", account.Claimed, 1), Sight{}, ""},
-		{"no Shoot at all", took("k", account.Claimed, 1), Sight{Over: true}, events.ResultNoCluster},
-		{"neither assigned", refused, Sight{Over: true}, events.ResultNeither},
+		{"no Shoot at all", took("k", account.Claimed, 1), Sight{Over: true}, shadows.ResultNoCluster},
+		{"neither assigned", refused, Sight{Over: true}, shadows.ResultNeither},
 		{"it waits, and nothing is there yet", waits, Sight{}, ""},
-		{"refused, and assigned", refused, Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, events.ResultNotAssigned},
-		{"waiting, and assigned", waits, Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, events.ResultNotAssigned},
+		{"refused, and assigned", refused, Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, shadows.ResultNotAssigned},
+		{"waiting, and assigned", waits, Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, shadows.ResultNotAssigned},
 		{"an account that the watch may yet bring", took("a", account.Own, 2), Sight{Shoot: shoot}, ""},
-		{"an account that there is not", took("a", account.Own, 2), Sight{Shoot: shoot, Over: true}, events.ResultUnknownAccount},
-		{"the Shoot was known", took("k", account.Adopted, 2), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, events.ResultLate},
-		{"the same, which it has", took("k", account.Own, 2), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, events.ResultSame},
-		{"the same, claimed", took("k", account.Claimed, 1), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, events.ResultSame},
-		{"the same, labelled before", took("k", account.Labelled, 1), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, events.ResultFollowed},
-		{"the same, idle before", took("k", account.Own, 1), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, events.ResultFollowed},
-		{"another tenant's", took("a", account.Own, 2), Sight{Shoot: shoot, Theirs: of("k", "gcp", "ga-2")}, events.ResultOtherTenant},
-		{"another pool's", took("a", account.Own, 2), Sight{Shoot: shoot, Theirs: of("k", "gcp", "ga-1")}, events.ResultOtherPool},
-		{"both claimed one", took("a", account.Claimed, 1), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1"), Ours: of("a", "aws", "")}, events.ResultEquivalent},
+		{"an account that there is not", took("a", account.Own, 2), Sight{Shoot: shoot, Over: true}, shadows.ResultUnknownAccount},
+		{"the Shoot was known", took("k", account.Adopted, 2), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, shadows.ResultLate},
+		{"the same, which it has", took("k", account.Own, 2), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, shadows.ResultSame},
+		{"the same, claimed", took("k", account.Claimed, 1), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, shadows.ResultSame},
+		{"the same, labelled before", took("k", account.Labelled, 1), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, shadows.ResultFollowed},
+		{"the same, idle before", took("k", account.Own, 1), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1")}, shadows.ResultFollowed},
+		{"another tenant's", took("a", account.Own, 2), Sight{Shoot: shoot, Theirs: of("k", "gcp", "ga-2")}, shadows.ResultOtherTenant},
+		{"another pool's", took("a", account.Own, 2), Sight{Shoot: shoot, Theirs: of("k", "gcp", "ga-1")}, shadows.ResultOtherPool},
+		{"both claimed one", took("a", account.Claimed, 1), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1"), Ours: of("a", "aws", "")}, shadows.ResultEquivalent},
 		{"the second one on what the shadow alone has claimed", took("a", account.Own, 2),
-			Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1"), Ours: of("a", "aws", "")}, events.ResultEquivalent},
-		{"KEB goes beyond the limit", took("a", account.Claimed, 1, had), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1"), Ours: of("a", "aws", "")}, events.ResultClaims},
-		{"KEB claims below the limit", took("a", account.Own, 2), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1"), Ours: of("a", "aws", "ga-1")}, events.ResultShares},
-		{"another one of two", took("a", account.Own, 2, had), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1"), Ours: of("a", "aws", "ga-1")}, events.ResultOtherAccount},
-		{"shared, as full", onSharedPool(onShared), Sight{Shoot: shoot, Theirs: common}, events.ResultEquivalent},
+			Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1"), Ours: of("a", "aws", "")}, shadows.ResultEquivalent},
+		{"KEB goes beyond the limit", took("a", account.Claimed, 1, had), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1"), Ours: of("a", "aws", "")}, shadows.ResultClaims},
+		{"KEB claims below the limit", took("a", account.Own, 2), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1"), Ours: of("a", "aws", "ga-1")}, shadows.ResultShares},
+		{"another one of two", took("a", account.Own, 2, had), Sight{Shoot: shoot, Theirs: of("k", "aws", "ga-1"), Ours: of("a", "aws", "ga-1")}, shadows.ResultOtherAccount},
+		{"shared, as full", onSharedPool(onShared), Sight{Shoot: shoot, Theirs: common}, shadows.ResultEquivalent},
 		{"shared, fuller", onSharedPool(took("s", account.Shared, 1, events.Considered{Binding: "s"}, events.Considered{Binding: "k", Clusters: 2})),
-			Sight{Shoot: shoot, Theirs: common}, events.ResultOtherAccount},
+			Sight{Shoot: shoot, Theirs: common}, shadows.ResultOtherAccount},
 	} {
 		result, message, done := Compare(c.reply, c.sight)
 		if result != c.want || done != (c.want != "") || done != (message != "") {

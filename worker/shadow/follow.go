@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/worker/loop"
 )
 
@@ -24,7 +25,7 @@ type Ledger interface {
 // Book is where comparisons are kept: package events.
 type Book interface {
 	// Add stores one unless its request has one, and reports whether it did.
-	Add(ctx context.Context, c events.Comparison) (bool, error)
+	Add(ctx context.Context, c shadows.Comparison) (bool, error)
 }
 
 // Room is where the shadow's requests wait: package events.
@@ -69,7 +70,7 @@ type Follow struct {
 	Patience time.Duration   // with a runtime whose Shoot does not appear
 	Now      func() time.Time
 
-	OnCompared func(context.Context, events.Comparison)
+	OnCompared func(context.Context, shadows.Comparison)
 	OnFailed   func(context.Context, error) // a look that is tried again
 	OnFollowed func()                       // Redis is as the broker has it
 
@@ -179,7 +180,7 @@ func (f *Follow) settle(ctx context.Context, stored events.Stored, shoots map[st
 	if !done {
 		return false, nil
 	}
-	compared := events.Comparison{Result: result, Message: message, ComparedAt: f.Now().UTC(), KEB: chosen(s), Reply: r}
+	compared := shadows.Comparison{Result: result, Message: message, ComparedAt: f.Now().UTC(), KEB: chosen(s), Reply: r}
 	first, err := f.Book.Add(ctx, compared)
 	if err != nil {
 		return false, err
@@ -208,11 +209,11 @@ func (f *Follow) binding(name string) *engine.Binding {
 	return nil
 }
 
-func chosen(s Sight) *events.KEBChoice {
+func chosen(s Sight) *shadows.KEBChoice {
 	if s.Shoot == nil {
 		return nil
 	}
-	keb := &events.KEBChoice{Shoot: s.Shoot.Name, Binding: s.Shoot.Binding}
+	keb := &shadows.KEBChoice{Shoot: s.Shoot.Name, Binding: s.Shoot.Binding}
 	if s.Theirs != nil {
 		keb.Pool, keb.Tenant = s.Theirs.Pool().Name(), s.Theirs.Tenant
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
@@ -75,7 +76,7 @@ func New(ctx context.Context, state *State, terms Terms) (*Simulator, error) {
 		builder{s.counters}.Wanted(pool.Name())
 	}
 	options := worker.Options{
-		Subjects: subjects, Ledger: events.NewLedgerOn(broker, subjects, source), Dead: events.NewDeadLettersOn(broker, subjects),
+		Subjects: subjects, Ledger: events.NewLedgerOn(broker, subjects, source), Dead: dead.NewLettersOn(broker, subjects),
 		Room: s.room, Copies: &s.replies, Counters: s.counters, Gardener: s.gardener, Rebuild: builder{s.counters},
 		Rules: config.NewLive(terms.Decisions), Observer: observe.Observer{OnEvent: s.faults.hear}, Kind: bindingKind,
 		Concurrency: 1, Now: func() time.Time { return s.clock },

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	eventstreams "github.com/hap-worker/hap-worker/events/streams"
 )
 
 // The faults of single calls: the next one of a port meets them.
@@ -271,7 +272,7 @@ func (w *world) deleteMessage(ctx context.Context, stream string, i Item) bool {
 	if err != nil || state.Msgs == 0 {
 		return false
 	}
-	m, err := w.broker.Message(ctx, stream, events.Query{Sequence: state.FirstSeq + uint64(i.N)%(state.LastSeq-state.FirstSeq+1), NextFor: ">"})
+	m, err := w.broker.Message(ctx, stream, eventstreams.Query{Sequence: state.FirstSeq + uint64(i.N)%(state.LastSeq-state.FirstSeq+1), NextFor: ">"})
 	if err != nil {
 		return false
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/suggest"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -124,7 +125,7 @@ func (w *world) start(number int) *process {
 		Record: w.record(ledger), Replicated: w.fenced, Reconnect: p.reconnect,
 	}
 	options := worker.Options{
-		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: events.NewDeadLettersOn(server{p}, w.subjects),
+		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: dead.NewLettersOn(server{p}, w.subjects),
 		Room: room, Copies: ledger, Counters: store{p}, Gardener: p.garden, Rebuild: p.rebuilder, Rules: w.live, Tracer: tracer{p: p},
 		Namespace: "garden", Kind: "CredentialsBinding", Concurrency: handlers, Budget: budget, ServeEvery: never, Drain: drain, Now: p.now,
 	}

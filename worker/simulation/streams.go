@@ -10,19 +10,20 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	eventstreams "github.com/hap-worker/hap-worker/events/streams"
 )
 
-// server is NATS as one process reaches it: events.Streams.
+// server is NATS as one process reaches it: streams.Streams.
 type server struct{ p *process }
 
-var _ events.Streams = server{}
+var _ eventstreams.Streams = server{}
 
-func (s server) Message(ctx context.Context, stream string, q events.Query) (events.Message, error) {
+func (s server) Message(ctx context.Context, stream string, q eventstreams.Query) (eventstreams.Message, error) {
 	about := q.LastFor + q.NextFor
 	if q.Sequence > 0 {
 		about += " from " + strconv.FormatUint(q.Sequence, 10)
 	}
-	return ask(ctx, s.p, call{port: streams, op: "read " + stream, arg: about}, func(ctx context.Context) (events.Message, error) {
+	return ask(ctx, s.p, call{port: streams, op: "read " + stream, arg: about}, func(ctx context.Context) (eventstreams.Message, error) {
 		return s.p.world.broker.Message(ctx, stream, q)
 	})
 }
@@ -34,13 +35,13 @@ func (s server) State(ctx context.Context, stream string) (jetstream.StreamState
 }
 
 // Walk reads in pieces: what is stored meanwhile is found at the end, as on a server.
-func (s server) Walk(ctx context.Context, stream string, visit func(events.Message) error) error {
+func (s server) Walk(ctx context.Context, stream string, visit func(eventstreams.Message) error) error {
 	const piece = 8
 	for next := uint64(1); ; {
-		read, err := ask(ctx, s.p, call{port: streams, op: "walk " + stream, arg: "from " + strconv.FormatUint(next, 10)}, func(ctx context.Context) ([]events.Message, error) {
-			var read []events.Message
+		read, err := ask(ctx, s.p, call{port: streams, op: "walk " + stream, arg: "from " + strconv.FormatUint(next, 10)}, func(ctx context.Context) ([]eventstreams.Message, error) {
+			var read []eventstreams.Message
 			for from := next; len(read) < piece; {
-				m, err := s.p.world.broker.Message(ctx, stream, events.Query{Sequence: from, NextFor: ">"})
+				m, err := s.p.world.broker.Message(ctx, stream, eventstreams.Query{Sequence: from, NextFor: ">"})
 				if errors.Is(err, jetstream.ErrMsgNotFound) {
 					break
 				}

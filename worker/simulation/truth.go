@@ -13,6 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+	eventstreams "github.com/hap-worker/hap-worker/events/streams"
 )
 
 // truth is what publishers asked, were told, and may rely on. It is kept from what is
@@ -123,7 +125,7 @@ func (w *world) told(msg *nats.Msg) {
 
 // buried is told of what is stored that is no reply.
 func (w *world) buried(msg *nats.Msg) {
-	if n, err := strconv.ParseUint(msg.Header.Get(events.HeaderSequence), 10, 64); err == nil {
+	if n, err := strconv.ParseUint(msg.Header.Get(dead.HeaderSequence), 10, 64); err == nil {
 		w.truth.buried[n] = true
 	}
 }
@@ -320,7 +322,7 @@ func (w *world) forgotten(ctx context.Context, subjects string) {
 		if q.event.RuntimeID == "" || w.subjects.RuntimeReplies(q.event.RuntimeID) != subjects {
 			continue
 		}
-		if _, err := w.broker.Message(ctx, events.StreamReplies, events.Query{LastFor: q.subject}); err == nil {
+		if _, err := w.broker.Message(ctx, events.StreamReplies, eventstreams.Query{LastFor: q.subject}); err == nil {
 			continue // stored after what was purged
 		}
 		delete(t.final, q.subject)

@@ -1,4 +1,6 @@
-package events
+// Package object reads JSON objects strictly, and says in the words of a publisher what is
+// wrong with one.
+package object
 
 import (
 	"errors"
@@ -9,6 +11,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// MaxWhole is the highest whole number that is read, which all readers of JSON have exactly.
+const MaxWhole = 1<<53 - 1
 
 // strictly refuses null for every member that is known, and takes 3.0 for the
 // whole number that it is, as JSON Schema does.
@@ -85,7 +90,7 @@ func whole(number string) (int64, bool) {
 			n += int64(digits[i] - '0')
 		}
 	}
-	return n, n <= maxWhole
+	return n, n <= MaxWhole
 }
 
 // decimal reads an exponent; beyond a million it is not ok, since no number of
@@ -104,9 +109,9 @@ func decimal(exponent string) (int, bool) {
 	return n, true
 }
 
-// readObject reads the JSON object data into target. Its errors name the member
+// Read reads the JSON object data into target. Its errors name the member
 // by its path, which begins with parent.
-func readObject(data []byte, target any, parent string) error {
+func Read(data []byte, target any, parent string) error {
 	err := json.Unmarshal(data, target, strictly)
 	if err == nil {
 		return nil

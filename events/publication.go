@@ -1,0 +1,25 @@
+package events
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Publication returns the message that publishes an event on its subject, with the id
+// that stands for it once within the duplicate window. Errors: an *engine.Error with
+// CodeInvalidEvent for an event that a worker would refuse.
+func Publication(ctx context.Context, s Subjects, e Event) (*nats.Msg, error) {
+	data, err := EncodeEvent(e)
+	if err != nil {
+		return nil, err
+	}
+	msg := message(ctx, e.subject(s), data)
+	if e.Traceparent != "" {
+		msg.Header["traceparent"] = []string{e.Traceparent}
+	}
+	msg.Header[jetstream.MsgIDHeader] = []string{string(e.Type) + "/" + e.ID}
+	msg.Header[jetstream.ExpectedStreamHeader] = []string{s.Stream(StreamEvents)}
+	return msg, nil
+}

@@ -1,0 +1,90 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Ensure makes sure that a stream is there, creates it where it may, and says in a line
+// each where the one that is there differs from its definition.
+func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (differences []string, err error) {
+	have, err := stream(ctx, js, want, create)
+	if err != nil {
+		return nil, err
+	}
+	return streamDifferences(want, have), nil
+}
+
+// EnsureConsumer is Ensure for a durable consumer of a stream. The consumer yields, if the
+// server allows no second one beside it, is deleted for it.
+func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, create bool, yields string) (differences []string, err error) {
+	have, err := consumer(ctx, js, stream, want, create, yields)
+	if err != nil {
+		return nil, err
+	}
+	return consumerDifferences(want, have), nil
+}
+
+// stream gives the configuration of a stream as the server has it.
+func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (jetstream.StreamConfig, error) {
+	ctx, cancel := Bounded(ctx, js)
+	defer cancel()
+	found, err := js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) && create {
+		found, err = js.CreateStream(ctx, want)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another worker was first, with other settings
+			found, err = js.Stream(ctx, want.Name)
+		}
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return jetstream.StreamConfig{}, fmt.Errorf("stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Name, err)
+	case err != nil:
+		return jetstream.StreamConfig{}, fmt.Errorf("stream %s: %w", want.Name, err)
+	}
+	return found.CachedInfo().Config, nil
+}
+
+// consumer gives the configuration of the workers' consumer as the server has it.
+func consumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, create bool, yields string) (jetstream.ConsumerConfig, error) {
+	ctx, cancel := Bounded(ctx, js)
+	defer cancel()
+	found, err := js.Consumer(ctx, stream, want.Durable)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) && create {
+		found, err = js.CreateConsumer(ctx, stream, want)
+		switch {
+		case errors.Is(err, jetstream.ErrConsumerExists):
+			found, err = js.Consumer(ctx, stream, want.Durable)
+		case TakenByOther(err):
+			// A shadow took the events while there was no worker. It listens from now on.
+			if err = js.DeleteConsumer(ctx, stream, yields); err == nil {
+				found, err = js.CreateConsumer(ctx, stream, want)
+			}
+		}
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Durable, stream, err)
+	case err != nil:
+		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s: %w", want.Durable, stream, err)
+	}
+	return found.CachedInfo().Config, nil
+}
+
+// TakenByOther knows the codes with which a work-queue stream refuses a second
+// consumer.
+func TakenByOther(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == 10099 || api.ErrorCode == 10100)
+}
+
+// WrongLastSequence knows both codes that servers use for it.
+func WrongLastSequence(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok &&
+		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}

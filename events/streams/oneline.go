@@ -1,0 +1,17 @@
+package streams
+
+import "strings"
+
+// OneLine makes text fit for a header, and bounds its bytes: a line break would begin another one.
+func OneLine(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "�"))
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return strings.TrimSpace(text)
+}
