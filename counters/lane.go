@@ -11,6 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/hap-worker/hap-worker/counters/connection"
 )
 
 // mostAtOnce bounds the requests of one round trip, so that no caller waits long
@@ -262,7 +264,7 @@ func (l *lane) connect(ctx context.Context) error {
 		return err
 	}
 	info := map[string]string{}
-	readInfo(text, info)
+	connection.ReadInfo(text, info)
 	l.conn, l.server = conn, info["run_id"]
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/counters/counterstest"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -175,7 +176,7 @@ func TestConnect(t *testing.T) {
 			t.Parallel()
 			store := counters.New(counterstest.Redis(t, test.args...), "")
 			warnings, err := store.Connect(t.Context())
-			if errors.Is(err, counters.ErrEvicts) != test.refused || (err != nil) != test.refused {
+			if errors.Is(err, connection.ErrEvicts) != test.refused || (err != nil) != test.refused {
 				t.Fatalf("connect: %v", err)
 			}
 			said := joined(warnings, err)

@@ -15,14 +15,13 @@ package counters
 import (
 	"context"
 	"errors"
-	"fmt"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -68,6 +67,22 @@ func (s *Store) Reconnect() {
 	_ = (*old).Close()
 }
 
+// Open gives a Store with connections of its own; none is made before the first
+// call. prefix is that of New. The error says which URL cannot be read.
+func Open(o connection.Options, prefix string) (*Store, error) {
+	client, err := o.Client()
+	if err != nil {
+		return nil, err
+	}
+	s := New(client, prefix)
+	s.open = o.Client
+	if o.SentinelMaster == "" {
+		// Of a fail-over only the connections of the client itself are told.
+		s.OverLanes()
+	}
+	return s, nil
+}
+
 // OverLanes lets the callers share one connection to each server, which gathers what
 // they ask at the same time into one round trip. EndLanes closes it.
 func (s *Store) OverLanes() { s.lanes = &lanes{} }
@@ -94,17 +109,13 @@ func (s *Store) Close() error {
 	return s.client().Close()
 }
 
-// ErrEvicts says that the server drops keys where memory runs short: it would
-// forget assignments, and only a change of its configuration mends that.
-var ErrEvicts = errors.New("the server would forget assignments")
-
 // Connect checks that Redis can be relied on and gives warnings about what
-// should be better. A server that evicts keys is ErrEvicts: it would forget
+// should be better. A server that evicts keys is connection.ErrEvicts: it would forget
 // assignments one by one, which nothing can notice.
 func (s *Store) Connect(ctx context.Context) (warnings []string, err error) {
 	var mu sync.Mutex // the masters of a cluster are asked at once
 	err = s.eachMaster(ctx, func(ctx context.Context, c redis.Cmdable) error {
-		found, err := checkServer(ctx, c)
+		found, err := connection.Check(ctx, c)
 		mu.Lock()
 		defer mu.Unlock()
 		warnings = append(warnings, found...)
@@ -117,38 +128,4 @@ func (s *Store) Connect(ctx context.Context) (warnings []string, err error) {
 		}
 	}
 	return warnings, err
-}
-
-// checkServer looks at INFO, which every server answers, also those that
-// refuse CONFIG. A field that is not there is not held against the server.
-func checkServer(ctx context.Context, c redis.Cmdable) (warnings []string, err error) {
-	if err := c.Ping(ctx).Err(); err != nil {
-		return nil, err
-	}
-	info := map[string]string{}
-	for _, section := range []string{"server", "memory", "persistence"} {
-		readInfo(c.Info(ctx, section).Val(), info)
-	}
-	if policy, known := info["maxmemory_policy"]; known && policy != "noeviction" {
-		return nil, &engine.Error{
-			Code: engine.CodeInternal, Op: "connecting to Redis",
-			Err:  fmt.Errorf("%w: its maxmemory-policy is %s", ErrEvicts, policy),
-			Hint: "set maxmemory-policy noeviction, or use a server of its own",
-		}
-	}
-	if info["run_id"] == "" {
-		warnings = append(warnings, "Redis does not tell its run_id: that it started again with older data cannot be noticed")
-	}
-	if aof, known := info["aof_enabled"]; known && aof != "1" {
-		warnings = append(warnings, "Redis has no append-only file: unless it makes snapshots, every restart means a rebuild from an empty server")
-	}
-	return warnings, nil
-}
-
-var infoLine = regexp.MustCompile(`(?m)^(\w+):(.*?)\r?$`)
-
-func readInfo(text string, into map[string]string) {
-	for _, line := range infoLine.FindAllStringSubmatch(text, -1) {
-		into[line[1]] = line[2]
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/counters/counterstest"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -35,7 +36,7 @@ func TestConnectWithoutRunID(t *testing.T) {
 
 func TestConnectNobodyThere(t *testing.T) {
 	t.Parallel()
-	store, err := counters.Open(counters.Options{URLs: []string{"redis://:geheim@127.0.0.1:1/0"}})
+	store, err := counters.Open(connection.Options{URLs: []string{"redis://:geheim@127.0.0.1:1/0"}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestOpenRefusesWithoutTellingSecrets(t *testing.T) {
 		{"redis://a/db?password=geheim"},
 		{"redis://:geh\x00eim@a"},
 	} {
-		_, err := counters.Open(counters.Options{URLs: urls})
+		_, err := counters.Open(connection.Options{URLs: urls}, "")
 		if err == nil || contains(err.Error(), "geh") {
 			t.Errorf("%q: %v", urls, err)
 		}
@@ -66,7 +67,7 @@ func TestOpenRefusesWithoutTellingSecrets(t *testing.T) {
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	server := counterstest.StartRedis(t)
-	store, err := counters.Open(counters.Options{URLs: []string{"unix://" + server.Socket + "?db=2"}, Prefix: "mine[1]"})
+	store, err := counters.Open(connection.Options{URLs: []string{"unix://" + server.Socket + "?db=2"}}, "mine[1]")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/integration/stack"
@@ -147,7 +148,7 @@ func largeName(p engine.Pool, n int) string {
 // install fills Redis as a rebuild does, before any worker starts.
 func install(t *testing.T, s *stack.Stack) {
 	t.Helper()
-	store, err := counters.Open(counters.Options{URLs: []string{s.Redis.URL()}})
+	store, err := counters.Open(connection.Options{URLs: []string{s.Redis.URL()}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

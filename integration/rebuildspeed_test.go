@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
@@ -100,7 +101,7 @@ func rebuilder(tb testing.TB, s *stack.Stack) (*rebuild.Rebuilder, *counters.Sto
 	if err != nil {
 		tb.Fatal(err)
 	}
-	store, err := counters.Open(counters.Options{URLs: []string{s.Redis.URL()}})
+	store, err := counters.Open(connection.Options{URLs: []string{s.Redis.URL()}}, "")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/checker"
@@ -15,7 +16,7 @@ import (
 // sources are connections of the test's own to what a checker reads.
 func sources(t *testing.T, s *stack.Stack, js jetstream.JetStream, subjects events.Subjects) checker.Sources {
 	t.Helper()
-	store, err := counters.Open(counters.Options{URLs: []string{s.Redis.URL()}})
+	store, err := counters.Open(connection.Options{URLs: []string{s.Redis.URL()}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

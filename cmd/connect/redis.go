@@ -6,14 +6,15 @@ import (
 	"fmt"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
 // Redis makes the store of counts, without asking the server anything.
 func Redis(c config.Redis) (*counters.Store, error) {
-	o := counters.Options{
+	o := connection.Options{
 		URLs: c.URL, Cluster: c.Cluster, SentinelMaster: c.SentinelMaster, Username: c.Username,
-		Prefix: c.Prefix, PoolSize: c.PoolSize, SentinelUsername: c.SentinelUsername,
+		PoolSize: c.PoolSize, SentinelUsername: c.SentinelUsername,
 		Password:         passwordIn(c.PasswordFile, "redis.passwordFile"),
 		SentinelPassword: passwordIn(c.SentinelPasswordFile, "redis.sentinelPasswordFile"),
 	}
@@ -23,7 +24,7 @@ func Redis(c config.Redis) (*counters.Store, error) {
 			return nil, err
 		}
 	}
-	store, err := counters.Open(o)
+	store, err := counters.Open(o, c.Prefix)
 	if err != nil {
 		return nil, fmt.Errorf("redis.url: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
-	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
@@ -340,7 +340,7 @@ func (d *daemon) setup(ctx context.Context) (jetstream.Consumer, error) {
 // checkRedis refuses a server that may forget, and warns of one that may lose.
 func (d *daemon) checkRedis(ctx context.Context) error {
 	warnings, err := d.parts.counters.Connect(ctx)
-	if errors.Is(err, counters.ErrEvicts) {
+	if errors.Is(err, connection.ErrEvicts) {
 		return loop.Permanent(err) // waiting does not mend it
 	}
 	if err != nil {

@@ -1,4 +1,6 @@
-package counters
+// Package connection connects to Redis, wherever it is: one server, a cluster, or behind
+// sentinels; and it says whether a server can be relied on.
+package connection
 
 import (
 	"context"
@@ -36,31 +38,15 @@ type Options struct {
 	// TLS is called for every new connection where the URL begins with rediss. Defaults to
 	// the system's certificate authorities.
 	TLS func() (*tls.Config, error)
-	// Prefix begins every key. Defaults to DefaultPrefix.
-	Prefix string
 	// PoolSize is the number of connections to each server. Defaults to 10 per CPU.
 	PoolSize int
 	// Timeout bounds a connection's set-up, each read and each write. Defaults to 3 s.
 	Timeout time.Duration
 }
 
-// Open gives a Store with connections of its own; none is made before the first
-// call. The error says which URL cannot be read.
-func Open(o Options) (*Store, error) {
-	client, err := o.client()
-	if err != nil {
-		return nil, err
-	}
-	s := New(client, o.Prefix)
-	s.open = o.client
-	if o.SentinelMaster == "" {
-		// Of a fail-over only the connections of the client itself are told.
-		s.OverLanes()
-	}
-	return s, nil
-}
-
-func (o Options) client() (redis.UniversalClient, error) {
+// Client gives a client with connections of its own; none is made before the first call.
+// The error says which URL cannot be read.
+func (o Options) Client() (redis.UniversalClient, error) {
 	if len(o.URLs) == 0 {
 		return nil, errors.New("no URL of Redis is given")
 	}

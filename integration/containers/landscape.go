@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/gardener"
@@ -101,9 +102,9 @@ func (l *Landscape) connect() error {
 		return err
 	}
 	l.Sources.Ledger = events.NewLedger(l.jetStream, subjects, "/containers")
-	l.Sources.Counters, err = counters.Open(counters.Options{
-		URLs: strings.Split(l.redis.outside, ","), Cluster: l.redis.cluster, Prefix: l.name,
-	})
+	l.Sources.Counters, err = counters.Open(connection.Options{
+		URLs: strings.Split(l.redis.outside, ","), Cluster: l.redis.cluster,
+	}, l.name)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/checker"
@@ -136,7 +137,7 @@ func (r *run) newLoad(ctx context.Context, kube *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	store, err := counters.Open(counters.Options{URLs: []string{r.stack.Redis.URL()}})
+	store, err := counters.Open(connection.Options{URLs: []string{r.stack.Redis.URL()}}, "")
 	if err != nil {
 		return err
 	}

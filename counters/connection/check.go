@@ -1,0 +1,53 @@
+package connection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// ErrEvicts says that the server drops keys where memory runs short: it would
+// forget assignments, and only a change of its configuration mends that.
+var ErrEvicts = errors.New("the server would forget assignments")
+
+// Check asks a server whether it can be relied on, and gives warnings about what should be
+// better. A server that evicts keys is ErrEvicts. It looks at INFO, which every server
+// answers, also those that refuse CONFIG. A field that is not there is not held against
+// the server.
+func Check(ctx context.Context, c redis.Cmdable) (warnings []string, err error) {
+	if err := c.Ping(ctx).Err(); err != nil {
+		return nil, err
+	}
+	info := map[string]string{}
+	for _, section := range []string{"server", "memory", "persistence"} {
+		ReadInfo(c.Info(ctx, section).Val(), info)
+	}
+	if policy, known := info["maxmemory_policy"]; known && policy != "noeviction" {
+		return nil, &engine.Error{
+			Code: engine.CodeInternal, Op: "connecting to Redis",
+			Err:  fmt.Errorf("%w: its maxmemory-policy is %s", ErrEvicts, policy),
+			Hint: "set maxmemory-policy noeviction, or use a server of its own",
+		}
+	}
+	if info["run_id"] == "" {
+		warnings = append(warnings, "Redis does not tell its run_id: that it started again with older data cannot be noticed")
+	}
+	if aof, known := info["aof_enabled"]; known && aof != "1" {
+		warnings = append(warnings, "Redis has no append-only file: unless it makes snapshots, every restart means a rebuild from an empty server")
+	}
+	return warnings, nil
+}
+
+var infoLine = regexp.MustCompile(`(?m)^(\w+):(.*?)\r?$`)
+
+// ReadInfo reads the fields of an answer to INFO.
+func ReadInfo(text string, into map[string]string) {
+	for _, line := range infoLine.FindAllStringSubmatch(text, -1) {
+		into[line[1]] = line[2]
+	}
+}
