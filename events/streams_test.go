@@ -1,7 +1,6 @@
 package events_test
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -16,34 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
-// within bounds a test that waits for something that does not come.
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// setup is a server with streams and consumer.
-func setup(t testing.TB) (*eventstest.NATS, jetstream.JetStream) {
-	t.Helper()
-	server := eventstest.Server(t)
-	js := server.JetStream()
-	differences, err := events.Setup(within(t), js, events.Options{Manage: true})
-	if err != nil || len(differences) > 0 {
-		t.Fatalf("setup: %q, %v", differences, err)
-	}
-	return server, js
-}
-
-func subjects(t testing.TB) events.Subjects {
-	t.Helper()
-	s, err := events.NewSubjects("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
+// What every test here begins with.
+var within, setup, subjects = eventstest.Within, eventstest.Ready, eventstest.Subjects
 
 func config(t *testing.T, js jetstream.JetStream, name string) jetstream.StreamConfig {
 	t.Helper()
