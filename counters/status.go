@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -97,7 +98,7 @@ func (s *Store) Replicated(ctx context.Context) (bool, error) {
 			return nil // a server that tells nothing of it
 		}
 		info := map[string]string{}
-		readInfo(text, info)
+		connection.ReadInfo(text, info)
 		if info["connected_slaves"] > "0" || strings.Trim(info["master_replid2"], "0") != "" {
 			replicated.Store(true)
 		}

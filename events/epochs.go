@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // The record of the epochs in force (rule 15) is a message of the ledger, so that who may
@@ -46,7 +47,7 @@ func (l *Ledger) recordSubject() string { return l.subjects.Reply(recordRuntime,
 // Epochs reads the record of the epochs in force from the leader of the stream; the zero
 // EpochRecord where there is none. One that cannot be read is an error.
 func (l *Ledger) Epochs(ctx context.Context) (EpochRecord, error) {
-	msg, err := l.streams.Message(ctx, l.stream(), Query{LastFor: l.recordSubject()})
+	msg, err := l.streams.Message(ctx, l.stream(), streams.Query{LastFor: l.recordSubject()})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return EpochRecord{}, nil
 	}
@@ -75,7 +76,7 @@ func (l *Ledger) SetEpochs(ctx context.Context, epochs account.Epochs, follows u
 	msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(follows, 10)}
 	ack, err := l.streams.Publish(ctx, msg)
 	switch {
-	case wrongLastSequence(err):
+	case streams.WrongLastSequence(err):
 		return 0, fmt.Errorf("the record of epochs after sequence %d: %w", follows, ErrWrongLastSequence)
 	case err != nil:
 		return 0, fmt.Errorf("storing the record of epochs: %w", err)

@@ -107,7 +107,7 @@ func (s server) Purge(ctx context.Context, name, subjects string, upTo uint64) e
 func (s server) Send(msg *nats.Msg) error { return s.js.Conn().PublishMsg(msg) }
 
 func (s server) Replicas(ctx context.Context, stream string) (int, error) {
-	info, err := streamInfo(ctx, s.js, stream)
+	info, err := Info(ctx, s.js, stream)
 	if err != nil {
 		return 0, err
 	}
