@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/hap-worker/hap-worker/events/internal/plain"
 )
 
 // maxPlain is the longest message in bytes that is read as a plain one. The strings of
@@ -13,7 +15,7 @@ const maxPlain = 4 << 10
 
 // The attributes of an envelope. Those from hasContentType on are not used.
 const (
-	hasSpecVersion memberSet = 1 << iota
+	hasSpecVersion plain.Members = 1 << iota
 	hasID
 	hasSource
 	hasType
@@ -29,7 +31,7 @@ const (
 
 // The members of a provision's data. The first four are a deprovision's too.
 const (
-	hasRuntimeID memberSet = 1 << iota
+	hasRuntimeID plain.Members = 1 << iota
 	hasGlobalAccountID
 	hasShootName
 	hasReplyTo
@@ -44,6 +46,9 @@ const (
 	ofDeprovision = hasRuntimeID | hasGlobalAccountID | hasShootName | hasReplyTo
 )
 
+// plainReader reads the parts of a plain message.
+type plainReader struct{ plain.Scanner }
+
 // decodePlain reads a provision or deprovision as nearly all of them are written, some
 // times faster than reflection does. Where it is not sure, because something is wrong
 // or only unusual, it reads nothing; what it reads is what decodeAny reads.
@@ -51,14 +56,15 @@ func decodePlain(subject string, header nats.Header, message []byte) (Event, boo
 	if len(message) > maxPlain {
 		return Event{}, false
 	}
-	s := plainScanner{text: string(message)}
-	if !utf8.ValidString(s.text) {
+	text := string(message)
+	if !utf8.ValidString(text) {
 		return Event{}, false
 	}
+	s := plainReader{plain.Scan(text)}
 	var env envelope
 	data := new(Provision)
 	attributes, given := s.envelope(&env, data)
-	if s.end(); s.unsure {
+	if s.End(); s.Unsure {
 		return Event{}, false
 	}
 	event, err := env.event(attributes&hasData != 0)
@@ -81,140 +87,140 @@ func decodePlain(subject string, header nats.Header, message []byte) (Event, boo
 
 // envelope reads the message. Its data are read as a provision's whatever the type,
 // which may come later; given are the members that they have.
-func (s *plainScanner) envelope(env *envelope, data *Provision) (attributes, given memberSet) {
+func (s *plainReader) envelope(env *envelope, data *Provision) (attributes, given plain.Members) {
 	var unused string
-	for more := s.first('{', '}'); more; more = s.next('}') {
-		switch s.name() {
+	for more := s.First('{', '}'); more; more = s.Next('}') {
+		switch s.Name() {
 		case "specversion":
-			s.member(&attributes, hasSpecVersion, &env.SpecVersion)
+			s.Member(&attributes, hasSpecVersion, &env.SpecVersion)
 		case "id":
-			s.member(&attributes, hasID, &env.ID)
+			s.Member(&attributes, hasID, &env.ID)
 		case "source":
-			s.member(&attributes, hasSource, &env.Source)
+			s.Member(&attributes, hasSource, &env.Source)
 		case "type":
-			s.member(&attributes, hasType, &env.Type)
+			s.Member(&attributes, hasType, &env.Type)
 		case "traceparent":
-			s.member(&attributes, hasTraceparent, &env.Traceparent)
+			s.Member(&attributes, hasTraceparent, &env.Traceparent)
 		case "tracestate":
-			s.member(&attributes, hasTracestate, &env.Tracestate)
+			s.Member(&attributes, hasTracestate, &env.Tracestate)
 		case "replayof":
-			s.member(&attributes, hasReplayOf, &env.ReplayOf)
+			s.Member(&attributes, hasReplayOf, &env.ReplayOf)
 		case "datacontenttype":
-			s.member(&attributes, hasContentType, &unused)
+			s.Member(&attributes, hasContentType, &unused)
 		case "dataschema":
-			s.member(&attributes, hasSchema, &unused)
+			s.Member(&attributes, hasSchema, &unused)
 		case "subject":
-			s.member(&attributes, hasSubject, &unused)
+			s.Member(&attributes, hasSubject, &unused)
 		case "time":
-			s.member(&attributes, hasTime, &unused)
+			s.Member(&attributes, hasTime, &unused)
 		case "data":
-			s.once(&attributes, hasData)
+			s.Once(&attributes, hasData)
 			given = s.provision(data)
 		default:
-			s.doubt()
+			s.Doubt()
 		}
 	}
 	return attributes, given
 }
 
-func (s *plainScanner) provision(p *Provision) (given memberSet) {
-	for more := s.first('{', '}'); more; more = s.next('}') {
-		switch s.name() {
+func (s *plainReader) provision(p *Provision) (given plain.Members) {
+	for more := s.First('{', '}'); more; more = s.Next('}') {
+		switch s.Name() {
 		case "runtimeID":
-			s.member(&given, hasRuntimeID, &p.RuntimeID)
+			s.Member(&given, hasRuntimeID, &p.RuntimeID)
 		case "globalAccountID":
-			s.member(&given, hasGlobalAccountID, &p.GlobalAccountID)
+			s.Member(&given, hasGlobalAccountID, &p.GlobalAccountID)
 		case "plan":
-			s.member(&given, hasPlan, &p.Plan)
+			s.Member(&given, hasPlan, &p.Plan)
 		case "platformRegion":
-			s.member(&given, hasPlatformRegion, &p.PlatformRegion)
+			s.Member(&given, hasPlatformRegion, &p.PlatformRegion)
 		case "hyperscalerRegion":
-			s.member(&given, hasHyperscalerRegion, &p.HyperscalerRegion)
+			s.Member(&given, hasHyperscalerRegion, &p.HyperscalerRegion)
 		case "provider":
-			s.member(&given, hasProvider, &p.Provider)
+			s.Member(&given, hasProvider, &p.Provider)
 		case "shootName":
-			s.member(&given, hasShootName, &p.ShootName)
+			s.Member(&given, hasShootName, &p.ShootName)
 		case "replyTo":
-			s.member(&given, hasReplyTo, &p.ReplyTo)
+			s.Member(&given, hasReplyTo, &p.ReplyTo)
 		case "deadline":
-			s.once(&given, hasDeadline)
+			s.Once(&given, hasDeadline)
 			p.Deadline = s.time()
 		case "cluster":
-			s.once(&given, hasCluster)
+			s.Once(&given, hasCluster)
 			p.Cluster = s.cluster()
 		case "interface":
-			s.once(&given, hasInterface)
+			s.Once(&given, hasInterface)
 			p.Interface = s.interfaced()
 		default:
-			s.doubt()
+			s.Doubt()
 		}
 	}
 	return given
 }
 
-func (s *plainScanner) cluster() *Cluster {
+func (s *plainReader) cluster() *Cluster {
 	const (
-		hasName memberSet = 1 << iota
+		hasName plain.Members = 1 << iota
 		hasNamespace
 		hasLabels
 		hasPurposes
 	)
-	var have memberSet
+	var have plain.Members
 	c := new(Cluster)
-	for more := s.first('{', '}'); more; more = s.next('}') {
-		switch s.name() {
+	for more := s.First('{', '}'); more; more = s.Next('}') {
+		switch s.Name() {
 		case "name":
-			s.member(&have, hasName, &c.Name)
+			s.Member(&have, hasName, &c.Name)
 		case "namespace":
-			s.member(&have, hasNamespace, &c.Namespace)
+			s.Member(&have, hasNamespace, &c.Namespace)
 		case "labels":
-			s.once(&have, hasLabels)
+			s.Once(&have, hasLabels)
 			c.Labels = s.labels()
 		case "purposes":
-			s.once(&have, hasPurposes)
+			s.Once(&have, hasPurposes)
 			c.Purposes = s.strings()
 		default:
-			s.doubt()
+			s.Doubt()
 		}
 	}
 	return c
 }
 
-func (s *plainScanner) labels() map[string]string {
+func (s *plainReader) labels() map[string]string {
 	labels := map[string]string{}
-	for more := s.first('{', '}'); more; more = s.next('}') {
-		name := s.name()
+	for more := s.First('{', '}'); more; more = s.Next('}') {
+		name := s.Name()
 		if _, twice := labels[name]; twice {
-			s.doubt()
+			s.Doubt()
 		}
-		labels[name] = s.string()
+		labels[name] = s.Text()
 	}
 	return labels
 }
 
-func (s *plainScanner) strings() []string {
+func (s *plainReader) strings() []string {
 	list := []string{}
-	for more := s.first('[', ']'); more; more = s.next(']') {
-		list = append(list, s.string())
+	for more := s.First('[', ']'); more; more = s.Next(']') {
+		list = append(list, s.Text())
 	}
 	return list
 }
 
-func (s *plainScanner) interfaced() *Interface {
+func (s *plainReader) interfaced() *Interface {
 	const (
-		hasPath memberSet = 1 << iota
+		hasPath plain.Members = 1 << iota
 		hasRevision
 	)
-	var have memberSet
+	var have plain.Members
 	i := new(Interface)
-	for more := s.first('{', '}'); more; more = s.next('}') {
-		switch s.name() {
+	for more := s.First('{', '}'); more; more = s.Next('}') {
+		switch s.Name() {
 		case "path":
-			s.member(&have, hasPath, &i.Path)
+			s.Member(&have, hasPath, &i.Path)
 		case "revision":
-			s.member(&have, hasRevision, &i.Revision)
+			s.Member(&have, hasRevision, &i.Revision)
 		default:
-			s.doubt()
+			s.Doubt()
 		}
 	}
 	return i
@@ -222,16 +228,16 @@ func (s *plainScanner) interfaced() *Interface {
 
 // time reads a moment in UTC, 2026-11-20T12:00:00Z. Package time alone would take
 // hours of one digit and a comma before a fraction, which RFC 3339 does not.
-func (s *plainScanner) time() time.Time {
-	text := s.string()
+func (s *plainReader) time() time.Time {
+	text := s.Text()
 	if len(text) < len("2026-11-20T12:00:00Z") || text[len("2026-11-20T1")] == ':' ||
 		text[len("2026-11-20T12:00:00")] == ',' || text[len(text)-1] != 'Z' {
-		s.doubt()
+		s.Doubt()
 		return time.Time{}
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		s.doubt()
+		s.Doubt()
 	}
 	return at
 }

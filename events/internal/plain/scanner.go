@@ -1,18 +1,23 @@
-package events
+// Package plain reads JSON that is written as nearly everybody writes it.
+package plain
 
-// plainScanner reads JSON as nearly everybody writes it: objects, arrays and strings
+// Scanner reads JSON as nearly everybody writes it: objects, arrays and strings
 // without escapes. Whatever else it meets, right or wrong, makes it unsure, and it
 // reads nothing more. Its text must be valid UTF-8. What it gives are parts of the text.
-type plainScanner struct {
+type Scanner struct {
 	text   string
 	at     int
-	unsure bool
+	Unsure bool // it met something else
 }
 
-func (s *plainScanner) doubt() { s.unsure, s.at = true, len(s.text) }
+// Scan gives a Scanner of a text.
+func Scan(text string) Scanner { return Scanner{text: text} }
+
+// Doubt makes it unsure.
+func (s *Scanner) Doubt() { s.Unsure, s.at = true, len(s.text) }
 
 // peek is the next byte, after white space; 0 at the end.
-func (s *plainScanner) peek() byte {
+func (s *Scanner) peek() byte {
 	for ; s.at < len(s.text); s.at++ {
 		if c := s.text[s.at]; c != ' ' && c != '\n' && c != '\r' && c != '\t' {
 			return c
@@ -22,49 +27,50 @@ func (s *plainScanner) peek() byte {
 }
 
 // take passes the byte that must come next, after white space.
-func (s *plainScanner) take(c byte) {
+func (s *Scanner) take(c byte) {
 	if s.peek() != c {
-		s.doubt()
+		s.Doubt()
 		return
 	}
 	s.at++
 }
 
-// first begins an object or array and reports whether anything is in it.
-func (s *plainScanner) first(begin, end byte) bool {
+// First begins an object or array and reports whether anything is in it.
+func (s *Scanner) First(begin, end byte) bool {
 	s.take(begin)
 	if s.peek() == end {
 		s.at++
 		return false
 	}
-	return !s.unsure
+	return !s.Unsure
 }
 
-// next reports whether anything follows in an object or array, and ends it where not.
-func (s *plainScanner) next(end byte) bool {
+// Next reports whether anything follows in an object or array, and ends it where not.
+func (s *Scanner) Next(end byte) bool {
 	if s.peek() == end {
 		s.at++
 		return false
 	}
 	s.take(',')
-	return !s.unsure
+	return !s.Unsure
 }
 
-// end is where the message must end.
-func (s *plainScanner) end() {
+// End is where the message must end.
+func (s *Scanner) End() {
 	if s.peek(); s.at < len(s.text) {
-		s.doubt()
+		s.Doubt()
 	}
 }
 
-// name is that of a member, whose value comes next.
-func (s *plainScanner) name() string {
-	name := s.string()
+// Name is that of a member, whose value comes next.
+func (s *Scanner) Name() string {
+	name := s.Text()
 	s.take(':')
 	return name
 }
 
-func (s *plainScanner) string() string {
+// Text reads a string.
+func (s *Scanner) Text() string {
 	s.take('"')
 	rest := s.text[s.at:]
 	for i := range len(rest) {
@@ -73,27 +79,28 @@ func (s *plainScanner) string() string {
 			s.at += i + 1
 			return rest[:i]
 		case c < ' ' || c == '\\':
-			s.doubt()
+			s.Doubt()
 			return ""
 		}
 	}
-	s.doubt()
+	s.Doubt()
 	return ""
 }
 
-// member reads the string of a member into target; one that comes twice is an error
+// Member reads the string of a member into target; one that comes twice is an error
 // that somebody else words.
-func (s *plainScanner) member(have *memberSet, which memberSet, target *string) {
-	s.once(have, which)
-	*target = s.string()
+func (s *Scanner) Member(have *Members, which Members, target *string) {
+	s.Once(have, which)
+	*target = s.Text()
 }
 
-func (s *plainScanner) once(have *memberSet, which memberSet) {
+// Once notes that a member is read; one that comes twice makes it unsure.
+func (s *Scanner) Once(have *Members, which Members) {
 	if *have&which != 0 {
-		s.doubt()
+		s.Doubt()
 	}
 	*have |= which
 }
 
-// memberSet is those of an object's members that were read, a bit each.
-type memberSet uint16
+// Members is those of an object's members that were read, a bit each.
+type Members uint16
