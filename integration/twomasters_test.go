@@ -13,6 +13,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
@@ -71,7 +72,7 @@ func TestTwoMasters(t *testing.T) {
 		t.Error(err)
 	}
 	from := sources(t, l.stack, l.js, l.subjects)
-	store, err := counters.Open(counters.Options{URLs: []string{"redis://" + presentAt}})
+	store, err := counters.Open(connection.Options{URLs: []string{"redis://" + presentAt}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
