@@ -156,8 +156,8 @@ func (r *redis) Observe(ctx context.Context, pool string, l account.Label) (acco
 	return call(r.w, "observe", l.Binding, func() (account.Observation, error) { return r.Counters.Observe(ctx, pool, l) })
 }
 
-func (r *redis) Built(ctx context.Context, places ...string) (map[string]bool, error) {
-	return call(r.w, "built", "", func() (map[string]bool, error) { return r.Counters.Built(ctx, places...) })
+func (r *redis) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
+	return call(r.w, "built", "", func() (account.Epochs, error) { return r.Counters.Epochs(ctx, places...) })
 }
 
 func (r *redis) Install(ctx context.Context, pool, token string, s account.Snapshot) (bool, error) {
