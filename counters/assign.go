@@ -212,18 +212,30 @@ local function outgrown(name, generation)
   return generation
 end
 
+-- Rule 11: the assignment stays while one of its requests may be answered with it. Returns
+-- whether this one is a further one.
+local function relies(rt)
+  local known = 0
+  for one in string.gmatch(rt.request, '[^ ]+') do
+    if one == request or one == '*' then return false end
+    known = known + 1
+  end
+  rt.request = rt.request .. (known > 0 and ' ' or '') .. (known == 8 and '*' or request)
+  return true
+end
+
 -- Rule 4: at once only if the binding is confirmed, which then confirms the
 -- runtime, or the runtime is.
 local function answer(rt, rec, repeated, waited)
-  local generation, confirmed = rec.generation, rt.confirmed or rec.confirmed
+  local generation, confirmed, further = rec.generation, rt.confirmed or rec.confirmed, repeated and relies(rt)
   if not confirmed then generation = outgrown(rt.binding, generation) end
-  local same_binding, same_runtime = repeated and generation == rec.generation, repeated and confirmed == rt.confirmed
+  local same_binding, same_runtime = repeated and generation == rec.generation, repeated and confirmed == rt.confirmed and not further
   rec.generation, rt.confirmed = generation, confirmed
   if not same_binding then put_binding(rt.binding, rec) end
   if not same_runtime then put_runtime(id, rt, waited) end
   if rec.state == 'claiming' and not repeated then redis.call('ZADD', KEYS[5], 0, rt.binding .. ' ' .. id) end
   return 'OK|assigned|' .. rt.binding .. '|' .. num(generation) .. '|' .. num(rt.sequence) .. '|' .. epoch .. '|' ..
-    bit(confirmed) .. '|' .. rt.origin .. '|' .. rt.request .. '|' .. bit(repeated) .. '|' .. num(rec.count) .. '|0'
+    bit(confirmed) .. '|' .. rt.origin .. '|' .. first_request(rt) .. '|' .. bit(repeated) .. '|' .. num(rec.count) .. '|0'
 end
 
 -- Tenants are served in turn: who has just been is next when all others have.

@@ -111,8 +111,11 @@ local function emptied(rec, generation)
   return (rec.state == 'draining' or rec.state == 'dirtying') and rec.generation == generation and rec.count == 0
 end
 
+-- The requests that a runtime was assigned by have spaces between: see account.Runtime.
+local function first_request(rt) return string.match(rt.request, '^[^ ]*') end
+
 local function decided(outcome, rt)
-  return {'OK', outcome, rt.binding, 0, num(rt.sequence), epoch, 0, '', rt.request, 0, 0, 0}
+  return {'OK', outcome, rt.binding, 0, num(rt.sequence), epoch, 0, '', first_request(rt), 0, 0, 0}
 end
 `
 

@@ -55,7 +55,16 @@ func (s *Store) Refuse(ctx context.Context, pool, runtime, request string) (acco
 var takeBackScript = newScript("take back", []string{records}, `
 local id, request = ARGV[1], ARGV[2]
 local rt = get_runtime(id)
-if rt.request ~= request then return {'OK'} end
+local rest, relied = {}, false
+for one in string.gmatch(rt.request, '[^ ]+') do
+  if one == request then relied = true else rest[#rest + 1] = one end
+end
+if not relied then return {'OK'} end
+if rt.state == 'assigned' and #rest > 0 then -- others may have been answered with it
+  rt.request = table.concat(rest, ' ')
+  put_runtime(id, rt)
+  return {'OK'}
+end
 if rt.state == 'assigned' then unassign(rt.binding, id) end
 if rt.state == 'assigned' or rt.state == 'waiting' then drop_runtime(id) end
 return {'OK'}

@@ -37,7 +37,7 @@ const stateNone account.RuntimeState = "none"
 func viewOfRuntime(id, pool string, rt account.Runtime) runtimeView {
 	return runtimeView{
 		RuntimeID: id, State: rt.State, Pool: pool, Binding: rt.Binding, Tenant: rt.Tenant,
-		Sequence: rt.Sequence, RequestID: rt.Request, Confirmed: rt.Confirmed, Origin: rt.Origin,
+		Sequence: rt.Sequence, RequestID: rt.FirstRequest(), Confirmed: rt.Confirmed, Origin: rt.Origin,
 	}
 }
 

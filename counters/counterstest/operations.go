@@ -162,7 +162,7 @@ func (p *pair) deprovision(t *rapid.T) {
 // drawAsked is a runtime and mostly the request that it is known by.
 func (p *pair) drawAsked(t *rapid.T) (runtime, request string) {
 	runtime = runtimes.Draw(t, "runtime")
-	request = p.model.Pool(pool).Runtime(runtime).Request
+	request = p.model.Pool(pool).Runtime(runtime).FirstRequest()
 	if request == "" || rarely.Draw(t, "another") {
 		request = requests.Draw(t, "request")
 	}

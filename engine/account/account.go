@@ -182,7 +182,7 @@ type Runtime struct {
 	State     RuntimeState
 	Binding   string // assigned and gone; "" for one that never had any
 	Sequence  int64
-	Request   string // that it waits, was assigned or was refused by
+	Request   string // that it waits or was refused by; all that it was assigned by, with spaces between
 	Confirmed bool   // its answer may have been given
 	Origin    Origin
 	Tenant    string

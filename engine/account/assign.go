@@ -55,10 +55,11 @@ func (p *Pool) stands(rt Runtime, tenant string) bool {
 }
 
 func (p *Pool) decided(o Outcome, rt Runtime) Decision {
-	return Decision{Outcome: o, Sequence: rt.Sequence, Epoch: p.epoch, Request: rt.Request}
+	return Decision{Outcome: o, Sequence: rt.Sequence, Epoch: p.epoch, Request: rt.FirstRequest()}
 }
 
 func (p *Pool) repeat(r Request, rt Runtime) Decision {
+	rt.Request = withRequest(rt.Request, r.Request)
 	d := p.answer(r, rt)
 	d.Repeated = true
 	return d
@@ -77,7 +78,7 @@ func (p *Pool) answer(r Request, rt Runtime) Decision {
 	return Decision{
 		Outcome: Assigned, Binding: rt.Binding, Generation: rec.Generation,
 		Sequence: rt.Sequence, Epoch: p.epoch, Confirmed: rt.Confirmed,
-		Origin: rt.Origin, Request: rt.Request, Count: rec.Count,
+		Origin: rt.Origin, Request: rt.FirstRequest(), Count: rec.Count,
 	}
 }
 

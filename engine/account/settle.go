@@ -66,14 +66,16 @@ func (p *Pool) TakeBack(runtime, request string) error {
 		return ErrNotBuilt
 	}
 	rt := p.runtimes[runtime]
-	if rt.Request != request {
-		return nil
-	}
-	switch rt.State {
-	case RuntimeAssigned:
+	rest, relied := withoutRequest(rt.Request, request)
+	switch {
+	case !relied:
+	case rt.State == RuntimeAssigned && rest != "":
+		rt.Request = rest // others may have been answered with it
+		p.runtimes[runtime] = rt
+	case rt.State == RuntimeAssigned:
 		p.unassign(rt.Binding)
 		delete(p.runtimes, runtime)
-	case RuntimeWaiting:
+	case rt.State == RuntimeWaiting:
 		delete(p.runtimes, runtime)
 	}
 	return nil

@@ -259,9 +259,7 @@ func (rt runtime) real() account.Runtime {
 	if rt.binding > 0 {
 		full.Binding = bindingName(rt.binding - 1)
 	}
-	if rt.request > 0 {
-		full.Request = requestName(rt.request - 1)
-	}
+	full.Request = requestNames(rt.requests)
 	if rt.adopted {
 		full.Origin = account.Adopted
 	}
@@ -279,7 +277,7 @@ func (r *redis) freeze(machine *account.Pool, token uint8) pool {
 	for _, rt := range machine.Runtimes() {
 		p.runtimes[slices.Index(r.ids[:], rt.ID)] = runtime{
 			uint8(slices.Index(runtimeStates[:], rt.State)), bindingIndex(rt.Binding), uint8(rt.Sequence),
-			requestIndex(rt.Request), tenantIndex(rt.Tenant), rt.Confirmed, rt.Origin == account.Adopted,
+			requestSet(rt.Request), tenantIndex(rt.Tenant), rt.Confirmed, rt.Origin == account.Adopted,
 		}
 	}
 	return p

@@ -25,8 +25,8 @@ type record struct {
 }
 
 type runtime struct {
-	state, binding, sequence, request, tenant uint8
-	confirmed, adopted                        bool
+	state, binding, sequence, requests, tenant uint8 // requests is a set: a bit for each event
+	confirmed, adopted                         bool
 }
 
 // site is what a pool and a bucket have in common.

@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -52,7 +53,23 @@ func name(prefix string, n uint8) string {
 
 func bindingIndex(s string) uint8 { return number(s, 1, 1) }
 
-func requestIndex(s string) uint8 { return number(s, 1, 1) }
+// requestSet has a bit for each of the events that requests name.
+func requestSet(requests string) (set uint8) {
+	for one := range strings.FieldsSeq(requests) {
+		set |= 1 << number(one, 1, 0)
+	}
+	return set
+}
+
+func requestNames(set uint8) string {
+	var names []string
+	for e := range uint8(8) {
+		if set&(1<<e) != 0 {
+			names = append(names, requestName(e))
+		}
+	}
+	return strings.Join(names, " ")
+}
 
 func tenantIndex(s string) uint8 { return number(s, 1, 0) }
 
