@@ -12,8 +12,8 @@ import (
 )
 
 func newRules(s *shell) *cobra.Command {
-	cmd := group("rules COMMAND", "Check and explain HAP rules", newRulesCheck(s), newRulesExplain(s), newRulesParse(s), newRulesConvert(s))
-	cmd.Long = `Check and explain HAP rules, which say which pool of accounts a request is served from.
+	cmd := group("rules COMMAND", "Check, explain and compare HAP rules", newRulesCheck(s), newRulesExplain(s), newRulesParse(s), newRulesConvert(s), newRulesDiff(s))
+	cmd.Long = `Check, explain and compare HAP rules, which say which pool of accounts a request is served from.
 
 A file of rules is YAML: the configuration of hap-worker or a chart's values
 (hap: {rule: [...]}), rule: [...], or a list and nothing else. In place of rule

@@ -1,0 +1,196 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// ruleDifference is requests that would lead elsewhere, and how many there were.
+type ruleDifference struct {
+	rule.Difference
+	Requests *int `json:"requests,omitempty"` // only with --since
+}
+
+// ledgerShare is how many requests of the ledger would lead elsewhere.
+type ledgerShare struct {
+	Since  time.Time `json:"since"`
+	Read   int       `json:"read"`
+	Differ int       `json:"differ"`
+}
+
+type rulesDiffView struct {
+	Differences []ruleDifference `json:"differences"`
+	Ledger      *ledgerShare     `json:"ledger,omitempty"` // only with --since
+}
+
+func (v rulesDiffView) show(w io.Writer, wide bool) {
+	if len(v.Differences) == 0 {
+		fmt.Fprintln(w, "no difference")
+	} else {
+		header := []string{"PLAN", "PROVIDER", "PLATFORM REGION", "HYPERSCALER REGION", "BEFORE", "AFTER"}
+		if v.Ledger != nil {
+			header = append(header, "REQUESTS")
+		}
+		if wide {
+			header = append(header, "RULE BEFORE", "RULE AFTER")
+		}
+		rows := make([][]string, len(v.Differences))
+		for i, d := range v.Differences {
+			row := []string{d.Plan, d.Provider, regionNames(d.PlatformRegions), regionNames(d.HyperscalerRegions), wayText(d.Before), wayText(d.After)}
+			if d.Requests != nil {
+				row = append(row, strconv.Itoa(*d.Requests))
+			}
+			if wide {
+				row = append(row, wayRule(d.Before), wayRule(d.After))
+			}
+			rows[i] = dashed(row)
+		}
+		table(w, header, rows)
+	}
+	if l := v.Ledger; l != nil {
+		fmt.Fprintf(w, "\n%s since %s, of which %d would lead elsewhere\n", count(l.Read, "request"), l.Since.Format(time.RFC3339), l.Differ)
+	}
+}
+
+func regionNames(regions []string) string { return cmp.Or(strings.Join(regions, ", "), "any") }
+
+func wayText(w rule.Way) string { return cmp.Or(w.Pool, string(w.Code)) }
+
+func wayRule(w rule.Way) string {
+	if w.Code != "" {
+		return ""
+	}
+	return numbered(w.RuleNumber, w.Rule)
+}
+
+func newRulesDiff(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Show which requests other rules would lead to another pool",
+		Long: `Show which requests the rules of NEW lead to another pool than those of OLD, or to
+none. All plans are compared, with every region that either file names; (other) is
+any region that neither names for the plan, (none) a request without one, any all of
+them. A * in the name of a pool is the region of the request. The two files may have
+different forms. Which of several rules leads to the same pool makes no difference.
+
+With --since, also how many requests of that time would lead elsewhere, by what the
+ledger has of them: their plan, their regions and the provider that they had. What
+they were assigned does not change; it is where the next one like it would go.
+
+Plans beside the built-in ones are in hap.plans. A file without any has those of the
+other one. Exit code 5 where there is a difference.`,
+		Example: `  hapctl rules diff old.yaml new.yaml
+  hapctl rules diff hap-worker.yaml new.yaml --since 720h --config hap-worker.yaml`,
+		Args: arguments(cobra.ExactArgs(2)),
+	}
+	since := cmd.Flags().Duration("since", 0, "count the requests of the ledger since then, such as 720h (default: the ledger is not read)")
+	timeout := cmd.Flags().Duration("timeout", time.Minute, "how long to read the ledger of NATS")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case *since < 0:
+			return usagef("--since is %s, must not be negative", *since)
+		case *timeout <= 0:
+			return usagef("--timeout is %s, must be positive", *timeout)
+		case args[0] == "-" && args[1] == "-":
+			return usagef("OLD and NEW would both be read from standard input")
+		}
+		compared, err := s.compareRules(args[0], args[1])
+		if err != nil {
+			return err
+		}
+		v := rulesDiffView{Differences: make([]ruleDifference, len(compared.Differences))}
+		for i, d := range compared.Differences {
+			v.Differences[i].Difference = d
+		}
+		if *since > 0 {
+			ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
+			defer cancel()
+			if err := s.countRequests(ctx, compared, &v, time.Now().Add(-*since)); err != nil {
+				return err
+			}
+		}
+		if err := s.print(v); err != nil || len(v.Differences) == 0 {
+			return err
+		}
+		return said(exitConflict)
+	}
+	return cmd
+}
+
+// compareRules compares two files of rules. That every plan has an entry is not asked for.
+func (s *shell) compareRules(before, after string) (*rule.Comparison, error) {
+	var files [2]rule.File
+	for i, path := range []string{before, after} {
+		var err error
+		if files[i], err = s.readRules(path); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	for i := range files {
+		if files[i].Plans == nil {
+			files[i].Plans = files[1-i].Plans
+		}
+	}
+	var sets [2]*rule.Ruleset
+	for i, path := range []string{before, after} {
+		var err error
+		if sets[i], err = files[i].Compile(rule.Options{Plans: rule.BuiltinPlans(), Require: []string{}}); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return rule.Compare(sets[0], sets[1])
+}
+
+// countRequests counts the requests of the ledger that were held against rules.
+func (s *shell) countRequests(ctx context.Context, compared *rule.Comparison, v *rulesDiffView, since time.Time) error {
+	cfg, err := s.connections.settings()
+	if err != nil {
+		return err
+	}
+	nc, err := openNATS(ctx, cfg.NATS)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	subjects, err := events.NewSubjects(cfg.NATS.Prefix)
+	if err != nil {
+		return err
+	}
+	ledger, err := openLedger(ctx, s, cfg, nc, subjects)
+	if err != nil {
+		return err
+	}
+	v.Ledger = &ledgerShare{Since: since.UTC()}
+	for i := range v.Differences {
+		v.Differences[i].Requests = new(int)
+	}
+	err = ledger.Each(ctx, func(stored events.Stored) error {
+		r := stored.Reply
+		if r.Decision == nil || !r.Comparable() || stored.Time.Before(since) {
+			return nil
+		}
+		v.Ledger.Read++
+		at, differs := compared.Of(rule.Request{
+			Plan: r.Plan, Provider: r.Provider, PlatformRegion: r.Decision.PlatformRegion, HyperscalerRegion: r.Decision.HyperscalerRegion,
+		})
+		if differs {
+			v.Ledger.Differ++
+			*v.Differences[at].Requests++
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", events.StreamReplies, err)
+	}
+	return nil
+}
