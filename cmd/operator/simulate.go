@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"
@@ -122,12 +121,25 @@ type simulateFlags struct {
 	file, pool string
 	stdin      bool
 	whatIf     []string
+	limit      int
+	start      startFlags
 	terms      termFiles
 }
 
-func (f *simulateFlags) check() error {
-	if f.stdin == (f.file != "") {
-		return usagef("name the events with -f FILE, or read them with --stdin")
+func (f *simulateFlags) check(cmd *cobra.Command) error {
+	begins := len(f.start.tenants) > 0
+	switch {
+	case f.stdin && f.file != "", !f.stdin && f.file == "" && !begins:
+		return usagef("name the events with -f FILE, or read them with --stdin; or describe a pool with --start")
+	case begins && f.pool != "":
+		return usagef("--start and --pool exclude each other; both say what the pools are")
+	case cmd.Flags().Changed("limit") && (f.limit < 0 || f.limit > mostNumber):
+		return usagef("--limit is %d, must be from 0 to %d", f.limit, mostNumber)
+	}
+	for _, name := range []string{"plan", "platform-region", "hyperscaler-region"} {
+		if cmd.Flags().Changed(name) && !begins {
+			return usagef("--%s says whose pool --start describes; write it into the events", name)
+		}
 	}
 	return f.terms.check(f.file, f.stdin)
 }
@@ -135,7 +147,7 @@ func (f *simulateFlags) check() error {
 func newSimulate(s *shell) *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
-		Use:   "simulate (-f FILE | --stdin)",
+		Use:   "simulate (-f FILE | --stdin | --start TENANT:...)",
 		Short: "Show what events would lead to; changes nothing",
 		Long: `Decide events one after the other on a copy of the pools, by the rules and limits
 of --config, and show what each would be answered with and how full the pools are
@@ -154,8 +166,15 @@ tell it, or a whole CloudEvent:
   {"binding":"aws-7"}                         a release
 
 --what-if changes the terms before anything is decided: limit.PROVIDER=N,
-limit.default=N, strategy=NAME, accounts.POOL=N (so many free accounts more, for
-those who wait before the events).
+limit.default=N, strategy=NAME, allowedGlobalAccounts=ID,... (* for everybody,
+nothing for nobody), rules=FILE, accounts.POOL=N (so many free accounts more, for
+those who wait before the events). --limit N lets everybody have several accounts
+with N clusters each, whatever the provider.
+
+--start describes one pool in place of those of now: tenants, their accounts in the
+order in which they were claimed, and the clusters on each. The pool is that of
+requests of --plan, and has one free account more, called free, unless --what-if
+says how many. Without events each tenant asks for one cluster.
 
 Labels are written at once, no deadline comes, and an account that its last cluster
 leaves is dirty at once, as if no Shoot referred to it. Exit code 4 where a request
@@ -164,7 +183,8 @@ is answered by a line of JSON; serves has the requests that it made room for, an
 first, in the first line, those that were served before it.`,
 		Example: `  hapctl simulate -f events.ndjson --config hap-worker.yaml
   hapctl simulate -f events.ndjson --config new.yaml --pool saved.json
-  hapctl simulate -f events.ndjson --config hap-worker.yaml --what-if limit.aws=100 --what-if accounts.aws=5`,
+  hapctl simulate -f events.ndjson --config hap-worker.yaml --what-if limit.aws=100 --what-if accounts.aws=5
+  hapctl simulate --start 'ga-1: A=200,B=150' --limit 200`,
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := cmd.Flags()
@@ -172,16 +192,19 @@ first, in the first line, those that were served before it.`,
 	flags.BoolVar(&f.stdin, "stdin", false, "read events from standard input and answer line by line")
 	flags.StringVar(&f.pool, "pool", "", "`file` of 'hapctl pools save' in place of the pools of now")
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`change` of the terms, such as limit.aws=100; may be given several times")
+	flags.IntVar(&f.limit, "limit", 0, "`clusters` that an account may have, for every tenant and provider (default: what --config says)")
+	f.start.flags(cmd)
 	f.terms.flags(cmd)
 	timeout := flags.Duration("timeout", readWithin, "how long to wait for Redis and Gardener")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *timeout <= 0 {
 			return usagef("--timeout is %s, must be positive", *timeout)
 		}
-		if err := f.check(); err != nil {
+		if err := f.check(cmd); err != nil {
 			return err
 		}
-		return s.simulate(cmd.Context(), f, func(ctx context.Context, cfg *config.Config) (*simulate.State, error) {
+		limited := cmd.Flags().Changed("limit")
+		return s.simulate(cmd.Context(), f, limited, func(ctx context.Context, cfg *config.Config) (*simulate.State, error) {
 			if f.pool != "" {
 				return loadState(f.pool)
 			}
@@ -193,12 +216,19 @@ first, in the first line, those that were served before it.`,
 	return cmd
 }
 
-func (s *shell) simulate(ctx context.Context, f simulateFlags, read func(context.Context, *config.Config) (*simulate.State, error)) error {
+func (s *shell) simulate(ctx context.Context, f simulateFlags, limited bool, read func(context.Context, *config.Config) (*simulate.State, error)) error {
 	cfg, err := s.connections.settings()
 	if err != nil {
 		return err
 	}
-	more, err := applyWhatIf(&cfg.HAP, f.whatIf)
+	tenants, err := f.start.parse()
+	if err != nil {
+		return err
+	}
+	if limited {
+		everybody(&cfg.HAP, f.limit)
+	}
+	more, err := s.applyWhatIf(&cfg.HAP, f.whatIf)
 	if err != nil {
 		return err
 	}
@@ -210,7 +240,12 @@ func (s *shell) simulate(ctx context.Context, f simulateFlags, read func(context
 	if err != nil {
 		return err
 	}
-	state, err := read(ctx, cfg)
+	var state *simulate.State
+	if len(tenants) > 0 {
+		state, err = f.start.state(tenants, decisions.Rules(), more)
+	} else {
+		state, err = read(ctx, cfg)
+	}
 	if err != nil {
 		return err
 	}
@@ -232,12 +267,15 @@ func (s *shell) simulate(ctx context.Context, f simulateFlags, read func(context
 	if f.stdin {
 		return s.simulateLines(ctx, sim, first)
 	}
+	v := simulation{Results: []simulate.Result{}, WhatIf: append([]string{}, f.whatIf...), First: first}
+	if f.file == "" {
+		return s.started(ctx, sim, f.start.provisions(tenants), v, before)
+	}
 	in, err := s.openEvents(f.file)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	v := simulation{Results: []simulate.Result{}, WhatIf: append([]string{}, f.whatIf...), First: first}
 	return s.simulateAll(ctx, sim, in, v, before)
 }
 
@@ -289,6 +327,11 @@ func (s *shell) simulateAll(ctx context.Context, sim *simulate.Simulator, in io.
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
+	return s.simulated(ctx, sim, v, before, worst)
+}
+
+// simulated prints what has become of everything.
+func (s *shell) simulated(ctx context.Context, sim *simulate.Simulator, v simulation, before tallies, worst int) error {
 	after, err := tallied(ctx, sim)
 	if err != nil {
 		return err
@@ -318,48 +361,4 @@ func resultExit(r simulate.Result) int {
 	default:
 		return exitDone
 	}
-}
-
-// tallies are how full pools are, by name.
-type tallies map[string]poolCounts
-
-// tallied counts what a simulation has now.
-func tallied(ctx context.Context, sim *simulate.Simulator) (tallies, error) {
-	counts := tallies{}
-	for _, b := range sim.Bindings() {
-		name := b.Pool().Name()
-		rec, err := sim.Record(ctx, name, b.Name)
-		if err != nil {
-			return nil, err
-		}
-		v := newBindingView(place{name, b.Name}, &b, &rec, terms{})
-		p := poolView{Standings: map[account.State]int{}}
-		p.count(&v)
-		c := counts[name]
-		c.Free, c.Claimed, c.Dirty, c.Clusters = c.Free+p.Free.n, c.Claimed+p.Claimed.n, c.Dirty+p.Dirty.n, c.Clusters+p.Clusters.n
-		counts[name] = c
-	}
-	pools, err := sim.Pools(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range pools {
-		c := counts[name]
-		if c.Waiting, err = sim.Waiting(ctx, name); err != nil {
-			return nil, err
-		}
-		counts[name] = c
-	}
-	return counts, nil
-}
-
-// changes are the pools that are not as they were.
-func (before tallies) changes(after tallies) []poolChange {
-	changed := []poolChange{}
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if was, is := before[name], after[name]; was != is {
-			changed = append(changed, poolChange{Pool: name, Before: was, After: is})
-		}
-	}
-	return changed
 }

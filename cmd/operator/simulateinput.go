@@ -9,6 +9,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"
@@ -81,7 +82,7 @@ func (h lineHead) guess() events.Type {
 }
 
 // applyWhatIf changes the terms, and gives how many accounts more each pool has.
-func applyWhatIf(hap *config.HAP, changes []string) (more map[string]int, err error) {
+func (s *shell) applyWhatIf(hap *config.HAP, changes []string) (more map[string]int, err error) {
 	more = map[string]int{}
 	for _, change := range changes {
 		name, value, ok := strings.Cut(change, "=")
@@ -91,6 +92,10 @@ func applyWhatIf(hap *config.HAP, changes []string) (more map[string]int, err er
 			err = errors.New("it has no =")
 		case kind == "strategy" && of == "":
 			hap.MultiHyperscalerAccount.Strategy = account.Strategy(value)
+		case kind == "allowedGlobalAccounts" && of == "":
+			hap.MultiHyperscalerAccount.AllowedGlobalAccounts, err = tenantList(value)
+		case kind == "rules" && of == "":
+			err = s.otherRules(hap, value)
 		case kind == "limit" && of != "":
 			var n int
 			if n, err = number(value); err == nil {
@@ -102,19 +107,26 @@ func applyWhatIf(hap *config.HAP, changes []string) (more map[string]int, err er
 		case kind == "accounts" && of != "":
 			more[of], err = number(value)
 		default:
-			err = errors.New("the changes are limit.PROVIDER=N, limit.default=N, strategy=NAME and accounts.POOL=N")
+			err = errors.New("the changes are limit.PROVIDER=N, limit.default=N, strategy=NAME, allowedGlobalAccounts=ID,ID, rules=FILE and accounts.POOL=N")
 		}
-		if err != nil {
+		var invalid rule.Faults
+		switch {
+		case errors.As(err, &invalid):
+			return nil, fmt.Errorf("--what-if %s: %w", change, err)
+		case err != nil:
 			return nil, usagef("--what-if %s: %w", change, err)
 		}
 	}
 	return more, nil
 }
 
+// mostNumber bounds numbers of clusters and accounts.
+const mostNumber = 1_000_000
+
 func number(text string) (int, error) {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > 1_000_000 {
-		return 0, fmt.Errorf("%q is no number from 0 to 1000000", text)
+	if err != nil || n < 0 || n > mostNumber {
+		return 0, fmt.Errorf("%q is no number from 0 to %d", text, mostNumber)
 	}
 	return n, nil
 }
