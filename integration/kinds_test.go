@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,6 +166,9 @@ func TestPoolsOfEachKind(t *testing.T) {
 				if r.Decision.Rule != a.rule || r.Decision.RuleNumber == 0 {
 					t.Errorf("%s is decided by %q (%d), want %q", a.name, r.Decision.Rule, r.Decision.RuleNumber, a.rule)
 				}
+				if found := l.foundBy(r.Decision.LabelSelector); !slices.Contains(found, r.Binding.Name) {
+					t.Errorf("%s: the selector %s of the answer finds %v, not %s", a.name, r.Decision.LabelSelector, found, r.Binding.Name)
+				}
 				if !a.pool.Shared && (r.Binding.Name != first[a.name+"ga-1"] || r.Binding.Claimed) {
 					t.Errorf("%s: on %+v, want %s, which the tenant has", a.name, r.Binding, first[a.name+"ga-1"])
 				}
@@ -173,6 +177,20 @@ func TestPoolsOfEachKind(t *testing.T) {
 			l.holds(checker.Terms{OneAccount: true})
 		})
 	}
+}
+
+// foundBy are the names of the accounts that a label selector finds, as kubectl get -l does.
+func (l *landscape) foundBy(selector string) []string {
+	l.t.Helper()
+	list, err := l.api.Resource(l.bindings()).Namespace(l.stack.Target.Namespace).List(l.ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	names := make([]string, len(list.Items))
+	for i := range list.Items {
+		names[i] = list.Items[i].GetName()
+	}
+	return names
 }
 
 // inPool asks for a cluster of a sort of pool, and fails the test unless it is in it.

@@ -245,10 +245,7 @@ func (a answer) selector() string {
 
 // claimSelector finds the bindings that could still serve the request.
 func (a answer) claimSelector() string {
-	if a.pool.Shared {
-		return rule.SharedSelector(a.pool)
-	}
-	return rule.ClaimSelector(a.pool)
+	return a.match.Available(a.pool)
 }
 
 func (a answer) assigned(b engine.Binding, shoot []events.PatchOperation) events.Reply {

@@ -24,6 +24,19 @@ func (s *shell) readRules(path string) (rule.File, error) {
 	return rule.ReadFile(content)
 }
 
+// labelKeys are those of --config, for a file of rules that names none itself.
+func (s *shell) labelKeys(file rule.File) rule.Labels {
+	if file.Labels != (rule.Labels{}) || s.connections.file() == "" {
+		return file.Labels
+	}
+	cfg, err := s.connections.settings()
+	if err != nil {
+		s.say("selectors have the standard keys of labels: %v", err)
+		return file.Labels
+	}
+	return rule.Labels(cfg.Gardener.Labels)
+}
+
 // checkRules finds every fault of whichever form the file has, and counts what it has.
 func checkRules(file rule.File, opts rule.Options) (faults rule.Faults, warnings []rule.Fault, has string) {
 	opts.InternalTenants = file.Internal

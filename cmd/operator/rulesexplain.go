@@ -96,6 +96,8 @@ func newRulesExplain(s *shell) *cobra.Command {
 		Long: `Show which rule serves a request, the pool that it leads to, the label
 selectors of that pool, and why each other rule of the plan did not win.
 
+Selectors have the keys of gardener.labels, as the file has them, or --config.
+
 A provider that is given is taken unchecked; otherwise it comes from the plan.
 That every plan has an entry is not asked for. Exit code 4 where no rule matches.
 In the older form, the rule is the members of the four lists that are true.
@@ -125,7 +127,7 @@ and is answered by one line of JSON.`,
 		if err != nil {
 			return err
 		}
-		set, err := file.Compile(rule.Options{Plans: rule.BuiltinPlans(), Require: []string{}, AnyPlan: true})
+		set, err := file.Compile(rule.Options{Plans: rule.BuiltinPlans(), Require: []string{}, AnyPlan: true, Labels: s.labelKeys(file)})
 		if err != nil {
 			return err
 		}

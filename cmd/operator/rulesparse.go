@@ -162,7 +162,7 @@ func (s *shell) parse(read func() (rule.File, error), r *rule.Request) error {
 	file, err := read()
 	var set *rule.Ruleset
 	if err == nil {
-		set, err = file.Compile(rule.Options{Plans: rule.BuiltinPlans(), Require: []string{}})
+		set, err = file.Compile(rule.Options{Plans: rule.BuiltinPlans(), Require: []string{}, Labels: s.labelKeys(file)})
 	}
 	v := parseView{Rules: parsedRules(file.Texts), Lists: parsedMembers(file.Older), Errors: []rule.Fault{}, Warnings: []rule.Fault{}}
 	var faults rule.Faults

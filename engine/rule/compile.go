@@ -16,6 +16,8 @@ type Options struct {
 	AnyPlan bool
 	// InternalTenants may keep using internal bindings that carry their name.
 	InternalTenants []string
+	// Labels are the keys that selectors have. Defaults to StandardLabels.
+	Labels Labels
 }
 
 func (o Options) withDefaults() Options {
@@ -24,6 +26,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Require == nil {
 		o.Require = o.Plans.Required()
+	}
+	if o.Labels == (Labels{}) {
+		o.Labels = StandardLabels()
 	}
 	return o
 }
@@ -35,6 +40,7 @@ type Ruleset struct {
 	byPlan   map[string]*planRules
 	plans    Plans
 	internal map[string]bool
+	labels   Labels
 	warnings []Fault
 }
 
@@ -84,6 +90,7 @@ func newRuleset(opts Options, warnings []Fault) *Ruleset {
 		plans:    maps.Clone(opts.Plans),
 		internal: make(map[string]bool, len(opts.InternalTenants)),
 		warnings: warnings,
+		labels:   opts.Labels,
 	}
 	for _, tenant := range opts.InternalTenants {
 		s.internal[tenant] = true
@@ -127,6 +134,9 @@ func (s *Ruleset) Older() bool { return s.rules == nil }
 
 // Plans are the plans that the set was compiled against. They must not be changed.
 func (s *Ruleset) Plans() Plans { return s.plans }
+
+// Labels are the keys that the selectors of matches have.
+func (s *Ruleset) Labels() Labels { return s.labels }
 
 // Warnings are what Check would warn of.
 func (s *Ruleset) Warnings() []Fault { return s.warnings }

@@ -14,6 +14,7 @@ type File struct {
 	Older    *Lists          // nil where the file has a rule list
 	Plans    map[string]Plan // hap.plans
 	Internal []string        // hap.internalGlobalAccounts
+	Labels   Labels          // gardener.labels, alone or below config; the zero value where the file has none
 }
 
 const noRules = "the file has no rules; write them as hap.rule, as rule, or as a list"
@@ -95,6 +96,7 @@ func (f *File) read(r *document.Reader, root document.Node) {
 		keys = append(keysOf(hap), keys...)
 		f.settings(hap)
 	}
+	f.labels(top)
 	switch {
 	case len(keys) == 0:
 		r.Whole(document.Missing, noRules)
@@ -200,6 +202,52 @@ func (f *File) settings(hap document.Object) {
 	}
 }
 
+// labels are those of a worker's configuration, or of a chart's values that have it below
+// config. What is no key there is told by whoever reads the configuration itself.
+func (f *File) labels(top document.Object) {
+	for _, name := range []string{"config", "gardener", "labels"} {
+		n, ok := top.Get(name)
+		switch {
+		case name == "config" && (!ok || !n.Mapping()):
+			continue
+		case !ok:
+			return
+		case name == "labels":
+			f.Labels = labelsOf(n)
+			return
+		case !n.Mapping():
+			return
+		}
+		top, _ = n.Object()
+	}
+}
+
+func labelsOf(n document.Node) Labels {
+	preset := func(name any) Labels {
+		if name == "legacy" {
+			return LegacyLabels()
+		}
+		return StandardLabels()
+	}
+	if !n.Mapping() {
+		return preset(n.Scalar())
+	}
+	values, _ := n.Object()
+	labels := StandardLabels()
+	if n, ok := values.Get("preset"); ok {
+		labels = preset(n.Scalar())
+	}
+	for name, key := range map[string]*string{
+		"hyperscalerType": &labels.HyperscalerType, "tenantName": &labels.TenantName, "dirty": &labels.Dirty,
+		"internal": &labels.Internal, "shared": &labels.Shared, "euAccess": &labels.EUAccess,
+	} {
+		if n, ok := values.Get(name); ok && !n.Null() {
+			*key = n.Spelled()
+		}
+	}
+	return labels
+}
+
 // Compile compiles whichever form the file has, with its plans above those of opts.
 func (f *File) Compile(opts Options) (*Ruleset, error) {
 	plans, err := opts.Plans.With(f.Plans)
@@ -207,6 +255,9 @@ func (f *File) Compile(opts Options) (*Ruleset, error) {
 		return nil, err
 	}
 	opts.Plans, opts.InternalTenants = plans, f.Internal
+	if f.Labels != (Labels{}) {
+		opts.Labels = f.Labels
+	}
 	if f.Older != nil {
 		return CompileLists(*f.Older, opts)
 	}

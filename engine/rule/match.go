@@ -27,6 +27,7 @@ type Match struct {
 
 	tenant   string
 	internal map[string]bool
+	labels   *Labels
 }
 
 // Match finds the rule for a request. Its cost does not depend on the number of
@@ -65,6 +66,7 @@ func (s *Ruleset) result(v *verdict, r Request, provider string) (Match, error) 
 		},
 		tenant:   r.Tenant,
 		internal: s.internal,
+		labels:   &s.labels,
 	}, nil
 }
 

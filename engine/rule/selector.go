@@ -1,32 +1,53 @@
 package rule
 
-import "github.com/hap-worker/hap-worker/engine"
+import (
+	"strings"
 
-// TenantSelector finds the bindings of a dedicated pool that are the tenant's
-// own. An internal tenant may keep internal bindings that carry its name.
-func TenantSelector(pool engine.Pool, tenant string, internal bool) string {
-	usable := ",!dirty,!internal"
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Labels are the keys of the labels on bindings, as selectors have them.
+type Labels struct{ HyperscalerType, TenantName, Dirty, Internal, Shared, EUAccess string }
+
+// StandardLabels are the keys of CredentialsBindings and SecretBindings.
+func StandardLabels() Labels {
+	return Labels{
+		HyperscalerType: "hyperscalerType", TenantName: "tenantName", Dirty: "dirty",
+		Internal: "internal", Shared: "shared", EUAccess: "euAccess",
+	}
+}
+
+// LegacyLabels are the keys of the older scheme of Secrets.
+func LegacyLabels() Labels {
+	labels := StandardLabels()
+	labels.HyperscalerType, labels.TenantName = "hyperscaler-type", "tenant-name"
+	return labels
+}
+
+// Tenant finds the bindings of a dedicated pool that are the tenant's own. An internal
+// tenant may keep internal bindings that carry its name.
+func (l Labels) Tenant(pool engine.Pool, tenant string, internal bool) string {
 	if internal {
-		usable = ",!dirty"
+		return l.pool(pool, l.Shared+"!=true", "!"+l.Dirty, l.TenantName+"="+tenant)
 	}
-	return poolSelector(pool) + ",shared!=true" + usable + ",tenantName=" + tenant
+	return l.pool(pool, l.Shared+"!=true", "!"+l.Dirty, "!"+l.Internal, l.TenantName+"="+tenant)
 }
 
-// ClaimSelector finds the bindings of a dedicated pool that may be claimed.
-func ClaimSelector(pool engine.Pool) string {
-	return poolSelector(pool) + ",shared!=true,!dirty,!internal,!tenantName"
+// Available finds the bindings that may serve anybody: of a shared pool all, of a dedicated
+// one those that may be claimed.
+func (l Labels) Available(pool engine.Pool) string {
+	if pool.Shared {
+		return l.pool(pool, l.Shared+"=true", "!"+l.Dirty, "!"+l.Internal)
+	}
+	return l.pool(pool, l.Shared+"!=true", "!"+l.Dirty, "!"+l.Internal, "!"+l.TenantName)
 }
 
-// SharedSelector finds the bindings of a shared pool.
-func SharedSelector(pool engine.Pool) string {
-	return poolSelector(pool) + ",shared=true,!dirty,!internal"
-}
-
-func poolSelector(pool engine.Pool) string {
+func (l Labels) pool(pool engine.Pool, more ...string) string {
+	access := "!" + l.EUAccess
 	if pool.EUAccess {
-		return "hyperscalerType=" + pool.HyperscalerType + ",euAccess=true"
+		access = l.EUAccess + "=true"
 	}
-	return "hyperscalerType=" + pool.HyperscalerType + ",!euAccess"
+	return l.HyperscalerType + "=" + pool.HyperscalerType + "," + access + "," + strings.Join(more, ",")
 }
 
 // TenantSelector is the label selector that is tried first: the tenant's own
@@ -35,11 +56,11 @@ func poolSelector(pool engine.Pool) string {
 func (m Match) TenantSelector() string {
 	switch {
 	case m.Pool.Shared:
-		return SharedSelector(m.Pool)
+		return m.labels.Available(m.Pool)
 	case m.tenant == "":
 		return ""
 	}
-	return TenantSelector(m.Pool, m.tenant, m.internal[m.tenant])
+	return m.labels.Tenant(m.Pool, m.tenant, m.internal[m.tenant])
 }
 
 // ClaimSelector is the label selector of the bindings that the tenant may claim
@@ -48,8 +69,12 @@ func (m Match) ClaimSelector() string {
 	if m.Pool.Shared {
 		return ""
 	}
-	return ClaimSelector(m.Pool)
+	return m.labels.Available(m.Pool)
 }
+
+// Available is the label selector of the bindings of a pool that may serve anybody. The
+// pool may be another one than that of the match.
+func (m Match) Available(pool engine.Pool) string { return m.labels.Available(pool) }
 
 // Internal reports whether the tenant is one of the internal ones.
 func (m Match) Internal() bool { return m.internal[m.tenant] }

@@ -28,7 +28,7 @@ type Decisions struct {
 // Decisions compiles c. The error is [document.Faults], every fault of the section hap.
 func (c *Config) Decisions() (*Decisions, error) {
 	var wrong faults
-	compiled := c.HAP.compile(&wrong)
+	compiled := c.HAP.compile(&wrong, rule.Labels(c.Gardener.Labels))
 	if err := wrong.err("", sources{}); err != nil {
 		return nil, err
 	}
@@ -75,10 +75,10 @@ func (l *Live) Get() *Decisions { return l.current.Load() }
 // Set makes d the Decisions of now, for the events that begin from here on.
 func (l *Live) Set(d *Decisions) { l.current.Store(d) }
 
-func (h *HAP) check(wrong *faults) { h.compile(wrong) }
+func (h *HAP) check(wrong *faults) { h.compile(wrong, rule.Labels{}) }
 
 // compile gives nil where there are faults.
-func (h *HAP) compile(wrong *faults) *Decisions {
+func (h *HAP) compile(wrong *faults, labels rule.Labels) *Decisions {
 	before := len(wrong.list)
 	for i, tenant := range h.InternalGlobalAccounts {
 		if !engine.ValidID(tenant) {
@@ -89,7 +89,7 @@ func (h *HAP) compile(wrong *faults) *Decisions {
 		wrong.add("hap.waiting.timeout", "%s is negative; 0 rejects at once", formatDuration(h.Waiting.Timeout))
 	}
 	plans := h.plans(wrong)
-	rules := h.rules(wrong, plans)
+	rules := h.rules(wrong, plans, labels)
 	h.MultiHyperscalerAccount.check(wrong, plans.Providers())
 	if len(wrong.list) > before {
 		return nil
@@ -123,11 +123,11 @@ func (h *HAP) plans(wrong *faults) rule.Plans {
 
 // rules compiles the form that is given. Without a rule list it is the older
 // form, also where all that it says is empty.
-func (h *HAP) rules(wrong *faults, plans rule.Plans) *rule.Ruleset {
+func (h *HAP) rules(wrong *faults, plans rule.Plans, labels rule.Labels) *rule.Ruleset {
 	if h.Rule != nil && h.olderRules() {
 		wrong.add("hap", "has rule and the older platformRegionRule, clusterRegionRule, sharedRule or euAccessRule: keep one form")
 	}
-	opts := rule.Options{Plans: plans, InternalTenants: h.InternalGlobalAccounts}
+	opts := rule.Options{Plans: plans, InternalTenants: h.InternalGlobalAccounts, Labels: labels}
 	var rules *rule.Ruleset
 	var err error
 	if h.Rule != nil {

@@ -180,3 +180,26 @@ func TestInitialConfigurations(t *testing.T) {
 		}
 	}
 }
+
+// TestSelectorsHaveTheConfiguredKeys: an answer's selectors have the keys of gardener.labels.
+func TestSelectorsHaveTheConfiguredKeys(t *testing.T) {
+	t.Parallel()
+	for labels, want := range map[string]string{
+		"default":                      "hyperscalerType=aws,!euAccess,shared!=true,!dirty,!internal,!tenantName",
+		"legacy":                       "hyperscaler-type=aws,!euAccess,shared!=true,!dirty,!internal,!tenant-name",
+		"{preset: legacy, dirty: old}": "hyperscaler-type=aws,!euAccess,shared!=true,!old,!internal,!tenant-name",
+	} {
+		c, err := parse("hap.yaml", []byte("gardener: {labels: "+labels+"}"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := c.Decisions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := d.Rules().Match(rule.Request{Plan: "aws", PlatformRegion: "cf-us10"})
+		if err != nil || m.ClaimSelector() != want {
+			t.Errorf("labels %s: the selector is %s (%v), want %s", labels, m.ClaimSelector(), err, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
 // The words that single keys take.
@@ -45,18 +46,9 @@ func InitialRules() []string {
 }
 
 // StandardLabels are the keys of CredentialsBindings and SecretBindings.
-func StandardLabels() Labels {
-	return Labels{
-		HyperscalerType: "hyperscalerType", TenantName: "tenantName", Dirty: "dirty",
-		Internal: "internal", Shared: "shared", EUAccess: "euAccess",
-	}
-}
+func StandardLabels() Labels { return Labels(rule.StandardLabels()) }
 
-func legacyLabels() Labels {
-	labels := StandardLabels()
-	labels.HyperscalerType, labels.TenantName = "hyperscaler-type", "tenant-name"
-	return labels
-}
+func legacyLabels() Labels { return Labels(rule.LegacyLabels()) }
 
 // Default is the configuration without a file and without environment.
 func Default() *Config {

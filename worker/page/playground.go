@@ -73,7 +73,7 @@ func (p *Page) playground(w http.ResponseWriter, r *http.Request) {
 func (t *trial) answer(inForce *rule.Ruleset) {
 	rules := inForce
 	if strings.TrimSpace(t.Rules) != "" {
-		if rules = t.compile(inForce.Plans()); rules == nil {
+		if rules = t.compile(inForce); rules == nil {
 			return
 		}
 	}
@@ -94,13 +94,13 @@ func (t *trial) answer(inForce *rule.Ruleset) {
 }
 
 // compile gives nil where there are faults.
-func (t *trial) compile(plans rule.Plans) *rule.Ruleset {
+func (t *trial) compile(inForce *rule.Ruleset) *rule.Ruleset {
 	file, err := parsePasted(t.Rules)
 	if err != nil {
 		t.Problem = err.Error()
 		return nil
 	}
-	rules, err := file.Compile(rule.Options{Plans: plans, Require: []string{}}) // no plan has to have a rule here
+	rules, err := file.Compile(rule.Options{Plans: inForce.Plans(), Require: []string{}, Labels: inForce.Labels()}) // no plan has to have a rule here
 	if faults, ok := errors.AsType[rule.Faults](err); ok {
 		t.Faults = faultList(faults)
 	} else if err != nil {
