@@ -136,10 +136,11 @@ func distinct(texts []string) []string {
 }
 
 func newMigrate(s *shell) *cobra.Command {
-	cmd := group("migrate COMMAND", "Prepare the move of a landscape to hap-worker", newMigratePlan(s), newMigrateCompare(s))
+	cmd := group("migrate COMMAND", "Prepare the move of a landscape to hap-worker", newMigratePlan(s), newMigrateCompare(s), newMigrateLabels(s))
 	cmd.Long = `Prepare the move of a landscape from Kyma Environment Broker's own account pools
 to hap-worker: plan says what becomes of every account, compare where a shadow that
-ran beside the broker would have decided otherwise.`
+ran beside the broker would have decided otherwise. labels renames the labels of
+accounts.`
 	return cmd
 }
 

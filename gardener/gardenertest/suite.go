@@ -53,6 +53,7 @@ func Run(t *testing.T, newServer func(t *testing.T) Server) {
 		{"Free", testFree},
 		{"Missing", testMissing},
 		{"LegacyLabels", testLegacyLabels},
+		{"Rename", testRename},
 		{"OnlyTrueIsTrue", testOnlyTrueIsTrue},
 		{"CacheFollows", testCacheFollows},
 		{"CacheSurvivesOutage", testCacheSurvivesOutage},

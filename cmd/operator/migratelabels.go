@@ -1,0 +1,182 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// renamedBinding is an account and the labels whose keys change.
+type renamedBinding struct {
+	Name     string             `json:"name"`
+	Labels   []gardener.Renamed `json:"labels"`
+	Conflict string             `json:"conflict,omitempty"` // why it is left as it is
+	Renamed  bool               `json:"renamed"`            // it was written
+}
+
+// labelsView is a landscape whose labels get other keys.
+type labelsView struct {
+	Bindings []renamedBinding `json:"bindings"` // those that have an older key
+	Applied  bool             `json:"applied"`
+	Already  int              `json:"already"` // bindings that have the new keys only
+	Renamed  int              `json:"renamed"`
+	Left     int              `json:"left"` // bindings that still have an older key
+}
+
+func (v labelsView) show(w io.Writer, _ bool) {
+	var rows [][]string
+	for _, b := range v.Bindings {
+		state := "to rename"
+		switch {
+		case b.Renamed:
+			state = "renamed"
+		case b.Conflict != "":
+			state = "left: " + b.Conflict
+		}
+		for _, l := range b.Labels {
+			rows = append(rows, []string{b.Name, l.From + "=" + l.Value, l.To + "=" + l.Value, state})
+		}
+	}
+	if len(rows) > 0 {
+		table(w, []string{"BINDING", "LABEL", "BECOMES", "STATE"}, rows)
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "renamed: %d; left: %d; with the new keys already: %d\n", v.Renamed, v.Left, v.Already)
+}
+
+func newMigrateLabels(s *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "labels --to KEYS",
+		Short: "Rename the labels of accounts; without --apply, show what would be renamed",
+		Long: `Rename the labels of all accounts from the keys that gardener.labels of --config has
+to those that --to names: a preset, default or legacy, or single keys such as
+tenantName=owner with commas between them, above a preset or above default. Values
+stay. Without --apply nothing is written.
+
+Each account is written once, all its labels in one patch of the version that was
+read. So it can be run again at any time: what is renamed already is passed over. An
+account that has both keys of a label with two values is left as it is.
+
+A worker finds accounts by their keys. Stop the workers, rename, set gardener.labels
+to the new keys, and start them. Exit code 5 where accounts are left for a conflict,
+or because somebody else wrote them meanwhile.`,
+		Example: `  hapctl migrate labels --config hap-worker.yaml --to default
+  hapctl migrate labels --config hap-worker.yaml --to default --apply
+  hapctl migrate labels --config hap-worker.yaml --to legacy,dirty=my-dirty`,
+		Args: arguments(cobra.NoArgs),
+	}
+	to := cmd.Flags().StringSlice("to", nil, "the new `keys`: default or legacy, and NAME=KEY")
+	apply := cmd.Flags().Bool("apply", false, "write")
+	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	return s.readerWithin(cmd, 10*time.Minute, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		keys, err := newKeys(*to)
+		if err != nil {
+			return err
+		}
+		client, tell, err := openGardener(ctx, s, cfg.Gardener)
+		if err != nil {
+			return err
+		}
+		defer tell()
+		if err := s.beside(ctx, cfg); err != nil {
+			return err
+		}
+		all, err := client.Renamings(ctx, keys)
+		switch {
+		case errors.Is(err, engine.ErrUnavailable):
+			return gardenerError(err)
+		case err != nil:
+			return usagef("--to %s: %w", strings.Join(*to, ","), err)
+		}
+		return s.migrateLabels(ctx, client, all, *apply, *yes)
+	})
+}
+
+// newKeys are what --to names, as gardener.Options has them.
+func newKeys(to []string) (map[string]string, error) {
+	keys := map[string]string{}
+	for _, item := range names(to) {
+		name, key, pair := strings.Cut(item, "=")
+		if !pair {
+			name, key = gardener.Preset, item
+		}
+		if _, twice := keys[name]; twice {
+			return nil, usagef("--to has %s twice", name)
+		}
+		keys[name] = key
+	}
+	if len(keys) == 0 {
+		return nil, usagef("no keys; name the new ones with --to, such as --to default")
+	}
+	return keys, nil
+}
+
+func (s *shell) migrateLabels(ctx context.Context, client *gardener.Client, all []gardener.Renaming, apply, yes bool) error {
+	v := labelsView{Bindings: []renamedBinding{}, Applied: apply}
+	var todo []gardener.Renaming
+	for _, r := range all {
+		switch {
+		case len(r.Labels) == 0:
+			v.Already++
+			continue
+		case r.Conflict == "":
+			todo = append(todo, r)
+		}
+		v.Bindings = append(v.Bindings, renamedBinding{Name: r.Binding, Labels: r.Labels, Conflict: r.Conflict})
+	}
+	conflicts := len(v.Bindings) - len(todo)
+	var failed error
+	if apply && len(todo) > 0 {
+		if err := s.confirm("rename the labels of "+count(len(todo), "account")+"; workers that still run with the present keys do not find them then", yes); err != nil {
+			return err
+		}
+		var more int
+		more, failed = s.rename(ctx, client, todo, &v)
+		conflicts += more
+	}
+	v.Left = len(v.Bindings) - v.Renamed
+	if err := s.print(v); err != nil {
+		return err
+	}
+	switch {
+	case failed != nil:
+		s.say("accounts left: %d; run the same command again, it goes on where it stopped", v.Left)
+		return gardenerError(failed)
+	case conflicts > 0:
+		s.say("accounts left: %d; run the same command again once their labels are corrected", conflicts)
+		return said(exitConflict)
+	}
+	return nil
+}
+
+// rename writes one account after the other, up to the first that fails otherwise than by a
+// conflict. It gives how many conflicts there were.
+func (s *shell) rename(ctx context.Context, client *gardener.Client, todo []gardener.Renaming, v *labelsView) (conflicts int, err error) {
+	at := 0
+	for _, r := range todo {
+		for v.Bindings[at].Name != r.Binding {
+			at++
+		}
+		err := client.Rename(ctx, r)
+		switch {
+		case err == nil:
+			v.Bindings[at].Renamed = true
+			v.Renamed++
+		case errors.Is(err, engine.ErrConflict), engine.CodeOf(err) == engine.CodeUnknownBinding:
+			v.Bindings[at].Conflict = "somebody else wrote it meanwhile"
+			conflicts++
+		default:
+			return conflicts, err
+		}
+	}
+	return conflicts, nil
+}

@@ -1,0 +1,108 @@
+package gardener
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Renamed is a label whose key changes; its value stays.
+type Renamed struct {
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Value string `json:"value"`
+}
+
+// Renaming is what other keys of labels mean for one binding. Without Labels it has the
+// other keys already.
+type Renaming struct {
+	Binding string
+	Labels  []Renamed
+	// Conflict says why it cannot be renamed: it has both keys of a label, with two values.
+	Conflict string
+
+	version string
+}
+
+// Renamings says what it would mean for every binding to have the keys of labels that to
+// names, in the form of Options.Labels, in place of those of the client. It finds bindings
+// by either key of the hyperscaler type, so that one which was renamed already is there too.
+// The error is every fault of to, or engine.ErrUnavailable.
+func (c *Client) Renamings(ctx context.Context, to map[string]string) ([]Renaming, error) {
+	target, err := labelKeys(to)
+	if err != nil {
+		return nil, err
+	}
+	before, after := c.decoder.keys.list(), target.list()
+	for i, key := range after {
+		if at := slices.Index(before, key); at >= 0 && at != i {
+			return nil, fmt.Errorf("%q is to be the key of %s and is that of %s now: rename by way of a key that is neither", key, keyNames[i], keyNames[at])
+		}
+	}
+	found := map[string]Renaming{}
+	for _, selector := range []string{before[0], after[0]} {
+		of := listing{resource: c.kind.resource, accept: metadataOnlyList, selector: selector}
+		err := list(ctx, c, of, func() {}, func(o object) bool {
+			found[o.Metadata.Name] = renaming(&o, before, after)
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	all := make([]Renaming, 0, len(found))
+	for _, r := range found {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b Renaming) int { return strings.Compare(a.Binding, b.Binding) })
+	return all, nil
+}
+
+func renaming(o *object, before, after []string) Renaming {
+	r := Renaming{Binding: o.Metadata.Name, version: o.Metadata.ResourceVersion}
+	for i, from := range before {
+		value, there := o.Metadata.Labels[from]
+		if !there || from == after[i] {
+			continue
+		}
+		if other, both := o.Metadata.Labels[after[i]]; both && other != value {
+			r.Conflict = fmt.Sprintf("it has %s=%s and %s=%s", from, value, after[i], other)
+		}
+		r.Labels = append(r.Labels, Renamed{From: from, To: after[i], Value: value})
+	}
+	return r
+}
+
+// Rename writes all labels of a renaming in one patch, on the binding as it was seen. The
+// errors are Claim's.
+func (c *Client) Rename(ctx context.Context, r Renaming) error {
+	op := c.op("rename the labels of", r.Binding)
+	switch {
+	case r.version == "":
+		return fmt.Errorf("gardener: %s: %w", op, errNoVersion)
+	case r.Conflict != "":
+		return fmt.Errorf("gardener: %s: %w", op, errors.New(r.Conflict))
+	}
+	labels := fields{}
+	for _, l := range r.Labels {
+		labels[l.From], labels[l.To] = nil, l.Value
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": r.version, "labels": labels}})
+	if err != nil {
+		return fmt.Errorf("gardener: %s: %w", op, err)
+	}
+	return c.write(ctx, op, func(ctx context.Context) error {
+		_, err := c.patchObject(ctx, r.Binding, body)
+		return err
+	})
+}
+
+// keyNames are the documented names of keys, in the order of keys.list.
+var keyNames = []string{"hyperscalerType", "tenantName", "dirty", "internal", "shared", "euAccess"}
+
+func (k keys) list() []string {
+	return []string{k.hyperscalerType, k.tenantName, k.dirty, k.internal, k.shared, k.euAccess}
+}
