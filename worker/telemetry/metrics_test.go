@@ -157,7 +157,7 @@ func TestUnknownStateIsAbsent(t *testing.T) {
 }
 
 // TestUnreadPool holds that of a pool whose records could not be read no count is
-// reported, and of its hyperscaler type none that needs them; others are as ever.
+// reported that needs them; others are as ever.
 func TestUnreadPool(t *testing.T) {
 	t.Parallel()
 	telemetry := start(t, Options{})
@@ -177,9 +177,36 @@ hap_pool_bindings{pool="aws",state="free"} 1
 hap_pool_bindings{pool="gcp",state="free"} 1
 hap_pool_exhaustion_seconds{pool="aws"} +Inf
 hap_pool_exhaustion_seconds{pool="gcp"} +Inf
-keb_available_credentials_bindings{hyperscaler_type="gcp"} 1
+keb_available_credentials_bindings{eu_access="false",hyperscaler_type="aws",pool="aws",shared="false"} 1
+keb_available_credentials_bindings{eu_access="false",hyperscaler_type="gcp",pool="gcp",shared="false"} 1
 keb_shoots_per_credentials_binding{credentials_binding="aws-1",hyperscaler_type="aws"} 0
 keb_shoots_per_credentials_binding{credentials_binding="gcp-1",hyperscaler_type="gcp"} 0
+`
+	if got != want {
+		t.Errorf("scraped:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestAvailableByPool holds that a pool that has run out shows although another of its
+// hyperscaler type has not, and that of a shared pool those count that take clusters.
+func TestAvailableByPool(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{})
+	facts := func(name string, b engine.Binding) BindingFacts {
+		b.Name, b.HyperscalerType = name, "aws"
+		return BindingFacts{Binding: b, Record: &account.Record{}}
+	}
+	snapshot := Snapshot{Bindings: []BindingFacts{
+		facts("aws-1", engine.Binding{}), facts("aws-2", engine.Binding{}),
+		facts("eu-1", engine.Binding{EUAccess: true, Tenant: "ga-1"}), facts("eu-2", engine.Binding{EUAccess: true, Dirty: true, Tenant: "ga-2"}),
+		facts("shared-1", engine.Binding{Shared: true}), facts("shared-2", engine.Binding{Shared: true, Cordoned: true}),
+	}}
+	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) { return snapshot, true })
+	got := scrape(t, telemetry, "keb_available_credentials_bindings{", "keb_credentials_bindings_per_ga{")
+	want := `keb_available_credentials_bindings{eu_access="false",hyperscaler_type="aws",pool="aws",shared="false"} 2
+keb_available_credentials_bindings{eu_access="false",hyperscaler_type="aws",pool="aws+shared",shared="true"} 1
+keb_available_credentials_bindings{eu_access="true",hyperscaler_type="aws",pool="aws+eu",shared="false"} 0
+keb_credentials_bindings_per_ga{eu_access="true",global_account_id="ga-1",hyperscaler_type="aws",pool="aws+eu",shared="false"} 1
 `
 	if got != want {
 		t.Errorf("scraped:\n%swant:\n%s", got, want)

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -58,7 +59,7 @@ func (m *Metrics) observe(b *builder) {
 	g := gauges{
 		perTenant: b.gauge("keb_credentials_bindings_per_ga", "Bindings that carry a global account's name and are not dirty."),
 		shoots:    b.gauge("keb_shoots_per_credentials_binding", "Clusters on a binding."),
-		available: b.gauge("keb_available_credentials_bindings", "Bindings that a global account could claim now."),
+		available: b.gauge("keb_available_credentials_bindings", "Bindings of a pool that a global account could claim now; of a shared pool, those that take clusters now."),
 		pools:     b.gauge("hap_pool_bindings", "Bindings of a pool, by state."),
 		standings: b.gauge("hap_pool_accounts", "Accounts of a pool, by standing: the state that page and hapctl show, too."),
 		rules:     b.gauge("hap_rule_without_binding", "1 for every rule whose pool has no binding at all."),
@@ -91,48 +92,63 @@ func (m *Metrics) observe(b *builder) {
 	b.errs = append(b.errs, err)
 }
 
-// report leaves out the counts of a pool, and of a hyperscaler type, of which an
-// account's state is not known: they are absent rather than too low.
+// owned are the bindings of a pool that carry a tenant's name.
+type owned struct {
+	tenant string
+	pool   engine.Pool
+}
+
+// poolLabels tell pools of one hyperscaler type apart: one that has run out shows although
+// another has not.
+func poolLabels(p engine.Pool) []string {
+	return []string{
+		"hyperscaler_type", p.HyperscalerType, "pool", p.Name(),
+		"eu_access", strconv.FormatBool(p.EUAccess), "shared", strconv.FormatBool(p.Shared),
+	}
+}
+
+// report leaves out the counts of a pool of which an account's state is not known: they are
+// absent rather than too low.
 func (g *gauges) report(o metric.Observer, s Snapshot) {
-	perTenant, pools, standings := map[[2]string]int64{}, map[[2]string]int64{}, map[[2]string]int64{}
-	available := map[string]int64{}
-	unreadPool, unreadKind := map[string]bool{}, map[string]bool{}
+	pools, standings := map[[2]string]int64{}, map[[2]string]int64{}
+	perTenant, available := map[owned]int64{}, map[engine.Pool]int64{}
+	unread := map[string]bool{}
 	for i := range s.Bindings {
 		f := &s.Bindings[i]
 		kind, pool, word := f.Binding.HyperscalerType, f.Binding.Pool(), f.standing()
 		if f.Binding.Tenant != "" && !f.Binding.Dirty {
-			perTenant[[2]string{f.Binding.Tenant, kind}]++
+			perTenant[owned{f.Binding.Tenant, pool}]++
 		}
 		standings[[2]string{pool.Name(), string(word)}]++
 		if !pool.Shared {
 			pools[[2]string{pool.Name(), string(account.Free)}] += 0 // none left is 0 too
 		}
 		pools[[2]string{pool.Name(), string(f.state())}]++
-		available[kind] += 0 // a type that has run out is 0, not absent
+		available[pool] += 0 // a pool that has run out is 0, not absent
 		switch word {
 		case account.Unknown:
-			unreadPool[pool.Name()], unreadKind[kind] = true, true
-		case account.Free:
-			available[kind]++
+			unread[pool.Name()] = true
+		case account.Free, account.Common:
+			available[pool]++
 		}
 		if f.Record != nil {
 			o.ObserveInt64(g.shoots, int64(f.Record.Count), with("credentials_binding", f.Binding.Name, "hyperscaler_type", kind))
 		}
 	}
 	for key, n := range perTenant {
-		o.ObserveInt64(g.perTenant, n, with("global_account_id", key[0], "hyperscaler_type", key[1]))
+		o.ObserveInt64(g.perTenant, n, with(append(poolLabels(key.pool), "global_account_id", key.tenant)...))
 	}
 	for key, n := range standings {
 		o.ObserveInt64(g.standings, n, with("pool", key[0], "standing", key[1]))
 	}
 	for key, n := range pools {
-		if !unreadPool[key[0]] {
+		if !unread[key[0]] {
 			o.ObserveInt64(g.pools, n, with("pool", key[0], "state", key[1]))
 		}
 	}
-	for kind, n := range available {
-		if !unreadKind[kind] {
-			o.ObserveInt64(g.available, n, with("hyperscaler_type", kind))
+	for pool, n := range available {
+		if !unread[pool.Name()] {
+			o.ObserveInt64(g.available, n, with(poolLabels(pool)...))
 		}
 	}
 	for _, text := range s.RulesWithoutBinding {
