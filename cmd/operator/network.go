@@ -15,9 +15,11 @@ import (
 )
 
 func newNetwork(s *shell) *cobra.Command {
-	cmd := group("network COMMAND", "Check network rules and see what they allot",
-		newNetworkPlan(s), newNetworkCheck(s), newNetworkMatch(s), newNetworkPath(s))
-	cmd.Long = `Check network rules and see what they allot, without any connection.
+	cmd := group("network COMMAND", "Check network rules, and see what they allot and have allotted",
+		newNetworkPlan(s), newNetworkCheck(s), newNetworkMatch(s), newNetworkPath(s),
+		newNetworkList(s), newNetworkFree(s), newNetworkConflicts(s))
+	cmd.Long = `Check network rules and see what they allot, without any connection; and what is
+allotted now: list, free and conflicts read Redis.
 
 The rules are an IPAMConfig as a YAML or JSON file: the manifest, its spec, or
 the fields of spec and nothing else. A file of hap-worker's configuration leads

@@ -227,8 +227,15 @@ func checkEvent(e events.Event) error {
 func again(cmd *cobra.Command, id string) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if !common[flag.Name] && flag.Name != "id" && cmd.InheritedFlags().Lookup(flag.Name) == nil {
-			words = append(words, "--"+flag.Name, quoteWord(flag.Value.String()))
+		if common[flag.Name] || flag.Name == "id" || cmd.InheritedFlags().Lookup(flag.Name) != nil {
+			return
+		}
+		values := []string{flag.Value.String()}
+		if several, is := flag.Value.(pflag.SliceValue); is {
+			values = several.GetSlice()
+		}
+		for _, value := range values {
+			words = append(words, "--"+flag.Name, quoteWord(value))
 		}
 	})
 	return strings.Join(append(words, "--id", id), " ")

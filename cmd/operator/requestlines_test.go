@@ -125,3 +125,16 @@ func answerBatch(ctx context.Context, c jetstream.Consumer, ledger *events.Ledge
 	}
 	return nil
 }
+
+// TestAgainRepeatsEachValue: the command that picks an answer up has every value of a flag
+// that was given several times, as a shell reads it.
+func TestAgainRepeatsEachValue(t *testing.T) {
+	t.Parallel()
+	cmd := newProvision(testShell())
+	if err := cmd.ParseFlags([]string{"--purpose", "mcp", "--purpose", "two words", "--label", "b=2", "--label", "a=1,2"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := again(cmd, "req-1"), "provision --label 'a=1,2' --label 'b=2' --purpose mcp --purpose 'two words' --id req-1"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}

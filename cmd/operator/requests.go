@@ -22,6 +22,7 @@ lines of JSON in the order of the requests.`
 
 func newProvision(s *shell) *cobra.Command {
 	var p events.Provision
+	var cluster events.Cluster
 	var wanted string
 	cmd := &cobra.Command{
 		Use:   "provision --runtime ID --global-account ID --plan PLAN",
@@ -29,7 +30,8 @@ func newProvision(s *shell) *cobra.Command {
 		Long:  "Publish a provision event and wait for its final reply: the account, network\nranges and implementation that the runtime gets.\n" + requestHelp,
 		Example: `  hapctl provision --runtime rt-1 --global-account ga-1 --plan aws --platform-region cf-eu11
   hapctl provision -f requests.ndjson > replies.ndjson
-  hapctl provision --runtime rt-1 --global-account ga-1 --plan aws --id 7d3c --no-wait`,
+  hapctl provision --runtime rt-1 --global-account ga-1 --plan aws --id 7d3c --no-wait
+  hapctl provision --runtime rt-1 --global-account ga-1 --plan aws --cluster c-1 --cluster-namespace clusters --purpose mcp --label env=test`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&p.RuntimeID, "runtime", "", "runtime `id`")
@@ -40,12 +42,19 @@ func newProvision(s *shell) *cobra.Command {
 	flags.StringVar(&p.Provider, "provider", "", "hyperscaler `name` (default: that of the plan)")
 	flags.StringVar(&p.ShootName, "shoot", "", "`name` of the Shoot")
 	flags.StringVar(&wanted, "interface", "", "interface whose implementation is wanted, `PATH[:REVISION]`")
+	flags.StringVar(&cluster.Name, "cluster", "", "`name` of the cluster, for network rules")
+	flags.StringVar(&cluster.Namespace, "cluster-namespace", "", "`namespace` of the cluster")
+	flags.StringArrayVar(&cluster.Purposes, "purpose", nil, "a `purpose` of the cluster; may be given several times")
+	flags.Var((*labelFlag)(&cluster.Labels), "label", "a label of the cluster, `KEY=VALUE`; may be given several times")
 	mustRegister(cmd, "plan", cobra.FixedCompletions(planNames(), cobra.ShellCompDirectiveNoFileComp))
 	return requestCommand(s, cmd, events.TypeProvision, []string{"runtime", "global-account", "plan"}, nil,
 		func() events.Event {
 			if wanted != "" {
 				i := parseInterface(wanted)
 				p.Interface = &i
+			}
+			if cluster.Name != "" || cluster.Namespace != "" || cluster.Purposes != nil || cluster.Labels != nil {
+				p.Cluster = &cluster
 			}
 			return events.Event{Provision: &p}
 		})

@@ -43,6 +43,21 @@ func (s *Space) Check() []string {
 	return faults
 }
 
+// Conflicts are all blocks that are held twice: those that Check finds, and blocks of
+// clusters that overlap one of another allocator. It gives a line for each.
+func (s State) Conflicts() []string {
+	found := Build(State{Records: s.Records}).Check()
+	overlap := Overlaps(s.Foreign)
+	for _, r := range s.Records {
+		for _, b := range r.Blocks {
+			if with, overlaps := overlap(b.CIDR); overlaps {
+				found = append(found, fmt.Sprintf("%s of cluster %s, rule %s, overlaps %s of another allocator", b.CIDR, r.Cluster, r.Rule, with))
+			}
+		}
+	}
+	return found
+}
+
 func (o owned) String() string {
 	return fmt.Sprintf("%s of cluster %s, rule %s", o.CIDR, o.cluster, o.rule)
 }

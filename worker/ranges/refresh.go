@@ -3,7 +3,6 @@ package ranges
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -173,7 +172,7 @@ func (x *Reconciler) refresh(ctx context.Context, g *Gathered) error {
 			return x.notBuilt(err)
 		}
 	}
-	info.Conflicts = conflicts(state)
+	info.Conflicts = state.Conflicts()
 	if x.Observer.OnRefresh != nil {
 		x.Observer.OnRefresh(ctx, info)
 	}
@@ -295,19 +294,4 @@ func (x *Reconciler) returnIfRefused(ctx context.Context, runtime, request strin
 		return false, err
 	}
 	return true, x.giveBack(ctx, runtime, request)
-}
-
-// conflicts names what is held twice: blocks of two clusters, or a cluster's and
-// another allocator's, that have addresses in common.
-func conflicts(state network.State) []string {
-	found := network.Build(network.State{Records: state.Records}).Check()
-	overlap := network.Overlaps(state.Foreign)
-	for _, r := range state.Records {
-		for _, b := range r.Blocks {
-			if with, overlaps := overlap(b.CIDR); overlaps {
-				found = append(found, fmt.Sprintf("%s of cluster %s, rule %s, overlaps %s of another allocator", b.CIDR, r.Cluster, r.Rule, with))
-			}
-		}
-	}
-	return found
 }
