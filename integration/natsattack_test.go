@@ -39,11 +39,13 @@ func TestNATSAttack(t *testing.T) {
 		found  string // part of what is found, "" for nothing
 	}{
 		{"an account for each role", roleAccounts, nil, roles, ""},
+		{"an operator's accounts", byOperator, nil, roles, ""},
 		{"one account, a publisher", oneAccount, nil, []string{"PUBLISHER"}, "lacks its configuration"},
 		{"one account, a cleanup job", oneAccount, nil, []string{"CLEANUP"}, "lacks its configuration"},
 		{"replies for the cleanup job", roleAccounts, widen("HAP_REPLIES", "hap.v1.reply.>", "HAP_CLEANUP"), []string{"CLEANUP"}, "CLEANUP: HAP_REPLIES has another message"},
 		{"a purge for publishers", roleAccounts, widen("HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_REPLIES", "HAP_PUBLISHER"), []string{"PUBLISHER"}, "PUBLISHER: HAP_REPLIES lacks"},
 		{"acknowledgements for operators", roleAccounts, widen("HAP_EVENTS", "$JS.ACK.HAP_EVENTS.hap-worker.>", "HAP_OPERATOR"), []string{"OPERATOR"}, "OPERATOR: HAP_EVENTS has another consumer hap-worker"},
+		{"an operator's purge for publishers", byOperator, widen("HAP_REPLIES", "$JS.API.STREAM.PURGE.HAP_REPLIES", "HAP_PUBLISHER"), []string{"PUBLISHER"}, "PUBLISHER: HAP_REPLIES lacks"},
 		{"the workers' pulls for a shadow", roleAccounts, widen("HAP_EVENTS", "$JS.API.CONSUMER.MSG.NEXT.HAP_EVENTS.hap-worker", "HAP_SHADOW"), []string{"SHADOW"}, "SHADOW: HAP_EVENTS has another consumer hap-worker"},
 	} {
 		t.Run(attack.name, func(t *testing.T) {
@@ -70,19 +72,8 @@ type attacked struct {
 
 func newAttacked(t *testing.T, way layout, change func(string) string) *attacked {
 	t.Helper()
-	g := &guarded{t: t, layout: way, seeds: map[string]string{}, seen: map[string]bool{}}
-	keys := map[string]string{}
-	for _, role := range roles {
-		_, keys[role], g.seeds[role] = user(t)
-	}
-	options := configured(t, way, keys, change)
-	if way == roleAccounts {
-		for _, user := range options.Nkeys {
-			user.Permissions = nil
-		}
-	}
-	options.JetStreamRequestQueueLimit = 1 << 20 // the server drops all that waits where more wait
-	g.url = started(t, options, nil).ClientURL()
+	g := &guarded{t: t, layout: way, bare: way != oneAccount}
+	g.serve(change, nil)
 	a := &attacked{guarded: g, admins: map[string]jetstream.JetStream{}, rights: map[string][]string{}}
 	for _, role := range roles {
 		a.rights[role] = rights(t, role)

@@ -23,6 +23,7 @@ type layout string
 const (
 	oneAccount   layout = "one account"              // permissions.conf alone
 	roleAccounts layout = "an account for each role" // accounts.conf
+	byOperator   layout = "an operator"              // accounts.conf, as claims that an operator signs
 )
 
 // guarded is a NATS server with the configuration of deploy/nats, and what it refused.
@@ -30,7 +31,9 @@ type guarded struct {
 	t      *testing.T
 	layout layout
 	url    string
+	bare   bool              // the users have no permissions
 	seeds  map[string]string // by role, files with the seed of its nkey
+	files  map[string]string // by role or account, files with credentials of an operator's
 
 	mu      sync.Mutex
 	refused []string
@@ -43,14 +46,8 @@ var roles = []string{"PUBLISHER", "CLEANUP", "WORKER", "OPERATOR", "SHADOW"}
 // everything that a role publishes.
 func newGuarded(t *testing.T, way layout) *guarded {
 	t.Helper()
-	g := &guarded{t: t, layout: way, seeds: map[string]string{}, seen: map[string]bool{}}
-	keys := map[string]string{}
-	for _, role := range roles {
-		_, keys[role], g.seeds[role] = user(t)
-	}
-	options := configured(t, way, keys, nil)
-	s := started(t, options, refusals{g})
-	g.url = s.ClientURL()
+	g := &guarded{t: t, layout: way}
+	g.serve(nil, refusals{g})
 	for _, account := range g.accountsOf(roles) {
 		admin := g.admin(account)
 		// Of all inboxes only that of the copies: to the server, a pull request whose client
@@ -67,11 +64,32 @@ func newGuarded(t *testing.T, way layout) *guarded {
 	return g
 }
 
-// configured reads the configuration of deploy/nats, with the users' public nkeys by
-// role, after change has edited it. An administrator of each account is added.
-func configured(t *testing.T, way layout, keys map[string]string, change func(text string) string) *server.Options {
+// serve starts the server, with the configuration as change has edited it.
+func (g *guarded) serve(change func(text string) string, log server.Logger) {
+	g.t.Helper()
+	g.seeds, g.files, g.seen = map[string]string{}, map[string]string{}, map[string]bool{}
+	keys := map[string]string{}
+	for _, role := range roles {
+		_, keys[role], g.seeds[role] = user(g.t)
+	}
+	dir := g.configured(keys, change)
+	var options *server.Options
+	if g.layout == byOperator {
+		options = g.operatorOptions(dir, keys)
+	} else {
+		options = g.fileOptions(dir)
+	}
+	options.NoSigs = true
+	options.JetStreamRequestQueueLimit = 1 << 20 // the server drops all that waits where more wait
+	g.url = started(g.t, options, log).ClientURL()
+}
+
+// configured writes the configuration of deploy/nats into a directory, with the users'
+// public nkeys by role, after change has edited it.
+func (g *guarded) configured(keys map[string]string, change func(text string) string) (dir string) {
+	t := g.t
 	t.Helper()
-	dir := t.TempDir()
+	dir = t.TempDir()
 	write := func(file, text string) {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -84,7 +102,7 @@ func configured(t *testing.T, way layout, keys map[string]string, change func(te
 	main = edited(t, main, `"0.0.0.0:4222"`, `"127.0.0.1:-1"`)
 	main = edited(t, main, `"/data"`, fmt.Sprintf("%q", filepath.Join(dir, "data")))
 	main = edited(t, main, "  sync_interval: always\n", "") // the machine of a test does not fail
-	if way == oneAccount {
+	if g.layout == oneAccount {
 		var users strings.Builder
 		for _, role := range roles {
 			fmt.Fprintf(&users, "    {nkey: %s, permissions: $HAP_%s}\n", keys[role], role)
@@ -104,12 +122,23 @@ func configured(t *testing.T, way layout, keys map[string]string, change func(te
 		write("accounts.conf", accounts)
 	}
 	write("nats-server.conf", main)
+	return dir
+}
+
+// fileOptions reads the configuration in a directory. An administrator of each account is added.
+func (g *guarded) fileOptions(dir string) *server.Options {
+	t := g.t
+	t.Helper()
 	options, err := server.ProcessConfigFile(filepath.Join(dir, "nats-server.conf"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	options.NoSigs = true
-	if way == oneAccount {
+	if g.bare {
+		for _, user := range options.Nkeys {
+			user.Permissions = nil
+		}
+	}
+	if g.layout == oneAccount {
 		options.Users = append(options.Users, &server.User{Username: "admin", Password: "admin"})
 	}
 	for _, account := range options.Accounts {
@@ -164,7 +193,11 @@ func (g *guarded) account(name string) string {
 // admin connects as the administrator of an account.
 func (g *guarded) admin(account string) *nats.Conn {
 	g.t.Helper()
-	nc, err := nats.Connect(g.url, nats.UserInfo(g.account(account), "admin"))
+	login := nats.UserInfo(g.account(account), "admin")
+	if file := g.files[account]; file != "" {
+		login = nats.UserCredentials(file)
+	}
+	nc, err := nats.Connect(g.url, login)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -219,16 +252,27 @@ func (g *guarded) takeRefused() []string {
 // as connects in a role.
 func (g *guarded) as(role string, options ...nats.Option) *nats.Conn {
 	g.t.Helper()
-	key, err := nats.NkeyOptionFromSeed(g.seeds[role])
+	login, err := nats.NkeyOptionFromSeed(g.seeds[role])
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	nc, err := nats.Connect(g.url, append(options, key)...)
+	if file := g.files[role]; file != "" {
+		login = nats.UserCredentials(file)
+	}
+	nc, err := nats.Connect(g.url, append(options, login)...)
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	g.t.Cleanup(nc.Close)
 	return nc
+}
+
+// login is how the environment of a worker says who it is.
+func (g *guarded) login(role string) string {
+	if file := g.files[role]; file != "" {
+		return "HAP_NATS_CREDENTIALS=" + file
+	}
+	return "HAP_NATS_NKEY=" + g.seeds[role]
 }
 
 // client is a publisher in a role, with an inbox of its own.

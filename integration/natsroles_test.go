@@ -24,7 +24,7 @@ import (
 // and what a role must not do it cannot.
 func TestNATSRoles(t *testing.T) {
 	t.Parallel()
-	for _, way := range []layout{oneAccount, roleAccounts} {
+	for _, way := range []layout{oneAccount, roleAccounts, byOperator} {
 		t.Run(string(way), func(t *testing.T) { t.Parallel(); rolesOn(t, newGuarded(t, way)) })
 	}
 }
@@ -32,7 +32,7 @@ func TestNATSRoles(t *testing.T) {
 func rolesOn(t *testing.T, g *guarded) {
 	l := newLandscape(t, oneAccountRules, accounts("aws", 1))
 	old := newRetaining()
-	w := l.work(daemon.Options{Retention: old.take, Env: []string{"HAP_NATS_URL=" + g.url, "HAP_NATS_NKEY=" + g.seeds["WORKER"]}})
+	w := l.work(daemon.Options{Retention: old.take, Env: []string{"HAP_NATS_URL=" + g.url, g.login("WORKER")}})
 	kyma, cleanup := g.client("PUBLISHER"), g.client("CLEANUP")
 	ctx := l.ctx
 	copies, err := g.as("PUBLISHER").SubscribeSync("_INBOX.publisher.copies")
