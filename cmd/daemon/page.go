@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/page"
+	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
 // The adapters fit what the page asks for.
@@ -34,9 +36,13 @@ func (d *daemon) newPage(ctx context.Context) *page.Page {
 		return nil
 	}
 	host, _ := os.Hostname()
+	oidc := page.OIDC{
+		Issuer: c.OIDC.Issuer, ClientID: c.OIDC.ClientID, ClientSecretFile: c.OIDC.ClientSecretFile, RedirectURL: c.OIDC.RedirectURL,
+		Groups: c.OIDC.Groups, GroupsClaim: c.OIDC.GroupsClaim, Scopes: c.OIDC.Scopes, CA: c.OIDC.CA,
+	}
 	return page.New(ctx, page.Options{
 		Access: page.Access{
-			Listen: d.cfg.Telemetry.Listen, Username: c.Username, PasswordFile: c.PasswordFile, TokenFile: c.TokenFile,
+			Listen: cmp.Or(c.Listen, d.cfg.Telemetry.Listen), Username: c.Username, PasswordFile: c.PasswordFile, TokenFile: c.TokenFile, OIDC: oidc,
 		},
 		Settings: func() page.Settings { return d.rules.Get() },
 		Recent:   d.recent, Version: d.opts.Version, Instance: fmt.Sprintf("%s-%d", host, os.Getpid()), Log: d.log,
@@ -45,10 +51,27 @@ func (d *daemon) newPage(ctx context.Context) *page.Page {
 
 // pages are the handlers of the listener beside its own.
 func (d *daemon) pages() map[string]http.Handler {
-	if d.page == nil {
+	if d.page == nil || d.ownPage() {
 		return nil
 	}
 	return map[string]http.Handler{"/": d.page}
+}
+
+// ownPage says that the page has an address of its own.
+func (d *daemon) ownPage() bool { return d.page != nil && d.cfg.Telemetry.Page.Listen != "" }
+
+// listenPage serves the page at its own address until ctx ends.
+func (d *daemon) listenPage(ctx context.Context) error {
+	c := d.cfg.Telemetry.Page
+	o := telemetry.ServerOptions{Addr: c.Listen, Instead: d.page, Log: d.log}
+	if c.TLS.Cert != "" {
+		secure, err := page.TLSConfig(c.TLS.Cert, c.TLS.Key, func(text string) { d.log.Warn(text) })
+		if err != nil {
+			return err
+		}
+		o.TLS = secure
+	}
+	return telemetry.Serve(ctx, o, func(addr string) { d.log.Info("the operations page listens", "addr", addr, "tls", o.TLS != nil) })
 }
 
 // showLandscape lets the page read what is connected now.

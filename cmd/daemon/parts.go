@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/blocks"
@@ -80,17 +81,25 @@ func (d *daemon) ofWorker(check func(*worker.Worker) error) func(context.Context
 	}
 }
 
+// listen serves probes and metrics, and the page there or at its own address, until ctx ends.
 func (d *daemon) listen(ctx context.Context) error {
-	return telemetry.Serve(ctx, telemetry.ServerOptions{
-		Addr: d.cfg.Telemetry.Listen, Metrics: d.tel.Handler(), Ready: d.checks(), More: d.pages(),
-		Alive: []telemetry.Check{
-			{Name: "handlers", Run: d.ofWorker((*worker.Worker).Stuck)},
-			{Name: "consumer", Run: d.ofWorker((*worker.Worker).Deaf)},
-		},
-	}, func(addr string) {
-		d.log.Info("listening", "addr", addr)
-		if d.opts.OnListening != nil {
-			d.opts.OnListening(addr)
-		}
+	all, ctx := errgroup.WithContext(ctx)
+	if d.ownPage() {
+		all.Go(func() error { return d.listenPage(ctx) })
+	}
+	all.Go(func() error {
+		return telemetry.Serve(ctx, telemetry.ServerOptions{
+			Addr: d.cfg.Telemetry.Listen, Metrics: d.tel.Handler(), Ready: d.checks(), More: d.pages(), Log: d.log,
+			Alive: []telemetry.Check{
+				{Name: "handlers", Run: d.ofWorker((*worker.Worker).Stuck)},
+				{Name: "consumer", Run: d.ofWorker((*worker.Worker).Deaf)},
+			},
+		}, func(addr string) {
+			d.log.Info("listening", "addr", addr)
+			if d.opts.OnListening != nil {
+				d.opts.OnListening(addr)
+			}
+		})
 	})
+	return all.Wait()
 }

@@ -11,6 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/lint/support"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/hap-worker/hap-worker/worker/page"
 )
 
 // elsewhere are values of an installation that has Gardener in another cluster.
@@ -72,16 +74,19 @@ func TestLint(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for values, says := range map[string]string{
-		"{hap: {rule: [aws], sharedRule: trial}}":                                    "hap.rule and hap.sharedRule are two forms of the same rules: keep one of them; hapctl rules convert turns the older form into the newer one",
-		"{terminationGracePeriodSeconds: 25}":                                        "terminationGracePeriodSeconds is 25: a worker may take config.worker.drain, 25 seconds, to finish what it has begun, and would be killed before; leave it out",
-		"{terminationGracePeriodSeconds: 90, config: {worker: {drain: 1m30s}}}":      "config.worker.drain, 90 seconds",
-		"{config: {telemetry: {listen: '127.0.0.1:8080'}}}":                          "config.telemetry.listen is 127.0.0.1:8080: on loopback neither probes nor Prometheus reach it; write :8080",
-		"{config: {telemetry: {listen: ':0'}}}":                                      "config.telemetry.listen is :0: the Service needs a port that is known; write :8080",
-		"{ingress: {enabled: true, host: hap.example}}":                              "ingress.enabled shows the operations page, which has no login: set config.telemetry.page.username and passwordFile, or tokenFile",
-		"{httpRoute: {enabled: true, parentRefs: [{name: public}]}}":                 "httpRoute.enabled shows the operations page, which has no login",
-		"{ingress: {enabled: true}, config: {telemetry: {page: {tokenFile: /t}}}}":   "ingress.host is needed: it is the page's name",
-		"{httpRoute: {enabled: true}, config: {telemetry: {page: {tokenFile: /t}}}}": "httpRoute.parentRefs is needed: the Gateways that show the page",
-		"{config: {nats: {urll: 'nats://a'}}}":                                       "urll",
+		"{hap: {rule: [aws], sharedRule: trial}}":                                                                     "hap.rule and hap.sharedRule are two forms of the same rules: keep one of them; hapctl rules convert turns the older form into the newer one",
+		"{terminationGracePeriodSeconds: 25}":                                                                         "terminationGracePeriodSeconds is 25: a worker may take config.worker.drain, 25 seconds, to finish what it has begun, and would be killed before; leave it out",
+		"{terminationGracePeriodSeconds: 90, config: {worker: {drain: 1m30s}}}":                                       "config.worker.drain, 90 seconds",
+		"{config: {telemetry: {listen: '127.0.0.1:8080'}}}":                                                           "config.telemetry.listen is 127.0.0.1:8080: on loopback neither probes nor Prometheus reach it; write :8080",
+		"{config: {telemetry: {listen: ':0'}}}":                                                                       "config.telemetry.listen is :0: the Service needs a port that is known; write :8080",
+		"{ingress: {enabled: true, host: hap.example}}":                                                               "ingress.enabled shows the operations page, which has no login: set config.telemetry.page.username and passwordFile, or tokenFile, or oidc",
+		"{httpRoute: {enabled: true, parentRefs: [{name: public}]}}":                                                  "httpRoute.enabled shows the operations page, which has no login",
+		"{ingress: {enabled: true}, config: {telemetry: {page: {tokenFile: /t}}}}":                                    "ingress.host is needed: it is the page's name",
+		"{httpRoute: {enabled: true}, config: {telemetry: {page: {tokenFile: /t}}}}":                                  "httpRoute.parentRefs is needed: the Gateways that show the page",
+		"{ingress: {enabled: true, host: a}, config: {telemetry: {page: {tokenFile: /t, listen: 'localhost:8443'}}}}": "config.telemetry.page.listen is localhost:8443: on loopback nobody reaches it; write :8443",
+		"{config: {telemetry: {page: {listen: ':0'}}}}":                                                               "config.telemetry.page.listen is :0: the Service needs a port that is known; write :8443",
+		"{config: {telemetry: {page: {listen: '0.0.0.0:8080'}}}}":                                                     "config.telemetry.page.listen has the port of config.telemetry.listen, 8080: take another one, or leave it out",
+		"{config: {nats: {urll: 'nats://a'}}}":                                                                        "urll",
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v\nwant %s", values, err, says)
@@ -172,7 +177,8 @@ func TestPagePaths(t *testing.T) {
 		at, _, _ := unstructured.NestedString(match.(map[string]any), "path", "value")
 		routed[strings.TrimPrefix(kind, "Path")+" "+at] = true
 	}
-	want := map[string]bool{}
+	first, _, _ := strings.Cut(page.CallbackPath[1:], "/")
+	want := map[string]bool{"Prefix /" + first: true}
 	for _, pattern := range regexp.MustCompile(`mux\.Handle(?:Func)?\("(?:GET|POST) (/[^"]*)"`).FindAllStringSubmatch(string(source), -1) {
 		switch first, _, _ := strings.Cut(pattern[1][1:], "/"); first {
 		case "": // what no other pattern has: not found
@@ -185,4 +191,54 @@ func TestPagePaths(t *testing.T) {
 	if !reflect.DeepEqual(served, want) || !reflect.DeepEqual(routed, want) {
 		t.Errorf("the Ingress has %v, the HTTPRoute %v, the page %v", served, routed, want)
 	}
+}
+
+// TestPageOfItsOwn: a page with a listener of its own has a port of its own everywhere, and
+// who may reach it is apart from who may reach metrics. On loopback it has none.
+func TestPageOfItsOwn(t *testing.T) {
+	t.Parallel()
+	const page = "{telemetry: {page: {listen: '0.0.0.0:9443', tls: {cert: /c, key: /k}, oidc: {issuer: 'https://login.example', clientID: hap, redirectURL: 'https://hap.example/oidc/callback', groups: [a]}}}}"
+	values := "{config: " + page + ", ingress: {enabled: true, host: hap.example}, httpRoute: {enabled: true, parentRefs: [{name: public}]}, networkPolicy: {page: [{podSelector: {matchLabels: {app: ingress}}}]}}"
+	if c := workerConfig(t, values); c.Telemetry.Page.OIDC.Issuer != "https://login.example" {
+		t.Errorf("the page is %+v", c.Telemetry.Page)
+	}
+	out := mustRender(t, values)
+	pod := value(t, out["deployment.yaml"][0], "spec", "template", "spec").(map[string]any)
+	got := sigs(t, map[string]any{
+		"container": pod["containers"].([]any)[0].(map[string]any)["ports"], "service": value(t, out["service.yaml"][0], "spec", "ports"),
+		"policy": value(t, out["networkpolicy.yaml"][0], "spec", "ingress"), "route": value(t, out["httproute.yaml"][0], "spec", "rules").([]any)[0].(map[string]any)["backendRefs"],
+	})
+	const want = `
+container: [{name: http, containerPort: 8080, protocol: TCP}, {name: page, containerPort: 9443, protocol: TCP}]
+service: [{name: http, port: 8080, targetPort: http, protocol: TCP}, {name: page, port: 8443, targetPort: page, protocol: TCP}]
+policy:
+- {ports: [{port: http, protocol: TCP}], from: [{podSelector: {}}]}
+- {ports: [{port: page, protocol: TCP}], from: [{podSelector: {matchLabels: {app: ingress}}}]}
+route: [{name: r-hap-worker, port: 8443}]
+`
+	var wanted map[string]any
+	if err := sigsyaml.Unmarshal([]byte(want), &wanted); err != nil {
+		t.Fatal(err)
+	}
+	if text := sigs(t, wanted); got != text {
+		t.Errorf("got\n%s\nwant\n%s", got, text)
+	}
+	rule := sigs(t, value(t, out["ingress.yaml"][0], "spec", "rules").([]any)[0])
+	if strings.Contains(rule, "name: http") || !strings.Contains(rule, "name: page") {
+		t.Errorf("the Ingress leads to\n%s", rule)
+	}
+	inside := mustRender(t, "{config: {telemetry: {page: {listen: '127.0.0.1:8443'}}}}")
+	if ports := value(t, inside["service.yaml"][0], "spec", "ports").([]any); len(ports) != 1 {
+		t.Errorf("a page on loopback has a port of the Service: %v", ports)
+	}
+}
+
+// sigs is a value as YAML, with its keys in order.
+func sigs(t *testing.T, v any) string {
+	t.Helper()
+	text, err := sigsyaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

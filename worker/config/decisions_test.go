@@ -133,7 +133,7 @@ func TestWithDefaults(t *testing.T) {
 	c := (&Config{Redis: Redis{Prefix: "mine"}, HAP: HAP{Waiting: Waiting{Timeout: time.Minute}}}).WithDefaults()
 	want := Default()
 	want.Redis.Prefix, want.HAP.Waiting.Timeout = "mine", time.Minute
-	want.NATS.Manage, want.Worker.Reconcile, want.Telemetry.TraceRatio, want.Telemetry.Page = false, Reconcile{}, 0, Page{}
+	want.NATS.Manage, want.Worker.Reconcile, want.Telemetry.TraceRatio, want.Telemetry.Page.Enabled = false, Reconcile{}, 0, false
 	if c.String() != want.String() {
 		t.Errorf("filled:\n%s\nwant:\n%s", c, want)
 	}

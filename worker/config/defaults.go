@@ -78,7 +78,10 @@ func Default() *Config {
 			Reconcile: Reconcile{Interval: day, Repair: true},
 			Shadow:    Shadow{Interval: 15 * time.Second, Patience: time.Hour},
 		},
-		Telemetry: Telemetry{Listen: ":8080", LogLevel: "info", LogFormat: "json", TraceRatio: 1, Page: Page{Enabled: true}},
+		Telemetry: Telemetry{
+			Listen: ":8080", LogLevel: "info", LogFormat: "json", TraceRatio: 1,
+			Page: Page{Enabled: true, OIDC: OIDC{GroupsClaim: "groups", Scopes: []string{"groups"}}},
+		},
 	}
 }
 

@@ -192,7 +192,7 @@ type Telemetry struct {
 	// OTLP is where traces and metrics are sent.
 	// Defaults to nowhere.
 	OTLP OTLP `key:"otlp"`
-	// Listen is the address of /metrics, /healthz, /readyz and the operations page, host:port; port 0 is any free one.
+	// Listen is the address of /metrics, /healthz, /readyz, and of the operations page where that has none of its own, host:port; port 0 is any free one.
 	// Defaults to :8080.
 	Listen string `key:"listen"`
 	// LogLevel is debug, info, warn or error.
@@ -207,7 +207,7 @@ type Telemetry struct {
 	// TenantLabel gives the metrics of events and decisions the label global_account_id: one series per tenant.
 	// Defaults to false.
 	TenantLabel bool `key:"tenantLabel"`
-	// Page is the operations page, at / of Listen.
+	// Page is the operations page.
 	// Defaults to one that is served on a loopback address, or to who can log in.
 	Page Page `key:"page"`
 }
@@ -226,6 +226,53 @@ type Page struct {
 	// TokenFile is a file with a bearer token, read at every request.
 	// Defaults to none.
 	TokenFile string `key:"tokenFile"`
+	// Listen is an address for the page alone, host:port, apart from metrics and probes.
+	// Defaults to none: the page is at / of telemetry.listen.
+	Listen string `key:"listen"`
+	// TLS is the certificate of the page's own address, read again when it changes.
+	// Defaults to none.
+	TLS ServerTLS `key:"tls"`
+	// OIDC is a login at an OpenID Connect issuer.
+	// Defaults to none.
+	OIDC OIDC `key:"oidc"`
+}
+
+// ServerTLS is the certificate of a listener.
+type ServerTLS struct {
+	// Cert is a file with the certificate, and those that lead to its authority.
+	// Defaults to none. Needs Key.
+	Cert string `key:"cert"`
+	// Key is a file with its key.
+	// Defaults to none. Needs Cert.
+	Key string `key:"key"`
+}
+
+// OIDC is the section telemetry.page.oidc.
+type OIDC struct {
+	// Issuer is the URL of the issuer.
+	// Defaults to none.
+	Issuer string `key:"issuer" secret:"url"`
+	// ClientID is the page's id at the issuer. Tokens for other clients are refused.
+	// Defaults to none. Needs Issuer.
+	ClientID string `key:"clientID"`
+	// ClientSecretFile is a file with the client's secret, read at every login.
+	// Defaults to none: a public client.
+	ClientSecretFile string `key:"clientSecretFile"`
+	// RedirectURL is the page's address for browsers, with /oidc/callback behind it.
+	// Defaults to none. Needs Issuer.
+	RedirectURL string `key:"redirectURL" secret:"url"`
+	// Groups may look: somebody needs one of them. * lets in whoever the issuer knows.
+	// Defaults to none. Needs Issuer.
+	Groups []string `key:"groups"`
+	// GroupsClaim is the claim of the ID token that has somebody's groups.
+	// Defaults to groups.
+	GroupsClaim string `key:"groupsClaim"`
+	// Scopes are asked for beside openid.
+	// Defaults to groups.
+	Scopes []string `key:"scopes"`
+	// CA is a file with the authorities of the issuer, read at every connection.
+	// Defaults to the system's.
+	CA string `key:"ca"`
 }
 
 // OTLP is the section telemetry.otlp.

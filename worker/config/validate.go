@@ -170,7 +170,7 @@ func (t *Telemetry) check(wrong *faults) {
 	if fault := hostPort(t.Listen); fault != "" {
 		wrong.add("telemetry.listen", "%q %s", t.Listen, fault)
 	}
-	t.Page.check(wrong)
+	t.Page.check(wrong, t.Listen)
 	if t.OTLP.Endpoint == "" {
 		return
 	}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -62,20 +61,6 @@ func (r *Redis) check(wrong *faults) {
 	noContents(wrong, "redis.sentinelPasswordFile", r.SentinelPasswordFile)
 	matches(wrong, "redis.prefix", r.Prefix, keyPrefix, "the beginning of a key: letters, digits and _ . : - only")
 	atLeast(wrong, "redis.poolSize", r.PoolSize, 1)
-}
-
-func (p *Page) check(wrong *faults) {
-	const path = "telemetry.page"
-	switch {
-	case p.Username != "" && p.PasswordFile == "":
-		wrong.add(path+".passwordFile", "is missing beside username")
-	case p.Username == "" && p.PasswordFile != "":
-		wrong.add(path+".username", "is missing beside passwordFile")
-	case strings.Contains(p.Username, ":"):
-		wrong.add(path+".username", "must have no colon: HTTP basic authentication ends the name there")
-	}
-	noContents(wrong, path+".passwordFile", p.PasswordFile)
-	noContents(wrong, path+".tokenFile", p.TokenFile)
 }
 
 func (t *TLS) check(wrong *faults, path string) {

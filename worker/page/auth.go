@@ -1,25 +1,33 @@
 package page
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Access says who may look.
 type Access struct {
-	// Listen is the address that the page is served on, host:port. On a loopback
+	// Listen is the address that the page is served on, host:port, of its own or that of
+	// the worker's listener. On a loopback
 	// address nobody is asked who they are unless a password or token is set.
 	Listen string
 	// Username and PasswordFile are for HTTP basic authentication. Defaults to none.
 	Username, PasswordFile string
 	// TokenFile has a bearer token. Defaults to none.
 	TokenFile string
+	// OIDC is a login at an issuer. Defaults to none.
+	OIDC OIDC
 }
 
 // Open says that the page is served to whoever asks.
@@ -31,11 +39,11 @@ func (a Access) Refuses() string {
 		return ""
 	}
 	return fmt.Sprintf("the operations page is not served: it listens on %s, which others can reach, and asks nobody who they are. "+
-		"Set telemetry.page.username with passwordFile, or telemetry.page.tokenFile; "+
-		"or bind telemetry.listen to 127.0.0.1; or set telemetry.page.enabled to false", a.Listen)
+		"Set telemetry.page.username with passwordFile, or telemetry.page.tokenFile, or telemetry.page.oidc; "+
+		"or bind telemetry.page.listen to 127.0.0.1; or set telemetry.page.enabled to false", a.Listen)
 }
 
-func (a Access) asks() bool { return a.PasswordFile != "" || a.TokenFile != "" }
+func (a Access) asks() bool { return a.PasswordFile != "" || a.TokenFile != "" || a.OIDC.Issuer != "" }
 
 // Loopback reports whether only this machine can reach an address, host:port.
 func Loopback(listen string) bool {
@@ -54,8 +62,18 @@ func loopbackHost(host string) bool {
 // guard lets those in who may look.
 type guard struct {
 	Access
-	next http.Handler
-	warn func(string)
+	next     http.Handler
+	warn     func(string)
+	attempts *attempts
+	login    *login // nil without an issuer
+}
+
+func newGuard(ctx context.Context, a Access, next http.Handler, now func() time.Time, warn func(string)) *guard {
+	g := &guard{Access: a, next: next, warn: warn, attempts: newAttempts(now, warn)}
+	if a.OIDC.Issuer != "" {
+		g.login = newLogin(ctx, a.OIDC, now, warn)
+	}
+	return g
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -66,16 +84,65 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// A page of another site may have its name lead here.
 		http.Error(w, "the operations page answers here by the names localhost and 127.0.0.1 only; "+
 			"to give it another name, set a password or a token", http.StatusForbidden)
-	case !g.Open() && !g.knows(r):
+	case g.Open():
+		g.next.ServeHTTP(w, r)
+	case g.login != nil && r.URL.Path == CallbackPath:
+		g.login.callback(w, r)
+	case r.Header.Get("Authorization") != "":
+		g.attempt(w, r)
+	default:
+		g.session(w, r)
+	}
+}
+
+// attempt looks at what a request brings to log in, unless too many such have failed.
+func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
+	ended, wait := g.attempts.begin(r)
+	if wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		http.Error(w, "too many logins from your address have failed; wait, and try again", http.StatusTooManyRequests)
+		return
+	}
+	err := g.knows(r)
+	ended(err != nil && !errors.Is(err, errIssuer) && !errors.Is(err, errNotInGroup))
+	g.answer(w, r, err)
+}
+
+// session looks at the cookie of somebody who has logged in at the issuer.
+func (g *guard) session(w http.ResponseWriter, r *http.Request) {
+	if g.login == nil {
+		g.answer(w, r, errUnknown)
+		return
+	}
+	cookie, err := r.Cookie(sessionCookie)
+	if err == nil {
+		_, err = g.login.verify(r.Context(), cookie.Value)
+	}
+	navigates := r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
+	if err != nil && navigates && !errors.Is(err, errNotInGroup) {
+		g.login.begin(w, r)
+		return
+	}
+	g.answer(w, r, err)
+}
+
+// answer serves the page to who is known, which is an err of nil, and tells others why not.
+func (g *guard) answer(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case err == nil:
+		g.next.ServeHTTP(w, r)
+	case errors.Is(err, errNotInGroup):
+		http.Error(w, err.Error(), http.StatusForbidden)
+	case errors.Is(err, errIssuer):
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
 		if g.PasswordFile != "" {
 			w.Header().Add("WWW-Authenticate", `Basic realm="hap-worker", charset="UTF-8"`)
 		}
-		if g.TokenFile != "" {
+		if g.TokenFile != "" || g.login != nil {
 			w.Header().Add("WWW-Authenticate", `Bearer realm="hap-worker"`)
 		}
 		http.Error(w, "who are you? telemetry.page of the worker's configuration says how to log in", http.StatusUnauthorized)
-	default:
-		g.next.ServeHTTP(w, r)
 	}
 }
 
@@ -86,18 +153,31 @@ func localName(host string) bool {
 	return loopbackHost(strings.Trim(host, "[]"))
 }
 
-// knows compares what the request brings with the files as they are now, in a time
-// that tells nothing.
-func (g *guard) knows(r *http.Request) bool {
+// errUnknown is the error of a login that is not right.
+var errUnknown = errors.New("unknown")
+
+// knows is nil where the request brings what the files have as they are now, compared in
+// a time that tells nothing, or an ID token of the issuer.
+func (g *guard) knows(r *http.Request) error {
 	if token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
-		return g.TokenFile != "" && g.matches(token, g.TokenFile)
+		if g.TokenFile != "" && g.matches(token, g.TokenFile) {
+			return nil
+		}
+		if g.login != nil && strings.Count(token, ".") == 2 {
+			_, err := g.login.verify(r.Context(), token)
+			return err
+		}
+		return errUnknown
 	}
 	username, password, basic := r.BasicAuth()
 	if !basic || g.PasswordFile == "" {
-		return false
+		return errUnknown
 	}
 	right := g.matches(password, g.PasswordFile)
-	return same(username, g.Username) && right
+	if same(username, g.Username) && right {
+		return nil
+	}
+	return errUnknown
 }
 
 func (g *guard) matches(given, file string) bool {

@@ -62,7 +62,7 @@ func New(ctx context.Context, o Options) *Page {
 		return read(ctx, p.sources.Load(), o.Settings(), p.now)
 	}}
 	p.templates = template.Must(template.New("page").Funcs(p.functions()).ParseFS(templateFiles, "templates/*.tmpl"))
-	p.handler = secure(&guard{Access: o.Access, next: p.routes(), warn: func(text string) { o.Log.Warn(text) }})
+	p.handler = secure(newGuard(ctx, o.Access, p.routes(), func() time.Time { return p.now() }, func(text string) { o.Log.Warn(text) }))
 	if why := o.Access.Refuses(); why != "" {
 		o.Log.Warn(why)
 	}

@@ -2,9 +2,11 @@ package telemetry
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -35,6 +37,12 @@ type ServerOptions struct {
 	Ready []Check
 	// More are further handlers, by pattern as http.ServeMux has it. Defaults to none.
 	More map[string]http.Handler
+	// Instead serves every request, in the place of probes, metrics and More. Defaults to none.
+	Instead http.Handler
+	// TLS is what the listener shows. Defaults to none: plain HTTP.
+	TLS *tls.Config
+	// Log is told of handshakes that fail, at level debug. Defaults to nobody.
+	Log *slog.Logger
 	// Grace is how long requests may finish once the server stops. Defaults to 3s.
 	Grace time.Duration
 }
@@ -65,8 +73,17 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	for pattern, handler := range o.More {
 		mux.Handle(pattern, handler)
 	}
+	var handler http.Handler = mux
+	if o.Instead != nil {
+		handler = o.Instead
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	return &Server{listener: listener, grace: o.Grace, server: &http.Server{
-		Handler:           mux,
+		Handler:           handler,
+		TLSConfig:         o.TLS,
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -82,7 +99,13 @@ func (s *Server) Addr() string { return s.listener.Addr().String() }
 // It gives nil after an orderly end.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() { failed <- s.server.Serve(s.listener) }()
+	go func() {
+		if s.server.TLSConfig != nil {
+			failed <- s.server.ServeTLS(s.listener, "", "")
+			return
+		}
+		failed <- s.server.Serve(s.listener)
+	}()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("telemetry listener: %w", err)

@@ -192,17 +192,35 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- define "hap.pagePaths" -}}
 - {type: Exact, path: /}
 - {type: Prefix, path: /assets}
+- {type: Prefix, path: /oidc}
 - {type: Prefix, path: /pools}
 - {type: Prefix, path: /records}
 - {type: Prefix, path: /rules}
 - {type: Prefix, path: /tenants}
 {{- end -}}
 
-{{- /* Refuses to show a page that nobody can log in to. */ -}}
+{{- /* The page's port of its own; empty without one, and where only the pod itself reaches it. */ -}}
+{{- define "hap.pagePort" -}}
+{{- $listen := ((.Values.config.telemetry | default dict).page | default dict).listen -}}
+{{- if and $listen (not (regexMatch "^(127\\.|localhost|\\[::1\\])" $listen)) -}}
+{{- $port := regexFind "[0-9]+$" $listen -}}
+{{- if or (not $port) (eq $port "0") -}}
+{{- fail (printf "config.telemetry.page.listen is %s: the Service needs a port that is known; write :8443" $listen) -}}
+{{- else if eq $port (include "hap.port" .) -}}
+{{- fail (printf "config.telemetry.page.listen has the port of config.telemetry.listen, %s: take another one, or leave it out" $port) -}}
+{{- end -}}
+{{- $port -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Refuses to show a page that nobody can log in to, or that only the pod itself reaches. */ -}}
 {{- define "hap.pageLogin" -}}
 {{- $page := (.Values.config.telemetry | default dict).page | default dict -}}
-{{- if not (or $page.passwordFile $page.tokenFile) -}}
-{{- fail (printf "%s shows the operations page, which has no login: set config.telemetry.page.username and passwordFile, or tokenFile" .by) -}}
+{{- if not (or $page.passwordFile $page.tokenFile ($page.oidc | default dict).issuer) -}}
+{{- fail (printf "%s shows the operations page, which has no login: set config.telemetry.page.username and passwordFile, or tokenFile, or oidc" .by) -}}
+{{- end -}}
+{{- if regexMatch "^(127\\.|localhost|\\[::1\\])" ($page.listen | default "") -}}
+{{- fail (printf "%s shows the operations page, and config.telemetry.page.listen is %s: on loopback nobody reaches it; write :8443" .by $page.listen) -}}
 {{- end -}}
 {{- end -}}
 

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+)
+
+// callback is the path below which an issuer sends browsers back; package page serves it.
+const callback = "/oidc/callback"
+
+// check holds the page against the address of probes and metrics, too.
+func (p *Page) check(wrong *faults, listen string) {
+	const path = "telemetry.page"
+	switch {
+	case p.Username != "" && p.PasswordFile == "":
+		wrong.add(path+".passwordFile", "is missing beside username")
+	case p.Username == "" && p.PasswordFile != "":
+		wrong.add(path+".username", "is missing beside passwordFile")
+	case strings.Contains(p.Username, ":"):
+		wrong.add(path+".username", "must have no colon: HTTP basic authentication ends the name there")
+	}
+	noContents(wrong, path+".passwordFile", p.PasswordFile)
+	noContents(wrong, path+".tokenFile", p.TokenFile)
+	if p.Listen != "" {
+		if fault := hostPort(p.Listen); fault != "" {
+			wrong.add(path+".listen", "%q %s", p.Listen, fault)
+		} else if p.Listen == listen && !strings.HasSuffix(listen, ":0") {
+			wrong.add(path+".listen", "is telemetry.listen: leave it out, the page is served there")
+		}
+	}
+	p.TLS.check(wrong, path+".tls", p.Listen)
+	p.OIDC.check(wrong, path+".oidc")
+}
+
+func (t *ServerTLS) check(wrong *faults, path, listen string) {
+	switch {
+	case (t.Cert == "") != (t.Key == ""):
+		wrong.add(path, "needs cert and key together, or neither")
+	case t.Cert != "" && listen == "":
+		wrong.add("telemetry.page.listen", "is missing beside tls: probes and metrics have no TLS, so the page needs an address of its own, such as :8443")
+	}
+	noContents(wrong, path+".cert", t.Cert)
+	noContents(wrong, path+".key", t.Key)
+}
+
+func (o *OIDC) check(wrong *faults, path string) {
+	if o.Issuer == "" {
+		if o.ClientID != "" || o.RedirectURL != "" || len(o.Groups) > 0 || o.ClientSecretFile != "" || o.CA != "" {
+			wrong.add(path+".issuer", "is missing")
+		}
+		return
+	}
+	overTLS(wrong, path+".issuer", o.Issuer)
+	if o.ClientID == "" {
+		wrong.add(path+".clientID", "is missing: the page's id at the issuer")
+	}
+	if u := overTLS(wrong, path+".redirectURL", o.RedirectURL); u != nil && u.Path != callback {
+		wrong.add(path+".redirectURL", "must end with %s: the page's address for browsers, and that path", callback)
+	}
+	if len(o.Groups) == 0 {
+		wrong.add(path+".groups", "is missing: whose members may look; * lets in whoever the issuer knows")
+	}
+	noContents(wrong, path+".clientSecretFile", o.ClientSecretFile)
+	noContents(wrong, path+".ca", o.CA)
+}
+
+// overTLS refuses a URL over which tokens could be read; on this machine they cannot.
+func overTLS(wrong *faults, path, text string) *url.URL {
+	u := checkURL(wrong, path, text, "https", "http")
+	if u != nil && u.Scheme == "http" && !loopback(u.Hostname()) {
+		wrong.add(path, "must begin with https://: who logs in could be read on the way")
+		return nil
+	}
+	return u
+}
