@@ -28,17 +28,30 @@ import (
 
 const chartDir = "../../deploy/helm/hap-worker"
 
+// decided are the values that a landscape without TLS needs; tests are of such a one.
+const decided = "{plainConnections: {nats: true, redis: true}}"
+
 // render gives the manifests of a release by template, or what the schema of the
-// values or a template has against them.
+// values or a template has against them, with what is decided of connections.
 func render(t *testing.T, values string) (map[string][]*unstructured.Unstructured, error) {
+	t.Helper()
+	return renderOf(t, decided, values)
+}
+
+// renderOf is render of several values; later ones outrule earlier ones.
+func renderOf(t *testing.T, values ...string) (map[string][]*unstructured.Unstructured, error) {
 	t.Helper()
 	chart, err := loader.Load(chartDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	given := map[string]any{}
-	if err := sigsyaml.Unmarshal([]byte(values), &given); err != nil {
-		t.Fatal(err)
+	for _, text := range values {
+		more := map[string]any{}
+		if err := sigsyaml.Unmarshal([]byte(text), &more); err != nil {
+			t.Fatal(err)
+		}
+		given = chartutil.CoalesceTables(more, given)
 	}
 	release := chartutil.ReleaseOptions{Name: "r", Namespace: "hap", IsInstall: true, Revision: 1}
 	full, err := chartutil.ToRenderValues(chart, given, release, nil)

@@ -237,3 +237,34 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
   namespace: {{ .Release.Namespace }}
 {{- end -}}
 {{- end -}}
+
+{{- /* What the worker takes for a section's url: an environment variable in values.env outrules the
+configuration; where that comes from a Secret it cannot be seen here, and nothing is said. */ -}}
+{{- define "hap.urls" -}}
+{{- $urls := (get .Values.config .section | default dict).url | default list -}}
+{{- range .Values.env -}}
+{{- if eq (upper .name) (printf "HAP_%s_URL" (upper $.section)) -}}
+{{- $urls = .value | default list -}}
+{{- end -}}
+{{- end -}}
+{{- if kindIs "string" $urls -}}{{- $urls = splitList "," $urls -}}{{- end -}}
+{{- toYaml $urls -}}
+{{- end -}}
+
+{{- /* Refuses a connection without TLS to another machine that nobody has decided on. Only
+the host is named: the rest of a URL may be a secret. */ -}}
+{{- define "hap.decidedPlain" -}}
+{{- $section := .section -}}
+{{- if not (get (.Values.plainConnections | default dict) $section) -}}
+{{- range include "hap.urls" . | fromYamlArray -}}
+{{- $url := trim . -}}
+{{- if regexMatch (printf "^(%s)://" $.plain) (lower $url) -}}
+{{- $host := regexReplaceAll "^[^:]*://([^/?#]*@)?([^/?#]*).*$" $url "${2}" -}}
+{{- $name := regexReplaceAll ":[0-9]*$" $host "" | lower | trimSuffix "." -}}
+{{- if not (regexMatch "^(|localhost|.*[.]localhost|127[.][0-9.]+|\\[::1\\])$" $name) -}}
+{{- fail (printf "config.%s.url leads to %s without TLS, where %s can be read on the way. Decide: use %s, or set plainConnections.%s to true where that way is trusted" $section $host $.readable $.instead $section) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
