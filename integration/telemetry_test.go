@@ -221,7 +221,7 @@ func exemplar(t *testing.T, w *inProcess, histogram, traceID string) bool {
 func TestMetricsOfThePools(t *testing.T) {
 	t.Parallel()
 	l := newLandscape(t, oneAccountRules, append(accounts("aws", 3), accounts("gcp", 1)...))
-	w := l.work(daemon.Options{})
+	w := l.work(daemon.Options{Env: []string{"HAP_TELEMETRY_TENANT_METRICS=true"}})
 	all := append(asks("rt-a", "ga-1", "aws", 2), asks("rt-b", "ga-2", "aws", 1)...)
 	for _, e := range all { // one after the other: two at once may try to claim the same
 		l.provision(e)

@@ -122,7 +122,7 @@ func telemetryOptions(cfg *config.Config, version string) telemetry.Options {
 	return telemetry.Options{
 		Version: version, Instance: fmt.Sprintf("%s-%d", host, os.Getpid()),
 		Endpoint: t.OTLP.Endpoint, Insecure: t.OTLP.Insecure, Headers: t.OTLP.Headers,
-		TraceRatio: t.TraceRatio, TenantLabel: t.TenantLabel,
+		TraceRatio: t.TraceRatio, TenantLabel: t.TenantLabel, TenantMetrics: t.TenantMetrics,
 	}
 }
 

@@ -207,6 +207,9 @@ type Telemetry struct {
 	// TenantLabel gives the metrics of events and decisions the label global_account_id: one series per tenant.
 	// Defaults to false.
 	TenantLabel bool `key:"tenantLabel"`
+	// TenantMetrics shows keb_credentials_bindings_per_ga, which names every tenant with an account; TenantLabel shows it, too.
+	// Defaults to false.
+	TenantMetrics bool `key:"tenantMetrics"`
 	// Page is the operations page.
 	// Defaults to one that is served on a loopback address, or to who can log in.
 	Page Page `key:"page"`

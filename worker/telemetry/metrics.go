@@ -57,14 +57,15 @@ type Metrics struct {
 	waiting      atomic.Pointer[waitingRoom]
 	forecast     forecast
 	tenants      bool
+	perTenant    bool // keb_credentials_bindings_per_ga is shown
 	now          func() time.Time
 }
 
-func newMetrics(meter metric.Meter, tenants bool) (*Metrics, error) {
+func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 	b := builder{meter: meter}
-	m := &Metrics{tenants: tenants, now: time.Now}
+	m := &Metrics{tenants: o.TenantLabel, perTenant: o.TenantLabel || o.TenantMetrics, now: time.Now}
 	series := maxSeries
-	if tenants {
+	if o.TenantLabel {
 		series = maxTenants
 	}
 	m.events = newCounter(b.counter("hap_events_total", "Events settled."), series, m.eventLabels)

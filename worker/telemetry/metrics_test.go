@@ -58,7 +58,7 @@ func scrape(t *testing.T, telemetry *Telemetry, prefixes ...string) string {
 // with the file: names, types, labels and buckets are what dashboards rely on.
 func TestExposition(t *testing.T) {
 	t.Parallel()
-	telemetry := start(t, Options{})
+	telemetry := start(t, Options{TenantMetrics: true})
 	record(telemetry.Metrics)
 	datadriven.RunTest(t, "testdata/exposition", func(t *testing.T, d *datadriven.TestData) string {
 		return scrape(t, telemetry, "hap_", "keb_", "target_", "otel_")
@@ -137,6 +137,25 @@ hap_events_total{code="NotDirty",global_account_id="",outcome="reject",type="rel
 `
 	if got != want {
 		t.Errorf("scraped:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestTenantsAreNamedOnDemand: no metric names a tenant unless that is switched on.
+func TestTenantsAreNamedOnDemand(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		o     Options
+		named bool
+	}{{Options{}, false}, {Options{TenantMetrics: true}, true}, {Options{TenantLabel: true}, true}} {
+		o, named := c.o, c.named
+		telemetry := start(t, o)
+		record(telemetry.Metrics)
+		if got := scrape(t, telemetry, "keb_credentials_bindings_per_ga{") != ""; got != named {
+			t.Errorf("%+v: bindings per tenant are shown: %t", o, got)
+		}
+		if all := scrape(t, telemetry, "hap_", "keb_"); !named && strings.Contains(all, "ga-1") {
+			t.Errorf("a tenant is named:\n%s", all)
+		}
 	}
 }
 
@@ -234,7 +253,7 @@ func TestSeriesAreBounded(t *testing.T) {
 // TestManyBindings is a landscape above OpenTelemetry's own bound of 2000 series.
 func TestManyBindings(t *testing.T) {
 	t.Parallel()
-	telemetry := start(t, Options{})
+	telemetry := start(t, Options{TenantMetrics: true})
 	const bindings = 3000
 	snapshot := Snapshot{}
 	for i := range bindings {

@@ -53,6 +53,8 @@ type gauges struct {
 	perTenant, shoots, available, pools, standings, rules, inflight, consumer, built metric.Int64ObservableGauge
 
 	exhaustion metric.Float64ObservableGauge
+
+	tenants bool // perTenant is shown
 }
 
 func (m *Metrics) observe(b *builder) {
@@ -67,6 +69,7 @@ func (m *Metrics) observe(b *builder) {
 		consumer:  b.gauge("hap_consumer_up", "1 while the worker takes events, 0 while it stops or its consumer is gone."),
 		built:     b.gauge("hap_redis_built", "1 while Redis holds the pools, 0 while they must be rebuilt."),
 
+		tenants:    m.perTenant,
 		exhaustion: b.seconds("hap_pool_exhaustion_seconds", "Until nobody can claim a binding of the pool any more, if claims go on as of late."),
 	}
 	_, err := b.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
@@ -116,7 +119,7 @@ func (g *gauges) report(o metric.Observer, s Snapshot) {
 	for i := range s.Bindings {
 		f := &s.Bindings[i]
 		kind, pool, word := f.Binding.HyperscalerType, f.Binding.Pool(), f.standing()
-		if f.Binding.Tenant != "" && !f.Binding.Dirty {
+		if g.tenants && f.Binding.Tenant != "" && !f.Binding.Dirty {
 			perTenant[owned{f.Binding.Tenant, pool}]++
 		}
 		standings[[2]string{pool.Name(), string(word)}]++

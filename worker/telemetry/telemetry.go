@@ -46,6 +46,9 @@ type Options struct {
 	TraceRatio float64
 	// TenantLabel gives events and decisions the label global_account_id. Defaults to false.
 	TenantLabel bool
+	// TenantMetrics shows keb_credentials_bindings_per_ga, which names tenants. TenantLabel
+	// shows it, too. Defaults to false.
+	TenantMetrics bool
 }
 
 // Telemetry is the metrics and traces of one worker. It shares nothing with
@@ -78,7 +81,7 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	if err := t.startMeters(ctx, o, identity); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), t.traces.Shutdown(ctx))
 	}
-	metrics, err := newMetrics(t.meters.Meter(scope), o.TenantLabel)
+	metrics, err := newMetrics(t.meters.Meter(scope), o)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), t.Shutdown(ctx))
 	}
