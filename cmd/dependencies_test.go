@@ -1,0 +1,48 @@
+package cmd_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// grouped are modules that one row of docs/dependencies.md stands for.
+const grouped = "go.opentelemetry.io/otel"
+
+// TestDependenciesAreReviewed: docs/dependencies.md has each module that go.mod requires
+// directly, and none besides.
+func TestDependenciesAreReviewed(t *testing.T) {
+	t.Parallel()
+	mod, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := map[string]bool{}
+	for line := range strings.Lines(string(mod)) {
+		path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(version, "v") && !strings.Contains(version, "// indirect") {
+			required[path] = true
+			if !strings.Contains(string(page), "`"+path+"`") && !strings.HasPrefix(path, grouped+"/") {
+				t.Errorf("docs/dependencies.md does not have %s", path)
+			}
+		}
+	}
+	if len(required) < 20 {
+		t.Fatalf("go.mod requires %d modules", len(required))
+	}
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		modules, _, _ := strings.Cut(line[2:], "|")
+		for i, part := range strings.Split(modules, "`") {
+			if i%2 == 1 && !required[part] {
+				t.Errorf("docs/dependencies.md has %s, which go.mod does not require", part)
+			}
+		}
+	}
+}
