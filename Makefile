@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 GO ?= go
 LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 VULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 VULNDB ?= $(or $(GOVULNDB),https://vuln.go.dev)
 CHECKED ?= ./cmd/...
@@ -111,7 +112,11 @@ bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 run
 
 .PHONY: sbom
 sbom: build ## bin/*.cdx.json: what hap-worker and hapctl are linked from, as CycloneDX
-	@for program in hap-worker hapctl; do $(GO) run -C integration ./sbom $(CURDIR)/bin/$$program > bin/$$program.cdx.json; done
+	@set -e; for program in hap-worker hapctl; do $(GO) run $(SBOM) bin -json -std -noserial -notimestamp -output bin/$$program.cdx.json bin/$$program; done
+
+.PHONY: release
+release: ## a release in DIR (dist/release): programs for PLATFORMS, bills, checksums, provenance, signatures with KEY; with IMAGES=1 the images
+	SBOM=$(SBOM) GO=$(GO) deploy/release.sh $(or $(DIR),dist/release)
 
 .PHONY: vulncheck
 vulncheck: ## known weaknesses in what the programs call; VULNDB or GOVULNDB is a mirror of the database, also as file://; says NOT RUN where it is out of reach
