@@ -21,6 +21,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -161,7 +162,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	client, err := events.NewClient(nc, events.ClientOptions{Source: "/test"})
+	client, err := requests.NewClient(nc, requests.ClientOptions{Source: "/test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestRotationUnderLoad(t *testing.T) {
 }
 
 // asked asks for an account until there is an answer: the same request each time.
-func asked(ctx context.Context, client *events.Client, id string) error {
+func asked(ctx context.Context, client *requests.Client, id string) error {
 	for {
 		attempt, done := context.WithTimeout(ctx, 5*time.Second)
 		_, err := client.Provision(attempt, "req-"+id, events.Provision{RuntimeID: id, GlobalAccountID: "ga-1", Plan: "aws"})
@@ -209,15 +210,15 @@ func asked(ctx context.Context, client *events.Client, id string) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		var refused *events.Rejected
-		if errors.As(err, &refused) || errors.Is(err, events.ErrClientClosed) {
+		var refused *requests.Rejected
+		if errors.As(err, &refused) || errors.Is(err, requests.ErrClientClosed) {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 	}
 }
 
 // counted compares what was answered with the stored answers and with Redis.
-func (r *turning) counted(ctx context.Context, client *events.Client, answered int64) {
+func (r *turning) counted(ctx context.Context, client *requests.Client, answered int64) {
 	t := r.t
 	t.Helper()
 	store, err := connected(t, r.redis)

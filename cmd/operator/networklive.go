@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -117,7 +117,7 @@ func (v conflictsView) show(w io.Writer, _ bool) {
 }
 
 // liveRanges is a command that reads the network ranges of Redis.
-func (s *shell) liveRanges(cmd *cobra.Command, run func(context.Context, *counters.Ranges, network.State) error) *cobra.Command {
+func (s *shell) liveRanges(cmd *cobra.Command, run func(context.Context, *blocks.Ranges, network.State) error) *cobra.Command {
 	cmd.Args = arguments(cobra.NoArgs)
 	return s.reader(cmd, "for Redis", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		store, err := openRedis(ctx, s, cfg)
@@ -125,7 +125,7 @@ func (s *shell) liveRanges(cmd *cobra.Command, run func(context.Context, *counte
 			return err
 		}
 		defer func() { _ = store.Close() }()
-		ranges := store.Ranges()
+		ranges := blocks.New(store)
 		state, err := ranges.State(ctx)
 		if errors.Is(err, account.ErrNotBuilt) {
 			return errors.New("Redis has no network ranges: workers without the section network have none; start one that has it, which builds them")
@@ -148,7 +148,7 @@ out as another allocator's. It reads Redis and changes nothing.`,
   hapctl network list --runtime rt-1 -o wide`,
 	}
 	cmd.Flags().StringVar(&runtime, "runtime", "", "only those of the runtime `id`")
-	return s.liveRanges(cmd, func(_ context.Context, _ *counters.Ranges, state network.State) error {
+	return s.liveRanges(cmd, func(_ context.Context, _ *blocks.Ranges, state network.State) error {
 		v := allottedView{Blocks: []allottedBlock{}, Foreign: []netip.Prefix{}}
 		for _, r := range state.Records {
 			for _, b := range r.Blocks {
@@ -177,7 +177,7 @@ nothing.`,
   hapctl network free --size 28`,
 	}
 	cmd.Flags().IntVar(&size, "size", 0, "prefix `length` of the blocks to count, such as 28")
-	s.liveRanges(cmd, func(ctx context.Context, ranges *counters.Ranges, state network.State) error {
+	s.liveRanges(cmd, func(ctx context.Context, ranges *blocks.Ranges, state network.State) error {
 		rooms, err := ranges.Room(ctx)
 		if err != nil {
 			return err
@@ -218,7 +218,7 @@ Workers count them in hap_network_conflicts. It reads Redis and changes nothing.
 Exit code 5 if there is any.`,
 		Example: `  hapctl network conflicts`,
 	}
-	return s.liveRanges(cmd, func(_ context.Context, _ *counters.Ranges, state network.State) error {
+	return s.liveRanges(cmd, func(_ context.Context, _ *blocks.Ranges, state network.State) error {
 		v := conflictsView{Conflicts: notNil(state.Conflicts())}
 		if err := s.print(v); err != nil || len(v.Conflicts) == 0 {
 			return err
