@@ -8,6 +8,8 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/blocks"
+	"github.com/hap-worker/hap-worker/counters/connection"
 )
 
 // TestHapctlNetwork runs the story of network blocks that are looked at while a worker
@@ -18,7 +20,7 @@ func TestHapctlNetwork(t *testing.T) {
 	t.Parallel()
 	n := newNetworked(t, "", twoRules, accounts("aws", 2))
 	n.work(daemon.Options{})
-	store, err := counters.Open(counters.Options{URLs: []string{n.stack.Redis.URL()}})
+	store, err := counters.Open(connection.Options{URLs: []string{n.stack.Redis.URL()}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +29,7 @@ func TestHapctlNetwork(t *testing.T) {
 		"foreign": func(ts *testscript.TestScript, _ bool, args []string) {
 			block, err := netip.ParsePrefix(args[0])
 			ts.Check(err)
-			ts.Check(store.Ranges().Block(n.ctx, block))
+			ts.Check(blocks.New(store).Block(n.ctx, block))
 		},
 	})
 }
