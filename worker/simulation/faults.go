@@ -75,7 +75,9 @@ var ports = []port{redis, streams, gardener}
 
 // struck lets the call meet a fault that waits for one of its port.
 func (w *world) struck(c *call) bool {
-	at := slices.IndexFunc(w.armed, func(i Item) bool { return ports[i.N%len(ports)] == c.port })
+	at := slices.IndexFunc(w.armed, func(i Item) bool {
+		return ports[i.N%len(ports)] == c.port && c.meets(i)
+	})
 	if at < 0 || c.op == opDeliver || c.op == opAsk {
 		return false
 	}
@@ -109,6 +111,7 @@ func (w *world) struck(c *call) bool {
 
 // befall executes a line of the plan. It reports whether it could.
 func (w *world) befall(i Item) bool {
+	synctest.Wait() // whoever was let go on a moment ago is at its next call
 	if slices.Contains(requests, i.Kind) {
 		return w.ask(i)
 	}

@@ -63,10 +63,15 @@ func (l *landscape) Unclaim(ctx context.Context, seen engine.Binding, mark engin
 
 func (l *landscape) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
 	return l.write(ctx, "free", seen, func(ctx context.Context, seen engine.Binding) (engine.Binding, error) {
+		by := request
 		if l.p.world.off("released-by") { // rule 9: a release does not know what it did before
 			request = ""
 		}
-		return l.p.world.garden.Free(ctx, seen, request)
+		b, err := l.p.world.garden.Free(ctx, seen, request)
+		if err == nil {
+			l.p.world.freed(b.Name, by)
+		}
+		return b, err
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // port is a dependency that calls go to.
@@ -44,6 +45,33 @@ type call struct {
 	outcome error
 	parked  int // moments for which it is not chosen
 }
+
+// looks are the calls of Redis that change nothing.
+var looks = []string{
+	"place", "status", "in use", "queue", opPools, "bindings", "runtimes", "places", "runtime", "binding", opBuilt, "blocks of", "all blocks", "ranges built",
+}
+
+// seldom are the calls that come a few times in a history.
+var seldom = []string{
+	"mark freed", "begin dirtying", "release runtime", "revoke", "take back", "refuse", "install", "install ranges", "release blocks", "doubt",
+	"free", "mark dirty", "unclaim", "purge " + events.StreamWaiting, "purge " + events.StreamReplies,
+}
+
+// meets reports whether a fault that waits for a call meets this one: some wait for one
+// that changes something, some for one that is seldom.
+func (c *call) meets(i Item) bool {
+	switch i.M >> 10 % 4 {
+	case 0:
+		return slices.Contains(seldom, c.op)
+	case 1:
+		return c.changes()
+	default:
+		return true
+	}
+}
+
+// changes reports whether the call may change what others see.
+func (c *call) changes() bool { return c.write && !slices.Contains(looks, c.op) }
 
 func (c *call) name() string { return c.actor + ": " + c.op + " " + c.arg }
 

@@ -22,6 +22,7 @@ type request struct {
 	tenant   string
 	raw      *nats.Msg
 	excused  bool // it was taken out of the stream by hand
+	since    int  // the step at which it was published
 }
 
 // client is what the publishers know of a runtime.
@@ -53,7 +54,7 @@ func (w *world) send(r *request) *request {
 		w.note("", "not published", r.event.ID, err.Error())
 		return nil
 	}
-	r.sequence = ack.Sequence
+	r.sequence, r.since = ack.Sequence, w.steps
 	if !ack.Duplicate {
 		w.truth.requests = append(w.truth.requests, r)
 	}
@@ -70,7 +71,11 @@ func (w *world) ask(i Item) bool {
 		if len(w.truth.requests) == 0 {
 			return false
 		}
-		again := *w.truth.requests[i.N%len(w.truth.requests)]
+		all := w.truth.requests
+		if i.M%2 == 0 { // the first one may be in work
+			all = all[max(0, len(all)-6):]
+		}
+		again := *all[i.N%len(all)]
 		again.raw = &nats.Msg{Subject: again.raw.Subject, Header: again.raw.Header, Data: again.raw.Data}
 		again.raw.Header.Del(jetstream.MsgIDHeader)
 		return w.send(&again) != nil
@@ -94,6 +99,13 @@ func (w *world) ask(i Item) bool {
 		life := w.truth.lives[rt.id]
 		w.garden.PutShoot(engine.Shoot{Name: "shoot-" + rt.id, RuntimeID: rt.id, Binding: life.binding, Tenant: rt.tenant})
 		w.note("publisher", "creates the Shoot of", rt.id, "on "+life.binding)
+		return true
+	case ClusterGone:
+		left := w.leftShoots()
+		if len(left) == 0 {
+			return false
+		}
+		w.deleteShoot(left[i.N%len(left)])
 		return true
 	}
 	return false
@@ -129,13 +141,38 @@ func (w *world) provision(rt *client, i Item) *request {
 	return w.publish(events.Event{Type: events.TypeProvision, ID: w.id("p"), RuntimeID: rt.id, ReplyTo: p.ReplyTo, Provision: p})
 }
 
-// askDeprovision has a runtime go: first its Shoot, then what it had.
+// leftShoots are the runtimes that go and whose Shoots are still being deleted.
+func (w *world) leftShoots() (ids []string) {
+	w.must(w.garden.Shoots(context.Background(), func(s engine.Shoot) error {
+		if slices.ContainsFunc(w.truth.runtimes, func(rt *client) bool { return rt.id == s.RuntimeID && rt.leaves }) {
+			ids = append(ids, s.RuntimeID)
+		}
+		return nil
+	}))
+	return ids
+}
+
+func (w *world) deleteShoot(runtime string) {
+	w.note("publisher", "deletes the Shoot of", runtime, "")
+	w.garden.DeleteShoot("shoot-" + runtime)
+}
+
+// askDeprovision has a runtime go. Its Shoot goes first, or is still being deleted when
+// the event comes: then its account drains until it is gone (rule 8).
 func (w *world) askDeprovision(i Item) bool {
-	rt := w.oneRuntime(i.N, func(rt *client) bool { return !rt.leaves || i.M%8 == 0 })
+	from := 0
+	if i.M>>10%2 == 0 { // its provision may be in work
+		from = max(0, len(w.truth.runtimes)-4)
+	}
+	rt := w.oneRuntime(i.N, func(rt *client) bool {
+		return (!rt.leaves || i.M%8 == 0) && slices.Index(w.truth.runtimes, rt) >= from
+	})
 	if rt == nil {
 		return false
 	}
-	w.garden.DeleteShoot("shoot-" + rt.id)
+	if i.M%3 > 0 {
+		w.garden.DeleteShoot("shoot-" + rt.id)
+	}
 	rt.leaves = true
 	if life := w.truth.lives[rt.id]; life != nil {
 		life.leaves = true

@@ -18,9 +18,10 @@ const (
 	Release     Kind = "release"
 	Resolve     Kind = "resolve"
 	Cluster     Kind = "a cluster appears"
+	ClusterGone Kind = "a cluster is gone at last"
 )
 
-var requests = []Kind{Provision, Again, Another, Deprovision, Release, Resolve, Cluster}
+var requests = []Kind{Provision, Again, Another, Deprovision, Release, Resolve, Cluster, ClusterGone}
 
 // Item is one line of a plan.
 type Item struct {
@@ -54,6 +55,9 @@ func Draw(seed uint64, kinds []Kind) Plan {
 	var some []Kind
 	for _, k := range kinds {
 		rarity := 3
+		if len(kinds) < 6 { // a narrow world
+			rarity = 1
+		}
 		if k == Large { // they cost as much as a hundred histories
 			rarity = 60
 		}
@@ -61,7 +65,7 @@ func Draw(seed uint64, kinds []Kind) Plan {
 			some = append(some, k)
 		}
 	}
-	weights := []int{14, 3, 3, 9, 6, 1, 7}
+	weights := []int{14, 3, 3, 9, 6, 1, 7, 2}
 	loads := 44 + r.IntN(24)
 	faults := 0
 	if len(some) > 0 {

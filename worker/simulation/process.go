@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -38,8 +37,11 @@ const (
 	opAck     = "acknowledge"
 	opNak     = "hand back"
 	opTerm    = "end"
+	opInfo    = "look at the consumer"
 	opReopen  = "reopen the consumer"
 	opBuilt   = "built"
+	opAssign  = "assign"
+	opInstall = "install"
 	opPools   = "pools"
 )
 
@@ -75,7 +77,7 @@ type process struct {
 	lagging int       // moments for which it brings nothing
 
 	labels    *reconcile.Labels
-	sweeping  context.CancelFunc
+	sweeping  sweeping
 	sweeps    int
 	looked    int // the last sweep that has begun to look
 	sweepPool engine.Pool
@@ -86,6 +88,12 @@ type process struct {
 	handled   map[string]int    // deliveries by event, so that each has a name
 
 	last map[string]time.Time // when an actor's last call returned
+}
+
+// sweeping is one look at all labels of a pool.
+type sweeping struct {
+	actor string
+	stop  context.CancelFunc
 }
 
 type vacant struct {
@@ -108,6 +116,7 @@ func (w *world) start(number int) *process {
 		world: w, name: fmt.Sprintf("worker %d (start %d)", number, w.incarnations),
 		marks: map[string]vacant{}, handled: map[string]int{}, last: map[string]time.Time{}, nextSweep: time.Now(),
 	}
+	p.sweeping = sweeping{p.name + " sweep 0", func() {}}
 	p.redis.Store(w.masters[0])
 	p.ctx, p.cancel = context.WithCancel(as(context.Background(), p.name))
 	p.garden = &landscape{p: p, cache: suggest.New()}
@@ -122,7 +131,7 @@ func (w *world) start(number int) *process {
 	p.fence = fence.New(looks{p, ledger}, observe.Observer{})
 	p.rebuilder = &rebuild.Rebuilder{
 		Builder: store{p}, Inventory: p.garden, Ledger: w.sealed(ledger), Room: room, Subjects: w.subjects, Now: p.now,
-		Record: w.record(ledger), Replicated: w.fenced, Reconnect: p.reconnect,
+		Record: record{ledger}, Replicated: w.fenced, Reconnect: p.reconnect,
 	}
 	options := worker.Options{
 		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: dead.NewLettersOn(server{p}, w.subjects),
@@ -230,7 +239,8 @@ func (p *process) returned(actor string) {
 	p.last[actor] = time.Now()
 }
 
-func (p *process) sweeper() string { return fmt.Sprintf("%s sweep %d", p.name, p.sweeps) }
+// sweeper is the actor of the sweep of now.
+func (p *process) sweeper() string { return p.sweeping.actor }
 
 // pass names what is done beside the events.
 func (p *process) pass(what string) context.Context {
@@ -241,15 +251,13 @@ func (p *process) pass(what string) context.Context {
 // sweep begins a look at all labels of one pool. What the one before has not finished
 // is given up.
 func (p *process) sweep() {
-	if p.sweeping != nil {
-		p.sweeping()
-	}
+	p.sweeping.stop()
 	p.sweeps++
 	p.nextSweep = time.Now().Add(sweepEvery)
 	pools := p.world.pools
 	p.sweepPool = pools[p.sweeps%len(pools)]
 	ctx, cancel := context.WithCancel(p.ctx)
-	p.sweeping = cancel
+	p.sweeping = sweeping{fmt.Sprintf("%s sweep %d", p.name, p.sweeps), cancel}
 	p.labels = &reconcile.Labels{
 		Worker: marker{p}, Bindings: p.garden, Rebuild: p.rebuilder, Budget: 10 * time.Second,
 		Follower: onePool{store{p}, p.sweepPool}, Cache: onePoolCache{p.garden, p.sweepPool}, Every: never,
@@ -257,57 +265,6 @@ func (p *process) sweep() {
 	actor := p.sweeper()
 	p.last[actor] = time.Now()
 	go p.labels.Run(as(ctx, actor))
-}
-
-// onePool shows a sweep the pool whose turn it is, and of the records without a binding
-// one: package reconcile visits both in the order of a map.
-type onePool struct {
-	store
-
-	pool engine.Pool
-}
-
-func (o onePool) Pools(ctx context.Context) ([]string, error) {
-	_, err := o.store.Pools(ctx)
-	return []string{o.pool.Name()}, err
-}
-
-func (o onePool) Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
-	return func(yield func(account.NamedRecord, error) bool) {
-		var absent []account.NamedRecord
-		for b, err := range o.store.Bindings(ctx, pool) {
-			if err == nil {
-				if c, known := o.p.garden.Cached(b.Binding); !known || c.Pool().Name() != pool {
-					absent = append(absent, b)
-					continue
-				}
-			}
-			if !yield(b, err) {
-				return
-			}
-		}
-		if len(absent) > 0 {
-			yield(absent[o.p.sweeps/2%len(absent)], nil)
-		}
-	}
-}
-
-type onePoolCache struct {
-	*landscape
-
-	pool engine.Pool
-}
-
-func (o onePoolCache) Pools() []engine.Pool { return []engine.Pool{o.pool} }
-
-// marker collects what a sweep wants marked: it comes in the order of a map.
-type marker struct{ p *process }
-
-func (m marker) Wake() { m.p.worker.Wake() }
-
-func (m marker) MarkDirty(_ context.Context, pool, binding, tenant string, generation int64) (bool, error) {
-	m.p.marks[binding] = vacant{pool, tenant, generation}
-	return false, nil
 }
 
 // mark marks what a sweep has found, one after the other.
@@ -370,34 +327,6 @@ func (p *process) forget() {
 	}
 	ctx := p.pass("forgets")
 	go r.Once(ctx)
-}
-
-// oneGone shows retention few tombstones at a time: it visits them in the order of a map.
-type oneGone struct{ store }
-
-func (o oneGone) shown(runtime string) bool {
-	const apart = 24
-	return slices.Index(runtimeIDs, runtime)%apart == o.p.passes%apart
-}
-
-func (o oneGone) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
-	return func(yield func(account.NamedRuntime, error) bool) {
-		for rt, err := range o.store.Runtimes(ctx, pool) {
-			if (err != nil || rt.State != account.RuntimeGone || o.shown(rt.ID)) && !yield(rt, err) {
-				return
-			}
-		}
-	}
-}
-
-func (o oneGone) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
-	return func(yield func(account.NamedPlace, error) bool) {
-		for place, err := range o.store.Places(ctx, bucket) {
-			if (err != nil || !place.Gone || o.shown(place.Runtime)) && !yield(place, err) {
-				return
-			}
-		}
-	}
 }
 
 // tracer names the goroutine of an event after it.

@@ -90,7 +90,7 @@ func (s store) Status(ctx context.Context, place string) (account.Status, error)
 }
 
 func (s store) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
-	return decided(ctx, s, "assign", r.Runtime, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+	return decided(ctx, s, opAssign, r.Runtime, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
 		return s.p.world.assigned(pool, r)(c.Assign(ctx, pool, s.p.world.asked(r)))
 	})
 }
@@ -168,7 +168,11 @@ func (s store) MarkFreed(ctx context.Context, pool, binding string, generation i
 			rec, _ := c.Binding(ctx, pool, binding)
 			generation = rec.Generation
 		}
-		return c.MarkFreed(ctx, pool, binding, generation)
+		freed, err := c.MarkFreed(ctx, pool, binding, generation)
+		if freed {
+			s.p.world.markedFreed(binding)
+		}
+		return freed, err
 	})
 }
 
@@ -207,7 +211,7 @@ func (s store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.Name
 
 func (s store) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
 	if silent(bucket) {
-		return s.at().Places(ctx, bucket)
+		return func(func(account.NamedPlace, error) bool) {}
 	}
 	return listed(ctx, s, "places", bucket, (*memory.Counters).Places)
 }
@@ -290,52 +294,56 @@ func (s store) Raise(ctx context.Context, pool string, sequence int64) (bool, er
 }
 
 func (s store) Built(ctx context.Context, places ...string) (map[string]bool, error) {
-	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (map[string]bool, error) { return c.Built(ctx, places...) })
+	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (map[string]bool, error) {
+		built, err := c.Built(ctx, places...)
+		for _, place := range places {
+			if err == nil && silent(place) {
+				built[place] = true
+			}
+		}
+		return built, err
+	})
 }
 
 func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
-	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (account.Epochs, error) { return c.Epochs(ctx, places...) })
+	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (account.Epochs, error) {
+		epochs, err := c.Epochs(ctx, places...)
+		for _, place := range places {
+			if err == nil && silent(place) {
+				epochs[place] = alwaysBuilt // so that no rebuild is about them
+			}
+		}
+		return epochs, err
+	})
 }
 
 // Replicated is what INFO says of a server.
 func (s store) Replicated(context.Context) (bool, error) { return s.p.world.fenced, nil }
 
 func (s store) Depose(ctx context.Context, place, epoch string) (bool, error) {
-	if silent(place) {
-		return s.at().Depose(ctx, place, epoch)
-	}
 	return scripted(ctx, s, "discard", place, func(ctx context.Context, c *memory.Counters) (bool, error) { return c.Depose(ctx, place, epoch) })
 }
 
 func (s store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
-	if silent(place) {
-		return s.at().BeginRebuild(ctx, place, token, now, lease)
-	}
 	return scripted(ctx, s, "begin rebuild", place, func(ctx context.Context, c *memory.Counters) (bool, error) {
 		return c.BeginRebuild(ctx, place, token, now, lease)
 	})
 }
 
 func (s store) RenewRebuild(ctx context.Context, place, token string, now time.Time) (bool, error) {
-	if silent(place) {
-		return s.at().RenewRebuild(ctx, place, token, now)
-	}
 	return scripted(ctx, s, opRenew, place, func(ctx context.Context, c *memory.Counters) (bool, error) {
 		return c.RenewRebuild(ctx, place, token, now)
 	})
 }
 
 func (s store) Install(ctx context.Context, pool, token string, snapshot account.Snapshot) (bool, error) {
-	return scripted(ctx, s, "install", pool, func(ctx context.Context, c *memory.Counters) (bool, error) {
+	return scripted(ctx, s, opInstall, pool, func(ctx context.Context, c *memory.Counters) (bool, error) {
 		return c.Install(ctx, pool, s.p.world.token(ctx, c, pool, token), s.p.world.snapshot(snapshot))
 	})
 }
 
 func (s store) InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error) {
-	if silent(bucket) {
-		return s.at().InstallBucket(ctx, bucket, token, d)
-	}
-	return scripted(ctx, s, "install", bucket, func(ctx context.Context, c *memory.Counters) (bool, error) {
+	return scripted(ctx, s, opInstall, bucket, func(ctx context.Context, c *memory.Counters) (bool, error) {
 		return c.InstallBucket(ctx, bucket, s.p.world.token(ctx, c, bucket, token), d)
 	})
 }

@@ -15,7 +15,7 @@ import (
 const (
 	// calm is for how many moments nothing has to change until everything is at rest:
 	// longer than a look at the labels of each pool, and every pause of a retry.
-	calm = 40
+	calm = 30
 	// patience is how many moments everything may take to come to rest: more than the
 	// longest waiting.
 	patience = 1000
@@ -60,6 +60,7 @@ func (w *world) comeToRest() {
 
 // heal ends all faults.
 func (w *world) heal() {
+	synctest.Wait()
 	w.note("", "all faults end", "", "")
 	w.healing = true
 	w.armed = nil
@@ -74,6 +75,9 @@ func (w *world) heal() {
 	}
 	if w.settings.timeout == 0 {
 		w.reconfigure(w.settings.several, time.Minute)
+	}
+	for _, id := range w.leftShoots() {
+		w.deleteShoot(id)
 	}
 	if len(w.alive()) == 0 {
 		w.processes = append(w.processes, w.start(1))
@@ -175,8 +179,12 @@ func (w *world) runtimesAtRest() {
 			}
 		}
 	}
+	waits := map[string]bool{}
+	for _, r := range w.waiting() {
+		waits[r.Event.RuntimeID] = true
+	}
 	for _, id := range runtimeIDs {
-		if w.truth.excused[id] {
+		if w.truth.excused[id] || waits[id] && w.networkFull(id) { // it may have an account until its deadline: rule 12
 			continue
 		}
 		force := ""
@@ -213,8 +221,17 @@ func (w *world) poolAtRest(pool engine.Pool) {
 			w.bad("I6 CountsTrue", "%s is labelled %s, its record is %+v", b.Name, b.Tenant, r)
 		case r.State == account.Draining && !w.shootOn(b.Name):
 			w.bad("I8 NothingLost", "%s drains for ever: %+v", b.Name, r)
+		case b.Tenant != "" && r.Count == 0 && w.left(b):
+			w.bad("I8 NothingLost", "%s is idle for ever, and the last cluster of its claim is gone: %+v", b.Name, r)
 		}
 	}
+}
+
+// left reports whether runtimes were answered with this claim of a binding and are gone.
+func (w *world) left(b engine.Binding) bool {
+	return !w.truth.edited[b.Name] && slices.ContainsFunc(w.truth.all, func(l *life) bool {
+		return l.binding == b.Name && l.tenant == b.Tenant && l.generation == b.Generation && l.leaves && !w.truth.excused[l.runtime]
+	})
 }
 
 // excusedOn reports whether Redis has a runtime on a binding whose event was taken away
@@ -249,6 +266,9 @@ func (w *world) blocksAtRest() {
 	held := map[string]bool{}
 	for _, r := range state.Records {
 		held[r.Cluster] = true
+		if w.passedOver(r.Cluster) {
+			continue
+		}
 		if force := w.truth.force[r.Cluster]; force.Status != events.StatusAssigned && !w.truth.excused[r.Cluster] {
 			w.bad("I9 NoOverlap", "runtime %s has blocks in Redis and is not there: %s", r.Cluster, strings.Join(r.Requests, " "))
 		}
@@ -258,4 +278,14 @@ func (w *world) blocksAtRest() {
 			w.bad("I9 NoOverlap", "runtime %s has blocks in the ledger and none in Redis", id)
 		}
 	}
+}
+
+// passedOver reports whether a runtime waits behind another of its tenant: nobody looks at it
+// before its turn or its deadline, so nobody returns the blocks of a handling that was stopped.
+func (w *world) passedOver(runtime string) bool {
+	all := w.waiting()
+	at := slices.IndexFunc(all, func(r events.WaitingRequest) bool { return r.Event.RuntimeID == runtime })
+	return at >= 0 && slices.ContainsFunc(all, func(r events.WaitingRequest) bool {
+		return r.Event.RuntimeID != runtime && r.Pool == all[at].Pool && r.Event.Provision.GlobalAccountID == all[at].Event.Provision.GlobalAccountID
+	})
 }

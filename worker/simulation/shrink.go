@@ -70,5 +70,5 @@ func (s Step) dull() bool {
 	nothing := strings.Contains(s.How, "message not found")
 	return s.How == "the answer arrives" || s.Op == opBuilt && s.How == "" || strings.HasPrefix(s.Op, "state of") ||
 		nothing && strings.Contains(s.Arg, ".waiting.") || nothing && strings.HasPrefix(s.Arg, ">") ||
-		s.Op == opAsk || s.Op == "looks at all labels" || strings.Contains(s.Actor, " sweep ") && (s.Op == opPools || s.Op == "bindings")
+		s.Op == opAsk || s.Op == opInfo || s.Op == "looks at all labels" || strings.Contains(s.Actor, " sweep ") && (s.Op == opPools || s.Op == "bindings")
 }

@@ -111,11 +111,10 @@ type consumer struct {
 	p *process
 }
 
+// Info is asked every ten seconds, as often as a process tells that it is still at work on
+// an event: through the gate it comes after that, where both come at the same instant.
 func (c consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
-	if c.p.world.isDown(streams) {
-		return nil, nats.ErrTimeout
-	}
-	return c.Consumer.Info(ctx)
+	return ask(as(ctx, c.p.name+" watches"), c.p, call{port: streams, op: opInfo}, c.Consumer.Info)
 }
 
 func (c consumer) Messages(options ...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {

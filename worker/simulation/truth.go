@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	eventstreams "github.com/hap-worker/hap-worker/events/streams"
@@ -36,21 +36,23 @@ type truth struct {
 	buried    map[uint64]bool         // sequences of HAP_EVENTS with a dead letter
 	edited    map[string]bool         // bindings that somebody changed by hand
 	labels    map[string]engine.Binding
+	freed     map[string]string // by binding: the release that took its labels off last
 }
 
 // life is a runtime that was answered with a binding.
 type life struct {
 	runtime, tenant, binding, pool string
 	generation, sequence           int64
-	limit                          int
+	limit                          int                     // when it was answered first; a repeat gains no runtime
 	blocks                         map[string]netip.Prefix // by rule and injection
 	leaves                         bool                    // its deprovision was published
+	since                          int                     // the step of its first answer
 }
 
 func (t *truth) init() {
 	t.clusters, t.final, t.lives, t.claims = map[string]bool{}, map[string]events.Reply{}, map[string]*life{}, map[string]string{}
 	t.buried, t.edited, t.labels = map[uint64]bool{}, map[string]bool{}, map[string]engine.Binding{}
-	t.deadlines = map[string]time.Time{}
+	t.deadlines, t.freed = map[string]time.Time{}, map[string]string{}
 	t.force, t.excused = map[string]events.Reply{}, map[string]bool{}
 }
 
@@ -73,6 +75,11 @@ func (w *world) replied(subject string, r events.Reply) {
 		return
 	}
 	t.final[subject] = r
+	for binding, by := range t.freed {
+		if by == r.RequestID && r.Status != events.StatusReturned {
+			w.bad("I7 OneAnswer", "release %s took the labels off %s, and is answered %s", by, binding, r.Status)
+		}
+	}
 	if r.Status == events.StatusAssigned || r.Status == events.StatusReleased {
 		if before := t.force[r.RuntimeID].Decision; before == nil || r.Decision.Sequence >= before.Sequence {
 			t.force[r.RuntimeID] = r
@@ -80,6 +87,7 @@ func (w *world) replied(subject string, r events.Reply) {
 	}
 	if r.Status == events.StatusAssigned {
 		w.answered(r)
+		w.counted(r)
 	}
 }
 
@@ -116,9 +124,9 @@ func (w *world) isolated(subject string, r events.Reply) {
 
 // told is given each copy of a reply that goes to an inbox.
 func (w *world) told(msg *nats.Msg) {
-	r, err := events.DecodeReply(msg.Data)
+	r := w.decoded(msg.Data)
 	tenant := strings.TrimPrefix(msg.Subject, "_INBOX.")
-	if err == nil && r.GlobalAccountID != "" && r.GlobalAccountID != tenant {
+	if r.GlobalAccountID != "" && r.GlobalAccountID != tenant {
 		w.bad("Isolation", "%s hears of %s's request %s", tenant, r.GlobalAccountID, r.RequestID)
 	}
 }
@@ -135,7 +143,10 @@ func (w *world) answered(r events.Reply) {
 	t := &w.truth
 	l := t.lives[r.RuntimeID]
 	if l == nil {
-		l = &life{runtime: r.RuntimeID, tenant: r.GlobalAccountID, binding: r.Binding.Name, pool: r.Decision.Pool, blocks: map[string]netip.Prefix{}}
+		l = &life{
+			runtime: r.RuntimeID, tenant: r.GlobalAccountID, binding: r.Binding.Name, pool: r.Decision.Pool, limit: r.Limit, since: w.steps,
+			blocks: map[string]netip.Prefix{},
+		}
 		for _, rt := range t.runtimes {
 			l.leaves = l.leaves || rt.id == r.RuntimeID && rt.leaves
 		}
@@ -145,7 +156,7 @@ func (w *world) answered(r events.Reply) {
 	if l.binding != r.Binding.Name {
 		w.bad("I1 OneBinding", "runtime %s was answered with %s, and now with %s", l.runtime, l.binding, r.Binding.Name)
 	}
-	l.generation, l.sequence, l.limit = r.Binding.Generation, max(l.sequence, r.Decision.Sequence), r.Limit
+	l.generation, l.sequence = r.Binding.Generation, max(l.sequence, r.Decision.Sequence)
 	claim := fmt.Sprintf("%s %d", l.binding, l.generation)
 	if other, known := t.claims[claim]; known && other != l.tenant && !t.edited[l.binding] {
 		w.bad("I3 OneTenant", "claim %d of %s was answered to %s and to %s", l.generation, l.binding, other, l.tenant)
@@ -255,26 +266,15 @@ func (w *world) labelled(b engine.Binding, deleted bool) {
 	}
 }
 
-// consistent checks Redis in itself: I6.
-func (w *world) consistent(m *master) {
-	ctx := context.Background()
-	for _, pool := range w.pools {
-		counted := map[string]int{}
-		for rt, err := range m.counters.Runtimes(ctx, pool.Name()) {
-			if err != nil {
-				break
-			}
-			if rt.State == account.RuntimeAssigned {
-				counted[rt.Binding]++
-			}
-		}
-		for b, err := range m.counters.Bindings(ctx, pool.Name()) {
-			if err != nil {
-				return
-			}
-			if b.Count != counted[b.Binding] {
-				w.bad("I6 CountsTrue", "%s is counted %d and has %d runtimes in %s", b.Binding, b.Count, counted[b.Binding], m.name)
-			}
+// freed is told of each release that takes the labels off a binding. Runtimes that were answered
+// before it was asked for keep their account, whoever has marked it dirty (rule 9).
+func (w *world) freed(binding, by string) {
+	t := &w.truth
+	t.freed[binding] = by
+	at := slices.IndexFunc(t.requests, func(q *request) bool { return q.event.ID == by })
+	for _, l := range t.all {
+		if at >= 0 && l.binding == binding && !l.leaves && !t.excused[l.runtime] && l.since < t.requests[at].since {
+			w.bad("I3 OneTenant", "%s is released under runtime %s", binding, l.runtime)
 		}
 	}
 }

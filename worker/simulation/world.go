@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -38,6 +39,7 @@ type world struct {
 	steps   int
 
 	subjects events.Subjects
+	replies  string // how the subjects of replies begin
 	broker   *memory.Broker
 	garden   *memory.Gardener
 	fenced   bool      // the plan has two masters
@@ -56,6 +58,7 @@ type world struct {
 
 	truth     truth
 	befell    map[Kind]int
+	known     map[string]events.Reply // by what is stored of it
 	trace     []Step
 	hash      uint64
 	violation string
@@ -78,15 +81,16 @@ var runtimeIDs = func() (ids []string) {
 func newWorld(plan Plan, mutant string) *world {
 	w := &world{
 		plan: plan, mutant: mutant, random: rand.New(rand.NewPCG(plan.Seed, 1)), gate: gate{over: make(chan struct{})},
-		down: map[port]int{}, befell: map[Kind]int{}, masters: []*master{newMaster("redis-a")},
+		down: map[port]int{}, befell: map[Kind]int{}, known: map[string]events.Reply{}, masters: []*master{newMaster("redis-a")},
 		pools:    []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "gcp"}},
-		settings: settings{limit: plan.Limit, timeout: 2 * time.Minute}, hash: 14695981039346656037,
+		settings: settings{limit: plan.Limit, timeout: 2 * time.Minute},
 	}
 	w.fenced = plan.replicated()
 	w.truth.init()
 	var err error
 	w.subjects, err = events.NewSubjects("")
 	w.must(err)
+	w.replies = w.subjects.Prefix() + ".reply."
 	w.broker, err = memory.NewBroker(events.Options{})
 	w.must(err)
 	w.live = config.NewLive(w.settings.decisions())
@@ -156,8 +160,11 @@ func networkRules(version int) *network.Config {
 
 // store publishes what a process publishes, and holds it against the invariants.
 func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
-	reply, err := events.DecodeReply(msg.Data)
-	isReply := err == nil
+	var reply events.Reply
+	isReply := strings.HasPrefix(msg.Subject, w.replies)
+	if isReply {
+		reply = w.decoded(msg.Data)
+	}
 	if isReply && w.off("expect") { // rule 11: whatever stands there
 		msg.Header.Del(jetstream.ExpectedLastSubjSeqHeader)
 	}
@@ -177,6 +184,18 @@ func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, er
 		w.buried(msg)
 	}
 	return ack, err
+}
+
+// decoded is a reply as it is read. Copies and seals of it are the same bytes again.
+func (w *world) decoded(data []byte) events.Reply {
+	reply, known := w.known[string(data)]
+	if !known {
+		var err error
+		reply, err = events.DecodeReply(data)
+		w.must(err)
+		w.known[string(data)] = reply
+	}
+	return reply
 }
 
 // pass lets time pass.
@@ -263,7 +282,7 @@ func (w *world) beside(choices []*call) (steps []func()) {
 		if !sweeping && !time.Now().Before(p.nextSweep) {
 			steps = append(steps, func() { w.note(p.name, "looks at all labels", "", ""); p.sweep() })
 		}
-		if !time.Now().Before(p.nextServe) {
+		if !w.healing && !time.Now().Before(p.nextServe) { // at rest the looks at all labels wake often enough
 			steps = append(steps, func() { p.nextServe = time.Now().Add(serveEvery); p.worker.Wake() })
 		}
 		if !sweeping && len(p.marks) > 0 {
@@ -307,8 +326,11 @@ func (w *world) effect(c *call, how string) {
 		how += ": " + c.outcome.Error()
 	}
 	w.note(c.actor, c.op, c.arg, how)
-	if c.port == redis && c.write {
+	if c.port == redis && c.changes() {
 		w.consistent(c.by.redis.Load())
+	}
+	if c.op == opAssign || c.op == opInstall {
+		w.located(c.by.redis.Load())
 	}
 }
 
@@ -337,38 +359,6 @@ func (w *world) end() {
 	}
 	running.Wait()
 	w.broker.Close()
-}
-
-// Step is one line of a trace.
-type Step struct {
-	Moment              int
-	Actor, Op, Arg, How string
-}
-
-func (s Step) String() string {
-	text := fmt.Sprintf("%8s  ", (time.Duration(s.Moment) * moment).Truncate(100*time.Millisecond))
-	if s.Actor != "" {
-		text += s.Actor + ": "
-	}
-	text += s.Op
-	if s.Arg != "" {
-		text += " " + s.Arg
-	}
-	if s.How != "" {
-		text += " (" + s.How + ")"
-	}
-	return text
-}
-
-// note adds a line to the trace.
-func (w *world) note(actor, op, arg, how string) {
-	w.trace = append(w.trace, Step{w.moments, actor, op, arg, how})
-	for _, text := range [...]string{actor, op, arg, how} {
-		for i := range len(text) {
-			w.hash = (w.hash ^ uint64(text[i])) * 1099511628211
-		}
-		w.hash = (w.hash ^ 0xff) * 1099511628211
-	}
 }
 
 // bad is an invariant that does not hold.

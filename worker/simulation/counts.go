@@ -1,0 +1,73 @@
+package simulation
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// What Redis has has to fit, after every step, what is answered and labelled.
+
+// counted checks that Redis has what is answered, where it is built: I6. A runtime that goes may
+// be gone already.
+func (w *world) counted(r events.Reply) {
+	if len(w.masters) > 1 || w.truth.excused[r.RuntimeID] || w.truth.lives[r.RuntimeID].leaves {
+		return
+	}
+	rt, err := w.masters[0].counters.RuntimeIn(context.Background(), r.Decision.Pool, r.RuntimeID)
+	if err == nil && (rt.State != account.RuntimeAssigned || rt.Binding != r.Binding.Name) {
+		w.bad("I6 CountsTrue", "runtime %s is answered with %s, Redis has it %s on %q", r.RuntimeID, r.Binding.Name, rt.State, rt.Binding)
+	}
+}
+
+// markedFreed is told of each binding that a release makes free in Redis: its label is off, and
+// no later claim has written one (rule 9).
+func (w *world) markedFreed(binding string) {
+	if b := w.truth.labels[binding]; (b.Tenant != "" || b.Dirty) && !w.truth.edited[binding] {
+		w.bad("I3 OneTenant", "%s is free in Redis, its label is %s", binding, labelText(b))
+	}
+}
+
+// consistent checks Redis in itself: I6.
+func (w *world) consistent(m *master) {
+	ctx := context.Background()
+	for _, pool := range w.pools {
+		counted := map[string]int{}
+		for rt, err := range m.counters.Runtimes(ctx, pool.Name()) {
+			if err != nil {
+				break
+			}
+			if rt.State == account.RuntimeAssigned {
+				counted[rt.Binding]++
+			}
+		}
+		for b, err := range m.counters.Bindings(ctx, pool.Name()) {
+			if err != nil {
+				return
+			}
+			if b.Count != counted[b.Binding] {
+				w.bad("I6 CountsTrue", "%s is counted %d and has %d runtimes in %s", b.Binding, b.Count, counted[b.Binding], m.name)
+			}
+		}
+	}
+}
+
+// located checks that the directory names the pool of every runtime that is counted: no
+// deprovision finds another one (I6).
+func (w *world) located(m *master) {
+	ctx := context.Background()
+	for _, pool := range w.pools {
+		for rt, err := range m.counters.Runtimes(ctx, pool.Name()) {
+			if err != nil {
+				break
+			}
+			if rt.State != account.RuntimeAssigned {
+				continue
+			}
+			if place, err := m.counters.Place(ctx, rt.ID); err == nil && place.Pool != pool.Name() {
+				w.bad("I6 CountsTrue", "runtime %s is on %s in pool %s, and the directory does not say so", rt.ID, rt.Binding, pool.Name())
+			}
+		}
+	}
+}

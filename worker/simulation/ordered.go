@@ -1,0 +1,91 @@
+package simulation
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// What the production code visits in the order of a map is shown to it one by one.
+
+// onePool shows a sweep the pool whose turn it is, and of the records without a binding
+// one: package reconcile visits both in the order of a map.
+type onePool struct {
+	store
+
+	pool engine.Pool
+}
+
+func (o onePool) Pools(ctx context.Context) ([]string, error) {
+	_, err := o.store.Pools(ctx)
+	return []string{o.pool.Name()}, err
+}
+
+func (o onePool) Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
+	return func(yield func(account.NamedRecord, error) bool) {
+		var absent []account.NamedRecord
+		for b, err := range o.store.Bindings(ctx, pool) {
+			if err == nil {
+				if c, known := o.p.garden.Cached(b.Binding); !known || c.Pool().Name() != pool {
+					absent = append(absent, b)
+					continue
+				}
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+		if len(absent) > 0 {
+			yield(absent[o.p.sweeps/2%len(absent)], nil)
+		}
+	}
+}
+
+type onePoolCache struct {
+	*landscape
+
+	pool engine.Pool
+}
+
+func (o onePoolCache) Pools() []engine.Pool { return []engine.Pool{o.pool} }
+
+// marker collects what a sweep wants marked: it comes in the order of a map.
+type marker struct{ p *process }
+
+func (m marker) Wake() { m.p.worker.Wake() }
+
+func (m marker) MarkDirty(_ context.Context, pool, binding, tenant string, generation int64) (bool, error) {
+	m.p.marks[binding] = vacant{pool, tenant, generation}
+	return false, nil
+}
+
+// oneGone shows retention few tombstones at a time: it visits them in the order of a map.
+type oneGone struct{ store }
+
+func (o oneGone) shown(runtime string) bool {
+	const apart = 24
+	return slices.Index(runtimeIDs, runtime)%apart == o.p.passes%apart
+}
+
+func (o oneGone) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
+	return func(yield func(account.NamedRuntime, error) bool) {
+		for rt, err := range o.store.Runtimes(ctx, pool) {
+			if (err != nil || rt.State != account.RuntimeGone || o.shown(rt.ID)) && !yield(rt, err) {
+				return
+			}
+		}
+	}
+}
+
+func (o oneGone) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
+	return func(yield func(account.NamedPlace, error) bool) {
+		for place, err := range o.store.Places(ctx, bucket) {
+			if (err != nil || !place.Gone || o.shown(place.Runtime)) && !yield(place, err) {
+				return
+			}
+		}
+	}
+}
