@@ -65,8 +65,7 @@ containers: ## the tests that run everything in containers; HAP_IMAGES=upstream 
 
 .PHONY: race
 race: ## all tests with the race detector, on kube-apiserver, but for what it cannot see: worker processes, containers, and the model, which is one goroutine
-	@# Not yet the simulation: the processes read its world while its scheduler changes it (issue 17).
-	CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -v '/worker/simulation$$')
+	CGO_ENABLED=1 HAP_SIMULATION=50 $(GO) test -race ./...
 	cd integration && HAP_TEST_GARDENER=crd CGO_ENABLED=1 $(GO) test -race -timeout 40m -parallel 4 -skip '^(TestFaults|TestLargeLandscape)$$' $$($(GO) list ./... | grep -v '/model$$\|/containers$$')
 
 .PHONY: histories
