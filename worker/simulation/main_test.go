@@ -1,0 +1,14 @@
+package simulation
+
+import (
+	"os"
+	"runtime/debug"
+	"testing"
+)
+
+// A history is garbage as soon as it is played, and little of it lives at a time: with the
+// usual setting a quarter of a run is collecting that.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
