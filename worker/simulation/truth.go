@@ -76,7 +76,7 @@ func (w *world) replied(subject string, r events.Reply) {
 	}
 	t.final[subject] = r
 	for binding, by := range t.freed {
-		if by == r.RequestID && r.Status != events.StatusReturned {
+		if by == r.RequestID && r.Status != events.StatusReturned && !t.edited[binding] {
 			w.bad("I7 OneAnswer", "release %s took the labels off %s, and is answered %s", by, binding, r.Status)
 		}
 	}
