@@ -128,7 +128,7 @@ func (w *world) start(number int) *process {
 	w.must(err)
 	ledger := events.NewLedgerOn(server{p}, w.subjects, "/hap-worker")
 	room := events.NewWaitingRoomOn(server{p}, w.subjects)
-	p.fence = fence.New(looks{p, ledger}, observe.Observer{})
+	p.fence = fence.New(seen{p, record{ledger}}, observe.Observer{})
 	p.rebuilder = &rebuild.Rebuilder{
 		Builder: store{p}, Inventory: p.garden, Ledger: w.sealed(ledger), Room: room, Subjects: w.subjects, Now: p.now,
 		Record: record{ledger}, Replicated: w.fenced, Reconnect: p.reconnect,
@@ -153,14 +153,14 @@ func (w *world) start(number int) *process {
 	return p
 }
 
-// looks are those at the record of the epochs in force, which no event makes for itself.
-type looks struct {
+// seen is the record of the epochs in force as a fence looks at it, for no event in particular.
+type seen struct {
 	p      *process
-	ledger *events.Ledger
+	record record
 }
 
-func (l looks) Epochs(ctx context.Context) (events.EpochRecord, error) {
-	return l.ledger.Epochs(as(ctx, l.p.name+" looks"))
+func (s seen) Epochs(ctx context.Context) (events.EpochRecord, error) {
+	return s.record.Epochs(as(ctx, s.p.name+" looks"))
 }
 
 func (p *process) inForce(ctx context.Context, epochs account.Epochs) error {
