@@ -48,6 +48,7 @@ func (w plainWriter) reply(r *Reply) plainWriter {
 	return w.wholeGiven("limit", int64(r.Limit)).
 		decision(r.Decision).
 		networks(r.Network).
+		truthGiven("networkPending", r.NetworkPending).
 		patch(r.ShootPatch).
 		mergePatch(r.ShootMergePatch).
 		implementation(r.Implementation).

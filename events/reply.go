@@ -61,6 +61,9 @@ type Reply struct {
 
 	Decision *Decision `json:"decision,omitzero"`
 	Network  []Network `json:"network,omitempty"`
+	// NetworkPending says that network rules are not there yet: another reply has the
+	// blocks, once there are rules that match.
+	NetworkPending bool `json:"networkPending,omitzero"`
 	// ShootPatch is an RFC 6902 patch for the Shoot manifest. It presumes that spec, and
 	// all objects above a path of Network, are in the manifest.
 	ShootPatch []PatchOperation `json:"shootPatch,omitempty"`
@@ -88,7 +91,12 @@ const (
 	WaitingPoolEmpty   WaitingReason = "pool-empty"
 	WaitingNetworkFull WaitingReason = "network-full"
 	WaitingUnavailable WaitingReason = "unavailable" // Gardener does not answer
+	// WaitingNetworkMissing: there are no network rules, and network.required is true.
+	WaitingNetworkMissing WaitingReason = "network-missing"
 )
+
+// Network reports whether a request waits for network blocks, and not for an account.
+func (r WaitingReason) Network() bool { return r == WaitingNetworkFull || r == WaitingNetworkMissing }
 
 // Waiting says what a request waits for, at which place from 1, and until when.
 type Waiting struct {

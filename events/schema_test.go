@@ -71,7 +71,7 @@ var full = map[string]string{
 			"times":{"published":"2026-11-20T12:00:00Z","began":"2026-11-20T12:00:00Z","waiting":"2026-11-20T12:00:00Z",
 				"decided":"2026-11-20T12:00:00Z","claimed":"2026-11-20T12:00:00Z"},
 			"changed":{"runtime":"waiting","account":"draining","superseded":"req-0"}},
-		"network":[{"rule":"mcp-clusters","id":"","cidr":"10.27.0.0/28","paths":["/spec/network/cidr"]}],
+		"network":[{"rule":"mcp-clusters","id":"","cidr":"10.27.0.0/28","paths":["/spec/network/cidr"]}],"networkPending":true,
 		"shootPatch":[{"op":"add","path":"/spec/network/cidr","value":"10.27.0.0/28"}],
 		"shootMergePatch":{"spec":{"network":{"cidr":"10.27.0.0/28"}}},
 		"implementation":{"path":"x","revision":"0.1.0","inject":[{"name":"gcp-sa","id":"9038"}]},

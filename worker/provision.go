@@ -207,7 +207,10 @@ type answer struct {
 
 // lacks is what a request waits for that finds nothing.
 func (a answer) lacks() events.WaitingReason {
-	if a.held.Full != nil {
+	switch {
+	case a.held.Full != nil && a.held.Missing:
+		return events.WaitingNetworkMissing
+	case a.held.Full != nil:
 		return events.WaitingNetworkFull
 	}
 	return events.WaitingPoolEmpty
@@ -259,7 +262,7 @@ func (a answer) assigned(b engine.Binding, shoot []events.PatchOperation) events
 		Shared: b.Shared, EUAccess: b.EUAccess, Generation: a.decision.Generation,
 		Claimed: a.decision.Origin == account.Claimed && (!a.decision.Repeated || a.decision.Request == a.event.ID),
 	}
-	r.Network = a.held.Blocks()
+	r.Network, r.NetworkPending = a.held.Blocks(), a.held.Missing
 	r.ShootPatch = slices.Concat(shoot, a.held.Patch())
 	r.ShootMergePatch = events.MergePatch(r.ShootPatch)
 	return r

@@ -161,7 +161,7 @@ func (w *Worker) note(ctx context.Context, l *look, r events.WaitingRequest, ser
 		return l.after(r.Subject, fmt.Errorf("serve %s: %w", r.Event.ID, err))
 	}
 	l.after(r.Subject, nil)
-	if !served && r.Reason != events.WaitingNetworkFull { // the tenant's others may need fewer addresses
+	if !served && !r.Reason.Network() { // the tenant's others may need fewer addresses
 		l.nothing[tenant] = true
 		l.empty = l.empty || !apart
 	}

@@ -38,7 +38,9 @@ func (d *daemon) allotter() *ranges.Allotter {
 	if p.ranges == nil {
 		return nil
 	}
-	a := &ranges.Allotter{Blocks: p.ranges, Networks: &d.networks, Late: p.extend, Rebuild: p.rebuild, Observer: d.observer()}
+	a := &ranges.Allotter{
+		Blocks: p.ranges, Networks: &d.networks, Late: p.extend, Rebuild: p.rebuild, Observer: d.observer(), Required: d.cfg.Network.Required,
+	}
 	if p.extend.Configs != nil {
 		a.Notes = p.extend.Configs
 	}

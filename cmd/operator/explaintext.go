@@ -226,6 +226,8 @@ func waitingReason(r events.WaitingReason, pool string) string {
 		return "in pool " + pool + " the tenant has no account with room, and none is free for it"
 	case events.WaitingNetworkFull:
 		return "the parents of a network rule have no room"
+	case events.WaitingNetworkMissing:
+		return "there are no network rules, and network.required is true"
 	case events.WaitingUnavailable:
 		return "Gardener did not take the claim of an account in time"
 	default:

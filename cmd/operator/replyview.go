@@ -23,6 +23,9 @@ func (v replyView) show(w io.Writer, wide bool) {
 	lines = append(lines, waitingLines(r.Waiting)...)
 	lines = append(lines, bindingLines(r, wide)...)
 	lines = append(lines, decisionLines(r.Decision, wide)...)
+	if r.NetworkPending {
+		lines = append(lines, [2]string{"NETWORK", "there are no network rules yet; a further reply has the ranges"})
+	}
 	for _, n := range r.Network {
 		lines = append(lines, [2]string{"NETWORK", strings.TrimSpace(n.CIDR + " by " + n.Rule + " " + n.ID)})
 	}

@@ -109,7 +109,7 @@ func whatText(r simulate.Result) string {
 		words = append(words, "claimed")
 	case r.Dirty:
 		words = append(words, "marked dirty")
-	case r.Waiting != nil && r.Waiting.Reason == events.WaitingNetworkFull:
+	case r.Waiting != nil && r.Waiting.Reason.Network():
 		words = append(words, string(r.Waiting.Reason))
 	case r.Position > 0:
 		words = append(words, "place "+strconv.Itoa(r.Position))

@@ -121,7 +121,8 @@ func newWaiting(s *shell) *cobra.Command {
 tenants in turn, each one's oldest first. At its deadline (UNTIL) a request is
 answered PoolExhausted.
 
-Reasons: pool-empty, network-full, unavailable (Gardener did not take a claim).`,
+Reasons: pool-empty, network-full, network-missing (there are no network
+rules), unavailable (Gardener did not take a claim).`,
 		Example: `  hapctl waiting
   hapctl waiting --pool aws+eu -o wide`,
 		Args: arguments(cobra.NoArgs),

@@ -142,4 +142,7 @@ type Network struct {
 	// ClusterConfigs says that ClusterConfigs are written beside the replies.
 	// Defaults to false.
 	ClusterConfigs bool `key:"clusterConfigs"`
+	// Required makes requests wait while there is no valid network configuration.
+	// Defaults to false: they are answered without ranges, which the reply says and a further reply makes good.
+	Required bool `key:"required"`
 }

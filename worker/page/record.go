@@ -89,6 +89,8 @@ func reasonText(reason string) string {
 		return "the pool is empty"
 	case events.WaitingNetworkFull:
 		return "no network range is free"
+	case events.WaitingNetworkMissing:
+		return "there are no network rules"
 	case events.WaitingUnavailable:
 		return "Gardener does not answer"
 	default:

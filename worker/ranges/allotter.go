@@ -21,6 +21,9 @@ type Allotter struct {
 	Blocks   Allocator
 	Networks Networks
 	Late     Passes
+	// Required makes a request wait while there are no rules. Defaults to false: it is
+	// answered without blocks, and the answer says so.
+	Required bool
 	// Notes are told whose blocks change. Defaults to nothing that is told.
 	Notes    interface{ Changed(runtime string) }
 	Rebuild  Rebuilder
@@ -39,6 +42,7 @@ type Passes interface {
 type Held struct {
 	Applied []network.Applied
 	Full    error           // that there is no room, an engine.Error with CodeNetworkExhausted
+	Missing bool            // there are no rules yet
 	config  *network.Config // by which it was decided
 }
 
@@ -58,8 +62,16 @@ func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) 
 		return Held{}, nil
 	}
 	held := Held{config: a.Networks.Config()}
+	held.Missing = held.config == nil
+	if held.Missing && a.Required {
+		held.Full = &engine.Error{
+			Code: engine.CodeNetworkExhausted, Err: errors.New("there is no valid network configuration, and network.required is true"),
+			Hint: "create the IPAMConfig, or mend it, and ask again under a new id",
+		}
+		return held, nil
+	}
 	var rules []network.Rule
-	if held.config != nil {
+	if !held.Missing {
 		rules = held.config.Match(clusterOf(e.Provision.Cluster, e.Provision.ShootName))
 	}
 	got, err := a.Blocks.Acquire(ctx, e.RuntimeID, attempt, rules)

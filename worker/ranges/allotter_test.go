@@ -1,8 +1,10 @@
 package ranges
 
 import (
+	"context"
 	"testing"
 
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 )
@@ -56,4 +58,31 @@ func TestNoAllotter(t *testing.T) {
 	if none.Allots() {
 		t.Error("it allots")
 	}
+}
+
+// TestWithoutRules: while there are no rules, an answer says that blocks are pending, and
+// where they are required the request waits.
+func TestWithoutRules(t *testing.T) {
+	t.Parallel()
+	event := events.Event{Type: events.TypeProvision, ID: "request", RuntimeID: "rt", Provision: &events.Provision{RuntimeID: "rt"}}
+	a := &Allotter{Networks: configFake{nil}, Blocks: noBlocks{}}
+	held, err := a.Acquire(t.Context(), event, "request")
+	if !held.Missing || held.Full != nil || err != nil {
+		t.Errorf("not required: %+v, %v", held, err)
+	}
+	a.Required, a.Blocks = true, nil // nothing is asked of it
+	held, err = a.Acquire(t.Context(), event, "request")
+	if !held.Missing || engine.CodeOf(held.Full) != engine.CodeNetworkExhausted || err != nil {
+		t.Errorf("required: %+v, %v", held, err)
+	}
+	a.Networks, a.Blocks = configFake{&network.Config{}}, noBlocks{}
+	if held, err = a.Acquire(t.Context(), event, "request"); held.Missing || held.Full != nil || err != nil {
+		t.Errorf("there by now: %+v, %v", held, err)
+	}
+}
+
+type noBlocks struct{ Allocator }
+
+func (noBlocks) Acquire(context.Context, string, string, []network.Rule) (network.Acquired, error) {
+	return network.Acquired{}, nil
 }

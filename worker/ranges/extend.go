@@ -262,7 +262,7 @@ func sequenceOf(r events.Reply) int64 { return cmp.Or(r.Decision, &events.Decisi
 // claims nothing, and says nothing new of the runtime's place.
 func extra(request string, last events.Reply, held []network.Applied) events.Reply {
 	r := last
-	r.RequestID, r.Network = request, blocks(held)
+	r.RequestID, r.Network, r.NetworkPending = request, blocks(held), false
 	shoot := last.ShootPatch[:max(0, len(last.ShootPatch)-len(patch(last.Network)))]
 	r.ShootPatch = slices.Concat(shoot, patch(r.Network))
 	r.ShootMergePatch = events.MergePatch(r.ShootPatch)

@@ -45,9 +45,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $config "policy" (mergeOverwrite $policy ($config.policy | default dict)) -}}
 {{- end -}}
 {{- if .Values.network.enabled -}}
-{{- $network := dict "config" .Values.network.config "clusterConfigs" .Values.network.clusterConfigs -}}
+{{- $network := dict "config" .Values.network.config "clusterConfigs" .Values.network.clusterConfigs "required" .Values.network.required -}}
 {{- if include "hap.networkFile" . -}}
-{{- $network = dict "file" (include "hap.networkFile" .) "clusterConfigs" .Values.network.clusterConfigs -}}
+{{- $network = dict "file" (include "hap.networkFile" .) "clusterConfigs" .Values.network.clusterConfigs "required" .Values.network.required -}}
 {{- end -}}
 {{- $_ := set $config "network" (mergeOverwrite $network ($config.network | default dict)) -}}
 {{- end -}}
