@@ -223,6 +223,12 @@ func TestConfig(t *testing.T) {
 		c.NATS.Credentials != "/etc/hap-worker-secrets/nats/user.creds" || c.NATS.URL[0] != "nats://nats:4222" {
 		t.Errorf("configuration %+v %+v %+v", c.Policy, c.Network, c.NATS)
 	}
+	if section, err = os.ReadFile("testdata/keb-values-older.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if older := workerConfig(t, string(section)); older.HAP.Rule != nil || older.HAP.EUAccessRule != "azure:cf-ch20;aws:cf-eu11" || older.HAP.SharedRule == "" {
+		t.Errorf("the older section hap is %+v", older.HAP)
+	}
 	four := workerConfig(t, "hap: {rule: null, platformRegionRule: 'gcp:cf-sa30', clusterRegionRule: sap-converged-cloud, sharedRule: trial, euAccessRule: ''}")
 	if len(four.HAP.Rule) != 0 {
 		t.Errorf("rules %v beside the older form", four.HAP.Rule)
