@@ -67,7 +67,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	ask := func() int64 {
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // which one it is, is what is asked
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		defer client.CloseIdleConnections()
 		r, err := client.Get(strings.Replace(server.URL, "http", "https", 1) + "/assets/page.css")
 		if err != nil {
