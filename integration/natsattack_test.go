@@ -108,7 +108,7 @@ func newAttacked(t *testing.T, way layout, change func(string) string) *attacked
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.targets = append(a.targets, msg.Reply(), "$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.META.LEADER.STEPDOWN", "$JS.FC.HAP_REPLIES.x.y")
+	a.targets = append(a.targets, msg.Reply(), "hap.v1.dead.provision", "$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.META.LEADER.STEPDOWN", "$JS.FC.HAP_REPLIES.x.y")
 	return a
 }
 
@@ -125,11 +125,11 @@ func (a *attacked) add(c jetstream.StreamConfig) {
 	}
 	a.admins[c.Name] = js
 	for _, subject := range c.Subjects {
-		literal := strings.NewReplacer("*", "rt-1", ">", "rt-1.req-1").Replace(subject)
-		if _, err := js.Publish(a.t.Context(), literal, []byte(`{}`)); err != nil {
+		target := literal(subject)
+		if _, err := js.Publish(a.t.Context(), target, []byte(`{}`)); err != nil {
 			a.t.Fatal(err)
 		}
-		a.targets = append(a.targets, literal)
+		a.targets = append(a.targets, target)
 	}
 	for _, what := range []string{
 		"STREAM.CREATE", "STREAM.UPDATE", "STREAM.DELETE", "STREAM.PURGE", "STREAM.INFO", "STREAM.MSG.GET", "STREAM.MSG.DELETE", "STREAM.SNAPSHOT", "STREAM.RESTORE",
@@ -142,6 +142,11 @@ func (a *attacked) add(c jetstream.StreamConfig) {
 			a.targets = append(a.targets, "$JS.API.CONSUMER."+what+"."+c.Name+"."+name)
 		}
 	}
+}
+
+// literal is a subject that a pattern matches.
+func literal(pattern string) string {
+	return strings.NewReplacer("*", "rt-1", ">", "rt-1.req-1").Replace(pattern)
 }
 
 // attack has each role attack, and returns what it changed without a right to. Where
