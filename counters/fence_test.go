@@ -26,7 +26,7 @@ func buildAll(t *testing.T, m *counterstest.Machine, epochs account.Epochs) {
 		if err != nil || !mine {
 			t.Fatalf("begin %s: %v, %v", place, mine, err)
 		}
-		built := false
+		var built bool
 		if account.IsBucket(place) {
 			built, err = m.InstallBucket(ctx, place, epoch, account.Directory{})
 		} else {

@@ -230,7 +230,7 @@ func (r *turning) counted(ctx context.Context, client *requests.Client, answered
 		if err != nil {
 			t.Fatal(err)
 		}
-		found += record.Record.Count
+		found += record.Count
 	}
 	nc, err := connect.NATS(ctx, r.nats, "reader", nil)
 	if err != nil {

@@ -86,11 +86,11 @@ func (v freeView) show(w io.Writer, wide bool) {
 	table(w, header, rows)
 	if wide {
 		fmt.Fprintln(w)
-		rows = nil
-		for _, p := range v.Free {
-			rows = append(rows, []string{p.String()})
+		free := make([][]string, len(v.Free))
+		for i, p := range v.Free {
+			free[i] = []string{p.String()}
 		}
-		table(w, []string{"FREE"}, rows)
+		table(w, []string{"FREE"}, free)
 	}
 }
 
@@ -128,7 +128,7 @@ func (s *shell) liveRanges(cmd *cobra.Command, run func(context.Context, *blocks
 		ranges := blocks.New(store)
 		state, err := ranges.State(ctx)
 		if errors.Is(err, account.ErrNotBuilt) {
-			return errors.New("Redis has no network ranges: workers without the section network have none; start one that has it, which builds them")
+			return errors.New("there are no network ranges in Redis: workers without the section network have none; start one that has it, which builds them")
 		}
 		if err != nil {
 			return err

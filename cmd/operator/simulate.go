@@ -144,12 +144,7 @@ func (f *simulateFlags) check(cmd *cobra.Command) error {
 	return f.terms.check(f.file, f.stdin)
 }
 
-func newSimulate(s *shell) *cobra.Command {
-	var f simulateFlags
-	cmd := &cobra.Command{
-		Use:   "simulate (-f FILE | --stdin | --start TENANT:...)",
-		Short: "Show what events would lead to; changes nothing",
-		Long: `Decide events one after the other on a copy of the pools, by the rules and limits
+const simulateLong = `Decide events one after the other on a copy of the pools, by the rules and limits
 of --config, and show what each would be answered with and how full the pools are
 then: the worker's own code decides, in memory. Nothing is published or written.
 The pools are those of now, or those that 'hapctl pools save' saved. Requests that
@@ -180,7 +175,14 @@ Labels are written at once, no deadline comes, and an account that its last clus
 leaves is dirty at once, as if no Shoot referred to it. Exit code 4 where a request
 finds no rule or has to wait, else that of the worst line. With --stdin each line
 is answered by a line of JSON; serves has the requests that it made room for, and
-first, in the first line, those that were served before it.`,
+first, in the first line, those that were served before it.`
+
+func newSimulate(s *shell) *cobra.Command {
+	var f simulateFlags
+	cmd := &cobra.Command{
+		Use:   "simulate (-f FILE | --stdin | --start TENANT:...)",
+		Short: "Show what events would lead to; changes nothing",
+		Long:  simulateLong,
 		Example: `  hapctl simulate -f events.ndjson --config hap-worker.yaml
   hapctl simulate -f events.ndjson --config new.yaml --pool saved.json
   hapctl simulate -f events.ndjson --config hap-worker.yaml --what-if limit.aws=100 --what-if accounts.aws=5

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hap-worker/hap-worker/engine"
 )
@@ -223,7 +224,7 @@ func (w way) shown(d Difference) Way {
 	if w.code != "" {
 		return Way{Code: w.code}
 	}
-	kind := w.provider
+	kind := []string{w.provider}
 	for _, part := range []struct {
 		output  Outputs
 		regions []string
@@ -231,12 +232,12 @@ func (w way) shown(d Difference) Way {
 		switch {
 		case !w.outputs.Has(part.output):
 		case len(part.regions) == 1 && part.regions[0] != OtherRegion:
-			kind += "_" + part.regions[0]
+			kind = append(kind, part.regions[0])
 		default:
-			kind += "_*"
+			kind = append(kind, "*")
 		}
 	}
-	pool := engine.Pool{HyperscalerType: kind, EUAccess: w.outputs.Has(OutputEUAccess), Shared: w.outputs.Has(OutputShared)}
+	pool := engine.Pool{HyperscalerType: strings.Join(kind, "_"), EUAccess: w.outputs.Has(OutputEUAccess), Shared: w.outputs.Has(OutputShared)}
 	return Way{Pool: pool.Name(), Rule: w.rule, RuleNumber: w.number}
 }
 

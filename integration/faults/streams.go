@@ -88,7 +88,7 @@ func (r *run) toConfig(a Action) bool {
 
 // replaceFile puts another file in the place of one, in one step.
 func replaceFile(name string, content []byte) error {
-	if err := os.WriteFile(name+".new", content, 0o600); err != nil { //nolint:gosec // the stack's own file
+	if err := os.WriteFile(name+".new", content, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(name+".new", name)

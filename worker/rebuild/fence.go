@@ -34,8 +34,8 @@ const (
 	mostPause  = 5 * time.Minute
 )
 
-// todo is what is to be rebuilt.
-type todo struct {
+// unbuilt is what is to be rebuilt.
+type unbuilt struct {
 	places  []string
 	deposed account.Epochs     // those that places have, and that are not in force
 	record  events.EpochRecord // as it was read before the token is written
@@ -45,8 +45,8 @@ type todo struct {
 // judge says which of the places are to be rebuilt: those without an epoch, and those whose
 // epoch is not in force. The record is read after Redis, so that an epoch which it does not
 // name is not one that was installed in between.
-func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.Epochs) (todo, error) {
-	t := todo{deposed: account.Epochs{}}
+func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.Epochs) (unbuilt, error) {
+	t := unbuilt{deposed: account.Epochs{}}
 	if r.Record != nil {
 		var err error
 		if t.record, err = r.Record.Epochs(ctx); err != nil {
@@ -84,7 +84,7 @@ func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.E
 }
 
 // token returns one that was never used before.
-func (t todo) token() string {
+func (t unbuilt) token() string {
 	if t.fenced {
 		return account.FencedEpoch(uuid.NewString())
 	}
@@ -123,7 +123,7 @@ func (r *Rebuilder) doubt(sequence uint64) error {
 
 // enforce has the record name the token for places, and returns when no decision of the
 // epochs before can have an effect any more.
-func (r *Rebuilder) enforce(ctx context.Context, t todo, places []string, token string) error {
+func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, token string) error {
 	if !t.fenced {
 		return nil
 	}

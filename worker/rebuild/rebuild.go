@@ -215,7 +215,7 @@ func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 }
 
 // begin writes the token, and returns where it stands.
-func (r *Rebuilder) begin(ctx context.Context, missing todo, token string) (mine []string, err error) {
+func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string) (mine []string, err error) {
 	for _, place := range missing.places {
 		if epoch := missing.deposed[place]; epoch != "" {
 			if _, err := r.Builder.Depose(ctx, place, epoch); err != nil {
@@ -234,7 +234,7 @@ func (r *Rebuilder) begin(ctx context.Context, missing todo, token string) (mine
 }
 
 // missing are the pools and buckets that are known and not built, or not in force.
-func (r *Rebuilder) missing(ctx context.Context) (todo, error) {
+func (r *Rebuilder) missing(ctx context.Context) (unbuilt, error) {
 	var places []string
 	for n := range account.Buckets {
 		places = append(places, account.BucketName(n))
@@ -251,7 +251,7 @@ func (r *Rebuilder) missing(ctx context.Context) (todo, error) {
 	r.mu.Unlock()
 	epochs, err := r.Builder.Epochs(ctx, places...)
 	if err != nil {
-		return todo{}, err
+		return unbuilt{}, err
 	}
 	return r.judge(ctx, places, epochs)
 }

@@ -7,18 +7,39 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// What Redis has has to fit, after every step, what is answered and labelled.
+// What is in Redis has to fit, after every step, what is answered and labelled.
 
 // counted checks that Redis has what is answered, where it is built: I6. A runtime that goes may
 // be gone already.
 func (w *world) counted(r events.Reply) {
-	if len(w.masters) > 1 || w.truth.excused[r.RuntimeID] || w.truth.lives[r.RuntimeID].leaves {
+	if w.truth.excused[r.RuntimeID] || w.truth.lives[r.RuntimeID].leaves {
 		return
 	}
-	rt, err := w.masters[0].counters.RuntimeIn(context.Background(), r.Decision.Pool, r.RuntimeID)
+	m := w.masters[0]
+	if len(w.masters) > 1 && !w.inForce(m, r.Decision.Pool) {
+		if m = w.masters[1]; !w.inForce(m, r.Decision.Pool) {
+			return // neither: it is being rebuilt
+		}
+	}
+	rt, err := m.counters.RuntimeIn(context.Background(), r.Decision.Pool, r.RuntimeID)
 	if err == nil && (rt.State != account.RuntimeAssigned || rt.Binding != r.Binding.Name) {
 		w.bad("I6 CountsTrue", "runtime %s is answered with %s, Redis has it %s on %q", r.RuntimeID, r.Binding.Name, rt.State, rt.Binding)
 	}
+}
+
+// inForce reports whether the record names the epochs that a Redis has of these places.
+func (w *world) inForce(m *master, places ...string) bool {
+	ctx := context.Background()
+	found, err := events.NewLedgerOn(w.broker, w.subjects, "/simulation").Epochs(ctx)
+	w.must(err)
+	epochs, err := m.counters.Epochs(ctx, places...)
+	w.must(err)
+	for _, place := range places {
+		if epochs[place] == "" || epochs[place] != found.Epochs[place] {
+			return false
+		}
+	}
+	return true
 }
 
 // markedFreed is told of each binding that a release makes free in Redis: its label is off, and
@@ -64,6 +85,9 @@ func (w *world) located(m *master) {
 			}
 			if rt.State != account.RuntimeAssigned {
 				continue
+			}
+			if len(w.masters) > 1 && !w.inForce(m, pool.Name(), account.BucketOf(rt.ID)) {
+				continue // the two were built at different times
 			}
 			if place, err := m.counters.Place(ctx, rt.ID); err == nil && place.Pool != pool.Name() {
 				w.bad("I6 CountsTrue", "runtime %s is on %s in pool %s, and the directory does not say so", rt.ID, rt.Binding, pool.Name())

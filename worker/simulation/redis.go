@@ -318,7 +318,12 @@ func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, er
 func (s store) Replicated(context.Context) (bool, error) { return s.p.world.fenced, nil }
 
 func (s store) Depose(ctx context.Context, place, epoch string) (bool, error) {
-	return scripted(ctx, s, "discard", place, func(ctx context.Context, c *memory.Counters) (bool, error) { return c.Depose(ctx, place, epoch) })
+	return scripted(ctx, s, "discard", place, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		if s.p.world.off("depose") {
+			return false, nil
+		}
+		return c.Depose(ctx, place, epoch)
+	})
 }
 
 func (s store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {

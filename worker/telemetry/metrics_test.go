@@ -210,7 +210,7 @@ keb_shoots_per_credentials_binding{credentials_binding="gcp-1",hyperscaler_type=
 // hyperscaler type has not, and that of a shared pool those count that take clusters.
 func TestAvailableByPool(t *testing.T) {
 	t.Parallel()
-	telemetry := start(t, Options{})
+	telemetry := start(t, Options{TenantMetrics: true})
 	facts := func(name string, b engine.Binding) BindingFacts {
 		b.Name, b.HyperscalerType = name, "aws"
 		return BindingFacts{Binding: b, Record: &account.Record{}}
