@@ -88,7 +88,7 @@ func TestAlertsAndDashboardReadWhatIsExported(t *testing.T) {
 	const rule = `{id: %s, matchPurposes: [{operator: ContainsAll, values: [mcp]}], injections: [{path: .spec.network.%[1]s, parents: [foo], subnetSize: 28}]}`
 	const spec = "parentCIDRs: {foo: [10.27.0.0/16]}\ninjectionRules: [%s]\n"
 	n := newNetworked(t, "", fmt.Sprintf(spec, fmt.Sprintf(rule, "one")), accounts("aws", 1))
-	w := n.work(daemon.Options{})
+	w := n.work(daemon.Options{Env: []string{"HAP_TELEMETRY_TENANT_METRICS=true"}})
 	served := cluster("rt-served", "ga-1", []string{"mcp"}, nil)
 	n.provision(served)
 	n.assigned(served)
