@@ -3,6 +3,8 @@ package counters
 import (
 	"context"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -67,3 +69,19 @@ func (s *Store) AskTogether(ctx context.Context, asks ...Ask) ([]any, error) {
 	answers, _, err := asks[0].script.answers(values, len(asks))
 	return answers, err
 }
+
+// Lanes are those of a store.
+type Lanes struct{ lanes }
+
+// To opens the lane to a server, or uses it again.
+func (l *Lanes) To(master *redis.Client) { l.to(master, true) }
+
+// Servers are those that there is a lane to.
+func (l *Lanes) Servers() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.byServer)
+}
+
+// End closes them.
+func (l *Lanes) End() { l.close() }

@@ -46,6 +46,8 @@ type lane struct {
 	queue  []*laneCall
 	closed bool
 
+	used time.Time // of the lanes: when it was asked for last
+
 	// Of the goroutine that sends.
 	conn   *redis.Conn
 	server string // the run that conn leads to
@@ -290,9 +292,14 @@ func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.byServer[address]
-	if ls.closed || l != nil && l.master == master {
+	if ls.closed {
 		return l
 	}
+	if l != nil && l.master == master {
+		l.used = time.Now()
+		return l
+	}
+	ls.leave()
 	if l != nil {
 		l.close() // a cluster's view of its servers has changed
 	}
@@ -300,9 +307,25 @@ func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 		ls.byServer = map[string]*lane{}
 	}
 	l = newLane(master, slots)
+	l.used = time.Now()
 	ls.byServer[address] = l
 	ls.running.Go(l.run)
 	return l
+}
+
+// unused is how long nobody has asked a server that has left the cluster. One that has not
+// gets another lane when it is asked again.
+const unused = time.Minute
+
+// leave closes the lanes to servers that nobody asks any more: it is called where another
+// server has come.
+func (ls *lanes) leave() {
+	for address, l := range ls.byServer {
+		if time.Since(l.used) > unused {
+			l.close()
+			delete(ls.byServer, address)
+		}
+	}
 }
 
 // close returns when what is queued on every lane has been sent.

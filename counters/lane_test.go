@@ -6,7 +6,12 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/counterstest"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -132,4 +137,38 @@ func TestLaneLeavesWhoGivesUp(t *testing.T) {
 	if err != nil || len(records) != 0 {
 		t.Errorf("%d runtimes, %v", len(records), err)
 	}
+}
+
+// TestLanesOfServersThatLeft: a cluster's servers come and go; those that nobody asks any more
+// keep no connection.
+func TestLanesOfServersThatLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lanes counters.Lanes
+		defer lanes.End()
+		stays, leaves, comes := server(t, "a:6379"), server(t, "b:6379"), server(t, "c:6379")
+		lanes.To(stays)
+		lanes.To(leaves)
+		time.Sleep(2 * time.Minute)
+		lanes.To(stays)
+		if n := lanes.Servers(); n != 2 {
+			t.Errorf("%d lanes before another server has come", n)
+		}
+		lanes.To(comes)
+		if n := lanes.Servers(); n != 2 {
+			t.Errorf("%d lanes to two servers", n)
+		}
+		lanes.To(leaves) // it is back
+		if n := lanes.Servers(); n != 3 {
+			t.Errorf("%d lanes to three servers", n)
+		}
+	})
+}
+
+// server is a client of a server that is never reached.
+func server(t *testing.T, address string) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: address, DisableIdentity: true})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
