@@ -3,6 +3,7 @@ package rebuild
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,8 +82,13 @@ func TestEpochInForce(t *testing.T) {
 		newRebuilder, record := fenced(t)
 		redis := servers{memory.NewCounters()}
 		r := newRebuilder(redis)
+		var mu sync.Mutex // places are installed side by side
 		var steps []observe.Step
-		r.Observer.OnStep = func(_ context.Context, s observe.Step) { steps = append(steps, s) }
+		r.Observer.OnStep = func(_ context.Context, s observe.Step) {
+			mu.Lock()
+			defer mu.Unlock()
+			steps = append(steps, s)
+		}
 		record.write = func(write func() (uint64, error)) (uint64, error) {
 			if len(steps) != 1 || steps[0] != observe.StepToken {
 				t.Errorf("the record is written after %v", steps)
@@ -130,7 +136,7 @@ func TestRecordOfReplicatedStreams(t *testing.T) {
 		r := newRebuilder(redis)
 		var sealed time.Duration
 		begin := time.Now()
-		r.Observer.OnStep = func(_ context.Context, s observe.Step) {
+		r.Observer.OnStep = func(_ context.Context, s observe.Step) { // sealed once, before several install
 			if s == observe.StepSealed {
 				sealed = time.Since(begin)
 			}
