@@ -60,7 +60,7 @@ func renderRights(dir, name, resource string) (objects []*unstructured.Unstructu
 		return nil, err
 	}
 	values := map[string]any{}
-	text := fmt.Sprintf("{rights: {create: true}, policy: {enabled: true}, network: {enabled: true, config: %s}, config: {gardener: {namespace: %s, resource: %s}}}", name, name, resource)
+	text := fmt.Sprintf("{rights: {create: true}, plainConnections: {nats: true, redis: true}, policy: {enabled: true}, network: {enabled: true, config: %s}, config: {gardener: {namespace: %s, resource: %s}}}", name, name, resource)
 	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
 		return nil, err
 	}
