@@ -57,7 +57,7 @@ func (d *daemon) pages() map[string]http.Handler {
 	return map[string]http.Handler{"/": d.page}
 }
 
-// ownPage says that the page has an address of its own.
+// ownPage reports whether the page is served at its own address.
 func (d *daemon) ownPage() bool { return d.page != nil && d.cfg.Telemetry.Page.Listen != "" }
 
 // listenPage serves the page at its own address until ctx ends.

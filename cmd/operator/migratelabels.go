@@ -67,8 +67,8 @@ read. So it can be run again at any time: what is renamed already is passed over
 account that has both keys of a label with two values is left as it is.
 
 A worker finds accounts by their keys. Stop the workers, rename, set gardener.labels
-to the new keys, and start them. Exit code 5 where accounts are left for a conflict,
-or because somebody else wrote them meanwhile.`,
+to the new keys, and start them. Exit code 5 if an account was left as it was because
+of a conflict or a concurrent change.`,
 		Example: `  hapctl migrate labels --config hap-worker.yaml --to default
   hapctl migrate labels --config hap-worker.yaml --to default --apply
   hapctl migrate labels --config hap-worker.yaml --to legacy,dirty=my-dirty`,
@@ -158,8 +158,8 @@ func (s *shell) migrateLabels(ctx context.Context, client *gardener.Client, all 
 	return nil
 }
 
-// rename writes one account after the other, up to the first that fails otherwise than by a
-// conflict. It gives how many conflicts there were.
+// rename renames the labels of each account. It counts conflicts and stops at the first
+// other error.
 func (s *shell) rename(ctx context.Context, client *gardener.Client, todo []gardener.Renaming, v *labelsView) (conflicts int, err error) {
 	at := 0
 	for _, r := range todo {
@@ -172,7 +172,7 @@ func (s *shell) rename(ctx context.Context, client *gardener.Client, todo []gard
 			v.Bindings[at].Renamed = true
 			v.Renamed++
 		case errors.Is(err, engine.ErrConflict), engine.CodeOf(err) == engine.CodeUnknownBinding:
-			v.Bindings[at].Conflict = "somebody else wrote it meanwhile"
+			v.Bindings[at].Conflict = "changed concurrently"
 			conflicts++
 		default:
 			return conflicts, err

@@ -28,7 +28,7 @@ type allottedBlock struct {
 	Paths     []string     `json:"paths"`
 }
 
-// allottedView is what is allotted now.
+// allottedView is the output of network list.
 type allottedView struct {
 	Blocks  []allottedBlock `json:"blocks"`
 	Foreign []netip.Prefix  `json:"foreign"` // blocks of other allocators
@@ -67,7 +67,7 @@ type freeParent struct {
 	Blocks    *int64         `json:"blocks,omitempty"`  // of --size, that can still be taken
 }
 
-// freeView is what is free now.
+// freeView is the output of network free.
 type freeView struct {
 	Parents []freeParent   `json:"parents"`
 	Free    []netip.Prefix `json:"free"` // the fewest blocks that all that is free consists of

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
@@ -18,7 +19,9 @@ import (
 type Ranges struct{ site *counters.Site }
 
 // New gives the ranges under the Store's prefix.
-func New(s *counters.Store) *Ranges { return &Ranges{s.Site("net:", "f", "h", "i", "c", "x", "p")} }
+func New(s *counters.Store) *Ranges {
+	return &Ranges{s.Site(account.RangesPlace, "f", "h", "i", "c", "x", "p")}
+}
 
 // most bounds the blocks of one call, so that none blocks Redis for long.
 const most = 500

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/memory"
@@ -19,12 +18,6 @@ import (
 type servers struct{ *memory.Counters }
 
 func (servers) Replicated(context.Context) (bool, error) { return true, nil }
-
-type noBindings struct{}
-
-func (noBindings) Pools() []engine.Pool                                   { return nil }
-func (noBindings) List(context.Context, func(engine.Binding) error) error { return nil }
-func (noBindings) Shoots(context.Context, func(engine.Shoot) error) error { return nil }
 
 // kept is a record whose writes a test watches, and may break.
 type kept struct {
@@ -54,7 +47,7 @@ func fenced(t *testing.T) (newRebuilder func(redis Builder) *Rebuilder, record *
 	record = &kept{Ledger: ledger, replicas: 1, write: func(write func() (uint64, error)) (uint64, error) { return write() }}
 	return func(redis Builder) *Rebuilder {
 		r := &Rebuilder{
-			Builder: redis, Inventory: noBindings{}, Ledger: ledger, Room: events.NewWaitingRoomOn(broker, subjects), Subjects: subjects, Record: record,
+			Builder: redis, Inventory: emptyInventory{}, Ledger: ledger, Room: events.NewWaitingRoomOn(broker, subjects), Subjects: subjects, Record: record,
 		}
 		r.Wanted("aws")
 		return r

@@ -1,0 +1,154 @@
+package counters
+
+// gate begins every script that decides or reads: rule 1, nothing is decided
+// where there is no epoch. The epoch counts only on the server that it was
+// installed on: a server that started again may have come up with older data, and one
+// that was a replica for a while has lost what it alone had. A place that an older
+// version has built has no history to compare.
+// Which run that is, a script gets as its last argument from a lane, whose
+// connection leads to no other one. Without a lane it asks the server itself, since
+// go-redis repeats a command on a new connection with the arguments of the old one.
+//
+// A script decides as many requests as have gathered, one after the other and each as
+// if it had come alone, so that they share what a script costs before its first line.
+// Each is for one of several places, pools or buckets, and maybe for a second one: what the
+// parts of a script call KEYS, epoch and paused are those of the place that it has entered.
+//
+//	KEYS -> those of the first place, then those of the second, …; the first of each
+//	        is meta: epoch, server, history, seq, paused, token, since, tokenServer, tokenHistory
+//	ARGV[1] -> number of places, and for each the number of its keys
+//	then per request: the number of its place, that of a second one or 0, n, its n arguments
+//
+//	Returns for each request what the script returns, or {'NOTBUILT'}, or {'FAILED', why}; then,
+//	where a place has a fenced epoch, a list of their metas, each with its epoch
+const gate = serverID + `
+local given, requests, places = KEYS, ARGV, {}
+local KEYS, epoch, paused
+local joined = false
+
+local next_key = 1
+for number = 1, tonumber(requests[1]) do
+  local place = {wrote = {}}
+  for i = 1, tonumber(requests[number + 1]) do
+    place[i], next_key = given[next_key], next_key + 1
+  end
+  places[number] = place
+end
+
+-- Returns whether the place is built.
+local function enter(number)
+  local place = places[number]
+  local head = place.head
+  if not head then
+    head = redis.call('HMGET', place[1], 'epoch', 'server', 'paused', 'seq', 'history')
+    place.head, place.sequence = head, tonumber(head[4] or '0')
+  end
+  KEYS, epoch, paused = place, head[1], head[3] == '1'
+  return head[1] and head[2] == server and (not head[5] or head[5] == history) and trusted(head[1])
+end
+
+local function num(n) return string.format('%d', n) end
+
+-- What requests write to a hash is written once all are decided, in one command: to the
+-- server and its append-only file a command costs more than a field. Until then get knows it.
+local function unwritten(number, field)
+  local wrote = KEYS.wrote[number]
+  return wrote and wrote[field]
+end
+
+local function get(number, field)
+  local value = unwritten(number, field)
+  if value ~= nil then return value end
+  return redis.call('HGET', KEYS[number], field)
+end
+
+-- A value of false deletes the field.
+local function set(number, field, value)
+  local wrote = KEYS.wrote[number]
+  if not wrote then
+    wrote = {}
+    KEYS.wrote[number] = wrote
+  end
+  wrote[field] = value
+end
+
+local function raise_sequence(to) KEYS.sequence, KEYS.raised = to, true end
+
+local function next_sequence()
+  raise_sequence(KEYS.sequence + 1)
+  return KEYS.sequence
+end
+`
+
+// each ends a script: it decides the requests by the function that the script is.
+const each = `
+local function write(key, fields)
+  local put, gone = {}, {}
+  for field, value in pairs(fields) do
+    if value then put[#put + 1], put[#put + 2] = field, value else gone[#gone + 1] = field end
+  end
+  for from = 1, #put, 1000 do redis.call('HSET', key, unpack(put, from, math.min(from + 999, #put))) end
+  for from = 1, #gone, 1000 do redis.call('HDEL', key, unpack(gone, from, math.min(from + 999, #gone))) end
+end
+
+-- Lua takes no more than some 8,000 values from unpack.
+local function slice(from, to)
+  if to - from < 1000 then return {unpack(requests, from, to)} end
+  local values = {}
+  for i = from, to do values[i - from + 1] = requests[i] end
+  return values
+end
+
+local function failed(why) return {'FAILED', type(why) == 'table' and why.err or tostring(why)} end
+
+local answers, at = {}, 2 + tonumber(requests[1])
+while at < #requests do
+  local place, second, last = tonumber(requests[at]), tonumber(requests[at + 1]), at + 2 + tonumber(requests[at + 2])
+  local answer
+  if second > 0 and not enter(second) or not enter(place) then
+    answer = {'NOTBUILT'}
+  else
+    local done
+    done, answer = pcall(decide, slice(at + 3, last), place, second)
+    if not done then answer = failed(answer)
+    elseif joined and type(answer) == 'table' then answer = table.concat(answer, '|') end
+  end
+  answers[#answers + 1], at = answer, last + 1
+end
+local in_force = {}
+for _, place in pairs(places) do
+  if place.raised then redis.call('HSET', place[1], 'seq', num(place.sequence)) end
+  for number, fields in pairs(place.wrote) do write(place[number], fields) end
+  local head = place.head
+  if head and head[1] and fenced(head[1]) then in_force[#in_force + 1], in_force[#in_force + 2] = place[1], head[1] end
+end
+if #in_force > 0 then answers[#answers + 1] = in_force end
+return answers
+`
+
+// joined is a part of scripts that are asked often and return texts and small numbers:
+// they are joined to one text, which is cheaper for the server to send, and to read.
+const joined = `joined = true
+`
+
+// serverID takes the id of the server's run off the arguments, or asks for it, and asks
+// which replication history the server is on; '-' where the server does not tell. The
+// history is asked for at every call: it is another one once a server was a replica for a
+// while, and that changes under an open connection.
+const serverID = `
+local function info(section)
+  local text = redis.pcall('INFO', section)
+  return type(text) == 'string' and text or ''
+end
+local function told(text, field)
+  local at = string.find(text, field, 1, true)
+  return at and string.match(text, '^%w+', at + #field) or '-'
+end
+local server = table.remove(ARGV)
+if server == '' then server = told(info('server'), 'run_id:') end
+local replication = info('replication')
+local history = told(replication, 'master_replid:')
+
+local function fenced(epoch) return string.sub(epoch, 1, 7) == 'fenced-' end
+local function trusted(epoch) return fenced(epoch) or string.match(told(replication, 'connected_slaves:'), '^[0-]$') end
+`
