@@ -42,9 +42,10 @@ local function enter(number)
   if not head then
     head = redis.call('HMGET', place[1], 'epoch', 'server', 'paused', 'seq', 'history')
     place.head, place.sequence = head, tonumber(head[4] or '0')
+    place.built = head[1] and head[2] == server and (not head[5] or head[5] == history) and trusted(head[1])
   end
   KEYS, epoch, paused = place, head[1], head[3] == '1'
-  return head[1] and head[2] == server and (not head[5] or head[5] == history) and trusted(head[1])
+  return place.built
 end
 
 local function num(n) return string.format('%d', n) end

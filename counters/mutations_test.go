@@ -2,7 +2,7 @@ package counters_test
 
 // mutations are the conditions of the scripts, rule by rule.
 var mutations = []mutation{
-	{"rule01-not-built", "no epoch", "return head[1] and head[2] == server and", "epoch = epoch or ''\n  return true or"},
+	{"rule01-not-built", "no epoch", "  return place.built", "  epoch = epoch or ''\n  return true"},
 
 	{"rule01-rebuilt", "another epoch", "if ARGV[11] ~= '' and ARGV[11] ~= epoch then", "if false then"},
 
