@@ -35,7 +35,7 @@ func (p *Pool) Assign(r Request) (Decision, error) {
 		return p.wait(r, rt, c), nil
 	}
 	if rt.State == RuntimeAssigned && known {
-		p.bindings[rt.Binding] = before // nothing is recorded
+		p.keep(rt.Binding, before) // nothing is recorded
 	}
 	return Decision{Outcome: Short, Epoch: p.epoch, Considered: c.considered}, nil
 }
@@ -74,7 +74,7 @@ func (p *Pool) answer(r Request, rt Runtime) Decision {
 		p.put(rt.Binding, rec)
 	}
 	rt.Confirmed = rt.Confirmed || rec.Confirmed
-	p.runtimes[r.Runtime] = rt
+	p.remember(r.Runtime, rt)
 	return Decision{
 		Outcome: Assigned, Binding: rt.Binding, Generation: rec.Generation,
 		Sequence: rt.Sequence, Epoch: p.epoch, Confirmed: rt.Confirmed,
@@ -125,14 +125,14 @@ func (p *Pool) take(r Request, c choice) Decision {
 func (p *Pool) wait(r Request, rt Runtime, c choice) Decision {
 	if r.Now {
 		rt = Runtime{State: RuntimeRefused, Sequence: p.next(), Request: r.Request, Tenant: r.Tenant}
-		p.runtimes[r.Runtime] = rt
+		p.remember(r.Runtime, rt)
 		d := p.decided(Refused, rt)
 		d.Considered = c.considered
 		return d
 	}
 	if rt.State != RuntimeWaiting {
 		rt = Runtime{State: RuntimeWaiting, Sequence: p.next(), Request: r.Request, Tenant: r.Tenant}
-		p.runtimes[r.Runtime] = rt
+		p.remember(r.Runtime, rt)
 	}
 	d := p.decided(Waiting, rt)
 	d.Position = p.position(rt.Sequence)
@@ -142,8 +142,8 @@ func (p *Pool) wait(r Request, rt Runtime, c choice) Decision {
 
 func (p *Pool) position(sequence int64) int {
 	place := 1
-	for _, other := range p.runtimes {
-		if other.State == RuntimeWaiting && other.Sequence < sequence {
+	for id := range p.index.waiting {
+		if p.runtimes[id].Sequence < sequence {
 			place++
 		}
 	}
@@ -167,7 +167,7 @@ func (p *Pool) Refuse(runtime, request string) (Decision, error) {
 		return d, nil
 	case rt.State != RuntimeRefused || rt.Request != request:
 		rt = Runtime{State: RuntimeRefused, Sequence: p.next(), Request: request, Tenant: rt.Tenant}
-		p.runtimes[runtime] = rt
+		p.remember(runtime, rt)
 	}
 	return p.decided(Refused, rt), nil
 }

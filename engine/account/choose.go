@@ -44,7 +44,7 @@ func (p *Pool) choose(r Request) choice {
 // chooseOwn looks at the tenant's bindings and reports whether it may go on to
 // claim another where none of them was chosen.
 func (p *Pool) chooseOwn(r Request, c *choice) (mayClaim bool) {
-	own := p.ofTenant(r.Tenant)
+	own := p.index.owned[r.Tenant]
 	best, live := p.best(r, own, Claiming, InUse), p.liveElsewhere(r, own)
 	c.origin = Own
 	if best == "" {
@@ -67,18 +67,6 @@ func (p *Pool) liveElsewhere(r Request, own []string) bool {
 		rec := p.bindings[name]
 		return barred(r, name) && rec.Count > 0 && (rec.State == Claiming || rec.State == InUse)
 	})
-}
-
-// ofTenant gives the names of the tenant's bindings in byte order.
-func (p *Pool) ofTenant(tenant string) []string {
-	var own []string
-	for name, rec := range p.bindings {
-		if rec.Tenant == tenant && rec.State != Free {
-			own = append(own, name)
-		}
-	}
-	slices.Sort(own)
-	return own
 }
 
 // best is the tenant's binding in one of the states that the strategy puts
@@ -137,7 +125,7 @@ func (p *Pool) verdict(r Request, name, chosen string) Verdict {
 //
 // Rule 12: nobody claims an unclaimed one ahead of those who wait.
 func (p *Pool) chooseSeen(r Request, c *choice) {
-	overtakes := !r.InTurn && len(p.waiters()) > 0
+	overtakes := !r.InTurn && len(p.index.waiting) > 0
 	for _, mine := range []bool{true, false} {
 		if !mine && overtakes {
 			return

@@ -14,17 +14,19 @@ type Pool struct {
 	paused   bool
 	bindings map[string]Record
 	runtimes map[string]Runtime
+	index    index
 	turns    map[string]int64 // sequence at which one of a tenant's was last served out of the waiting
 }
 
 // NewPool gives a pool that is not built: BeginRebuild and Install build it.
 func NewPool() *Pool {
-	return &Pool{bindings: map[string]Record{}, runtimes: map[string]Runtime{}, turns: map[string]int64{}}
+	return &Pool{bindings: map[string]Record{}, runtimes: map[string]Runtime{}, index: newIndex(), turns: map[string]int64{}}
 }
 
 // Clone gives a copy that goes its own way: for simulations.
 func (p *Pool) Clone() *Pool {
 	clone := *p
+	clone.index = p.index.clone()
 	clone.bindings, clone.runtimes, clone.turns = maps.Clone(p.bindings), maps.Clone(p.runtimes), maps.Clone(p.turns)
 	return &clone
 }
@@ -63,16 +65,10 @@ func (p *Pool) Runtimes() []NamedRuntime {
 
 // Status gives what is remembered of the pool as a whole.
 func (p *Pool) Status() Status {
-	s := Status{
+	return Status{
 		Built: p.epoch != "", Epoch: p.epoch, Sequence: p.sequence, Paused: p.paused,
-		Bindings: len(p.bindings), Runtimes: len(p.runtimes),
+		Bindings: len(p.bindings), Runtimes: len(p.runtimes), Waiting: len(p.index.waiting),
 	}
-	for _, rt := range p.runtimes {
-		if rt.State == RuntimeWaiting {
-			s.Waiting++
-		}
-	}
-	return s
 }
 
 // Pause keeps the pool from new assignments: its requests wait. What was
@@ -94,10 +90,10 @@ func (p *Pool) setPaused(paused bool) error {
 // binding without a record is free.
 func (p *Pool) put(name string, rec Record) {
 	if rec.State == Free && rec.Count == 0 {
-		delete(p.bindings, name)
+		p.drop(name)
 		return
 	}
-	p.bindings[name] = rec
+	p.keep(name, rec)
 }
 
 // unassign takes a runtime off its binding, not touching the runtime's record.

@@ -36,7 +36,7 @@ func (p *Pool) depart(runtime string, rt Runtime) Runtime {
 	case RuntimeWaiting:
 		gone.Request = rt.Request
 	}
-	p.runtimes[runtime] = gone
+	p.remember(runtime, gone)
 	return gone
 }
 
@@ -51,7 +51,7 @@ func (p *Pool) Forget(runtime string, sequence int64) (bool, error) {
 	if rt.Sequence != sequence || rt.State != RuntimeGone && rt.State != RuntimeRefused {
 		return false, nil
 	}
-	delete(p.runtimes, runtime)
+	p.forget(runtime)
 	return true, nil
 }
 
@@ -59,7 +59,7 @@ func (p *Pool) Forget(runtime string, sequence int64) (bool, error) {
 func (p *Pool) soil(binding string) {
 	if rec, known := p.bindings[binding]; known {
 		rec.Pristine = false
-		p.bindings[binding] = rec
+		p.keep(binding, rec)
 	}
 }
 
@@ -75,7 +75,7 @@ func (p *Pool) BeginDirtying(binding string, generation int64) (Permit, error) {
 		return Permit{}, nil
 	}
 	rec.State = Dirtying
-	p.bindings[binding] = rec
+	p.keep(binding, rec)
 	return Permit{Given: true, Tenant: rec.Tenant, Pristine: rec.Pristine}, nil
 }
 
@@ -97,7 +97,7 @@ func (p *Pool) MarkFreed(binding string, generation int64) (bool, error) {
 	if !p.bindings[binding].emptied(generation) {
 		return false, nil
 	}
-	delete(p.bindings, binding)
+	p.drop(binding)
 	return true, nil
 }
 

@@ -48,7 +48,7 @@ func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, er
 	}
 	rec.Count, rec.Pristine = rec.Count+1, false
 	p.put(rt.Binding, rec)
-	p.runtimes[runtime] = rt
+	p.remember(runtime, rt)
 	p.sequence = max(p.sequence, rt.Sequence)
 	return true, nil
 }
@@ -67,7 +67,7 @@ func (p *Pool) DropAdopted(runtime, binding string) (bool, error) {
 		rec.Count = max(0, rec.Count-1)
 		p.put(binding, rec)
 	}
-	delete(p.runtimes, runtime)
+	p.forget(runtime)
 	return true, nil
 }
 
@@ -82,7 +82,7 @@ func (p *Pool) Doubt(binding string, generation int64) (bool, error) {
 		return false, nil
 	}
 	rec.Confirmed, rec.Pristine = false, false
-	p.bindings[binding] = rec
+	p.keep(binding, rec)
 	return true, nil
 }
 
@@ -97,7 +97,7 @@ func (p *Pool) DrainIdle(binding string, generation int64) (bool, error) {
 		return false, nil
 	}
 	rec.State, rec.Pristine = Draining, false
-	p.bindings[binding] = rec
+	p.keep(binding, rec)
 	return true, nil
 }
 

@@ -11,7 +11,8 @@ func (p *Pool) Confirm(c Claim) (bool, error) {
 		return false, nil
 	}
 	rec.State, rec.Confirmed, rt.Confirmed = InUse, true, true
-	p.bindings[c.Binding], p.runtimes[c.Runtime] = rec, rt
+	p.keep(c.Binding, rec)
+	p.remember(c.Runtime, rt)
 	return true, nil
 }
 
@@ -33,7 +34,7 @@ func (p *Pool) Revoke(c Claim) (bool, error) {
 	rec.State, rec.Pristine = Dirtying, false
 	if !rt.Confirmed {
 		rec = rec.less()
-		delete(p.runtimes, c.Runtime)
+		p.forget(c.Runtime)
 	}
 	p.put(c.Binding, rec)
 	return true, nil
@@ -53,10 +54,10 @@ func (p *Pool) claimed(c Claim) (Runtime, Record, bool) {
 func (p *Pool) disown(binding string) {
 	for id, rt := range p.runtimes {
 		if rt.State == RuntimeAssigned && rt.Binding == binding {
-			delete(p.runtimes, id)
+			p.forget(id)
 		}
 	}
-	delete(p.bindings, binding)
+	p.drop(binding)
 }
 
 // TakeBack undoes what this request holds, where its final answer is not an
@@ -71,12 +72,12 @@ func (p *Pool) TakeBack(runtime, request string) error {
 	case !relied:
 	case rt.State == RuntimeAssigned && rest != "":
 		rt.Request = rest // others may have been answered with it
-		p.runtimes[runtime] = rt
+		p.remember(runtime, rt)
 	case rt.State == RuntimeAssigned:
 		p.unassign(rt.Binding)
-		delete(p.runtimes, runtime)
+		p.forget(runtime)
 	case rt.State == RuntimeWaiting:
-		delete(p.runtimes, runtime)
+		p.forget(runtime)
 	}
 	return nil
 }

@@ -1,9 +1,6 @@
 package account
 
-import (
-	"maps"
-	"time"
-)
+import "time"
 
 // site is what a pool and a bucket of the directory have in common: an epoch
 // without which nothing is decided, a sequence, and the token of who rebuilds.
@@ -85,10 +82,13 @@ func (p *Pool) Install(token string, snapshot Snapshot) bool {
 	fresh, installed := p.install(token, snapshot.Sequence)
 	if fresh {
 		p.bindings, p.runtimes, p.turns = map[string]Record{}, map[string]Runtime{}, map[string]int64{}
+		p.index = newIndex()
 		for name, rec := range snapshot.Bindings {
 			p.put(name, rec)
 		}
-		maps.Copy(p.runtimes, snapshot.Runtimes)
+		for id, rt := range snapshot.Runtimes {
+			p.remember(id, rt)
+		}
 	}
 	return installed
 }

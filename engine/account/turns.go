@@ -24,7 +24,7 @@ func InTurn(waiters []Waiter) {
 
 // hadTurn remembers that one of the tenant's was served out of the waiting.
 func (p *Pool) hadTurn(tenant string, sequence int64) {
-	if len(p.waiters()) == 0 {
+	if len(p.index.waiting) == 0 {
 		clear(p.turns)
 		return
 	}
@@ -46,11 +46,10 @@ func (p *Pool) Queue() ([]Waiter, error) {
 }
 
 func (p *Pool) waiters() []Waiter {
-	var waiters []Waiter
-	for id, rt := range p.runtimes {
-		if rt.State == RuntimeWaiting {
-			waiters = append(waiters, Waiter{Runtime: id, Tenant: rt.Tenant, Request: rt.Request, Sequence: rt.Sequence})
-		}
+	waiters := make([]Waiter, 0, len(p.index.waiting))
+	for id := range p.index.waiting {
+		rt := p.runtimes[id]
+		waiters = append(waiters, Waiter{Runtime: id, Tenant: rt.Tenant, Request: rt.Request, Sequence: rt.Sequence})
 	}
 	return waiters
 }
