@@ -109,6 +109,11 @@ bench-growth: ## CPU per decision as bindings, runtimes, processes and pools gro
 bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes; takes some ten minutes
 	$(GO) run -C integration ./bench/memory
 
+.PHONY: bench-waiting
+bench-waiting: ## what 100, 4,000 and 100,000 requests that wait cost; takes some fifteen minutes; figures to dist/, plot to docs/images
+	mkdir -p dist
+	$(GO) run -C integration ./bench/waiting --json $(CURDIR)/dist/bench-waiting.json --plot $(CURDIR)/docs/images/waiting.svg
+
 .PHONY: sbom
 sbom: build ## bin/*.cdx.json: what hap-worker and hapctl are linked from, as CycloneDX
 	@set -e; for program in hap-worker hapctl; do $(GO) run $(SBOM) bin -json -std -noserial -notimestamp -output bin/$$program.cdx.json bin/$$program; done
