@@ -111,7 +111,7 @@ bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 run
 
 .PHONY: bench-waiting
 bench-waiting: ## what 100, 4,000 and 100,000 requests that wait cost; takes some fifteen minutes; figures to dist/, plot to docs/images
-	mkdir -p dist
+	@mkdir -p dist
 	$(GO) run -C integration ./bench/waiting --json $(CURDIR)/dist/bench-waiting.json --plot $(CURDIR)/docs/images/waiting.svg
 
 .PHONY: sbom

@@ -64,6 +64,28 @@ func testWaitingInOrder(b *bench) {
 	b.wants(b.room.Each(b.ctx(), func(events.WaitingRequest) error { return enough }), enough)
 }
 
+// testManyWait has more requests wait than are read one by one, with gaps between them.
+func testManyWait(b *bench) {
+	want := []string{}
+	for n := range 1300 {
+		id := fmt.Sprintf("r-%d", n)
+		b.enter("rt-"+id, id, time.Time{})
+		if n%7 == 0 || n > 400 && n < 1100 {
+			b.must(b.room.Leave(b.ctx(), b.room.Subject("aws+eu", provision("rt-"+id, id))))
+		} else {
+			want = append(want, id)
+		}
+	}
+	b.same("waiting", b.waiting(""), want)
+	enough, seen := errors.New("enough"), 0
+	b.wants(b.room.Each(b.ctx(), func(events.WaitingRequest) error {
+		if seen++; seen == 100 {
+			return enough
+		}
+		return nil
+	}), enough)
+}
+
 // testLargestWaits has the longest event wait that is accepted. Written again it is longer:
 // its trace comes out of the headers, and attributes that were left out are written.
 func testLargestWaits(b *bench) {
