@@ -282,65 +282,6 @@ func (r *Rebuilder) whileWorking(ctx context.Context, renew func(context.Context
 	}
 }
 
-// seal publishes a non-final reply for every event that is still to be settled:
-// whoever decided it before the loss is refused at its publish, and starts over.
-func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
-	err := r.Ledger.Unsettled(ctx, func(e events.Event, _ uint64, _ error) error {
-		subject := e.ReplySubject(r.Subjects)
-		if subject == "" {
-			return nil
-		}
-		return r.sealed(ctx, subject, e, info)
-	})
-	if err == nil {
-		// By their subjects: a request that only a newer version can read is decided by one.
-		err = r.Room.Addresses(ctx, "", func(a events.WaitingAddress, foreign *events.Foreign) error {
-			if foreign != nil {
-				info.Foreign++
-			}
-			if a.RuntimeID == "" {
-				return nil
-			}
-			return r.sealed(ctx, r.Subjects.Reply(a.RuntimeID, a.RequestID), events.Event{ID: a.RequestID, RuntimeID: a.RuntimeID}, info)
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("seal the events that are not settled: %w", err)
-	}
-	return nil
-}
-
-func (r *Rebuilder) sealed(ctx context.Context, subject string, e events.Event, info *observe.Rebuild) error {
-	done, err := r.sealOne(ctx, subject, e)
-	if done {
-		info.Sealed++
-	}
-	return err
-}
-
-func (r *Rebuilder) sealOne(ctx context.Context, subject string, e events.Event) (bool, error) {
-	for {
-		stored, found, err := r.Ledger.Last(ctx, subject)
-		if errors.Is(err, events.ErrUnknownReply) {
-			return false, nil // it may be a final one
-		}
-		if err != nil {
-			return false, err
-		}
-		if found && stored.Reply.Final() {
-			return false, nil // losing to a final is fine
-		}
-		seal := events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusSealed}
-		if found && stored.Foreign == nil {
-			seal = stored.Reply // it waits on, or its id is taken: the same again, under a new sequence
-		}
-		_, err = r.Ledger.Publish(ctx, subject, seal, stored.Sequence)
-		if !errors.Is(err, events.ErrWrongLastSequence) {
-			return err == nil, err
-		}
-	}
-}
-
 // installAtOnce is how many places are installed side by side: one is packed
 // while Redis stores another.
 const installAtOnce = 4
