@@ -49,6 +49,9 @@ func (h *Handler) markDirty(ctx context.Context, pool, binding, tenant string, g
 			return unmarked, err
 		}
 		h.observer.Step(ctx, observe.StepDirtying)
+		if refers, err := h.cameMeanwhile(ctx, binding, permit); err != nil || refers {
+			return inUse, err
+		}
 		became, err := h.leaveLabel(ctx, pool, b, engine.Mark{Tenant: tenant, Generation: generation}, permit)
 		switch {
 		case err == nil:
@@ -59,6 +62,15 @@ func (h *Handler) markDirty(ctx context.Context, pool, binding, tenant string, g
 			return unmarked, context.Cause(ctx)
 		}
 	}
+}
+
+// cameMeanwhile reports whether a Shoot refers to a binding that nobody can be assigned to
+// any more. Its runtime may have come and left between the first look and the permit.
+func (h *Handler) cameMeanwhile(ctx context.Context, binding string, permit account.Permit) (bool, error) {
+	if permit.Pristine {
+		return false, nil // nobody was answered with it
+	}
+	return h.gardener.Refers(ctx, binding)
 }
 
 // leaveLabel writes what a claim leaves on its label: dirty=true, or nothing where

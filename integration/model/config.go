@@ -47,9 +47,6 @@ type config struct {
 	genless   bool  // releases name no generation
 	begun     uint8 // events that are published from the beginning
 
-	// What workers do not do, and what would close the holes of docs/model.md.
-	relook bool // the Shoots are looked at once more after Redis has permitted the dirty mark
-
 	budget budget
 }
 
@@ -117,7 +114,7 @@ func (c *config) knobs() map[string]*uint8 {
 }
 
 func (c *config) switches() map[string]*bool {
-	return map[string]*bool{"stepwise": &c.stepwise, "shoots": &c.shoots, "early": &c.early, "genless": &c.genless, "directory": &c.directory, "relook": &c.relook}
+	return map[string]*bool{"stepwise": &c.stepwise, "shoots": &c.shoots, "early": &c.early, "genless": &c.genless, "directory": &c.directory}
 }
 
 // set reads crash=1,workers=3,stepwise=1,...

@@ -112,7 +112,7 @@ func (m *model) askDirty(s *state, w int) {
 		m.script(&n, w, "asks whether %s may become dirty: nobody was answered with it, it goes back", on, r)
 		return
 	}
-	if m.relook {
+	if m.shoots && !m.off[ruleRelook] && !m.off[ruleShoots] {
 		k.at = relooking
 	}
 	m.script(&n, w, "asks whether %s may become dirty: yes", on, r)

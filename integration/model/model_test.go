@@ -48,7 +48,7 @@ func TestRulesHold(t *testing.T) {
 		{"reuse", "dup=1,lost=1"},
 		{"return", "dup=1,crash=1"},
 		{"again", ""},
-		{"early", "relook=1"},
+		{"early", "crash=1"},
 		{"wait", "dup=1,expire=1"},
 		{"waitgo", "expire=1"},
 		{"queue", "dup=1"},
@@ -105,6 +105,7 @@ var withoutRules = []withoutRule{
 	{ruleOwn, "hand", "dup=1", 32},
 	{ruleMark, "waitgo", "dup=1", 40},
 	{ruleDirtying, "base", "", 16},
+	{ruleRelook, "early", "", 22},
 	{ruleReleased, "again", "lost=1", 25},
 	{ruleGeneration, "again", "", 41},
 	{ruleFreed, "again", "dup=1", 41},
@@ -154,7 +155,6 @@ func TestHoles(t *testing.T) {
 		name, config, set string
 		steps             int
 	}{
-		{"hole-early", "early", "", 22},
 		{"hole-rules", "norule", "dup=1,crash=1", 9},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -23,6 +23,7 @@ const (
 	ruleOwn
 	ruleMark
 	ruleDirtying
+	ruleRelook
 	ruleReleased
 	ruleGeneration
 	ruleFreed
@@ -57,10 +58,11 @@ var ruleTexts = [rules]struct{ name, number, without string }{
 	ruleEpoch:       {"epoch", "5", "confirm is not told the decision's epoch"},
 	ruleRevoke:      {"revokeGuard", "6", "revoke frees the binding, whoever has confirmed it"},
 	ruleGone:        {"gone", "7", "nothing is remembered of the departure of a runtime that is not assigned"},
-	ruleShoots:      {"shoots", "8", "an account is marked dirty without a look at the Shoots"},
+	ruleShoots:      {"shoots", "8", "an account is marked dirty without any look at the Shoots"},
 	ruleOwn:         {"dirtyView", "8", "an account is marked dirty whoever its label names"},
 	ruleMark:        {"dirtyGen", "8", "what is written on an account that was left leaves its generation as it is"},
 	ruleDirtying:    {"beginDirtying", "8", "an account is marked dirty without asking Redis"},
+	ruleRelook:      {"relook", "8", "an account is marked dirty without a second look at the Shoots, once Redis has permitted it"},
 	ruleReleased:    {"releasedBy", "9", "a release does not look at who released last"},
 	ruleGeneration:  {"staleRelease", "9", "a release does not look at the generation"},
 	ruleFreed:       {"freedGen", "9", "mark-freed is not told which claim has ended"},
