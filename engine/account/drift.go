@@ -24,6 +24,7 @@ type Drift struct {
 	Label   Label   // of the binding
 	Surplus int     // that the count has over the runtimes, where Kind is CountWrong
 	Highest int64   // sequence of the ledger, where Kind is SequenceBehind
+	Refused bool    // the ledger has a refusal for each request that Entry is held for, where Kind is RuntimeUnknown
 }
 
 // DriftKind names what differs.
@@ -83,6 +84,10 @@ func (d Drift) Remedy() Remedy {
 		return Mended
 	case RuntimeMissing, RuntimeElsewhere, ShootUnknown:
 		if d.Wanted.State != "" {
+			return Mended
+		}
+	case RuntimeUnknown:
+		if d.Refused {
 			return Mended
 		}
 	case BindingMissing:

@@ -36,6 +36,7 @@ type Repairer interface {
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
 	ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error)
+	TakeBack(ctx context.Context, pool, runtime, request string) error
 	Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error)
 }
 
@@ -50,6 +51,8 @@ type Ledger interface {
 	rebuild.Ledger
 	// End returns the highest sequence that the ledger ever gave a reply.
 	End(ctx context.Context) (uint64, error)
+	// OfRuntime visits every stored reply of a runtime.
+	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 	// After visits the replies that were stored after a sequence.
 	After(ctx context.Context, sequence uint64, visit func(events.Stored) error) error
 }
@@ -137,7 +140,7 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 	second.Drifts = slices.DeleteFunc(second.Drifts, func(d account.Drift) bool {
 		return moving.runtimes[d.Runtime] || moving.bindings[d.Binding]
 	})
-	return second, nil
+	return second, a.noteRefused(ctx, second.Drifts)
 }
 
 func key(d account.Drift) [4]string { return [4]string{string(d.Kind), d.Pool, d.Binding, d.Runtime} }

@@ -28,6 +28,8 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	case account.RuntimeGoneAlready:
 		gone, err := a.Repairer.ReleaseRuntime(ctx, d.Pool, d.Runtime)
 		return !gone.Repeated, err
+	case account.RuntimeUnknown:
+		return a.takeBack(ctx, d)
 	case account.ShootGone:
 		dropped, err := a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
 		if err == nil && dropped {
