@@ -105,6 +105,12 @@ bench-growth: ## CPU per decision as bindings, runtimes, processes and pools gro
 	$(GO) run -C integration ./bench/system --growth --rounds 3 --events 30000 --json $(CURDIR)/dist/bench-growth.json
 	cp dist/bench-growth.svg docs/images/growth.svg
 
+.PHONY: bench-fairness
+bench-fairness: ## what quiet tenants have beside a flood and beside what fails, each beside its unloaded run; takes some ten minutes; figures to dist/, plot to docs/images
+	@mkdir -p dist
+	$(GO) run -C integration ./bench/system --fairness --rounds 5 --json $(CURDIR)/dist/bench-fairness.json
+	cp dist/bench-fairness.svg docs/images/fairness.svg
+
 .PHONY: bench-memory
 bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes; takes some ten minutes
 	$(GO) run -C integration ./bench/memory

@@ -180,11 +180,11 @@ func (s *site) costOf(ctx context.Context, replies string, batch []event) (cost,
 }
 
 // pids are the processes that answer.
-func (s *site) pids() (all []int) {
-	for _, w := range s.stack.Workers {
+func (b *bench) pids() (all []int) {
+	for _, w := range b.stack.Workers {
 		all = append(all, w.PID())
 	}
-	for _, bare := range s.bare {
+	for _, bare := range b.bare {
 		all = append(all, bare.Process.Pid)
 	}
 	return all

@@ -4,7 +4,7 @@
 // Everything is on this machine: NATS, Redis, the Kubernetes API, the publisher and
 // the worker share its cores, so that only ratios of one run say something.
 //
-//	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims,lists,boskos] [--growth] [--json FILE]
+//	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims,lists,boskos] [--growth] [--fairness] [--json FILE]
 package main
 
 import (
@@ -30,6 +30,7 @@ type settings struct {
 	only   []string
 	json   string
 	growth bool
+	fair   bool
 }
 
 func (s settings) wants(part string) bool { return len(s.only) == 0 || slices.Contains(s.only, part) }
@@ -37,8 +38,11 @@ func (s settings) wants(part string) bool { return len(s.only) == 0 || slices.Co
 // check names what is asked for and does not exist, or says too little.
 func (s settings) check() error {
 	known := parts
-	if s.growth {
+	switch {
+	case s.growth:
 		known = axisNames()
+	case s.fair:
+		known = troubleNames()
 	}
 	for _, part := range s.only {
 		if !slices.Contains(known, part) {
@@ -76,9 +80,10 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&s.rounds, "rounds", 7, "rounds of each measurement; the report has their medians")
 	flags.IntVar(&s.events, "events", 20000, "events of a round on steady state")
 	flags.IntVar(&s.claims, "claims", 600, "claims of a round")
-	only := flags.String("only", "", "measure only these, of "+strings.Join(parts, ",")+"; with --growth of "+strings.Join(axisNames(), ","))
+	only := flags.String("only", "", "measure only these, of "+strings.Join(parts, ",")+"; with --growth of "+strings.Join(axisNames(), ",")+"; with --fairness of "+strings.Join(troubleNames(), ","))
 	flags.StringVar(&s.json, "json", "", "write the figures there as JSON")
 	flags.BoolVar(&s.growth, "growth", false, "measure what a decision costs as the landscape grows instead; --json writes a plot beside the figures")
+	flags.BoolVar(&s.fair, "fairness", false, "measure what quiet tenants have beside a flood and beside what fails instead; --json writes a plot beside the figures")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -98,6 +103,17 @@ func run(ctx context.Context, args []string) error {
 			return nil
 		}
 		return g.write(s.json)
+	}
+	if s.fair {
+		f, err := measureFairness(ctx, s)
+		if err != nil {
+			return err
+		}
+		f.print()
+		if s.json == "" {
+			return nil
+		}
+		return f.write(s.json)
 	}
 	// Publisher and NATS share this process: its collections would be the tail of every latency.
 	debug.SetGCPercent(400)

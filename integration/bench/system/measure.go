@@ -131,12 +131,19 @@ func (b *bench) usage(ctx context.Context, pids ...int) (used [3]time.Duration, 
 	return used, err
 }
 
-func (b *bench) redisCPU(ctx context.Context) (time.Duration, error) {
+func (b *bench) redis() (*redis.Client, error) {
 	o, err := redis.ParseURL(b.stack.Redis.URL())
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewClient(o), nil
+}
+
+func (b *bench) redisCPU(ctx context.Context) (time.Duration, error) {
+	client, err := b.redis()
 	if err != nil {
 		return 0, err
 	}
-	client := redis.NewClient(o)
 	defer func() { _ = client.Close() }()
 	info := client.InfoMap(ctx, "cpu")
 	if info.Err() != nil {

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/faulty"
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+const (
+	fairWorkers = 3
+	flooded     = 20_000 // events of one tenant
+	stuck       = 10_000 // events that cannot be brought to an end
+	quietTenant = 10     // tenants that go on as usual, each with an account
+	quietRate   = 200.0  // their events per second
+	quietFor    = 10     // seconds
+	pending     = 8192   // nats.maxAckPending
+	crowd       = 50     // tenants that the stuck events are of, where they are provisions
+)
+
+// trouble is what goes on beside the quiet tenants.
+type trouble struct {
+	name string
+	// accounts are those that it needs; owners of them have a runtime each.
+	accounts, owners int
+	// fault is put in place before the events of batch are published.
+	fault func(context.Context, *fairSite) error
+	batch func(*fairSite) ([]event, error)
+}
+
+const nameFlood = "flood"
+
+func troubles() []trouble {
+	refused := func(status int, hold time.Duration, which func(*http.Request) bool) func(context.Context, *fairSite) error {
+		return func(_ context.Context, f *fairSite) error {
+			f.kube.Choose(func(r *http.Request) faulty.Fault {
+				if !which(r) {
+					return faulty.Fault{}
+				}
+				return faulty.Fault{Status: status, CutBefore: hold > 0, Hold: hold}
+			})
+			return nil
+		}
+	}
+	writes := func(r *http.Request) bool {
+		return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "bindings/")
+	}
+	shoots := func(r *http.Request) bool {
+		return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/shoots") && r.URL.Query().Get("watch") == ""
+	}
+	claims := func(f *fairSite) ([]event, error) { return f.provisions("azure", stuck) }
+	return []trouble{
+		{name: nameFlood, batch: func(f *fairSite) ([]event, error) { return f.floodOf("flood", 0) }},
+		{name: "writes refused", accounts: crowd, fault: refused(http.StatusServiceUnavailable, 0, writes), batch: claims},
+		{name: "writes hang", accounts: crowd, fault: refused(0, time.Minute, writes), batch: claims},
+		{name: "Shoots refused", accounts: stuck, owners: stuck, fault: refused(http.StatusServiceUnavailable, 0, shoots), batch: (*fairSite).departures},
+		{name: "Shoots hang", accounts: stuck, owners: stuck, fault: refused(0, time.Minute, shoots), batch: (*fairSite).departures},
+		{name: "a pool in Redis", accounts: crowd, fault: func(ctx context.Context, f *fairSite) error { return f.breakPool(ctx) }, batch: claims},
+	}
+}
+
+func troubleNames() (names []string) {
+	for _, t := range troubles() {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// fairRound is what the quiet tenants had, without the trouble and with it.
+type fairRound struct {
+	Alone  latency `json:"alone"`
+	Beside latency `json:"beside"`
+	// CPU in cores while the trouble lasted: workers, Redis, and NATS with the publisher.
+	CPU [3]float64 `json:"cpu"`
+	// FloodAlone and FloodBeside are events per second, of a flood.
+	FloodAlone  float64 `json:"floodAlone,omitempty"`
+	FloodBeside float64 `json:"floodBeside,omitempty"`
+	Lost        int     `json:"unanswered"` // of the quiet ones, in the time that there was
+}
+
+// fairSite is a stack with several workers that reach Kubernetes through a proxy.
+type fairSite struct {
+	*bench
+	trouble
+	kube *faulty.KubeAPI
+}
+
+func openFair(ctx context.Context, s settings, t trouble) (f *fairSite, err error) {
+	f = &fairSite{bench: &bench{settings: s}, trouble: t}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	if f.dir, err = os.MkdirTemp("", "hap-bench-"); err != nil {
+		return f, err
+	}
+	f.stack, err = stack.Start(ctx, stack.Options{Gardener: stack.CRDGardener, Config: []byte(config), Accounts: []stack.Account{}, Talk: os.Stderr})
+	if err != nil {
+		return f, err
+	}
+	kube, err := f.stack.Kube.Config()
+	if err != nil {
+		return f, err
+	}
+	if err := stack.CreateAccounts(ctx, kube, f.stack.Target, f.accounts()); err != nil {
+		return f, err
+	}
+	if f.kube, err = faulty.NewKubeAPI(kube); err != nil {
+		return f, err
+	}
+	kubeconfig := filepath.Join(f.dir, "kubeconfig")
+	if err := errors.Join(f.kube.WriteKubeconfig(kubeconfig), f.connect()); err != nil {
+		return f, err
+	}
+	if _, err := events.Setup(ctx, f.publish.js, events.Options{Manage: true, MaxAckPending: pending}); err != nil {
+		return f, err
+	}
+	if err := f.fillOwners(); err != nil {
+		return f, err
+	}
+	for range fairWorkers {
+		if _, err := f.stack.AddWorker(ctx, io.Discard, "HAP_TELEMETRY_LOGLEVEL=error", "HAP_GARDENER_KUBECONFIG="+kubeconfig); err != nil {
+			return f, err
+		}
+	}
+	warm, err := f.quiet("warm", 10*quietTenant)
+	if err != nil {
+		return f, err
+	}
+	flood, err := f.publish.provision("warm-flood", nameFlood)
+	if err != nil {
+		return f, err
+	}
+	_, err = f.publish.answered(ctx, events.StreamReplies, append(warm, flood))
+	return f, err
+}
+
+func (f *fairSite) close() error {
+	if f.kube != nil {
+		f.kube.Close()
+	}
+	return f.stop()
+}
+
+// accounts are one for each quiet tenant and the flood, and those of the trouble.
+func (f *fairSite) accounts() (all []stack.Account) {
+	for n := range quietTenant + 1 {
+		all = append(all, stack.Account{Name: fmt.Sprintf("aws-%d", n), HyperscalerType: "aws"})
+	}
+	for n := range f.trouble.accounts {
+		a := stack.Account{Name: fmt.Sprintf("azure-%05d", n), HyperscalerType: "azure"}
+		if n < f.owners {
+			a.Labels = map[string]string{"tenantName": fmt.Sprintf("owner-%d", n)}
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// fillOwners stores the answers of a runtime for each owner, which the workers rebuild Redis from.
+func (f *fairSite) fillOwners() error {
+	one := 1
+	for n := range f.owners {
+		id, tenant := fmt.Sprintf("old-%d", n), fmt.Sprintf("owner-%d", n)
+		r := events.Reply{
+			RequestID: id, RuntimeID: id, Status: events.StatusAssigned, GlobalAccountID: tenant, Plan: "azure", Provider: "azure",
+			Binding: &events.Binding{
+				Name: fmt.Sprintf("azure-%05d", n), Namespace: f.stack.Target.Namespace, Kind: "CredentialsBinding", HyperscalerType: "azure",
+			},
+			Clusters: &one, Decision: &events.Decision{Sequence: int64(n + 1), Rule: "azure", RuleNumber: 3, Pool: "azure"},
+		}
+		data, err := events.EncodeReply(r, "/bench")
+		if err != nil {
+			return err
+		}
+		if _, err := f.publish.js.PublishAsync(f.publish.subjects.Reply(id, id), data); err != nil {
+			return err
+		}
+	}
+	return f.publish.published(context.Background())
+}
+
+func (f *fairSite) quiet(name string, n int) ([]event, error) {
+	return makeEvents(n, func(i int) (event, error) {
+		return f.publish.provision(fmt.Sprintf("%s-%d", name, i), fmt.Sprintf("ga-%d", i%quietTenant))
+	})
+}
+
+func (f *fairSite) floodOf(name string, from int) ([]event, error) {
+	return makeEvents(flooded, func(i int) (event, error) {
+		return f.publish.provision(fmt.Sprintf("%s-%d", name, from+i), nameFlood)
+	})
+}
+
+func (f *fairSite) provisions(plan string, n int) ([]event, error) {
+	return makeEvents(n, func(i int) (event, error) {
+		return f.publish.provisionOf(plan, fmt.Sprintf("stuck-%d", i), fmt.Sprintf("stuck-%d", i%crowd), "cf-eu10")
+	})
+}
+
+func (f *fairSite) departures() ([]event, error) {
+	return makeEvents(f.owners, func(i int) (event, error) {
+		return f.publish.deprovision(fmt.Sprintf("old-%d", i), fmt.Sprintf("owner-%d", i))
+	})
+}
+
+func makeEvents(n int, one func(int) (event, error)) ([]event, error) {
+	batch := make([]event, n)
+	for i := range batch {
+		var err error
+		if batch[i], err = one(i); err != nil {
+			return nil, err
+		}
+	}
+	return batch, nil
+}
+
+// breakPool makes every script of one pool fail in Redis.
+func (f *fairSite) breakPool(ctx context.Context) error {
+	client, err := f.redis()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	return errors.Join(client.Del(ctx, "hap:{azure}:r").Err(), client.Set(ctx, "hap:{azure}:r", "not a hash", 0).Err())
+}
+
+// measure has the quiet tenants alone, then beside the trouble.
+func (f *fairSite) measure(ctx context.Context) (round fairRound, err error) {
+	if round.Alone, _, err = f.pace(ctx, "alone", nil); err != nil {
+		return round, err
+	}
+	batch, err := f.batch(f)
+	if err != nil {
+		return round, err
+	}
+	if f.name == nameFlood {
+		took, err := f.publish.answered(ctx, events.StreamReplies, batch)
+		if err != nil {
+			return round, err
+		}
+		round.FloodAlone = float64(len(batch)) / took.Seconds()
+		if batch, err = f.floodOf("again", 0); err != nil {
+			return round, err
+		}
+	} else if err := f.fault(ctx, f); err != nil {
+		return round, err
+	}
+	before, err := f.usage(ctx, f.pids()...)
+	if err != nil {
+		return round, err
+	}
+	begin := time.Now()
+	flood := make(chan error, 1)
+	go func() {
+		var err error
+		if f.name == nameFlood {
+			round.FloodBeside, err = f.floodBeside(ctx, batch)
+		} else {
+			err = f.publish.publish(batch)
+		}
+		flood <- err
+	}()
+	round.Beside, round.Lost, err = f.pace(ctx, "beside", flood)
+	if err != nil {
+		return round, err
+	}
+	after, err := f.usage(ctx, f.pids()...)
+	for i := range after {
+		round.CPU[i] = (after[i] - before[i]).Seconds() / time.Since(begin).Seconds()
+	}
+	return round, err
+}
+
+// floodBeside publishes the flood and returns its rate: its last answer is seen as a stored
+// reply, while other answers are stored too.
+func (f *fairSite) floodBeside(ctx context.Context, batch []event) (float64, error) {
+	begin := time.Now()
+	if err := f.publish.publish(batch); err != nil {
+		return 0, err
+	}
+	stream, err := f.publish.js.Stream(ctx, events.StreamEvents)
+	if err != nil {
+		return 0, err
+	}
+	subject := f.publish.subjects.Provision(nameFlood)
+	every := time.NewTicker(20 * time.Millisecond)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-every.C:
+		}
+		_, err := stream.GetLastMsgForSubject(ctx, subject)
+		switch {
+		case isNotFound(err):
+			return float64(len(batch)) / time.Since(begin).Seconds(), nil
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// pace has the quiet tenants publish at their rate, while the trouble lasts where there is one.
+func (f *fairSite) pace(ctx context.Context, name string, trouble <-chan error) (l latency, lost int, err error) {
+	n := int(quietRate * quietFor)
+	batch, err := f.quiet(name, n)
+	if err != nil {
+		return l, 0, err
+	}
+	runtime.GC()
+	within, cancel := context.WithTimeoutCause(ctx, (quietFor+60)*time.Second, errors.New("not answered in a minute"))
+	defer cancel()
+	took, err := f.publish.paced(within, f.publish.subjects.Replies(), batch, quietRate)
+	lost = n - len(took)
+	if err != nil && (lost == 0 || ctx.Err() != nil) {
+		return l, lost, err
+	}
+	if trouble != nil {
+		if err := <-trouble; err != nil {
+			return l, lost, err
+		}
+	}
+	for range lost {
+		took = append(took, time.Minute) // at least
+	}
+	slices.Sort(took)
+	return latency{Rate: quietRate, P50: milliseconds(took[n/2]), P99: milliseconds(took[n*99/100]), Max: milliseconds(took[n-1])}, lost, nil
+}
