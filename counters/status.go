@@ -88,7 +88,7 @@ func (s *Store) epochs(ctx context.Context, places, metas []string) (account.Epo
 	return epochs, nil
 }
 
-// Replicated reports whether a server has a replica, or was one: then another one may be
+// Replicated reports whether a server has a replica, had one, or was one: then another one may be
 // the master beside it (rule 15). An *engine.Error of Redis.
 func (s *Store) Replicated(ctx context.Context) (bool, error) {
 	var replicated atomic.Bool
@@ -99,7 +99,7 @@ func (s *Store) Replicated(ctx context.Context) (bool, error) {
 		}
 		info := map[string]string{}
 		connection.ReadInfo(text, info)
-		if info["connected_slaves"] > "0" || strings.Trim(info["master_replid2"], "0") != "" {
+		if info["connected_slaves"] > "0" || info["repl_backlog_active"] == "1" || strings.Trim(info["master_replid2"], "0") != "" {
 			replicated.Store(true)
 		}
 		return err
