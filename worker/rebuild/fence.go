@@ -27,8 +27,12 @@ type Record interface {
 // reads: it looks for its followers every 10 s, and gives up after the second look.
 const depositionTime = 20 * time.Second
 
+// outlastTime is how long a rebuild waits for that, with some reserve.
+const outlastTime = depositionTime + depositionTime/10
+
 // The pause before a worker takes over places whose epochs another server of Redis has: long
-// enough for a client to find the present master.
+// enough for a client to find the present master. Where a rebuild has to wait, it is longer by
+// two of those: another worker's is not to be undone before it has been of use.
 const (
 	firstPause = 5 * time.Second
 	mostPause  = 5 * time.Minute
@@ -70,7 +74,7 @@ func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.E
 		return t, nil
 	}
 	if elsewhere {
-		if err := r.doubt(t.record.Sequence); err != nil {
+		if err := r.doubt(ctx, t.record.Sequence); err != nil {
 			return t, err
 		}
 	}
@@ -102,7 +106,7 @@ type doubted struct {
 // else seems to have the server that they are on. Until then the client looks for it. The
 // pause doubles with each change of the record, so that of workers which reach different
 // servers one side waits for the other.
-func (r *Rebuilder) doubt(sequence uint64) error {
+func (r *Rebuilder) doubt(ctx context.Context, sequence uint64) error {
 	now := r.Now()
 	before := r.doubts
 	if before.sequence == sequence {
@@ -111,7 +115,14 @@ func (r *Rebuilder) doubt(sequence uint64) error {
 		}
 		return fmt.Errorf("%w, or another server of Redis is the master", ErrElsewhere)
 	}
+	replicas, err := r.Record.Replicas(ctx)
+	if err != nil {
+		return err
+	}
 	r.doubts = doubted{sequence: sequence, since: now, pause: firstPause}
+	if replicas > 1 {
+		r.doubts.pause += 2 * outlastTime
+	}
 	if before.pause > 0 && now.Sub(before.since) < 2*before.pause+mostPause {
 		r.doubts.pause = min(2*before.pause, mostPause)
 	}
@@ -164,7 +175,7 @@ func (r *Rebuilder) outlast(ctx context.Context) error {
 	if err != nil || replicas < 2 {
 		return err
 	}
-	timer := time.NewTimer(depositionTime + depositionTime/10)
+	timer := time.NewTimer(outlastTime)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

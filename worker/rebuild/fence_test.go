@@ -216,6 +216,44 @@ func TestAnotherServerHasTheEpochs(t *testing.T) {
 	})
 }
 
+// TestTwoSidesWithReplicatedStreams: two workers that reach a master each take over from each
+// other, but not so soon that neither gets to decide.
+func TestTwoSidesWithReplicatedStreams(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		newRebuilder, record := fenced(t)
+		record.replicas = 3
+		sides := []servers{{memory.NewCounters()}, {memory.NewCounters()}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		defer ended.Wait()
+		defer cancel()
+		for _, redis := range sides {
+			r := newRebuilder(redis)
+			ended.Go(func() {
+				for ctx.Err() == nil {
+					_ = r.attempt(ctx) // it is made again, as Ensure does
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		var without, longest time.Duration
+		for range 10 * time.Minute / time.Second {
+			time.Sleep(time.Second)
+			without += time.Second
+			for _, redis := range sides {
+				if epoch, inForce := epochOf(t, redis, record); epoch == inForce {
+					without = 0
+				}
+			}
+			longest = max(longest, without)
+		}
+		if longest > outlastTime+5*time.Second {
+			t.Errorf("nobody could decide for %s, a rebuild takes %s", longest, outlastTime)
+		}
+	})
+}
+
 // TestRecordIsLost: what was in force is not, and is rebuilt at once.
 func TestRecordIsLost(t *testing.T) {
 	t.Parallel()
