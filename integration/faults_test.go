@@ -16,11 +16,11 @@ import (
 // TestFaults runs three workers under load while everything around them fails.
 // HAP_FAULTS_DURATION and HAP_FAULTS_SEED choose another schedule, HAP_FAULTS_EVERY is
 // the time between two steps of the broker, HAP_FAULTS_DIR keeps the workers' logs and
-// what was read at the end.
+// what was read at the end. HAP_FAULTS_GARDENER=light needs no build of kube-apiserver.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	requireRedis(t)
-	o := faults.Options{Seed: uint64(time.Now().UnixNano()), Duration: 2 * time.Minute, Dir: os.Getenv("HAP_FAULTS_DIR"), Log: t.Logf}
+	o := faults.Options{Seed: uint64(time.Now().UnixNano()), Duration: 2 * time.Minute, Dir: os.Getenv("HAP_FAULTS_DIR"), Gardener: os.Getenv("HAP_FAULTS_GARDENER"), Log: t.Logf}
 	var err error
 	if text := os.Getenv("HAP_FAULTS_SEED"); text != "" {
 		if o.Seed, err = strconv.ParseUint(text, 10, 64); err != nil {

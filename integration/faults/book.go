@@ -42,6 +42,7 @@ type book struct {
 	since      map[string]time.Time // the first publish of a reply subject's event
 	took       []time.Duration      // from the publish to the final reply
 	unreadable []uint64
+	buried     map[uint64]bool // events whose dead letters may be purged
 	departed   map[string]time.Time
 	clusters   map[string]*checker.Cluster
 	labels     map[string][]checker.Label
@@ -53,7 +54,7 @@ type book struct {
 func newBook(seed uint64) *book {
 	return &book{
 		random: rand.New(rand.NewPCG(seed, 3)), runtimes: map[string]*runtime{}, published: map[string]map[string]string{},
-		since: map[string]time.Time{}, departed: map[string]time.Time{}, clusters: map[string]*checker.Cluster{},
+		since: map[string]time.Time{}, buried: map[uint64]bool{}, departed: map[string]time.Time{}, clusters: map[string]*checker.Cluster{},
 		labels: map[string][]checker.Label{}, counts: map[string]int{},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -140,13 +141,24 @@ func (b *broker) replied(s events.Stored) {
 	}
 }
 
-// dead gives the sequences of the events that have a dead letter.
+// remember keeps which events have a dead letter now, as those may be purged.
+func (b *broker) remember() error {
+	found, err := b.dead()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.Copy(b.buried, found)
+	return err
+}
+
+// dead gives the sequences of the events that have a dead letter, or had one.
 func (b *broker) dead() (map[uint64]bool, error) {
 	stream, err := b.js.Stream(b.ctx, events.StreamDead)
 	if err != nil {
 		return nil, err
 	}
-	found := map[uint64]bool{}
+	b.mu.Lock()
+	found := maps.Clone(b.buried)
+	b.mu.Unlock()
 	for n := max(1, stream.CachedInfo().State.FirstSeq); n <= stream.CachedInfo().State.LastSeq; n++ {
 		msg, err := stream.GetMsg(b.ctx, n)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
