@@ -112,7 +112,7 @@ var codes = []CodeInfo{
 		Answers: []string{"release"}, Fate: FateAcknowledged, Exit: ExitConflict,
 	},
 	{
-		Code: CodeInternal, Means: "a fault of the worker, or of what it depends on; an event that the worker panics on again and again is rejected",
+		Code: CodeInternal, Means: "a fault of the worker, or of what it depends on; an event is rejected that the worker panics on again and again, or whose answer is longer than NATS takes",
 		Fate: FateRedelivered, Exit: ExitFailure, Retryable: true,
 	},
 }

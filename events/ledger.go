@@ -18,6 +18,11 @@ import (
 // with Ledger.Last.
 var ErrWrongLastSequence = errors.New("another reply was stored first")
 
+// ErrUnstorable says that a reply or a waiting request cannot be stored for its own sake: it
+// is longer than NATS or the stream takes, or cannot be written. It could not either if it
+// were tried again.
+var ErrUnstorable = errors.New("it cannot be stored")
+
 // Stored is a reply in the ledger.
 type Stored struct {
 	Reply Reply
@@ -106,12 +111,12 @@ func (l *Ledger) End(ctx context.Context) (sequence uint64, err error) {
 
 // Publish stores a reply, if the last sequence of its subject is still expected (0:
 // none), and returns once the stream has it. Otherwise the error is
-// ErrWrongLastSequence. After any other error, such as a time-out while the
+// ErrWrongLastSequence. ErrUnstorable: this reply never will be. After any other error, such as a time-out while the
 // connection was away, the reply may have been stored or not: read with Last.
 func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected uint64) (sequence uint64, err error) {
 	data, err := EncodeReply(r, l.source)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", ErrUnstorable, err)
 	}
 	msg := message(ctx, subject, data)
 	msg.Header[jetstream.ExpectedStreamHeader] = []string{l.stream()}
@@ -120,6 +125,8 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected 
 	switch {
 	case streams.WrongLastSequence(err):
 		return 0, fmt.Errorf("reply on %s after sequence %d: %w", subject, expected, ErrWrongLastSequence)
+	case streams.Refused(err):
+		return 0, fmt.Errorf("the reply on %s has %d bytes: %w: %w", subject, len(data), ErrUnstorable, err)
 	case err != nil:
 		return 0, fmt.Errorf("storing the reply on %s: %w", subject, err)
 	}
@@ -147,7 +154,11 @@ func (l *Ledger) Copy(ctx context.Context, replyTo string, r Reply) error {
 	if err != nil {
 		return err
 	}
-	if err := l.streams.Send(message(ctx, replyTo, data)); err != nil {
+	err = l.streams.Send(message(ctx, replyTo, data))
+	if streams.Refused(err) {
+		return fmt.Errorf("the copy of the reply for %s has %d bytes: %w: %w", replyTo, len(data), ErrUnstorable, err)
+	}
+	if err != nil {
 		return fmt.Errorf("copying the reply to %s: %w", replyTo, err)
 	}
 	return nil

@@ -54,7 +54,7 @@ func NewWaitingRoomOn(streams streams.Streams, subjects Subjects) *WaitingRoom {
 func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) error {
 	data, err := encodeEvent(w.Event, maxKept)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrUnstorable, err)
 	}
 	msg := message(ctx, r.Subject(w.Pool, w.Event), data)
 	msg.Header[HeaderDeadline] = []string{w.Deadline.UTC().Format(time.RFC3339Nano)}
@@ -65,6 +65,9 @@ func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) error {
 		_, err = r.streams.Publish(ctx, msg)
 		if err == nil {
 			return nil
+		}
+		if streams.Refused(err) {
+			return fmt.Errorf("the waiting request %s has %d bytes: %w: %w", quote(w.Event.ID), len(data), ErrUnstorable, err)
 		}
 		if !streams.WrongLastSequence(err) {
 			return fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)

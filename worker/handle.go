@@ -68,8 +68,8 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	if last == nil {
 		return out
 	}
-	if errors.Is(last, policy.ErrLate) {
-		return notNow(ctx, last) // an operator has to act: no place is held meanwhile
+	if errors.Is(last, policy.ErrLate) || ownDoing(last) {
+		return notNow(ctx, last) // no place is held until that is cured
 	}
 	again := false
 	attempt := func() error {
@@ -77,6 +77,9 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 			out, last = h.answer(within, a)
 		}
 		again = true
+		if ownDoing(last) {
+			return backoff.Permanent(last)
+		}
 		return last
 	}
 	pause := backoff.WithContext(backoff.NewExponentialBackOff(
@@ -175,6 +178,9 @@ func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error
 	ctx, end := h.span(ctx, "publish reply")
 	defer end()
 	_, err := h.ledger.Publish(ctx, a.subject, r, a.expect)
+	if errors.Is(err, events.ErrUnstorable) {
+		_, err = h.ledger.Publish(ctx, a.subject, brief(r), a.expect)
+	}
 	if errors.Is(err, events.ErrWrongLastSequence) {
 		happened(ctx, happenedAnother, nil)
 	}
@@ -211,7 +217,11 @@ func (h *Handler) copy(ctx context.Context, a *attempt, r events.Reply) {
 	if a.event.ReplyTo == "" {
 		return
 	}
-	if err := h.copies.Copy(ctx, a.event.ReplyTo, r); err != nil {
+	err := h.copies.Copy(ctx, a.event.ReplyTo, r)
+	if errors.Is(err, events.ErrUnstorable) {
+		err = h.copies.Copy(ctx, a.event.ReplyTo, brief(r))
+	}
+	if err != nil {
 		h.observer.Retry(ctx, observe.Retry{Type: "copy", ID: a.event.ID, Err: err})
 	}
 }

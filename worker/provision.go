@@ -305,6 +305,18 @@ func rejected(e events.Event, err error) events.Reply {
 	return r
 }
 
+// brief is the reply in as few bytes as it may have, for a NATS that does not take all of it:
+// without the record of the decision, and without the cluster where nothing is assigned.
+func brief(r events.Reply) events.Reply {
+	if r.Status != events.StatusAssigned {
+		r.Cluster = nil
+	}
+	if d := r.Decision; d != nil {
+		r.Decision = &events.Decision{Sequence: d.Sequence, Rule: d.Rule, RuleNumber: d.RuleNumber, Pool: d.Pool}
+	}
+	return r
+}
+
 func replyError(err error) *events.ReplyError {
 	code := engine.CodeOf(err)
 	return &events.ReplyError{Code: code, Message: err.Error(), Retryable: code.Retryable()}

@@ -24,6 +24,7 @@ type outcome struct {
 	reason  string
 	binding string
 	delay   time.Duration
+	failed  error // what the handling ended with, where it is the event's own doing: it would each time
 }
 
 // finalOutcome is the outcome of an event whose final reply is stored.
@@ -36,7 +37,7 @@ func finalOutcome(r events.Reply) outcome {
 		return o
 	}
 	o.code, o.reason = r.Error.Code, r.Error.Message
-	if permanent(r.Error.Code) || r.Error.Code == engine.CodeInternal { // an event whose handling panics
+	if permanent(r.Error.Code) || r.Error.Code == engine.CodeInternal { // an event whose handling always fails
 		o.verdict = observe.DeadLetter
 	}
 	return o
@@ -62,6 +63,9 @@ func transient(err error) bool {
 // notNow is the outcome of an event that could not be brought to an end.
 func notNow(ctx context.Context, err error) outcome {
 	o := outcome{verdict: observe.NakWithDelay, code: engine.CodeInternal, reason: err.Error()}
+	if ownDoing(err) {
+		o.failed = err
+	}
 	switch {
 	case errors.Is(context.Cause(ctx), errDraining):
 		o.verdict, o.reason = observe.Nak, errDraining.Error()

@@ -11,7 +11,6 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -152,7 +151,7 @@ func (w *Worker) note(ctx context.Context, l *look, r events.WaitingRequest, ser
 		l.down, l.nothing[tenant] = true, true
 		return false
 	}
-	if _, panicked := errors.AsType[*crash.Panic](err); panicked {
+	if ownDoing(err) {
 		w.observer.Retry(ctx, observe.Retry{Type: "waiting", ID: r.Event.ID, Err: err})
 		return false // the others are not to blame
 	}

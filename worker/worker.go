@@ -123,7 +123,7 @@ type Worker struct {
 	handlers   sync.WaitGroup
 	inWork     []atomic.Pointer[inWork] // by the place of its handler, nil for one that is idle
 	quit       chan struct{}            // nobody who waits is served any more
-	panics     panics
+	faults     faults
 	reliers    reliers             // of the goroutine that serves
 	last       map[string][]string // by pool, subjects of the requests that ended the look at it before; of the goroutine that serves
 }

@@ -4,6 +4,7 @@ package dead
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,12 @@ const (
 const (
 	maxDeadHeaders = 64 << 10 // bytes, so that headers and data together pass the server
 	maxReason      = 2 << 10  // bytes
+)
+
+// What may not be complete in a dead letter.
+const (
+	cutData    = "data"
+	cutHeaders = "headers"
 )
 
 // Event is one that can never be processed, as it was delivered.
@@ -61,16 +68,36 @@ func NewLettersOn(streams streams.Streams, subjects events.Subjects) *Letters {
 }
 
 // Put stores a copy of the event with the reason and returns once the stream has
-// it. Putting the same event again within the duplicate window changes nothing.
+// it. What NATS does not take as a whole is cut. Putting the same event again within the duplicate window changes nothing.
 func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason string) error {
 	data, cut := event.Data, []string(nil)
 	if len(data) > events.MaxMessage {
-		data, cut = data[:events.MaxMessage], append(cut, "data")
+		data, cut = data[:events.MaxMessage], append(cut, cutData)
 	}
 	header, complete := deadHeader(event.Header)
 	if !complete {
-		cut = append(cut, "headers")
+		cut = append(cut, cutHeaders)
 	}
+	for {
+		d.describe(header, event, code, reason, cut)
+		_, err := d.streams.Publish(ctx, &nats.Msg{Subject: d.subjects.Dead(event.Type), Header: header, Data: data})
+		switch {
+		case err == nil:
+			return nil
+		case !streams.Refused(err) || len(data) == 0 && slices.Contains(cut, cutHeaders):
+			return fmt.Errorf("storing the dead letter of sequence %d: %w", event.Sequence, err)
+		case len(data) == 0:
+			header, cut = nats.Header{}, append(cut, cutHeaders)
+		default: // NATS took the event, but not with the headers of a dead letter
+			if data = data[:len(data)/2]; !slices.Contains(cut, cutData) {
+				cut = slices.Insert(cut, 0, cutData)
+			}
+		}
+	}
+}
+
+// describe sets the headers of a dead letter beside those of the event.
+func (d *Letters) describe(header nats.Header, event Event, code engine.Code, reason string, cut []string) {
 	if cut != nil {
 		header[HeaderTruncated] = []string{strings.Join(cut, ",")}
 	}
@@ -78,14 +105,8 @@ func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason
 	header[HeaderCode] = []string{streams.OneLine(string(code), maxReason)}
 	header[HeaderSequence] = []string{strconv.FormatUint(event.Sequence, 10)}
 	header[HeaderOrigSubject] = []string{streams.OneLine(event.Subject, maxReason)}
-
 	header[jetstream.ExpectedStreamHeader] = []string{d.subjects.Stream(events.StreamDead)}
 	header[jetstream.MsgIDHeader] = []string{event.id()}
-	_, err := d.streams.Publish(ctx, &nats.Msg{Subject: d.subjects.Dead(event.Type), Header: header, Data: data})
-	if err != nil {
-		return fmt.Errorf("storing the dead letter of sequence %d: %w", event.Sequence, err)
-	}
-	return nil
 }
 
 // id is the same for each copy of one event.

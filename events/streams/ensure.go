@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -88,3 +89,19 @@ func WrongLastSequence(err error) bool {
 		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
+
+// Refused reports whether a message was refused for its own sake, by the client or the
+// server: it has too many bytes, and would be refused each time that it is published.
+func Refused(err error) bool {
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return true
+	}
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == codeMessageTooLong || api.ErrorCode == codeHeaderTooLong)
+}
+
+// The codes with which a server refuses a message for its size, which jetstream does not name.
+const (
+	codeMessageTooLong = 10054
+	codeHeaderTooLong  = 10097
+)
