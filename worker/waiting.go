@@ -61,7 +61,12 @@ func (w *Worker) serveAll(ctx context.Context) error {
 	w.observer.Waiting(waits)
 	var f failures
 	for _, pool := range byAge {
-		if f.after(pool, w.servePool(ctx, pool, pools[pool])) {
+		err := w.servePool(ctx, pool, pools[pool])
+		if rebuilding(err) { // by itself: that says nothing of the others
+			f.first = cmp.Or(f.first, err)
+			continue
+		}
+		if f.after(pool, err) {
 			break
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,6 +45,7 @@ type unbuilt struct {
 	deposed account.Epochs     // those that places have, and that are not in force
 	record  events.EpochRecord // as it was read before the token is written
 	fenced  bool               // the record is to name the token
+	unknown bool               // none of them is a bucket or the pool of a binding: requests alone asked for them
 }
 
 // judge says which of the places are to be rebuilt: those without an epoch, and those whose
@@ -162,8 +164,8 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 		sequence = now.Sequence
 	}
 	r.doubts.sequence = sequence // it was not others who changed the record
-	if t.record.Sequence == 0 {
-		return nil // no leader can show an epoch from before
+	if !slices.ContainsFunc(places, func(place string) bool { return t.record.Epochs[place] != "" }) {
+		return nil // no leader can show an epoch of them from before: nothing was decided under one
 	}
 	return r.outlast(ctx)
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -98,8 +97,9 @@ type Rebuilder struct {
 	once   sync.Once
 	signal chan struct{}
 	mu     sync.Mutex
-	asked  map[string]bool
-	doubts doubted // of the one attempt at a time
+	asked  map[string]bool // pools, until they are built
+	doubts doubted         // of the one attempt at a time
+	paced  time.Time       // no rebuild before this moment that requests alone ask for
 }
 
 // ErrElsewhere says that another worker is rebuilding.
@@ -152,6 +152,9 @@ func (r *Rebuilder) Ensure(ctx context.Context) error {
 func (r *Rebuilder) attempt(ctx context.Context) error {
 	begin := r.Now()
 	info, err := r.rebuild(ctx)
+	if errors.Is(err, errPaced) {
+		return errors.Join(err, r.rebuildRanges(ctx))
+	}
 	if err == nil {
 		err = r.rebuildRanges(ctx)
 	}
@@ -171,6 +174,13 @@ func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 	missing, err := r.missing(ctx)
 	if err != nil || len(missing.places) == 0 {
 		return info, err
+	}
+	if missing.unknown {
+		if r.Now().Before(r.paced) {
+			return info, errPaced
+		}
+		begin := r.Now()
+		defer func() { r.paced = r.Now().Add(pace(r.Now().Sub(begin))) }()
 	}
 	if err := r.Belongs(ctx); err != nil {
 		return info, err
@@ -231,29 +241,6 @@ func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string) (m
 		}
 	}
 	return mine, nil
-}
-
-// missing are the pools and buckets that are known and not built, or not in force.
-func (r *Rebuilder) missing(ctx context.Context) (unbuilt, error) {
-	var places []string
-	for n := range account.Buckets {
-		places = append(places, account.BucketName(n))
-	}
-	for _, pool := range r.Inventory.Pools() {
-		places = append(places, pool.Name())
-	}
-	r.mu.Lock()
-	for pool := range r.asked {
-		if !slices.Contains(places, pool) {
-			places = append(places, pool)
-		}
-	}
-	r.mu.Unlock()
-	epochs, err := r.Builder.Epochs(ctx, places...)
-	if err != nil {
-		return unbuilt{}, err
-	}
-	return r.judge(ctx, places, epochs)
 }
 
 // keepAlive renews the token while the rebuild reads, so that nobody else starts.
