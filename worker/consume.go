@@ -30,11 +30,11 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.handlers.Go(func() { w.serveWaiting(work) })
 	w.handlers.Go(func() { w.watchConsumer(taking) })
 	go w.tellProgress(context.WithoutCancel(ctx))
-	begin := make(chan jetstream.Msg)
-	for place := range w.inWork {
-		w.handlers.Go(func() { w.handleAll(work, place, begin) })
+	for range w.opts.Concurrency {
+		w.beginHandler(work, <-w.free)
 	}
-	go w.consume(taking, from, begin)
+	w.handlers.Go(func() { w.relieve(work, taking) })
+	go w.consume(taking, from)
 	close(w.started)
 	return nil
 }
@@ -62,15 +62,15 @@ func (w *Worker) Stop() {
 
 // consume takes events until Stop. Where the consumer goes, it begins again with
 // the next one of that name.
-func (w *Worker) consume(ctx context.Context, from *source, begin chan<- jetstream.Msg) {
+func (w *Worker) consume(ctx context.Context, from *source) {
 	defer close(w.done)
 	defer w.cancel(nil)
 	defer w.handlers.Wait()
 	defer w.stopServing()
-	defer close(begin)
+	defer w.handBackQueue()
 	pause := reopenPauses()
 	for from != nil {
-		err := w.take(ctx, from, begin)
+		err := w.take(ctx, from)
 		if ctx.Err() != nil {
 			return
 		}
@@ -78,15 +78,15 @@ func (w *Worker) consume(ctx context.Context, from *source, begin chan<- jetstre
 	}
 }
 
-// take hands events to the handlers until the iterator ends. Its error says why that
+// take queues events for the handlers until the iterator ends. Its error says why that
 // was; it means nothing once the worker is stopped.
-func (w *Worker) take(ctx context.Context, from *source, begin chan<- jetstream.Msg) error {
+func (w *Worker) take(ctx context.Context, from *source) error {
 	for {
 		msg, err := from.messages.Next()
 		switch {
 		case err == nil && ctx.Err() == nil:
 			from.delivered.Store(true)
-			begin <- held{Msg: msg, from: from}
+			w.enqueue(ctx, held{Msg: msg, from: from})
 		case err == nil:
 			_ = msg.Nak() // not begun: another worker can have it at once
 		case ended(err):
@@ -98,27 +98,16 @@ func (w *Worker) take(ctx context.Context, from *source, begin chan<- jetstream.
 	}
 }
 
-// inWork is an event in the hands of a handler.
-type inWork struct {
-	msg   jetstream.Msg
-	begun time.Time
-}
-
-// handleAll handles one event after the other, as the handler of that place.
-func (w *Worker) handleAll(ctx context.Context, place int, begin <-chan jetstream.Msg) {
-	for msg := range begin {
-		w.inWork[place].Store(&inWork{msg: msg, begun: w.now()})
-		w.Handle(ctx, msg)
-		w.inWork[place].Store(nil)
-	}
-}
-
 // Handle handles one message from its receipt until it is settled, as a started worker
 // does with each message that it takes. It needs no Start, and returns once the outcome
 // is known: Options.Observer hears it.
-func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
+func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) { w.handleIn(ctx, msg, nil) }
+
+// handleIn is Handle in a place, which may end the event's budget early.
+func (w *Worker) handleIn(ctx context.Context, msg jetstream.Msg, in *inWork) {
 	begin := w.now()
 	a := w.begin(w.decode(msg))
+	a.in = in
 	ctx, end := w.eventSpan(ctx, &a.delivery, msg.Subject())
 	defer end()
 	out := w.guarded(ctx, a)
@@ -134,14 +123,18 @@ func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
 	w.observer.Event(ctx, info)
 }
 
-// tellProgress keeps messages from being delivered again while they are handled, until
-// the worker has stopped.
+// tellProgress keeps messages from being delivered again while they are handled or queued,
+// until the worker has stopped.
 func (w *Worker) tellProgress(ctx context.Context) {
-	loop.Run(ctx, loop.Options{Every: w.opts.AckWait / 3, Stop: w.done}, func(context.Context) error {
-		for i := range w.inWork {
-			if at := w.inWork[i].Load(); at != nil {
+	every := w.opts.AckWait / 3
+	loop.Run(ctx, loop.Options{Every: every, Stop: w.done}, func(context.Context) error {
+		for i := range w.places {
+			if at := w.places[i].Load(); at != nil {
 				_ = at.msg.InProgress()
 			}
+		}
+		for _, msg := range w.queue.Before(w.now().Add(-every / 2)) {
+			_ = msg.InProgress()
 		}
 		return nil
 	})

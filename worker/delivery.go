@@ -85,6 +85,7 @@ type attempt struct {
 	lasting  func(relier string) bool // reports whether one of these has done so for longer than a handling lasts
 	name     string                   // tells it from others that handle the same event, "" before that matters
 	trace    decisionTrace            // what its decision record will tell
+	in       *inWork                  // the place where it is handled, nil for a request that waits
 }
 
 // begin begins to handle a delivery.

@@ -64,6 +64,9 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	}
 	within, cancel := context.WithTimeoutCause(ctx, h.budget, errBudget)
 	defer cancel()
+	if a.in != nil {
+		a.in.end.Store(&cancel)
+	}
 	out, last := h.answer(within, a)
 	if last == nil {
 		return out

@@ -89,7 +89,7 @@ func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o o
 	case observe.DeadLetter:
 		err = w.deadLetter(ctx, msg, d, o)
 	case observe.NakWithDelay:
-		err = msg.NakWithDelay(o.delay)
+		err = msg.NakWithDelay(longer(o.delay, d.number))
 	case observe.Nak:
 		err = msg.Nak()
 	}

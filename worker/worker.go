@@ -21,6 +21,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/dispatch"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
@@ -121,7 +122,9 @@ type Worker struct {
 	lost       atomic.Pointer[loss] // nil while events are taken
 	lastLoss   time.Time            // of the goroutine that consumes
 	handlers   sync.WaitGroup
-	inWork     []atomic.Pointer[inWork] // by the place of its handler, nil for one that is idle
+	queue      *dispatch.Queue[held]    // events that are taken and not begun
+	places     []atomic.Pointer[inWork] // by handler, nil for one that is idle
+	free       chan int                 // places without a handler
 	quit       chan struct{}            // nobody who waits is served any more
 	faults     faults
 	reliers    reliers             // of the goroutine that serves
@@ -131,11 +134,17 @@ type Worker struct {
 // New gives a worker that is not started yet.
 func New(o Options) *Worker {
 	o = o.withDefaults()
-	return &Worker{
+	places := o.Concurrency * (1 + slowPlaces)
+	w := &Worker{
 		Handler: newHandler(&o), opts: o,
-		started: make(chan struct{}), done: make(chan struct{}), inWork: make([]atomic.Pointer[inWork], o.Concurrency), quit: make(chan struct{}),
-		last: map[string][]string{},
+		started: make(chan struct{}), done: make(chan struct{}), quit: make(chan struct{}), last: map[string][]string{},
+		places: make([]atomic.Pointer[inWork], places), free: make(chan int, places),
+		queue: dispatch.New[held](dispatch.Options{Events: mostQueued, Bytes: mostQueuedBytes, Share: share(o.Concurrency)}),
 	}
+	for place := range places {
+		w.free <- place
+	}
+	return w
 }
 
 // Started is closed once events are consumed.
@@ -144,8 +153,8 @@ func (w *Worker) Started() <-chan struct{} { return w.started }
 // InFlight is the number of events that are being handled.
 func (w *Worker) InFlight() int {
 	n := 0
-	for i := range w.inWork {
-		if w.inWork[i].Load() != nil {
+	for i := range w.places {
+		if w.places[i].Load() != nil {
 			n++
 		}
 	}
@@ -156,8 +165,8 @@ func (w *Worker) InFlight() int {
 // nil, or how long. Only a fault of ours leads there, and a restart out of it.
 func (w *Worker) Stuck() error {
 	limit := 3 * (w.opts.Budget + w.opts.AckWait)
-	for i := range w.inWork {
-		at := w.inWork[i].Load()
+	for i := range w.places {
+		at := w.places[i].Load()
 		if at == nil {
 			continue
 		}

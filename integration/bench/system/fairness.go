@@ -106,7 +106,7 @@ func openFair(ctx context.Context, s settings, t trouble) (f *fairSite, err erro
 	if f.dir, err = os.MkdirTemp("", "hap-bench-"); err != nil {
 		return f, err
 	}
-	f.stack, err = stack.Start(ctx, stack.Options{Gardener: stack.CRDGardener, Config: []byte(config), Accounts: []stack.Account{}, Talk: os.Stderr})
+	f.stack, err = stack.Start(ctx, stack.Options{Gardener: stack.LightGardener, Config: []byte(config), Accounts: []stack.Account{}, Talk: io.Discard})
 	if err != nil {
 		return f, err
 	}
