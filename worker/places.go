@@ -16,9 +16,6 @@ const (
 	// mostQueued and mostQueuedBytes bound the events that a worker has taken and not begun.
 	mostQueued      = 8192
 	mostQueuedBytes = 32 << 20
-	// slowAfter is how long an event may be in work before it takes no place any more: it
-	// waits for something that fails or hangs, and others need not.
-	slowAfter = 100 * time.Millisecond
 	// slowPlaces is how many events may be slow at a time, for each place: the one that is
 	// slow for longest then ends its budget.
 	slowPlaces = 3
@@ -63,6 +60,10 @@ func share(places int) int { return max(places/2, min(places, 16)) }
 // back to the stream.
 func (w *Worker) enqueue(ctx context.Context, msg held) {
 	excess, full := w.queue.Push(flowOf(w.subjects, msg), msg, len(msg.Data()), w.now())
+	select {
+	case w.queued <- struct{}{}:
+	default:
+	}
 	if !full {
 		return
 	}
@@ -120,19 +121,30 @@ func (w *Worker) handleAll(ctx context.Context, place int) {
 }
 
 // relieve gives the place of each slow event to another handler while events are queued,
-// until taking ends. Where too many are slow, the budgets of the oldest are over.
+// until taking ends. Where too many are slow, the budgets of the oldest are over. It looks
+// only while there is something in the queue.
 func (w *Worker) relieve(ctx, taking context.Context) {
-	every := time.NewTicker(slowAfter / 2)
-	defer every.Stop()
 	for {
 		select {
 		case <-taking.Done():
 			return
-		case <-every.C:
+		case <-w.queued:
 		}
-		if !w.queue.Empty() {
-			w.relieveOnce(ctx, w.now().Add(-slowAfter))
+		for wait(taking, w.opts.SlowAfter/2) && !w.queue.Empty() {
+			w.relieveOnce(ctx, w.now().Add(-w.opts.SlowAfter))
 		}
+	}
+}
+
+// wait lets the time pass; false is a ctx that has ended.
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 

@@ -50,6 +50,9 @@ type Options struct {
 
 	// Concurrency is how many events are handled at once. Defaults to 192.
 	Concurrency int
+	// SlowAfter is how long an event may be in work before it takes no place any more, while
+	// others are queued: it waits for something that fails or hangs. Defaults to 100 ms.
+	SlowAfter time.Duration
 	// AckWait is the consumer's: progress is told after a third of it. Defaults to 30 s.
 	AckWait time.Duration
 	// Budget is how long a handler tries what fails for now before it gives the
@@ -71,6 +74,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Concurrency == 0 {
 		o.Concurrency = 192
+	}
+	if o.SlowAfter == 0 {
+		o.SlowAfter = 100 * time.Millisecond
 	}
 	if o.AckWait == 0 {
 		o.AckWait = 30 * time.Second
@@ -123,6 +129,7 @@ type Worker struct {
 	lastLoss   time.Time            // of the goroutine that consumes
 	handlers   sync.WaitGroup
 	queue      *dispatch.Queue[held]    // events that are taken and not begun
+	queued     chan struct{}            // something is in the queue
 	places     []atomic.Pointer[inWork] // by handler, nil for one that is idle
 	free       chan int                 // places without a handler
 	quit       chan struct{}            // nobody who waits is served any more
@@ -139,7 +146,7 @@ func New(o Options) *Worker {
 		Handler: newHandler(&o), opts: o,
 		started: make(chan struct{}), done: make(chan struct{}), quit: make(chan struct{}), last: map[string][]string{},
 		places: make([]atomic.Pointer[inWork], places), free: make(chan int, places),
-		queue: dispatch.New[held](dispatch.Options{Events: mostQueued, Bytes: mostQueuedBytes, Share: share(o.Concurrency)}),
+		queued: make(chan struct{}, 1), queue: dispatch.New[held](dispatch.Options{Events: mostQueued, Bytes: mostQueuedBytes, Share: share(o.Concurrency)}),
 	}
 	for place := range places {
 		w.free <- place

@@ -48,6 +48,7 @@ const (
 const (
 	handlers   = 3
 	budget     = 21 * time.Second // a multiple of moment: no pause of a retry reaches it by chance
+	slowAfter  = 3 * time.Second  // looked at each half of it, for the same reason
 	drain      = 6 * time.Second
 	serveEvery = 6 * time.Second // the simulation wakes: where a tick and a wake are there at once, select draws
 	never      = 100_000 * time.Hour
@@ -136,7 +137,7 @@ func (w *world) start(number int) *process {
 	options := worker.Options{
 		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: dead.NewLettersOn(server{p}, w.subjects),
 		Room: room, Copies: ledger, Counters: store{p}, Gardener: p.garden, Rebuild: p.rebuilder, Rules: w.live, Tracer: tracer{p: p},
-		Namespace: "garden", Kind: "CredentialsBinding", Concurrency: handlers, Budget: budget, ServeEvery: never, Drain: drain, Now: p.now,
+		Namespace: "garden", Kind: "CredentialsBinding", Concurrency: handlers, Budget: budget, SlowAfter: slowAfter, ServeEvery: never, Drain: drain, Now: p.now,
 	}
 	if w.plan.Networks {
 		p.rebuilder.Ranges, p.rebuilder.Networks = blocks{p}, w
