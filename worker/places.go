@@ -67,6 +67,7 @@ func (w *Worker) enqueue(ctx context.Context, msg held) {
 	if !full {
 		return
 	}
+	w.handedBack.Add(1)
 	number := uint64(1)
 	if facts, err := excess.Metadata(); err == nil {
 		number = facts.NumDelivered
@@ -184,4 +185,20 @@ func (w *Worker) passOn(ctx context.Context, in *inWork) bool {
 	default:
 		return false
 	}
+}
+
+// Load is what the worker has in hand.
+func (w *Worker) Load() observe.Load {
+	load := observe.Load{HandedBack: w.handedBack.Load()}
+	for _, class := range dispatch.Classes() {
+		var events int
+		events, load.Flows = w.queue.Length(class)
+		load.Queued = append(load.Queued, observe.Queued{Class: class.String(), Events: events})
+	}
+	for i := range w.places {
+		if in := w.places[i].Load(); in != nil && in.slow.Load() {
+			load.Slow++
+		}
+	}
+	return load
 }

@@ -129,6 +129,7 @@ type Worker struct {
 	lastLoss   time.Time            // of the goroutine that consumes
 	handlers   sync.WaitGroup
 	queue      *dispatch.Queue[held]    // events that are taken and not begun
+	handedBack atomic.Int64             // events that the full queue gave back
 	queued     chan struct{}            // something is in the queue
 	places     []atomic.Pointer[inWork] // by handler, nil for one that is idle
 	free       chan int                 // places without a handler

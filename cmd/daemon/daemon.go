@@ -178,6 +178,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.running.Go(func() { giveBack(background) })
 	w := worker.New(d.workerOptions())
 	d.tel.Metrics.InFlight(w.InFlight)
+	d.tel.Metrics.Load(w.Load)
 	d.tel.Metrics.Consuming(w.Consuming)
 	d.parts.worker.Store(w)
 	if err := w.Start(background); err != nil {

@@ -29,6 +29,9 @@ const (
 // weights are the turns of the classes in each round.
 var weights = [classes]int{Release: 4, Departure: 4, Arrival: 3, Again: 1}
 
+// Classes lists all classes.
+func Classes() []Class { return []Class{Release, Departure, Arrival, Again} }
+
 // String names a class as metrics do.
 func (c Class) String() string {
 	return [classes]string{"release", "departure", "arrival", "again"}[c]

@@ -57,6 +57,7 @@ type Metrics struct {
 	waiting      atomic.Pointer[waitingRoom]
 	forecast     forecast
 	tenants      bool
+	queue        queueMetrics
 	perTenant    bool // keb_credentials_bindings_per_ga is shown
 	now          func() time.Time
 }
@@ -95,6 +96,7 @@ func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 	m.observeDrift(&b)
 	m.observeNetwork(&b)
 	m.observeWaiting(&b)
+	m.observeQueue(&b)
 	m.begin()
 	return m, errors.Join(b.errs...)
 }

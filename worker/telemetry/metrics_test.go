@@ -83,6 +83,9 @@ func record(m *Metrics) {
 	m.Reload(ctx, errors.New("invalid"))
 	o.Event(ctx, observe.Event{Type: "unknown", Outcome: observe.DeadLetter, Code: engine.CodeInvalidEvent})
 	m.InFlight(func() int { return 1 })
+	m.Load(func() observe.Load {
+		return observe.Load{Queued: []observe.Queued{{Class: "arrival", Events: 7}}, Flows: 2, Slow: 1, HandedBack: 3}
+	})
 	o.Rebuild(ctx, observe.Rebuild{})
 	m.Observe(func(context.Context) (Snapshot, bool) { return pools(), true })
 	o.Drift(ctx, observe.Drift{Found: []account.Drift{{Kind: account.CountWrong, Binding: "a"}, {Kind: account.CountWrong, Binding: "b"}}})

@@ -1,0 +1,42 @@
+package telemetry
+
+import (
+	"context"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// queueMetrics are those of the events that a worker has taken and not begun.
+type queueMetrics struct {
+	load atomic.Pointer[func() observe.Load]
+}
+
+// Load registers what returns what a worker has in hand.
+func (m *Metrics) Load(now func() observe.Load) { m.queue.load.Store(&now) }
+
+func (m *Metrics) observeQueue(b *builder) {
+	queued := b.gauge("hap_queued_events", "Events that the worker has taken and not begun, by class.")
+	flows := b.gauge("hap_queued_flows", "Tenants and classes that have queued events.")
+	slow := b.gauge("hap_slow_events", "Events that are in work for long and take no place any more.")
+	excess, err := b.meter.Int64ObservableCounter("hap_events_handed_back_total",
+		metric.WithDescription("Events that went back to the stream before they were begun, since the queue was full."))
+	b.errs = append(b.errs, err)
+	_, err = b.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		now := m.queue.load.Load()
+		if now == nil {
+			return nil
+		}
+		load := (*now)()
+		for _, c := range load.Queued {
+			o.ObserveInt64(queued, int64(c.Events), with("class", c.Class))
+		}
+		o.ObserveInt64(flows, int64(load.Flows))
+		o.ObserveInt64(slow, int64(load.Slow))
+		o.ObserveInt64(excess, load.HandedBack)
+		return nil
+	}, queued, flows, slow, excess)
+	b.errs = append(b.errs, err)
+}
