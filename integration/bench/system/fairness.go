@@ -25,7 +25,7 @@ const (
 	quietTenant = 10     // tenants that go on as usual, each with an account
 	quietRate   = 200.0  // their events per second
 	quietFor    = 10     // seconds
-	pending     = 8192   // nats.maxAckPending
+	pending     = 65_536 // nats.maxAckPending
 	crowd       = 50     // tenants that the stuck events are of, where they are provisions
 )
 
