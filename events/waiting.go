@@ -28,6 +28,7 @@ type WaitingRequest struct {
 	Deadline time.Time
 	Since    time.Time // it began to wait
 	Subject  string
+	Sequence uint64 // of the stream
 }
 
 // WaitingRoom is the stream of the requests that wait. It has one message per
@@ -122,6 +123,51 @@ func (r *WaitingRoom) Each(ctx context.Context, visit func(WaitingRequest) error
 	return r.each(ctx, r.subjects.AllWaiting(), visit)
 }
 
+// After visits the requests that were stored after a sequence of the stream, oldest first, in
+// the same way as Each, and returns up to where it has read.
+func (r *WaitingRoom) After(ctx context.Context, sequence uint64, visit func(WaitingRequest) error) (read uint64, err error) {
+	read = sequence
+	err = streams.Each(ctx, r.streams, r.stream(), sequence+1, r.subjects.AllWaiting(), func(msg streams.Message) error {
+		w, err := r.read(msg)
+		if err == nil {
+			err = visit(w)
+		} else {
+			err = r.pass(err)
+		}
+		if err == nil {
+			read = msg.Sequence
+		}
+		return err
+	})
+	return read, err
+}
+
+// Get returns the request on a subject, and whether it still waits. What cannot be read is
+// none, and told to OnForeign.
+func (r *WaitingRoom) Get(ctx context.Context, subject string) (WaitingRequest, bool, error) {
+	msg, err := r.streams.Message(ctx, r.stream(), streams.Query{LastFor: subject})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return WaitingRequest{}, false, nil
+	}
+	if err != nil {
+		return WaitingRequest{}, false, fmt.Errorf("reading the waiting request %s: %w", subject, err)
+	}
+	w, err := r.read(msg)
+	return w, err == nil, r.pass(err)
+}
+
+// State returns how many messages there are, also those that cannot be read, and the highest
+// sequence that the stream ever gave one.
+func (r *WaitingRoom) State(ctx context.Context) (messages, last uint64, err error) {
+	state, err := r.streams.State(ctx, r.stream())
+	return state.Msgs, state.LastSeq, err
+}
+
+// Subjects returns the subjects of all that waits, also of what cannot be read.
+func (r *WaitingRoom) Subjects(ctx context.Context) (map[string]uint64, error) {
+	return r.streams.Subjects(ctx, r.stream(), r.subjects.AllWaiting())
+}
+
 // OfRuntime visits the requests of one runtime, oldest first.
 func (r *WaitingRoom) OfRuntime(ctx context.Context, runtimeID string, visit func(WaitingRequest) error) error {
 	return r.each(ctx, r.subjects.RuntimeWaiting(runtimeID), visit)
@@ -180,7 +226,7 @@ func (r *WaitingRoom) request(msg streams.Message) (WaitingRequest, error) {
 		return WaitingRequest{}, fmt.Errorf("it is the %s %s of runtime %s", event.Type, event.ID, event.RuntimeID)
 	}
 	return WaitingRequest{
-		Event: event, Pool: address.Pool, Subject: msg.Subject, Since: msg.Time,
+		Event: event, Pool: address.Pool, Subject: msg.Subject, Sequence: msg.Sequence, Since: msg.Time,
 		Reason: WaitingReason(headerValue(header, HeaderWaiting)), Deadline: deadline(header, msg.Time),
 	}, nil
 }

@@ -108,7 +108,7 @@ func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 				t.Errorf("%s: %d rules were held when the reply was stored, and %d afterwards; want 1 and 0", runtime, heldThen, held)
 			}
 		}
-		if len(w.wake) != 1 {
+		if len(w.wakes.signal) != 1 {
 			t.Errorf("%s: a request that waits for a block is not served", runtime)
 		}
 	}

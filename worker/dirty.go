@@ -85,7 +85,7 @@ func (h *Handler) leaveLabel(ctx context.Context, pool string, seen engine.Bindi
 	}
 	h.observer.Step(ctx, observe.StepFreed)
 	_, err := h.counters.MarkFreed(ctx, pool, seen.Name, mark.Generation)
-	h.Wake()
+	h.WakePool(pool)
 	return unclaimed, err
 }
 

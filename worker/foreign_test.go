@@ -100,7 +100,7 @@ func TestServesBesideJunk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := l.worker.serveAll(l.within()); err != nil {
+	if err := l.worker.serveRound(l.within()); err != nil {
 		t.Errorf("serving those who wait: %v", err)
 	}
 }

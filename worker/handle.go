@@ -42,7 +42,7 @@ type Handler struct {
 	ackWait   time.Duration
 
 	epochs epochs
-	wake   chan struct{} // a request that waits may be served now
+	wakes  wakes // of the requests that wait
 }
 
 // newHandler takes options with their defaults.
@@ -50,7 +50,7 @@ func newHandler(o *Options) *Handler {
 	return &Handler{
 		counters: o.Counters, gardener: o.Gardener, ledger: o.Ledger, room: o.Room, copies: o.Copies, rebuild: o.Rebuild, rules: o.Rules,
 		policies: o.Policies, ranges: o.Ranges, observer: &o.Observer, tracer: o.Tracer, now: o.Now,
-		subjects: o.Subjects, namespace: o.Namespace, kind: o.Kind, budget: o.Budget, ackWait: o.AckWait, wake: make(chan struct{}, 1),
+		subjects: o.Subjects, namespace: o.Namespace, kind: o.Kind, budget: o.Budget, ackWait: o.AckWait, wakes: wakes{signal: make(chan struct{}, 1)},
 	}
 }
 
@@ -205,6 +205,9 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 		if err := h.outlive(ctx, a); err != nil {
 			return outcome{}, err
 		}
+		if !a.served {
+			h.WakeTenant(r.Decision.Pool, r.GlobalAccountID) // what it found nothing of may have been freed before it entered
+		}
 	}
 	h.copy(ctx, a, r)
 	if r.Final() && a.waited {
@@ -242,11 +245,3 @@ func (h *Handler) since(begin time.Time) time.Duration { return h.now().Sub(begi
 
 // errBudget is why a handler ends that could not finish in time.
 var errBudget = errors.New("the handler's budget is spent")
-
-// Wake says that somebody who waits may be served now. It does not wait.
-func (h *Handler) Wake() {
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
-}

@@ -136,8 +136,16 @@ type WaitingRoom interface {
 	Leave(ctx context.Context, subject string) error
 	// Subject is where a request for a pool is kept.
 	Subject(pool string, e events.Event) string
-	// Each visits all requests, OfRuntime those of one runtime, oldest first.
-	Each(ctx context.Context, visit func(events.WaitingRequest) error) error
+	// Get reads one request, and reports whether it still waits.
+	Get(ctx context.Context, subject string) (r events.WaitingRequest, found bool, err error)
+	// After visits the requests that were stored after a sequence of the room, oldest first,
+	// and returns up to where it has read.
+	After(ctx context.Context, sequence uint64, visit func(events.WaitingRequest) error) (read uint64, err error)
+	// State returns how many messages the room has, and its highest sequence ever.
+	State(ctx context.Context) (messages, last uint64, err error)
+	// Subjects returns the subjects of all messages.
+	Subjects(ctx context.Context) (map[string]uint64, error)
+	// OfRuntime visits the requests of one runtime, oldest first.
 	OfRuntime(ctx context.Context, runtimeID string, visit func(events.WaitingRequest) error) error
 	// Addresses visits what subjects say of the requests of a runtime, or of all with
 	// "": also of those that only a newer version can read, with what stands there.
@@ -149,6 +157,9 @@ type Queue interface {
 	// Queue gives the runtimes that wait for a pool, in the order in which they are
 	// to be served.
 	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
+	// Heads gives of each of at most so many tenants the runtime that waits longest, in the
+	// order in which they are to be served, and how many wait.
+	Heads(ctx context.Context, pool string, most int) (account.Heads, error)
 }
 
 // DeadLetterStore keeps what can never be processed.

@@ -121,7 +121,7 @@ func (h *Handler) outlive(ctx context.Context, a *attempt) error {
 func (h *Handler) returnRanges(ctx context.Context, e events.Event, by string) error {
 	freed, _, err := h.ranges.Return(ctx, e, by)
 	if freed {
-		h.Wake()
+		h.WakeNetwork()
 	}
 	return err
 }

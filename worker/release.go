@@ -41,7 +41,7 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 	if err := h.supersede(ctx, e.RuntimeID, place.Pool, left.Sequence); err != nil {
 		return r, err
 	}
-	h.Wake()
+	h.WakeTenant(place.Pool, left.Tenant)
 	if left.Binding == "" {
 		return r, nil
 	}
@@ -128,7 +128,7 @@ func (h *Handler) release(ctx context.Context, e events.Event) (events.Reply, er
 			return r, h.notBuilt(err, from) // what comes again has found the binding freed, and asks Redis nothing else
 		}
 	}
-	h.Wake()
+	h.WakePool(from)
 	r.Binding = &events.Binding{
 		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
 		Shared: b.Shared, EUAccess: b.EUAccess, Generation: generation,

@@ -115,7 +115,7 @@ func (h *Handler) giveUp(ctx context.Context, a *attempt, r events.Reply) error 
 	case a.event.Deprovision != nil && r.Status == events.StatusReleased:
 		freed, err := h.ranges.Release(ctx, a.event.RuntimeID)
 		if freed {
-			h.Wake()
+			h.WakeNetwork()
 		}
 		return err
 	case a.event.Provision != nil && a.invalid == nil && r.Final() && r.Status != events.StatusAssigned:
@@ -141,5 +141,9 @@ func (h *Handler) takeBack(ctx context.Context, a *attempt) error {
 			return nil
 		}
 	}
-	return h.notBuilt(h.counters.TakeBack(ctx, pool, a.event.RuntimeID, a.event.ID), pool)
+	if err := h.counters.TakeBack(ctx, pool, a.event.RuntimeID, a.event.ID); err != nil {
+		return h.notBuilt(err, pool)
+	}
+	h.WakeTenant(pool, a.tenant())
+	return nil
 }

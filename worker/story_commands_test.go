@@ -140,6 +140,9 @@ func (w *world) configure(c command) (string, error) {
 	decisions, err := loaded.Decisions()
 	if err == nil {
 		w.live.Set(decisions)
+		if w.worker != nil {
+			w.worker.Wake()
+		}
 	}
 	return "", err
 }

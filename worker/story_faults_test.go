@@ -152,6 +152,10 @@ func (r *redis) Queue(ctx context.Context, pool string) ([]account.Waiter, error
 	return call(r.w, "queue", pool, func() ([]account.Waiter, error) { return r.Counters.Queue(ctx, pool) })
 }
 
+func (r *redis) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
+	return call(r.w, "heads", pool, func() (account.Heads, error) { return r.Counters.Heads(ctx, pool, most) })
+}
+
 func (r *redis) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
 	return call(r.w, "observe", l.Binding, func() (account.Observation, error) { return r.Counters.Observe(ctx, pool, l) })
 }

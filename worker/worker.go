@@ -24,6 +24,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/dispatch"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
+	"github.com/hap-worker/hap-worker/worker/waitlist"
 )
 
 // Options are what a worker works with.
@@ -58,8 +59,8 @@ type Options struct {
 	// Budget is how long a handler tries what fails for now before it gives the
 	// event back. Defaults to 20 s.
 	Budget time.Duration
-	// ServeEvery is how long a request waits at most before it is looked at again
-	// without being woken. Defaults to 1 s.
+	// ServeEvery is how often the waiting room is asked for requests that are new, and
+	// how long one that failed, or is over its deadline, waits at most. Defaults to 1 s.
 	ServeEvery time.Duration
 	// Drain is how long Stop lets begun events go on. Defaults to 25 s.
 	Drain time.Duration
@@ -136,7 +137,9 @@ type Worker struct {
 	quit       chan struct{}            // nobody who waits is served any more
 	faults     faults
 	reliers    reliers             // of the goroutine that serves
-	last       map[string][]string // by pool, subjects of the requests that ended the look at it before; of the goroutine that serves
+	last       map[string][]string // by pool, runtimes whose requests ended the look at it before; of the goroutine that serves
+	seen       waitingRoom
+	looked     time.Time // the last Look; of the goroutine that serves
 }
 
 // New gives a worker that is not started yet.
@@ -146,6 +149,7 @@ func New(o Options) *Worker {
 	w := &Worker{
 		Handler: newHandler(&o), opts: o,
 		started: make(chan struct{}), done: make(chan struct{}), quit: make(chan struct{}), last: map[string][]string{},
+		seen:   waitingRoom{list: waitlist.New()},
 		places: make([]atomic.Pointer[inWork], places), free: make(chan int, places),
 		queued: make(chan struct{}, 1), queue: dispatch.New[held](dispatch.Options{Events: mostQueued, Bytes: mostQueuedBytes, Share: share(o.Concurrency)}),
 	}

@@ -23,6 +23,9 @@ func (d *daemon) watchConfig(ctx context.Context) {
 			d.level.Set(level)
 		}
 		d.rules.Set(decisions)
+		if w := d.parts.worker.Load(); w != nil {
+			w.Wake() // limits and rules say who finds what
+		}
 		d.reconcile.Store(&next.Worker.Reconcile)
 		d.tel.Metrics.Reload(ctx, nil)
 		d.log.Info("configuration taken over", "rules", decisions.Rules().Len())

@@ -197,4 +197,7 @@ func (p *pair) check(t *rapid.T) {
 func (p *pair) checkReaders(t *rapid.T) {
 	both(p, t, func(m accounttest.Machine) (string, error) { return accounttest.Records(p.ctx, m, pool) }, plain)
 	both(p, t, func(m accounttest.Machine) ([]account.Waiter, error) { return m.Queue(p.ctx, pool) }, plain)
+	for _, most := range []int{1, 2, 100} {
+		both(p, t, func(m accounttest.Machine) (account.Heads, error) { return m.Heads(p.ctx, pool, most) }, plain)
+	}
 }

@@ -123,3 +123,9 @@ type Waiter struct {
 	Sequence int64 // of the decision that made it wait
 	Turn     int64 // sequence at which its tenant was last served out of the waiting, 0 for never
 }
+
+// Heads are those who are served next for a pool.
+type Heads struct {
+	First   []Waiter // of each tenant the one that waits longest, in the order in which they are served
+	Waiting int      // all that wait
+}

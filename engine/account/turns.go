@@ -53,3 +53,15 @@ func (p *Pool) waiters() []Waiter {
 	}
 	return waiters
 }
+
+// Heads returns who is served next, of at most so many tenants.
+func (p *Pool) Heads(most int) (Heads, error) {
+	queue, err := p.Queue()
+	heads, met := Heads{Waiting: len(queue)}, map[string]bool{}
+	for _, w := range queue {
+		if len(heads.First) < most && !met[w.Tenant] {
+			heads.First, met[w.Tenant] = append(heads.First, w), true
+		}
+	}
+	return heads, err
+}

@@ -31,6 +31,7 @@ func RunStreams(t *testing.T, run func(t *testing.T, o events.Options, test func
 		{"Landscape", events.Options{}, testLandscape},
 		{"Refusals", events.Options{MaxBytes: 4 << 10}, testRefusals},
 		{"WaitingInOrder", events.Options{}, testWaitingInOrder},
+		{"WaitingFollowed", events.Options{}, testWaitingFollowed},
 		{"ManyWait", events.Options{}, testManyWait},
 		{"LargestWaits", events.Options{}, testLargestWaits},
 		{"ForeignWaiting", events.Options{}, testForeignWaiting},

@@ -43,6 +43,9 @@ type Streams interface {
 	Message(ctx context.Context, stream string, q Query) (Message, error)
 	// State returns what the stream holds. jetstream.ErrStreamNotFound.
 	State(ctx context.Context, stream string) (jetstream.StreamState, error)
+	// Subjects returns the subjects of a stream that match a filter and have messages, with
+	// the number of these. jetstream.ErrStreamNotFound.
+	Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error)
 	// Walk visits all messages in order, to the end that the stream has when Walk comes
 	// there. It ends with the first error of visit.
 	Walk(ctx context.Context, stream string, visit func(Message) error) error
@@ -74,6 +77,20 @@ func (s server) State(ctx context.Context, stream string) (jetstream.StreamState
 		return jetstream.StreamState{}, err
 	}
 	return info.State, nil
+}
+
+func (s server) Subjects(ctx context.Context, name, filter string) (map[string]uint64, error) {
+	ctx, cancel := Bounded(ctx, s.js)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", name, err)
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return nil, fmt.Errorf("the subjects of stream %s: %w", name, err)
+	}
+	return info.State.Subjects, nil
 }
 
 func (s server) Walk(ctx context.Context, stream string, visit func(Message) error) error {

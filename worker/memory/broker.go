@@ -285,6 +285,26 @@ func (b *Broker) State(ctx context.Context, stream string) (jetstream.StreamStat
 	return s.state(), nil
 }
 
+// Subjects returns the subjects that have messages.
+func (b *Broker) Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.stream(stream)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]uint64{}
+	for subject, on := range s.bySubject {
+		if matches(filter, subject) {
+			found[subject] = uint64(len(on))
+		}
+	}
+	return found, nil
+}
+
 // Walk visits all messages in order. The broker is free meanwhile.
 func (b *Broker) Walk(ctx context.Context, stream string, visit func(streams.Message) error) error {
 	for next := uint64(1); ; {

@@ -163,6 +163,11 @@ func (c *Counters) Queue(ctx context.Context, pool string) ([]account.Waiter, er
 	return step(ctx, c, c.pool, pool, (*account.Pool).Queue)
 }
 
+// Heads returns who is served next for a pool, of at most so many tenants.
+func (c *Counters) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Heads, error) { return p.Heads(most) })
+}
+
 // Recount makes a binding's count that of its runtimes.
 func (c *Counters) Recount(ctx context.Context, pool, binding string) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Recount(binding) })

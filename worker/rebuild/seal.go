@@ -15,16 +15,19 @@ import (
 // sealAtOnce is how many seals are under way: each waits for the answer of its publish.
 const sealAtOnce = 128
 
+// sealAlone is how many are sealed one after the other before that.
+const sealAlone = 16
+
 // seal publishes a non-final reply for every event that is still to be settled:
 // whoever decided it before the loss is refused at its publish, and starts over. It returns
 // when all of them are stored.
 func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
-	sealed := sealing{Rebuilder: r}
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(sealAtOnce)
+	sealed := sealing{Rebuilder: r, group: group}
 	err := r.Ledger.Unsettled(within, func(e events.Event, _ uint64, _ error) error {
 		if subject := e.ReplySubject(r.Subjects); subject != "" {
-			group.Go(func() error { return sealed.untouched(within, subject, e) })
+			return sealed.begin(func() error { return sealed.untouched(within, subject, e) })
 		}
 		return within.Err()
 	})
@@ -36,13 +39,13 @@ func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
 			}
 			if a.RuntimeID != "" {
 				subject, e := r.Subjects.Reply(a.RuntimeID, a.RequestID), events.Event{ID: a.RequestID, RuntimeID: a.RuntimeID}
-				group.Go(func() error { return sealed.one(within, subject, e) })
+				return sealed.begin(func() error { return sealed.one(within, subject, e) })
 			}
 			return within.Err()
 		})
 	}
 	// What a seal failed with, not that the others were stopped by it.
-	if failed := group.Wait(); failed != nil {
+	if failed := group.Wait(); failed != nil && ctx.Err() == nil {
 		err = failed
 	}
 	info.Sealed += int(sealed.stored.Load())
@@ -52,11 +55,22 @@ func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
 	return nil
 }
 
-// sealing counts the seals that are stored.
+// sealing begins seals and counts those that are stored.
 type sealing struct {
 	*Rebuilder
 
+	group  *errgroup.Group
+	begun  int
 	stored atomic.Int64
+}
+
+// begin begins a seal, and waits for the first ones: a few are sealed in their order.
+func (s *sealing) begin(seal func() error) error {
+	if s.begun++; s.begun <= sealAlone {
+		return seal()
+	}
+	s.group.Go(seal)
+	return nil
 }
 
 // untouched seals an event that has most likely no reply yet, without a look before.

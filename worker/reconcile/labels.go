@@ -41,8 +41,9 @@ type Cache interface {
 
 // Marker is the worker that acts on what the labels show: package worker.
 type Marker interface {
-	// Wake looks at the requests that wait.
-	Wake()
+	// WakeTenant looks at the requests that wait for a pool, and at the tenant's among
+	// them; "" is none.
+	WakeTenant(pool, tenant string)
 	// MarkDirty marks an account that no Shoot refers to dirty, rule 8, and reports
 	// whether it is.
 	MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (bool, error)
@@ -125,13 +126,14 @@ func (s *Labels) followChanged(ctx context.Context) error {
 	s.mu.Unlock()
 	var errs error
 	for p := range places {
-		if b, known := s.Cache.Cached(p.binding); known && b.Pool() == p.pool {
+		b, known := s.Cache.Cached(p.binding)
+		if known && b.Pool() == p.pool {
 			errs = errors.Join(errs, s.follow(ctx, b))
 		} else {
 			errs = errors.Join(errs, s.forget(ctx, p.binding, p.pool))
 		}
+		s.Worker.WakeTenant(p.pool.Name(), b.Tenant) // what changed may be what a request waits for
 	}
-	s.Worker.Wake() // whatever changed may be what somebody waits for
 	return errs
 }
 
@@ -171,6 +173,7 @@ func (s *Labels) observe(ctx context.Context, pool string, l account.Label) erro
 	}
 	if seen.Change != "" {
 		s.Observer.Followed(ctx, observe.Followed{Binding: l.Binding, Pool: pool, Observation: seen})
+		s.Worker.WakeTenant(pool, l.Tenant)
 		return nil
 	}
 	return s.doubt(ctx, pool, l, seen.Record)
@@ -213,7 +216,6 @@ func (s *Labels) everything(ctx context.Context) error {
 	for pool := range pools {
 		errs = errors.Join(errs, s.pool(ctx, pool, empty))
 	}
-	s.Worker.Wake()
 	return errors.Join(errs, s.markVacant(ctx, empty))
 }
 

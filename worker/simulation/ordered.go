@@ -55,7 +55,7 @@ func (o onePoolCache) Pools() []engine.Pool { return []engine.Pool{o.pool} }
 // marker collects what a sweep wants marked: it comes in the order of a map.
 type marker struct{ p *process }
 
-func (m marker) Wake() { m.p.worker.Wake() }
+func (m marker) WakeTenant(pool, tenant string) { m.p.worker.WakeTenant(pool, tenant) }
 
 func (m marker) MarkDirty(_ context.Context, pool, binding, tenant string, generation int64) (bool, error) {
 	m.p.marks[binding] = vacant{pool, tenant, generation}

@@ -266,6 +266,7 @@ func (p *process) sweep() {
 	actor := p.sweeper()
 	p.last[actor] = time.Now()
 	go p.labels.Run(as(ctx, actor))
+	p.worker.Look() // which a worker does by itself as often
 }
 
 // mark marks what a sweep has found, one after the other.

@@ -177,6 +177,10 @@ func (s store) Queue(ctx context.Context, pool string) ([]account.Waiter, error)
 	return scripted(ctx, s, "queue", pool, func(ctx context.Context, c *memory.Counters) ([]account.Waiter, error) { return c.Queue(ctx, pool) })
 }
 
+func (s store) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
+	return scripted(ctx, s, "heads", pool, func(ctx context.Context, c *memory.Counters) (account.Heads, error) { return c.Heads(ctx, pool, most) })
+}
+
 func (s store) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
 	return scripted(ctx, s, "observe", l.Binding, func(ctx context.Context, c *memory.Counters) (account.Observation, error) {
 		if s.p.world.off("observe") {

@@ -34,6 +34,12 @@ func (s server) State(ctx context.Context, stream string) (jetstream.StreamState
 	})
 }
 
+func (s server) Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {
+	return ask(ctx, s.p, call{port: streams, op: "subjects of", arg: stream}, func(ctx context.Context) (map[string]uint64, error) {
+		return s.p.world.broker.Subjects(ctx, stream, filter)
+	})
+}
+
 // Walk reads in pieces: what is stored meanwhile is found at the end, as on a server.
 func (s server) Walk(ctx context.Context, stream string, visit func(eventstreams.Message) error) error {
 	const piece = 8

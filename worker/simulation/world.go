@@ -283,7 +283,7 @@ func (w *world) beside(choices []*call) (steps []func()) {
 			steps = append(steps, func() { w.note(p.name, "looks at all labels", "", ""); p.sweep() })
 		}
 		if !w.healing && !time.Now().Before(p.nextServe) { // at rest the looks at all labels wake often enough
-			steps = append(steps, func() { p.nextServe = time.Now().Add(serveEvery); p.worker.Wake() })
+			steps = append(steps, func() { p.nextServe = time.Now().Add(serveEvery); p.worker.Look() })
 		}
 		if !sweeping && len(p.marks) > 0 {
 			steps = append(steps, func() { w.note(p.name, "marks what drains", "", ""); p.mark() })

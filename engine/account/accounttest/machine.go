@@ -46,6 +46,7 @@ type Machine interface {
 	Status(ctx context.Context, place string) (account.Status, error)
 
 	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
+	Heads(ctx context.Context, pool string, most int) (account.Heads, error)
 
 	// Records gives all records of a pool by name. ErrNotBuilt.
 	Records(ctx context.Context, pool string) ([]account.NamedRecord, []account.NamedRuntime, error)
@@ -279,4 +280,9 @@ func (m *Model) Lose(context.Context) error {
 // Queue is that of the pool.
 func (m *Model) Queue(_ context.Context, pool string) ([]account.Waiter, error) {
 	return m.Pool(pool).Queue()
+}
+
+// Heads says who is served next.
+func (m *Model) Heads(_ context.Context, pool string, most int) (account.Heads, error) {
+	return m.Pool(pool).Heads(most)
 }
