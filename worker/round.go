@@ -43,6 +43,9 @@ type round struct {
 
 // serveRound serves what was woken since the last one, and what is due.
 func (w *Worker) serveRound(ctx context.Context) error {
+	if w.over() {
+		return nil
+	}
 	now := w.now()
 	w.reliers.nextRound(now)
 	r := round{Worker: w, woken: w.wakes.take(), nothing: map[place]bool{}, empty: map[string]bool{}, down: map[string]bool{}}
@@ -125,9 +128,10 @@ func (r *round) stops(ctx context.Context, pool string, err error) (bool, error)
 	return ctx.Err() != nil || r.over(), err
 }
 
-func (r *round) over() bool {
+// over reports whether the worker serves no more.
+func (w *Worker) over() bool {
 	select {
-	case <-r.quit:
+	case <-w.quit:
 		return true
 	default:
 		return false

@@ -176,6 +176,9 @@ func (w *world) putBinding(c command) (string, error) {
 		Name: c.word(0), HyperscalerType: c.word(1), Tenant: c.get("tenant", ""), Generation: generation, Dirty: c.has("dirty"),
 		Internal: c.has("internal"), Shared: c.has("shared"), EUAccess: c.has("eu"), Cordoned: c.has("cordoned"),
 	})
+	if w.worker != nil {
+		w.worker.WakeTenant(engine.Binding{HyperscalerType: c.word(1), Shared: c.has("shared"), EUAccess: c.has("eu")}.Pool().Name(), c.get("tenant", "")) // as the labels do, which few stories run
+	}
 	return "", err
 }
 

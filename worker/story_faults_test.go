@@ -279,11 +279,11 @@ func (l *lobby) Enter(ctx context.Context, r events.WaitingRequest) error {
 	return err
 }
 
-// Each begins when all else is done that takes no time: an event that wakes those who wait
+// After begins when all else is done that takes no time: an event that wakes those who wait
 // publishes its own answer first.
-func (l *lobby) Each(ctx context.Context, visit func(events.WaitingRequest) error) error {
+func (l *lobby) After(ctx context.Context, sequence uint64, visit func(events.WaitingRequest) error) (uint64, error) {
 	time.Sleep(time.Nanosecond) // of the bubble
-	return l.WaitingRoom.Each(ctx, visit)
+	return l.WaitingRoom.After(ctx, sequence, visit)
 }
 
 func (l *lobby) Leave(ctx context.Context, subject string) error {

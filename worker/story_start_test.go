@@ -78,9 +78,6 @@ func (w *world) beside() {
 		if w.labels != nil {
 			w.labels.Changed(b, deleted)
 		}
-		if w.worker != nil {
-			w.worker.WakeTenant(b.Pool().Name(), b.Tenant) // as the labels do, which few stories run
-		}
 	})
 	w.rebuilder = &rebuild.Rebuilder{
 		Builder: w.redis, Inventory: w.gardener, Ledger: w.ledger, Room: w.room, Subjects: w.subjects, Observer: w.observer(),

@@ -173,7 +173,6 @@ func (s *Labels) observe(ctx context.Context, pool string, l account.Label) erro
 	}
 	if seen.Change != "" {
 		s.Observer.Followed(ctx, observe.Followed{Binding: l.Binding, Pool: pool, Observation: seen})
-		s.Worker.WakeTenant(pool, l.Tenant)
 		return nil
 	}
 	return s.doubt(ctx, pool, l, seen.Record)
@@ -259,6 +258,7 @@ func (s *Labels) pool(ctx context.Context, pool engine.Pool, empty map[string]va
 			if err := s.follow(ctx, b); err != nil {
 				return err
 			}
+			s.Worker.WakeTenant(pool.Name(), b.Tenant)
 		}
 		if r.Count == 0 && !b.Dirty && (r.State == account.Draining || r.State == account.Dirtying) {
 			empty[b.Name] = vacant{pool.Name(), r}
@@ -270,6 +270,7 @@ func (s *Labels) pool(ctx context.Context, pool engine.Pool, empty map[string]va
 			if err := s.forget(ctx, name, pool); err != nil {
 				return err
 			}
+			s.Worker.WakeTenant(pool.Name(), "")
 		}
 	}
 	return nil

@@ -214,7 +214,7 @@ func (p *process) admission(c *call) time.Time {
 		p.looked = p.sweeps
 		return c.arrived
 	}
-	if p.ended && c.actor == p.name && strings.HasPrefix(c.op, "read") && strings.HasSuffix(c.arg, " from 1") {
+	if p.ended && c.actor == p.name && strings.HasPrefix(c.op, "read") && strings.Contains(c.arg, " from ") {
 		return c.arrived.Add(never) // whether it serves once more while it stops is drawn by a select
 	}
 	last, known := p.last[c.actor]

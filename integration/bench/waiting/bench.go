@@ -160,8 +160,10 @@ type request struct {
 	pool            int
 }
 
-func (r request) provisionReply(s events.Subjects) string   { return s.Reply(r.runtime, "p-"+r.runtime) }
-func (r request) deprovisionReply(s events.Subjects) string { return s.Reply(r.runtime, "d-"+r.runtime) }
+func (r request) provisionReply(s events.Subjects) string { return s.Reply(r.runtime, "p-"+r.runtime) }
+func (r request) deprovisionReply(s events.Subjects) string {
+	return s.Reply(r.runtime, "d-"+r.runtime)
+}
 
 // next is of another runtime than all before; pools and tenants take turns.
 func (b *bench) next() request {
