@@ -108,6 +108,7 @@ type spec struct {
 	networks map[string][]string // aliases, by network
 	ports    map[int]int         // container -> host, on the loopback address
 	files    map[string][]byte   // content by path; everybody may read them
+	kept     map[string][]byte   // files that the program writes anew
 	env      map[string]string
 }
 
@@ -120,10 +121,12 @@ func start(ctx context.Context, s spec) (*container, error) {
 		options = append(options, tcnetwork.WithNetworkName(aliases, name))
 	}
 	options = append(options, published(s.ports)...)
-	for path, content := range s.files {
-		options = append(options, testcontainers.WithFiles(testcontainers.ContainerFile{
-			Reader: bytes.NewReader(content), ContainerFilePath: path, FileMode: 0o444,
-		}))
+	for mode, files := range map[int64]map[string][]byte{0o444: s.files, 0o666: s.kept} {
+		for path, content := range files {
+			options = append(options, testcontainers.WithFiles(testcontainers.ContainerFile{
+				Reader: bytes.NewReader(content), ContainerFilePath: path, FileMode: mode,
+			}))
+		}
 	}
 	c, err := testcontainers.Run(ctx, s.image, options...)
 	if c == nil {

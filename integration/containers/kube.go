@@ -38,12 +38,14 @@ func startKube(ctx context.Context, image, gardener string, on *testcontainers.D
 	}
 	k := &Kube{port: ports[0]}
 	const kubeconfig = "/kube/kubeconfig"
+	command := []string{"--bind", "0.0.0.0", "--port", strconv.Itoa(kubePort), "--kubeconfig", kubeconfig}
+	if image == lightImage {
+		command = append(command, "--name", kubeName)
+	} else {
+		command = append(command, "--data", "/data", "--server", fmt.Sprintf("%s:%d", kubeName, kubePort), "--etcd-listen", fmt.Sprintf("0.0.0.0:%d", etcdPort))
+	}
 	k.container, err = start(ctx, spec{
-		image: image, ports: map[int]int{kubePort: k.port}, networks: map[string][]string{on.Name: {kubeName}},
-		command: []string{
-			"--data", "/data", "--bind", "0.0.0.0", "--port", strconv.Itoa(kubePort), "--kubeconfig", kubeconfig,
-			"--server", fmt.Sprintf("%s:%d", kubeName, kubePort), "--etcd-listen", fmt.Sprintf("0.0.0.0:%d", etcdPort),
-		},
+		image: image, ports: map[int]int{kubePort: k.port}, networks: map[string][]string{on.Name: {kubeName}}, command: command,
 	})
 	if err != nil {
 		return k, err

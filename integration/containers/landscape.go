@@ -103,7 +103,7 @@ func (l *Landscape) connect() error {
 	}
 	l.Sources.Ledger = events.NewLedger(l.jetStream, subjects, "/containers")
 	l.Sources.Counters, err = counters.Open(connection.Options{
-		URLs: strings.Split(l.redis.outside, ","), Cluster: l.redis.cluster,
+		URLs: strings.Split(l.redis.outside, ","), Cluster: l.redis.cluster, SentinelMaster: l.redis.master,
 	}, l.name)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,6 +74,7 @@ func (r *Redis) remove(ctx context.Context) error { return r.container.remove(ct
 type RedisPlace struct {
 	inside, outside string // URLs for containers and for this process
 	cluster         bool
+	master          string // the name that sentinels know it by; "" for none
 }
 
 // RedisCluster is three primaries with a replica each.
@@ -209,6 +211,23 @@ func (c *RedisCluster) Restart(ctx context.Context, primary int) error {
 	err = c.admins[primary].Close()
 	c.admins[primary] = redis.NewClient(&redis.Options{Addr: ip + ":6379", DisableIdentity: true})
 	return errors.Join(err, until(ctx, func(ctx context.Context) error { return c.complete(ctx, c.admins[primary]) }))
+}
+
+func (c *RedisCluster) sides(node int) (with, without []*container) {
+	return slices.Clone(c.containers[node : node+1]), slices.Concat(c.containers[:node], c.containers[node+1:])
+}
+
+// Master is the present primary of the first third of the slots.
+func (c *RedisCluster) Master(ctx context.Context) (int, error) {
+	return masterOf(ctx, c.admins, func(i int) bool { return i%nodes == 0 })
+}
+
+func (c *RedisCluster) promoted(ctx context.Context, instead int) (int, error) {
+	return masterOf(ctx, c.admins, func(i int) bool { return i%nodes == instead%nodes && i != instead })
+}
+
+func (c *RedisCluster) follows(ctx context.Context, node int) error {
+	return errors.Join(inStep(ctx, c.admins[node]), c.complete(ctx, c.admins...))
 }
 
 // Remove removes all nodes.

@@ -24,7 +24,8 @@ func (l *Landscape) newWorker(ctx context.Context, number int) (*Worker, error) 
 		files: map[string][]byte{"/etc/hap-worker.yaml": l.config, "/etc/kubeconfig": s.Kube.kubeconfig},
 		env: map[string]string{
 			"HAP_NATS_URL": s.NATS.urls(l.name), "HAP_NATS_REPLICAS": strconv.Itoa(nodes),
-			"HAP_REDIS_URL": l.redis.inside, "HAP_REDIS_CLUSTER": strconv.FormatBool(l.redis.cluster), "HAP_REDIS_PREFIX": l.name,
+			"HAP_REDIS_URL": l.redis.inside, "HAP_REDIS_CLUSTER": strconv.FormatBool(l.redis.cluster),
+			"HAP_REDIS_SENTINEL_MASTER": l.redis.master, "HAP_REDIS_PREFIX": l.name,
 			"HAP_GARDENER_KUBECONFIG": "/etc/kubeconfig", "HAP_GARDENER_NAMESPACE": l.target.Namespace,
 			"HAP_GARDENER_RESOURCE": l.target.Resource,
 		},
