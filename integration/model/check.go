@@ -3,6 +3,7 @@ package main
 // check gives the invariant that a state breaks, "" for none: what publishers
 // were told, the labels and Redis must agree at all times.
 func (m *model) check(s *state) string {
+	s = m.inForce(s)
 	var counts, serves [maxBindings]uint8
 	var homes [maxRuntimes]uint8 // by tenant
 	for r := range uint8(maxRuntimes) {
@@ -71,6 +72,10 @@ func (m *model) checkEvents(s *state) string {
 
 // checkQuiet looks at a state in which workers have nothing left to do.
 func (m *model) checkQuiet(s *state) string {
+	s = m.inForce(s)
+	if m.replicated && m.missing(s) != 0 && s.left.rebuilds == 0 {
+		return "" // the budget is spent
+	}
 	if m.missing(s) != 0 {
 		return "I8 NothingLost: Redis is never rebuilt"
 	}
@@ -133,7 +138,7 @@ func (m *model) waits(s *state, runtime uint8) bool {
 
 func (m *model) quietBinding(s *state, b uint8) string {
 	rec, l := s.pools[m.poolOf(b)].bindings[b], s.labels[b]
-	quarrel := m.budget.others > 0 || m.budget.loss > 0 // then an idle claim is what it should be
+	quarrel := m.budget.others > 0 || m.budget.loss > 0 || m.replicated // then an idle claim is what it should be
 	switch {
 	case rec.state == free && !l.unclaimed():
 		return "I6 CountsTrue: Redis never learns of a label"

@@ -40,12 +40,15 @@ type config struct {
 	workers  int
 	others   string // what others do: c cleans an account, k claims one for tenant 2, o cordons one
 
-	directory bool  // runtimes are looked up in the directory first
-	shoots    bool  // clusters appear and vanish
-	early     bool  // a deprovision may come while the cluster is still there
-	stepwise  bool  // a rebuild stops after every read and every place; else after its reads
-	genless   bool  // releases name no generation
-	begun     uint8 // events that are published from the beginning
+	directory  bool  // runtimes are looked up in the directory first
+	shoots     bool  // clusters appear and vanish
+	early      bool  // a deprovision may come while the cluster is still there
+	stepwise   bool  // a rebuild stops after every read and every place; else after its reads
+	genless    bool  // releases name no generation
+	audits     bool  // audits take back what refused requests hold
+	replicated bool  // there is a second server of Redis
+	unfenced   bool  // Redis was built before, under an epoch that no record names
+	begun      uint8 // events that are published from the beginning
 
 	budget budget
 }
@@ -90,8 +93,16 @@ var configs = named(
 	config{name: "placeloss", says: "the rules name another pool, and Redis is lost", events: events("P0p P0q"), bindings: 2, limit: 2, pools: 2, directory: true, stepwise: true, budget: budget{loss: 1}},
 	config{name: "goneloss", says: "a runtime goes while Redis is lost with its directory", events: events("P0p D0"), bindings: 2, limit: 2, pools: 2, directory: true, stepwise: true, budget: budget{loss: 1}},
 	config{name: "bothloss", says: "both of that at once", events: events("P0p P0q D0"), bindings: 2, limit: 2, pools: 2, directory: true, stepwise: true, budget: budget{loss: 1}},
-	config{name: "norule", says: "the rules change, and no longer match a request", events: events("P0 P2 D0"), bindings: 1, limit: 1, budget: budget{rules: 1}},
+	config{name: "norule", says: "the rules change, and no longer match a request", events: events("P0 P2 D0"), bindings: 1, limit: 1, audits: true, budget: budget{rules: 1}},
 	config{name: "cordon", says: "an account is cordoned while its tenant asks", events: events("P0 P1"), bindings: 2, limit: 2, others: "o", budget: budget{others: 1}},
+	config{name: "masters", says: "another server of Redis is promoted, two runtimes of a tenant come", events: events("P0 P1"), bindings: 1, limit: 1, replicated: true, budget: budget{promote: 1, rebuilds: 2}},
+	config{name: "mastersdirty", says: "another server is promoted while an account drains", events: events("P0 D0 P1"), bindings: 1, limit: 2, replicated: true, budget: budget{promote: 1, rebuilds: 1}},
+	config{name: "masterswait", says: "another server is promoted while a request waits", events: events("P0 P1 D0"), bindings: 1, limit: 1, replicated: true, budget: budget{promote: 1, rebuilds: 1}},
+	config{name: "mastersfree", says: "another server is promoted while an account goes from a tenant to the next", events: events("P0 D0 R0 P2"), bindings: 1, limit: 1, replicated: true, budget: budget{promote: 1, rebuilds: 1}},
+	config{name: "mastersback", says: "the masters change, and change back", events: events("P0 P1"), bindings: 1, limit: 1, replicated: true, budget: budget{promote: 2, demote: 2, rebuilds: 2}},
+	config{name: "mastersgone", says: "the new master goes while it is rebuilt", events: events("P0"), bindings: 1, limit: 1, replicated: true, budget: budget{promote: 1, demote: 1, crash: 1, rebuilds: 3}},
+	config{name: "mastersplace", says: "another server is promoted, with a directory", events: events("P0p D0"), bindings: 1, limit: 1, directory: true, stepwise: true, replicated: true, budget: budget{promote: 1, rebuilds: 1}},
+	config{name: "unfenced", says: "a replica is promoted that a server got after Redis was built", events: events("P0 P1"), bindings: 1, limit: 1, replicated: true, unfenced: true, budget: budget{promote: 1, rebuilds: 2}},
 	config{name: "internal", says: "an internal account that carries a tenant's name", events: events("P0 P1 D0"), bindings: 2, limit: 2, internal: 1, others: "K", budget: budget{others: 1}},
 )
 
@@ -109,12 +120,12 @@ func (c *config) knobs() map[string]*uint8 {
 	b := &c.budget
 	return map[string]*uint8{
 		"crash": &b.crash, "dup": &b.dup, "loss": &b.loss, "lost": &b.lost, "down": &b.down,
-		"stale": &b.stale, "others": &b.others, "expire": &b.expire, "rules": &b.rules, "limit": &c.limit,
+		"stale": &b.stale, "others": &b.others, "expire": &b.expire, "rules": &b.rules, "promote": &b.promote, "demote": &b.demote, "rebuilds": &b.rebuilds, "limit": &c.limit,
 	}
 }
 
 func (c *config) switches() map[string]*bool {
-	return map[string]*bool{"stepwise": &c.stepwise, "shoots": &c.shoots, "early": &c.early, "genless": &c.genless, "directory": &c.directory}
+	return map[string]*bool{"stepwise": &c.stepwise, "shoots": &c.shoots, "early": &c.early, "genless": &c.genless, "audits": &c.audits, "directory": &c.directory}
 }
 
 // set reads crash=1,workers=3,stepwise=1,...
@@ -158,6 +169,12 @@ func (c *config) first() state {
 	}
 	if c.directory {
 		s.bucket.epoch = 1
+	}
+	if c.replicated {
+		s.masters = bit(serverA)
+		if !c.unfenced {
+			s.version, s.record = 1, [directoryPlace + 1]uint8{s.pools[0].epoch, s.pools[1].epoch, s.bucket.epoch}
+		}
 	}
 	return s
 }

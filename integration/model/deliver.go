@@ -8,11 +8,18 @@ func (m *model) begin(s *state, w int) {
 		if !has(s.published, e) {
 			continue
 		}
-		m.deliver(s, w, e)
+		if !m.second {
+			m.deliver(s, w, e)
+		}
 		m.serve(s, w, e)
 	}
 	for b := range uint8(m.bindings) {
 		m.sweep(s, w, b)
+	}
+	for r := range uint8(maxRuntimes) {
+		if m.audits {
+			m.audit(s, w, r)
+		}
 	}
 	m.beginRebuild(s, w)
 }
@@ -45,6 +52,9 @@ func (m *model) deliver(s *state, w int, e uint8) {
 	n.delivered |= bit(e)
 	k := &n.workers[w]
 	*k = worker{key: e}
+	if m.off[ruleLookLast] {
+		k.looked = s.record[0]
+	}
 	what := "takes %s"
 	if first {
 		k.current = s.replies[e].status == unanswered
@@ -62,7 +72,7 @@ func (m *model) readStored(n *state, w int) {
 	k := &n.workers[w]
 	stored := n.replies[k.key].status
 	*k = worker{
-		key: k.key, current: true, served: k.served, waited: k.waited || stored == waiting,
+		key: k.key, current: true, served: k.served, looked: k.looked, waited: k.waited || stored == waiting,
 		pool: k.pool, asked: k.asked, // where it may hold something
 	}
 	if stored == waiting {

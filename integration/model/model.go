@@ -32,6 +32,9 @@ const (
 	releaseWriting
 	releaseFreeing
 	observing
+	auditing
+	recording
+	outlasting
 	sealing
 	ledgerReading
 	labelsReading
@@ -60,11 +63,15 @@ type model struct {
 	dirs  *directory
 	found *gatherings
 	out   []move
+
+	servers *servers
+	at      int  // the server that steps are taken on
+	second  bool // they were taken on the other one before
 }
 
 func newModel(c config, off ruleSet) *model {
 	r := newRedis(c.terms())
-	return &model{config: c, off: off, redis: r, dirs: &directory{redis: r}, found: newGatherings(r)}
+	return &model{config: c, off: off, redis: r, dirs: &directory{redis: r}, found: newGatherings(r), servers: newServers()}
 }
 
 // moves gives every step that can be made from s. They are valid until the next call.
@@ -73,12 +80,26 @@ func (m *model) moves(s *state) []move {
 	m.publishers(s)
 	m.clusters(s)
 	m.trouble(s)
+	if m.replicated {
+		m.failover(s)
+		m.workOnBoth(s)
+	} else {
+		m.work(s)
+	}
+	return m.out
+}
+
+// work gives the steps of all workers.
+func (m *model) work(s *state) {
 	for w := range m.workers {
 		if w > 0 && s.workers[w] == s.workers[w-1] {
 			continue // as the one before
 		}
 		if s.workers[w].at == idle {
 			m.begin(s, w)
+			continue
+		}
+		if m.second && !scripts[s.workers[w].at] {
 			continue
 		}
 		if s.left.crash > 0 {
@@ -89,7 +110,6 @@ func (m *model) moves(s *state) []move {
 		}
 		m.step(s, w)
 	}
-	return m.out
 }
 
 func (m *model) add(n *state, w int, what string, on thing) *move {
@@ -126,7 +146,7 @@ func (m *model) step(s *state, w int) {
 		inspecting: m.inspect, dirtyAsking: m.askDirty, relooking: m.lookAgain, dirtyWriting: m.writeDirty,
 		unclaiming: m.unclaim, unclaimFreeing: m.freeUnclaimed,
 		releaseReading: m.readReleased, releaseCounting: m.countReleased, releaseWriting: m.writeReleased, releaseFreeing: m.free,
-		observing: m.observe, sealing: m.seal, ledgerReading: m.readLedger, labelsReading: m.readLabels,
+		observing: m.observe, auditing: m.repair, recording: m.writeRecord, outlasting: m.outlast, sealing: m.seal, ledgerReading: m.readLedger, labelsReading: m.readLabels,
 		shootsReading: m.readShoots, installing: m.install,
 	}
 	steps[s.workers[w].at](s, w)

@@ -68,6 +68,10 @@ func TestRulesHold(t *testing.T) {
 		{"norule", "crash=1"},
 		{"cordon", "dup=1,crash=1,stale=1"},
 		{"internal", "dup=1,crash=1"},
+		{"masters", ""},
+		{"mastersgone", ""},
+		{"mastersplace", ""},
+		{"unfenced", ""},
 	} {
 		t.Run(c.config+" "+c.set, func(t *testing.T) {
 			x := world(t, c.config, c.set, "")
@@ -125,6 +129,15 @@ var withoutRules = []withoutRule{
 	{rulePlace, "place", "", 14},
 	{ruleDepart, "place", "", 13},
 	{ruleBarred, "cordon", "", 8},
+	{ruleAudit, "norule", "dup=1,crash=1", 9},
+	{ruleHistory, "masters", "", 7},
+	{ruleLook, "masters", "", 12},
+	{ruleLookLast, "masters", "", 14},
+	{ruleRecordFirst, "masters", "", 11},
+	{ruleVersion, "masters", "lost=1", 18},
+	{ruleWait, "masters", "", 11},
+	{ruleTakeOver, "mastersgone", "", 5},
+	{ruleReplicas, "unfenced", "", 11},
 }
 
 // TestEveryRuleIsNeeded leaves out one rule at a time: the explorer must find
@@ -155,7 +168,7 @@ func TestHoles(t *testing.T) {
 		name, config, set string
 		steps             int
 	}{
-		{"hole-rules", "norule", "dup=1,crash=1", 9},
+		{"hole-waits", "norule", "dup=1,crash=1", 16},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if steps := tell(t, world(t, c.config, c.set, ""), c.name); steps != c.steps {

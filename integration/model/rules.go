@@ -31,6 +31,7 @@ const (
 	ruleLast
 	ruleOver
 	ruleTakeBack
+	ruleAudit
 	ruleRecord
 	ruleRefuse
 	ruleWaitsOn
@@ -43,6 +44,14 @@ const (
 	rulePlace
 	ruleDepart
 	ruleBarred
+	ruleHistory
+	ruleLook
+	ruleLookLast
+	ruleRecordFirst
+	ruleVersion
+	ruleWait
+	ruleTakeOver
+	ruleReplicas
 	rules // how many there are
 )
 
@@ -70,6 +79,7 @@ var ruleTexts = [rules]struct{ name, number, without string }{
 	ruleLast:        {"lastSequence", "11", "replies are published whatever is there"},
 	ruleOver:        {"startOver", "11", "an old decision is published under a newer sequence"},
 	ruleTakeBack:    {"takeBack", "11", "what a refused request holds stays counted"},
+	ruleAudit:       {"audit", "11", "audits do not take back what refused requests hold"},
 	ruleRecord:      {"record", "12", "the reply says waiting before the request is recorded"},
 	ruleRefuse:      {"refuse", "12", "a request is refused at its deadline without asking Redis"},
 	ruleWaitsOn:     {"waitsOn", "12", "who is served and waits anew is not looked up in the ledger"},
@@ -81,6 +91,14 @@ var ruleTexts = [rules]struct{ name, number, without string }{
 	ruleUnconfirmed: {"unconfirmed", "13d", "rebuilt bindings count as confirmed"},
 	rulePlace:       {"place", "directory", "a provision goes to the pool of its rule"},
 	ruleDepart:      {"depart", "directory", "a deprovision of an unknown runtime leaves no entry"},
+	ruleHistory:     {"history", "1", "a replica that is promoted decides with what the master has"},
+	ruleLook:        {"look", "15", "a decision has an effect whatever the record says"},
+	ruleLookLast:    {"lookLast", "15", "the record is read when the event is taken, before what fences the effect"},
+	ruleRecordFirst: {"recordFirst", "15", "the record is written after the seal and the reads"},
+	ruleVersion:     {"version", "15", "a write of the record that comes a second time is not refused"},
+	ruleWait:        {"outlast", "15", "a rebuild does not wait for leaders of NATS that were deposed"},
+	ruleTakeOver:    {"takeOver", "15", "what another server's epoch is in force of is never taken over"},
+	ruleReplicas:    {"replicas", "15", "an epoch that no record names counts again once the server's replica has left it"},
 	ruleBarred:      {"barred", "3", "Redis is not told what is cordoned or internal"},
 }
 

@@ -88,13 +88,14 @@ type reply struct {
 // The keys of what a worker works on that is no event.
 const (
 	sweepKey   = 0x40 // plus the binding
-	rebuildKey = 0x60
+	auditKey   = 0x50 // plus the runtime
+	rebuildKey = 0x60 // plus the server
 )
 
 // worker is one handler, between two of its steps.
 type worker struct {
 	at  at
-	key uint8 // of the event, or sweepKey, rebuildKey
+	key uint8 // of the event, or sweepKey, auditKey, rebuildKey
 
 	binding     uint8 // that it is about
 	view        label // of the binding, as it was read
@@ -117,11 +118,18 @@ type worker struct {
 	places uint8  // of a rebuild: those whose token it wrote and that are not installed yet
 	next   uint8  // of a rebuild: the event that it seals next
 	read   uint16 // of a rebuild: what it has read, see gatherings
+
+	version uint8 // of a rebuild: the record's, as it was read
+	looked  uint8 // without rule lookLast: the epoch that the record named when the event was taken
 }
+
+// write is one of the record that was sent twice, and that has yet to come again.
+type write struct{ token, places, version uint8 }
 
 // budget is how often each kind of trouble may still happen.
 type budget struct {
 	crash, dup, loss, lost, down, stale, others, expire, rules uint8
+	promote, demote, rebuilds                                  uint8
 }
 
 // state is a world between two steps. It is comparable: equal is identical.
@@ -139,6 +147,14 @@ type state struct {
 	workers [maxWorkers]worker
 	left    budget
 	tokens  uint8 // used so far
+
+	// Of two servers of Redis: pools and bucket are A's, other is the number of what B has.
+	other   uint16
+	masters uint8                     // those that take themselves for the master
+	record  [directoryPlace + 1]uint8 // epochs in force, by place
+	version uint8                     // of the record
+	shown   uint16                    // older epochs that a deposed leader of NATS may still show
+	late    write
 }
 
 func bit(e uint8) uint8 { return 1 << e }
@@ -218,7 +234,7 @@ func (k *worker) before(o *worker) bool {
 	return false
 }
 
-func (k *worker) bytes() [21]uint8 {
+func (k *worker) bytes() [23]uint8 {
 	flags, asked := uint8(0), uint8(0)
 	if k.asked {
 		asked = 1
@@ -228,8 +244,8 @@ func (k *worker) bytes() [21]uint8 {
 			flags |= 1 << i
 		}
 	}
-	return [21]uint8{
+	return [23]uint8{
 		uint8(k.at), k.key, k.binding, k.view.tenant, k.view.generation, k.view.epoch, k.view.releasedBy, flags,
-		k.pool, k.tenant, k.generation, k.sequence, k.made, uint8(k.outcome), k.barred, uint8(k.read >> 8), uint8(k.read), k.on, k.places, k.next, asked,
+		k.pool, k.tenant, k.generation, k.sequence, k.made, uint8(k.outcome), k.barred, uint8(k.read >> 8), uint8(k.read), k.on, k.places, k.next, asked, k.version, k.looked,
 	}
 }
