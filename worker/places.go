@@ -14,8 +14,8 @@ import (
 
 const (
 	// mostQueued and mostQueuedBytes bound the events that a worker has taken and not begun.
-	mostQueued      = 8192
-	mostQueuedBytes = 32 << 20
+	mostQueued      = 2048
+	mostQueuedBytes = 8 << 20
 	// slowPlaces is how many events may be slow at a time, for each place: the one that is
 	// slow for longest then ends its budget.
 	slowPlaces = 3

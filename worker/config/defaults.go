@@ -62,7 +62,7 @@ func Default() *Config {
 		Network: Network{Config: "ipam"},
 		NATS: NATS{
 			URL: URLs{"nats://127.0.0.1:4222"}, Prefix: "hap.v1", Manage: true, Replicas: 1,
-			MaxBytes: 1 << 30, Retention: 7 * day, MaxAckPending: 65_536,
+			MaxBytes: 1 << 30, Retention: 7 * day, MaxAckPending: 8192,
 		},
 		Redis: Redis{URL: URLs{"redis://127.0.0.1:6379"}, Prefix: "hap", PoolSize: 32},
 		Gardener: Gardener{

@@ -32,7 +32,7 @@ type NATS struct {
 	// Defaults to 168h. Longer than hap.waiting.timeout.
 	Retention time.Duration `key:"retention"`
 	// MaxAckPending is how many events may be with all workers at once.
-	// Defaults to 65536. At least worker.concurrency.
+	// Defaults to 8192. At least worker.concurrency.
 	MaxAckPending int `key:"maxAckPending"`
 }
 
