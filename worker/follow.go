@@ -62,7 +62,7 @@ func (w *Worker) compare(ctx context.Context) error {
 		return nil
 	}
 	pause := min(compareShare*s.took, compareEvery)
-	if same := messages == uint64(s.list.Len()+s.foreign); same { //nolint:gosec // never negative
+	if same := messages == uint64(s.list.Len()+s.foreign); same {
 		pause = compareEvery
 	}
 	begin := w.now()

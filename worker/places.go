@@ -44,7 +44,7 @@ func flowOf(subjects events.Subjects, m held) dispatch.Flow {
 		class = dispatch.Arrival
 	case events.TypeDeprovision:
 		class = dispatch.Departure
-	default:
+	case events.TypeRelease, events.TypeResolve:
 		of = "" // of bindings and runtimes, not of tenants
 	}
 	if facts, err := m.Metadata(); err == nil && facts.NumDelivered > 1 {

@@ -52,7 +52,7 @@ type section struct {
 func sections(s *shell) []section {
 	return []section{
 		{"Requests:", []*cobra.Command{newProvision(s), newDeprovision(s), newRelease(s), newResolve(s)}},
-		{"Look:", []*cobra.Command{newPools(s), newBindings(s), newRuntimes(s), newWaiting(s), newExplain(s), newSimulate(s)}},
+		{"Look:", []*cobra.Command{newPools(s), newBindings(s), newRuntimes(s), newWaiting(s), newExplain(s), newSimulate(s), newPlan(s)}},
 		{"Act:", []*cobra.Command{newCordon(s), newUncordon(s), newPause(s), newResume(s), newDead(s), newForeign(s), newCounters(s), newLandscape(s), newMigrate(s)}},
 		{"Rules and policies:", []*cobra.Command{newRules(s), newNetwork(s), newPolicy(s)}},
 		{aboutHapctl, []*cobra.Command{newCompletion(s), newVersion(s)}},

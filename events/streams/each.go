@@ -79,7 +79,7 @@ func (e *each) together(ctx context.Context, from uint64) (next uint64, err erro
 	parts := make([][]Message, readers)
 	group, reading := errgroup.WithContext(ctx)
 	for i := range parts {
-		begin := from + uint64(i*part) //nolint:gosec // at most a window
+		begin := from + uint64(i*part)
 		end := min(begin+part, e.last+1)
 		if begin >= end {
 			break

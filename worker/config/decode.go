@@ -104,7 +104,7 @@ func (d *decoder) leaf(n document.Node, into reflect.Value) {
 	}
 	switch target := target.(type) {
 	case *time.Duration:
-		measure(n, "a duration as in 90s, 10m or 24h", parseDuration, target)
+		measure(n, "a duration as in 90s, 10m or 24h", ParseDuration, target)
 	case *int64:
 		measure(n, "a size as in 512Mi or 1Gi", parseBytes, target)
 	case *int:

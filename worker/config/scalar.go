@@ -25,8 +25,8 @@ func splitURLs(text string) URLs {
 	return urls
 }
 
-// parseDuration reads what time.ParseDuration does, days as in 7d or 1d12h, and 0.
-func parseDuration(text string) (time.Duration, error) {
+// ParseDuration reads what time.ParseDuration does, days as in 7d or 1d12h, and 0.
+func ParseDuration(text string) (time.Duration, error) {
 	rest, days := strings.TrimSpace(text), time.Duration(0)
 	if number, after, found := strings.Cut(rest, "d"); found {
 		n, err := strconv.ParseInt(number, 10, 32)

@@ -15,7 +15,7 @@ func TestDurationsReadBack(t *testing.T) {
 			d = d.Truncate(time.Second)
 		}
 		text := formatDuration(d)
-		if parsed, err := parseDuration(text); err != nil || parsed != d {
+		if parsed, err := ParseDuration(text); err != nil || parsed != d {
 			t.Fatalf("%v was written %q and read as %v, %v", d, text, parsed, err)
 		}
 	})
@@ -36,12 +36,12 @@ func TestDurations(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"0": 0, "0s": 0, "90s": 90 * time.Second, "7d": 7 * day, "1d12h": 36 * time.Hour, " 10m ": 10 * time.Minute, "-1d": -day,
 	} {
-		if got, err := parseDuration(text); err != nil || got != want {
+		if got, err := ParseDuration(text); err != nil || got != want {
 			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "10", "d", "1.5d", "1dd", "106752d", "99999999999d", "106751d24h", "10 minutes", "-1d1h-"} {
-		if got, err := parseDuration(text); err == nil {
+		if got, err := ParseDuration(text); err == nil {
 			t.Errorf("%q is %v, want an error", text, got)
 		}
 	}

@@ -19,7 +19,7 @@ func (a *Audit) noteRefused(ctx context.Context, drifts []account.Drift) error {
 			continue
 		}
 		held := map[string]bool{}
-		for _, request := range strings.Fields(d.Entry.Request) {
+		for request := range strings.FieldsSeq(d.Entry.Request) {
 			held[request] = true
 		}
 		d.Refused = len(held) > 0
@@ -43,7 +43,7 @@ func (a *Audit) takeBack(ctx context.Context, d account.Drift) (bool, error) {
 	if !d.Refused {
 		return false, nil
 	}
-	for _, request := range strings.Fields(d.Entry.Request) {
+	for request := range strings.FieldsSeq(d.Entry.Request) {
 		if err := a.Repairer.TakeBack(ctx, d.Pool, d.Runtime, request); err != nil {
 			return false, err
 		}

@@ -93,28 +93,36 @@ func run(ctx context.Context, args []string) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if s.growth {
-		g, err := measureGrowth(ctx, s)
-		if err != nil {
-			return err
-		}
-		g.print()
-		if s.json == "" {
-			return nil
-		}
-		return g.write(s.json)
+	switch {
+	case s.growth:
+		return show(ctx, s, measureGrowth)
+	case s.fair:
+		return show(ctx, s, measureFairness)
 	}
-	if s.fair {
-		f, err := measureFairness(ctx, s)
-		if err != nil {
-			return err
-		}
-		f.print()
-		if s.json == "" {
-			return nil
-		}
-		return f.write(s.json)
+	return measureAll(ctx, s)
+}
+
+// shown is a result that is printed, and written with a plot beside it.
+type shown interface {
+	print()
+	write(path string) error
+}
+
+// show measures, prints, and writes where a file is named.
+func show[T shown](ctx context.Context, s settings, measure func(context.Context, settings) (T, error)) error {
+	result, err := measure(ctx, s)
+	if err != nil {
+		return err
 	}
+	result.print()
+	if s.json == "" {
+		return nil
+	}
+	return result.write(s.json)
+}
+
+// measureAll measures every part that is asked for.
+func measureAll(ctx context.Context, s settings) error {
 	// Publisher and NATS share this process: its collections would be the tail of every latency.
 	debug.SetGCPercent(400)
 	begin := time.Now()

@@ -1,0 +1,275 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/engine/capacity"
+	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/simulate"
+)
+
+const day = 24 * time.Hour
+
+// span is a flag of a duration that may be given in days.
+type span time.Duration
+
+func (d *span) String() string { return spanText(time.Duration(*d)) }
+func (d *span) Type() string   { return "duration" }
+
+// Set reads what the configuration reads.
+func (d *span) Set(text string) error {
+	parsed, err := config.ParseDuration(text)
+	*d = span(parsed)
+	return err
+}
+
+// percent is a flag of a share, given as 1% or 0.01.
+type percent float64
+
+func (p *percent) String() string { return percentText(float64(*p)) }
+func (p *percent) Type() string   { return "share" }
+
+// Set reads a share.
+func (p *percent) Set(text string) error {
+	number, isPercent := strings.CutSuffix(text, "%")
+	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil {
+		return fmt.Errorf("%q is no share: write it as 1%% or 0.01", text)
+	}
+	if isPercent {
+		x /= 100
+	}
+	*p = percent(x)
+	return nil
+}
+
+type planFlags struct {
+	horizon, window, cleaning span
+	growth                    float64
+	risk                      percent
+	runs                      int
+	seed                      uint64
+	pool, history, save, svg  string
+	whatIf                    []string
+}
+
+func (f *planFlags) options() capacity.Options {
+	return capacity.Options{
+		Horizon: time.Duration(f.horizon), Growth: f.growth, Risk: float64(f.risk), Runs: f.runs, Seed: f.seed,
+	}
+}
+
+func (f *planFlags) check() error {
+	if err := f.options().Check(); err != nil {
+		return usagef("%w", err)
+	}
+	switch {
+	case f.window < 0:
+		return usagef("--window is %s, must not be negative", &f.window)
+	case f.cleaning < 0:
+		return usagef("--cleaning is %s, must not be negative", &f.cleaning)
+	case f.history != "" && f.save != "":
+		return usagef("--history and --save-history exclude each other")
+	}
+	return nil
+}
+
+const planLong = `Say how many accounts each pool needs, and when those of today are too few.
+
+The ledger has the requests of the past: how many came, of which tenants, how long
+clusters lived and how long accounts were cleaned. The command replays requests like
+these from today's pools on, in memory, by the rules that decide in production, many
+times and in another order each time. NEEDED is the smallest number of accounts that
+keeps the share of requests which find no account below --risk, with a confidence of
+95 %. EMPTY-IN is when the first request finds none with today's accounts, in half of
+the runs. Shared pools are left out: they have room for every request.
+
+The ledger keeps the replies of a runtime for nats.retention after its deprovision;
+only that far back is the past complete. --window says how far to look.
+
+--what-if changes the terms and forecasts once more: limit.PROVIDER=N, strategy=NAME,
+allowedGlobalAccounts=ID,..., rules=FILE, accounts.POOL=N (so many accounts more).`
+
+func newPlan(s *shell) *cobra.Command {
+	f := planFlags{horizon: span(90 * day), cleaning: span(day), risk: 0.01}
+	cmd := &cobra.Command{
+		Use:   "plan [POOL...]",
+		Short: "Say how many accounts pools need, and when they run out; changes nothing",
+		Long:  planLong,
+		Example: `  hapctl plan --horizon 90d --growth 1.3 --risk 1%
+  hapctl plan aws --what-if limit.aws=200 -o wide
+  hapctl plan --save-history history.json --svg plan.svg
+  hapctl plan --history history.json --pool pools.json`,
+		Args: arguments(cobra.ArbitraryArgs),
+	}
+	flags := cmd.Flags()
+	flags.Var(&f.horizon, "horizon", "how far to look ahead")
+	flags.Float64Var(&f.growth, "growth", 1, "rate of requests at the horizon's end, as a multiple of today's")
+	flags.Var(&f.risk, "risk", "share of requests that may find no account")
+	flags.IntVar(&f.runs, "runs", 1000, "largest number of replays for each number of accounts")
+	flags.Uint64Var(&f.seed, "seed", 1, "number that the same forecast can be had again by")
+	flags.Var(&f.window, "window", "how far back the ledger is read (default: nats.retention)")
+	flags.Var(&f.cleaning, "cleaning", "how long an account is cleaned, where the ledger has no case")
+	flags.StringVar(&f.pool, "pool", "", "`file` of 'hapctl pools save' in place of the pools of now")
+	flags.StringVar(&f.history, "history", "", "`file` of --save-history in place of the ledger")
+	flags.StringVar(&f.save, "save-history", "", "`file` to save what the ledger says to; it names tenants and runtimes")
+	flags.StringVar(&f.svg, "svg", "", "`file` to draw the accounts in use to, - for standard output")
+	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`change` of the terms, such as limit.aws=200; may be given several times")
+	timeout := flags.Duration("timeout", 5*time.Minute, "how long to wait for the servers, and to replay")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *timeout <= 0 {
+			return usagef("--timeout is %s, must be positive", *timeout)
+		}
+		if err := f.check(); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
+		defer cancel()
+		return s.plan(ctx, f, args)
+	}
+	return cmd
+}
+
+func (s *shell) plan(ctx context.Context, f planFlags, wanted []string) error {
+	cfg, err := s.connections.settings()
+	if err != nil {
+		return err
+	}
+	decisions, err := cfg.Decisions()
+	if err != nil {
+		return err
+	}
+	state, past, err := s.planInputs(ctx, cfg, f)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	v, err := forecast(ctx, f, state, past, planTerms{decisions: decisions}, wanted)
+	if err != nil {
+		return err
+	}
+	if len(f.whatIf) > 0 {
+		if err := s.planWhatIf(ctx, cfg, f, state, past, &v, wanted); err != nil {
+			return err
+		}
+	}
+	if took := time.Since(begin); v.decisions > 0 {
+		s.say("%d decisions in %s, %.0f a second", v.decisions, took.Round(10*time.Millisecond), float64(v.decisions)/took.Seconds())
+	}
+	if f.svg == "-" {
+		return s.stdout.atOnce(func(out stream) error { return v.draw(out) })
+	}
+	if f.svg != "" {
+		var text strings.Builder
+		if err := v.draw(&text); err != nil {
+			return err
+		}
+		if err := replaceFile(f.svg, []byte(text.String())); err != nil {
+			return fmt.Errorf("save the drawing: %w", err)
+		}
+	}
+	return s.printSome(v, len(v.Pools), "pools with accounts of their own")
+}
+
+// planInputs reads the pools of now and the requests of the past.
+func (s *shell) planInputs(ctx context.Context, cfg *config.Config, f planFlags) (*simulate.State, *history, error) {
+	window := time.Duration(f.window)
+	if window == 0 {
+		window = cfg.NATS.Retention
+	}
+	var past *history
+	var err error
+	if f.history != "" {
+		past, err = loadHistory(f.history)
+	} else {
+		past, err = readHistory(ctx, s, cfg, window)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.save != "" {
+		text, err := json.MarshalIndent(past, "", " ")
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := replaceFile(f.save, append(text, '\n')); err != nil {
+			return nil, nil, fmt.Errorf("save the history: %w", err)
+		}
+		s.say("saved %d clusters, %d refused requests and %d cleanings to %s", len(past.Clusters), len(past.Refused), len(past.Cleanings), f.save)
+	}
+	if f.pool != "" {
+		state, err := loadState(f.pool)
+		return state, past, err
+	}
+	state, err := readState(ctx, s, cfg)
+	return state, past, err
+}
+
+// planTerms are what a forecast decides by.
+type planTerms struct {
+	decisions *config.Decisions
+	rules     *rule.Ruleset  // that requests are led by, nil for where they went
+	more      map[string]int // accounts, by pool
+}
+
+// planWhatIf adds the forecasts by changed terms.
+func (s *shell) planWhatIf(ctx context.Context, cfg *config.Config, f planFlags, state *simulate.State, past *history, v *forecastView, wanted []string) error {
+	more, err := s.applyWhatIf(&cfg.HAP, f.whatIf)
+	if err != nil {
+		return err
+	}
+	changed := planTerms{more: more}
+	if changed.decisions, err = cfg.Decisions(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(f.whatIf, func(change string) bool { return strings.HasPrefix(change, "rules=") }) {
+		changed.rules = changed.decisions.Rules()
+	}
+	other, err := forecast(ctx, f, state, past, changed, wanted)
+	if err != nil {
+		return err
+	}
+	v.WhatIf = f.whatIf
+	v.decisions += other.decisions
+	v.compare(other)
+	return nil
+}
+
+// forecast plans each pool that is wanted, all without names.
+func forecast(ctx context.Context, f planFlags, state *simulate.State, past *history, by planTerms, wanted []string) (forecastView, error) {
+	pools := plannedPools(state, past.begins(), past.Until.Sub(past.Since))
+	pasts := past.pasts(by.rules)
+	names := slices.SortedFunc(maps.Keys(pools), natural)
+	for _, name := range wanted {
+		if pools[name] == nil {
+			return forecastView{}, usagef("no pool %s with accounts of its own; the pools are %s", name, strings.Join(names, ", "))
+		}
+	}
+	v := newForecastView(f, past)
+	for _, name := range names {
+		if len(wanted) > 0 && !slices.Contains(wanted, name) {
+			continue
+		}
+		p := pools[name]
+		p.ask(pasts[name], by.decisions, time.Duration(f.cleaning))
+		for n := range by.more[name] {
+			p.Accounts = append(p.Accounts, capacity.Account{Name: "imagined-" + strconv.Itoa(n)})
+		}
+		found, err := p.Plan(ctx, f.options())
+		if err != nil {
+			return v, fmt.Errorf("pool %s: %w", name, err)
+		}
+		v.add(name, p, found)
+	}
+	return v, nil
+}

@@ -1,0 +1,147 @@
+package capacity
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// ask makes a request, which may find an account at once, wait, or be refused.
+func (r *replay) ask(tenant string) error {
+	name := r.cluster()
+	r.tenants[name] = tenant
+	found, err := r.assign(name, false)
+	if err != nil {
+		return err
+	}
+	counts := r.now >= r.o.WarmUp
+	if counts {
+		r.tally.requests++
+	}
+	if found {
+		return nil
+	}
+	if counts {
+		r.tally.waited++
+		r.tally.first = min(r.tally.first, r.now-r.o.WarmUp)
+	}
+	if r.of.Patience <= 0 {
+		return r.forget(name, r.rules.Runtime(name).Sequence)
+	}
+	r.later(r.of.Patience, impatient, name)
+	return nil
+}
+
+// assign asks the rules for an account, and reports whether there is one.
+func (r *replay) assign(cluster string, inTurn bool) (bool, error) {
+	tenant := r.tenants[cluster]
+	request := account.Request{
+		Runtime: cluster, Request: cluster, Tenant: tenant, Terms: r.of.Terms(tenant), All: true, InTurn: inTurn, Now: r.of.Patience <= 0,
+	}
+	if last := len(r.free) - 1; last >= 0 {
+		request.Seen = []account.Seen{{Binding: r.free[last], Generation: r.generations[r.free[last]]}}
+	}
+	r.tally.decisions++
+	d, err := r.rules.Assign(request)
+	if err != nil || d.Outcome != account.Assigned {
+		return false, err
+	}
+	if d.Origin == account.Claimed {
+		r.free = r.free[:len(r.free)-1]
+		r.generations[d.Binding] = d.Generation
+	}
+	if !d.Confirmed {
+		if confirmed, err := r.rules.Confirm(d.Claim(cluster)); err != nil || !confirmed {
+			return false, cmp.Or(err, fmt.Errorf("the claim of %s is not confirmed", d.Binding))
+		}
+	}
+	r.later(r.of.Demand.Lifetimes.Rest(r.random, 0), gone, cluster)
+	return true, nil
+}
+
+// leave ends a cluster. Its account is cleaned after its last one.
+func (r *replay) leave(cluster string) error {
+	r.tally.decisions++
+	d, err := r.rules.ReleaseRuntime(cluster)
+	if err != nil {
+		return err
+	}
+	tenant := r.tenants[cluster]
+	if err := r.forget(cluster, d.Sequence); err != nil {
+		return err
+	}
+	if d.State != account.Draining {
+		return r.serve(tenant)
+	}
+	if _, err := r.rules.BeginDirtying(d.Binding, d.Generation); err != nil {
+		return err
+	}
+	r.later(r.of.Demand.Cleanings.Rest(r.random, 0), cleaned, d.Binding)
+	return nil
+}
+
+// release returns an account to its pool.
+func (r *replay) release(name string) error {
+	r.tally.decisions++
+	freed, err := r.rules.MarkFreed(name, r.generations[name])
+	if err != nil || !freed {
+		return cmp.Or(err, fmt.Errorf("account %s is not freed", name))
+	}
+	r.free = append(r.free, name)
+	return r.serve("")
+}
+
+// serve gives what has become free to those who wait, in their order: a free account, or
+// room in an account of the tenant.
+func (r *replay) serve(tenant string) error {
+	if r.rules.Status().Waiting == 0 {
+		return nil
+	}
+	queue, err := r.rules.Queue()
+	if err != nil {
+		return err
+	}
+	for _, w := range queue {
+		if tenant != "" && w.Tenant != tenant {
+			continue
+		}
+		found, err := r.assign(w.Runtime, true)
+		if err != nil || !found {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuse ends the waiting of a request, unless it was served.
+func (r *replay) refuse(cluster string) error {
+	if r.rules.Runtime(cluster).State != account.RuntimeWaiting {
+		return nil
+	}
+	d, err := r.rules.Refuse(cluster, cluster)
+	if err != nil {
+		return err
+	}
+	return r.forget(cluster, d.Sequence)
+}
+
+func (r *replay) forget(cluster string, sequence int64) error {
+	delete(r.tenants, cluster)
+	_, err := r.rules.Forget(cluster, sequence)
+	return err
+}
+
+// giveUp counts the requests that a hopeless run leaves out as such that find no account.
+func (r *replay) giveUp() {
+	for r.now < r.o.WarmUp+r.o.Horizon {
+		next := r.interval()
+		if next >= r.o.WarmUp+r.o.Horizon-r.now {
+			break
+		}
+		r.now += max(next, time.Nanosecond)
+		r.tally.requests++
+		r.tally.waited++
+	}
+}

@@ -1,0 +1,158 @@
+package capacity
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Times are durations of one kind, of which some are to come.
+type Times interface {
+	// Rest draws how long something goes on that has lasted for age. Never is one that does
+	// not end.
+	Rest(random *rand.Rand, age time.Duration) time.Duration
+}
+
+// Exponential are times whose rest does not depend on the age. The value is their mean.
+type Exponential time.Duration
+
+// Rest draws a rest.
+func (e Exponential) Rest(random *rand.Rand, _ time.Duration) time.Duration {
+	return scaled(random.ExpFloat64(), time.Duration(e))
+}
+
+// scaled is a multiple of a duration, Never where that is too long.
+func scaled(factor float64, of time.Duration) time.Duration {
+	if x := factor * float64(of); x < float64(Never) {
+		return time.Duration(x)
+	}
+	return Never
+}
+
+// Fixed are times of one length.
+type Fixed time.Duration
+
+// Rest returns what is left of it.
+func (f Fixed) Rest(_ *rand.Rand, age time.Duration) time.Duration {
+	return max(0, time.Duration(f)-age)
+}
+
+// Observation is a stretch of something's life that was watched: from one age to another,
+// and whether it ended then.
+type Observation struct {
+	From, To time.Duration
+	Ended    bool
+}
+
+// Observed are times as they were watched: the product-limit estimate (Kaplan and Meier,
+// with late entry), which takes account of what was old when the watch began, and of what
+// goes on at its end. Beyond the oldest end that was seen, ends come at their average rate.
+type Observed struct {
+	ages     []time.Duration // of the ends, ascending
+	survival []float64       // the share that lives on after each
+	mean     time.Duration   // time watched for each end; Never without an end
+}
+
+// Observe estimates times. Stretches of no length count if they ended.
+func Observe(all []Observation) *Observed {
+	var ends, entries, exits []time.Duration
+	var watched float64
+	for _, o := range all {
+		if o.To < o.From {
+			continue
+		}
+		watched += float64(o.To - o.From)
+		entries, exits = append(entries, o.From), append(exits, o.To)
+		if o.Ended {
+			ends = append(ends, o.To)
+		}
+	}
+	t := &Observed{mean: Never}
+	if len(ends) > 0 {
+		t.mean = max(1, time.Duration(watched/float64(len(ends))))
+	}
+	slices.Sort(ends)
+	slices.Sort(entries)
+	slices.Sort(exits)
+	survival, entered, left := 1.0, 0, 0
+	for i := 0; i < len(ends); {
+		age, died := ends[i], 0
+		for i < len(ends) && ends[i] == age {
+			i, died = i+1, died+1
+		}
+		for entered < len(entries) && (entries[entered] < age || entries[entered] == age && age == 0) {
+			entered++
+		}
+		for left < len(exits) && exits[left] < age {
+			left++
+		}
+		watchedAtAge := max(died, entered-left)
+		survival *= 1 - float64(died)/float64(watchedAtAge)
+		t.ages, t.survival = append(t.ages, age), append(t.survival, survival)
+	}
+	return t
+}
+
+// Ends is how many different ages of an end were seen.
+func (t *Observed) Ends() int { return len(t.ages) }
+
+// Median is the age that half of them reach, Never where that was not seen.
+func (t *Observed) Median() time.Duration {
+	for i, s := range t.survival {
+		if s <= 0.5 {
+			return t.ages[i]
+		}
+	}
+	if t.mean == Never {
+		return Never
+	}
+	age, s := t.last()
+	return age + scaled(math.Log(2*s), t.mean)
+}
+
+// last is the oldest end that was seen, and the share that lives on after it.
+func (t *Observed) last() (time.Duration, float64) {
+	if len(t.ages) == 0 {
+		return 0, 1
+	}
+	return t.ages[len(t.ages)-1], t.survival[len(t.survival)-1]
+}
+
+// Rest draws from those that reached the age.
+func (t *Observed) Rest(random *rand.Rand, age time.Duration) time.Duration {
+	if t.mean == Never {
+		return Never
+	}
+	oldest, tail := t.last()
+	reached := t.at(age)
+	if age >= oldest || reached <= 0 {
+		return scaled(random.ExpFloat64(), t.mean)
+	}
+	rank := random.Float64() * reached
+	if rank < tail {
+		return oldest - age + scaled(random.ExpFloat64(), t.mean)
+	}
+	at, _ := slices.BinarySearchFunc(t.survival, rank, func(s, rank float64) int { return cmp.Compare(rank, s) })
+	for at < len(t.ages) && (t.survival[at] > rank || t.ages[at] <= age) {
+		at++
+	}
+	if at == len(t.ages) {
+		return oldest - age
+	}
+	return t.ages[at] - age
+}
+
+// at is the share that lives on at an age.
+func (t *Observed) at(age time.Duration) float64 {
+	at, found := slices.BinarySearch(t.ages, age)
+	switch {
+	case found:
+		return t.survival[at]
+	case at == 0:
+		return 1
+	default:
+		return t.survival[at-1]
+	}
+}
