@@ -42,6 +42,32 @@ func TestHandlersOfARequestGiveBackTheirOwn(t *testing.T) {
 	}
 }
 
+// An answer that was published may be stored yet, whatever the worker has heard of it. The blocks
+// that it names are free only once a waiting reply stands in its place (I9).
+func TestBlocksOfAnAnswerThatMayBeStored(t *testing.T) {
+	t.Parallel()
+	parent := network.Parent{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}}
+	config := &network.Config{Parents: []network.Parent{parent}, Rules: []network.Rule{{
+		ID: "all", Injections: []network.Injection{{Paths: []string{"/a"}, Parents: []string{"foo"}, Size: 28}},
+	}}}
+	space := network.NewSpace()
+	space.SetParents(config.Parents)
+	var late passes
+	w := New(Options{Ranges: &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed{config}, Late: &late}})
+	event := events.Event{Type: events.TypeProvision, ID: "request", RuntimeID: "rt", Provision: &events.Provision{RuntimeID: "rt"}}
+	a := w.begin(delivery{event: event})
+	if held, err := w.ranges.Acquire(t.Context(), event, a.id()); len(held.Applied) != 1 || err != nil {
+		t.Fatal(held, err)
+	}
+	a.sent = true
+	if err := w.giveBack(t.Context(), a); err != nil || len(space.Applied("rt")) != 1 {
+		t.Errorf("before the waiting reply the runtime has %v, %v; the answer may name them", space.Applied("rt"), err)
+	}
+	if err := w.outlive(t.Context(), a); err != nil || len(space.Applied("rt")) != 0 {
+		t.Errorf("after the waiting reply the runtime has %v, %v", space.Applied("rt"), err)
+	}
+}
+
 // leaving are counters of runtimes on their way out, of which rt-1 alone has a place.
 type leaving struct{ Counters }
 

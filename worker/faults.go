@@ -59,9 +59,12 @@ func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
 	if err == nil {
 		if out.verdict == observe.Ack || out.verdict == observe.DeadLetter {
 			w.faults.forget(a.subject)
+		} else {
+			w.abandon(ctx, a)
 		}
 		return out
 	}
+	w.abandon(ctx, a)
 	w.observer.Retry(ctx, observe.Retry{Type: a.kind(), ID: a.event.ID, Err: err})
 	a.again = true // it may have published
 	count := w.faults.add(a.subject)

@@ -180,12 +180,17 @@ func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error
 	}
 	ctx, end := h.span(ctx, "publish reply")
 	defer end()
+	before := a.sent
+	a.sent = true
 	_, err := h.ledger.Publish(ctx, a.subject, r, a.expect)
 	if errors.Is(err, events.ErrUnstorable) {
 		_, err = h.ledger.Publish(ctx, a.subject, brief(r), a.expect)
 	}
 	if errors.Is(err, events.ErrWrongLastSequence) {
 		happened(ctx, happenedAnother, nil)
+	}
+	if errors.Is(err, events.ErrWrongLastSequence) || errors.Is(err, events.ErrUnstorable) {
+		a.sent = before
 	}
 	return err
 }

@@ -98,9 +98,30 @@ func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 // assignment: another one may be about to answer with them. They were free before it
 // took them, so it wakes no request that waits: a request that is served without an
 // account would wake itself, without an end.
+//
+// Where an answer was published that may be stored yet, it names these blocks: they are
+// returned once a waiting reply stands in its place, as those of other handlings are.
 func (h *Handler) giveBack(ctx context.Context, a *attempt) (err error) {
+	if a.sent {
+		a.left = []string{a.id()}
+		return nil
+	}
 	_, a.left, err = h.ranges.Return(ctx, a.event, a.id())
 	return err
+}
+
+// abandon returns the blocks of a handling that failed, so that they are not taken while it
+// is tried again. Where a reply was published they stay, since it may name them: whoever handles the event
+// next sees to them, as where this fails.
+func (h *Handler) abandon(ctx context.Context, a *attempt) {
+	if a.pool == "" || a.sent || !h.ranges.Allots() || ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.ackWait/3)
+	defer cancel()
+	if err := h.giveBack(ctx, a); err != nil {
+		h.observer.Retry(ctx, observe.Retry{Type: "return blocks", ID: a.event.ID, Err: err})
+	}
 }
 
 // outlive returns the blocks that other handlings of a waiting request relied on, once a

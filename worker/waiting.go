@@ -89,6 +89,7 @@ type served struct {
 
 // serve tries to answer one request that waits. Only in turn it may claim.
 func (w *Worker) serve(ctx context.Context, r events.WaitingRequest, inTurn bool) (s served, err error) {
+	all := ctx
 	ctx, cancel := context.WithTimeout(ctx, serveBudget)
 	defer cancel()
 	d := delivery{event: r.Event, subject: r.Event.ReplySubject(w.subjects), number: 1, served: true, inTurn: inTurn}
@@ -100,6 +101,9 @@ func (w *Worker) serve(ctx context.Context, r events.WaitingRequest, inTurn bool
 	out, err := w.answerGuarded(ctx, a)
 	w.reliers.meet(a.left, begin)
 	s.apart, s.full, s.left = a.pool != r.Pool || a.trace.chosen.MayNotClaim(), a.held.Full != nil, len(a.left) > 0
+	if err != nil {
+		w.abandon(all, a)
+	}
 	if err != nil || out.status == events.StatusWaiting {
 		return s, err
 	}
