@@ -42,6 +42,7 @@ func TestUnknownPools(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		epochs, err := redis.Epochs(t.Context(), pools...)
 		if took := rebuilds.Load() - before; err != nil || took > 5 {
 			t.Errorf("30 pools took %d rebuilds, %v", took, err)
@@ -56,7 +57,6 @@ func TestUnknownPools(t *testing.T) {
 		}
 
 		// What is lost is built, whatever pools were asked for a moment ago.
-		synctest.Wait()
 		r.paced = time.Now().Add(time.Hour)
 		if err := redis.Lose(t.Context()); err != nil {
 			t.Fatal(err)

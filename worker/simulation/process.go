@@ -253,6 +253,7 @@ func (p *process) pass(what string) context.Context {
 // is given up.
 func (p *process) sweep() {
 	p.sweeping.stop()
+	synctest.Wait() // the sweep that is given up may wake the worker once more, and Look does too
 	p.sweeps++
 	p.nextSweep = time.Now().Add(sweepEvery)
 	pools := p.world.pools
