@@ -33,7 +33,9 @@ func (w *Worker) Start(ctx context.Context) error {
 	for range w.opts.Concurrency {
 		w.beginHandler(work, <-w.free)
 	}
-	w.handlers.Go(func() { w.relieve(work, taking) })
+	if w.opts.SlowAfter > 0 {
+		w.handlers.Go(func() { w.relieve(work, taking) })
+	}
 	go w.consume(taking, from)
 	close(w.started)
 	return nil

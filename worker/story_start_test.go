@@ -55,7 +55,7 @@ func (w *world) options(c command) (worker.Options, error) {
 		Consumer: consumer, Subjects: w.subjects, Ledger: w.ledger, Room: w.room, Copies: w.ledger,
 		Dead:     &morgue{Letters: dead.NewLettersOn(w.broker, w.subjects), w: w},
 		Counters: w.redis, Gardener: w.gardener, Rules: w.live, Observer: w.observer(), Policies: &w.policies,
-		Namespace: "garden-kyma", Kind: w.kind, Concurrency: 4,
+		Namespace: "garden-kyma", Kind: w.kind, Concurrency: 4, SlowAfter: 100 * time.Millisecond,
 	}
 	if err != nil {
 		return o, err

@@ -52,7 +52,8 @@ type Options struct {
 	// Concurrency is how many events are handled at once. Defaults to 192.
 	Concurrency int
 	// SlowAfter is how long an event may be in work before it takes no place any more, while
-	// others are queued: it waits for something that fails or hangs. Defaults to 100 ms.
+	// others are queued: it waits for something that fails or hangs. Defaults to never: while
+	// Redis is rebuilt every event is slow, and four times as many would try again and again.
 	SlowAfter time.Duration
 	// AckWait is the consumer's: progress is told after a third of it. Defaults to 30 s.
 	AckWait time.Duration
@@ -75,9 +76,6 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Concurrency == 0 {
 		o.Concurrency = 192
-	}
-	if o.SlowAfter == 0 {
-		o.SlowAfter = 100 * time.Millisecond
 	}
 	if o.AckWait == 0 {
 		o.AckWait = 30 * time.Second
