@@ -39,7 +39,7 @@ demo: ## five short stories of what hap-worker does, on its own parts; stays on 
 # Tests of integration wait for most of their time, so more run at once than there are
 # cores. Those that need a built kube-apiserver or gardener-apiserver (TestReal…), a browser
 # (TestPage) or minutes of faults, are named so; HAP_WITHOUT_SERVERS holds the others to it.
-SLOW := ^(TestReal|TestPage$$|TestFaults$$)
+SLOW := ^(TestReal|TestPage$$|TestFaults$$|TestSoak$$)
 QUICK = $$($(GO) list ./... | grep -v '/containers$$')
 
 .PHONY: test
@@ -53,7 +53,7 @@ test-all: test real servers containers faults ## test, and kube-apiserver, garde
 
 .PHONY: real
 real: ## the tests on a built kube-apiserver and gardener-apiserver, and of the page in a browser
-	cd integration && $(GO) test -timeout 30m -run '$(SLOW)' -skip '^TestFaults$$' $(QUICK)
+	cd integration && $(GO) test -timeout 30m -run '$(SLOW)' -skip '^(TestFaults|TestSoak)$$' $(QUICK)
 
 .PHONY: servers
 servers: ## the tests of the programs that serve Kubernetes and Gardener
@@ -66,7 +66,7 @@ containers: ## the tests that run everything in containers; HAP_IMAGES=upstream 
 .PHONY: race
 race: ## all tests with the race detector, on kube-apiserver, but for what it cannot see: worker processes, containers, and the model, which is one goroutine
 	CGO_ENABLED=1 HAP_SIMULATION=50 $(GO) test -race ./...
-	cd integration && HAP_TEST_GARDENER=crd CGO_ENABLED=1 $(GO) test -race -timeout 40m -parallel 4 -skip '^(TestFaults|TestLargeLandscape)$$' $$($(GO) list ./... | grep -v '/model$$\|/containers$$')
+	cd integration && HAP_TEST_GARDENER=crd CGO_ENABLED=1 $(GO) test -race -timeout 40m -parallel 4 -skip '^(TestFaults|TestSoak|TestLargeLandscape)$$' $$($(GO) list ./... | grep -v '/model$$\|/containers$$')
 
 .PHONY: histories
 histories: ## N random histories of the account protocol, Redis against the model; SEED of the first; prints what they consisted of
@@ -80,6 +80,11 @@ simulate: ## N histories of the real code in a world that fails at will; SEED of
 faults: ## the fault schedule for DURATION, from SEED, with a step of the broker EVERY 70ms; prints figures, keeps logs in DIR
 	HAP_FAULTS_SEED=$(SEED) HAP_FAULTS_DURATION=$(DURATION) HAP_FAULTS_EVERY=$(EVERY) HAP_FAULTS_DIR=$(if $(DIR),$(abspath $(DIR))) \
 	  $(GO) test -C integration -timeout 0 -count 1 -run '^TestFaults$$' -v .
+
+.PHONY: soak
+soak: ## a steady load for DURATION with a fault now and then: memory, goroutines, open files and Redis keys must not grow
+	HAP_SOAK_SEED=$(SEED) HAP_SOAK_DURATION=$(DURATION) HAP_SOAK_EVERY=$(EVERY) HAP_SOAK_DIR=$(if $(DIR),$(abspath $(DIR))) \
+	  $(GO) test -C integration -timeout 0 -count 1 -run '^TestSoak$$' -v .
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each: a number of inputs, as 100000x
@@ -105,9 +110,20 @@ bench-growth: ## CPU per decision as bindings, runtimes, processes and pools gro
 	$(GO) run -C integration ./bench/system --growth --rounds 3 --events 30000 --json $(CURDIR)/dist/bench-growth.json
 	cp dist/bench-growth.svg docs/images/growth.svg
 
+.PHONY: bench-fairness
+bench-fairness: ## what quiet tenants have beside a flood and beside what fails, each beside its unloaded run; takes some ten minutes; figures to dist/, plot to docs/images
+	@mkdir -p dist
+	$(GO) run -C integration ./bench/system --fairness --rounds 5 --json $(CURDIR)/dist/bench-fairness.json
+	cp dist/bench-fairness.svg docs/images/fairness.svg
+
 .PHONY: bench-memory
 bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes; takes some ten minutes
 	$(GO) run -C integration ./bench/memory
+
+.PHONY: bench-waiting
+bench-waiting: ## what 100, 4,000 and 100,000 requests that wait cost; takes some fifteen minutes; figures to dist/, plot to docs/images
+	@mkdir -p dist
+	$(GO) run -C integration ./bench/waiting --json $(CURDIR)/dist/bench-waiting.json --plot $(CURDIR)/docs/images/waiting.svg
 
 .PHONY: sbom
 sbom: build ## bin/*.cdx.json: what hap-worker and hapctl are linked from, as CycloneDX
@@ -124,8 +140,9 @@ vulncheck: ## known weaknesses in what the programs call; VULNDB or GOVULNDB is 
 	  else echo "NOT RUN: the search for known weaknesses. The database cannot be reached: vuln.go.dev, or the mirror that VULNDB or GOVULNDB names."; fi
 
 .PHONY: lint
-lint: ## gofmt and golangci-lint, which vets too, over all modules
+lint: ## gofmt and golangci-lint, which vets too, over all modules; counts phrases that are read twice
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt clean:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) test -count=1 -v -run '^TestEnglish$$' ./cmd
 	@set -e; bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; GOBIN=$$bin $(GO) install $(LINT); \
 	  for module in . integration integration/promrules; do echo "$$module: golangci-lint"; (cd $$module && "$$bin/golangci-lint" run ./...); done; \
 	  for module in $(SERVERS); do echo "$$module: golangci-lint"; (cd $$module && $(AS_BUILT) "$$bin/golangci-lint" run ./...); done

@@ -14,7 +14,7 @@ import (
 )
 
 // What depends on an error code or on the type of an event stands in the tables of
-// packages engine and events. A switch elsewhere acts on one code of its own; one over
+// packages engine and events. A switch elsewhere acts on one code only; one over
 // types decides them, so it names all types, or all that allot.
 func TestSwitchesLookUpInTheTables(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Requ
 	return reply.decision()
 }
 
-// Assign decides which binding the runtime gets (rule 3). Repeated, it gives
+// Assign decides which binding the runtime gets (rule 3). Repeated, it returns
 // the same decision. ErrNotBuilt, ErrRebuilt, else an *engine.Error of Redis.
 func (s *Store) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	args, err := assignArgs(r)

@@ -40,7 +40,7 @@ func commands(t testing.TB, client *redis.Client) int64 {
 	return all
 }
 
-// BenchmarkAssign measures a decision on a Redis of its own, over a socket.
+// BenchmarkAssign measures a decision on a separate Redis, over a socket.
 func BenchmarkAssign(b *testing.B) {
 	suggestions := make([]account.Seen, 16)
 	for n := range suggestions {

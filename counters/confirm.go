@@ -50,8 +50,8 @@ func (s *Store) Confirm(ctx context.Context, pool string, c account.Claim) (bool
 	return s.onClaim(ctx, confirmScript, pool, c)
 }
 
-// revokeScript takes back a claim that somebody else's label denies (rule 6).
-// While the binding is in claiming nobody on it was answered, and it costs as
+// revokeScript takes back a claim that another writer's label denies (rule 6).
+// While the binding is in claiming no runtime on it was answered, and it costs as
 // much as there are runtimes on it.
 //
 //	KEYS -> see records

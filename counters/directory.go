@@ -15,7 +15,7 @@ const (
 	entryGone = "gone|"
 )
 
-// locateScript gives a runtime's place, setting it where there is none.
+// locateScript returns a runtime's place, setting it where there is none.
 //
 //	KEYS[1] -> meta of the bucket
 //	KEYS[2] -> hash runtime -> entry
@@ -32,15 +32,15 @@ set(2, ARGV[1], entry)
 return {'OK', entry}
 `)
 
-// Locate gives the runtime's place for a provision, which becomes pool where it
+// Locate returns the runtime's place for a provision, which becomes pool where it
 // had none. Gone: the provision is superseded under that sequence. ErrNotBuilt,
 // else an *engine.Error of Redis.
 func (s *Store) Locate(ctx context.Context, runtime, pool string) (account.Place, error) {
 	return s.locate(ctx, runtime, entryPool+pool)
 }
 
-// Depart gives the runtime's place for a deprovision: the pool to release it
-// in, or Gone where it never had any, now or before. Repeated, it gives the same
+// Depart returns the runtime's place for a deprovision: the pool to release it
+// in, or Gone where it never had any, now or before. Repeated, it returns the same
 // sequence. ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) Depart(ctx context.Context, runtime string) (account.Place, error) {
 	return s.locate(ctx, runtime, "")

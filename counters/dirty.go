@@ -23,7 +23,7 @@ end
 return {'OK', 1, rec.tenant, rec.pristine and 1 or 0}
 `)
 
-// BeginDirtying permits to write dirty=true on a binding that nobody is on
+// BeginDirtying permits to write dirty=true on a binding without runtimes
 // (rule 8): from here only a release leads back. A pristine one goes back to its
 // pool instead. ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error) {
@@ -44,7 +44,7 @@ var inUseScript = newScript("in use", []string{records}, `
 return {'OK', get_binding(ARGV[1]).count}
 `)
 
-// InUse gives the number of runtimes on the binding; a release of one that has
+// InUse returns the number of runtimes on the binding; a release of one that has
 // any is refused (rule 9). ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) InUse(ctx context.Context, pool, binding string) (int, error) {
 	r, err := s.onBinding(ctx, inUseScript, pool, binding, 0)
@@ -89,7 +89,7 @@ func (s *Store) onBinding(ctx context.Context, sc script, pool, binding string, 
 	return s.run(ctx, sc, pool, s.poolKeys(pool), binding, generation)
 }
 
-// observeScript lets a record follow its label where nobody is on the binding (rule 10).
+// observeScript lets a record follow its label where the binding has no runtimes (rule 10).
 //
 //	KEYS    -> see records
 //	ARGV[1] -> binding
@@ -152,7 +152,7 @@ if overtaken() then return adopt() end
 return now('')
 `)
 
-// Observe lets a record follow its label where nobody is on the binding (rule
+// Observe lets a record follow its label where the binding has no runtimes (rule
 // 10). It never marks anything dirty. Not for shared pools, which have no
 // claims. ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {

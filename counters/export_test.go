@@ -14,47 +14,47 @@ type Ask struct {
 	request
 }
 
-// AskLocateAndAssign is what LocateAndAssign asks.
+// AskLocateAndAssign returns the request of LocateAndAssign.
 func (s *Store) AskLocateAndAssign(pool string, r account.Request) (Ask, error) {
 	args, err := assignArgs(r)
 	args = append(args, packPlace(account.Place{Pool: pool}))
 	return Ask{locateAndAssignScript, request{keys: s.poolKeys(pool), second: s.directoryKeys(r.Runtime), args: args}}, err
 }
 
-// AskAssign is what Assign asks.
+// AskAssign returns the request of Assign.
 func (s *Store) AskAssign(pool string, r account.Request) (Ask, error) {
 	args, err := assignArgs(r)
 	return Ask{assignScript, request{keys: s.poolKeys(pool), args: args}}, err
 }
 
-// AskConfirm is what Confirm asks, AskRevoke what Revoke does.
+// AskConfirm returns the request of Confirm.
 func (s *Store) AskConfirm(pool string, c account.Claim) Ask {
 	return s.askClaim(confirmScript, pool, c)
 }
 
-// AskRevoke is what Revoke asks.
+// AskRevoke returns the request of Revoke.
 func (s *Store) AskRevoke(pool string, c account.Claim) Ask { return s.askClaim(revokeScript, pool, c) }
 
 func (s *Store) askClaim(sc script, pool string, c account.Claim) Ask {
 	return Ask{sc, request{keys: s.poolKeys(pool), args: []any{c.Runtime, c.Binding, c.Generation, c.Sequence, c.Epoch}}}
 }
 
-// AskRelease is what ReleaseRuntime asks.
+// AskRelease returns the request of ReleaseRuntime.
 func (s *Store) AskRelease(pool, runtime string) Ask {
 	return Ask{releaseScript, request{keys: s.poolKeys(pool), args: []any{runtime}}}
 }
 
-// AskTakeBack is what TakeBack asks.
+// AskTakeBack returns the request of TakeBack.
 func (s *Store) AskTakeBack(pool, runtime, id string) Ask {
 	return Ask{takeBackScript, request{keys: s.poolKeys(pool), args: []any{runtime, id}}}
 }
 
-// AskDepart is what Depart asks.
+// AskDepart returns the request of Depart.
 func (s *Store) AskDepart(runtime string) Ask {
 	return Ask{locateScript, request{keys: s.directoryKeys(runtime), args: []any{runtime, ""}}}
 }
 
-// AskTogether asks all in one call of their script, which is the same for all, and gives
+// AskTogether asks all in one call of their script, which is the same for all, and returns
 // the answers as the script gave them.
 func (s *Store) AskTogether(ctx context.Context, asks ...Ask) ([]any, error) {
 	requests := make([]request, len(asks))

@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// buildAll gives places epochs of their own.
+// buildAll builds places, each with its own epoch.
 func buildAll(t *testing.T, m *counterstest.Machine, epochs account.Epochs) {
 	t.Helper()
 	ctx, now := t.Context(), time.Unix(1_700_000_000, 0)
@@ -109,33 +109,40 @@ func TestEpochsOfDecisions(t *testing.T) {
 	}
 }
 
-// TestReplicaNeedsFencedEpochs is rule 15: once a server has a replica, which may be made the
-// master beside it, nothing is decided under an epoch that no record names.
+// TestReplicaNeedsFencedEpochs is rule 15: once a server has a replica, or had one, another
+// may be made the master beside it, and nothing is decided under an epoch that no record names.
 func TestReplicaNeedsFencedEpochs(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	server, at := replicated(t)
 	replica, _ := replicated(t)
-	follow(t, replica, at) // which begins a history
-	follow(t, replica, "")
 	m := counterstest.NewMachine(server, "")
-	leaves(t, server)
-	buildAll(t, m, account.Epochs{"aws": account.FencedEpoch("pool"), "gcp": "of-old"})
 	decides := func(pool string) error { _, err := m.InUse(ctx, pool, "b"); return err }
+	epochs := account.Epochs{"aws": account.FencedEpoch("pool"), "gcp": "of-old"}
+	buildAll(t, m, epochs)
 	if another, err := m.Replicated(ctx); err != nil || another || decides("aws") != nil || decides("gcp") != nil {
 		t.Errorf("alone: replicated %t, %v; %v, %v", another, err, decides("aws"), decides("gcp"))
 	}
-	follow(t, replica, at)
-	if another, err := m.Replicated(ctx); err != nil || !another {
-		t.Errorf("with a replica: %t, %v", another, err)
+	follow(t, replica, at) // the first one begins a history
+	buildAll(t, m, epochs)
+	for _, when := range []string{"with a replica", "after it has left", "with a replica again"} {
+		if another, err := m.Replicated(ctx); err != nil || !another {
+			t.Errorf("%s: %t, %v", when, another, err)
+		}
+		if of, err := m.Epochs(ctx, "aws", "gcp"); err != nil || of["aws"] == "" || of["gcp"] != "" {
+			t.Errorf("%s: epochs %v, %v", when, of, err)
+		}
+		if err := decides("gcp"); !errors.Is(err, account.ErrNotBuilt) {
+			t.Errorf("%s: decided under an epoch that no record names: %v", when, err)
+		}
+		if err := decides("aws"); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		follow(t, replica, map[string]string{"with a replica": "", "after it has left": at}[when])
+		if when == "with a replica" {
+			leaves(t, server)
+		}
 	}
-	if of, err := m.Epochs(ctx, "aws", "gcp"); err != nil || of["aws"] == "" || of["gcp"] != "" {
-		t.Errorf("with a replica: epochs %v, %v", of, err)
-	}
-	if err := decides("gcp"); !errors.Is(err, account.ErrNotBuilt) {
-		t.Errorf("decided under an epoch that no record names: %v", err)
-	}
-	follow(t, replica, "")
 	promoted := counterstest.NewMachine(replica, "")
 	if another, err := promoted.Replicated(ctx); err != nil || !another {
 		t.Errorf("a replica that was made the master: %t, %v", another, err)

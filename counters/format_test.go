@@ -40,7 +40,7 @@ func TestRecordsAreAsDocumented(t *testing.T) {
 	}
 }
 
-// documentedRecords are the fields of each record, by the key that docs/redis.md gives it.
+// documentedRecords are the fields of each record, by its key in docs/redis.md.
 func documentedRecords(t *testing.T) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile("../docs/redis.md")
@@ -54,7 +54,7 @@ func documentedRecords(t *testing.T) map[string][]string {
 	return found
 }
 
-// asWritten is a field of a record, by the name that the documentation gives it.
+// asWritten is a field of a record, by its name in the documentation.
 func asWritten(t *testing.T, record any, name string) string {
 	t.Helper()
 	v := reflect.ValueOf(record).FieldByName(strings.ToUpper(name[:1]) + name[1:])

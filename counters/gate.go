@@ -135,7 +135,8 @@ const joined = `joined = true
 // serverID takes the id of the server's run off the arguments, or asks for it, and asks
 // which replication history the server is on; '-' where the server does not tell. The
 // history is asked for at every call: it is another one once a server was a replica for a
-// while, and that changes under an open connection.
+// while, and that changes under an open connection. Since its first replica a server keeps a
+// backlog: the replica that it had may be the master by now.
 const serverID = `
 local function info(section)
   local text = redis.pcall('INFO', section)
@@ -151,5 +152,6 @@ local replication = info('replication')
 local history = told(replication, 'master_replid:')
 
 local function fenced(epoch) return string.sub(epoch, 1, 7) == 'fenced-' end
-local function trusted(epoch) return fenced(epoch) or string.match(told(replication, 'connected_slaves:'), '^[0-]$') end
+local function alone() return string.match(told(replication, 'connected_slaves:'), '^[0-]$') and told(replication, 'repl_backlog_active:') ~= '1' end
+local function trusted(epoch) return fenced(epoch) or alone() end
 `

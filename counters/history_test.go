@@ -24,12 +24,16 @@ func TestFailOverAndBack(t *testing.T) {
 	follow(t, second, firstAt) // which begins a history
 	m := counterstest.NewMachine(first, "")
 	for _, place := range []string{"p", "q"} {
-		if mine, err := m.BeginRebuild(ctx, place, "epoch-"+place, now, time.Minute); err != nil || !mine {
+		if mine, err := m.BeginRebuild(ctx, place, account.FencedEpoch(place), now, time.Minute); err != nil || !mine {
 			t.Fatalf("begin: %v, %v", mine, err)
 		}
 	}
-	if built, err := m.Install(ctx, "p", "epoch-p", account.Snapshot{}); err != nil || !built {
+	if built, err := m.Install(ctx, "p", account.FencedEpoch("p"), account.Snapshot{}); err != nil || !built {
 		t.Fatalf("install: %v, %v", built, err)
+	}
+	// Without this the second one may lack the pool, which is then not built for that reason.
+	if n, err := first.Wait(ctx, 1, time.Minute).Result(); err != nil || n != 1 {
+		t.Fatalf("the replica has not taken what was installed: %d, %v", n, err)
 	}
 	follow(t, second, "") // a fail-over that the first one does not notice at once
 	lost, err := m.ReleaseRuntime(ctx, "p", "rt-lost")
@@ -42,16 +46,16 @@ func TestFailOverAndBack(t *testing.T) {
 	if d, err := m.ReleaseRuntime(ctx, "p", "rt-other"); !errors.Is(err, account.ErrNotBuilt) {
 		t.Errorf("decided with lost writes: number %d, as rt-lost had, %v", d.Sequence, err)
 	}
-	if mine, err := m.RenewRebuild(ctx, "q", "epoch-q", now); err != nil || mine {
+	if mine, err := m.RenewRebuild(ctx, "q", account.FencedEpoch("q"), now); err != nil || mine {
 		t.Errorf("renewed on another history: %v, %v", mine, err)
 	}
-	if built, err := m.Install(ctx, "q", "epoch-q", account.Snapshot{}); err != nil || built {
+	if built, err := m.Install(ctx, "q", account.FencedEpoch("q"), account.Snapshot{}); err != nil || built {
 		t.Errorf("installed on another history: %v, %v", built, err)
 	}
-	if mine, err := m.BeginRebuild(ctx, "p", "next", now, time.Minute); err != nil || !mine {
+	if mine, err := m.BeginRebuild(ctx, "p", account.FencedEpoch("next"), now, time.Minute); err != nil || !mine {
 		t.Fatalf("the next rebuild: %v, %v", mine, err)
 	}
-	if built, err := m.Install(ctx, "p", "next", account.Snapshot{Sequence: 1}); err != nil || !built {
+	if built, err := m.Install(ctx, "p", account.FencedEpoch("next"), account.Snapshot{Sequence: 1}); err != nil || !built {
 		t.Errorf("the next rebuild's install: %v, %v", built, err)
 	}
 	if d, err := m.ReleaseRuntime(ctx, "p", "rt-other"); err != nil || d.Sequence != 2 {

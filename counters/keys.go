@@ -27,10 +27,6 @@ func isBucket(place string) bool { return strings.HasPrefix(place, bucketPrefix)
 
 func (s *Store) metaKey(place string) string { return s.tag(place) + "meta" }
 
-// landscapeKey holds which landscape all other keys are of. It has no tag, so no pool's
-// keys are like it.
-func (s *Store) landscapeKey() string { return s.prefix + ":landscape" }
-
 // poolKeys are the KEYS of every script on a pool, in the order of the prelude.
 func (s *Store) poolKeys(pool string) []string {
 	return s.keys.of(pool, func() []string {

@@ -39,7 +39,7 @@ var errNoLane = errors.New("no connection for it")
 type lane struct {
 	master *redis.Client // whose server it leads to
 	slots  bool          // the server is one of a cluster
-	client *redis.Client // of its own, so that it takes no connection from anybody
+	client *redis.Client // separate, so that it takes no connection from other callers
 	wake   chan struct{}
 
 	mu     sync.Mutex
@@ -61,7 +61,7 @@ type laneCall struct {
 	done chan laneAnswer
 }
 
-// laneAnswer is what a script answered to a request, or why there is no answer.
+// laneAnswer has what a script answered to a request, or why there is no answer.
 type laneAnswer struct {
 	values any
 	fenced map[string]string // the fenced epochs of all places that the call was about, by their metas
@@ -121,7 +121,7 @@ func (l *lane) run() {
 		_ = l.client.Close()
 	}()
 	for range l.wake {
-		runtime.Gosched() // whoever is about to ask as well comes along
+		runtime.Gosched() // callers that are about to ask come along
 		for batch := l.take(); len(batch) > 0; batch = l.take() {
 			l.send(batch)
 			runtime.Gosched()
@@ -129,7 +129,7 @@ func (l *lane) run() {
 	}
 }
 
-// take gives the calls that wait, without those whose callers have gone; none is the
+// take returns the calls that wait, without those whose callers have gone; none is the
 // end of the queue.
 func (l *lane) take() []*laneCall {
 	l.mu.Lock()
@@ -222,7 +222,7 @@ func (g *group) command(ctx context.Context, server string) *redis.Cmd {
 	return redis.NewCmd(ctx, append(all, args...)...)
 }
 
-// tell gives each call its answer.
+// tell sends each call its answer.
 func (g *group) tell() {
 	values, err := g.cmd.Slice()
 	var answers []any
@@ -286,7 +286,7 @@ type lanes struct {
 	running  sync.WaitGroup // also those that another one has replaced
 }
 
-// to gives the lane to a server, nil once they are closed.
+// to returns the lane to a server, nil once they are closed.
 func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	address := master.Options().Addr
 	ls.mu.Lock()
@@ -313,11 +313,11 @@ func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	return l
 }
 
-// unused is how long nobody has asked a server that has left the cluster. One that has not
+// unused is how long no caller has asked a server that has left the cluster. One that has not
 // gets another lane when it is asked again.
 const unused = time.Minute
 
-// leave closes the lanes to servers that nobody asks any more: it is called where another
+// leave closes the lanes to servers that no caller asks any more: it is called where another
 // server has come.
 func (ls *lanes) leave() {
 	for address, l := range ls.byServer {

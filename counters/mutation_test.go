@@ -15,7 +15,7 @@ import (
 
 // TestEveryRuleIsTold takes one condition after the other out of the scripts:
 // the story of its rule must then come out differently. A rule whose story does
-// not notice is a rule that nobody holds.
+// not notice is a rule that no test holds.
 func TestEveryRuleIsTold(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutations {
@@ -68,7 +68,7 @@ func (m *mutant) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// noScript is what go-redis takes for an answer of the server.
+// noScript is an error that go-redis takes for an answer of the server.
 type noScript struct{ error }
 
 func (noScript) RedisError() {}

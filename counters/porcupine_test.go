@@ -97,8 +97,8 @@ func sequential(t *testing.T) porcupine.Model {
 }
 
 // TestLinearizable runs many callers at once against small pools on Redis: what
-// they were told, and what is remembered at the end, is what some order of the
-// same calls, one after the other, gives by the model.
+// they were told, and what is remembered at the end, equals the results by the model
+// of some order of the same calls, one after the other.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	const histories, callers, calls = 150, 6, 12
@@ -180,7 +180,7 @@ func randomAsk(r *rand.Rand, last *account.Claim) ask {
 	}
 }
 
-// forged is a history in which an answer names a binding that nobody offered.
+// forged is a history in which an answer names a binding that was not offered.
 func forged(t *testing.T, history []porcupine.Operation) []porcupine.Operation {
 	t.Helper()
 	copied := slices.Clone(history)

@@ -12,17 +12,18 @@ import (
 //
 //	Returns {'OK'} and five values for each: runtime, tenant, request, sequence, turn of the tenant
 var queueScript = newScript("queue", []string{records}, `
-local out = {'OK'}
+local out, turns = {'OK'}, {}
+local had = redis.call('ZRANGE', KEYS[7], 0, -1, 'WITHSCORES')
+for i = 1, #had, 2 do turns[had[i]] = tonumber(had[i + 1]) end
 for _, id in ipairs(redis.call('ZRANGE', KEYS[6], 0, -1)) do
   local rt = get_runtime(id)
-  local turn = redis.call('ZSCORE', KEYS[7], rt.tenant) or '0'
   out[#out + 1], out[#out + 2], out[#out + 3] = id, rt.tenant, rt.request
-  out[#out + 1], out[#out + 2] = num(rt.sequence), num(tonumber(turn))
+  out[#out + 1], out[#out + 2] = num(rt.sequence), num(turns[rt.tenant] or 0)
 end
 return out
 `)
 
-// Queue gives the runtimes that wait for a pool, in the order in which they are
+// Queue returns the runtimes that wait for a pool, in the order in which they are
 // to be served (account.InTurn). Its cost grows with their number. ErrNotBuilt,
 // else an *engine.Error of Redis.
 func (s *Store) Queue(ctx context.Context, pool string) ([]account.Waiter, error) {
@@ -30,15 +31,69 @@ func (s *Store) Queue(ctx context.Context, pool string) ([]account.Waiter, error
 	if err != nil {
 		return nil, err
 	}
-	var waiters []account.Waiter
-	for r.more() {
-		waiters = append(waiters, account.Waiter{
-			Runtime: r.text(), Tenant: r.text(), Request: r.text(), Sequence: r.number(), Turn: r.number(),
-		})
-	}
+	waiters := r.waiters()
 	if r.err != nil {
 		return nil, r.err
 	}
 	account.InTurn(waiters)
 	return waiters, nil
+}
+
+// waiters are what is left of the answer.
+func (r *reply) waiters() (all []account.Waiter) {
+	for r.more() {
+		all = append(all, account.Waiter{
+			Runtime: r.text(), Tenant: r.text(), Request: r.text(), Sequence: r.number(), Turn: r.number(),
+		})
+	}
+	return all
+}
+
+// headsScript reads who is next. Tenants that have had no turn come before all others, so
+// that it ends where it has found enough of them: only where most tenants have been
+// served it goes through the whole queue.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> of how many tenants
+//
+//	Returns {'OK', number of all that wait} and five values for each, as queue does
+var headsScript = newScript("heads", []string{records}, `
+local most, turns, met, first, unserved = tonumber(ARGV[1]), {}, {}, {}, 0
+local had = redis.call('ZRANGE', KEYS[7], 0, -1, 'WITHSCORES')
+for i = 1, #had, 2 do turns[had[i]] = tonumber(had[i + 1]) end
+local waiting = redis.call('ZCARD', KEYS[6])
+for from = 0, waiting - 1, 100 do
+  if unserved >= most then break end
+  for _, id in ipairs(redis.call('ZRANGE', KEYS[6], from, from + 99)) do
+    local rt = get_runtime(id)
+    if not met[rt.tenant] then
+      met[rt.tenant] = true
+      local turn = turns[rt.tenant] or 0
+      if turn == 0 then unserved = unserved + 1 end
+      first[#first + 1] = {id = id, tenant = rt.tenant, request = rt.request, sequence = rt.sequence, turn = turn}
+    end
+  end
+end
+table.sort(first, function(a, b)
+  if a.turn ~= b.turn then return a.turn < b.turn end
+  return a.sequence < b.sequence
+end)
+local out = {'OK', num(waiting)}
+for i = 1, math.min(most, #first) do
+  local w = first[i]
+  out[#out + 1], out[#out + 2], out[#out + 3] = w.id, w.tenant, w.request
+  out[#out + 1], out[#out + 2] = num(w.sequence), num(w.turn)
+end
+return out
+`)
+
+// Heads returns the runtimes that a pool serves next, one for each tenant, for so many tenants at most.
+// ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
+	r, err := s.run(ctx, headsScript, pool, s.poolKeys(pool), most)
+	if err != nil {
+		return account.Heads{}, err
+	}
+	heads := account.Heads{Waiting: int(r.number()), First: r.waiters()}
+	return heads, r.err
 }

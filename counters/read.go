@@ -16,7 +16,7 @@ import (
 // page is how many records one HSCAN asks for.
 const page = 500
 
-// Pools gives the names of all pools that Redis has, built or not, by name. It
+// Pools returns the names of all pools that Redis has, built or not, by name. It
 // scans the keys: for operators. An *engine.Error of Redis.
 func (s *Store) Pools(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
@@ -71,7 +71,7 @@ func escapeGlob(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(s)
 }
 
-// Bindings gives the records of a pool in no order. One that changes meanwhile
+// Bindings returns the records of a pool in no order. One that changes meanwhile
 // may come twice. The error, which ends it, is ErrNotBuilt or an *engine.Error of Redis.
 func (s *Store) Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
 	return scanHash(ctx, s, pool, s.poolKeys(pool)[1], func(name, packed string) (account.NamedRecord, error) {
@@ -80,7 +80,7 @@ func (s *Store) Bindings(ctx context.Context, pool string) iter.Seq2[account.Nam
 	})
 }
 
-// Runtimes gives the runtimes of a pool in no order. One that changes meanwhile
+// Runtimes returns the runtimes of a pool in no order. One that changes meanwhile
 // may come twice. The error, which ends it, is ErrNotBuilt or an *engine.Error of Redis.
 func (s *Store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
 	return scanHash(ctx, s, pool, s.poolKeys(pool)[2], func(id, packed string) (account.NamedRuntime, error) {
@@ -89,7 +89,7 @@ func (s *Store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.Nam
 	})
 }
 
-// Places gives the entries of a bucket, by its name, in no order. The error,
+// Places returns the entries of a bucket, by its name, in no order. The error,
 // which ends it, is ErrNotBuilt or an *engine.Error of Redis.
 func (s *Store) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
 	return scanHash(ctx, s, bucket, s.bucketKeys(bucket)[1], func(id, entry string) (account.NamedPlace, error) {
@@ -142,7 +142,7 @@ func (s *Store) checkBuilt(ctx context.Context, place string) error {
 	return err
 }
 
-// Binding gives the record of a binding; one without a record is free.
+// Binding returns the record of a binding; one without a record is free.
 // ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) Binding(ctx context.Context, pool, binding string) (account.Record, error) {
 	k := s.poolKeys(pool)
@@ -154,7 +154,7 @@ func (s *Store) Binding(ctx context.Context, pool, binding string) (account.Reco
 	return rec, r.err
 }
 
-// Runtime gives the runtime's place in the directory and its record in that
+// Runtime returns the runtime's place in the directory and its record in that
 // pool; both are zero for an unknown one. ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
 	place, err := s.Place(ctx, id)
@@ -165,7 +165,7 @@ func (s *Store) Runtime(ctx context.Context, id string) (account.Place, account.
 	return place, rt, err
 }
 
-// RuntimeIn gives the runtime's record in a pool, the zero Runtime for an
+// RuntimeIn returns the runtime's record in a pool, the zero Runtime for an
 // unknown one. ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error) {
 	k := s.poolKeys(pool)

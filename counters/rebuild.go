@@ -19,7 +19,7 @@ const chunk = 500
 // chunksAtOnce bounds what one round trip stages: some megabyte.
 const chunksAtOnce = 16
 
-// site is what the scripts of a rebuild know of a pool or bucket. It is built
+// site has what the scripts of a rebuild know of a pool or bucket. It is built
 // where its epoch belongs to this run of the server (rule 1). Its token counts only
 // there, too: a server that started again, or a replica that was promoted, may have
 // the token of a rebuild whose install it has lost (rule 13e).
@@ -62,7 +62,7 @@ func (s *Store) BeginRebuild(ctx context.Context, place, token string, now time.
 }
 
 // RenewRebuild extends the lease and reports whether the rebuild is still the
-// token's; if not, the caller gives up. An *engine.Error of Redis.
+// token's; if not, the caller stops. An *engine.Error of Redis.
 func (s *Store) RenewRebuild(ctx context.Context, place, token string, now time.Time) (mine bool, err error) {
 	return s.claimRebuild(ctx, place, token, now, -1)
 }
@@ -143,7 +143,7 @@ redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'history', history
 return {'OK', 1}
 `)
 
-// staged is what will become one key: arguments of command, pairs by pairs.
+// staged has what will become one key: arguments of command, pairs by pairs.
 type staged struct {
 	command string
 	args    []any
@@ -167,7 +167,7 @@ func (s *Store) Install(ctx context.Context, pool, token string, snapshot accoun
 }
 
 // stagePool lays out bindings, runtimes, the tenants' bindings and who waits.
-// No binding of a rebuild is in claiming, so nobody is listed as on one.
+// No binding of a rebuild is in claiming, so no runtime is listed as on one.
 func stagePool(snapshot account.Snapshot) ([]staged, error) {
 	bindings, runtimes := staged{command: "HSET"}, staged{command: "HSET"}
 	tenants, waiting := staged{command: "ZADD"}, staged{command: "ZADD"}

@@ -33,7 +33,7 @@ return decided('refused', rt)
 
 // Refuse ends the waiting of a request at its deadline (rule 12): the outcome
 // is Refused, Superseded where the runtime is gone, or Assigned, and then
-// nothing changed. Repeated, it gives the same. ErrNotBuilt, else an *engine.Error of Redis.
+// nothing changed. Repeated, it returns the same. ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error) {
 	if err := checkNames(runtime, request); err != nil {
 		return account.Decision{}, err

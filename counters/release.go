@@ -42,7 +42,7 @@ return out
 `)
 
 // ReleaseRuntime takes a runtime off its binding for good (rule 7). Repeated,
-// it gives the same sequence. ErrNotBuilt, else an *engine.Error of Redis.
+// it returns the same sequence. ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error) {
 	if err := checkNames(runtime); err != nil {
 		return account.Departure{}, err

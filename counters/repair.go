@@ -39,7 +39,7 @@ func (s *Store) Recount(ctx context.Context, pool, binding string) (bool, error)
 	return s.mend(ctx, recountScript, pool, []string{binding})
 }
 
-// restoreScript gives back an assignment.
+// restoreScript restores an assignment.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
@@ -71,7 +71,7 @@ if tonumber(ARGV[6]) > KEYS.sequence then raise_sequence(tonumber(ARGV[6])) end
 return {'OK', 1}
 `)
 
-// Restore gives back an assignment that ledger or Shoot have and Redis lost: rt, on
+// Restore restores an assignment that ledger or Shoot have and Redis lost: rt, on
 // a binding that is to be like should where Redis has no record of it. was is the
 // runtime's record as it was read. It reports whether it did. ErrNotBuilt, else an
 // *engine.Error of Redis.
@@ -131,7 +131,7 @@ put_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// Doubt makes a claim unconfirmed, so that whoever assigns it next looks at its
+// Doubt makes a claim unconfirmed, so that its next assignment looks at its
 // label first (rule 4). ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return s.mend(ctx, doubtScript, pool, []string{binding}, binding, generation)

@@ -15,8 +15,8 @@ import (
 )
 
 // TestRestartedServerIsNotBuilt is rule 1: a server that started again has data
-// that may be older than what was answered, so nothing of it counts, whoever asks
-// and on whatever connection.
+// that may be older than what was answered, so nothing of it counts, for any
+// caller and on any connection.
 func TestRestartedServerIsNotBuilt(t *testing.T) {
 	t.Parallel()
 	t.Run("asked by each script", func(t *testing.T) {

@@ -36,7 +36,7 @@ func newSiteScript(name, body string) script {
 	return script{name: name, Script: redis.NewScript(site + body)}
 }
 
-// request is what a script is asked about one pool or bucket, or about two of them.
+// request is a question to a script about one pool or bucket, or about two of them.
 type request struct {
 	keys   []string
 	second []string // the keys of the second one, a bucket
@@ -172,7 +172,7 @@ func failure(answer any) error {
 	return nil
 }
 
-// refusal is what a server answers a command with that it does not execute.
+// refusal is a server's answer to a command that it does not execute.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Site is what another package keeps in Redis as a Store keeps a pool: built, lost and
+// Site is the state that another package keeps in Redis as a Store keeps a pool: built, lost and
 // rebuilt as a whole, every change one script, all keys on one slot.
 type Site struct {
 	store   *Store
@@ -19,9 +19,9 @@ type Site struct {
 	keys    []string
 }
 
-// Site gives the one of that name. A colon in the name keeps it apart from all pools. Its
+// Site returns the one of that name. A colon in the name keeps it apart from all pools. Its
 // scripts have as KEYS[1] the head, which is the counterpart of a pool's meta and named
-// otherwise, so that whoever lists pools does not find it, and then the keys of the records.
+// otherwise, so that a list of pools does not have it, and then the keys of the records.
 func (s *Store) Site(name string, records ...string) *Site {
 	site := &Site{store: s, name: name, tag: s.prefix + ":{" + name + "}:", records: records}
 	site.keys = append([]string{site.tag + "head"}, site.under(site.tag)...)
@@ -109,13 +109,13 @@ func (site *Site) claimRebuild(ctx context.Context, token string, now time.Time,
 	return r.flag(), r.err
 }
 
-// Part is what one of the records will be: a hash, or a sorted set.
+// Part is the new content of one of the records: a hash, or a sorted set.
 type Part struct{ staged }
 
-// NewHash gives the Part of a hash without fields.
+// NewHash returns the Part of a hash without fields.
 func NewHash() Part { return Part{staged{command: "HSET"}} }
 
-// NewSortedSet gives the Part of a sorted set without members.
+// NewSortedSet returns the Part of a sorted set without members.
 func NewSortedSet() Part { return Part{staged{command: "ZADD"}} }
 
 // Add adds a field and its value, or a score and its member.
@@ -158,7 +158,7 @@ func (site *Site) Depose(ctx context.Context, epoch string) (bool, error) {
 	return site.store.discard(ctx, site.name, site.keys[0], epoch)
 }
 
-// Epoch gives the epoch that the site is built with, in force or not, and "" where it is
+// Epoch returns the epoch that the site is built with, in force or not, and "" where it is
 // not. An *engine.Error of Redis.
 func (site *Site) Epoch(ctx context.Context) (string, error) {
 	epochs, err := site.store.epochs(ctx, []string{site.name}, []string{site.keys[0]})

@@ -26,7 +26,7 @@ if KEYS[3] then out[6], out[7] = redis.call('HLEN', KEYS[3]), redis.call('ZCARD'
 return out
 `)
 
-// Status gives what is remembered of a pool, or of a bucket by its name, as a
+// Status returns what is remembered of a pool, or of a bucket by its name, as a
 // whole. One that is not built has the zero Status. An *engine.Error of Redis.
 func (s *Store) Status(ctx context.Context, place string) (account.Status, error) {
 	var keys []string
@@ -60,7 +60,7 @@ func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, e
 	return built, err
 }
 
-// Epochs gives the epochs of pools, and of buckets by their names, that are built, in one
+// Epochs returns the epochs of pools, and of buckets by their names, that are built, in one
 // round trip. Whether they are in force is not asked. An *engine.Error of Redis.
 func (s *Store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
 	metas := make([]string, len(places))
@@ -88,7 +88,7 @@ func (s *Store) epochs(ctx context.Context, places, metas []string) (account.Epo
 	return epochs, nil
 }
 
-// Replicated reports whether a server has a replica, or was one: then another one may be
+// Replicated reports whether a server has a replica, had one, or was one: then another one may be
 // the master beside it (rule 15). An *engine.Error of Redis.
 func (s *Store) Replicated(ctx context.Context) (bool, error) {
 	var replicated atomic.Bool
@@ -99,7 +99,7 @@ func (s *Store) Replicated(ctx context.Context) (bool, error) {
 		}
 		info := map[string]string{}
 		connection.ReadInfo(text, info)
-		if info["connected_slaves"] > "0" || strings.Trim(info["master_replid2"], "0") != "" {
+		if info["connected_slaves"] > "0" || info["repl_backlog_active"] == "1" || strings.Trim(info["master_replid2"], "0") != "" {
 			replicated.Store(true)
 		}
 		return err

@@ -34,11 +34,11 @@ type Store struct {
 	lanes  *lanes                                                   // nil: every call takes a connection of client
 	onCall func(ctx context.Context, op string, took time.Duration) // may be nil
 	keys   keys
-	// inForce is asked whether decisions of fenced epochs may have effects; nil where nobody keeps a record.
+	// inForce is asked whether decisions of fenced epochs may have effects; nil where no record is kept.
 	inForce func(context.Context, account.Epochs) error
 }
 
-// New gives a Store on a client of the caller's. prefix begins every key, ""
+// New returns a Store on a client of the caller's. prefix begins every key, ""
 // is DefaultPrefix. Set ContextTimeoutEnabled on the client: otherwise a call
 // outlives its context.
 func New(client redis.UniversalClient, prefix string) *Store {
@@ -67,7 +67,7 @@ func (s *Store) Reconnect() {
 	_ = (*old).Close()
 }
 
-// Open gives a Store with connections of its own; none is made before the first
+// Open returns a Store with its own connections; none is made before the first
 // call. prefix is that of New. The error says which URL cannot be read.
 func Open(o connection.Options, prefix string) (*Store, error) {
 	client, err := o.Client()
@@ -109,7 +109,7 @@ func (s *Store) Close() error {
 	return s.client().Close()
 }
 
-// Connect checks that Redis can be relied on and gives warnings about what
+// Connect checks that Redis can be relied on and returns warnings about what
 // should be better. A server that evicts keys is connection.ErrEvicts: it would forget
 // assignments one by one, which nothing can notice.
 func (s *Store) Connect(ctx context.Context) (warnings []string, err error) {

@@ -3,6 +3,7 @@ package counters_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -250,7 +251,46 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestUnreadableRecord is a record that somebody wrote by hand: named, and
+// TestTenants: those that have an assigned runtime in a pool, each once, however many pages
+// there are, and no other.
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	for name, client := range servers(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := counterstest.NewMachine(client, "")
+			const runtimes, tenants = 5000, 7
+			snapshot := account.Snapshot{Bindings: map[string]account.Record{"b": {State: account.InUse, Confirmed: true, Count: runtimes}}, Runtimes: map[string]account.Runtime{}}
+			for n := range runtimes {
+				snapshot.Runtimes[fmt.Sprintf("rt-%d", n)] = account.Runtime{
+					State: account.RuntimeAssigned, Binding: "b", Sequence: int64(n + 1), Confirmed: true, Tenant: fmt.Sprintf("ga-%d", n%tenants),
+				}
+			}
+			snapshot.Runtimes["rt-gone"] = account.Runtime{State: account.RuntimeGone, Sequence: 9000, Tenant: "ga-gone"}
+			snapshot.Runtimes["rt-of-nobody"] = account.Runtime{State: account.RuntimeAssigned, Binding: "b", Sequence: 9001, Confirmed: true}
+			build(t, m, "aws+shared", "e1", snapshot)
+			build(t, m, "empty", "e2", account.Snapshot{})
+			got, err := m.Tenants(t.Context(), "aws+shared")
+			if want := []string{"ga-0", "ga-1", "ga-2", "ga-3", "ga-4", "ga-5", "ga-6"}; err != nil || !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
+				t.Errorf("%v, %v, want %v", got, err, want)
+			}
+			if got, err := m.Tenants(t.Context(), "empty"); err != nil || len(got) > 0 {
+				t.Errorf("an empty pool has %v, %v", got, err)
+			}
+			if _, err := m.Tenants(t.Context(), "nowhere"); !errors.Is(err, account.ErrNotBuilt) {
+				t.Errorf("a pool that is not built: %v", err)
+			}
+			if err := client.HSet(t.Context(), "hap:{empty}:r", "rt-1", "assigned|ga-1").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := m.Tenants(t.Context(), "empty"); err == nil || !strings.Contains(err.Error(), "rt-1") {
+				t.Errorf("an unreadable record: %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestUnreadableRecord is a record that was written by hand: named, and
 // nothing is decided over it.
 func TestUnreadableRecord(t *testing.T) {
 	t.Parallel()

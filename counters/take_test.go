@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLaneTakesPastThoseWhoGaveUp: a queue full of callers who gave up hides nobody who
-// still waits.
+// TestLaneTakesPastThoseWhoGaveUp: a queue full of callers who gave up hides no caller
+// that still waits.
 func TestLaneTakesPastThoseWhoGaveUp(t *testing.T) {
 	t.Parallel()
 	gone, cancel := context.WithCancel(t.Context())

@@ -86,7 +86,7 @@ func together(t *rapid.T, client *redis.Client) {
 	}
 }
 
-// drawAsk draws a script, and gives what draws requests to it.
+// drawAsk draws a script, and returns what draws requests to it.
 func drawAsk(t *rapid.T) func(*rapid.T) func(*counters.Store) counters.Ask {
 	pool := func(t *rapid.T) string { return rapid.SampledFrom(togetherPools).Draw(t, "pool") }
 	runtime := func(t *rapid.T) string { return rapid.SampledFrom(togetherRuntimes).Draw(t, "runtime") }

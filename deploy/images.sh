@@ -5,7 +5,7 @@
 # deploy/Dockerfile.
 #
 #   deploy/images.sh [IMAGE…]     default: hap-worker hapctl kubeapi seed nats redis
-#                                 besides: gardenerapi
+#                                 besides: gardenerapi lightapi blackhole
 #
 # TAG (default dev) is their tag; GO and DOCKER name the programs. What is compiled
 # stays in the user's cache directory, and an image whose content is the same as
@@ -118,6 +118,15 @@ build() {
       mkdir -p "$work/$name/owned/data"
       image "$name" /nats-server
       ;;
+    lightapi)
+      compile "$root/integration" ./lightapi/serve "$work/$name/root/lightapi" -buildvcs=false
+      mkdir -p "$work/$name/owned/kube"
+      image "$name" /lightapi
+      ;;
+    blackhole)
+      compile "$root/integration" ./blackhole "$work/$name/root/blackhole" -buildvcs=false
+      image "$name" /blackhole
+      ;;
     redis)
       local server cli
       server=$(command -v redis-server) && cli=$(command -v redis-cli) || {
@@ -129,7 +138,7 @@ build() {
       image "$name" redis-server
       ;;
     *)
-      say "no image $name: hap-worker hapctl kubeapi gardenerapi seed nats redis"
+      say "no image $name: hap-worker hapctl kubeapi gardenerapi lightapi blackhole seed nats redis"
       return 2
       ;;
   esac

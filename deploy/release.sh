@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Makes a release in a folder that is empty or not there: the programs for each platform,
-# a bill of materials for each, the images where IMAGES is 1, checksums, provenance, and
-# signatures. docs/release.md says how they are verified.
+# a bill of materials for each, a krew manifest for kubectl hap with its archives, the images
+# where IMAGES is 1, checksums, provenance, and signatures. docs/release.md says how they are verified.
 #
 #   KEY=release.pem deploy/release.sh DIR
 #
 # KEY is a private key of an elliptic curve, in PEM form; without one nothing is signed,
-# which is said. PLATFORMS (default linux/amd64 linux/arm64), TAG of the images, BUILDER
+# which is said. PLATFORMS (default linux/amd64 linux/arm64), TAG of the images, VERSION
+# (default v0.0.0) and URL (where the files will be found) of the krew manifest, BUILDER
 # (a URI that names who builds), SBOM (the tool), GO and DOCKER may be set.
 set -euo pipefail
 
@@ -32,6 +33,9 @@ for platform in ${PLATFORMS:-linux/amd64 linux/arm64}; do
   done
 done
 rm -f "$dir/.said"
+
+# kubectl hap: a manifest for krew, with an archive for each platform.
+"$go" run -C integration ./release krew --dir "$dir" --version "${VERSION:-v0.0.0}" ${URL:+--url "$URL"}
 
 if [ "${IMAGES:-}" = 1 ]; then
   for program in hap-worker hapctl; do

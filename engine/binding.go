@@ -2,7 +2,7 @@ package engine
 
 import "strings"
 
-// Binding is what Gardener says of one hyperscaler account: the labels and
+// Binding is one hyperscaler account as Gardener has it: the labels and
 // annotations of a CredentialsBinding, a SecretBinding or a Secret, read at
 // ResourceVersion.
 type Binding struct {
@@ -42,7 +42,7 @@ func (b Binding) LabelledPool() Pool {
 	return Pool{HyperscalerType: b.HyperscalerType, EUAccess: b.EUAccess, Shared: b.Shared}
 }
 
-// Mark is what a claim writes on a binding.
+// Mark has what a claim writes on a binding.
 type Mark struct {
 	Tenant     string
 	Generation int64

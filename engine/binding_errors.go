@@ -28,6 +28,12 @@ var (
 
 	// ErrRefused is a write that the server does not allow on this binding, as
 	// Gardener does not where the binding's Secret is gone, or on none. Nothing was
-	// written. It is an ErrUnavailable to whoever cannot do with another binding.
+	// written. It is an ErrUnavailable to a caller that needs this very binding.
 	ErrRefused = fmt.Errorf("the write is refused: %w", ErrUnavailable)
 )
+
+// OutOfDate reports whether a write failed because the binding may not be as it was seen
+// any more, or is gone: it has to be read before anything else is done about it.
+func OutOfDate(err error) bool {
+	return errors.Is(err, ErrConflict) || errors.Is(err, ErrUnknownResult) || CodeOf(err) == CodeUnknownBinding
+}

@@ -21,9 +21,10 @@ const (
 	CodeNotDirty         Code = "NotDirty"
 	CodeStaleRelease     Code = "StaleRelease"
 	CodeInternal         Code = "Internal"
+	CodeDeadlineExceeded Code = "DeadlineExceeded"
 )
 
-// Fate is what a worker does with the message of an event that ends in an error.
+// Fate says what a worker does with the message of an event that ends in an error.
 type Fate string
 
 // The fates of messages.
@@ -41,8 +42,9 @@ const (
 // The exit codes of hapctl that a Code may have.
 const (
 	ExitFailure  = 1
-	ExitNothing  = 4 // no match, or the pool is empty
-	ExitConflict = 5 // conflict or drift found
+	ExitNothing  = 4   // no match, or the pool is empty
+	ExitConflict = 5   // conflict or drift found
+	ExitTimeout  = 124 // as timeout(1) has it
 )
 
 // CodeInfo is all that depends on a Code. docs/messages.md has the same table.
@@ -112,8 +114,12 @@ var codes = []CodeInfo{
 		Answers: []string{"release"}, Fate: FateAcknowledged, Exit: ExitConflict,
 	},
 	{
-		Code: CodeInternal, Means: "a fault of the worker, or of what it depends on; an event that the worker panics on again and again is rejected",
+		Code: CodeInternal, Means: "a fault of the worker, or of what it depends on; an event is rejected that the worker panics on again and again, or whose answer is longer than NATS takes",
 		Fate: FateRedelivered, Exit: ExitFailure, Retryable: true,
+	},
+	{
+		Code: CodeDeadlineExceeded, Means: "the caller's time was over before the answer came; the request is still in work, and the same id picks its answer up",
+		Fate: FateRedelivered, Exit: ExitTimeout,
 	},
 }
 

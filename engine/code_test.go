@@ -79,7 +79,7 @@ func TestTheTableIsConsistent(t *testing.T) {
 		switch {
 		case info.Means == "" || strings.HasSuffix(info.Means, "."):
 			t.Errorf("%s means %q, which must be a clause without a full stop", info.Code, info.Means)
-		case !slices.Contains([]int{engine.ExitFailure, engine.ExitNothing, engine.ExitConflict}, info.Exit):
+		case !slices.Contains([]int{engine.ExitFailure, engine.ExitNothing, engine.ExitConflict, engine.ExitTimeout}, info.Exit):
 			t.Errorf("%s has the exit code %d", info.Code, info.Exit)
 		case info.Fate == engine.FateDeadLettered && (info.Retryable || len(info.Answers) == 0):
 			t.Errorf("%s is a dead letter, which is the answer to an event and not retryable: %+v", info.Code, info)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"strings"
 )
@@ -14,7 +15,7 @@ type Error struct {
 	Hint string
 }
 
-// Error gives what happened, then the hint.
+// Error returns what happened, then the hint.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
@@ -33,17 +34,20 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// CodeOf gives the code of the first Error in err's chain, CodeInternal for any
-// other error, and "" for nil.
+// CodeOf returns the code of the first Error in err's chain, CodeDeadlineExceeded for the
+// end of a context's time, CodeInternal for any other error, and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return CodeDeadlineExceeded
 	}
 	return CodeInternal
 }

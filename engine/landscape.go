@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Landscape is what a Redis, the streams and the bindings belong to. A field that is ""
+// Landscape is the world that a Redis, the streams and the bindings belong to. A field that is ""
 // is not known.
 type Landscape struct {
 	// Cluster is the uid of the namespace of the bindings: one for each namespace of each
@@ -116,7 +116,7 @@ type Place struct {
 func (p Place) String() string { return p.At + " belongs to " + p.Landscape.String() }
 
 // ForeignError says that what is to be used together belongs to different landscapes, or
-// that one of them cannot say to which. Nothing was changed by whoever returns it.
+// that one of them cannot say to which. Nothing was changed by the function that returns it.
 type ForeignError struct {
 	Found, Own Place
 	Err        error // why Found has no landscape, nil where it has one
@@ -132,7 +132,7 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("two landscapes: %s, but %s; %s", e.Found, e.Own, todo)
 }
 
-// Unwrap gives the cause, if there is one.
+// Unwrap returns the cause, if there is one.
 func (e *ForeignError) Unwrap() error { return e.Err }
 
 // OneLandscape is nil where both places may be of one landscape, and where found has no

@@ -25,6 +25,30 @@ func cutLast(subject string) (before, after string, found bool) {
 	return "", subject, false
 }
 
+// TenantIn returns the global account that the subject of an event names, whatever its
+// prefix; "" where it names none.
+func TenantIn(subject string) string {
+	kind, token := subjectTokens(subject)
+	if kind.Info().Token != tokenTenant || token == AnyTenant || !engine.ValidID(token) {
+		return ""
+	}
+	return token
+}
+
+// Tenant returns the global account that the event names, "" where it names none or cannot be read.
+func (e Event) Tenant() string {
+	switch {
+	case e.Provision != nil:
+		return e.Provision.GlobalAccountID
+	case e.Deprovision != nil:
+		return e.Deprovision.GlobalAccountID
+	case e.Resolve != nil:
+		return e.Resolve.GlobalAccountID
+	default:
+		return ""
+	}
+}
+
 // checkSubject holds the subject against what the message says.
 func (e *Event) checkSubject(subject string) error {
 	kind, token := subjectTokens(subject)

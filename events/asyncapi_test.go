@@ -1,6 +1,8 @@
 package events_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/hap-worker/hap-worker/events"
@@ -27,9 +30,15 @@ type asyncAPI struct {
 		Reply   struct{ Channel map[string]string }
 	}
 	Components struct {
+		Schemas  map[string]any
 		Messages map[string]struct {
-			Name    string
-			Payload struct{ Schema any }
+			Name     string
+			Headers  map[string]string
+			Payload  struct{ Schema any }
+			Examples []struct {
+				Headers map[string]string
+				Payload map[string]any
+			}
 		}
 	}
 }
@@ -106,9 +115,12 @@ func TestAsyncAPI(t *testing.T) {
 	}
 }
 
-// has reports whether the document has what a reference of its own names.
+// has reports whether the document has what one of its references names.
 func (d asyncAPI) has(path []string) bool {
 	switch {
+	case path[0] == "components" && path[1] == "schemas":
+		_, known := d.Components.Schemas[path[2]]
+		return known
 	case path[0] == "components":
 		_, known := d.Components.Messages[path[2]]
 		return known
@@ -118,5 +130,85 @@ func (d asyncAPI) has(path []string) bool {
 	default:
 		_, known := d.Channels[path[1]].Messages[path[3]]
 		return known
+	}
+}
+
+// TestAsyncAPIExamples: each message has an example, which the code takes.
+func TestAsyncAPIExamples(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../deploy/asyncapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc asyncAPI
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := events.NewSubjects("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range doc.Components.Messages {
+		if m.Headers["$ref"] == "" || len(m.Examples) == 0 {
+			t.Errorf("message %s has the headers %v and %d examples", name, m.Headers, len(m.Examples))
+		}
+		for _, example := range m.Examples {
+			payload, err := json.Marshal(example.Payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == "reply" {
+				if _, err := events.DecodeReply(payload); err != nil {
+					t.Errorf("the example of %s: %v", name, err)
+				}
+				continue
+			}
+			header := nats.Header{}
+			for key, value := range example.Headers {
+				header[key] = []string{value}
+			}
+			var data struct {
+				Data struct{ GlobalAccountID, Binding, RuntimeID string }
+			}
+			if err := json.Unmarshal(payload, &data); err != nil {
+				t.Fatal(err)
+			}
+			token := cmp.Or(data.Data.GlobalAccountID, data.Data.Binding, data.Data.RuntimeID)
+			e, err := events.Decode(s.Prefix()+"."+name+"."+token, header, payload)
+			if err != nil {
+				t.Errorf("the example of %s: %v", name, err)
+				continue
+			}
+			msg, err := events.Publication(t.Context(), s, e)
+			if err != nil || msg.Header.Get("Nats-Msg-Id") != example.Headers["Nats-Msg-Id"] {
+				t.Errorf("the example of %s has the id %s, the code %v, %v", name, example.Headers["Nats-Msg-Id"], msg, err)
+			}
+		}
+	}
+}
+
+// TestRepeatWithReplyTo: a request with replyTo that is published again is no duplicate to
+// the stream, so that a worker sends its copy; one without is.
+func TestRepeatWithReplyTo(t *testing.T) {
+	t.Parallel()
+	_, js := setup(t)
+	for replyTo, duplicate := range map[string]bool{"": true, "_INBOX.x": false} {
+		e := events.Event{
+			Type: events.TypeProvision, ID: "req" + replyTo[min(len(replyTo), 7):], Source: "/test",
+			Provision: &events.Provision{RuntimeID: "rt", GlobalAccountID: "ga", Plan: "aws", ReplyTo: replyTo},
+		}
+		for n, want := range []bool{false, duplicate} {
+			msg, err := events.Publication(t.Context(), subjects(t), e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ack, err := js.PublishMsg(within(t), msg)
+			if err != nil || ack.Duplicate != want {
+				t.Errorf("publication %d with replyTo %q: %+v, %v", n, replyTo, ack, err)
+			}
+			if again, err := js.PublishMsg(within(t), msg); err != nil || !again.Duplicate {
+				t.Errorf("the same message again: %+v, %v", again, err)
+			}
+		}
 	}
 }

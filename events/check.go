@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
-// What these checks accept is what the schemas in schema/ accept; a test holds
-// the two together. Each gives the first fault, beginning with the field's path.
+// These checks accept the same as the schemas in schema/; a test holds
+// the two together. Each returns the first fault, beginning with the field's path.
 
 const (
 	inboxPrefix = "_INBOX."
@@ -321,7 +321,7 @@ func alphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// quote shows a value that somebody else wrote, shortened.
+// quote shows a value that a publisher wrote, shortened.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -23,7 +23,7 @@ func cluster(t *testing.T) []*eventstest.NATS {
 	var routes []string
 	var ports []int
 	for len(ports) < 3 {
-		// None of those that the kernel gives to whoever asks for any: another server might
+		// None of those that the kernel hands out for port 0: another server might
 		// get it before this one begins to listen.
 		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20000+rand.IntN(12000)))
 		if err != nil {

@@ -185,7 +185,7 @@ func encodeEvent(e Event, most int) ([]byte, error) {
 }
 
 // EncodeReply writes a reply as the CloudEvent <requestID>/<status> of source. The
-// same reply always gives the same bytes. Text that is no UTF-8 is repaired, since
+// same reply always returns the same bytes. Text that is no UTF-8 is repaired, since
 // a reply may quote a faulty event.
 func EncodeReply(r Reply, source string) ([]byte, error) {
 	if err := r.check(); err != nil {

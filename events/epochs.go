@@ -21,7 +21,7 @@ const (
 	recordRequest = "in-force"
 )
 
-// EpochRecord is what the ledger says of the epochs in force.
+// EpochRecord has what the ledger says of the epochs in force.
 type EpochRecord struct {
 	Epochs   account.Epochs
 	Sequence uint64 // of the stream; 0 for no record

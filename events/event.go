@@ -2,21 +2,21 @@ package events
 
 import "time"
 
-// Event is a request that was published: one of Provision, Deprovision, Release
-// and Resolve is set, the one that Type names. After a Decode that failed only
-// what could be read is set, and none of the four need be.
+// Event is a published request. Type names the one of Provision, Deprovision, Release and
+// Resolve that is set. If Decode fails, only the fields that it could read are set, and all
+// four may be nil.
 type Event struct {
 	Type   Type
 	ID     string // the request id
-	Source string // who published it, a URI reference
+	Source string // the publisher, as a URI reference
 
-	Traceparent string // W3C trace context, from the NATS header, else from the extension; may be ""
+	Traceparent string // W3C trace context, from the NATS header or else from the extension; may be ""
 	Tracestate  string
-	ReplayOf    string // the request that this one replays; "" unless it is a replayed dead letter
+	ReplayOf    string // for a replayed dead letter: the id of the original request
 
-	RuntimeID string // of all but a release
-	Binding   string // of a release
-	ReplyTo   string // an inbox that gets a copy of every reply, may be ""
+	RuntimeID string // "" in a release
+	Binding   string // only in a release
+	ReplyTo   string // inbox for a copy of every reply; may be ""
 
 	Provision   *Provision
 	Deprovision *Deprovision
@@ -24,8 +24,8 @@ type Event struct {
 	Resolve     *Resolve
 }
 
-// ReplySubject is where the reply to the event is stored; "" where too little of
-// the event could be read to know.
+// ReplySubject returns the subject under which the reply to the event is stored. It returns
+// "" if Decode could not read enough of the event to know.
 func (e Event) ReplySubject(s Subjects) string {
 	switch {
 	case e.ID == "":
@@ -39,7 +39,8 @@ func (e Event) ReplySubject(s Subjects) string {
 	}
 }
 
-// Provision asks for what a runtime needs before its cluster can be created.
+// Provision requests what a runtime needs before its cluster can be created: an account,
+// network ranges, an implementation.
 type Provision struct {
 	RuntimeID       string `json:"runtimeID"`
 	GlobalAccountID string `json:"globalAccountID"`
@@ -48,36 +49,37 @@ type Provision struct {
 	PlatformRegion    string `json:"platformRegion,omitzero"`
 	HyperscalerRegion string `json:"hyperscalerRegion,omitzero"`
 	// Provider is the hyperscaler's name: aws, azure, gcp, openstack, alicloud, …
-	// Where absent, the plan gives it.
+	// If it is absent, the plan determines it.
 	Provider  string `json:"provider,omitzero"`
 	ShootName string `json:"shootName,omitzero"`
-	// Deadline ends the waiting for an account or a network range; absent: the
-	// worker's own waiting time.
+	// Deadline is when the request stops waiting for an account or a network range. If it
+	// is absent, the worker's configuration determines the time.
 	Deadline  time.Time  `json:"deadline,omitzero"`
 	ReplyTo   string     `json:"replyTo,omitzero"`
 	Cluster   *Cluster   `json:"cluster,omitzero"`
 	Interface *Interface `json:"interface,omitzero"`
 }
 
-// Deprovision gives back what a runtime had, once its shoot is gone.
+// Deprovision returns what a runtime has after its Shoot is deleted.
 type Deprovision struct {
 	RuntimeID string `json:"runtimeID"`
-	// GlobalAccountID may differ from the provision's: a runtime may have moved.
+	// GlobalAccountID may differ from that of the provision: a runtime can move to another
+	// tenant.
 	GlobalAccountID string `json:"globalAccountID,omitzero"`
 	ShootName       string `json:"shootName,omitzero"`
 	ReplyTo         string `json:"replyTo,omitzero"`
 }
 
-// Release returns a dirty binding to its pool, once its account is emptied.
+// Release returns a dirty binding to its pool after its account was cleaned up.
 type Release struct {
 	Binding string `json:"binding"`
-	// Generation is the claim that the account was emptied of; where given and no
-	// longer the binding's, the release is refused as StaleRelease.
+	// Generation identifies the claim that was cleaned up. If it is set and the binding
+	// has another generation by now, a worker refuses the release as StaleRelease.
 	Generation *int64 `json:"generation,omitzero"`
 	ReplyTo    string `json:"replyTo,omitzero"`
 }
 
-// Resolve asks for the implementation of an interface only.
+// Resolve requests only the implementation of an interface.
 type Resolve struct {
 	RuntimeID       string    `json:"runtimeID"`
 	GlobalAccountID string    `json:"globalAccountID,omitzero"`
@@ -85,7 +87,7 @@ type Resolve struct {
 	ReplyTo         string    `json:"replyTo,omitzero"`
 }
 
-// Cluster is what network rules select a cluster by.
+// Cluster has the properties by which network rules select a cluster.
 type Cluster struct {
 	Name      string            `json:"name,omitzero"`
 	Namespace string            `json:"namespace,omitzero"`
@@ -93,7 +95,8 @@ type Cluster struct {
 	Purposes  []string          `json:"purposes,omitempty"`
 }
 
-// Interface is an interface of the policy catalog; without a revision the newest.
+// Interface names an interface of the policy catalog. Without a revision it means the newest
+// one.
 type Interface struct {
 	Path     string `json:"path"`
 	Revision string `json:"revision,omitzero"`

@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Any CloudEvents library can write the events; this is what they look like.
+// Any CloudEvents library can write the events; they look as follows.
 func ExampleEncodeEvent() {
 	data, err := events.EncodeEvent(events.Event{
 		Type: events.TypeDeprovision, ID: "op-2", Source: "/kyma-environment-broker",

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Fact is what a stored reply says of its runtime: the part of a Reply that Redis
+// Fact has what a stored reply says of its runtime: the part of a Reply that Redis
 // is rebuilt from.
 type Fact struct {
 	RuntimeID       string
@@ -26,11 +26,15 @@ type Fact struct {
 	Claimed         bool  // this very request claimed the binding
 	// Foreign is a message that is no reply; nothing else is set then.
 	Foreign *Foreign
-	// Time is when the stream had the reply; the zero time where it was not read from there.
-	Time time.Time
+	// Where the reply is in the stream, and since when; zero where it was not read from there.
+	Subject  string
+	Position uint64
+	Time     time.Time
+	// Published is when the stream had the request, the zero time where the reply does not say.
+	Published time.Time
 }
 
-// Fact is what the reply says of its runtime.
+// Fact returns what the reply says of its runtime.
 func (r Reply) Fact() Fact {
 	f := Fact{RuntimeID: r.RuntimeID, RequestID: r.RequestID, GlobalAccountID: r.GlobalAccountID, Status: r.Status}
 	if r.Error != nil {
@@ -38,6 +42,9 @@ func (r Reply) Fact() Fact {
 	}
 	if r.Decision != nil {
 		f.Pool, f.Sequence = r.Decision.Pool, r.Decision.Sequence
+		if t := r.Decision.Times; t != nil {
+			f.Published = t.Published
+		}
 	}
 	if r.Binding != nil {
 		f.Binding, f.Claimed = r.Binding.Name, r.Binding.Claimed
@@ -70,6 +77,9 @@ type factData struct {
 	Decision struct {
 		Sequence int64  `json:"sequence"`
 		Pool     string `json:"pool"`
+		Times    struct {
+			Published time.Time `json:"published"`
+		} `json:"times"`
 	} `json:"decision"`
 	Error struct {
 		Code engine.Code `json:"code"`
@@ -95,11 +105,11 @@ func (f *factReader) fact(data []byte) (Fact, error) {
 		RuntimeID: m.RuntimeID, RequestID: m.RequestID, GlobalAccountID: f.once(m.GlobalAccountID),
 		Status: Status(f.once(string(m.Status))), Code: engine.Code(f.once(string(m.Error.Code))),
 		Pool: f.once(m.Decision.Pool), Binding: f.once(m.Binding.Name),
-		Sequence: m.Decision.Sequence, Claimed: m.Binding.Claimed,
+		Sequence: m.Decision.Sequence, Claimed: m.Binding.Claimed, Published: m.Decision.Times.Published,
 	}, nil
 }
 
-// once gives the string that was kept for a name.
+// once returns the string that was kept for a name.
 func (f *factReader) once(name string) string {
 	kept, known := f.names[name]
 	if !known {

@@ -27,19 +27,33 @@ func TestLedgerFacts(t *testing.T) {
 		{RuntimeID: "rt-2", RequestID: "2", Status: events.StatusRejected, Code: engine.CodePoolExhausted},
 		{RuntimeID: "rt-3", RequestID: "3", Status: events.StatusWaiting},
 	}
-	stored := map[string]time.Time{}
+	stored := map[string]events.Stored{}
 	if err := ledger.Each(within(t), func(s events.Stored) error {
-		stored[s.Reply.RequestID] = s.Time
+		stored[s.Reply.RequestID] = s
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
+	placed := func(f events.Fact) events.Fact {
+		s := stored[f.RequestID]
+		f.Subject, f.Position, f.Time = s.Subject, s.Sequence, s.Time
+		return f
+	}
 	for i := range want {
-		want[i].Time = stored[want[i].RequestID]
+		want[i] = placed(want[i])
 	}
 	got, err := facts(t, ledger)
 	if err != nil || !slices.Equal(got, want) || want[0].Time.IsZero() {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	var unsealed []events.Fact
+	err = ledger.FactsAfter(within(t), 0, func(f events.Fact) error {
+		unsealed = append(unsealed, f)
+		return nil
+	})
+	want = append(want, placed(events.Fact{RequestID: "5", Status: events.StatusReturned, Binding: "aws-7"}))
+	if err != nil || !slices.Equal(unsealed, want) {
+		t.Errorf("unsealed: %+v, %v; want %+v", unsealed, err, want)
 	}
 }
 
@@ -77,4 +91,42 @@ func facts(t *testing.T, ledger *events.Ledger) ([]events.Fact, error) {
 		return nil
 	})
 	return found, err
+}
+
+// TestLedgerFactsSince: what is older is not read, and of what there is nothing is missing.
+func TestLedgerFactsSince(t *testing.T) {
+	t.Parallel()
+	_, js := setup(t)
+	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	since := func(at time.Time) (found []string) {
+		t.Helper()
+		if err := ledger.FactsSince(within(t), at, func(f events.Fact) error {
+			found = append(found, f.RequestID)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if found := since(time.Time{}); found != nil {
+		t.Errorf("an empty ledger has %v", found)
+	}
+	for _, id := range []string{"1", "2", "3"} {
+		store(t, ledger, assigned(id), 0)
+	}
+	all, err := facts(t, ledger)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for _, c := range []struct {
+		at   time.Time
+		want []string
+	}{
+		{time.Time{}, []string{"1", "2", "3"}}, {all[1].Time, []string{"2", "3"}},
+		{all[1].Time.Add(1), []string{"3"}}, {all[2].Time.Add(1), nil},
+	} {
+		if found := since(c.at); !slices.Equal(found, c.want) {
+			t.Errorf("since %s: %v, want %v", c.at, found, c.want)
+		}
+	}
 }

@@ -48,7 +48,8 @@ func (f *Foreign) Unwrap() []error {
 	return []error{f.Err}
 }
 
-func foreign(stream string, msg streams.Message, err error) *Foreign {
+// NewForeign returns the Foreign for a message of a stream that cannot be read, and why.
+func NewForeign(stream string, msg streams.Message, err error) *Foreign {
 	return &Foreign{
 		Stream: stream, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time, Bytes: len(msg.Data), Err: err,
 		Reply: callsItselfReply(msg.Data),

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// junk is what anybody may have stored.
+// junk is data that any client may have stored.
 func junk() map[string][]byte {
 	deep := strings.Repeat(`{"data":`, 20_000)
 	return map[string][]byte{

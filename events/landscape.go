@@ -12,7 +12,7 @@ import (
 // replies are of. No setting of the stream depends on it.
 const MetadataLandscape = "hap-landscape"
 
-// LandscapeOf gives the landscape that the metadata of a ledger names, and whether it
+// LandscapeOf returns the landscape that the metadata of a ledger names, and whether it
 // names one. The error is engine.ErrNoLandscape where it cannot be read.
 func LandscapeOf(c jetstream.StreamConfig) (l engine.Landscape, found bool, err error) {
 	text, found := c.Metadata[MetadataLandscape]
@@ -23,7 +23,7 @@ func LandscapeOf(c jetstream.StreamConfig) (l engine.Landscape, found bool, err 
 	return l, err == nil, err
 }
 
-// Landscape gives the landscape that the ledger belongs to, and whether one is recorded.
+// Landscape returns the landscape that the ledger belongs to, and whether one is recorded.
 // Errors: engine.ErrNoLandscape where the record cannot be read, else the server's.
 func (l *Ledger) Landscape(ctx context.Context) (landscape engine.Landscape, found bool, err error) {
 	metadata, err := l.streams.Metadata(ctx, l.stream())

@@ -114,7 +114,7 @@ func TestLandscapeIsSetTogether(t *testing.T) {
 	}
 }
 
-// A shadow's ledger is one of its own.
+// A shadow's ledger is a separate one.
 func TestShadowHasALandscapeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,14 @@ import (
 )
 
 // ErrWrongLastSequence says that a reply was not stored, because its subject has
-// another last sequence than expected: somebody else's reply came first. Read it
+// another last sequence than expected: another worker's reply came first. Read it
 // with Ledger.Last.
 var ErrWrongLastSequence = errors.New("another reply was stored first")
+
+// ErrUnstorable says that a reply or a waiting request cannot be stored for its own sake: it
+// is longer than NATS or the stream takes, or cannot be written. It could not either if it
+// were tried again.
+var ErrUnstorable = errors.New("it cannot be stored")
 
 // Stored is a reply in the ledger.
 type Stored struct {
@@ -38,7 +44,7 @@ type Ledger struct {
 	subjects Subjects
 }
 
-// NewLedger gives the ledger under the subjects. Source is the CloudEvents source
+// NewLedger returns the ledger under the subjects. Source is the CloudEvents source
 // of the replies that it publishes.
 func NewLedger(js jetstream.JetStream, subjects Subjects, source string) *Ledger {
 	return NewLedgerOn(streams.New(js), subjects, source)
@@ -56,12 +62,16 @@ func (l *Ledger) stream() string { return l.subjects.Stream(StreamReplies) }
 // is no reply is found too, as Stored.Foreign; one that may be a final reply of a newer
 // version is an error, ErrUnknownReply.
 func (l *Ledger) Last(ctx context.Context, subject string) (stored Stored, found bool, err error) {
-	msg, err := l.streams.Message(ctx, l.stream(), streams.Query{LastFor: subject})
+	return l.one(ctx, streams.Query{LastFor: subject})
+}
+
+func (l *Ledger) one(ctx context.Context, q streams.Query) (stored Stored, found bool, err error) {
+	msg, err := l.streams.Message(ctx, l.stream(), q)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return Stored{}, false, nil
 	}
 	if err != nil {
-		return Stored{}, false, fmt.Errorf("reading the reply on %s: %w", subject, err)
+		return Stored{}, false, fmt.Errorf("reading the reply on %s: %w", cmp.Or(q.LastFor, fmt.Sprint("sequence ", q.Sequence)), err)
 	}
 	stored, err = l.storedReply(msg)
 	if found, ok := ForeignOf(err); ok && !found.Reply {
@@ -81,6 +91,12 @@ func (l *Ledger) OfRuntime(ctx context.Context, runtimeID string, visit func(Sto
 	return l.from(ctx, 1, l.subjects.RuntimeReplies(runtimeID), visit)
 }
 
+// At reads the reply at a sequence of the ledger, as Last does. It is not found once another
+// one has taken its place, or it was purged.
+func (l *Ledger) At(ctx context.Context, sequence uint64) (stored Stored, found bool, err error) {
+	return l.one(ctx, streams.Query{Sequence: sequence})
+}
+
 // After visits the replies that were stored after a sequence of the ledger, in the same
 // way as OfRuntime. It reads them one by one: it is for the end of the stream.
 func (l *Ledger) After(ctx context.Context, sequence uint64, visit func(Stored) error) error {
@@ -89,12 +105,7 @@ func (l *Ledger) After(ctx context.Context, sequence uint64, visit func(Stored) 
 
 func (l *Ledger) from(ctx context.Context, sequence uint64, filter string, visit func(Stored) error) error {
 	return streams.Each(ctx, l.streams, l.stream(), sequence, filter, func(msg streams.Message) error {
-		stored, err := l.storedReply(msg)
-		if found, ok := ForeignOf(err); ok {
-			_ = l.pass(err)
-			stored = Stored{Foreign: found, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}
-		}
-		return visit(stored)
+		return visit(l.whatever(msg))
 	})
 }
 
@@ -106,12 +117,12 @@ func (l *Ledger) End(ctx context.Context) (sequence uint64, err error) {
 
 // Publish stores a reply, if the last sequence of its subject is still expected (0:
 // none), and returns once the stream has it. Otherwise the error is
-// ErrWrongLastSequence. After any other error, such as a time-out while the
+// ErrWrongLastSequence. ErrUnstorable: this reply never will be. After any other error, such as a time-out while the
 // connection was away, the reply may have been stored or not: read with Last.
 func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected uint64) (sequence uint64, err error) {
 	data, err := EncodeReply(r, l.source)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", ErrUnstorable, err)
 	}
 	msg := message(ctx, subject, data)
 	msg.Header[jetstream.ExpectedStreamHeader] = []string{l.stream()}
@@ -120,14 +131,16 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected 
 	switch {
 	case streams.WrongLastSequence(err):
 		return 0, fmt.Errorf("reply on %s after sequence %d: %w", subject, expected, ErrWrongLastSequence)
+	case streams.Refused(err):
+		return 0, fmt.Errorf("the reply on %s has %d bytes: %w: %w", subject, len(data), ErrUnstorable, err)
 	case err != nil:
 		return 0, fmt.Errorf("storing the reply on %s: %w", subject, err)
 	}
 	return ack.Sequence, nil
 }
 
-// Seal stores a reply that is none, so that whoever decided this event before and
-// comes late with the answer is refused and decides again. Losing to a final
+// Seal stores a reply that is none, so that a worker that decided this event
+// before and comes late with the answer is refused and decides again. Losing to a final
 // reply, ErrWrongLastSequence, is fine.
 func (l *Ledger) Seal(ctx context.Context, e Event, expected uint64) (sequence uint64, err error) {
 	subject := e.ReplySubject(l.subjects)
@@ -138,7 +151,7 @@ func (l *Ledger) Seal(ctx context.Context, e Event, expected uint64) (sequence u
 }
 
 // Copy sends the plain copy of a stored reply that a publisher asked for with
-// replyTo. Nobody needs to be there to receive it.
+// replyTo. No receiver needs to be there.
 func (l *Ledger) Copy(ctx context.Context, replyTo string, r Reply) error {
 	if !inbox(replyTo) {
 		return fmt.Errorf("reply to %s is not copied: %s is no inbox", r.RequestID, quote(replyTo))
@@ -147,7 +160,11 @@ func (l *Ledger) Copy(ctx context.Context, replyTo string, r Reply) error {
 	if err != nil {
 		return err
 	}
-	if err := l.streams.Send(message(ctx, replyTo, data)); err != nil {
+	err = l.streams.Send(message(ctx, replyTo, data))
+	if streams.Refused(err) {
+		return fmt.Errorf("the copy of the reply for %s has %d bytes: %w: %w", replyTo, len(data), ErrUnstorable, err)
+	}
+	if err != nil {
 		return fmt.Errorf("copying the reply to %s: %w", replyTo, err)
 	}
 	return nil
@@ -175,12 +192,12 @@ func (l *Ledger) Remove(ctx context.Context, subject string, upTo uint64) error 
 func ReadStored(stream string, msg streams.Message) (Stored, error) {
 	r, err := DecodeReply(msg.Data)
 	if err != nil {
-		return Stored{}, foreign(stream, msg, err)
+		return Stored{}, NewForeign(stream, msg, err)
 	}
 	return Stored{Reply: r, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}, nil
 }
 
-// contentTypes is shared by all messages: nobody changes the values of a header.
+// contentTypes is shared by all messages: no code changes the values of a header.
 var contentTypes = []string{ContentType}
 
 // message is a CloudEvent on its way, with the trace context of ctx.

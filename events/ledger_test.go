@@ -319,7 +319,7 @@ func TestLedgerCopy(t *testing.T) {
 	}
 }
 
-// The read goes to the leader even where somebody has allowed direct reads.
+// The read goes to the leader even where an operator has allowed direct reads.
 func TestLedgerReadsFromTheLeader(t *testing.T) {
 	t.Parallel()
 	server, js := setup(t)

@@ -10,7 +10,7 @@ import (
 )
 
 // maxPlain is the longest message in bytes that is read as a plain one. The strings of
-// its Event are parts of one copy of it, and whoever keeps one of them keeps all of it.
+// its Event are parts of one copy of it, and a caller that keeps one of them keeps all of it.
 const maxPlain = 4 << 10
 
 // The attributes of an envelope. Those from hasContentType on are not used.
@@ -51,7 +51,7 @@ type plainReader struct{ plain.Scanner }
 
 // decodePlain reads a provision or deprovision as nearly all of them are written, some
 // times faster than reflection does. Where it is not sure, because something is wrong
-// or only unusual, it reads nothing; what it reads is what decodeAny reads.
+// or only unusual, it reads nothing; it reads the same as decodeAny.
 func decodePlain(subject string, header nats.Header, message []byte) (Event, bool) {
 	if len(message) > maxPlain {
 		return Event{}, false

@@ -50,8 +50,8 @@ func sameAsAny(t failer, subject string, header nats.Header, message []byte) boo
 	return true
 }
 
-// These are what publishers send: if one were not read as plain, nobody would notice
-// but for the time that it takes.
+// These are what publishers send: if one were not read as plain, only the time
+// that it takes would show it.
 func TestPlainIsRead(t *testing.T) {
 	t.Parallel()
 	header := nats.Header{"Content-Type": {ContentType}, "traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}

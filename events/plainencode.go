@@ -3,6 +3,8 @@ package events
 import (
 	"bytes"
 	"sync"
+
+	"github.com/hap-worker/hap-worker/events/internal/plain"
 )
 
 // encoding keeps buffers, of up to mostKept bytes each: to write a reply allocates
@@ -15,236 +17,228 @@ const mostKept = 16 << 10
 // times faster, unless something in it is unusual.
 func encodePlain(r *Reply, source string) ([]byte, bool) {
 	buffer, _ := encoding.Get().(*[]byte)
-	w := plainWriter{out: append((*buffer)[:0], `{"specversion":"`+specVersion+`","id":"`...)}
-	w.out = append(w.out, r.RequestID...) // neither an id nor a known status needs escapes
-	w.out = append(w.out, '/')
-	w.out = append(w.out, r.Status...)
-	w = w.raw('"').text("source", source)
-	w.out = append(w.out, `,"type":"`+TypeReply+`","datacontenttype":"application/json","data":{`...)
-	w = w.reply(r).end().end()
-	data := bytes.Clone(w.out)
-	if cap(w.out) <= mostKept {
-		*buffer = w.out
+	w := plain.Writer{Out: append((*buffer)[:0], `{"specversion":"`+specVersion+`","id":"`...)}
+	w.Out = append(w.Out, r.RequestID...) // neither an id nor a known status needs escapes
+	w.Out = append(w.Out, '/')
+	w.Out = append(w.Out, r.Status...)
+	w = w.Raw('"').Text("source", source)
+	w.Out = append(w.Out, `,"type":"`+TypeReply+`","datacontenttype":"application/json","data":{`...)
+	w = writeReply(w, r).End().End()
+	data := bytes.Clone(w.Out)
+	if cap(w.Out) <= mostKept {
+		*buffer = w.Out
 		encoding.Put(buffer)
 	}
-	return data, !w.unsure
+	return data, !w.Unsure
 }
 
-func (w plainWriter) reply(r *Reply) plainWriter {
-	w = w.text("requestID", r.RequestID).
-		textGiven("runtimeID", r.RuntimeID).
-		text("status", string(r.Status)).
-		textGiven("for", string(r.For)).
-		textGiven("globalAccountID", r.GlobalAccountID).
-		textGiven("plan", r.Plan).
-		textGiven("provider", r.Provider).
-		textGiven("shootName", r.ShootName).
-		cluster(r.Cluster).
-		waiting(r.Waiting).
-		binding(r.Binding)
+func writeReply(w plain.Writer, r *Reply) plain.Writer {
+	w = w.Text("requestID", r.RequestID).
+		TextGiven("runtimeID", r.RuntimeID).
+		Text("status", string(r.Status)).
+		TextGiven("for", string(r.For)).
+		TextGiven("globalAccountID", r.GlobalAccountID).
+		TextGiven("plan", r.Plan).
+		TextGiven("provider", r.Provider).
+		TextGiven("shootName", r.ShootName)
+	w = writeBinding(writeWaiting(writeCluster(w, r.Cluster), r.Waiting), r.Binding)
 	if r.Clusters != nil {
-		w = w.whole("clusters", int64(*r.Clusters))
+		w = w.Whole("clusters", int64(*r.Clusters))
 	}
-	return w.wholeGiven("limit", int64(r.Limit)).
-		decision(r.Decision).
-		networks(r.Network).
-		truthGiven("networkPending", r.NetworkPending).
-		patch(r.ShootPatch).
-		mergePatch(r.ShootMergePatch).
-		implementation(r.Implementation).
-		truthGiven("markedDirty", r.MarkedDirty).
-		truthGiven("draining", r.Draining).
-		fault(r.Error)
+	w = writeDecision(w.WholeGiven("limit", int64(r.Limit)), r.Decision)
+	w = writeNetworks(w, r.Network).TruthGiven("networkPending", r.NetworkPending)
+	w = writeMergePatch(writePatch(w, r.ShootPatch), r.ShootMergePatch)
+	w = writeImplementation(w, r.Implementation).
+		TruthGiven("markedDirty", r.MarkedDirty).
+		TruthGiven("draining", r.Draining)
+	return writeFault(w, r.Error)
 }
 
-func (w plainWriter) cluster(c *Cluster) plainWriter {
+func writeCluster(w plain.Writer, c *Cluster) plain.Writer {
 	if c == nil {
 		return w
 	}
-	w = w.object("cluster").textGiven("name", c.Name).textGiven("namespace", c.Namespace)
+	w = w.Object("cluster").TextGiven("name", c.Name).TextGiven("namespace", c.Namespace)
 	if len(c.Labels) > 0 {
-		w = w.textsByName("labels", c.Labels)
+		w = w.TextsByName("labels", c.Labels)
 	}
 	if len(c.Purposes) > 0 {
-		w = w.texts("purposes", c.Purposes)
+		w = w.Texts("purposes", c.Purposes)
 	}
-	return w.end()
+	return w.End()
 }
 
-func (w plainWriter) waiting(waiting *Waiting) plainWriter {
+func writeWaiting(w plain.Writer, waiting *Waiting) plain.Writer {
 	if waiting == nil {
 		return w
 	}
-	return w.object("waiting").
-		text("reason", string(waiting.Reason)).
-		wholeGiven("position", int64(waiting.Position)).
-		timeGiven("deadline", waiting.Deadline).
-		end()
+	return w.Object("waiting").
+		Text("reason", string(waiting.Reason)).
+		WholeGiven("position", int64(waiting.Position)).
+		TimeGiven("deadline", waiting.Deadline).
+		End()
 }
 
-func (w plainWriter) binding(b *Binding) plainWriter {
+func writeBinding(w plain.Writer, b *Binding) plain.Writer {
 	if b == nil {
 		return w
 	}
-	return w.object("binding").
-		text("name", b.Name).
-		textGiven("namespace", b.Namespace).
-		textGiven("kind", b.Kind).
-		textGiven("hyperscalerType", b.HyperscalerType).
-		truth("shared", b.Shared).
-		truth("euAccess", b.EUAccess).
-		truth("claimed", b.Claimed).
-		wholeGiven("generation", b.Generation).
-		end()
+	return w.Object("binding").
+		Text("name", b.Name).
+		TextGiven("namespace", b.Namespace).
+		TextGiven("kind", b.Kind).
+		TextGiven("hyperscalerType", b.HyperscalerType).
+		Truth("shared", b.Shared).
+		Truth("euAccess", b.EUAccess).
+		Truth("claimed", b.Claimed).
+		WholeGiven("generation", b.Generation).
+		End()
 }
 
-func (w plainWriter) decision(d *Decision) plainWriter {
+func writeDecision(w plain.Writer, d *Decision) plain.Writer {
 	if d == nil {
 		return w
 	}
-	return w.object("decision").
-		wholeGiven("sequence", d.Sequence).
-		textGiven("rule", d.Rule).
-		wholeGiven("ruleNumber", int64(d.RuleNumber)).
-		textGiven("pool", d.Pool).
-		textGiven("labelSelector", d.LabelSelector).
-		considered(d.Considered).
-		textGiven("platformRegion", d.PlatformRegion).
-		textGiven("hyperscalerRegion", d.HyperscalerRegion).
-		passed(d.Passed).
-		textGiven("origin", d.Origin).
-		textGiven("strategy", d.Strategy).
-		attempts(d.Attempts).
-		times(d.Times).
-		changed(d.Changed).
-		end()
+	w = w.Object("decision").
+		WholeGiven("sequence", d.Sequence).
+		TextGiven("rule", d.Rule).
+		WholeGiven("ruleNumber", int64(d.RuleNumber)).
+		TextGiven("pool", d.Pool).
+		TextGiven("labelSelector", d.LabelSelector)
+	w = writeConsidered(w, d.Considered).
+		TextGiven("platformRegion", d.PlatformRegion).
+		TextGiven("hyperscalerRegion", d.HyperscalerRegion)
+	w = writePassed(w, d.Passed).
+		TextGiven("origin", d.Origin).
+		TextGiven("strategy", d.Strategy)
+	return writeChanged(writeTimes(writeAttempts(w, d.Attempts), d.Times), d.Changed).End()
 }
 
-func (w plainWriter) considered(list []Considered) plainWriter {
+func writeConsidered(w plain.Writer, list []Considered) plain.Writer {
 	if len(list) == 0 {
 		return w
 	}
-	w = w.array("considered")
+	w = w.Array("considered")
 	for _, c := range list {
-		w = w.element().
-			text("binding", c.Binding).
-			whole("clusters", int64(c.Clusters)).
-			text("verdict", c.Verdict).
-			truthGiven("own", c.Own).
-			end()
+		w = w.Element().
+			Text("binding", c.Binding).
+			Whole("clusters", int64(c.Clusters)).
+			Text("verdict", c.Verdict).
+			TruthGiven("own", c.Own).
+			End()
 	}
-	return w.endArray()
+	return w.EndArray()
 }
 
-func (w plainWriter) passed(list []Passed) plainWriter {
+func writePassed(w plain.Writer, list []Passed) plain.Writer {
 	if len(list) == 0 {
 		return w
 	}
-	w = w.array("passed")
+	w = w.Array("passed")
 	for _, p := range list {
-		w = w.element().text("rule", p.Rule).wholeGiven("ruleNumber", int64(p.RuleNumber)).text("why", p.Why).end()
+		w = w.Element().Text("rule", p.Rule).WholeGiven("ruleNumber", int64(p.RuleNumber)).Text("why", p.Why).End()
 	}
-	return w.endArray()
+	return w.EndArray()
 }
 
-func (w plainWriter) attempts(list []Attempt) plainWriter {
+func writeAttempts(w plain.Writer, list []Attempt) plain.Writer {
 	if len(list) == 0 {
 		return w
 	}
-	w = w.array("attempts")
+	w = w.Array("attempts")
 	for _, a := range list {
-		w = w.element().text("binding", a.Binding).text("result", a.Result).end()
+		w = w.Element().Text("binding", a.Binding).Text("result", a.Result).End()
 	}
-	return w.endArray()
+	return w.EndArray()
 }
 
-func (w plainWriter) times(t *Times) plainWriter {
+func writeTimes(w plain.Writer, t *Times) plain.Writer {
 	if t == nil {
 		return w
 	}
-	return w.object("times").
-		timeGiven("published", t.Published).
-		timeGiven("began", t.Began).
-		timeGiven("waiting", t.Waiting).
-		timeGiven("decided", t.Decided).
-		timeGiven("claimed", t.Claimed).
-		end()
+	return w.Object("times").
+		TimeGiven("published", t.Published).
+		TimeGiven("began", t.Began).
+		TimeGiven("waiting", t.Waiting).
+		TimeGiven("decided", t.Decided).
+		TimeGiven("claimed", t.Claimed).
+		End()
 }
 
-func (w plainWriter) changed(c *Changed) plainWriter {
+func writeChanged(w plain.Writer, c *Changed) plain.Writer {
 	if c == nil {
 		return w
 	}
-	return w.object("changed").
-		textGiven("runtime", c.Runtime).
-		textGiven("account", c.Account).
-		textGiven("superseded", c.Superseded).
-		end()
+	return w.Object("changed").
+		TextGiven("runtime", c.Runtime).
+		TextGiven("account", c.Account).
+		TextGiven("superseded", c.Superseded).
+		End()
 }
 
-func (w plainWriter) networks(list []Network) plainWriter {
+func writeNetworks(w plain.Writer, list []Network) plain.Writer {
 	if len(list) == 0 {
 		return w
 	}
-	w = w.array("network")
+	w = w.Array("network")
 	for i := range list {
 		n := &list[i]
-		w = w.element().text("rule", n.Rule).text("id", n.ID).text("cidr", n.CIDR).texts("paths", n.Paths).end()
+		w = w.Element().Text("rule", n.Rule).Text("id", n.ID).Text("cidr", n.CIDR).Texts("paths", n.Paths).End()
 	}
-	return w.endArray()
+	return w.EndArray()
 }
 
-// patch writes values that are texts, which is what workers put there.
-func (w plainWriter) patch(list []PatchOperation) plainWriter {
+// writePatch writes values that are texts, as workers put there.
+func writePatch(w plain.Writer, list []PatchOperation) plain.Writer {
 	if len(list) == 0 {
 		return w
 	}
-	w = w.array("shootPatch")
+	w = w.Array("shootPatch")
 	for i := range list {
 		operation := &list[i]
-		w = w.element().text("op", operation.Op).text("path", operation.Path)
+		w = w.Element().Text("op", operation.Op).Text("path", operation.Path)
 		switch value := operation.Value.(type) {
 		case nil:
 		case string:
-			w = w.text("value", value)
+			w = w.Text("value", value)
 		default:
-			w.unsure = true
+			w.Unsure = true
 		}
-		w = w.end()
+		w = w.End()
 	}
-	return w.endArray()
+	return w.EndArray()
 }
 
-// mergePatch writes objects of texts and objects, which is what MergePatch returns.
-func (w plainWriter) mergePatch(patch map[string]any) plainWriter {
+// writeMergePatch writes objects of texts and objects, as MergePatch returns.
+func writeMergePatch(w plain.Writer, patch map[string]any) plain.Writer {
 	if len(patch) == 0 {
 		return w
 	}
-	return w.member("shootMergePatch").tree(patch)
+	return w.Member("shootMergePatch").Tree(patch)
 }
 
-func (w plainWriter) implementation(i *Implementation) plainWriter {
+func writeImplementation(w plain.Writer, i *Implementation) plain.Writer {
 	if i == nil {
 		return w
 	}
-	w = w.object("implementation").text("path", i.Path).text("revision", i.Revision)
+	w = w.Object("implementation").Text("path", i.Path).Text("revision", i.Revision)
 	if len(i.Inject) > 0 {
-		w = w.array("inject")
+		w = w.Array("inject")
 		for _, inject := range i.Inject {
-			w = w.element().text("name", inject.Name).text("id", inject.ID).end()
+			w = w.Element().Text("name", inject.Name).Text("id", inject.ID).End()
 		}
-		w = w.endArray()
+		w = w.EndArray()
 	}
-	return w.end()
+	return w.End()
 }
 
-func (w plainWriter) fault(e *ReplyError) plainWriter {
+func writeFault(w plain.Writer, e *ReplyError) plain.Writer {
 	if e == nil {
 		return w
 	}
-	return w.object("error").
-		text("code", string(e.Code)).
-		text("message", e.Message).
-		truth("retryable", e.Retryable).
-		end()
+	return w.Object("error").
+		Text("code", string(e.Code)).
+		Text("message", e.Message).
+		Truth("retryable", e.Retryable).
+		End()
 }

@@ -151,7 +151,7 @@ func TestPlainReply(t *testing.T) {
 	})
 }
 
-// Everything that is special to somebody, in every place that holds text.
+// Everything that is special to some reader, in every place that holds text.
 func TestPlainReplyTexts(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder

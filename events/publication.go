@@ -2,13 +2,15 @@ package events
 
 import (
 	"context"
+	"crypto/rand"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Publication returns the message that publishes an event on its subject, with the id
-// that stands for it once within the duplicate window. Errors: an *engine.Error with
+// that stands for it once within the duplicate window. With replyTo each Publication has its own
+// id: a repeat has to come to a worker, which sends its copy. Errors: an *engine.Error with
 // CodeInvalidEvent for an event that a worker would refuse.
 func Publication(ctx context.Context, s Subjects, e Event) (*nats.Msg, error) {
 	data, err := EncodeEvent(e)
@@ -19,7 +21,11 @@ func Publication(ctx context.Context, s Subjects, e Event) (*nats.Msg, error) {
 	if e.Traceparent != "" {
 		msg.Header["traceparent"] = []string{e.Traceparent}
 	}
-	msg.Header[jetstream.MsgIDHeader] = []string{string(e.Type) + "/" + e.ID}
+	id := string(e.Type) + "/" + e.ID
+	if e.Addressed().ReplyTo != "" {
+		id += "/" + rand.Text()
+	}
+	msg.Header[jetstream.MsgIDHeader] = []string{id}
 	msg.Header[jetstream.ExpectedStreamHeader] = []string{s.Stream(StreamEvents)}
 	return msg, nil
 }

@@ -9,11 +9,11 @@ type Passed struct {
 	Why        string `json:"why"`
 }
 
-// Attempt is what a worker did about the label of a binding while it looked for
+// Attempt says what a worker did about the label of a binding while it looked for
 // one that may be answered.
 type Attempt struct {
 	Binding string `json:"binding"`
-	// Result is written, conflict (somebody else wrote meanwhile), unknown (whether it
+	// Result is written, conflict (another writer wrote meanwhile), unknown (whether it
 	// was written), unavailable, or revoked (the binding turned out to be another's).
 	Result string `json:"result"`
 }
@@ -28,12 +28,12 @@ type Times struct {
 	Claimed   time.Time `json:"claimed,omitzero"`   // the label was written
 }
 
-// Changed is what a deprovision changed.
+// Changed says what a deprovision changed.
 type Changed struct {
-	// Runtime is what the runtime was before: assigned, waiting, gone or none. Absent
+	// Runtime is the state of the runtime before: assigned, waiting, gone or none. Absent
 	// where the event came again, so that it cannot be told.
 	Runtime string `json:"runtime,omitzero"`
-	// Account is what the account was left as by it in Redis, before its label was
+	// Account is the state in which the account was left by it in Redis, before its label was
 	// looked at: claimed, draining, dirtying, free.
 	Account string `json:"account,omitzero"`
 	// Superseded is the request of the runtime that waited until then.

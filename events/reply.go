@@ -73,7 +73,8 @@ type Reply struct {
 	Implementation  *Implementation `json:"implementation,omitzero"`
 
 	// MarkedDirty says that the deprovision emptied the account and marked it,
-	// Draining that it emptied it and that the mark follows once no Shoot refers to it.
+	// Draining that it emptied it and that the mark follows: a Shoot still refers to it, or
+	// Gardener did not answer.
 	MarkedDirty bool `json:"markedDirty,omitzero"`
 	Draining    bool `json:"draining,omitzero"`
 
@@ -117,7 +118,7 @@ type Binding struct {
 	Generation      int64  `json:"generation,omitzero"`
 }
 
-// Decision says why the answer is what it is.
+// Decision says why the answer is as it is.
 type Decision struct {
 	// Sequence increases with every decision on a pool: of a runtime's replies the
 	// one with the highest sequence is in force, whichever was stored last.
@@ -166,7 +167,7 @@ type PatchOperation struct {
 	Value any    `json:"value,omitzero"`
 }
 
-// Implementation is what the policy chose for an interface.
+// Implementation was chosen by the policy for an interface.
 type Implementation struct {
 	Path     string   `json:"path"`
 	Revision string   `json:"revision"`

@@ -24,6 +24,11 @@ func salvage(subject string, header nats.Header, data []byte) Event {
 	if given := top["type"]; given != "" {
 		event.Type = typeOf(given)
 	}
+	// Who may publish releases must not have a provision rejected, nor the other way round:
+	// the rejection would be the final answer to a request of another role.
+	if event.Type != "" && kind != "" && event.Type.ofBinding() != kind.ofBinding() {
+		event.Type = kind
+	}
 	event.ID = validOr(top["id"], idOfMessage(header))
 	if inbox(inner["replyTo"]) {
 		event.ReplyTo = inner["replyTo"]
@@ -34,7 +39,7 @@ func salvage(subject string, header nats.Header, data []byte) Event {
 
 func (e *Event) salvageAddressee(inner map[string]string, kind Type, token string) {
 	repeats := kind.Info().Token
-	if cmp.Or(e.Type, kind).Info().Token != tokenBinding {
+	if !cmp.Or(e.Type, kind).ofBinding() {
 		e.RuntimeID = validOr(inner["runtimeID"], "")
 		if e.RuntimeID == "" && repeats == tokenRuntime {
 			e.RuntimeID = validOr(token, "")
@@ -49,9 +54,14 @@ func (e *Event) salvageAddressee(inner map[string]string, kind Type, token strin
 	}
 }
 
-// idOfMessage is the request id in the header Nats-Msg-Id, <type>/<id>.
+// ofBinding reports whether an answer goes to a binding, else to a runtime.
+func (t Type) ofBinding() bool { return t.Info().Token == tokenBinding }
+
+// idOfMessage is the request id in the header Nats-Msg-Id: <type>/<id>, or
+// <type>/<id>/<what makes it unlike any other>.
 func idOfMessage(header nats.Header) string {
-	_, id, _ := strings.Cut(header.Get(nats.MsgIdHdr), "/")
+	_, rest, _ := strings.Cut(header.Get(nats.MsgIdHdr), "/")
+	id, _, _ := strings.Cut(rest, "/")
 	return id
 }
 

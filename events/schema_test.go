@@ -254,7 +254,7 @@ func places(data any) [][]any {
 	return found
 }
 
-// change puts a value of its own there: another change may go into it.
+// change puts another value there: another change may go into it.
 func change(data any, place []any, value any) {
 	switch data := data.(type) {
 	case map[string]any:

@@ -74,7 +74,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate gives all faults of o, joined.
+// Validate returns all faults of o, joined.
 func (o Options) Validate() error {
 	var faults []error
 	if _, err := NewSubjects(o.Prefix); err != nil {
@@ -155,7 +155,7 @@ func (o Options) Consumer() jetstream.ConsumerConfig {
 // Setup makes sure that the four streams and the workers' consumer are there. What
 // exists is never changed: where it differs from its definition, a line of the
 // result says so. Without Manage nothing is created, and what is missing is an
-// error that names it. While a cluster has no leader nobody answers, and Setup ends
+// error that names it. While a cluster has no leader no server answers, and Setup ends
 // with a time-out after js's own; it can be repeated.
 func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences []string, err error) {
 	o = o.WithDefaults()

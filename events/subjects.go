@@ -26,7 +26,7 @@ type Subjects struct {
 	shadow bool
 }
 
-// NewSubjects gives the subjects under prefix, one or more tokens; "" is
+// NewSubjects returns the subjects under prefix, one or more tokens; "" is
 // DefaultPrefix. A prefix with an empty token, a wildcard or a character outside
 // [A-Za-z0-9_-] is an error.
 func NewSubjects(prefix string) (Subjects, error) {
@@ -41,10 +41,10 @@ func NewSubjects(prefix string) (Subjects, error) {
 	return Subjects{prefix: prefix}, nil
 }
 
-// Prefix is what every subject begins with, without the dot.
+// Prefix begins every subject, without the dot.
 func (s Subjects) Prefix() string { return s.prefix }
 
-// Shadow gives the subjects of a shadow: below the same prefix, in streams of their
+// Shadow returns the subjects of a shadow: below the same prefix, in streams of their
 // own, so that no publisher and no worker ever sees what is stored there.
 func (s Subjects) Shadow() Subjects { return Subjects{prefix: s.prefix + ".shadow", shadow: true} }
 
@@ -89,6 +89,17 @@ func (s Subjects) BindingReply(binding, requestID string) string {
 // operation when it has been released for long enough.
 func (s Subjects) RuntimeReplies(runtimeID string) string { return s.join("reply", runtimeID, "*") }
 
+// RequestReplies match the replies to the requests with an id, of whatever runtime or
+// binding.
+func (s Subjects) RequestReplies(requestID string) []string {
+	return []string{s.join("reply", "*", requestID), s.join("reply", bindingReplies, "*", requestID)}
+}
+
+// BindingReplies matches the replies to the releases of a binding.
+func (s Subjects) BindingReplies(binding string) string {
+	return s.join("reply", bindingReplies, engine.Token(binding), "*")
+}
+
 // Waiting is where a request that waits for a pool is kept.
 func (s Subjects) Waiting(pool, globalAccountID, runtimeID, requestID string) string {
 	return s.join("waiting", engine.Token(pool), globalAccountID, runtimeID, requestID)
@@ -96,7 +107,7 @@ func (s Subjects) Waiting(pool, globalAccountID, runtimeID, requestID string) st
 
 // RuntimeWaiting matches the waiting requests of a runtime, whatever they wait for.
 func (s Subjects) RuntimeWaiting(runtimeID string) string {
-	return s.join("waiting", "*", "*", runtimeID, "*")
+	return s.WaitingOf(WaitingAddress{RuntimeID: runtimeID})
 }
 
 // Dead is where the dead letters of a type are kept; any type that this package
@@ -138,6 +149,15 @@ func (s Subjects) join(tokens ...string) string {
 	return b.String()
 }
 
+// WaitingOf matches the waiting requests that an address names; "" stands for any.
+func (s Subjects) WaitingOf(a WaitingAddress) string {
+	pool := "*"
+	if a.Pool != "" {
+		pool = engine.Token(a.Pool)
+	}
+	return s.join("waiting", pool, cmp.Or(a.GlobalAccountID, "*"), cmp.Or(a.RuntimeID, "*"), cmp.Or(a.RequestID, "*"))
+}
+
 // ReplyAddress says whose reply a subject holds: a runtime's or, for a release, a binding's.
 type ReplyAddress struct {
 	RuntimeID string
@@ -162,7 +182,7 @@ func (s Subjects) ParseReply(subject string) (ReplyAddress, error) {
 	}
 }
 
-// WaitingAddress is what the subject of a waiting request says of it.
+// WaitingAddress has what the subject of a waiting request says of it.
 type WaitingAddress struct {
 	Pool            string
 	GlobalAccountID string

@@ -108,3 +108,16 @@ func TestReplySubject(t *testing.T) {
 		t.Error("AnyTenant is no token that Decode takes")
 	}
 }
+
+func TestTenantIn(t *testing.T) {
+	t.Parallel()
+	for subject, want := range map[string]string{
+		"hap.v1.provision.ga-1": "ga-1", "x.deprovision.ga-1": "ga-1",
+		"hap.v1.deprovision.unknown": "", "hap.v1.resolve.rt-1": "", "hap.v1.release.aws-1": "",
+		"hap.v1.provision.": "", "hap.v1.provision.-": "", "hap.v1.other.ga-1": "", "": "",
+	} {
+		if got := events.TenantIn(subject); got != want {
+			t.Errorf("%q is of %q, want %q", subject, got, want)
+		}
+	}
+}

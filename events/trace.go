@@ -14,7 +14,7 @@ type Carrier nats.Header
 
 var _ propagation.TextMapCarrier = Carrier{}
 
-// Get gives the first value, in whatever case the name was sent.
+// Get returns the first value, in whatever case the name was sent.
 func (c Carrier) Get(key string) string { return headerValue(nats.Header(c), key) }
 
 // Set replaces the value.

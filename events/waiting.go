@@ -28,6 +28,7 @@ type WaitingRequest struct {
 	Deadline time.Time
 	Since    time.Time // it began to wait
 	Subject  string
+	Sequence uint64 // of the stream
 }
 
 // WaitingRoom is the stream of the requests that wait. It has one message per
@@ -38,7 +39,7 @@ type WaitingRoom struct {
 	subjects Subjects
 }
 
-// NewWaitingRoom gives the waiting requests under the subjects.
+// NewWaitingRoom returns the waiting requests under the subjects.
 func NewWaitingRoom(js jetstream.JetStream, subjects Subjects) *WaitingRoom {
 	return NewWaitingRoomOn(streams.New(js), subjects)
 }
@@ -54,7 +55,7 @@ func NewWaitingRoomOn(streams streams.Streams, subjects Subjects) *WaitingRoom {
 func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) error {
 	data, err := encodeEvent(w.Event, maxKept)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrUnstorable, err)
 	}
 	msg := message(ctx, r.Subject(w.Pool, w.Event), data)
 	msg.Header[HeaderDeadline] = []string{w.Deadline.UTC().Format(time.RFC3339Nano)}
@@ -65,6 +66,9 @@ func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) error {
 		_, err = r.streams.Publish(ctx, msg)
 		if err == nil {
 			return nil
+		}
+		if streams.Refused(err) {
+			return fmt.Errorf("the waiting request %s has %d bytes: %w: %w", quote(w.Event.ID), len(data), ErrUnstorable, err)
 		}
 		if !streams.WrongLastSequence(err) {
 			return fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
@@ -119,9 +123,60 @@ func (r *WaitingRoom) Each(ctx context.Context, visit func(WaitingRequest) error
 	return r.each(ctx, r.subjects.AllWaiting(), visit)
 }
 
+// After visits the requests that were stored after a sequence of the stream, oldest first, in
+// the same way as Each, and returns up to where it has read.
+func (r *WaitingRoom) After(ctx context.Context, sequence uint64, visit func(WaitingRequest) error) (read uint64, err error) {
+	read = sequence
+	err = streams.Each(ctx, r.streams, r.stream(), sequence+1, r.subjects.AllWaiting(), func(msg streams.Message) error {
+		w, err := r.read(msg)
+		if err == nil {
+			err = visit(w)
+		} else {
+			err = r.pass(err)
+		}
+		if err == nil {
+			read = msg.Sequence
+		}
+		return err
+	})
+	return read, err
+}
+
+// Get returns the request on a subject, and whether it still waits. What cannot be read is
+// none, and told to OnForeign.
+func (r *WaitingRoom) Get(ctx context.Context, subject string) (WaitingRequest, bool, error) {
+	msg, err := r.streams.Message(ctx, r.stream(), streams.Query{LastFor: subject})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return WaitingRequest{}, false, nil
+	}
+	if err != nil {
+		return WaitingRequest{}, false, fmt.Errorf("reading the waiting request %s: %w", subject, err)
+	}
+	w, err := r.read(msg)
+	return w, err == nil, r.pass(err)
+}
+
+// State returns how many messages there are, also those that cannot be read, and the highest
+// sequence that the stream ever gave one.
+func (r *WaitingRoom) State(ctx context.Context) (messages, last uint64, err error) {
+	state, err := r.streams.State(ctx, r.stream())
+	return state.Msgs, state.LastSeq, err
+}
+
+// Subjects returns the subjects of all that waits, also of what cannot be read.
+func (r *WaitingRoom) Subjects(ctx context.Context) (map[string]uint64, error) {
+	return r.streams.Subjects(ctx, r.stream(), r.subjects.AllWaiting())
+}
+
 // OfRuntime visits the requests of one runtime, oldest first.
 func (r *WaitingRoom) OfRuntime(ctx context.Context, runtimeID string, visit func(WaitingRequest) error) error {
 	return r.each(ctx, r.subjects.RuntimeWaiting(runtimeID), visit)
+}
+
+// Matching calls visit, oldest first, for each waiting request that an address matches. An empty
+// field of the address matches any value.
+func (r *WaitingRoom) Matching(ctx context.Context, of WaitingAddress, visit func(WaitingRequest) error) error {
+	return r.each(ctx, r.subjects.WaitingOf(of), visit)
 }
 
 func (r *WaitingRoom) each(ctx context.Context, filter string, visit func(WaitingRequest) error) error {
@@ -135,8 +190,8 @@ func (r *WaitingRoom) each(ctx context.Context, filter string, visit func(Waitin
 }
 
 // Addresses visits what the subjects say of the requests that wait, of one runtime or,
-// with "", of all: also of those that only a newer version can read. Foreign is what
-// stands in such a place, nil for a request; without an address its subject is none of
+// with "", of all: also of those that only a newer version can read. Foreign is a
+// message in such a place, nil for a request; without an address its subject is none of
 // ours either. It ends with the first error of visit.
 func (r *WaitingRoom) Addresses(ctx context.Context, runtimeID string, visit func(a WaitingAddress, foreign *Foreign) error) error {
 	filter := r.subjects.AllWaiting()
@@ -154,22 +209,26 @@ func (r *WaitingRoom) Addresses(ctx context.Context, runtimeID string, visit fun
 	})
 }
 
-// read reads a waiting request. Its error is a *Foreign.
 func (r *WaitingRoom) read(msg streams.Message) (WaitingRequest, error) {
-	w, err := r.request(msg)
+	return ReadWaiting(r.subjects, msg)
+}
+
+// ReadWaiting reads a message of the waiting room under the subjects. Its error is a *Foreign.
+func ReadWaiting(subjects Subjects, msg streams.Message) (WaitingRequest, error) {
+	w, err := waitingRequest(subjects, msg)
 	if err != nil {
-		return w, foreign(r.stream(), msg, err)
+		return w, NewForeign(subjects.Stream(StreamWaiting), msg, err)
 	}
 	return w, nil
 }
 
-func (r *WaitingRoom) request(msg streams.Message) (WaitingRequest, error) {
-	address, err := r.subjects.ParseWaiting(msg.Subject)
+func waitingRequest(subjects Subjects, msg streams.Message) (WaitingRequest, error) {
+	address, err := subjects.ParseWaiting(msg.Subject)
 	if err != nil {
 		return WaitingRequest{}, err
 	}
 	header := msg.Header
-	event, err := decode(r.subjects.Provision(address.GlobalAccountID), header, msg.Data, maxKept)
+	event, err := decode(subjects.Provision(address.GlobalAccountID), header, msg.Data, maxKept)
 	if err != nil {
 		return WaitingRequest{}, err
 	}
@@ -177,7 +236,7 @@ func (r *WaitingRoom) request(msg streams.Message) (WaitingRequest, error) {
 		return WaitingRequest{}, fmt.Errorf("it is the %s %s of runtime %s", event.Type, event.ID, event.RuntimeID)
 	}
 	return WaitingRequest{
-		Event: event, Pool: address.Pool, Subject: msg.Subject, Since: msg.Time,
+		Event: event, Pool: address.Pool, Subject: msg.Subject, Sequence: msg.Sequence, Since: msg.Time,
 		Reason: WaitingReason(headerValue(header, HeaderWaiting)), Deadline: deadline(header, msg.Time),
 	}, nil
 }

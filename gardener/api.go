@@ -18,7 +18,7 @@ import (
 
 const (
 	// metadataOnly has no fall-back to whole objects: a server that cannot do it
-	// answers 406, and nobody is sent the contents of a Secret.
+	// answers 406, and the contents of a Secret are never sent.
 	metadataOnly     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	metadataOnlyList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	wholeObjects     = "application/json"
@@ -98,7 +98,7 @@ type listing struct {
 	selector string
 }
 
-// list reads all pages of one consistent list and gives each to f. When the
+// list reads all pages of one consistent list and passes each to f. When the
 // server has forgotten the list meanwhile (410), it begins anew and says so by
 // calling restart first; f must not keep anything across it.
 func list[T any](ctx context.Context, c *Client, of listing, restart func(), f func(T) (more bool)) error {

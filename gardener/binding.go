@@ -29,8 +29,8 @@ func (c *Client) Get(ctx context.Context, name string) (engine.Binding, error) {
 // Errors: engine.ErrConflict, engine.ErrUnknownResult, engine.ErrUnavailable,
 // engine.CodeUnknownBinding.
 //
-// Whether the claim is permitted is for the caller to know; that seen is what
-// the server has, and not something older, is made sure of here.
+// Whether the claim is permitted is for the caller to know; this function makes sure
+// that seen is the server's state, and not an older one.
 func (c *Client) Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return c.patch(ctx, "claim", seen, change{
 		labels: fields{c.decoder.keys.tenantName: mark.Tenant},
@@ -53,7 +53,7 @@ func (c *Client) MarkDirty(ctx context.Context, seen engine.Binding, mark engine
 
 // Unclaim takes tenantName off the binding as it was seen and leaves the
 // generation of the mark, so that the next claim counts on from it. It is for
-// claims that nobody was answered with. The errors are Claim's.
+// claims that no request was answered with. The errors are Claim's.
 func (c *Client) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return c.patch(ctx, "unclaim", seen, change{
 		labels:      fields{c.decoder.keys.tenantName: nil},
@@ -75,8 +75,17 @@ func (c *Client) Free(ctx context.Context, seen engine.Binding, request string) 
 // of names: what f sees is one consistent list, even if it had to be begun
 // anew. An error of f ends it and is returned. Error besides: engine.ErrUnavailable.
 func (c *Client) List(ctx context.Context, f func(engine.Binding) error) error {
+	return c.list(ctx, c.decoder.keys.hyperscalerType, f)
+}
+
+// ListOf is List of the bindings whose label names a tenant.
+func (c *Client) ListOf(ctx context.Context, tenant string, f func(engine.Binding) error) error {
+	return c.list(ctx, c.decoder.keys.hyperscalerType+","+c.decoder.keys.tenantName+"="+tenant, f)
+}
+
+func (c *Client) list(ctx context.Context, selector string, f func(engine.Binding) error) error {
 	var found []engine.Binding
-	of := listing{resource: c.kind.resource, accept: metadataOnlyList, selector: c.decoder.keys.hyperscalerType}
+	of := listing{resource: c.kind.resource, accept: metadataOnlyList, selector: selector}
 	err := list(ctx, c, of, func() { found = found[:0] }, func(o object) bool {
 		found = append(found, c.decoder.binding(&o.Metadata))
 		return true
@@ -95,7 +104,7 @@ func (c *Client) List(ctx context.Context, f func(engine.Binding) error) error {
 // fields of a merge patch; nil removes one.
 type fields map[string]any
 
-// change is what a write does to the metadata of a binding.
+// change says what a write does to the metadata of a binding.
 type change struct{ labels, annotations fields }
 
 // errNoVersion is a fault of the caller: without a version the write would go
@@ -107,11 +116,13 @@ func (c *Client) patch(ctx context.Context, verb string, seen engine.Binding, do
 	if seen.ResourceVersion == "" {
 		return engine.Binding{}, fmt.Errorf("gardener: %s: %w", op, errNoVersion)
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": seen.ResourceVersion,
-		"labels":          do.labels,
-		"annotations":     do.annotations,
-	}})
+	metadata := map[string]any{"resourceVersion": seen.ResourceVersion}
+	for key, changed := range map[string]fields{"labels": do.labels, "annotations": do.annotations} {
+		if len(changed) > 0 { // a null would remove all that others wrote, too
+			metadata[key] = changed
+		}
+	}
+	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return engine.Binding{}, fmt.Errorf("gardener: %s: %w", op, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/coalesce"
 	"github.com/hap-worker/hap-worker/engine/suggest"
 )
 
@@ -34,6 +35,8 @@ type Client struct {
 	// referrers are the caches of what refers to Secrets, none for other kinds.
 	referrers []cache.SharedIndexInformer
 	handlers  []func(engine.Binding, bool)
+
+	referred coalesce.Reading[map[string]struct{}] // the bindings that Shoots refer to
 
 	mu       sync.Mutex
 	cancel   context.CancelFunc // nil until Start
@@ -66,6 +69,7 @@ func New(config *rest.Config, opts Options) (*Client, error) {
 			keys: renamed, kind: kinds[opts.Resource].name, namespace: opts.Namespace, warn: opts.Warn,
 		},
 	}
+	client.referred.Read = client.readReferred
 	if client.http, err = rest.HTTPClientFor(config); err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
 	}
@@ -221,10 +225,10 @@ func (c *Client) notify(b engine.Binding, deleted bool) {
 	}
 }
 
-// Claimable gives what a tenant may get in a dedicated pool, best first, from
+// Claimable returns what a tenant may get in a dedicated pool, best first, from
 // the cache: the bindings whose label names the tenant (clean, not cordoned, not
 // internal unless internalTenant), then up to n unclaimed ones (clean, neither
-// internal nor cordoned) in an order of the tenant's own. A greater n gives the
+// internal nor cordoned) in an order of the tenant's own. A greater n returns the
 // same list, continued. all is true when there are no others, and never before
 // the cache has synced. The time it takes depends on n, not on the pool.
 func (c *Client) Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
@@ -233,17 +237,17 @@ func (c *Client) Claimable(pool engine.Pool, tenant string, internalTenant bool,
 	return seen, all && synced
 }
 
-// Shared gives the bindings of a shared pool that may be assigned, in order of names.
+// Shared returns the bindings of a shared pool that may be assigned, in order of names.
 func (c *Client) Shared(pool engine.Pool) []engine.Binding { return c.index.Shared(pool) }
 
 // Barred names the tenant's own bindings that must not gain a runtime: dirty
-// (also one that somebody marked by hand under its clusters), cordoned, or
+// (also one that was marked by hand under its clusters), cordoned, or
 // internal while the tenant is none of the internal ones.
 func (c *Client) Barred(pool engine.Pool, tenant string, internalTenant bool) []string {
 	return c.index.Barred(pool, tenant, internalTenant)
 }
 
-// Owned gives all bindings of a dedicated pool that carry the tenant's name, in
+// Owned returns all bindings of a dedicated pool that carry the tenant's name, in
 // whatever state, in order of names.
 func (c *Client) Owned(pool engine.Pool, tenant string) []engine.Binding {
 	return c.index.Owned(pool, tenant)

@@ -72,7 +72,7 @@ func blocksText(applied network.Applied) (string, error) {
 	return string(text), err
 }
 
-// specOf is what puts the blocks of a rule into a Shoot.
+// specOf returns the part that puts the blocks of a rule into a Shoot.
 func specOf(applied network.Applied) map[string]any {
 	patches := []any{}
 	for _, b := range applied.Blocks {

@@ -38,8 +38,8 @@ type ClusterConfigsOptions struct {
 }
 
 // ClusterConfigs writes network blocks where the Cluster resources live: a
-// ClusterConfig for each rule, and an annotation on the Cluster. What somebody else
-// wrote stays as it is. It is safe for concurrent use, also by several workers:
+// ClusterConfig for each rule, and an annotation on the Cluster. Objects of other
+// writers stay as they are. It is safe for concurrent use, also by several workers:
 // whatever is written carries the resourceVersion that was read.
 type ClusterConfigs struct {
 	opts     ClusterConfigsOptions
@@ -84,7 +84,7 @@ func NewClusterConfigs(config *rest.Config, opts ClusterConfigsOptions) (*Cluste
 
 // Write makes ClusterConfigs and annotation those of a note, and tells what is
 // another's and was left. Repeated, it writes nothing. Errors: engine.ErrConflict
-// (somebody wrote meanwhile), engine.ErrUnknownResult (it may be written),
+// (another writer wrote meanwhile), engine.ErrUnknownResult (it may be written),
 // engine.ErrUnavailable (not now), network.ErrRefused (never).
 func (c *ClusterConfigs) Write(ctx context.Context, n network.Note) (network.Noted, error) {
 	var noted network.Noted
@@ -180,7 +180,7 @@ func (c *ClusterConfigs) patchCluster(ctx context.Context, cluster *metav1.Parti
 }
 
 // Remove takes back what was written for a runtime, wherever that was, and what its
-// note says of its Cluster; the note may have the runtime and nothing else. It gives
+// note says of its Cluster; the note may have the runtime and nothing else. It returns
 // how many objects were changed. Errors are those of Write.
 func (c *ClusterConfigs) Remove(ctx context.Context, n network.Note) (int, error) {
 	selector := labels.Set{labelManagedBy: managedBy, labelRuntime: n.Runtime}.String()
@@ -230,7 +230,7 @@ func (c *ClusterConfigs) delete(ctx context.Context, o *unstructured.Unstructure
 	err := c.objects.Resource(clusterConfigs).Namespace(o.GetNamespace()).
 		Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if gone(err) || apierrors.IsConflict(err) {
-		return nil // somebody else did, and it may be there anew
+		return nil // another writer did, and it may be there anew
 	}
 	return noteError("delete ClusterConfig "+o.GetNamespace()+"/"+o.GetName(), err)
 }

@@ -46,7 +46,7 @@ func withoutManagers(obj any) (any, error) {
 	return obj, nil
 }
 
-// seen tells of an object that somebody edited, under the runtime that it was of.
+// seen tells of an object that another writer edited, under the runtime that it was of.
 func (c *ClusterConfigs) seen(before, obj any) {
 	is, ok := obj.(*unstructured.Unstructured)
 	if !ok {

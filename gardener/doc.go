@@ -10,7 +10,7 @@
 //
 // The cache is fed by the watch only. The result of a write is not put into it:
 // the watch may already have delivered something newer, even the binding's
-// deletion, and whoever wrote has the result in hand.
+// deletion, and the writer has the result in hand.
 //
 // Contents of Secrets are never asked for: every request for a binding wants its
 // metadata only, and of the metadata only the worker's own labels and

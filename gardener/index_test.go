@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/suggest"
 )
 
-// feed gives the client an object as its informer would: transformed first.
+// feed hands the client an object as its informer would: transformed first.
 func feed(t testing.TB, c *Client, name, version string, labels, annotations map[string]string) {
 	t.Helper()
 	obj := &metav1.PartialObjectMetadata{}

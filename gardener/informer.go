@@ -38,7 +38,7 @@ func objectInformer(client dynamic.Interface, w watched) cache.SharedIndexInform
 	return newInformer(client.Resource(w.resource).Namespace(w.namespace), &unstructured.Unstructured{}, w)
 }
 
-// listWatcher is what an informer needs of a client for one resource. L is the
+// listWatcher has what an informer needs of a client for one resource. L is the
 // client's type of a list.
 type listWatcher[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)

@@ -31,7 +31,7 @@ func NewIPAMConfig(config *rest.Config, opts IPAMConfigOptions) (*IPAMConfig, er
 	if opts.Name == "" || opts.OnChange == nil || opts.Warn == nil {
 		return nil, errors.New("gardener: an IPAMConfig needs name, OnChange and Warn")
 	}
-	watch, err := newObjectWatch(config, ipamConfigs, "", opts.Name, "IPAMConfig "+opts.Name, opts.Warn, func(o *unstructured.Unstructured) {
+	watch, err := newNamedWatch(config, ipamConfigs, "", opts.Name, "IPAMConfig "+opts.Name, opts.Warn, func(o *unstructured.Unstructured) {
 		if o == nil {
 			opts.OnChange(nil, false)
 			return

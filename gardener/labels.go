@@ -25,7 +25,7 @@ const (
 	AnnotationReleasedBy = "hap-worker/released-by" // request id of the last release
 )
 
-// kind is what a Resource is in the API.
+// kind names a Resource in the API.
 type kind struct {
 	name     string
 	resource schema.GroupVersionResource
@@ -59,7 +59,7 @@ func LabelKeys(preset string) (m map[string]string, ok bool) {
 	return m, true
 }
 
-// labelKeys applies a renaming map, or gives all its faults.
+// labelKeys applies a renaming map, or returns all its faults.
 func labelKeys(renamed map[string]string) (keys, error) {
 	var faults []error
 	m, ok := LabelKeys(renamed[Preset])
@@ -184,7 +184,7 @@ func (d *decoder) warnOnce(w warning, what string) {
 	}
 }
 
-// account is what the informer's cache keeps of a binding. The index refers to the
+// account has what the informer's cache keeps of a binding. The index refers to the
 // same one, so that ten thousand of them are in memory once.
 type account struct{ engine.Binding }
 

@@ -15,7 +15,7 @@ import (
 // final word.
 var errNoNamespace = errors.New("the cluster has no such namespace")
 
-// Landscape gives the landscape of the bindings, with the uid of their namespace. Where
+// Landscape returns the landscape of the bindings, with the uid of their namespace. Where
 // the right to get that is missing, the uid is left out and an operator is warned, once
 // for each Client. Error: engine.ErrUnavailable, also while there is no such namespace.
 func (c *Client) Landscape(ctx context.Context) (engine.Landscape, error) {

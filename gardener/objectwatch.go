@@ -14,10 +14,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// objectWatch watches one object by its name, and no other: it needs the right to
-// list and watch the object of that name only.
+// objectWatch watches objects of one kind.
 type objectWatch struct {
-	what     string // kind and name, for words
+	what     string // which objects, for words
 	warn     func(string)
 	informer cache.SharedIndexInformer
 	events   cache.ResourceEventHandlerRegistration
@@ -29,9 +28,30 @@ type objectWatch struct {
 	watchErr error
 }
 
-// newObjectWatch makes one without asking the server anything. changed is told the
-// object whenever it changes, nil once it is gone, by one goroutine.
-func newObjectWatch(config *rest.Config, resource schema.GroupVersionResource, namespace, name, what string, warn func(string), changed func(*unstructured.Unstructured)) (*objectWatch, error) {
+// newNamedWatch watches one object by its name, and no other: it needs the right to list
+// and watch the object of that name only. It asks the server nothing yet. changed is told
+// the object whenever it changes, nil once it is gone, by one goroutine.
+func newNamedWatch(config *rest.Config, resource schema.GroupVersionResource, namespace, name, what string, warn func(string), changed func(*unstructured.Unstructured)) (*objectWatch, error) {
+	only := metav1.ObjectNameField + "=" + name
+	seen := func(obj any) {
+		if o, ok := obj.(*unstructured.Unstructured); ok {
+			changed(o)
+		}
+	}
+	return newObjectWatch(config, what, warn, watched{
+		resource:  resource,
+		namespace: namespace,
+		narrow:    func(o *metav1.ListOptions) { o.FieldSelector = only },
+	}, nil, cache.ResourceEventHandlerFuncs{
+		AddFunc:    seen,
+		UpdateFunc: func(_, obj any) { seen(obj) },
+		DeleteFunc: func(any) { changed(nil) },
+	})
+}
+
+// newObjectWatch makes a watch of some objects without asking the server anything. keep,
+// where it is given, says what is kept of each; handlers are called by one goroutine.
+func newObjectWatch(config *rest.Config, what string, warn func(string), some watched, keep cache.TransformFunc, handlers cache.ResourceEventHandler) (*objectWatch, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
@@ -41,25 +61,16 @@ func newObjectWatch(config *rest.Config, resource schema.GroupVersionResource, n
 		return nil, fmt.Errorf("gardener: %w", err)
 	}
 	w := &objectWatch{what: what, warn: warn, close: client.CloseIdleConnections}
-	only := metav1.ObjectNameField + "=" + name
-	w.informer = objectInformer(api, watched{
-		resource:  resource,
-		namespace: namespace,
-		narrow:    func(o *metav1.ListOptions) { o.FieldSelector = only },
-	})
+	w.informer = objectInformer(api, some)
+	if keep != nil {
+		if err := w.informer.SetTransform(keep); err != nil {
+			return nil, fmt.Errorf("gardener: %w", err)
+		}
+	}
 	if err := w.informer.SetWatchErrorHandlerWithContext(w.watchFailed); err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
 	}
-	seen := func(obj any) {
-		if o, ok := obj.(*unstructured.Unstructured); ok {
-			changed(o)
-		}
-	}
-	w.events, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    seen,
-		UpdateFunc: func(_, obj any) { seen(obj) },
-		DeleteFunc: func(any) { changed(nil) },
-	})
+	w.events, err = w.informer.AddEventHandler(handlers)
 	if err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
 	}

@@ -51,7 +51,7 @@ type Options struct {
 	// Defaults to account.
 	ShootTenant []string
 
-	// Budget is how long one call tries again before it gives up with
+	// Budget is how long one call tries again before it ends with
 	// engine.ErrUnavailable; a paged list has it for each page. The context given
 	// to the call may end it earlier. Defaults to 20 s.
 	Budget time.Duration
@@ -95,7 +95,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate gives all faults at once, each beginning with the path of its key in
+// Validate returns all faults at once, each beginning with the path of its key in
 // the configuration. It is meant for what WithDefaults returned.
 func (o Options) Validate() error {
 	var faults []error

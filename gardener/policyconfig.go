@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The keys under which a ConfigMap has a policy. The older one is read where the
-// other is not there.
+// A ConfigMap stores the policy under PolicyKey. If that key is missing, OlderPolicyKey is
+// read.
 const (
 	PolicyKey      = "policy.yaml"
 	OlderPolicyKey = "cluster-policy.yaml"
@@ -18,23 +18,23 @@ const (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// PolicyConfigOptions say which ConfigMap has the policy.
+// PolicyConfigOptions names the ConfigMap with the policy.
 type PolicyConfigOptions struct {
 	// Namespace and Name are those of the ConfigMap. Required.
 	Namespace, Name string
 
-	// Key is where the policy is. Defaults to PolicyKey; where it is not there,
-	// OlderPolicyKey is read.
+	// Key is the key of the policy in the ConfigMap. Defaults to PolicyKey. If the key is
+	// missing, OlderPolicyKey is read.
 	Key string
 
-	// OnChange is called with the policy whenever its text has changed, also with
-	// the first one that is found; found is false once there is none any more. The
-	// ConfigMap is absent until OnChange was called. One goroutine calls it, and it
-	// holds up the watch while it runs. Required.
+	// OnChange is called with the text of the policy when it is first found and whenever
+	// it changes. found is false if the policy was removed. Until the first call, the
+	// ConfigMap is absent. Only one goroutine calls OnChange, and the watch does not
+	// continue before it returns. Required.
 	OnChange func(content string, found bool)
 
-	// Warn is called with one line about something that an operator should look
-	// at. It must not block. Defaults to nothing.
+	// Warn is called with one line about a problem that an operator should check. It must
+	// not block. By default nothing is called.
 	Warn func(string)
 }
 
@@ -51,24 +51,24 @@ func (o *PolicyConfigOptions) complete() error {
 	return nil
 }
 
-// PolicyConfig watches one ConfigMap, and no other: it needs the right to list
-// and watch the ConfigMap of that name only.
+// PolicyConfig watches one ConfigMap. It needs only the right to list and watch the ConfigMap
+// of that name.
 type PolicyConfig struct {
 	*objectWatch
 	opts PolicyConfigOptions
 
-	content string // what OnChange was called with last; the informer's goroutine has it
+	content string // last argument of OnChange; only the informer's goroutine uses it
 	found   bool
 }
 
-// NewPolicyConfig makes a PolicyConfig without asking the server anything.
+// NewPolicyConfig returns a PolicyConfig. It sends no request to the server.
 func NewPolicyConfig(config *rest.Config, opts PolicyConfigOptions) (*PolicyConfig, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
 	p := &PolicyConfig{opts: opts}
 	what := fmt.Sprintf("ConfigMap %s/%s", opts.Namespace, opts.Name)
-	watch, err := newObjectWatch(config, configMaps, opts.Namespace, opts.Name, what, opts.Warn, p.changed)
+	watch, err := newNamedWatch(config, configMaps, opts.Namespace, opts.Name, what, opts.Warn, p.changed)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,8 @@ func (p *PolicyConfig) changed(o *unstructured.Unstructured) {
 	p.tell(content, found)
 }
 
-// tell passes on what has changed; labels and other keys have not.
+// tell calls OnChange if the text of the policy changed. It ignores changes of labels and other
+// keys.
 func (p *PolicyConfig) tell(content string, found bool) {
 	if content == p.content && found == p.found {
 		return

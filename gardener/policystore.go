@@ -25,7 +25,7 @@ const (
 	// AnnotationPolicyApplied is written with a policy: its digest and since when it is there.
 	AnnotationPolicyApplied = "hap-worker/policy-applied"
 
-	// mostConfigMapBytes is what the API takes as all values of a ConfigMap.
+	// mostConfigMapBytes bounds what the API takes as all values of a ConfigMap.
 	mostConfigMapBytes = 1 << 20
 )
 

@@ -17,7 +17,7 @@ import (
 // reference names a binding of a kind that Shoots can refer to.
 type reference struct{ kind, name string }
 
-// referring is what is read of a binding that refers to a Secret.
+// referring has what is read of a binding that refers to a Secret.
 type referring struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -59,7 +59,7 @@ func (c *Client) watchReferrers(client dynamic.Interface) error {
 // name first.
 var referringResources = []Resource{CredentialsBindings, SecretBindings}
 
-// referrer is what the cache keeps of a binding that refers to a Secret.
+// referrer has what the cache keeps of a binding that refers to a Secret.
 type referrer struct {
 	metav1.ObjectMeta
 	secret string // "" where it refers to none of the namespace
@@ -100,7 +100,7 @@ func (o *Options) secretOf(r *referring) string {
 	return ""
 }
 
-// Referrer is what a Shoot has to name in order to use the binding: the binding
+// Referrer returns what a Shoot has to name in order to use the binding: the binding
 // itself, and for a Secret the CredentialsBinding or else the SecretBinding that
 // refers to it, the first by name. It comes from a cache; where that knows of
 // none, or was not started, the server is asked. Errors: engine.CodeUnknownBinding
@@ -134,7 +134,7 @@ func (c *Client) Referrer(ctx context.Context, binding string) (kind, name strin
 	}
 }
 
-// cachedReferrer gives "" where the caches know of none. Before all of them have
+// cachedReferrer returns "" where the caches know of none. Before all of them have
 // synced none of them is asked: the one to be named may be what is missing.
 func (c *Client) cachedReferrer(secret string) (kind, name string, err error) {
 	for _, informer := range c.referrers {
@@ -159,7 +159,7 @@ func (c *Client) cachedReferrer(secret string) (kind, name string, err error) {
 	return "", "", nil
 }
 
-// Referred gives a function that reports whether a Shoot could use a binding:
+// Referred returns a function that reports whether a Shoot could use a binding:
 // every one, and of Secrets those that something refers to. What refers is read
 // from the server. Error: engine.ErrUnavailable.
 func (c *Client) Referred(ctx context.Context) (func(binding string) bool, error) {

@@ -16,7 +16,7 @@ type Renamed struct {
 	Value string `json:"value"`
 }
 
-// Renaming is what other keys of labels mean for one binding. Without Labels it has the
+// Renaming says what other keys of labels mean for one binding. Without Labels it has the
 // other keys already.
 type Renaming struct {
 	Binding string

@@ -39,7 +39,7 @@ func (c *Client) read(ctx context.Context, op string, call func(context.Context)
 // write repeats call only where it is certain that nothing was written (429, no
 // connection was made, or the admission did not come to look), which leaves the resourceVersion in it as good as it
 // was. Whatever else happens goes back to the caller, because between a write
-// and its repetition somebody has to read and ask for permission again
+// and its repetition the caller has to read and ask for permission again
 // (docs/protocol.md, rule 2).
 func (c *Client) write(ctx context.Context, op string, call func(context.Context) error) error {
 	return c.repeat(ctx, op, call, true)
@@ -48,14 +48,14 @@ func (c *Client) write(ctx context.Context, op string, call func(context.Context
 func (c *Client) repeat(ctx context.Context, op string, call func(context.Context) error, write bool) error {
 	op = "gardener: " + op
 	if ctx.Err() != nil {
-		return fmt.Errorf("%s: %w: %w", op, engine.ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%s: %w: %s was not asked: %w", op, engine.ErrUnavailable, c.Server(), context.Cause(ctx))
 	}
 	pause := &pauses{ExponentialBackOff: backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond),
 		backoff.WithMaxInterval(2*time.Second),
 		backoff.WithMaxElapsedTime(c.opts.Budget))}
 	pause.until, pause.limited = ctx.Deadline()
-	var last error
+	var last, stop error
 	err := backoff.Retry(func() error {
 		last = call(ctx)
 		if last == nil {
@@ -64,11 +64,16 @@ func (c *Client) repeat(ctx context.Context, op string, call func(context.Contex
 		if judge(last, write) != again {
 			return backoff.Permanent(last)
 		}
+		if !limited(last) {
+			if stop = engine.AttemptFailed(ctx, named(op, again, last)); stop != nil {
+				return backoff.Permanent(stop)
+			}
+		}
 		pause.least = retryAfter(last)
 		return last
 	}, backoff.WithContext(pause, ctx))
-	if err == nil {
-		return nil
+	if err == nil || stop != nil {
+		return stop
 	}
 	verdict := judge(last, write)
 	if ctx.Err() != nil {
@@ -99,7 +104,7 @@ func (p *pauses) NextBackOff() time.Duration {
 }
 
 // judge says what err means. A write is certain to have had no effect only if
-// the server said so or if nobody heard it.
+// the server said so or if no server heard it.
 func judge(err error, write bool) verdict {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
@@ -138,7 +143,13 @@ func ofObject(status apierrors.APIStatus) bool {
 	return details != nil && details.Name != ""
 }
 
-// noLook is what an admission plugin says that has not come to look at the object:
+// limited reports whether a server that serves wants to be asked later.
+func limited(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && (status.Status().Code == http.StatusTooManyRequests || unlooked(status))
+}
+
+// noLook is the message of an admission plugin that has not come to look at the object:
 // it waits for its caches, or in the queue of a client that limits itself. Such an
 // answer names the object and has the reason Forbidden, as a lasting one has; only
 // the words differ.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// rateLimited is what gardener-apiserver 1.149 says of a binding when more bindings
+// rateLimited is the answer of gardener-apiserver 1.149 of a binding when more bindings
 // are changed than its client, of 5 requests a second, can look up Secrets for.
 const rateLimited = "client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"
 
@@ -103,6 +104,44 @@ func TestPauses(t *testing.T) {
 	}
 }
 
+// TestAttemptsAreTold: a caller hears of each attempt that would be repeated and can end the
+// call; it does not hear of a server that asks it to come later.
+func TestAttemptsAreTold(t *testing.T) {
+	t.Parallel()
+	c := newOffline(t, Options{})
+	enough := errors.New("enough")
+	for _, of := range []struct {
+		name   string
+		failed error
+		told   int
+	}{
+		{"unavailable", apierrors.NewServiceUnavailable(""), 2},
+		{"a lost connection", io.ErrUnexpectedEOF, 2},
+		{"too many requests", apierrors.NewTooManyRequests("", 0), 0},
+		{"an admission that limits itself", apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(rateLimited)), 0},
+	} {
+		told, calls := 0, 0
+		ctx := engine.WithAttempts(t.Context(), func(err error) error {
+			if told++; !errors.Is(err, engine.ErrUnavailable) {
+				t.Errorf("%s: told of %v", of.name, err)
+			}
+			if told == 2 {
+				return enough
+			}
+			return nil
+		})
+		err := c.repeat(ctx, "try", func(context.Context) error {
+			if calls++; calls == 3 {
+				return nil
+			}
+			return of.failed
+		}, of.told == 0)
+		if told != of.told || (of.told > 0) != errors.Is(err, enough) {
+			t.Errorf("%s: told %d times, %v", of.name, told, err)
+		}
+	}
+}
+
 // TestContextEnded: nothing is sent for a caller who has gone, and the error
 // says both that nothing happened and why.
 func TestContextEnded(t *testing.T) {
@@ -111,7 +150,7 @@ func TestContextEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := c.Claim(ctx, engine.Binding{Name: "a", ResourceVersion: "1"}, engine.Mark{Tenant: "ga-1"})
-	if !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), c.Server()) {
 		t.Errorf("%v", err)
 	}
 }

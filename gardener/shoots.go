@@ -2,6 +2,7 @@ package gardener
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,10 +19,7 @@ var shoots = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: 
 // engine.ErrUnavailable.
 func (c *Client) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
 	var found []engine.Shoot
-	err := c.eachShoot(ctx, func() { found = found[:0] }, func(s engine.Shoot) bool {
-		found = append(found, s)
-		return true
-	})
+	err := c.eachShoot(ctx, func() { found = found[:0] }, func(s engine.Shoot) { found = append(found, s) })
 	if err != nil {
 		return err
 	}
@@ -37,11 +35,10 @@ func (c *Client) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
 // engine.ErrUnavailable.
 func (c *Client) ShootsOf(ctx context.Context, binding string) ([]engine.Shoot, error) {
 	var found []engine.Shoot
-	err := c.eachShoot(ctx, func() { found = found[:0] }, func(s engine.Shoot) bool {
+	err := c.eachShoot(ctx, func() { found = found[:0] }, func(s engine.Shoot) {
 		if s.Binding == binding {
 			found = append(found, s)
 		}
-		return true
 	})
 	if err != nil {
 		return nil, err
@@ -49,22 +46,35 @@ func (c *Client) ShootsOf(ctx context.Context, binding string) ([]engine.Shoot, 
 	return found, nil
 }
 
-// Refers reports whether any Shoot refers to the binding, read from the server.
-// False with an error means nothing: a failure is never "no Shoot". Error:
-// engine.ErrUnavailable.
+// Refers reports whether any Shoot refers to the binding, read from the server after the call.
+// Callers that wait at the same time share one list of the Shoots. False with an error means
+// nothing: a failure is never "no Shoot". Error: engine.ErrUnavailable.
 func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
-	found := false
-	err := c.eachShoot(ctx, func() { found = false }, func(s engine.Shoot) bool {
-		found = s.Binding == binding
-		return !found
+	found := false // and stays so where the last attempt failed
+	err := c.read(ctx, "list shoots", func(ctx context.Context) error {
+		referred, err := c.referred.Get(ctx)
+		_, found = referred[binding]
+		if judged := (*judgedError)(nil); errors.As(err, &judged) {
+			return judged.err
+		}
+		return err
 	})
+	return found, err
+}
+
+// readReferred reads the names of all bindings that Shoots refer to. A list that fails is not repeated
+// here: each of those who share it does that, and tells of the attempt.
+func (c *Client) readReferred(ctx context.Context) (map[string]struct{}, error) {
+	ctx = engine.WithAttempts(ctx, func(failed error) error { return failed })
+	found := map[string]struct{}{}
+	err := c.eachShoot(ctx, func() { clear(found) }, func(s engine.Shoot) { found[s.Binding] = struct{}{} })
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	return found, nil
 }
 
-// shoot is what is read of a Shoot; the rest of its manifest is passed over
+// shoot has what is read of a Shoot; the rest of its manifest is passed over
 // while decoding.
 type shoot struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
@@ -74,21 +84,21 @@ type shoot struct {
 	} `json:"spec"`
 }
 
-// eachShoot calls f with each Shoot until f has had enough, and restart before
-// it begins, or begins anew.
-func (c *Client) eachShoot(ctx context.Context, restart func(), f func(engine.Shoot) (more bool)) error {
+// eachShoot calls f with each Shoot, and restart before it begins, or begins anew.
+func (c *Client) eachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error {
 	if c.opts.Resource == Secrets {
 		return c.eachShootOfSecrets(ctx, restart, f)
 	}
 	return list(ctx, c, listing{resource: shoots, accept: wholeObjects}, restart, func(s shoot) bool {
-		return f(c.shoot(&s.Metadata, c.named(&s).name))
+		f(c.shoot(&s.Metadata, c.named(&s).name))
+		return true
 	})
 }
 
 // eachShootOfSecrets reads the Shoots first and what the bindings that they name
 // refer to afterwards. The other way round, a binding and a Shoot that are made
 // in between would leave an account that is in use looking unused.
-func (c *Client) eachShootOfSecrets(ctx context.Context, restart func(), f func(engine.Shoot) (more bool)) error {
+func (c *Client) eachShootOfSecrets(ctx context.Context, restart func(), f func(engine.Shoot)) error {
 	type found struct {
 		engine.Shoot
 		names reference
@@ -108,9 +118,7 @@ func (c *Client) eachShootOfSecrets(ctx context.Context, restart func(), f func(
 	restart()
 	for _, s := range read {
 		s.Binding = secrets[s.names]
-		if !f(s.Shoot) {
-			return nil
-		}
+		f(s.Shoot)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// read gives what a snapshot says of files, a line for each binding and Shoot.
+// read returns what a snapshot says of files, a line for each binding and Shoot.
 func read(t *testing.T, opts Options, files ...string) []string {
 	t.Helper()
 	var lines []string

@@ -129,8 +129,8 @@ func (l *landscape) fillSecrets(names ...string) {
 	}
 }
 
-// liveOn is what happens to accounts: claims, an account that is given back, a
-// label that somebody else changes, a loss of Redis with its rebuild, and the
+// liveOn does what happens to accounts: claims, an account that is given back, a
+// label that another writer changes, a loss of Redis with its rebuild, and the
 // tables of hapctl.
 func (l *landscape) liveOn(env []string) {
 	l.t.Helper()
@@ -171,7 +171,7 @@ func (l *landscape) liveOn(env []string) {
 	}
 }
 
-// tapped gives a kubeconfig, in the environment of a worker, that leads through
+// tapped returns a kubeconfig, in the environment of a worker, that leads through
 // a proxy which keeps what it hands out of Secrets.
 func (l *landscape) tapped() (*safeBuffer, []string) {
 	l.t.Helper()

@@ -19,7 +19,7 @@ type badInput struct {
 	name    string
 	subject string
 	data    string
-	answer  string      // the reply's subject, "" where nobody can be told
+	answer  string      // the reply's subject, "" where there is no inbox to tell
 	code    engine.Code // of reply and dead letter
 	dead    string      // the type that the dead letter lies under
 	reason  string      // a part of it

@@ -76,7 +76,7 @@ func (b *broker) claims(binding, tenant string) {
 	b.marks(binding, map[string]any{"tenantName": tenant})
 }
 
-// wouldAnswer is what the shadow would answer: it is not compared before the Shoot is there.
+// wouldAnswer returns what the shadow would answer: it is not compared before the Shoot is there.
 func (b *broker) wouldAnswer(e events.Event) events.Reply {
 	b.t.Helper()
 	ledger := events.NewLedger(b.js, b.shadow, "/integration")

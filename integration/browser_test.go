@@ -54,7 +54,7 @@ func newBrowser(t *testing.T) *browser {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(time.Minute),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("font-render-hinting", "none"))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	ctx, endBrowser := chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(endBrowser)
@@ -120,7 +120,7 @@ func (b *browser) open(url string, width, height int64, dark bool) {
 	)
 }
 
-// text is what a reader sees of an element.
+// text returns what a reader sees of an element.
 func (b *browser) text(selector string) string {
 	b.t.Helper()
 	text := give(b, chromedp.Text(css(selector)))
@@ -153,7 +153,7 @@ func give[T any](b *browser, action chromedp.Action[T]) T {
 	return result
 }
 
-// eval gives what a script gives.
+// eval returns what a script returns.
 func eval[T any](b *browser, script string) T {
 	b.t.Helper()
 	return give(b, chromedp.Evaluate[T](script))

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/counters/blocks"
@@ -32,8 +35,8 @@ var (
 	testCluster            = map[string]string{"clusters.openmcp.cloud/test": "true"}
 )
 
-// newNoted is a landscape whose workers write ClusterConfigs. It has a Kubernetes API
-// of its own, since ClusterConfigs are read in all namespaces.
+// newNoted is a landscape whose workers write ClusterConfigs. It has a separate Kubernetes
+// API, since ClusterConfigs are read in all namespaces.
 func newNoted(t *testing.T, spec string) *networked {
 	t.Helper()
 	config := oneAccountRules + "network: {config: ipam, clusterConfigs: true}\ngardener: {namespace: garden-noted}\n"
@@ -144,9 +147,9 @@ func (n *networked) patch(resource schema.GroupVersionResource, name, patch stri
 	}
 }
 
-// TestClusterConfigs is what is written beside the replies: as Gardener-IPAM writes it,
-// restored whoever edits it, and gone with its runtime. What another allocator wrote
-// stays, and its blocks are nobody else's.
+// TestClusterConfigs shows what is written beside the replies: as Gardener-IPAM writes it,
+// restored after any edit, and gone with its runtime. What another allocator wrote
+// stays, and its blocks go to no other cluster.
 func TestClusterConfigs(t *testing.T) {
 	t.Parallel()
 	n := newNoted(t, "internalStateRefreshCycleDuration: 2s"+twoRules)
@@ -172,6 +175,7 @@ func TestClusterConfigs(t *testing.T) {
 		t.Errorf("the owners are %+v, want the Cluster", refs)
 	}
 	n.annotated("rt-test", annotation)
+	n.isListed(name)
 
 	if err := n.api.Resource(clusterConfigsResource).Namespace("clusters").Delete(n.ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -200,6 +204,53 @@ func TestClusterConfigs(t *testing.T) {
 		t.Errorf("the ClusterConfig of another allocator: %v", err)
 	}
 	n.noConflicts()
+}
+
+// isListed holds the table that the API makes for kubectl get by the definition: whose block
+// each ClusterConfig of rt-test is, and in the wide form its runtime and all blocks.
+func (n *networked) isListed(name string) {
+	n.t.Helper()
+	config, err := n.stack.Kube.Config()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	ask, err := http.NewRequestWithContext(n.ctx, http.MethodGet, config.Host+"/apis/gardener.clusters.openmcp.cloud/v1alpha1/namespaces/clusters/clusterconfigs/"+name, http.NoBody)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	ask.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	answer, err := client.Do(ask)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var table metav1.Table
+	if err := json.NewDecoder(answer.Body).Decode(&table); err != nil || len(table.Rows) != 1 {
+		n.t.Fatalf("%s, %d rows, %v", answer.Status, len(table.Rows), err)
+	}
+	var narrow, wide []string
+	for i, c := range table.ColumnDefinitions {
+		cell := fmt.Sprintf("%s=%v", c.Name, table.Rows[0].Cells[i])
+		switch {
+		case c.Name == "Age":
+			narrow = append(narrow, c.Name)
+		case c.Priority == 0:
+			narrow = append(narrow, cell)
+		default:
+			wide = append(wide, cell)
+		}
+	}
+	const all = `[{"id":"test-cidr","cidr":"10.27.0.0/24","paths":["/spec/network/subnetA"]},{"id":"","cidr":"10.27.0.0/30","paths":["/spec/network/subnetB"]}]`
+	if want := []string{"Name=" + name, "Cluster=rt-test", "Rule=test", "Block=10.27.0.0/24", "Age"}; !slices.Equal(narrow, want) {
+		n.t.Errorf("kubectl get shows %q, want %q", narrow, want)
+	}
+	if want := []string{"Runtime=rt-test", "Blocks=" + all}; !slices.Equal(wide, want) {
+		n.t.Errorf("-o wide adds %q, want %q", wide, want)
+	}
 }
 
 // noConflicts waits for a comparison of the ranges after which nothing is held twice.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDecisionsAreReal: what docs/decisions.md shows of explain is what the command
+// TestDecisionsAreReal: what docs/decisions.md shows of explain equals what the command
 // printed in one of the stories, but for times.
 func TestDecisionsAreReal(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
-// verified is what hapctl counters verify prints.
+// verified has what hapctl counters verify prints.
 type verified struct {
 	Drifts, Changed []struct{ Kind, Pool, Binding, RuntimeID, Message, Remedy string }
 	NotBuilt        []string
@@ -149,7 +149,7 @@ func TestDriftIsFoundAndRepaired(t *testing.T) {
 		return nil
 	})
 
-	// Whoever has to look mends the rest by hand.
+	// An operator mends the rest by hand.
 	l.label(on["ga-2"], map[string]any{"tenantName": "ga-2"})
 	l.label(on["ga-3"], map[string]any{"dirty": nil})
 	l.remove(shootsResource, "c-rt-6-0")
@@ -161,8 +161,8 @@ func TestDriftIsFoundAndRepaired(t *testing.T) {
 	verify(0, "--repair", "--yes")
 }
 
-// drift makes one of each kind that can be made from outside; it gives the account
-// that is claimed by its label and has nobody on it.
+// drift makes one of each kind that can be made from outside; it returns the account
+// that is claimed by its label and has no runtime on it.
 func (l *landscape) drift(on map[string]string) (idle string) {
 	l.t.Helper()
 	hand := l.byHand()
@@ -192,7 +192,7 @@ func (l *landscape) miscount(hand *redis.Client, binding string, count int) {
 	hand.HSet(l.ctx, "hap:{aws}:b", binding, strings.Join(fields, "|"))
 }
 
-// invent writes a runtime that nobody asked for: what follows the binding in its record.
+// invent writes a runtime that was never asked for: what follows the binding in its record.
 func (l *landscape) invent(hand *redis.Client, runtime, binding, rest string) {
 	l.t.Helper()
 	hand.HSet(l.ctx, "hap:{aws}:r", runtime, "assigned|"+binding+"|"+rest)
@@ -232,7 +232,7 @@ func (l *landscape) repaired(on map[string]string) {
 	if facts.Runtimes["adopted"] != nil {
 		l.t.Errorf("the runtime whose Shoot is gone is %+v", facts.Runtimes["adopted"])
 	}
-	// The account with another's label gains nobody, the one that was restored does,
+	// The account with another's label gains no runtime, the one that was restored does,
 	// under a number that was not given before.
 	l.provision(ask("rt-2-2", "ga-2"), ask("rt-1-2", "ga-1"))
 	if got := l.assigned(ask("rt-1-2", "ga-1")); got != on["ga-1"] {

@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// gauge is what hap_drift says, by kind.
+// gauge has what hap_drift says, by kind.
 type gauge struct {
 	l     *landscape
 	tel   *telemetry.Telemetry
@@ -79,7 +79,7 @@ func (g *gauge) shows(kinds ...account.DriftKind) {
 }
 
 // TestDriftGauge makes a drift of each remedy and sees the gauge go up, stay
-// where somebody has to look, and go back to 0 when it is mended or somebody did.
+// where an operator has to look, and go back to 0 when it is mended.
 func TestDriftGauge(t *testing.T) {
 	t.Parallel()
 	l := newLandscape(t, oneAccountRules, accounts("aws", 4))
@@ -96,7 +96,7 @@ func TestDriftGauge(t *testing.T) {
 	g, hand := newGauge(l), l.byHand()
 	g.shows()
 
-	// Mended: up while nobody repairs, gone with the audit that does.
+	// Mended: up while no audit repairs, gone with the audit that does.
 	l.miscount(hand, on["ga-1"], 7)
 	g.shows(account.CountWrong)
 	g.mends.Store(true)
@@ -108,7 +108,7 @@ func TestDriftGauge(t *testing.T) {
 	l.record("aws", on["ga-2"], func(r account.Record) bool { return !r.Confirmed })
 	g.shows(account.TenantContradicts)
 
-	// Reported: somebody has to look.
+	// Reported: an operator has to look.
 	l.invent(hand, "ghost", on["ga-3"], "9||1|own|ga-3")
 	g.shows(account.TenantContradicts, account.RuntimeUnknown)
 

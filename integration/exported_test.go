@@ -20,7 +20,7 @@ var (
 	named    = regexp.MustCompile(`\b((?:hap|keb)_[a-z_]+)(?:\{(.*?)\})?`)
 	matchers = regexp.MustCompile(`(\w+)(?:=~|!~|!=|=)\\?"`)
 	lists    = regexp.MustCompile(`by \(([a-z_, ]+)\) \((?:[a-z]+\()*((?:hap|keb)_[a-z_]+)`)
-	// added are labels that Prometheus gives what it scrapes.
+	// added are labels that Prometheus adds to what it scrapes.
 	added = []string{"namespace"}
 )
 

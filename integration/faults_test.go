@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,24 +12,40 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/integration/faults"
+	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
 // TestFaults runs three workers under load while everything around them fails.
 // HAP_FAULTS_DURATION and HAP_FAULTS_SEED choose another schedule, HAP_FAULTS_EVERY is
 // the time between two steps of the broker, HAP_FAULTS_DIR keeps the workers' logs and
-// what was read at the end.
+// what was read at the end. HAP_FAULTS_GARDENER=light needs no build of kube-apiserver.
 func TestFaults(t *testing.T) {
 	t.Parallel()
+	faultsOf(t, "HAP_FAULTS_", faults.Options{Duration: 2 * time.Minute})
+}
+
+// TestSoak runs three workers under a steady load with a fault now and then: what they hold
+// must not grow. HAP_SOAK_DURATION, HAP_SOAK_SEED, HAP_SOAK_EVERY, HAP_SOAK_DIR and
+// HAP_SOAK_GARDENER are as those of TestFaults.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	faultsOf(t, "HAP_SOAK_", faults.Options{Duration: 5 * time.Minute, Every: 25 * time.Millisecond, Gardener: stack.LightGardener, Soak: true})
+}
+
+// faultsOf runs a schedule with what the environment says under a prefix.
+func faultsOf(t *testing.T, prefix string, o faults.Options) {
+	t.Helper()
 	requireRedis(t)
-	o := faults.Options{Seed: uint64(time.Now().UnixNano()), Duration: 2 * time.Minute, Dir: os.Getenv("HAP_FAULTS_DIR"), Log: t.Logf}
+	o.Seed, o.Dir, o.Log = uint64(time.Now().UnixNano()), os.Getenv(prefix+"DIR"), t.Logf
+	o.Gardener = cmp.Or(os.Getenv(prefix+"GARDENER"), o.Gardener)
 	var err error
-	if text := os.Getenv("HAP_FAULTS_SEED"); text != "" {
+	if text := os.Getenv(prefix + "SEED"); text != "" {
 		if o.Seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, value := range map[string]*time.Duration{"HAP_FAULTS_DURATION": &o.Duration, "HAP_FAULTS_EVERY": &o.Every} {
-		if text := os.Getenv(name); text != "" {
+	for name, value := range map[string]*time.Duration{"DURATION": &o.Duration, "EVERY": &o.Every} {
+		if text := os.Getenv(prefix + name); text != "" {
 			if *value, err = time.ParseDuration(text); err != nil {
 				t.Fatal(err)
 			}

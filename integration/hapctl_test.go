@@ -22,7 +22,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// hapctlAccounts are what the scripts share out: each script has pools of its own.
+// hapctlAccounts are what the scripts share out: each script has its own pools.
 func hapctlAccounts() []stack.Account {
 	is := func(labels ...string) map[string]string {
 		m := map[string]string{}

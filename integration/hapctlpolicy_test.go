@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
+	"github.com/hap-worker/hap-worker/counters/policies"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
@@ -25,6 +29,7 @@ import (
 //
 //	configmap KEY FILE   writes a key of the ConfigMap, as another program does
 //	taken FILE           waits until the worker has logged that it took this policy over
+//	told FILE            waits until Redis says that a worker decides by this policy
 func TestHapctlPolicy(t *testing.T) {
 	t.Parallel()
 	root, err := stack.Root()
@@ -45,6 +50,11 @@ func TestHapctlPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	maps := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(s.Target.Namespace)
+	store, err := counters.Open(connection.Options{URLs: []string{s.Redis.URL()}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	defer cancel()
 	runHapctl(t, s, "testdata/hapctl-policy", map[string]func(*testscript.TestScript, bool, []string){
@@ -55,6 +65,16 @@ func TestHapctlPolicy(t *testing.T) {
 					return fmt.Errorf("no worker has taken over the policy %s", digest)
 				}
 				return nil
+			})
+		},
+		"told": func(ts *testscript.TestScript, _ bool, args []string) {
+			digest := policy.Digest([]byte(ts.ReadFile(args[0])))
+			eventually(ctx, t, func() error {
+				all, err := policies.All(ctx, store)
+				if err == nil && !slices.ContainsFunc(all, func(p policy.InForce) bool { return p.Digest == digest }) {
+					err = fmt.Errorf("no worker decides by the policy %s: %+v", digest, all)
+				}
+				return err
 			})
 		},
 		"configmap": func(ts *testscript.TestScript, _ bool, args []string) {

@@ -20,7 +20,7 @@ import (
 // for longer than a story takes.
 const whyConfig = `
 hap:
-  rule: [aws, aws(PR=cf-eu11) -> EU, azure, gcp, trial -> S, "sap-converged-cloud -> HR, S", azure_lite, preview, free, alicloud]
+  rule: [aws, aws(PR=cf-eu11) -> EU, azure, gcp, trial -> S, "sap-converged-cloud -> HR, S", azure_lite, preview, free, alicloud, build-runtime-aws(PR=cf-find) -> PR]
   multiHyperscalerAccount:
     allowedGlobalAccounts: ["*"]
     limits: {default: 3, gcp: 1}
@@ -31,8 +31,8 @@ hap:
 // TestHapctlWhy runs the stories of explain, waiting, cordon, pause, dead letters
 // and simulate. The worker's way to the Kubernetes API can be disturbed:
 //
-//	conflict PREFIX           the next claim of a binding with such a name is refused: somebody else wrote it meanwhile
-//	stolen PREFIX TENANT      the same, and that somebody has labelled it for another tenant
+//	conflict PREFIX           the next claim of a binding with such a name is refused: another writer wrote it meanwhile
+//	stolen PREFIX TENANT      the same, and that it was labelled for another tenant
 //	label BINDING KEY VALUE   writes a label by hand
 //	shoot RUNTIME BINDING     makes a Shoot
 //	await SERIES VALUE        waits until a metric of the worker has the value
@@ -40,6 +40,7 @@ func TestHapctlWhy(t *testing.T) {
 	t.Parallel()
 	own := append(append(accounts("aws", 3), accounts("azure", 4)...), accounts("gcp", 1)...)
 	own = append(append(own, accounts("alicloud", 3)...),
+		stack.Account{Name: "find-01", HyperscalerType: "aws_cf-find"},
 		stack.Account{Name: "eu-01", HyperscalerType: "aws", Labels: map[string]string{"euAccess": "true"}},
 		stack.Account{Name: "eu-02", HyperscalerType: "aws", Labels: map[string]string{"euAccess": "true"}},
 		stack.Account{Name: "eu-03", HyperscalerType: "aws", Labels: map[string]string{"euAccess": "true"}},
@@ -84,7 +85,7 @@ func refuseClaim(proxy *faulty.KubeAPI, prefix string, first func(binding string
 	})
 }
 
-// unsteady is what differs between two runs of the same story.
+// unsteady matches what differs between two runs of the same story.
 var unsteady = []struct {
 	found *regexp.Regexp
 	text  string
@@ -93,6 +94,7 @@ var unsteady = []struct {
 	{regexp.MustCompile(`( \+|for )(\d+m)?[\d.]+(ms|µs|s)\b`), "${1}<d>"},
 	{regexp.MustCompile(`("streamSequence": |streamSequence: |Hap-Stream-Seq: |"sequence": |"number": |"eventSequence": )\d+`), "${1}<n>"},
 	{regexp.MustCompile(`(?m)^\d+( +<time>)`), "<n>$1"}, // the number of a dead letter
+	{regexp.MustCompile(`(letter |dead show |"messages": |HAP_[A-Z]+: )\d+`), "${1}<n>"},
 	{regexp.MustCompile(`garden-\d+`), "garden-<n>"},
 	{regexp.MustCompile(`("epoch": |epoch: )"?[^",\n]+"?`), "${1}<epoch>"},
 }

@@ -189,7 +189,7 @@ func TestLedgerIsNotChanged(t *testing.T) {
 	}
 	l.provision(ask("rt-2", "ga-1"))
 	l.answered(ask("rt-2", "ga-1"))
-	if n := strings.Count(w.log.String(), "the ledger does not name its landscape"); n != 1 {
+	if n := strings.Count(w.log.String(), "the ledger does not record its landscape"); n != 1 {
 		t.Errorf("told %d times", n)
 	}
 	if _, named, err := events.LandscapeOf(l.ledgerConfig()); named || err != nil {

@@ -77,14 +77,14 @@ func (l *landscape) begin(o daemon.Options) *inProcess {
 	return w
 }
 
-// end stops the worker and gives the error that it ended with.
+// end stops the worker and returns the error that it ended with.
 func (w *inProcess) end() error {
 	w.stop()
 	<-w.ended
 	return w.err
 }
 
-// readyz gives the names of the checks that fail; an error unless all hold.
+// readyz returns the names of the checks that fail; an error unless all hold.
 func (w *inProcess) readyz() (failing []string, err error) {
 	code, body, err := fetch(w.url + "/readyz")
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *inProcess) readyz() (failing []string, err error) {
 	return nil, nil
 }
 
-// metric gives the value of a series, as /metrics writes it; "" where there is none.
+// metric returns the value of a series, as /metrics writes it; "" where there is none.
 func (w *inProcess) metric(series string) string {
 	w.t.Helper()
 	_, body, err := fetch(w.url + "/metrics")
@@ -117,7 +117,7 @@ func (w *inProcess) metric(series string) string {
 	return ""
 }
 
-// fetch gets a URL over a connection of its own, which leaves nothing behind.
+// fetch gets a URL over a separate connection, which leaves nothing behind.
 func fetch(url string) (int, string, error) {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get(url)
@@ -129,7 +129,7 @@ func fetch(url string) (int, string, error) {
 	return response.StatusCode, string(body), err
 }
 
-// safeBuffer is what several goroutines write to.
+// safeBuffer is a buffer that several goroutines write to.
 type safeBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -52,7 +52,7 @@ func TestInvalidFilesStopTheStart(t *testing.T) {
 			ctx, cancel := context.WithTimeout(l.ctx, time.Minute)
 			defer cancel()
 			t.Logf("configuration %s", l.stack.Config)
-			// A process of its own, since it takes over what the libraries of its process log.
+			// A separate process, since it takes over what the libraries of its process log.
 			var talk bytes.Buffer
 			cmd := exec.CommandContext(ctx, binary, "--config", l.stack.Config)
 			cmd.Env, cmd.Stderr = append(os.Environ(), "HAP_TELEMETRY_LISTEN=127.0.0.1:0"), &talk

@@ -25,7 +25,7 @@ type accountKind struct {
 	gardener string // further keys of the section gardener
 	kind     string // as replies call it
 	field    string // of a Shoot's spec that names what it uses
-	// on gives the shared stack that serves it; nil is sharedStack.
+	// on returns the shared stack that serves it; nil is sharedStack.
 	on func(*testing.T) *stack.Stack
 }
 
@@ -136,7 +136,7 @@ var poolAsks = []struct {
 
 // TestPoolsOfEachKind asks for a cluster of every sort of pool, in the older form
 // of the rules and, once the worker has taken it over, in the newer one, which
-// gives every tenant the account that it has.
+// assigns every tenant the account that it has.
 func TestPoolsOfEachKind(t *testing.T) {
 	t.Parallel()
 	for name, kind := range accountKinds() {

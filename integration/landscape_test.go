@@ -31,25 +31,26 @@ var (
 	shootsResource   = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
 )
 
-// landscape is NATS, Redis and a namespace of a test's own, on the Kubernetes API
-// that all tests share. Its workers run in this process, as many as the test
-// starts: events that are published before are in their hands at once.
+// landscape has NATS, Redis and a namespace for one test, on the Kubernetes API that all tests
+// share. The test starts its workers in this process. They process at once the events that
+// the test published before.
 type landscape struct {
 	*publisher
 	api     dynamic.Interface
 	workers atomic.Int32
 }
 
-// landscapes tell their namespaces apart.
+// landscapes numbers the landscapes, so that each has another namespace.
 var landscapes atomic.Int32
 
-// newLandscape makes one. config is the worker's without the section gardener.
+// newLandscape makes a landscape. config is the worker's configuration without the section
+// gardener.
 func newLandscape(t *testing.T, config string, accounts []stack.Account) *landscape {
 	t.Helper()
 	return newLandscapeOf(t, accountKind{}, config, accounts)
 }
 
-// newLandscapeOf makes one whose accounts are of a kind.
+// newLandscapeOf makes a landscape whose accounts are objects of a kind.
 func newLandscapeOf(t *testing.T, kind accountKind, config string, accounts []stack.Account) *landscape {
 	t.Helper()
 	kube := kind.on
@@ -60,7 +61,7 @@ func newLandscapeOf(t *testing.T, kind accountKind, config string, accounts []st
 	return landscapeOn(t, startStack(t, stack.Options{Kube: kube(t).Kube, Config: []byte(config), Accounts: accounts}))
 }
 
-// landscapeOn makes one of a stack of its own.
+// landscapeOn makes a landscape on a stack that only this test uses.
 func landscapeOn(t *testing.T, s *stack.Stack) *landscape {
 	t.Helper()
 	kube, err := s.Kube.Config()
@@ -83,7 +84,7 @@ func landscapeOn(t *testing.T, s *stack.Stack) *landscape {
 	return l
 }
 
-// accounts are n bindings of a hyperscaler type, named after it.
+// accounts returns n bindings of a hyperscaler type. The type begins their names.
 func accounts(kind string, n int) []stack.Account {
 	out := make([]stack.Account, n)
 	for i := range out {
@@ -92,8 +93,8 @@ func accounts(kind string, n int) []stack.Account {
 	return out
 }
 
-// faultyAPI gives a proxy in front of the Kubernetes API, and the environment of a
-// worker that goes through it.
+// faultyAPI returns a proxy in front of the Kubernetes API, and an environment with which a
+// worker uses the proxy.
 func (l *landscape) faultyAPI() (*faulty.KubeAPI, []string) {
 	l.t.Helper()
 	config, err := l.stack.Kube.Config()
@@ -112,7 +113,7 @@ func (l *landscape) faultyAPI() (*faulty.KubeAPI, []string) {
 	return proxy, []string{"HAP_GARDENER_KUBECONFIG=" + path}
 }
 
-// edit writes the worker's configuration anew.
+// edit rewrites the worker's configuration.
 func (l *landscape) edit(replace ...string) {
 	l.t.Helper()
 	content, err := os.ReadFile(l.stack.Config)
@@ -128,7 +129,7 @@ func (l *landscape) edit(replace ...string) {
 	}
 }
 
-// label sets labels of a binding as an operator does by hand; nil takes one off.
+// label sets labels of a binding, like an operator by hand; nil removes a label.
 func (l *landscape) label(binding string, labels map[string]any) {
 	l.t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
@@ -152,7 +153,7 @@ func (l *landscape) bindings() schema.GroupVersionResource {
 	return bindingsResource
 }
 
-// create makes further bindings.
+// create creates more bindings.
 func (l *landscape) create(accounts ...stack.Account) {
 	l.t.Helper()
 	config, err := l.stack.Kube.Config()
@@ -178,8 +179,8 @@ func (l *landscape) shoot(runtime, binding string) {
 	l.shootOn(runtime, "credentialsBindingName", binding)
 }
 
-// shootOn makes a Shoot of a runtime, as Gardener's own API server wants it, that
-// names what it uses in a field of its spec.
+// shootOn creates a Shoot of a runtime that Gardener's own API server accepts. A field of its
+// spec names the binding or Secret that it uses.
 func (l *landscape) shootOn(runtime, field, binding string) {
 	l.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": stack.ShootSpec(l.providerOf(field, binding), field, binding)}}
@@ -188,15 +189,15 @@ func (l *landscape) shootOn(runtime, field, binding string) {
 	o.SetName("c-" + runtime)
 	o.SetAnnotations(map[string]string{
 		"infrastructuremanager.kyma-project.io/runtime-id": runtime,
-		"confirmation.gardener.cloud/deletion":             "true", // Gardener deletes no Shoot without
+		"confirmation.gardener.cloud/deletion":             "true", // Gardener deletes a Shoot only with this annotation
 	})
 	if _, err := l.api.Resource(shootsResource).Namespace(l.stack.Target.Namespace).Create(l.ctx, o, metav1.CreateOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
 }
 
-// providerOf is the provider type of what a field of a Shoot names; a Shoot has to
-// have the same. CRDs let it name what is not there.
+// providerOf returns the provider type of the object that a field of a Shoot names: a Shoot
+// must have the same type. With CRDs, the object need not exist.
 func (l *landscape) providerOf(field, binding string) string {
 	l.t.Helper()
 	resource := credentialsBindings
@@ -227,7 +228,7 @@ func (l *landscape) binding(name string) engine.Binding {
 	return b
 }
 
-// provision publishes an ask.
+// provision publishes a provision event.
 func (l *landscape) provision(runtimes ...events.Event) {
 	l.t.Helper()
 	for _, e := range runtimes {
@@ -242,7 +243,7 @@ func (l *landscape) answered(e events.Event) events.Reply {
 	return l.awaitReply(e, events.Reply.Final)
 }
 
-// waits gives the reply that says that an event waits, once it is there.
+// waits returns the reply which says that an event waits, as soon as it is stored.
 func (l *landscape) waits(e events.Event) events.Reply {
 	l.t.Helper()
 	return l.awaitReply(e, func(r events.Reply) bool { return r.Status == events.StatusWaiting })
@@ -259,7 +260,7 @@ func (l *landscape) awaitReply(e events.Event, enough func(events.Reply) bool) (
 	return r
 }
 
-// assigned gives the binding that an event is answered with.
+// assigned waits for the answer to an event and returns its binding.
 func (l *landscape) assigned(e events.Event) string {
 	l.t.Helper()
 	r := l.answered(e)
@@ -269,21 +270,21 @@ func (l *landscape) assigned(e events.Event) string {
 	return r.Binding.Name
 }
 
-// depart publishes a deprovision.
+// depart publishes a deprovision event.
 func (l *landscape) depart(e events.Event) {
 	l.t.Helper()
 	l.deprovision(e)
 	l.flush()
 }
 
-// free publishes a release.
+// free publishes a release event.
 func (l *landscape) free(e events.Event) {
 	l.t.Helper()
 	l.send(e, l.subjects.Release(e.Binding), "")
 	l.flush()
 }
 
-// record waits until Redis has a record of the binding that is good enough.
+// record waits until Redis has a record of the binding that the condition accepts.
 func (l *landscape) record(pool, binding string, enough func(account.Record) bool) account.Record {
 	l.t.Helper()
 	store := sources(l.t, l.stack, l.js, l.subjects).Counters
@@ -297,7 +298,7 @@ func (l *landscape) record(pool, binding string, enough func(account.Record) boo
 	return rec
 }
 
-// holds fails the test for every invariant that does not hold.
+// holds checks all invariants, and fails the test for each one that is broken.
 func (l *landscape) holds(terms checker.Terms) {
 	l.t.Helper()
 	for _, violation := range l.facts().Violations(terms) {

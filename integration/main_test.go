@@ -37,7 +37,7 @@ var shared, sharedCRD, sharedReal, sharedFast once
 // does: HAP_TEST_GARDENER=crd runs them there too.
 var usualGardener = cmp.Or(os.Getenv("HAP_TEST_GARDENER"), stack.LightGardener)
 
-// sharedStack gives the stack that all tests of this binary share, without
+// sharedStack returns the stack that all tests of this binary share, without
 // accounts and workers. Tests keep apart by names of their own; one that stops a
 // part starts a stack for itself.
 func sharedStack(t *testing.T) *stack.Stack {

@@ -252,19 +252,45 @@ func (p *publisher) flush() {
 	p.acks = nil
 }
 
-// awaitSettled returns when no event is left in the stream.
+// awaitSettled returns when no event is left in the stream, and no request waits for Gardener.
+// On a slow machine a request does for a while: it is answered as waiting, leaves the stream, and
+// is served once Gardener answers.
 func (p *publisher) awaitSettled() {
 	p.t.Helper()
+	p.awaitHandled()
 	eventually(p.ctx, p.t, func() error {
-		stream, err := p.js.Stream(p.ctx, events.StreamEvents)
-		if err != nil {
+		if left, err := p.left(events.StreamWaiting); err != nil || left == 0 {
 			return err
 		}
-		if left := stream.CachedInfo().State.Msgs; left > 0 {
-			return fmt.Errorf("%d events are not settled", left)
+		_, waiting := p.byStatus()
+		for _, r := range waiting {
+			if r.Waiting.Reason == events.WaitingUnavailable {
+				return fmt.Errorf("request %s still waits for Gardener", r.RequestID)
+			}
 		}
 		return nil
 	})
+}
+
+// awaitHandled returns when no event is left in the stream.
+func (p *publisher) awaitHandled() {
+	p.t.Helper()
+	eventually(p.ctx, p.t, func() error {
+		left, err := p.left(events.StreamEvents)
+		if err == nil && left > 0 {
+			err = fmt.Errorf("%d events are not settled", left)
+		}
+		return err
+	})
+}
+
+// left is the number of messages in a stream.
+func (p *publisher) left(stream string) (uint64, error) {
+	s, err := p.js.Stream(p.ctx, stream)
+	if err != nil {
+		return 0, err
+	}
+	return s.CachedInfo().State.Msgs, nil
 }
 
 // eventually asks again until there is no error.

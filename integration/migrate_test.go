@@ -69,7 +69,7 @@ func TestMigratePlan(t *testing.T) {
 	}
 }
 
-// migratePlan gives the JSON of a plan, which has contradictions.
+// migratePlan returns the JSON of a plan, which has contradictions.
 func (l *landscape) migratePlan(args ...string) string {
 	l.t.Helper()
 	var out, talk bytes.Buffer
@@ -93,7 +93,7 @@ func (l *landscape) earlierShoot(name, tenant, field, binding string) {
 	}
 }
 
-// dump is what kubectl get -o json would write of the namespace.
+// dump returns what kubectl get -o json would write of the namespace.
 func (l *landscape) dump() []byte {
 	l.t.Helper()
 	list := map[string]any{"apiVersion": "v1", "kind": "List"}

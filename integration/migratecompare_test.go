@@ -37,10 +37,13 @@ func TestMigrateCompare(t *testing.T) {
 			_, err := events.Setup(p.ctx, p.js, events.Options{Manage: true, Shadow: true})
 			ts.Check(err)
 		},
-		// compared RUNTIME RESULT SHADOW KEB stores a comparison as a shadow does.
+		// compared RUNTIME RESULT SHADOW KEB [WHY] stores a comparison as a shadow does.
 		"compared": func(ts *testscript.TestScript, _ bool, args []string) {
 			c := shadows.Comparison{
 				Result: shadows.ComparisonResult(args[1]), Message: "as the script says", ComparedAt: at, Reply: decided(args[0], args[2]),
+			}
+			if len(args) > 4 {
+				c.Message = args[4]
 			}
 			if args[3] != "-" {
 				c.KEB = &shadows.KEBChoice{Shoot: "c-" + args[0], Binding: args[3], Pool: "aws", Tenant: "ga-1"}

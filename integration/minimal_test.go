@@ -14,7 +14,7 @@ import (
 // together is how many lives run side by side: most of their time they wait.
 const together = 8
 
-// TestRealMinimalRights is the whole lifecycle under the rights that deploy gives: the
+// TestRealMinimalRights is the whole lifecycle under the rights of deploy: the
 // chart's Roles on an API server that asks for rights, the permissions on NATS and the
 // users of Redis. With all of them nothing is refused; with any one taken away a step
 // ends, so none is superfluous.

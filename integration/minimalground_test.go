@@ -35,7 +35,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// ground is what all lives share: a Kubernetes API that asks for rights. NATS and
+// ground has what all lives share: a Kubernetes API that asks for rights. NATS and
 // Redis are each life's own.
 type ground struct {
 	stack  *stack.Stack
@@ -74,7 +74,7 @@ func newGround(t *testing.T) *ground {
 	return g
 }
 
-// refusals are what servers have refused to somebody of a life.
+// refusals are what servers have refused to a user of a life.
 type refusalBook struct {
 	mu   sync.Mutex
 	said []string
@@ -169,7 +169,7 @@ func (l *life) grantRedis(ctx context.Context, acl string) error {
 	return nil
 }
 
-// refusedByRedis is what its users were refused.
+// refusedByRedis has what its users were refused.
 func (l *life) refusedByRedis(ctx context.Context) (refused []string) {
 	if l.redis == nil {
 		return nil
@@ -184,7 +184,7 @@ func (l *life) refusedByRedis(ctx context.Context) (refused []string) {
 	return refused
 }
 
-// grantKubernetes applies the manifests, and gives the service account's token.
+// grantKubernetes applies the manifests, and returns the service account's token.
 func (g *ground) grantKubernetes(ctx context.Context, life string, manifests []*unstructured.Unstructured) (token string, err error) {
 	account := ""
 	for _, object := range manifests {
@@ -215,7 +215,7 @@ func (g *ground) grantKubernetes(ctx context.Context, life string, manifests []*
 	return asked.Status.Token, nil
 }
 
-// watched gives the kubeconfig of a service account that leads through a proxy,
+// watched returns the kubeconfig of a service account that leads through a proxy,
 // which writes down what the API refuses.
 func (g *ground) watched(dir, token string, book *refusalBook) (kubeconfig string, proxy *httptest.Server, err error) {
 	proxy = httptest.NewTLSServer(&httputil.ReverseProxy{ // a token is sent over TLS only
@@ -238,7 +238,7 @@ func (g *ground) watched(dir, token string, book *refusalBook) (kubeconfig strin
 	return kubeconfig, proxy, os.WriteFile(kubeconfig, text.Bytes(), 0o600)
 }
 
-// startRedis gives the life a redis-server of its own: what one of another has loaded
+// startRedis starts the life's own redis-server: what one of another has loaded
 // would hide what is missed.
 func (l *life) startRedis(ctx context.Context) error {
 	port, err := stack.FreePort()

@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// grace is how long a step may still take once somebody of the life was refused
-	// something: what goes on without it did not need it.
+	// grace is how long a step may still take once a user of the life was
+	// refused something: what goes on without it did not need it.
 	grace = 3 * time.Second
 	// stepLimit is how long a step may take on a busy machine.
 	stepLimit = 3 * time.Minute
@@ -128,7 +128,7 @@ func (l *life) step(ctx context.Context, do func(context.Context) error) error {
 
 func (l *life) later(f func()) { l.taken = append(l.taken, f) }
 
-// prepare makes namespace, accounts, policy and ranges, and gives everybody their rights.
+// prepare makes namespace, accounts, policy and ranges, and grants every user their rights.
 func (l *life) prepare(ctx context.Context, taken *right) error {
 	rights, err := readGrants(l.name, l.resource)
 	if err != nil {
@@ -293,7 +293,7 @@ func until(ctx context.Context, ask func() error) error {
 	}
 }
 
-// client is a publisher in a role, with an inbox of its own.
+// client is a publisher in a role, with its own inbox.
 func (l *life) client(role string) (*requests.Client, error) {
 	key, err := nats.NkeyOptionFromSeed(l.seeds[role])
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// grants are all rights that an installation gives: what deploy has for Kubernetes,
+// grants are all rights that an installation grants: what deploy has for Kubernetes,
 // NATS and Redis.
 type grants struct {
 	manifests []*unstructured.Unstructured // the chart's rights and its service account
@@ -52,7 +52,7 @@ func readGrants(name, resource string) (*grants, error) {
 	return g, err
 }
 
-// renderRights gives what the chart makes of rights and service account, with policy
+// renderRights returns what the chart makes of rights and service account, with policy
 // and network ranges on.
 func renderRights(dir, name, resource string) (objects []*unstructured.Unstructured, err error) {
 	chart, err := loader.Load(dir)

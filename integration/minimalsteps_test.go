@@ -20,7 +20,7 @@ var (
 	configMapsResource = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
-// provision gives the first tenant the only account, with a block of addresses and an
+// provision assigns the first tenant the only account, with a block of addresses and an
 // implementation, and a copy of the answer in an inbox.
 func (l *life) provision(ctx context.Context) (err error) {
 	p := events.Provision{RuntimeID: "rt-1", GlobalAccountID: "ga-1", Plan: "aws", ReplyTo: "_INBOX.publisher.copies"}
@@ -87,7 +87,7 @@ func (l *life) resolve(ctx context.Context) error {
 	return err
 }
 
-// deadLetter asks for a plan that nobody knows.
+// deadLetter asks for an unknown plan.
 func (l *life) deadLetter(ctx context.Context) error {
 	_, err := l.kyma.Provision(ctx, "req-5", events.Provision{RuntimeID: "rt-5", GlobalAccountID: "ga-1", Plan: "mainframe"})
 	if err := refusedAs(err, engine.CodeNoMatchingRule); err != nil {
@@ -145,7 +145,7 @@ func (l *life) follow(ctx context.Context) error {
 		return err
 	}
 	if err := until(ctx, func() error {
-		if n := strings.Count(l.log.String(), "the network configuration is taken over"); n < 2 {
+		if n := strings.Count(l.log.String(), "applied the network configuration"); n < 2 {
 			return fmt.Errorf("the ranges are taken over %d times: %s", n, tailOf(l.log.String()))
 		}
 		return nil
@@ -172,7 +172,7 @@ func (l *life) rebuild(ctx context.Context) error {
 	return l.redis.Unlink(ctx, keys...).Err()
 }
 
-// release gives the account back: who waits gets it.
+// release returns the account: who waits gets it.
 func (l *life) release(ctx context.Context) error {
 	r, err := l.cleanup.Release(ctx, "clean-1", events.Release{Binding: l.account.Binding.Name, Generation: &l.account.Binding.Generation})
 	if err != nil || r.Status != events.StatusReturned {

@@ -255,7 +255,7 @@ func (a *attacked) tryAll(role string) {
 	}
 }
 
-// request is what a subject of the API takes; deliver is the subject of a push consumer.
+// request has what a subject of the API takes; deliver is the subject of a push consumer.
 func request(subject, deliver string) string {
 	tokens := strings.Split(subject, ".")
 	switch {
@@ -295,7 +295,7 @@ func (a *attacked) changes(role, subject string) bool {
 		strings.Contains(subject, ".CREATE.HAP_EVENTS.hap-") || strings.Contains(subject, ".CREATE.HAP_SHADOW_EVENTS.hap-"))
 }
 
-// state is what streams and consumers are: by what it says of them.
+// state has what streams and consumers are: by what it says of them.
 func (a *attacked) state() map[string]string {
 	a.t.Helper()
 	state := map[string]string{}

@@ -252,19 +252,24 @@ func (g *guarded) takeRefused() []string {
 // as connects in a role.
 func (g *guarded) as(role string, options ...nats.Option) *nats.Conn {
 	g.t.Helper()
-	login, err := nats.NkeyOptionFromSeed(g.seeds[role])
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	if file := g.files[role]; file != "" {
-		login = nats.UserCredentials(file)
-	}
-	nc, err := nats.Connect(g.url, append(options, login)...)
+	nc, err := g.dial(role, options...)
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	g.t.Cleanup(nc.Close)
 	return nc
+}
+
+// dial is as, for who may be refused and closes the connection.
+func (g *guarded) dial(role string, options ...nats.Option) (*nats.Conn, error) {
+	login, err := nats.NkeyOptionFromSeed(g.seeds[role])
+	if err != nil {
+		return nil, err
+	}
+	if file := g.files[role]; file != "" {
+		login = nats.UserCredentials(file)
+	}
+	return nats.Connect(g.url, append(options, login)...)
 }
 
 // login is how the environment of a worker says who it is.
@@ -275,7 +280,7 @@ func (g *guarded) login(role string) string {
 	return "HAP_NATS_NKEY=" + g.seeds[role]
 }
 
-// client is a publisher in a role, with an inbox of its own.
+// client is a publisher in a role, with its own inbox.
 func (g *guarded) client(role string) *requests.Client {
 	g.t.Helper()
 	nc := g.as(role, nats.CustomInboxPrefix("_INBOX."+strings.ToLower(role)))

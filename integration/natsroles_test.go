@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/foreign"
 	"github.com/hap-worker/hap-worker/events/requests"
 )
 
@@ -114,14 +115,14 @@ func (g *guarded) removeForeign(ctx context.Context) {
 	if _, err := admin.Publish(ctx, "hap.v1.waiting.junk", []byte("junk")); err != nil {
 		g.t.Fatal(err)
 	}
-	of := func(role string) (messages *events.ForeignMessages, found []events.ForeignMessage) {
+	of := func(role string) (messages *foreign.Messages, found []foreign.Message) {
 		js, err := jetstream.New(g.as(role))
 		if err != nil {
 			g.t.Fatal(err)
 		}
-		messages = events.NewForeignMessages(js, subjects)
-		for _, stream := range events.ForeignStreams() {
-			err := messages.Each(ctx, stream, func(m events.ForeignMessage) error { found = append(found, m); return nil })
+		messages = foreign.New(js, subjects)
+		for _, stream := range foreign.Streams() {
+			err := messages.Each(ctx, stream, func(m foreign.Message) error { found = append(found, m); return nil })
 			if err != nil {
 				g.t.Fatalf("a %s looks through %s: %v", role, stream, err)
 			}
@@ -147,7 +148,7 @@ func (g *guarded) removeForeign(ctx context.Context) {
 	}
 }
 
-// operate is what hapctl does for an operator.
+// operate does what hapctl does for an operator.
 func (g *guarded) operate(ctx context.Context) {
 	g.t.Helper()
 	nc := g.as("OPERATOR")
@@ -238,7 +239,7 @@ func (g *guarded) nothingElse() {
 	}, map[string]string{"PUBLISHER": "_INBOX.cleanup.>", "CLEANUP": "hap.v1.reply.>", "OPERATOR": "hap.v1.>", "WORKER": "hap.v1.>"})
 }
 
-// refuses tries what nobody of a role may publish on, and listen to.
+// refuses tries what no client of a role may publish on, and listen to.
 func (g *guarded) refuses(publish map[string][]string, listen map[string]string) {
 	g.t.Helper()
 	for role, subjects := range publish {

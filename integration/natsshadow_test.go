@@ -36,7 +36,7 @@ func shadowOn(t *testing.T, g *guarded) {
 		return b.work(env("SHADOW", "HAP_WORKER_MODE=shadow", "HAP_WORKER_SHADOW_INTERVAL=1s"))
 	}
 	kyma := g.client("PUBLISHER")
-	// sends returns once somebody has published on the subjects that follow from it.
+	// sends returns once a client has published on the subjects that follow from it.
 	sends := func(e events.Event, subjects ...string) {
 		t.Helper()
 		if err := kyma.Publish(b.ctx, e); err != nil {

@@ -40,7 +40,7 @@ var ipamConfigs = schema.GroupVersionResource{Group: "gardener.clusters.openmcp.
 // ipams tell their IPAMConfigs apart.
 var ipams atomic.Int32
 
-// networked is a landscape whose workers follow an IPAMConfig of its own.
+// networked is a landscape whose workers follow its own IPAMConfig.
 type networked struct {
 	*landscape
 	name string
@@ -91,7 +91,7 @@ func ranges(r events.Reply) map[string]string {
 	return out
 }
 
-// given waits for an assignment and gives its blocks by path.
+// given waits for an assignment and returns its blocks by path.
 func (n *networked) given(e events.Event) map[string]string {
 	n.t.Helper()
 	r := n.answered(e)

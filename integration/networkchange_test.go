@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestNetworkParentsChange is what becomes of parents under clusters that use them.
+// TestNetworkParentsChange shows what becomes of parents under clusters that use them.
 func TestNetworkParentsChange(t *testing.T) {
 	t.Parallel()
 	parents := func(text string) string {
@@ -50,7 +50,7 @@ func TestNetworkParentsChange(t *testing.T) {
 	c.goAll()
 }
 
-// TestNetworkSelectorsChange is what becomes of clusters that rules match otherwise
+// TestNetworkSelectorsChange shows what becomes of clusters that rules match otherwise
 // than when they came. Two workers serve them, without a leader.
 func TestNetworkSelectorsChange(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func (c *changing) keeps(id string, want ...string) {
 }
 
 // extended waits for the nth extra reply of a cluster: it has blocks at these paths,
-// which it gives, and is an answer like the first otherwise.
+// which it returns, and is an answer like the first otherwise.
 func (c *changing) extended(id string, n int, paths ...string) map[string]string {
 	c.t.Helper()
 	first := c.reply(c.asked[id].ReplySubject(c.subjects))

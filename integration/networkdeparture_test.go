@@ -40,7 +40,7 @@ func (s *stand) at(step observe.Step) {
 
 // TestNetworkDepartureThatIsLost is a departure that Redis knows and the ledger does
 // not, when Redis is lost. The rebuild finds the cluster as it was, with its blocks, and
-// its next request is answered with them: so nobody else can have them by then.
+// its next request is answered with them: so no other cluster can have them by then.
 func TestNetworkDepartureThatIsLost(t *testing.T) {
 	t.Parallel()
 	n := newNetworked(t, "", departing, accounts("aws", 2))

@@ -50,8 +50,8 @@ func (l *landscape) says(w *inProcess, text string) {
 	})
 }
 
-// TestOthersWrite is what operators and older jobs do to bindings by hand: Redis
-// follows, and who waits is served. Each case has a pool of its own.
+// TestOthersWrite does what operators and older jobs do to bindings by hand: Redis
+// follows, and who waits is served. Each case has its own pool.
 func TestOthersWrite(t *testing.T) {
 	t.Parallel()
 	all := append(append(append(append(accounts("aws", 1), accounts("azure", 1)...), accounts("gcp", 1)...),
@@ -85,7 +85,7 @@ func TestOthersWrite(t *testing.T) {
 		if got := l.assigned(e); got != "azure-01" {
 			t.Errorf("who waited is on %s", got)
 		}
-		// Under its cluster: nobody new gets it while it is marked.
+		// Under its cluster: no new tenant gets it while it is marked.
 		l.label("azure-01", map[string]any{"dirty": "true"})
 		l.shows(w, `hap_pool_bindings{pool="azure",state="dirty"}`, "1")
 		second := askPlan("rt-b-second", "ga-1", "azure")

@@ -57,10 +57,15 @@ func TestPage(t *testing.T) {
 	t.Run("it shows the pools and updates itself", func(t *testing.T) { b.t = t; pageUpdates(b, l, w) })
 	t.Run("an account has a tile, a decision a record", func(t *testing.T) { b.t = t; pageLinks(b, w) })
 	t.Run("the playground answers", func(t *testing.T) { b.t = t; pagePlayground(b, w) })
-	t.Run("the keyboard leads through it", func(t *testing.T) { b.t = t; pageKeyboard(b, w) })
+	t.Run("keyboard and screen reader lead through it", func(t *testing.T) {
+		b.t = t
+		pageAccess(b, w, "/", "/pools/aws", "/tenants", "/rules?plan=aws", "/records/rt-new/req-rt-new")
+	})
 	t.Run("it can be read", func(t *testing.T) { b.t = t; pageContrast(b, w) })
 	t.Run("on a phone nothing overflows", func(t *testing.T) { b.t = t; pagePhone(b, w) })
+	t.Run("everything is found", func(t *testing.T) { b.t = t; pageFinds(b, w) })
 	t.Run("without JavaScript", func(t *testing.T) { b.t = t; pageWithoutScripts(b, w) })
+	t.Run("in distress", func(t *testing.T) { b.t = t; pageDistress(b, l, w) })
 	b.t = t
 	b.quiet()
 }
@@ -71,20 +76,22 @@ func pageUpdates(b *browser, l *landscape, w *inProcess) {
 		b.shows("#pools", want)
 	}
 	b.shows("#asof", "Live")
-	b.shows("#waiting", "the pool is empty")
+	b.shows("#pools li:first-child", "none free")
+	b.shows("#pools li:first-child .queue", "of ga-small-7 waits")
+	b.shows("#pools li:first-child .queue", "the pool is empty")
 	b.shows("#tenants", "ga-demo-2")
-	b.shows("#decisions", "ga-demo-9 rejected NoMatchingRule")
+	b.shows("#answers", "ga-demo-9 rejected NoMatchingRule")
 	b.picture("page-light")
 
-	before := b.text("#pools li:nth-child(2)")
+	before := b.text(ofPool("aws+eu"))
 	eval[chromedp.Void](b, `window.stays = true; document.querySelector('#pools a').focus()`)
 	e := askPlan("rt-new", "ga-new", "aws")
 	e.Provision.PlatformRegion = "cf-eu11"
 	l.provision(e)
 	name := l.assigned(e)
-	b.shows("#decisions", "rt-new ga-new assigned "+name)
+	b.shows("#answers", "rt-new ga-new assigned "+name)
 	eventually(b.ctx, b.t, func() error {
-		if now := b.text("#pools li:nth-child(2)"); now == before {
+		if now := b.text(ofPool("aws+eu")); now == before {
 			return errors.New("the pool aws+eu shows what it did: " + now)
 		}
 		return nil
@@ -104,7 +111,7 @@ func pageUpdates(b *browser, l *landscape, w *inProcess) {
 	if now := b.text("#totals"); now != shown {
 		b.t.Errorf("while it was paused the page changed from %q to %q", shown, now)
 	}
-	b.shows("#decisions", "rt-paused")
+	b.shows("#answers", "rt-paused")
 	b.open(w.url+"/", 1280, 1000, true)
 	b.shows("#asof", "Live")
 	b.picture("page-dark")
@@ -112,7 +119,9 @@ func pageUpdates(b *browser, l *landscape, w *inProcess) {
 
 func pageLinks(b *browser, w *inProcess) {
 	b.open(w.url+"/", 1280, 800, false)
-	b.run(chromedp.Click(css(`#pools li:first-child a`)), chromedp.WaitReady(css("#tiles .tile")))
+	b.run(chromedp.Click(css(`#pools a[href="/pools/aws"]`)), chromedp.WaitReady(css("#tiles .tile")))
+	b.shows("#occupancy", "Accounts in use, 24 hours")
+	b.shows("#occupancy", "Clusters, 30 days")
 	b.shows("#tiles", "aws-1 120 / 180 claimed ga-demo-1")
 	b.shows("#asof", "Live")
 	b.picture("page-pool")
@@ -124,6 +133,64 @@ func pageLinks(b *browser, w *inProcess) {
 	for _, want := range []string{"is assigned to", "which it claimed", "aws(PR=cf-eu11) -> EU", "chosen"} {
 		b.shows("main", want)
 	}
+}
+
+// ofPool is the row of a pool on the overview.
+func ofPool(name string) string {
+	return `#pools > ul > li:has(> .poolname > a[href="/pools/` + name + `"])`
+}
+
+// pageFinds searches as an operator does who has one name, and follows it to all others.
+func pageFinds(b *browser, w *inProcess) {
+	search := func(what, leads string) {
+		b.t.Helper()
+		b.open(w.url+"/", 1280, 800, false)
+		b.run(chromedp.SendKeys(css("#q"), what+"\r"), chromedp.WaitReady(css("main h1:not(.quiet)")))
+		if at := eval[string](b, `location.pathname`); at != leads {
+			b.t.Errorf("a search for %s leads to %s, want %s", what, at, leads)
+		}
+	}
+	search("req-rt-196", "/records/rt-196/req-rt-196")
+	b.shows("main", "NoMatchingRule")
+	search("ga-demo-9", "/tenants/ga-demo-9")
+	b.shows("main", "rejected NoMatchingRule")
+	search("rt-001", "/runtimes/rt-001")
+	b.shows("main", "aws-1")
+	b.run(chromedp.Click(css(`main dl a[href="/accounts/aws-1"]`)), chromedp.WaitReady(css(".tenures")))
+	b.shows(".tenures", "ga-demo-1 since before what is shown here")
+	b.shows(".tenures", "and 48 more")
+	b.picture("page-account")
+	search("ga-demo-1", "/tenants/ga-demo-1")
+	search("rt-194", "/runtimes/rt-194")
+	b.shows("main", "waits for gcp_cf-sa30")
+	b.open(w.url+"/find?q=ga-small", 1280, 800, false)
+	b.shows("main", "ga-small-8")
+	b.open(w.url+"/find?q=nothing-at-all", 1280, 800, false)
+	b.shows("main", "Nothing is found")
+	b.forgive("404")
+}
+
+// pageDistress takes Redis away and looks what an operator sees.
+func pageDistress(b *browser, l *landscape, w *inProcess) {
+	b.open(w.url+"/", 1280, 1000, false)
+	b.shows("#asof", "Live")
+	l.stack.Redis.Kill()
+	b.shows("#faults", "Redis does not answer")
+	b.shows("#faults", "Meanwhile nothing is decided")
+	b.shows("#totals", "Free –")
+	b.shows(ofPool("aws"), "not read")
+	b.shows(ofPool("gcp_cf-sa30"), "requests wait")
+	b.picture("page-distress")
+	b.follows("in distress")
+	b.reads("in distress", "status")
+	for _, dark := range []bool{false, true} {
+		b.open(w.url+"/", 1280, 800, dark)
+		if low := eval[[]string](b, contrast); len(low) > 0 {
+			b.t.Errorf("in distress, dark %t: too little contrast: %v", dark, low)
+		}
+	}
+	b.open(w.url+"/", 320, 800, false)
+	b.fits("in distress")
 }
 
 func pagePlayground(b *browser, w *inProcess) {
@@ -147,25 +214,7 @@ func pagePlayground(b *browser, w *inProcess) {
 	b.picture("page-rules")
 }
 
-// pageKeyboard holds that everything to act on has a name and can be reached.
-func pageKeyboard(b *browser, w *inProcess) {
-	for _, path := range []string{"/", "/pools/aws", "/rules"} {
-		b.open(w.url+path, 1280, 800, false)
-		nameless := eval[[]string](b, `[...document.querySelectorAll("a, button, input, textarea, svg[role=img]")]
-			.filter((e) => !(e.getAttribute("aria-label") || e.labels?.length || e.textContent.trim())).map((e) => e.outerHTML)`)
-		landmarks := eval[[]string](b, `["header", "nav[aria-label]", "main", "footer", "h1"].filter((s) => !document.querySelector(s))`)
-		unlabelled := eval[[]string](b, `[...document.querySelectorAll("section")].filter((e) => !document.getElementById(e.getAttribute("aria-labelledby"))).map((e) => e.outerHTML)`)
-		if len(nameless)+len(landmarks)+len(unlabelled) > 0 {
-			b.t.Errorf("%s: without a name %v, missing %v, sections without a heading %v", path, nameless, landmarks, unlabelled)
-		}
-		b.run(chromedp.KeyEvent("\t"))
-		if skip := eval[string](b, `document.activeElement.textContent`); skip != "Skip to the content" {
-			b.t.Errorf("%s: the first stop of the keyboard is %q", path, skip)
-		}
-	}
-}
-
-// contrast gives the texts that stand out too little from what is behind them, by
+// contrast returns the texts that stand out too little from what is behind them, by
 // the formula and the bounds of WCAG 2 (AA).
 const contrast = `(() => {
 	const parse = (c) => { const m = c.match(/[\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
@@ -185,7 +234,7 @@ const contrast = `(() => {
 
 func pageContrast(b *browser, w *inProcess) {
 	for _, dark := range []bool{false, true} {
-		for _, path := range []string{"/", "/pools/aws", "/rules?plan=aws", "/records/rt-new/req-rt-new"} {
+		for _, path := range []string{"/", "/pools/aws", "/rules?plan=aws", "/records/rt-new/req-rt-new", "/runtimes/rt-194", "/accounts/aws-1", "/tenants/ga-demo-1", "/find?q=ga-"} {
 			b.open(w.url+path, 1280, 800, dark)
 			if low := eval[[]string](b, contrast); len(low) > 0 {
 				b.t.Errorf("%s, dark %t: too little contrast: %v", path, dark, low)
@@ -196,7 +245,7 @@ func pageContrast(b *browser, w *inProcess) {
 
 func pagePhone(b *browser, w *inProcess) {
 	for _, width := range []int64{390, 320, 768} {
-		for _, path := range []string{"/", "/pools/aws", "/tenants", "/rules?plan=aws&platformRegion=cf-eu11&tenant=ga-1", "/records/rt-new/req-rt-new", "/nothing"} {
+		for _, path := range []string{"/", "/pools/aws", "/tenants", "/rules?plan=aws&platformRegion=cf-eu11&tenant=ga-1", "/records/rt-new/req-rt-new", "/runtimes/rt-194", "/accounts/aws-1", "/tenants/ga-demo-1", "/find?q=ga-", "/nothing"} {
 			b.open(w.url+path, width, 844, false)
 			b.fits(fmt.Sprintf("%s at %d px", path, width))
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,14 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// largeRuntimes are in the landscape that page and hapctl have to stand.
-const largeRuntimes = 100_000
+// largeRuntimes are in the landscape that page and hapctl have to stand: 100,000, or what
+// HAP_LARGE_RUNTIMES says.
+var largeRuntimes = func() int {
+	if n, err := strconv.Atoi(os.Getenv("HAP_LARGE_RUNTIMES")); err == nil && n > 0 {
+		return n
+	}
+	return 100_000
+}()
 
 // largePools are 10,000 accounts, as many as that in no more than five pools.
 var largePools = []struct {

@@ -14,9 +14,9 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 )
 
-var pageListens = regexp.MustCompile(`"msg":"the operations page listens","addr":"([^"]+)","tls":true`)
+var pageListens = regexp.MustCompile(`"msg":"listening for the operations page","addr":"([^"]+)","tls":true`)
 
-// TestPageOfItsOwn: with an address of its own the page speaks TLS there, and neither
+// TestPageOfItsOwn: with a separate address the page speaks TLS there, and neither
 // address has what the other one is for.
 func TestPageOfItsOwn(t *testing.T) {
 	t.Parallel()

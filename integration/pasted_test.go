@@ -52,7 +52,7 @@ func TestStackVariablesArePasted(t *testing.T) {
 		code    int
 		says    []string
 	}{
-		{"hapctl pools", 0, []string{"aws - - 10 5 2 0 1 1 1 2 ", "gcp_cf-sa30 - - 6 6 0 "}},
+		{"hapctl pools -o wide", 0, []string{"aws - - 10 2 0 1 1 2 ", "gcp_cf-sa30 - - 6 0 "}},
 		{"hapctl counters verify", 0, []string{"DRIFTS 0"}},
 		{"hapctl pools -n default", 3, []string{"two landscapes", "namespace default", "namespace garden-kyma"}},
 		{"hapctl counters verify --repair --yes -n default", 3, []string{"two landscapes", "nothing was changed"}},

@@ -42,7 +42,7 @@ func withCatalog(t *testing.T, accounts []stack.Account) *landscape {
 		filepath.Join(dir, "catalog"), instances), accounts)
 }
 
-// policy writes the ConfigMap of the landscape, which has a name of its own.
+// policy writes the ConfigMap of the landscape, which has a separate name.
 func (l *landscape) policy(document string) {
 	l.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"policy.yaml": document}}}
@@ -132,7 +132,7 @@ func TestPolicy(t *testing.T) {
 	if err := configMaps.Delete(l.ctx, "hap-policy", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.logged(w, "there is no policy any more")
+	l.logged(w, "the policy was removed")
 	gone := l.asksFor("gone")
 	l.policy("apiVersion: 0.1.0\nrules: {}\n")
 	refusedWith(t, l.answered(gone), engine.CodeNoImplementation)

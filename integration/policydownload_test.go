@@ -20,7 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// downloadStep is what a runner needs of a template of a rendered workflow.
+// downloadStep has what a runner needs of a template of a rendered workflow.
 type downloadStep struct {
 	Name      string
 	Container struct {

@@ -143,7 +143,7 @@ func rule(group, resource string, verbs ...any) any {
 	return map[string]any{"apiGroups": []any{group}, "resources": []any{resource}, "verbs": verbs}
 }
 
-// user gives the access of a user who has only these rights in the namespace.
+// user returns the access of a user who has only these rights in the namespace.
 func (l *landscape) user(name string, rules []any) *rest.Config {
 	l.t.Helper()
 	config, err := l.stack.Kube.Config()

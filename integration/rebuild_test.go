@@ -129,7 +129,7 @@ func (l *landscape) agrees(terms checker.Terms) {
 }
 
 // TestFirstStart takes a landscape over that another broker filled: its accounts
-// and clusters are adopted with their counts, as is what it marked dirty, and an
+// and clusters are adopted with their counts, as are those that it marked dirty, and an
 // adopted runtime can be deprovisioned.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()

@@ -90,7 +90,7 @@ func rebuildAccountsOf() []stack.Account {
 
 func accountName(kind string, n int) string { return fmt.Sprintf("%s-%02d", kind, n) }
 
-// rebuilder is what a worker rebuilds with, on connections of its own.
+// rebuilder does what a worker rebuilds with, on separate connections.
 func rebuilder(tb testing.TB, s *stack.Stack) (*rebuild.Rebuilder, *counters.Store) {
 	tb.Helper()
 	js := jetStream(tb, s)

@@ -106,7 +106,7 @@ func (p *primaries) nodeOf(t *testing.T, key string) string {
 	return ""
 }
 
-// refused is what any node has refused to anybody.
+// refused returns what any node has refused to any user.
 func (p *primaries) refused(t *testing.T) (all []string) {
 	t.Helper()
 	for _, admin := range p.admins {

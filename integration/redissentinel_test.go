@@ -77,7 +77,7 @@ func TestRedisSentinel(t *testing.T) {
 	}
 }
 
-// TestRedisSentinelPassword is a sentinel with users of its own, before a master with
+// TestRedisSentinelPassword is a sentinel with its own users, before a master with
 // another password. Whom it refuses reads which sentinels these are and what to look at;
 // the file is read again, so that a password mended there needs no new start.
 func TestRedisSentinelPassword(t *testing.T) {

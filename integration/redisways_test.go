@@ -137,7 +137,7 @@ func aclFile(t *testing.T, password string) string {
 }
 
 // TestRedisUsers starts a server with the users of deploy/redis: the worker's decides,
-// and nobody does anything else. The file as it stands, without passwords, is refused.
+// and no other process does anything. The file as it stands, without passwords, is refused.
 func TestRedisUsers(t *testing.T) {
 	t.Parallel()
 	requireRedis(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// gives is a release of a binding; generation 0 names none.
+// gives returns a release of a binding; generation 0 names none.
 func gives(id, binding string, generation int64) events.Event {
 	e := events.Event{
 		Type: events.TypeRelease, ID: id, Source: "/cleanup", Binding: binding,
@@ -27,14 +27,14 @@ func gives(id, binding string, generation int64) events.Event {
 	return e
 }
 
-// released publishes a release and gives its final reply.
+// released publishes a release and returns its final reply.
 func (l *landscape) released(e events.Event) events.Reply {
 	l.t.Helper()
 	l.free(e)
 	return l.answered(e)
 }
 
-// left publishes a deprovision and gives its final reply.
+// left publishes a deprovision and returns its final reply.
 func (l *landscape) left(e events.Event) events.Reply {
 	l.t.Helper()
 	l.depart(e)
@@ -94,13 +94,13 @@ func releaseOf(t *testing.T, kind accountKind) {
 	if back.Status != events.StatusReturned || back.Binding.Name != name || back.Binding.Generation != gone.Binding.Generation {
 		t.Fatalf("the release is answered %+v", back)
 	}
-	// Who waited has it, under a claim of its own.
+	// Who waited has it, under a new claim.
 	served := l.answered(second)
 	if served.Binding.Name != name || !served.Binding.Claimed || served.Binding.Generation != gone.Binding.Generation+1 {
 		t.Errorf("who waited is answered %+v", served.Binding)
 	}
 	l.awaitSettled()
-	// Delivered again it gives the same answer and takes nothing from its next tenant.
+	// Delivered again it returns the same answer and takes nothing from its next tenant.
 	l.againAs(clean, l.subjects.Release(name))
 	if again := l.answered(clean); !reflect.DeepEqual(again, back) {
 		t.Errorf("the same release is answered\n%+v, before\n%+v", again, back)
@@ -190,7 +190,7 @@ func drainingOf(t *testing.T, kind accountKind) {
 	l.holds(checker.Terms{OneAccount: true})
 }
 
-// TestNeverMarked are accounts that their last cluster leaves and nobody cleans:
+// TestNeverMarked are accounts that their last cluster leaves and no job cleans:
 // shared ones, and internal ones of a tenant of ours.
 func TestNeverMarked(t *testing.T) {
 	t.Parallel()
@@ -229,7 +229,7 @@ func TestDeprovisionOutOfOrder(t *testing.T) {
 	if unknown.Status != events.StatusReleased || unknown.Binding != nil || unknown.Clusters != nil {
 		t.Errorf("the deprovision of an unknown runtime is answered %+v", unknown)
 	}
-	// Its provision comes after it: nobody would ever give that account back.
+	// Its provision comes after it: no event would ever return that account.
 	late := ask("rt-unknown", "ga-1")
 	l.provision(late)
 	refusedWith(t, l.answered(late), engine.CodeSuperseded)
@@ -268,7 +268,7 @@ func TestDeprovisionOutOfOrder(t *testing.T) {
 	if n := room.CachedInfo().State.Msgs; n != 0 {
 		t.Errorf("%d requests lie in the waiting room", n)
 	}
-	// What was counted for it is counted for nobody: the account goes to the next.
+	// What was counted for it is counted for no tenant: the account goes to the next.
 	l.released(gives("clean", name, 1))
 	next := ask("rt-next", "ga-3")
 	l.provision(next)

@@ -24,8 +24,8 @@ type retaining struct{ of chan *retention.Purger }
 
 func newRetaining() retaining { return retaining{of: make(chan *retention.Purger, 1)} }
 
-// take is what daemon.Options.Retention is set to. Half of Settle is what Redis has to
-// answer in, on a busy machine too.
+// take is the value of daemon.Options.Retention. Redis has to answer within half of
+// Settle, on a busy machine too.
 func (r retaining) take(of *retention.Purger) {
 	of.Keep, of.Every, of.Settle = time.Nanosecond, 1000*time.Hour, 2*time.Second
 	own := *of // the worker goes on with its own

@@ -152,7 +152,7 @@ func underRotation(t *testing.T, r rotated, first string) {
 }
 
 // threeTries returns when a server was connected to three times more: after two refusals
-// in a row the library gives up, unless it is told not to.
+// in a row the library stops, unless it is told not to.
 func threeTries(ctx context.Context, t *testing.T, s *server.Server) {
 	t.Helper()
 	tried := func() uint64 {

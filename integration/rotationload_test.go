@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
@@ -157,7 +158,68 @@ func TestRotationUnderLoad(t *testing.T) {
 	r := newTurning(t)
 	l := newLandscape(t, oneAccountRules, accounts("aws", 1))
 	l.work(daemon.Options{Env: r.env()})
-	nc, err := connect.NATS(l.ctx, r.nats, "publisher", nil)
+	changedUnderLoad(t, l, loaded{nats: r.nats, redis: func() config.Redis { return r.redis }, changes: []func(context.Context){r.natsKey, r.redisPassword, r.certificates}})
+}
+
+// TestRotationOfCredentialsUnderLoad is the same with the credentials of an operator's
+// server, which ends the connections of a user that it revokes.
+func TestRotationOfCredentialsUnderLoad(t *testing.T) {
+	t.Parallel()
+	s, account := operatedNATS(t)
+	file, token, _ := credentials(t, account)
+	l := newLandscape(t, oneAccountRules, accounts("aws", 1))
+	c := config.NATS{URL: config.URLs{s.ClientURL()}, Credentials: file}
+	l.work(daemon.Options{Env: []string{"HAP_NATS_URL=" + c.URL[0], "HAP_NATS_CREDENTIALS=" + file}})
+	changedUnderLoad(t, l, loaded{nats: c, changes: []func(context.Context){func(ctx context.Context) {
+		old, err := jwt.DecodeUserClaims(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := account.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims := jwt.NewAccountClaims(id)
+		claims.Limits.DiskStorage, claims.Limits.MemoryStorage = -1, -1
+		claims.Revoke(old.Subject)
+		of, err := s.LookupAccount(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.UpdateAccountClaims(of, claims)
+		threeTries(ctx, t, s)
+		next, _, _ := credentials(t, account)
+		replace(t, file, next)
+	}}})
+}
+
+// TestRotationOfKubeconfigUnderLoad changes the token of a kubeconfig, and the authority
+// of its server. Each request is a tenant's first one, so that Gardener has a part in it.
+func TestRotationOfKubeconfigUnderLoad(t *testing.T) {
+	t.Parallel()
+	l := newLandscape(t, oneAccountRules, accounts("aws", 400))
+	g := newGuardedAPI(t, l.stack)
+	l.work(daemon.Options{Env: []string{"HAP_GARDENER_KUBECONFIG=" + g.kubeconfig}})
+	changedUnderLoad(t, l, loaded{tenants: 400, changes: []func(context.Context){g.change, g.change}})
+	if n := g.refused.Load(); n == 0 {
+		t.Error("the API refused nothing: no credential was ever out of date")
+	}
+}
+
+// loaded is how a worker is asked while its credentials change.
+type loaded struct {
+	nats    config.NATS         // of the publishers; the stack's if empty
+	redis   func() config.Redis // as it is at the end; nil for the stack's
+	tenants int                 // how many ask, one request each; 0 for one that asks without end
+	changes []func(context.Context)
+}
+
+func changedUnderLoad(t *testing.T, l *landscape, o loaded) {
+	t.Helper()
+	if len(o.nats.URL) == 0 {
+		o.nats.URL = config.URLs{l.stack.NATS.URL()}
+	}
+	nc, err := connect.NATS(l.ctx, o.nats, "publisher", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,14 +229,19 @@ func TestRotationUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
+	const publishers = 4
 	load, end := context.WithCancel(l.ctx)
+	defer end()
 	var answered atomic.Int64
 	var all sync.WaitGroup
-	for publisher := range 4 {
+	for publisher := range publishers {
 		all.Go(func() {
-			for n := 0; load.Err() == nil; n++ {
-				id := fmt.Sprintf("rt-%d-%d", publisher, n)
-				if err := asked(l.ctx, client, id); err != nil {
+			for n := 0; load.Err() == nil && (o.tenants == 0 || n < o.tenants/publishers); n++ {
+				id, tenant := fmt.Sprintf("rt-%d-%d", publisher, n), "ga-1"
+				if o.tenants > 0 {
+					tenant = "ga-" + id
+				}
+				if err := asked(l.ctx, client, id, tenant); err != nil {
 					t.Error(err)
 					return
 				}
@@ -184,28 +251,34 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 	further := func(n int64) {
 		from := answered.Load()
-		eventually(l.ctx, t, func() error {
+		within, done := context.WithTimeout(l.ctx, 2*time.Minute)
+		defer done()
+		eventually(within, t, func() error {
 			if now := answered.Load(); now < from+n {
 				return fmt.Errorf("%d answers, %d before", now, from)
 			}
 			return nil
 		})
 	}
-	for _, change := range []func(context.Context){r.natsKey, r.redisPassword, r.certificates} {
+	for _, change := range o.changes {
 		further(25)
 		change(l.ctx)
 		further(25)
 	}
 	end()
 	all.Wait()
-	r.counted(l.ctx, client, answered.Load())
+	redis := config.Redis{URL: config.URLs{l.stack.Redis.URL()}, Prefix: "hap"}
+	if o.redis != nil {
+		redis = o.redis()
+	}
+	counted(l.ctx, t, o.nats, redis, client, answered.Load())
 }
 
 // asked asks for an account until there is an answer: the same request each time.
-func asked(ctx context.Context, client *requests.Client, id string) error {
+func asked(ctx context.Context, client *requests.Client, id, tenant string) error {
 	for {
 		attempt, done := context.WithTimeout(ctx, 5*time.Second)
-		_, err := client.Provision(attempt, "req-"+id, events.Provision{RuntimeID: id, GlobalAccountID: "ga-1", Plan: "aws"})
+		_, err := client.Provision(attempt, "req-"+id, events.Provision{RuntimeID: id, GlobalAccountID: tenant, Plan: "aws"})
 		done()
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -218,10 +291,9 @@ func asked(ctx context.Context, client *requests.Client, id string) error {
 }
 
 // counted compares what was answered with the stored answers and with Redis.
-func (r *turning) counted(ctx context.Context, client *requests.Client, answered int64) {
-	t := r.t
+func counted(ctx context.Context, t *testing.T, at config.NATS, redis config.Redis, client *requests.Client, answered int64) {
 	t.Helper()
-	store, err := connected(t, r.redis)
+	store, err := connected(t, redis)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +304,7 @@ func (r *turning) counted(ctx context.Context, client *requests.Client, answered
 		}
 		found += record.Count
 	}
-	nc, err := connect.NATS(ctx, r.nats, "reader", nil)
+	nc, err := connect.NATS(ctx, at, "reader", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ import (
 // secretBook are the secrets of a test, each known by what it is for.
 type secretBook map[string]string
 
-// make gives a secret that occurs nowhere else.
+// make returns a secret that occurs nowhere else.
 func (b secretBook) make(what string) string {
 	b[what] = "geheim-" + what + "-4711"
 	return b[what]
@@ -50,7 +50,7 @@ func (b secretBook) in(t *testing.T, where, text string) {
 	}
 }
 
-// way is a worker with connections of its own, which succeed or fail.
+// way is a worker with its own connections, which succeed or fail.
 type way struct {
 	nats, redis string   // sections of the configuration; those where all is well if ""
 	env         []string // above the configuration
@@ -58,7 +58,7 @@ type way struct {
 	says        string   // what it says otherwise
 }
 
-// TestSecretsStayHidden gives a worker a secret wherever one can stand, lets its
+// TestSecretsStayHidden puts a secret of a worker wherever one can stand, lets its
 // connections succeed and fail, and looks for each in all that it and hapctl say, and
 // in all that it answers.
 func TestSecretsStayHidden(t *testing.T) {
@@ -96,8 +96,8 @@ telemetry:
 		return strings.Replace(server.ClientURL(), "nats://", "nats://worker:"+password+"@", 1)
 	}
 	secrets["seed"] = "SU" + strings.Repeat("ABCDEFG", 8)
-	const invalid = "not what is in it"
-	// What cannot be reached or lets nobody in: a dead port, wrong passwords, a NATS
+	const invalid = "not its content"
+	// What cannot be reached or lets no client in: a dead port, wrong passwords, a NATS
 	// token in the URL's user, a URL that cannot be read.
 	ways := map[string]way{
 		"all is well":            {well: true},
@@ -186,7 +186,7 @@ func sentinelWays(t *testing.T, secrets secretBook, port int, redisPassword stri
 }
 
 // rejections publishes by the worker's own connection what can never be processed, and
-// gives all replies and dead letters that come of it.
+// returns all replies and dead letters that come of it.
 func rejections(t *testing.T, path string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -235,7 +235,7 @@ func rejections(t *testing.T, path string) string {
 
 var listeningAt = regexp.MustCompile(`"msg":"listening","addr":"([^"]+)"`)
 
-// lived runs the worker until it is ready, or says what is wrong, and gives all that
+// lived runs the worker until it is ready, or says what is wrong, and returns all that
 // it said: its log, and what its listener answers. A ready one does what meanwhile asks.
 func lived(t *testing.T, bin, config string, w way, meanwhile func()) string {
 	t.Helper()
@@ -322,7 +322,7 @@ func said(t *testing.T, bin string, env []string, args ...string) string {
 }
 
 // hapctlWith is all that hapctl says with the connections of a configuration and
-// those of the variables that are flags of its own.
+// those of the variables that are its own flags.
 func hapctlWith(t *testing.T, config string, env []string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // most of them lead nowhere

@@ -37,7 +37,7 @@ injectionRules:
   injections: [{path: .spec.network.cidr, parents: [foo, bar], subnetSize: 29}]
 `
 
-// simulatedReply is what a reply of the stack and a result of simulate say alike.
+// simulatedReply has what a reply of the stack and a result of simulate say alike.
 type simulatedReply struct {
 	ID, Status, Pool, Rule, Binding, Implementation, Code string
 	RuleNumber, Clusters                                  int
@@ -175,7 +175,7 @@ func simulatedEvents(full string) []events.Event {
 // simulatedReleases tell releases of one binding apart.
 var simulatedReleases atomic.Int32
 
-// returns is a release of a binding; each has an id of its own.
+// returns is a release of a binding; each has its own id.
 func returns(binding string) events.Event {
 	return events.Event{Type: events.TypeRelease, ID: fmt.Sprint("release-", binding, "-", simulatedReleases.Add(1)), Source: "/integration", Binding: binding, Release: &events.Release{Binding: binding}}
 }

@@ -28,7 +28,7 @@ import (
 func devstack(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "devstack")
-	// Without -trimpath: the stack finds the sources by the path of its own.
+	// Without -trimpath: the stack finds the sources by its own path.
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./devstack").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

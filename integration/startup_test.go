@@ -19,7 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// runs gives how a hap-worker that ends by itself has ended, and what it said.
+// runs returns how a hap-worker that ends by itself has ended, and what it said.
 func runs(t *testing.T, config string) (code int, output string) {
 	t.Helper()
 	binary, err := stack.Build(t.Context(), "hap-worker", t.Output())
@@ -129,7 +129,7 @@ func TestReload(t *testing.T) {
 	// An invalid file changes nothing, and is told loudly.
 	l.edit("- gcp(PR=cf-eu30) -> PR", "- gcp(PR=cf-eu30) -> NOWHERE")
 	l.shows(w, "hap_config_reload_failures_total", "1")
-	if log := w.log.String(); !strings.Contains(log, "is refused, the last one stays") || !strings.Contains(log, "NOWHERE") {
+	if log := w.log.String(); !strings.Contains(log, "rejected the changed configuration; the last valid one stays in use") || !strings.Contains(log, "NOWHERE") {
 		t.Error("the log does not say what is wrong with the file")
 	}
 	third := in("rt-3", "ga-1")
@@ -144,7 +144,7 @@ func TestReload(t *testing.T) {
 	l.edit("-> NOWHERE", "-> PR", "hap:", "worker: {concurrency: 7}\nhap:\n  waiting: {timeout: 0s}")
 	l.shows(w, "hap_config_reloads_total", "2")
 	eventually(l.ctx, t, func() error {
-		if !strings.Contains(w.log.String(), "needs a restart to be taken over: worker.concurrency") {
+		if !strings.Contains(w.log.String(), "needs a restart: worker.concurrency") {
 			return errors.New("the log does not name worker.concurrency")
 		}
 		return nil

@@ -57,7 +57,7 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// all gives the spans of a trace.
+// all returns the spans of a trace.
 func (s *spans) all(traceID string) (found []*trace.Span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *spans) all(traceID string) (found []*trace.Span) {
 	return found
 }
 
-// of gives the spans of a trace by name.
+// of returns the spans of a trace by name.
 func (s *spans) of(traceID string) map[string]*trace.Span {
 	found := map[string]*trace.Span{}
 	for _, span := range s.all(traceID) {
@@ -132,7 +132,7 @@ func TestTraceGoesOn(t *testing.T) {
 	}
 }
 
-// TestTraceTellsOfConflicts has the first claim refused, since somebody else wrote the
+// TestTraceTellsOfConflicts has the first claim refused, since another writer wrote the
 // binding: the trace that the Go client published with says so. Its ids are also
 // on the buckets of the histograms.
 func TestTraceTellsOfConflicts(t *testing.T) {
@@ -217,7 +217,7 @@ func exemplar(t *testing.T, w *inProcess, histogram, traceID string) bool {
 }
 
 // TestMetricsOfThePools are the gauges that dashboards of the account design
-// read, and what the worker counts of its own.
+// read, and what the worker counts itself.
 func TestMetricsOfThePools(t *testing.T) {
 	t.Parallel()
 	l := newLandscape(t, oneAccountRules, append(accounts("aws", 3), accounts("gcp", 1)...))

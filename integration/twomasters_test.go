@@ -36,7 +36,7 @@ func TestTwoMasters(t *testing.T) {
 	w := l.work(at(oldAt))
 	gone := l.ask(0, 8)[:4]
 
-	// The partition: nobody tells the old master.
+	// The partition: the old master is not told.
 	if err := present.ReplicaOf(l.ctx, "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (l *landscape) ask(from, to int) (asked []events.Event) {
 	return asked
 }
 
-// replicatedRedis starts a server that others can follow, and gives its address.
+// replicatedRedis starts a server that others can follow, and returns its address.
 func replicatedRedis(t *testing.T) (client *redis.Client, address string) {
 	t.Helper()
 	port := freePort(t)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestClaimUndone is an account whose runtime goes before it was ever answered with
-// it, at each step of its claim: nobody can have made a cluster there, so that it
+// it, at each step of its claim: no broker can have made a cluster there, so that it
 // goes back to its pool and is never dirty. Once its claim is confirmed the answer
 // may be on its way, and the account is to be cleaned.
 func TestClaimUndone(t *testing.T) {
@@ -28,10 +28,13 @@ func TestClaimUndone(t *testing.T) {
 	} {
 		t.Run(string(c.step), func(t *testing.T) {
 			t.Parallel()
-			l := newLandscape(t, oneAccountRules+"worker: {budget: 1s, ackWait: 2s, drain: 1s}\n", accounts("aws", 1))
+			// ackWait is long enough for the deprovision to be settled before the provision,
+			// which the killed worker holds, is delivered again.
+			l := newLandscape(t, oneAccountRules+"worker: {budget: 1s, ackWait: 10s, drain: 1s}\n", accounts("aws", 1))
 			e := ask("rt-1", "ga-1")
 			l.provision(e)
 			killedAt(t, l.stack, c.step)
+			l.awaitNoPulls() // or the killed worker would be sent the deprovision too
 			gone := goes(e.RuntimeID, "ga-1")
 			l.depart(gone)
 			l.work(daemon.Options{})
@@ -57,7 +60,22 @@ func TestClaimUndone(t *testing.T) {
 	}
 }
 
-// TestTakenAway is an account that somebody takes away from under a cluster, by
+// awaitNoPulls waits until no worker asks for events, as far as nats-server knows.
+func (l *landscape) awaitNoPulls() {
+	l.t.Helper()
+	eventually(l.ctx, l.t, func() error {
+		consumer, err := l.js.Consumer(l.ctx, events.StreamEvents, events.ConsumerWorker)
+		if err != nil {
+			return err
+		}
+		if n := consumer.CachedInfo().NumWaiting; n > 0 {
+			return fmt.Errorf("%d pulls wait for events", n)
+		}
+		return nil
+	})
+}
+
+// TestTakenAway is an account that an operator takes away from under a cluster, by
 // hand: the cluster stays where it is, its tenant's next one does not join it.
 func TestTakenAway(t *testing.T) {
 	t.Parallel()

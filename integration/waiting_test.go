@@ -114,7 +114,7 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// byStatus gives the replies that assign and those that wait, by runtime.
+// byStatus returns the replies that assign and those that wait, by runtime.
 func (p *publisher) byStatus() (assigned, waiting []events.Reply) {
 	p.t.Helper()
 	for id := range p.published {
@@ -155,7 +155,7 @@ func (p *publisher) giveBack(r events.Reply) {
 	})
 }
 
-// reply is what is stored under a subject; the zero Reply for nothing.
+// reply returns what is stored under a subject; the zero Reply for nothing.
 func (p *publisher) reply(subject string) events.Reply {
 	p.t.Helper()
 	stored, _, err := events.NewLedger(p.js, p.subjects, "/integration").Last(p.ctx, subject)

@@ -13,19 +13,22 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// Two workers serve one request that waits. What the one gives back, which found no
-// account, is what the other one answers with; once the answer is a refusal, nothing
-// of either is left.
-func TestHandlersOfARequestGiveBackTheirOwn(t *testing.T) {
-	t.Parallel()
-	parent := network.Parent{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}
-	config := &network.Config{Parents: []network.Parent{parent}, Rules: []network.Rule{{
+// allotting returns a worker that takes for every cluster a block of 16 addresses out of a parent.
+func allotting(parent netip.Prefix) (*Worker, *network.Space) {
+	config := &network.Config{Parents: []network.Parent{{ID: "foo", CIDRs: []netip.Prefix{parent}}}, Rules: []network.Rule{{
 		ID: "all", Injections: []network.Injection{{Paths: []string{"/a"}, Parents: []string{"foo"}, Size: 28}},
 	}}}
 	space := network.NewSpace()
 	space.SetParents(config.Parents)
-	var late passes
-	w := New(Options{Ranges: &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed{config}, Late: &late}})
+	return New(Options{Ranges: &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed{config}, Late: new(passes)}}), space
+}
+
+// Two workers serve one request that waits. The block that the one returns, which found
+// no account, the other one answers with; once the answer is a refusal, nothing
+// of either is left.
+func TestHandlersOfARequestGiveBackTheirOwn(t *testing.T) {
+	t.Parallel()
+	w, space := allotting(netip.MustParsePrefix("10.0.0.0/24"))
 	event := events.Event{Type: events.TypeProvision, ID: "request", RuntimeID: "rt", Provision: &events.Provision{RuntimeID: "rt"}}
 	one, two := w.begin(delivery{event: event}), w.begin(delivery{event: event})
 	for _, a := range []*attempt{one, two, one} {
@@ -39,6 +42,25 @@ func TestHandlersOfARequestGiveBackTheirOwn(t *testing.T) {
 	}
 	if err := w.returnRanges(t.Context(), event, event.ID); err != nil || len(space.Applied("rt")) != 0 {
 		t.Errorf("the refused request keeps %v, %v", space.Applied("rt"), err)
+	}
+}
+
+// An answer that was published may be stored yet, whatever the worker has heard of it. The blocks
+// that it names are free only once a waiting reply stands in its place (I9).
+func TestBlocksOfAnAnswerThatMayBeStored(t *testing.T) {
+	t.Parallel()
+	w, space := allotting(netip.MustParsePrefix("10.0.0.0/28"))
+	event := events.Event{Type: events.TypeProvision, ID: "request", RuntimeID: "rt", Provision: &events.Provision{RuntimeID: "rt"}}
+	a := w.begin(delivery{event: event})
+	if held, err := w.ranges.Acquire(t.Context(), event, a.id()); len(held.Applied) != 1 || err != nil {
+		t.Fatal(held, err)
+	}
+	a.sent = true
+	if err := w.giveBack(t.Context(), a); err != nil || len(space.Applied("rt")) != 1 {
+		t.Errorf("before the waiting reply the runtime has %v, %v; the answer may name them", space.Applied("rt"), err)
+	}
+	if err := w.outlive(t.Context(), a); err != nil || len(space.Applied("rt")) != 0 {
+		t.Errorf("after the waiting reply the runtime has %v, %v", space.Applied("rt"), err)
 	}
 }
 
@@ -65,7 +87,7 @@ func (l watched) Publish(ctx context.Context, subject string, r events.Reply, ex
 }
 
 // noRequests is a waiting room without requests.
-type noRequests struct{ WaitingRoom }
+type noRequests struct{ Room }
 
 func (noRequests) OfRuntime(context.Context, string, func(events.WaitingRequest) error) error {
 	return nil
@@ -108,7 +130,7 @@ func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 				t.Errorf("%s: %d rules were held when the reply was stored, and %d afterwards; want 1 and 0", runtime, heldThen, held)
 			}
 		}
-		if len(w.wake) != 1 {
+		if !w.Pending() {
 			t.Errorf("%s: a request that waits for a block is not served", runtime)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/bulkhead"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -27,7 +28,7 @@ type claimRequest struct {
 	tenant   string
 	pool     engine.Pool
 	terms    account.Terms
-	internal bool           // the tenant may keep using internal bindings of its own
+	internal bool           // the tenant may keep using its internal bindings
 	inTurn   bool           // it may claim although others wait
 	now      bool           // it does not wait, or no more
 	trace    *decisionTrace // may be nil
@@ -46,17 +47,19 @@ type candidate struct {
 	live    bool // read from the source, not from the cache
 }
 
-func newCandidates() *candidates {
-	return &candidates{seen: map[string]candidate{}, refused: map[string]bool{}}
-}
-
 // passOver takes a binding out of the search, and reports whether it may go on.
 func (v *candidates) passOver(binding string) bool {
+	if v.refused == nil {
+		v.refused = map[string]bool{}
+	}
 	v.refused[binding] = true
 	return len(v.refused) <= refusals
 }
 
 func (v *candidates) put(b engine.Binding, live bool) {
+	if v.seen == nil {
+		v.seen = map[string]candidate{}
+	}
 	if _, known := v.seen[b.Name]; !known {
 		v.order = append(v.order, b.Name)
 	}
@@ -98,7 +101,7 @@ type claimAttempt struct {
 }
 
 func (h *Handler) beginClaim(job claimRequest) *claimAttempt {
-	s := &claimAttempt{claimRequest: job, seen: newCandidates(), request: account.Request{
+	s := &claimAttempt{claimRequest: job, seen: &candidates{}, request: account.Request{
 		Runtime: job.runtime, Request: job.request, Tenant: job.tenant, Shared: job.pool.Shared, Terms: job.terms, InTurn: job.inTurn, Now: job.now,
 		Barred: h.gardener.Barred(job.pool, job.tenant, job.internal),
 	}}
@@ -226,12 +229,17 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 		}
 		return h.counters.Confirm(ctx, job.pool.Name(), claim)
 	}
+	if d.Origin == account.Claimed && b.Tenant == "" {
+		if passed, err := h.passOverShared(ctx, job, claim, seen); passed || err != nil {
+			return false, err
+		}
+	}
 	written, err := h.label(ctx, job, b, mark)
-	if outOfDate(err) {
+	if engine.OutOfDate(err) {
 		return false, h.read(ctx, d.Binding, seen)
 	}
 	if errors.Is(err, engine.ErrRefused) && b.Tenant == "" && d.Origin == account.Claimed && seen.passOver(d.Binding) {
-		// Nobody has been answered with it: the next one may be had.
+		// No request has been answered with it: the next one may be had.
 		_, err = h.counters.Revoke(ctx, job.pool.Name(), claim)
 		return false, err
 	}
@@ -252,6 +260,9 @@ func (h *Handler) label(ctx context.Context, job claimRequest, seen engine.Bindi
 	job.trace.attempt(h.now(), seen.Name, claimResult(err))
 	if err != nil {
 		happened(ctx, happenedClaim+string(claimResult(err)), err)
+	}
+	if bulkhead.Held(err) {
+		return written, err // Gardener was not asked
 	}
 	h.observer.Claim(ctx, observe.Claim{
 		Binding: seen.Name, Pool: job.pool.Name(), Runtime: job.runtime,
@@ -283,7 +294,7 @@ func (h *Handler) look(ctx context.Context, binding string, seen *candidates) er
 }
 
 // read takes the source's view of a binding. One that is gone counts as dirty:
-// nobody can be given it, and a claim of it is to be revoked.
+// no tenant can be given it, and a claim of it is to be revoked.
 func (h *Handler) read(ctx context.Context, binding string, seen *candidates) error {
 	b, err := h.gardener.Get(ctx, binding)
 	if engine.CodeOf(err) == engine.CodeUnknownBinding {
@@ -294,10 +305,4 @@ func (h *Handler) read(ctx context.Context, binding string, seen *candidates) er
 	}
 	seen.put(b, true)
 	return nil
-}
-
-// outOfDate reports whether a write failed because the binding may not be as it was seen
-// any more, or is gone: it has to be read before anything else is done about it.
-func outOfDate(err error) bool {
-	return errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrUnknownResult) || engine.CodeOf(err) == engine.CodeUnknownBinding
 }

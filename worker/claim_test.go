@@ -11,53 +11,6 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// What a label shows of the claim of ga with generation 3, after its last cluster
-// went and no Shoot refers to it (rule 8).
-func TestLeftBy(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name  string
-		label engine.Binding
-		shown marking
-		open  bool
-	}{
-		{"its own claim", engine.Binding{Tenant: "ga", Generation: 3}, unmarked, true},
-		{"an older claim of the tenant's, ours was not written", engine.Binding{Tenant: "ga", Generation: 2}, unmarked, true},
-		{"unclaimed, ours was not written", engine.Binding{Generation: 2}, unmarked, true},
-		{"marked already", engine.Binding{Tenant: "ga", Generation: 3, Dirty: true}, marked, false},
-		{"marked for an older claim", engine.Binding{Tenant: "ga", Generation: 2, Dirty: true}, unmarked, false},
-		{"marked for another tenant", engine.Binding{Tenant: "gb", Generation: 3, Dirty: true}, unmarked, false},
-		{"marked by hand, unclaimed", engine.Binding{Generation: 3, Dirty: true}, unmarked, false},
-		{"released meanwhile", engine.Binding{Generation: 3}, unmarked, false},
-		{"claimed anew by the tenant", engine.Binding{Tenant: "ga", Generation: 4}, unmarked, false},
-		{"another tenant's", engine.Binding{Tenant: "gb", Generation: 3}, unmarked, false},
-		{"shared", engine.Binding{Tenant: "ga", Generation: 3, Shared: true}, unmarked, false},
-		{"internal", engine.Binding{Tenant: "ga", Generation: 3, Internal: true}, unmarked, false},
-		{"cordoned: it is returned all the same", engine.Binding{Tenant: "ga", Generation: 3, Cordoned: true}, unmarked, true},
-	} {
-		if shown, open := leftBy(c.label, "ga", 3); shown != c.shown || open != c.open {
-			t.Errorf("%s: shows %v and is open %t, want %v and %t", c.name, shown, open, c.shown, c.open)
-		}
-	}
-}
-
-func TestSameClaim(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		tenant     string
-		generation int64
-		same       bool // as the claim of ga with generation 3
-	}{
-		{"ga", 2, true}, {"ga", 3, true}, {"ga", 4, false},
-		{"", 2, true}, {"", 3, false}, {"", 4, false},
-		{"gb", 2, false}, {"gb", 3, false},
-	} {
-		if got := sameClaim(engine.Binding{Tenant: c.tenant, Generation: c.generation}, "ga", 3); got != c.same {
-			t.Errorf("a label of %q with generation %d: %t, want %t", c.tenant, c.generation, got, c.same)
-		}
-	}
-}
-
 // What a search may offer to the script, of what it has read.
 func TestSuggestions(t *testing.T) {
 	t.Parallel()
@@ -89,7 +42,7 @@ func TestSuggestions(t *testing.T) {
 		{"shared, internal", common, engine.Binding{HyperscalerType: "aws", Shared: true, Internal: true}, false, false},
 		{"shared no more", common, engine.Binding{HyperscalerType: "aws"}, false, false},
 	} {
-		v := newCandidates()
+		v := &candidates{}
 		c.binding.Name, c.binding.Generation = "a", 7
 		v.put(c.binding, true)
 		var want []account.Seen
@@ -105,7 +58,7 @@ func TestSuggestions(t *testing.T) {
 // What was read from the source stands against what the cache suggests again.
 func TestOfferKeepsWhatWasRead(t *testing.T) {
 	t.Parallel()
-	v := newCandidates()
+	v := &candidates{}
 	v.offer([]engine.Binding{{Name: "b"}, {Name: "a"}})
 	v.put(engine.Binding{Name: "b", Generation: 9}, true)
 	v.offer([]engine.Binding{{Name: "a", Generation: 1}, {Name: "b", Generation: 1}, {Name: "c"}})
@@ -167,7 +120,7 @@ func TestAssignPassesOver(t *testing.T) {
 func TestPassOver(t *testing.T) {
 	t.Parallel()
 	job := claimRequest{tenant: "ga", pool: engine.Pool{HyperscalerType: "aws"}}
-	v := newCandidates()
+	v := &candidates{}
 	for _, name := range []string{"a", "b"} {
 		v.put(engine.Binding{Name: name, HyperscalerType: "aws"}, false)
 	}

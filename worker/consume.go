@@ -20,21 +20,19 @@ func (w *Worker) Start(ctx context.Context) error {
 	if w.begun || w.stopped {
 		return nil
 	}
-	from, err := w.open(w.opts.Consumer)
-	if err != nil {
+	if err := w.source.Open(); err != nil {
 		return err
 	}
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	taking, stopTaking := context.WithCancel(work)
-	w.begun, w.from, w.cancel, w.stopTaking = true, from, cancel, stopTaking
-	w.handlers.Go(func() { w.serveWaiting(work) })
-	w.handlers.Go(func() { w.watchConsumer(taking) })
+	w.begun, w.cancel, w.stopTaking = true, cancel, stopTaking
+	w.handlers.Go(func() { w.rounds.Run(work) })
+	w.handlers.Go(func() { w.source.Watch(taking) })
 	go w.tellProgress(context.WithoutCancel(ctx))
-	begin := make(chan jetstream.Msg)
-	for place := range w.inWork {
-		w.handlers.Go(func() { w.handleAll(work, place, begin) })
+	for range w.opts.Concurrency {
+		w.beginHandler(work, <-w.free)
 	}
-	go w.consume(taking, from, begin)
+	go w.consume(taking)
 	close(w.started)
 	return nil
 }
@@ -46,70 +44,33 @@ func (w *Worker) Stop() {
 	w.mu.Lock()
 	first := !w.stopped
 	w.stopped = true
-	from, cancel := w.from, w.cancel
+	begun, cancel := w.begun, w.cancel
 	w.mu.Unlock()
-	if from == nil {
+	if !begun {
 		return
 	}
 	if first {
 		w.stopTaking()
-		from.messages.Drain()
+		w.source.Drain()
 		late := time.AfterFunc(w.opts.Drain, func() { cancel(errDraining) })
 		defer late.Stop()
 	}
 	<-w.done
 }
 
-// consume takes events until Stop. Where the consumer goes, it begins again with
-// the next one of that name.
-func (w *Worker) consume(ctx context.Context, from *source, begin chan<- jetstream.Msg) {
+// consume queues events for the handlers until Stop.
+func (w *Worker) consume(ctx context.Context) {
 	defer close(w.done)
 	defer w.cancel(nil)
 	defer w.handlers.Wait()
-	defer w.stopServing()
-	defer close(begin)
-	pause := reopenPauses()
-	for from != nil {
-		err := w.take(ctx, from, begin)
-		if ctx.Err() != nil {
+	defer w.rounds.Stop()
+	defer w.handBackQueue()
+	for {
+		msg, ok := w.source.Next(ctx)
+		if !ok {
 			return
 		}
-		from = w.reopen(ctx, from, pause, err)
-	}
-}
-
-// take hands events to the handlers until the iterator ends. Its error says why that
-// was; it means nothing once the worker is stopped.
-func (w *Worker) take(ctx context.Context, from *source, begin chan<- jetstream.Msg) error {
-	for {
-		msg, err := from.messages.Next()
-		switch {
-		case err == nil && ctx.Err() == nil:
-			from.delivered.Store(true)
-			begin <- held{Msg: msg, from: from}
-		case err == nil:
-			_ = msg.Nak() // not begun: another worker can have it at once
-		case ended(err):
-			return from.why(err)
-		default:
-			// The iterator goes on by itself after a lost connection or a missed heartbeat.
-			w.observer.Retry(ctx, observe.Retry{Type: "consume", Err: err})
-		}
-	}
-}
-
-// inWork is an event in the hands of a handler.
-type inWork struct {
-	msg   jetstream.Msg
-	begun time.Time
-}
-
-// handleAll handles one event after the other, as the handler of that place.
-func (w *Worker) handleAll(ctx context.Context, place int, begin <-chan jetstream.Msg) {
-	for msg := range begin {
-		w.inWork[place].Store(&inWork{msg: msg, begun: w.now()})
-		w.Handle(ctx, msg)
-		w.inWork[place].Store(nil)
+		w.enqueue(ctx, msg)
 	}
 }
 
@@ -134,14 +95,18 @@ func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
 	w.observer.Event(ctx, info)
 }
 
-// tellProgress keeps messages from being delivered again while they are handled, until
-// the worker has stopped.
+// tellProgress keeps messages from being delivered again while they are handled or queued,
+// until the worker has stopped.
 func (w *Worker) tellProgress(ctx context.Context) {
-	loop.Run(ctx, loop.Options{Every: w.opts.AckWait / 3, Stop: w.done}, func(context.Context) error {
-		for i := range w.inWork {
-			if at := w.inWork[i].Load(); at != nil {
+	every := w.opts.AckWait / 3
+	loop.Run(ctx, loop.Options{Every: every, Stop: w.done}, func(context.Context) error {
+		for i := range w.places {
+			if at := w.places[i].Load(); at != nil {
 				_ = at.msg.InProgress()
 			}
+		}
+		for _, msg := range w.queue.Before(w.now().Add(-every / 2)) {
+			_ = msg.InProgress()
 		}
 		return nil
 	})

@@ -74,6 +74,7 @@ type attempt struct {
 	again  bool      // a reply may be stored already: it is read before anything is decided
 	expect uint64    // the last sequence of the reply's subject, as it was read when handling began
 	taken  bool      // the reply stored last says that the id is this event's
+	sent   bool      // a reply was published that is stored, or may be yet
 	waited bool      // a request may lie in the waiting room
 	until  time.Time // the end of its waiting, once that is known
 	since  int64     // the number under which it waits, as its stored reply says

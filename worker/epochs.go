@@ -10,15 +10,15 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// epochs are those that pools are known to have. What a decision is given is what
-// was known before the directory was asked: a pool that was rebuilt since refuses
+// epochs are those that pools are known to have. A decision is given what was
+// known before the directory was asked: a pool that was rebuilt since refuses
 // it, because the directory was rebuilt as well and may no longer say the same.
 type epochs struct {
 	mu    sync.Mutex
 	pools atomic.Pointer[map[string]string] // replaced, never changed
 }
 
-// known is what is known now, and stays so.
+// known has what is known now, and stays so.
 func (e *epochs) known() map[string]string {
 	if pools := e.pools.Load(); pools != nil {
 		return *pools

@@ -34,7 +34,7 @@ func newGardenerFake(bindings ...engine.Binding) *gardenerFake {
 	return g
 }
 
-// change is what the cache has not seen yet.
+// change is one that the cache has not seen yet.
 func (g *gardenerFake) change(name string, edit func(*engine.Binding)) {
 	b := g.live[name]
 	version, _ := strconv.Atoi(b.ResourceVersion)

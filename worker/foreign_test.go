@@ -90,17 +90,3 @@ func TestRequestUnderTheIDOfAnotherTenants(t *testing.T) {
 		}
 	}
 }
-
-// What waits and cannot be read keeps no other request from being served.
-func TestServesBesideJunk(t *testing.T) {
-	t.Parallel()
-	l := listen(t, nil)
-	for _, subject := range []string{l.subjects.Waiting("aws", "ga", "rt-w", "w"), l.subjects.Prefix() + ".waiting.x"} {
-		if _, err := l.js.Publish(l.within(), subject, []byte("hello")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := l.worker.serveAll(l.within()); err != nil {
-		t.Errorf("serving those who wait: %v", err)
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -14,14 +15,20 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/bulkhead"
 	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/dirtying"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
+	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
 // Handler decides and answers events: any number at once, each on its own. It knows
 // neither the consumer nor what becomes of a message.
 type Handler struct {
+	*serving.Wakes // of the requests that wait
+	*dirtying.Marker
+
 	counters Counters
 	gardener Gardener
 	ledger   Ledger
@@ -42,15 +49,23 @@ type Handler struct {
 	ackWait   time.Duration
 
 	epochs epochs
-	wake   chan struct{} // a request that waits may be served now
+	parts  *bulkhead.Bulkheads
+	shared atomic.Pointer[[]string]
 }
 
 // newHandler takes options with their defaults.
 func newHandler(o *Options) *Handler {
+	parts := bulkhead.New(bulkhead.Options{Failed: failedPart, Hangs: engine.ErrUnavailable, Changed: func(of bulkhead.Part, open bool, last error) {
+		o.Observer.Circuit(context.Background(), observe.Circuit{Dependency: string(of.Dependency), Pool: of.Pool, Open: open, Err: last})
+	}})
+	counters, gardener, wakes := guardedCounters{o.Counters, parts}, guardedGardener{o.Gardener, parts}, serving.NewWakes()
 	return &Handler{
-		counters: o.Counters, gardener: o.Gardener, ledger: o.Ledger, room: o.Room, copies: o.Copies, rebuild: o.Rebuild, rules: o.Rules,
+		Wakes: wakes, Marker: dirtying.New(dirtying.Options{
+			Bindings: gardener, Shoots: gardener, Records: counters, Rebuild: o.Rebuild, Wakes: wakes, Observer: &o.Observer,
+		}),
+		counters: counters, gardener: gardener, parts: parts, ledger: o.Ledger, room: o.Room, copies: o.Copies, rebuild: o.Rebuild, rules: o.Rules,
 		policies: o.Policies, ranges: o.Ranges, observer: &o.Observer, tracer: o.Tracer, now: o.Now,
-		subjects: o.Subjects, namespace: o.Namespace, kind: o.Kind, budget: o.Budget, ackWait: o.AckWait, wake: make(chan struct{}, 1),
+		subjects: o.Subjects, namespace: o.Namespace, kind: o.Kind, budget: o.Budget, ackWait: o.AckWait,
 	}
 }
 
@@ -59,7 +74,7 @@ func newHandler(o *Options) *Handler {
 func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	h.observer.Step(ctx, observe.StepReceived)
 	if a.subject == "" {
-		// Nobody can be answered; the dead letter is all there is.
+		// No publisher can be answered; the dead letter is all there is.
 		return deadLettered(events.Reply{}, a.invalid)
 	}
 	within, cancel := context.WithTimeoutCause(ctx, h.budget, errBudget)
@@ -68,8 +83,12 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	if last == nil {
 		return out
 	}
-	if errors.Is(last, policy.ErrLate) {
-		return notNow(ctx, last) // an operator has to act: no place is held meanwhile
+	if errors.Is(last, policy.ErrLate) || ownDoing(last) {
+		return notNow(ctx, last) // no place is held until that is cured
+	}
+	if bulkhead.Held(last) {
+		awaitTurn(ctx)
+		return h.postponed(ctx, a, last)
 	}
 	again := false
 	attempt := func() error {
@@ -77,6 +96,9 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 			out, last = h.answer(within, a)
 		}
 		again = true
+		if ownDoing(last) || bulkhead.Held(last) {
+			return backoff.Permanent(last)
+		}
 		return last
 	}
 	pause := backoff.WithContext(backoff.NewExponentialBackOff(
@@ -174,14 +196,22 @@ func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error
 	}
 	ctx, end := h.span(ctx, "publish reply")
 	defer end()
+	before := a.sent
+	a.sent = true
 	_, err := h.ledger.Publish(ctx, a.subject, r, a.expect)
+	if errors.Is(err, events.ErrUnstorable) {
+		_, err = h.ledger.Publish(ctx, a.subject, brief(r), a.expect)
+	}
 	if errors.Is(err, events.ErrWrongLastSequence) {
 		happened(ctx, happenedAnother, nil)
+	}
+	if errors.Is(err, events.ErrWrongLastSequence) || errors.Is(err, events.ErrUnstorable) {
+		a.sent = before
 	}
 	return err
 }
 
-// published is what follows a reply that is stored. A refusal may be another
+// published does what follows a reply that is stored. A refusal may be another
 // outcome than that of an attempt before it, which held something: rules change.
 func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	h.observer.Step(ctx, observe.StepPublished)
@@ -195,6 +225,9 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 	if r.Status == events.StatusWaiting {
 		if err := h.outlive(ctx, a); err != nil {
 			return outcome{}, err
+		}
+		if !a.served {
+			h.WakeTenant(r.Decision.Pool, r.GlobalAccountID) // what it found nothing of may have been freed before it entered
 		}
 	}
 	h.copy(ctx, a, r)
@@ -211,17 +244,18 @@ func (h *Handler) copy(ctx context.Context, a *attempt, r events.Reply) {
 	if a.event.ReplyTo == "" {
 		return
 	}
-	if err := h.copies.Copy(ctx, a.event.ReplyTo, r); err != nil {
+	err := h.copies.Copy(ctx, a.event.ReplyTo, r)
+	if errors.Is(err, events.ErrUnstorable) {
+		err = h.copies.Copy(ctx, a.event.ReplyTo, brief(r))
+	}
+	if err != nil {
 		h.observer.Retry(ctx, observe.Retry{Type: "copy", ID: a.event.ID, Err: err})
 	}
 }
 
 // notBuilt asks for a rebuild where err says that one is needed.
 func (h *Handler) notBuilt(err error, pool string) error {
-	if errors.Is(err, account.ErrNotBuilt) {
-		h.rebuild.Wanted(pool)
-	}
-	return err
+	return account.AskForRebuild(err, h.rebuild.Wanted, pool)
 }
 
 // since is a duration by the worker's own clock.
@@ -229,11 +263,3 @@ func (h *Handler) since(begin time.Time) time.Duration { return h.now().Sub(begi
 
 // errBudget is why a handler ends that could not finish in time.
 var errBudget = errors.New("the handler's budget is spent")
-
-// Wake says that somebody who waits may be served now. It does not wait.
-func (h *Handler) Wake() {
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
-}

@@ -8,28 +8,33 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/worker/dirtying"
+	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
-// Assigner decides which binding a runtime gets. Every method may return
-// account.ErrNotBuilt (the pool has to be rebuilt first) or the connection's
-// error; all of them can be repeated.
-type Assigner interface {
+// Every method of what Counters have may return account.ErrNotBuilt (the pool has to be
+// rebuilt first) or the connection's error; all of them can be repeated.
+
+// Directory knows where runtimes are.
+type Directory interface {
 	// Locate says which pool a runtime belongs to: pool, unless an earlier request
 	// put it into another one or it is gone.
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	// Place says where a runtime is; the zero Place for an unknown one.
 	Place(ctx context.Context, runtime string) (account.Place, error)
-	// Status tells of a pool as a whole; the zero Status where it is not built.
-	Status(ctx context.Context, pool string) (account.Status, error)
+	// Depart says where a runtime that goes is to be looked for.
+	Depart(ctx context.Context, runtime string) (account.Place, error)
+}
+
+// Assigner decides which binding a runtime gets.
+type Assigner interface {
 	// Assign decides, rule 3 of docs/protocol.md. Besides, account.ErrRebuilt.
 	Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	// LocateAndAssign is Locate and Assign in one step. The decision has no outcome where
 	// the runtime is gone or belongs to another pool, and where it takes two steps.
 	LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
-	// Refuse ends a request that found nothing, rule 12.
-	Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error)
-	// TakeBack undoes what a request holds whose stored answer is a refusal, rule 11.
-	TakeBack(ctx context.Context, pool, runtime, request string) error
+	// Status tells of a pool as a whole; the zero Status where it is not built.
+	Status(ctx context.Context, pool string) (account.Status, error)
 }
 
 // Confirmer settles claims between the script that made them and their answer.
@@ -40,16 +45,19 @@ type Confirmer interface {
 	Revoke(ctx context.Context, pool string, c account.Claim) (bool, error)
 }
 
-// Freer takes runtimes and bindings out of use.
-type Freer interface {
-	// Depart says where a runtime that goes is to be looked for.
-	Depart(ctx context.Context, runtime string) (account.Place, error)
+// Ender ends what a request or a runtime holds.
+type Ender interface {
+	// Refuse ends a request that found nothing, rule 12.
+	Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error)
+	// TakeBack undoes what a request holds whose stored answer is a refusal, rule 11.
+	TakeBack(ctx context.Context, pool, runtime, request string) error
 	// ReleaseRuntime counts a runtime down, rule 7.
 	ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error)
-	// BeginDirtying permits the patch that marks a binding dirty, or gives it back
-	// to its pool where it is pristine: rule 8.
-	BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error)
-	// InUse gives the number of runtimes on a binding, rule 9.
+}
+
+// Freer returns cleaned bindings to their pools.
+type Freer interface {
+	// InUse returns the number of runtimes on a binding, rule 9.
 	InUse(ctx context.Context, pool, binding string) (int, error)
 	// MarkFreed makes a cleaned binding claimable, rule 9.
 	MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error)
@@ -57,68 +65,62 @@ type Freer interface {
 
 // Counters are the counts and records of all pools: package counters.
 type Counters interface {
+	Directory
 	Assigner
 	Confirmer
+	Ender
 	Freer
-	Queue
+	dirtying.Records
+	serving.Queue
 }
 
 // Suggester offers bindings out of a cache: quick, and at times out of date.
 type Suggester interface {
-	// Claimable gives bindings that carry the tenant's name and up to n unclaimed
+	// Claimable returns bindings that carry the tenant's name and up to n unclaimed
 	// ones, best first, and whether these are all. Internal ones that carry its name
 	// are among them for an internal tenant.
 	Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) ([]engine.Binding, bool)
-	// Shared gives the bindings of a shared pool that may gain runtimes.
+	// Shared returns the bindings of a shared pool that may gain runtimes.
 	Shared(pool engine.Pool) []engine.Binding
-	// Barred gives the tenant's own bindings that must not gain runtimes.
+	// Barred returns the tenant's own bindings that must not gain runtimes.
 	Barred(pool engine.Pool, tenant string, internalTenant bool) []string
-	// Cached gives a binding as the cache has it.
-	Cached(name string) (engine.Binding, bool)
 }
 
-// Labeller reads and writes bindings at their source. Errors: an engine.Error
-// with CodeUnknownBinding, engine.ErrConflict (somebody else wrote meanwhile),
+// Reader reads one binding.
+type Reader interface {
+	// Cached returns a binding as the cache has it.
+	Cached(name string) (engine.Binding, bool)
+	// Get returns a binding as its source has it. The errors are those of Labeller.
+	Get(ctx context.Context, name string) (engine.Binding, error)
+	// Referrer returns the kind and the name that a Shoot has to name in order to use a
+	// binding: those of the binding itself, and for a Secret those of what refers to it; an
+	// engine.Error with CodeUnknownBinding where nothing does.
+	Referrer(ctx context.Context, binding string) (kind, name string, err error)
+}
+
+// Labeller writes bindings at their source. Errors: an engine.Error
+// with CodeUnknownBinding, engine.ErrConflict (another writer wrote meanwhile),
 // engine.ErrUnknownResult (the write may or may not have happened),
 // engine.ErrUnavailable (not now).
 type Labeller interface {
-	Get(ctx context.Context, name string) (engine.Binding, error)
 	// Claim writes the mark on the binding as it was seen.
 	Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
-	// MarkDirty writes dirty=true with the mark.
-	MarkDirty(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
-	// Unclaim takes tenantName off a binding that nobody was answered with, and
-	// leaves the generation of the mark.
-	Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
 	// Free takes tenantName and dirty off, in the name of a release request.
 	Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error)
 }
 
-// ShootReader knows which Shoots use a binding.
-type ShootReader interface {
-	// Refers reports whether any Shoot names the binding. An error is never "no".
-	Refers(ctx context.Context, binding string) (bool, error)
-}
-
-// Referrer says what a Shoot has to name in order to use a binding.
-type Referrer interface {
-	// Referrer gives the kind and the name: those of the binding itself, and for a
-	// Secret those of what refers to it; an engine.Error with CodeUnknownBinding
-	// where nothing does.
-	Referrer(ctx context.Context, binding string) (kind, name string, err error)
-}
-
-// Gardener is what the worker needs of Gardener: package gardener.
+// Gardener has what the worker needs of Gardener: package gardener.
 type Gardener interface {
 	Suggester
+	Reader
 	Labeller
-	ShootReader
-	Referrer
+	dirtying.Bindings
+	dirtying.Shoots
 }
 
 // Ledger is the stream of replies: package events.
 type Ledger interface {
-	// Last gives the reply that is stored under a subject, and whether there is one:
+	// Last returns the reply that is stored under a subject, and whether there is one:
 	// also what is no reply, which a reply may replace. events.ErrUnknownReply is one of
 	// a newer version, which nothing may replace.
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
@@ -128,27 +130,20 @@ type Ledger interface {
 	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
 }
 
-// WaitingRoom is where requests wait: package events.
+// WaitingRoom is where a request begins and ends to wait: package events.
 type WaitingRoom interface {
 	// Enter stores a request; one that is there stays as it is.
 	Enter(ctx context.Context, w events.WaitingRequest) error
 	// Leave removes a request, if it is there.
 	Leave(ctx context.Context, subject string) error
-	// Subject is where a request for a pool is kept.
-	Subject(pool string, e events.Event) string
-	// Each visits all requests, OfRuntime those of one runtime, oldest first.
-	Each(ctx context.Context, visit func(events.WaitingRequest) error) error
+	// OfRuntime visits the requests of one runtime, oldest first.
 	OfRuntime(ctx context.Context, runtimeID string, visit func(events.WaitingRequest) error) error
-	// Addresses visits what subjects say of the requests of a runtime, or of all with
-	// "": also of those that only a newer version can read, with what stands there.
-	Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
 }
 
-// Queue says who is next.
-type Queue interface {
-	// Queue gives the runtimes that wait for a pool, in the order in which they are
-	// to be served.
-	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
+// Room is the waiting room as a whole: package events.
+type Room interface {
+	WaitingRoom
+	serving.Room
 }
 
 // DeadLetterStore keeps what can never be processed.
@@ -168,5 +163,5 @@ type Rebuilder interface {
 	Wanted(pool string)
 }
 
-// Clock gives the time; tests put their own in.
+// Clock returns the time; tests put their own in.
 type Clock func() time.Time

@@ -2,10 +2,8 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -35,7 +33,7 @@ func (a answer) waiting(reason events.WaitingReason, until time.Time) events.Rep
 // budget. A claim that Gardener does not take frees its place for events that need
 // no claim: it goes on in the waiting room.
 func (h *Handler) postponed(ctx context.Context, a *attempt, err error) outcome {
-	if !errors.Is(err, engine.ErrUnavailable) || a.event.Provision == nil || a.pool == "" || ctx.Err() != nil {
+	if !unavailable(err) || a.event.Provision == nil || a.pool == "" || ctx.Err() != nil {
 		return notNow(ctx, err)
 	}
 	if !h.now().Before(h.waitsUntil(a)) {

@@ -14,8 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// provision decides a provision event, from the rules to a confirmed binding, and
-// returns the reply that is to be published.
+// provision decides a provision event: it matches the rules and claims a binding. It returns the
+// reply to publish.
 func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, error) {
 	reply, claim, err := h.match(a)
 	if err != nil {
@@ -30,11 +30,11 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 		return superseded(a.event, "", place.Sequence), nil
 	}
 	if reply.elsewhere = place.Pool != claim.pool.Name(); reply.elsewhere {
-		// An earlier request put the runtime into another pool: that one stays (I10).
+		// An earlier request assigned the runtime to another pool. The runtime stays there (I10).
 		claim = h.beginClaimIn(engine.ParsePool(place.Pool), claim)
 	}
 	reply.pool, a.pool = claim.pool, place.Pool
-	// The blocks before the account: a request that waits for either holds neither.
+	// Acquire the blocks before the account: a request that waits for one of them holds neither.
 	if a.held, err = h.ranges.Acquire(ctx, a.event, a.relier()); err != nil {
 		return events.Reply{}, err
 	}
@@ -58,7 +58,7 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 	return h.replyTo(ctx, a, reply)
 }
 
-// withoutBlocks returns the reply of an event that gets nothing now, and so relies on no blocks.
+// withoutBlocks returns the reply to an event that is assigned nothing now, and so needs no blocks.
 func (h *Handler) withoutBlocks(ctx context.Context, a *attempt, reply answer) (events.Reply, error) {
 	if err := h.giveBack(ctx, a); err != nil {
 		return events.Reply{}, err
@@ -66,7 +66,7 @@ func (h *Handler) withoutBlocks(ctx context.Context, a *attempt, reply answer) (
 	return h.replyTo(ctx, a, reply)
 }
 
-// match asks policy and rules what the event is to get, and begins the search for it.
+// match applies the policy and the rules to the event, and begins the search for a binding.
 func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 	p, rules := a.event.Provision, h.rules.Get()
 	request := rule.Request{
@@ -94,18 +94,39 @@ func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 	}), nil
 }
 
-// giveBack returns the blocks that a handling relied on which ends without an
-// assignment: another one may be about to answer with them. They were free before it
-// took them, so it wakes no request that waits: a request that is served without an
-// account would wake itself, without an end.
+// giveBack ends the hold of an attempt on its blocks if the attempt ends without an assignment.
+// Another attempt that holds the same blocks keeps them: it may be about to answer with them.
+// giveBack wakes no waiting requests. The blocks were free before the attempt took them, and a
+// request that finds no account would wake itself for ever.
+//
+// If an answer was published that may still be stored, it names these blocks. They are then
+// returned once a waiting reply is stored instead, like the blocks of other attempts.
 func (h *Handler) giveBack(ctx context.Context, a *attempt) (err error) {
+	if a.sent {
+		a.left = []string{a.id()}
+		return nil
+	}
 	_, a.left, err = h.ranges.Return(ctx, a.event, a.id())
 	return err
 }
 
-// outlive returns the blocks that other handlings of a waiting request relied on, once a
-// reply is stored that none of them has read: they cannot answer with these blocks any
-// more, and those that still live take blocks anew (rule 12).
+// abandon returns the blocks of a failed attempt, so that others can take them before the retry.
+// If a reply was published, it may name the blocks, and abandon keeps them. The next attempt then
+// returns them. It does so too if abandon fails.
+func (h *Handler) abandon(ctx context.Context, a *attempt) {
+	if a.pool == "" || a.sent || !h.ranges.Allots() || ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.ackWait/3)
+	defer cancel()
+	if err := h.giveBack(ctx, a); err != nil {
+		h.observer.Retry(ctx, observe.Retry{Type: "return blocks", ID: a.event.ID, Err: err})
+	}
+}
+
+// outlive returns the blocks of other attempts at a waiting request, after a reply was stored
+// that none of them has read. Those attempts can no longer answer with these blocks. If they are
+// still running, they acquire blocks again (rule 12).
 func (h *Handler) outlive(ctx context.Context, a *attempt) error {
 	for _, relier := range a.left {
 		if err := h.returnRanges(ctx, a.event, relier); err != nil {
@@ -116,18 +137,18 @@ func (h *Handler) outlive(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// returnRanges returns the blocks that all handlings of an event relied on, by its id,
-// once its final answer is another than an assignment.
+// returnRanges returns the blocks of one attempt at an event, or of all attempts if by is the id
+// of the event. The event's final answer is not an assignment, or no longer names the blocks.
 func (h *Handler) returnRanges(ctx context.Context, e events.Event, by string) error {
 	freed, _, err := h.ranges.Return(ctx, e, by)
 	if freed {
-		h.Wake()
+		h.WakeNetwork()
 	}
 	return err
 }
 
-// replyTo turns a decision into the reply. At the end of its waiting a request
-// is refused in Redis first, so that whatever is delivered again finds the same.
+// replyTo turns a decision into the reply. At its deadline, a waiting request is first refused in
+// Redis, so that a redelivery finds the same result.
 func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events.Reply, error) {
 	if reply.decision.Outcome == account.Waiting {
 		if now := h.now(); now.Before(h.waitsUntil(a)) {
@@ -139,8 +160,9 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 			return events.Reply{}, err
 		}
 		if refused.Outcome == account.Assigned && reply.held.Full != nil {
-			// The account is that of whom it was decided for. The answer names neither it nor a
-			// sequence of its own; what this request itself holds is taken back (rule 11).
+			// The account belongs to the request for which it was decided. The answer names
+			// neither the account nor a sequence. What this request itself holds is taken
+			// back (rule 11).
 			return events.Reply{}, reply.held.Full
 		}
 		if refused.Outcome == account.Assigned {
@@ -167,8 +189,8 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 	}
 }
 
-// shootPatch makes a Shoot use a binding. A Secret that nothing refers to is of no
-// use to any Shoot: the request is rejected, and what it holds is taken back.
+// shootPatch returns the patch with which a Shoot uses a binding. No Shoot can use a Secret to
+// which nothing refers: the request is then rejected, and what it holds is taken back.
 func (h *Handler) shootPatch(ctx context.Context, binding string) ([]events.PatchOperation, error) {
 	kind, name, err := h.gardener.Referrer(ctx, binding)
 	if err != nil {
@@ -181,8 +203,8 @@ func (h *Handler) shootPatch(ctx context.Context, binding string) ([]events.Patc
 	return []events.PatchOperation{{Op: "add", Path: "/spec/" + field, Value: name}}, nil
 }
 
-// binding is the cache's view of a binding; one that the cache has lost is
-// described by its pool.
+// binding returns the cached binding. If the cache no longer has it, binding describes it by its
+// pool.
 func (h *Handler) binding(name string, pool engine.Pool) engine.Binding {
 	if b, ok := h.gardener.Cached(name); ok {
 		return b
@@ -193,19 +215,19 @@ func (h *Handler) binding(name string, pool engine.Pool) engine.Binding {
 	}
 }
 
-// answer is what the reply to a provision is made of.
+// answer collects the data for the reply to a provision.
 type answer struct {
 	event     events.Event
 	match     rule.Match
-	chosen    *policy.Decision // where the event asks for an interface
+	chosen    *policy.Decision // set if the event asks for an interface
 	pool      engine.Pool
-	elsewhere bool // the pool is not the one that the rule gives today
+	elsewhere bool // the rule now leads to another pool
 	terms     account.Terms
 	decision  account.Decision
 	held      ranges.Held
 }
 
-// lacks is what a request waits for that finds nothing.
+// lacks returns the reason for which a request waits.
 func (a answer) lacks() events.WaitingReason {
 	switch {
 	case a.held.Full != nil && a.held.Missing:
@@ -236,7 +258,7 @@ func (a answer) reply(status events.Status) events.Reply {
 	return r
 }
 
-// selector is the one that the binding was found by, or would have been.
+// selector returns the selector with which a binding is searched.
 func (a answer) selector() string {
 	switch {
 	case a.pool.Shared, a.decision.Origin == account.Claimed, a.decision.Origin == "":
@@ -246,7 +268,7 @@ func (a answer) selector() string {
 	}
 }
 
-// claimSelector finds the bindings that could still serve the request.
+// claimSelector returns the selector of bindings that could still serve the request.
 func (a answer) claimSelector() string {
 	return a.match.Available(a.pool)
 }
@@ -277,14 +299,14 @@ func (a answer) exhausted() events.Reply {
 	hint := "add a binding that matches " + a.claimSelector() + " and ask again under a new id"
 	r.Error = replyError(&engine.Error{
 		Code: engine.CodePoolExhausted,
-		Err:  fmt.Errorf("pool %s has no binding for global account %s", a.pool.Name(), a.event.Provision.GlobalAccountID),
+		Err:  fmt.Errorf("pool %s has no available binding for global account %s", a.pool.Name(), a.event.Provision.GlobalAccountID),
 		Hint: hint,
 	})
 	return r
 }
 
-// superseded answers a provision whose runtime is gone; pool is "" where it went
-// before it had any.
+// superseded returns the answer to a provision whose runtime is gone. pool is "" if the runtime
+// never had a pool.
 func superseded(e events.Event, pool string, sequence int64) events.Reply {
 	r := rejected(e, &engine.Error{
 		Code: engine.CodeSuperseded,
@@ -295,12 +317,25 @@ func superseded(e events.Event, pool string, sequence int64) events.Reply {
 	return r
 }
 
-// rejected answers any event with an error, as far as the event could be read.
+// rejected returns an answer with an error, for any event. It has the fields of the event that
+// could be read.
 func rejected(e events.Event, err error) events.Reply {
 	r := events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusRejected, Error: replyError(err)}
 	if p := e.Provision; p != nil {
 		r.GlobalAccountID, r.Plan, r.Provider = p.GlobalAccountID, p.Plan, p.Provider
 		r.ShootName, r.Cluster = p.ShootName, p.Cluster
+	}
+	return r
+}
+
+// brief returns the shortest form of a reply, for the case that NATS rejects the full one as too
+// large. It omits the record of the decision and, if nothing is assigned, the cluster.
+func brief(r events.Reply) events.Reply {
+	if r.Status != events.StatusAssigned {
+		r.Cluster = nil
+	}
+	if d := r.Decision; d != nil {
+		r.Decision = &events.Decision{Sequence: d.Sequence, Rule: d.Rule, RuleNumber: d.RuleNumber, Pool: d.Pool}
 	}
 	return r
 }

@@ -17,7 +17,7 @@ const (
 	mostAttempts = 8
 )
 
-// decisionTrace is what a worker remembers of its handling of one event, so that the
+// decisionTrace has what a worker remembers of its handling of one event, so that the
 // reply can say how it came about. The nil decisionTrace remembers nothing.
 type decisionTrace struct {
 	times    events.Times
@@ -39,12 +39,13 @@ func (t *decisionTrace) decided(at time.Time, d *account.Decision) {
 		return
 	}
 	t.times.Decided = at
-	switch {
-	case d.Outcome == account.Assigned && d.Repeated && d.Sequence == t.chosen.Sequence:
+	// A runtime that was adopted from a Shoot can have sequence 0, which an empty trace has too.
+	seen := t.chosen.Outcome == account.Assigned && d.Sequence == t.chosen.Sequence
+	if d.Outcome == account.Assigned && d.Repeated && seen {
 		d.Considered = t.chosen.Considered
-	default:
-		t.chosen = *d
+		return
 	}
+	t.chosen = *d
 }
 
 // attempt notes what came of making sure of a label.
@@ -85,14 +86,14 @@ func (t *decisionTrace) departed(left account.Departure, again bool) {
 	}
 }
 
-// unknownRuntime is what a runtime was of which nothing was known.
+// unknownRuntime is the state of a runtime of which nothing was known.
 const unknownRuntime = "none"
 
 // unknown notes a deprovision of a runtime that had nothing.
 func (t *decisionTrace) unknown() { t.changed = &events.Changed{Runtime: unknownRuntime} }
 
 // waits takes over when a request was published and began to wait, from the reply
-// that said so: whoever serves it did not see it come.
+// that said so: the worker that serves it did not see it come.
 func (t *decisionTrace) waits(stored events.Stored) {
 	t.times.Waiting = stored.Time.UTC()
 	if d := stored.Reply.Decision; d != nil && d.Times != nil {

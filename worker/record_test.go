@@ -35,6 +35,18 @@ func TestTrailKeepsConsidered(t *testing.T) {
 	}
 }
 
+// A runtime that a rebuild found in a Shoot alone has sequence 0. Its first decision is a repeated one, and the
+// record says where the account came from.
+func TestTrailOfAnAdoptedRuntime(t *testing.T) {
+	t.Parallel()
+	var tr decisionTrace
+	first := account.Decision{Outcome: account.Assigned, Binding: "aws-2", Origin: account.Adopted, Repeated: true}
+	tr.decided(time.Now(), &first)
+	if tr.chosen.Origin != account.Adopted || tr.chosen.Binding != "aws-2" {
+		t.Errorf("the trail has %+v, want the adopted runtime's", tr.chosen)
+	}
+}
+
 // The record stays small however often a claim is lost: the last attempts count.
 func TestTrailBoundsAttempts(t *testing.T) {
 	t.Parallel()

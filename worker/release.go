@@ -8,6 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/bulkhead"
+	"github.com/hap-worker/hap-worker/worker/dirtying"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -41,7 +43,7 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 	if err := h.supersede(ctx, e.RuntimeID, place.Pool, left.Sequence); err != nil {
 		return r, err
 	}
-	h.Wake()
+	h.WakeTenant(place.Pool, left.Tenant)
 	if left.Binding == "" {
 		return r, nil
 	}
@@ -65,11 +67,18 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left account.Departure) (events.Reply, error) {
 	switch left.State {
 	case account.Draining, account.Dirtying:
-		became, err := h.markDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
+		became, err := dirtying.Unmarked, h.parts.Check(bulkhead.Part{Dependency: bulkhead.Shoots}) // else a reading for nothing
+		if err == nil {
+			became, err = h.MarkDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
+		}
+		if bulkhead.Held(err) && unavailable(err) {
+			awaitTurn(ctx)
+			became, err = dirtying.InUse, nil // the runtime is gone whatever Gardener does: the sweep marks the account
+		}
 		if err != nil {
 			return r, err
 		}
-		r.MarkedDirty, r.Draining = became == marked, became == inUse
+		r.MarkedDirty, r.Draining = became == dirtying.Marked, became == dirtying.InUse
 	default:
 		// Revived or freed since: nothing is to follow.
 	}
@@ -128,7 +137,7 @@ func (h *Handler) release(ctx context.Context, e events.Event) (events.Reply, er
 			return r, h.notBuilt(err, from) // what comes again has found the binding freed, and asks Redis nothing else
 		}
 	}
-	h.Wake()
+	h.WakePool(from)
 	r.Binding = &events.Binding{
 		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
 		Shared: b.Shared, EUAccess: b.EUAccess, Generation: generation,
@@ -163,7 +172,7 @@ func (h *Handler) freed(ctx context.Context, e events.Event) (b engine.Binding, 
 	}
 }
 
-// releasable gives the error that a release is to be refused with, nil for none.
+// releasable returns the error that a release is to be refused with, nil for none.
 func (h *Handler) releasable(ctx context.Context, e events.Event, b engine.Binding, pool string) error {
 	if g := e.Release.Generation; g != nil && *g != b.Generation {
 		return &engine.Error{

@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Policies gives the policy of now, with the catalog that it speaks of. A
+// Policies returns the policy of now, with the catalog that it speaks of. A
 // resolution takes it once, so that it sees one version from beginning to end.
 type Policies interface {
 	// Snapshot is never nil: without a policy it refuses every interface, or says that one

@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -24,6 +23,7 @@ type outcome struct {
 	reason  string
 	binding string
 	delay   time.Duration
+	failed  error // what the handling ended with, where it is the event's own doing: it would each time
 }
 
 // finalOutcome is the outcome of an event whose final reply is stored.
@@ -36,7 +36,7 @@ func finalOutcome(r events.Reply) outcome {
 		return o
 	}
 	o.code, o.reason = r.Error.Code, r.Error.Message
-	if permanent(r.Error.Code) || r.Error.Code == engine.CodeInternal { // an event whose handling panics
+	if permanent(r.Error.Code) || r.Error.Code == engine.CodeInternal { // an event whose handling always fails
 		o.verdict = observe.DeadLetter
 	}
 	return o
@@ -48,7 +48,7 @@ func deadLettered(r events.Reply, err error) outcome {
 }
 
 // permanent reports whether an event with this error would be rejected however
-// often and whenever it came: somebody has to look at it.
+// often and whenever it came: an operator has to look at it.
 func permanent(c engine.Code) bool {
 	return c.Info().Fate == engine.FateDeadLettered
 }
@@ -62,12 +62,15 @@ func transient(err error) bool {
 // notNow is the outcome of an event that could not be brought to an end.
 func notNow(ctx context.Context, err error) outcome {
 	o := outcome{verdict: observe.NakWithDelay, code: engine.CodeInternal, reason: err.Error()}
+	if ownDoing(err) {
+		o.failed = err
+	}
 	switch {
 	case errors.Is(context.Cause(ctx), errDraining):
 		o.verdict, o.reason = observe.Nak, errDraining.Error()
-	case errors.Is(err, account.ErrNotBuilt), errors.Is(err, account.ErrRebuilt):
+	case rebuilding(err):
 		o.delay = time.Second // a rebuild is on its way
-	case errors.Is(err, engine.ErrUnavailable):
+	case unavailable(err):
 		o.delay = 5 * time.Second
 	default:
 		o.delay = 2 * time.Second
@@ -85,7 +88,7 @@ func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o o
 	case observe.DeadLetter:
 		err = w.deadLetter(ctx, msg, d, o)
 	case observe.NakWithDelay:
-		err = msg.NakWithDelay(o.delay)
+		err = msg.NakWithDelay(longer(o.delay, d.number))
 	case observe.Nak:
 		err = msg.Nak()
 	}
@@ -108,34 +111,4 @@ func (w *Worker) deadLetter(ctx context.Context, msg jetstream.Msg, d *delivery,
 	}
 	w.observer.Step(ctx, observe.StepBuried)
 	return msg.TermWithReason(string(o.code))
-}
-
-// errGone is why an event cannot be settled.
-var errGone = errors.New("the consumer that delivered the event is gone; the event is delivered again if its stream still has it")
-
-// held is a message that can be settled while its source is there.
-type held struct {
-	jetstream.Msg
-	from *source
-}
-
-func (h held) unlessGone(do func() error) error {
-	if h.from.gone.Load() {
-		return errGone
-	}
-	return do()
-}
-
-func (h held) Ack() error { return h.unlessGone(h.Msg.Ack) }
-func (h held) DoubleAck(ctx context.Context) error {
-	return h.unlessGone(func() error { return h.Msg.DoubleAck(ctx) })
-}
-func (h held) Nak() error { return h.unlessGone(h.Msg.Nak) }
-func (h held) NakWithDelay(delay time.Duration) error {
-	return h.unlessGone(func() error { return h.Msg.NakWithDelay(delay) })
-}
-func (h held) InProgress() error { return h.unlessGone(h.Msg.InProgress) }
-func (h held) Term() error       { return h.unlessGone(h.Msg.Term) }
-func (h held) TermWithReason(reason string) error {
-	return h.unlessGone(func() error { return h.Msg.TermWithReason(reason) })
 }

@@ -161,7 +161,7 @@ func TestStuckHandlerIsNoticed(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	w := New(Options{Concurrency: 2, Budget: time.Second, AckWait: 2 * time.Second, Now: func() time.Time { return now }})
-	w.inWork[1].Store(&inWork{begun: now})
+	w.places[1].Store(&inWork{begun: now})
 	if w.InFlight() != 1 {
 		t.Errorf("%d in flight, want 1", w.InFlight())
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // waitsOn leaves a request that found nothing in the waiting room. Where its record
-// in Redis is new, somebody has taken the old one back: if that was because the
+// in Redis is new, another worker has taken the old one back: if that was because the
 // request is answered, the new one is taken back as well (rule 12).
 func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	if r.Decision.Sequence != a.since {
@@ -20,7 +20,7 @@ func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outc
 }
 
 // readStored reads what the ledger has for the event. A final reply stands and is
-// acted on; anything else gives the sequence that the next publish expects.
+// acted on; anything else returns the sequence that the next publish expects.
 func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
 	stored, found, err := h.ledger.Last(ctx, a.subject)
 	if err != nil {
@@ -79,9 +79,10 @@ func (h *Handler) takeOnce(ctx context.Context, a *attempt) (out outcome, done b
 // leave takes the event out of the waiting room, after its final reply.
 func (h *Handler) leave(ctx context.Context, a *attempt, r events.Reply) error {
 	if a.event.Provision == nil || r.Decision == nil || r.Decision.Pool == "" {
-		return nil // whoever looks into the room finds the final reply
+		return nil // a worker that looks into the room finds the final reply
 	}
-	return h.room.Leave(ctx, h.room.Subject(r.Decision.Pool, a.event))
+	p := a.event.Provision
+	return h.room.Leave(ctx, h.subjects.Waiting(r.Decision.Pool, p.GlobalAccountID, a.event.RuntimeID, a.event.ID))
 }
 
 // stands acts on a final reply that is stored already: what Redis holds against that
@@ -115,7 +116,7 @@ func (h *Handler) giveUp(ctx context.Context, a *attempt, r events.Reply) error 
 	case a.event.Deprovision != nil && r.Status == events.StatusReleased:
 		freed, err := h.ranges.Release(ctx, a.event.RuntimeID)
 		if freed {
-			h.Wake()
+			h.WakeNetwork()
 		}
 		return err
 	case a.event.Provision != nil && a.invalid == nil && r.Final() && r.Status != events.StatusAssigned:
@@ -141,5 +142,9 @@ func (h *Handler) takeBack(ctx context.Context, a *attempt) error {
 			return nil
 		}
 	}
-	return h.notBuilt(h.counters.TakeBack(ctx, pool, a.event.RuntimeID, a.event.ID), pool)
+	if err := h.counters.TakeBack(ctx, pool, a.event.RuntimeID, a.event.ID); err != nil {
+		return h.notBuilt(err, pool)
+	}
+	h.WakeTenant(pool, a.tenant())
+	return nil
 }

@@ -73,7 +73,7 @@ func (c command) duration(key string, otherwise time.Duration) (time.Duration, e
 //	binding NAME TYPE [tenant= generation= dirty …]  makes it like that, by hand
 //	shoot NAME [on=BINDING tenant= runtime=], delete NAME, delete-shoot NAME, refer SECRET KIND NAME
 //	start [unbuilt concurrency= budget= drain=], stop, wait DURATION
-//	provision ID RUNTIME TENANT [plan= region= provider= deadline= inbox= interface= cluster= labels= again]
+//	provision ID RUNTIME TENANT [plan= region= provider= deadline= inbox= interface= cluster= labels= filler=BYTES again]
 //	deprovision ID RUNTIME [TENANT], release ID BINDING [generation=], resolve ID RUNTIME PATH
 //	publish SUBJECT [id=]                           the input as it is
 //	fail CALL with=FAULT [of= times= always]        the next such calls; story_faults_test.go has both
@@ -81,6 +81,7 @@ func (c command) duration(key string, otherwise time.Duration) (time.Duration, e
 //	before CALL [of=]                               runs the input when that is called; "at STEP" is a call too
 //	hold, proceed                                   hold keeps what runs it until proceed
 //	lose redis|ranges|consumer|streams, redis CALL … changes what is there behind the back of all
+//	payload BYTES                                   the longest message that NATS takes from now on
 //	stale, fresh                                    the cache of labels is behind, and is not any more
 //	sweep, audit [repair drain], audits every=, retain, pass   what runs beside the worker
 //	noted, note CLUSTER [runtime= rule= cidr=]      what is written beside the ledger; before the start
@@ -92,7 +93,7 @@ func (w *world) commands() map[string]func(command) (string, error) {
 		"kind": w.setKind, "binding": w.putBinding, "relabel": w.relabel, "shoot": w.putShoot, "delete": w.remove, "delete-shoot": w.remove, "refer": w.refer,
 		"start": w.start, "stop": w.stop, "wait": w.wait, "proceed": w.goOn, "hold": w.hold,
 		"provision": w.provision, "deprovision": w.deprovision, "release": w.release, "resolve": w.resolve, "publish": w.publishRaw,
-		"fail": w.fail, "mend": w.mend, "before": w.before, "lose": w.lose, "redis": w.changeRedis, "stale": w.cache, "fresh": w.cache,
+		"fail": w.fail, "mend": w.mend, "before": w.before, "lose": w.lose, "redis": w.changeRedis, "payload": w.payload, "stale": w.cache, "fresh": w.cache,
 		"sweep": w.sweep, "audit": w.audit, "audits": w.audits, "retain": w.retain, "pass": w.pass,
 		"state": func(command) (string, error) { return w.state() }, "labels": w.showLabels, "health": w.health,
 		"noted": func(command) (string, error) { w.notes = &scribe{Notes: memory.NewNotes(), w: w}; return "", nil },
@@ -139,6 +140,9 @@ func (w *world) configure(c command) (string, error) {
 	decisions, err := loaded.Decisions()
 	if err == nil {
 		w.live.Set(decisions)
+		if w.worker != nil {
+			w.worker.Wake()
+		}
 	}
 	return "", err
 }
@@ -172,14 +176,17 @@ func (w *world) putBinding(c command) (string, error) {
 		Name: c.word(0), HyperscalerType: c.word(1), Tenant: c.get("tenant", ""), Generation: generation, Dirty: c.has("dirty"),
 		Internal: c.has("internal"), Shared: c.has("shared"), EUAccess: c.has("eu"), Cordoned: c.has("cordoned"),
 	})
+	if w.worker != nil {
+		w.worker.WakeTenant(engine.Binding{HyperscalerType: c.word(1), Shared: c.has("shared"), EUAccess: c.has("eu")}.Pool().Name(), c.get("tenant", "")) // as the labels do, which few stories run
+	}
 	return "", err
 }
 
-// relabel writes another hyperscalerType on a binding.
+// relabel writes another hyperscalerType on a binding, and whether it is shared.
 func (w *world) relabel(c command) (string, error) {
 	b, err := w.gardener.Get(w.ctx, c.word(0))
 	if err == nil {
-		b.HyperscalerType = c.word(1)
+		b.HyperscalerType, b.Shared = c.word(1), c.has("shared")
 		w.gardener.Put(b)
 	}
 	return "", err
@@ -244,6 +251,12 @@ func (w *world) mend(c command) (string, error) {
 	defer w.mu.Unlock()
 	delete(w.hooks, c.word(0))
 	return "", nil
+}
+
+func (w *world) payload(c command) (string, error) {
+	bytes, err := strconv.ParseInt(c.word(0), 10, 64)
+	w.broker.SetMaxPayload(bytes)
+	return "", err
 }
 
 func (w *world) before(c command) (string, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// hook is what a call, or a step, meets once.
+// hook is met once by a call, or a step.
 type hook struct {
 	commands string // run before it
 	fault    string // how it ends, "" for as it does
@@ -152,6 +152,10 @@ func (r *redis) Queue(ctx context.Context, pool string) ([]account.Waiter, error
 	return call(r.w, "queue", pool, func() ([]account.Waiter, error) { return r.Counters.Queue(ctx, pool) })
 }
 
+func (r *redis) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
+	return call(r.w, "heads", pool, func() (account.Heads, error) { return r.Counters.Heads(ctx, pool, most) })
+}
+
 func (r *redis) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
 	return call(r.w, "observe", l.Binding, func() (account.Observation, error) { return r.Counters.Observe(ctx, pool, l) })
 }
@@ -211,6 +215,7 @@ func (g *garden) Unclaim(ctx context.Context, seen engine.Binding, mark engine.M
 }
 
 func (g *garden) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
+	g.w.frees(seen.Name)
 	return g.write("free", seen.Name, func() (engine.Binding, error) { return g.Gardener.Free(ctx, seen, request) })
 }
 
@@ -275,11 +280,11 @@ func (l *lobby) Enter(ctx context.Context, r events.WaitingRequest) error {
 	return err
 }
 
-// Each begins when all else is done that takes no time: an event that wakes those who wait
+// After begins when all else is done that takes no time: an event that wakes those who wait
 // publishes its own answer first.
-func (l *lobby) Each(ctx context.Context, visit func(events.WaitingRequest) error) error {
+func (l *lobby) After(ctx context.Context, sequence uint64, visit func(events.WaitingRequest) error) (uint64, error) {
 	time.Sleep(time.Nanosecond) // of the bubble
-	return l.WaitingRoom.Each(ctx, visit)
+	return l.WaitingRoom.After(ctx, sequence, visit)
 }
 
 func (l *lobby) Leave(ctx context.Context, subject string) error {

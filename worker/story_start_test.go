@@ -155,6 +155,13 @@ func (w *world) provision(c command) (string, error) {
 				p.Cluster.Labels[key] = value
 			}
 		}
+		filler, err := strconv.Atoi(c.get("filler", "0"))
+		if err != nil {
+			return "", err
+		}
+		if filler > 0 {
+			p.Cluster.Labels["filler"] = strings.Repeat("x", filler)
+		}
 	}
 	return w.ask(c, events.Event{Type: events.TypeProvision, RuntimeID: p.RuntimeID, Provision: p})
 }

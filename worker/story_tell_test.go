@@ -92,6 +92,19 @@ func replied(r events.Reply) string {
 	return w.String()
 }
 
+// frees notes that a release of this command writes the label of a binding.
+func (w *world) frees(binding string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.freed = append(w.freed, binding)
+}
+
+func (w *world) releases(binding string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.freed, binding)
+}
+
 // observer tells what a story is to know beside replies and labels.
 func (w *world) observer() observe.Observer {
 	return observe.Observer{
@@ -102,9 +115,15 @@ func (w *world) observer() observe.Observer {
 			text, _, _ := strings.Cut(r.Err.Error(), "\n") // without the stack of a panic
 			w.triesAgain("tries again: %s: %s", strings.TrimSpace(r.Type+" "+r.ID), text)
 		},
+		OnCircuit: func(_ context.Context, c observe.Circuit) {
+			w.tell("%s: %s", strings.TrimSpace(c.Dependency+" "+c.Pool), map[bool]string{true: "not asked while it fails", false: "asked again"}[c.Open])
+		},
 		OnRebuild: w.rebuilt,
 		OnFollowed: func(_ context.Context, f observe.Followed) {
-			w.tell("%s follows its label: %s, %s", f.Binding, f.Observation.Change, record(f.Observation.Record))
+			if f.Observation.Change == account.BecameFree && w.releases(f.Binding) {
+				return // the release that wrote the label says the same to Redis: either may come first
+			}
+			w.last("%s follows its label: %s, %s", f.Binding, f.Observation.Change, record(f.Observation.Record))
 		},
 		OnDrift: w.drifted,
 		OnSkipped: func(_ context.Context, s observe.Skipped) {
@@ -122,8 +141,15 @@ func (w *world) settled(_ context.Context, e observe.Event) {
 	switch {
 	case e.Outcome == observe.Served:
 		w.tell("%s is served out of the waiting room", e.ID)
-	case e.Outcome == observe.Ack && e.Delivery > 1:
-		w.tell("%s is acknowledged at delivery %d: %s", e.ID, e.Delivery, strings.TrimSpace(e.Status+" "+e.Binding))
+	case e.Outcome == observe.NakWithDelay:
+		// Whether it was asked once more, or held, depends on pauses, which are drawn.
+		_, failure, held := strings.Cut(e.Reason, "the last one with: ")
+		if !held {
+			failure = e.Reason
+		}
+		w.once("%s is settled as %s: %s", e.Type+" "+e.ID, e.Outcome, failure)
+	case e.Outcome == observe.Ack && e.Delivery > 1: // the number depends on pauses, which are drawn
+		w.tell("%s is acknowledged at a later delivery: %s", e.ID, strings.TrimSpace(e.Status+" "+e.Binding))
 	case e.Outcome == observe.Ack && e.Status == string(events.StatusRejected), e.Outcome == observe.Ack && e.Reason == "":
 	default:
 		w.tell("%s is settled as %s: %s", e.Type+" "+e.ID, e.Outcome, e.Reason)
@@ -197,10 +223,11 @@ func (w *world) refreshed(_ context.Context, r observe.Refresh) {
 }
 
 func (w *world) retained(_ context.Context, r observe.Retention) {
-	if r.Purged+r.Forgotten+len(r.Kept) == 0 && r.Err == nil {
+	if r.Purged+r.Forgotten+r.Removed+len(r.Kept) == 0 && r.Err == nil {
 		return
 	}
 	said := words{fmt.Sprintf("forgets %d runtimes, %d tombstones", r.Purged, r.Forgotten)}
+	said.addIf(r.Removed > 0, "%d other replies", r.Removed)
 	var kept []string
 	for because, n := range r.Kept {
 		kept = append(kept, fmt.Sprintf("%d kept as %s", n, because))
@@ -208,7 +235,7 @@ func (w *world) retained(_ context.Context, r observe.Retention) {
 	slices.Sort(kept)
 	said = append(said, kept...)
 	said.addIf(r.Err != nil, "%v", r.Err)
-	w.tell("%s", said.String())
+	w.last("%s", said.String())
 }
 
 // noted tells what is written beside the ledger, not that there was nothing to write.

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -75,6 +76,7 @@ type world struct {
 	told   []string          // what happened since the last line
 	tried  []string          // what is tried again, which others do at the same time
 	writes []string          // what is written beside the ledger, while the worker goes on
+	freed  []string          // bindings whose label a release wrote since the last line
 	hooks  map[string][]hook // by the call that they wait for
 	gate   chan struct{}     // closed by the command "proceed"
 }
@@ -166,6 +168,21 @@ func (w *world) among(lines *[]string, text string) {
 	}
 }
 
+// sortLabels sorts the labels that follow one another by their bindings: a sweep writes several
+// at a time. Those of one binding stay in their order.
+func sortLabels(told []string) {
+	isLabel := func(line string) bool { return strings.HasPrefix(line, "label: ") }
+	binding := func(line string) string { name, _, _ := strings.Cut(line, " in "); return name }
+	for begin := 0; begin < len(told); begin++ {
+		end := begin
+		for end < len(told) && isLabel(told[end]) {
+			end++
+		}
+		slices.SortStableFunc(told[begin:end], func(x, y string) int { return cmp.Compare(binding(x), binding(y)) })
+		begin = max(begin, end-1)
+	}
+}
+
 // line runs a command and tells what happened until nothing moves any more.
 func (w *world) line(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
@@ -175,8 +192,9 @@ func (w *world) line(t *testing.T, d *datadriven.TestData) string {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	sortLabels(w.told)
 	lines := slices.Concat(slices.Sorted(slices.Values(w.tried)), w.told, slices.Sorted(slices.Values(w.writes)))
-	w.told, w.tried, w.writes = nil, nil, nil
+	w.told, w.tried, w.writes, w.freed = nil, nil, nil, nil
 	if err != nil {
 		d.Fatalf(t, "%v", err)
 	}

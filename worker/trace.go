@@ -40,7 +40,7 @@ func settledAs(ctx context.Context, i *observe.Event) {
 const (
 	happenedClaim   = "claim "               // with the ClaimResult: how one ended that was not written
 	happenedRetry   = "trying again"         // what failed for now
-	happenedAnother = "another reply stands" // somebody else had answered the request, or moved its waiting on
+	happenedAnother = "another reply stands" // another worker had answered the request, or moved its waiting on
 )
 
 // happened notes on the span of ctx what went another way than hoped for.

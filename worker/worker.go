@@ -21,8 +21,11 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/dispatch"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
+	"github.com/hap-worker/hap-worker/worker/serving"
+	"github.com/hap-worker/hap-worker/worker/source"
 )
 
 // Options are what a worker works with.
@@ -34,7 +37,7 @@ type Options struct {
 	Subjects events.Subjects
 	Ledger   Ledger
 	Dead     DeadLetterStore
-	Room     WaitingRoom
+	Room     Room
 	Copies   Copier
 	Counters Counters
 	Gardener Gardener
@@ -49,13 +52,16 @@ type Options struct {
 
 	// Concurrency is how many events are handled at once. Defaults to 192.
 	Concurrency int
+	// MaxAckPending is the consumer's: a worker queues an eighth of that, 2,048 to 8,192
+	// events, which it has taken and not begun.
+	MaxAckPending int
 	// AckWait is the consumer's: progress is told after a third of it. Defaults to 30 s.
 	AckWait time.Duration
-	// Budget is how long a handler tries what fails for now before it gives the
-	// event back. Defaults to 20 s.
+	// Budget is how long a handler tries what fails for now before it returns the
+	// event. Defaults to 20 s.
 	Budget time.Duration
-	// ServeEvery is how long a request waits at most before it is looked at again
-	// without being woken. Defaults to 1 s.
+	// ServeEvery is how often the waiting room is asked for requests that are new, and
+	// how long one that failed, or is over its deadline, waits at most. Defaults to 1 s.
 	ServeEvery time.Duration
 	// Drain is how long Stop lets begun events go on. Defaults to 25 s.
 	Drain time.Duration
@@ -92,12 +98,6 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Reopen == nil {
-		o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
-			_, err := o.Consumer.Info(ctx)
-			return o.Consumer, err
-		}
-	}
 	return o
 }
 
@@ -111,31 +111,47 @@ type Worker struct {
 	opts Options
 
 	mu         sync.Mutex
-	from       *source // of the events: the present one, or the last
 	begun      bool
 	stopped    bool
 	started    chan struct{}
 	done       chan struct{}
 	cancel     context.CancelCauseFunc
 	stopTaking context.CancelFunc
-	lost       atomic.Pointer[loss] // nil while events are taken
-	lastLoss   time.Time            // of the goroutine that consumes
 	handlers   sync.WaitGroup
-	inWork     []atomic.Pointer[inWork] // by the place of its handler, nil for one that is idle
-	quit       chan struct{}            // nobody who waits is served any more
-	panics     panics
-	reliers    reliers             // of the goroutine that serves
-	last       map[string][]string // by pool, subjects of the requests that ended the look at it before; of the goroutine that serves
+	source     *source.Source
+	queue      *dispatch.Queue[source.Message] // events that are taken and not begun
+	handedBack atomic.Int64                    // events that the full queue gave back
+	slow       atomic.Int64                    // events that have left their place
+	places     []atomic.Pointer[inWork]        // by handler, nil for one that is idle
+	free       chan int                        // places without a handler
+	turns      chan struct{}                   // taken by events that are held up and being answered
+	faults     faults
+	rounds     *serving.Rounds
 }
 
-// New gives a worker that is not started yet.
+// New returns a worker that is not started yet.
 func New(o Options) *Worker {
 	o = o.withDefaults()
-	return &Worker{
+	places := o.Concurrency * (1 + slowPlaces)
+	w := &Worker{
 		Handler: newHandler(&o), opts: o,
-		started: make(chan struct{}), done: make(chan struct{}), inWork: make([]atomic.Pointer[inWork], o.Concurrency), quit: make(chan struct{}),
-		last: map[string][]string{},
+		started: make(chan struct{}), done: make(chan struct{}),
+		places: make([]atomic.Pointer[inWork], places), free: make(chan int, places), turns: make(chan struct{}, heldTurns),
+		queue: dispatch.New[source.Message](dispatch.Options{
+			Events: min(max(fewQueued, o.MaxAckPending/8), mostQueued), Bytes: mostQueuedBytes, Share: share(o.Concurrency), Wait: roomWait,
+		}),
 	}
+	w.source = source.New(source.Options{
+		Consumer: o.Consumer, Reopen: o.Reopen, Prefetch: o.Concurrency, LookEvery: o.AckWait / 3, Observer: w.observer, Now: o.Now,
+	})
+	w.rounds = serving.New(serving.Options{
+		Wakes: w.Wakes, Room: o.Room, Queue: o.Counters, Rebuild: o.Rebuild, Observer: w.observer,
+		Answer: w.answerWaiting, Every: o.ServeEvery, Now: o.Now,
+	})
+	for place := range places {
+		w.free <- place
+	}
+	return w
 }
 
 // Started is closed once events are consumed.
@@ -144,8 +160,8 @@ func (w *Worker) Started() <-chan struct{} { return w.started }
 // InFlight is the number of events that are being handled.
 func (w *Worker) InFlight() int {
 	n := 0
-	for i := range w.inWork {
-		if w.inWork[i].Load() != nil {
+	for i := range w.places {
+		if w.places[i].Load() != nil {
 			n++
 		}
 	}
@@ -156,8 +172,8 @@ func (w *Worker) InFlight() int {
 // nil, or how long. Only a fault of ours leads there, and a restart out of it.
 func (w *Worker) Stuck() error {
 	limit := 3 * (w.opts.Budget + w.opts.AckWait)
-	for i := range w.inWork {
-		at := w.inWork[i].Load()
+	for i := range w.places {
+		at := w.places[i].Load()
 		if at == nil {
 			continue
 		}
@@ -172,13 +188,13 @@ func (w *Worker) Stuck() error {
 func (w *Worker) Consuming() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch lost := w.lost.Load(); {
+	switch since, lost := w.source.Lost(); {
 	case w.stopped:
 		return errors.New("stopping")
-	case w.from == nil:
+	case !w.begun:
 		return errors.New("not started yet")
 	case lost != nil:
-		return fmt.Errorf("no events are taken for %s: %w", w.since(lost.since).Round(time.Second), lost.why)
+		return fmt.Errorf("no events are taken for %s: %w", w.since(since).Round(time.Second), lost)
 	default:
 		return nil
 	}
@@ -193,9 +209,9 @@ const deafFor = 5 * time.Minute
 // Deaf reports whether the worker has lost its consumer for much longer than it
 // takes to open it again: nil, or why.
 func (w *Worker) Deaf() error {
-	lost := w.lost.Load()
-	if lost == nil || w.since(lost.since) <= deafFor {
+	since, lost := w.source.Lost()
+	if lost == nil || w.since(since) <= deafFor {
 		return nil
 	}
-	return fmt.Errorf("no events are taken for %s, longer than %s: %w", w.since(lost.since).Round(time.Second), deafFor, lost.why)
+	return fmt.Errorf("no events are taken for %s, longer than %s: %w", w.since(since).Round(time.Second), deafFor, lost)
 }

@@ -20,10 +20,10 @@ const (
 
 // gathered is a connection whose writes return at once. One goroutine writes to the peer
 // what has gathered meanwhile, ADR 9: the client of NATS writes as soon as there is a
-// message, and nobody else publishes until that is done.
+// message, and no other caller publishes until that is done.
 //
 // An error of the peer is that of the next Write. What was gathered when the connection
-// breaks is lost, as is what the kernel has not sent: publishers wait for the stream's
+// breaks is lost, like the bytes that the kernel has not sent: publishers wait for the stream's
 // acknowledgement.
 type gathered struct {
 	net.Conn
@@ -62,13 +62,13 @@ func (g *gathered) Write(p []byte) (int, error) {
 }
 
 // SetWriteDeadline does nothing: Write does not wait for the peer, and each write to it
-// has a limit of its own.
+// has its own limit.
 func (g *gathered) SetWriteDeadline(time.Time) error { return nil }
 
 // SetDeadline is SetReadDeadline.
 func (g *gathered) SetDeadline(at time.Time) error { return g.SetReadDeadline(at) }
 
-// Close gives what has gathered a moment to be written.
+// Close waits a moment for what has gathered to be written.
 func (g *gathered) Close() error {
 	g.mu.Lock()
 	g.closed = true
@@ -108,7 +108,7 @@ func (g *gathered) take(room []byte) ([]byte, bool) {
 		g.changed.Wait()
 	}
 	g.mu.Unlock()
-	runtime.Gosched() // whoever is about to write as well comes along
+	runtime.Gosched() // callers that are about to write come along
 	g.mu.Lock()
 	out := g.waiting
 	g.waiting = room[:0]
@@ -116,7 +116,7 @@ func (g *gathered) take(room []byte) ([]byte, bool) {
 	return out, true
 }
 
-// fail ends the connection: its reader tells whoever uses it, who may write nothing for long.
+// fail ends the connection: its reader tells its user, who may write nothing for long.
 func (g *gathered) fail(err error) {
 	g.mu.Lock()
 	g.err = err

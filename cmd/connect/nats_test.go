@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// TestUnreachableNATS is an address where nobody listens: the error says so, and
+// TestUnreachableNATS is an address where no server listens: the error says so, and
 // not only that time ran out.
 func TestUnreachableNATS(t *testing.T) {
 	t.Parallel()

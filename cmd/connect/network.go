@@ -3,6 +3,7 @@ package connect
 import (
 	"k8s.io/client-go/rest"
 
+	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -18,13 +19,23 @@ func IPAMConfig(c *config.Config, changed func(content []byte, found bool), warn
 }
 
 // ClusterConfigs makes what writes beside the ledger, without asking the cluster
-// anything. changed is told the runtime of what somebody edited or deleted.
+// anything. changed is told the runtime of what another writer edited or deleted.
 func ClusterConfigs(c *config.Config, changed func(runtime string), warn func(string)) (*gardener.ClusterConfigs, error) {
 	restConfig, err := networkCluster(c)
 	if err != nil {
 		return nil, err
 	}
 	return gardener.NewClusterConfigs(restConfig, gardener.ClusterConfigsOptions{Changed: changed, Warn: warn})
+}
+
+// ClusterWatch makes the watch of Clusters, without asking the cluster anything. changed is
+// told a Cluster as it was, nil for a new one, and as it is.
+func ClusterWatch(c *config.Config, changed func(before, now *network.Cluster), warn func(string)) (*gardener.ClusterWatch, error) {
+	restConfig, err := networkCluster(c)
+	if err != nil {
+		return nil, err
+	}
+	return gardener.NewClusterWatch(restConfig, gardener.ClusterWatchOptions{Changed: changed, Warn: warn})
 }
 
 func networkCluster(c *config.Config) (*rest.Config, error) {

@@ -28,7 +28,7 @@ func PolicyConfig(c *config.Config, changed func(content string, found bool), wa
 
 // PolicyStore makes what reads and changes that ConfigMap, without asking the cluster
 // anything. in is a context of the kubeconfig of Gardener, "" for the current one; a policy
-// with a kubeconfig of its own is in the current one of that.
+// with a separate kubeconfig is in the current one of that.
 func PolicyStore(c *config.Config, in string) (*gardener.PolicyStore, error) {
 	restConfig, namespace, err := policyCluster(c, in)
 	if err != nil {

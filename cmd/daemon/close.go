@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// close ends what open has connected, all of it or a part.
+// close closes the connections that open has made so far.
 func (d *daemon) close() {
 	p := &d.parts
 	if p.nats != nil {
@@ -23,12 +23,12 @@ func (d *daemon) close() {
 	}
 	if p.counters != nil {
 		if err := p.counters.Close(); err != nil {
-			d.log.Debug("closing Redis", "error", err)
+			d.log.Debug("could not close the connections to Redis", "error", err)
 		}
 	}
 }
 
-// closeNATS lets what is on its way to the server arrive, where there is one.
+// closeNATS closes the connection after pending messages have reached the server, if there is one.
 func (d *daemon) closeNATS(nc *nats.Conn) {
 	defer nc.Close()
 	changed := nc.StatusChanged(nats.CLOSED)

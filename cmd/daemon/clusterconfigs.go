@@ -5,11 +5,12 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// openClusterConfigs begins to write network blocks beside the ledger too, until
-// background ends, where that is configured.
+// openClusterConfigs starts to write ClusterConfigs and annotations until background ends, if that
+// is configured.
 func (d *daemon) openClusterConfigs(background context.Context) error {
 	if !d.cfg.Network.ClusterConfigs {
 		return nil
@@ -17,6 +18,7 @@ func (d *daemon) openClusterConfigs(background context.Context) error {
 	p := &d.parts
 	configs := &ranges.ClusterConfigs{
 		Ledger: p.ledger, Networks: &d.networks, Runtimes: p.counters, Observer: d.observer(), Missed: p.extend.Wanted,
+		Follower: p.extend.Follower,
 	}
 	client, err := connect.ClusterConfigs(d.cfg, func(runtime string) { d.edited(background, configs, runtime) },
 		func(text string) { d.log.Warn(text) })
@@ -32,6 +34,24 @@ func (d *daemon) openClusterConfigs(background context.Context) error {
 	return client.Start(background)
 }
 
+// followClusters starts to follow Clusters until background ends, if that is configured.
+func (d *daemon) followClusters(background context.Context) error {
+	if d.cfg.Network.Clusters != config.FollowClusters {
+		return nil
+	}
+	f := &ranges.Follower{Networks: &d.networks, Wanted: d.parts.extend.Wanted}
+	watch, err := connect.ClusterWatch(d.cfg, f.Changed, func(text string) { d.log.Warn(text) })
+	if err != nil {
+		return err
+	}
+	f.Clusters, d.parts.extend.Follower = watch, f
+	d.running.Go(func() {
+		<-background.Done()
+		watch.Stop()
+	})
+	return watch.Start(background)
+}
+
 // allotter returns the source of network blocks for the worker, nil without network ranges.
 func (d *daemon) allotter() *ranges.Allotter {
 	p := &d.parts
@@ -40,6 +60,7 @@ func (d *daemon) allotter() *ranges.Allotter {
 	}
 	a := &ranges.Allotter{
 		Blocks: p.ranges, Networks: &d.networks, Late: p.extend, Rebuild: p.rebuild, Observer: d.observer(), Required: d.cfg.Network.Required,
+		Follower: p.extend.Follower,
 	}
 	if p.extend.Configs != nil {
 		a.Notes = p.extend.Configs
@@ -47,8 +68,8 @@ func (d *daemon) allotter() *ranges.Allotter {
 	return a
 }
 
-// edited asks for a runtime whose ClusterConfig is not as it was written. What goes
-// with its runtime is nobody's edit.
+// edited requests a check of a runtime whose ClusterConfig differs from the written one. A
+// ClusterConfig that is removed with its runtime needs none.
 func (d *daemon) edited(ctx context.Context, configs *ranges.ClusterConfigs, runtime string) {
 	_, rt, err := d.parts.counters.Runtime(ctx, runtime)
 	if err != nil || rt.State == account.RuntimeAssigned {

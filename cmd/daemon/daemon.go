@@ -5,7 +5,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -43,28 +42,28 @@ const (
 	ExitInvalidConfig = 3
 )
 
-// Options are what a run of the daemon begins with.
+// Options are the settings of a run of the daemon.
 type Options struct {
-	ConfigPath string   // "" for defaults and environment alone
+	ConfigPath string   // "" if there are only defaults and environment
 	Env        []string // defaults to os.Environ()
 	Log        io.Writer
 	Version    string
 
-	// Process says that the run is its process's only one: what libraries log
-	// without a logger of their own goes to its log.
+	// Process says that no other run shares the process. Libraries that log to a global
+	// logger then log to the log of this run.
 	Process bool
 
-	// OnStep is told every step of every event; tests stop the process there.
+	// OnStep is called at every step of every event; tests stop the process there.
 	OnStep func(observe.Step)
-	// Retention, if set, changes when released runtimes are forgotten; tests cannot wait
-	// for hours.
+	// Retention, if set, changes the times after which released runtimes are forgotten: tests
+	// cannot wait for hours.
 	Retention func(*retention.Purger)
-	// OnListening is told the address of the HTTP listener.
+	// OnListening is called with the address of the HTTP listener.
 	OnListening func(addr string)
 }
 
-// Run works until ctx ends, then drains. The error is a document.Faults where
-// the configuration is at fault.
+// Run runs a worker until ctx ends, and then drains it. If the configuration is invalid, the
+// error is a document.Faults.
 func Run(ctx context.Context, o Options) error {
 	if o.Env == nil {
 		o.Env = os.Environ()
@@ -92,14 +91,14 @@ func Run(ctx context.Context, o Options) error {
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 		defer cancel()
 		if err := tel.Shutdown(flush); err != nil {
-			log.Warn("telemetry was not sent whole", "error", err)
+			log.Warn("could not send all telemetry", "error", err)
 		}
 	}()
 	decisions, err := cfg.Decisions()
 	if err != nil {
 		return err
 	}
-	d := &daemon{opts: o, cfg: cfg, log: log, level: level, tel: tel, rules: config.NewLive(decisions), recent: page.NewRecent()}
+	d := &daemon{opts: o, cfg: cfg, log: log, level: level, tel: tel, rules: config.NewLive(decisions), recent: page.NewRecent(), policyChanged: make(chan struct{}, 1)}
 	d.reconcile.Store(&cfg.Worker.Reconcile)
 	return d.run(ctx)
 }
@@ -117,10 +116,9 @@ func logger(w io.Writer, cfg *config.Config, level *slog.LevelVar) (*slog.Logger
 }
 
 func telemetryOptions(cfg *config.Config, version string) telemetry.Options {
-	host, _ := os.Hostname()
 	t := cfg.Telemetry
 	return telemetry.Options{
-		Version: version, Instance: fmt.Sprintf("%s-%d", host, os.Getpid()),
+		Version: version, Instance: instance(),
 		Endpoint: t.OTLP.Endpoint, Insecure: t.OTLP.Insecure, Headers: t.OTLP.Headers,
 		TraceRatio: t.TraceRatio, TenantLabel: t.TenantLabel, TenantMetrics: t.TenantMetrics,
 	}
@@ -136,17 +134,18 @@ type daemon struct {
 	rules *config.Live
 	parts parts
 
-	identity *identity // of the landscape, set when all of it is connected
+	identity *identity // set once all parts are connected
 
-	page   *page.Page // nil where it is switched off
+	page   *page.Page // nil if it is switched off
 	recent *page.Recent
 
-	policies policy.Holder
-	networks networks
+	policies      policy.Holder
+	policyChanged chan struct{} // has room for one
+	networks      networks
 
-	reconcile atomic.Pointer[config.Reconcile] // as configured now
+	reconcile atomic.Pointer[config.Reconcile] // present configuration
 
-	running sync.WaitGroup // everything that ends with the background's context
+	running sync.WaitGroup // all goroutines that end with the background context
 }
 
 func (d *daemon) run(ctx context.Context) error {
@@ -178,6 +177,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.running.Go(func() { giveBack(background) })
 	w := worker.New(d.workerOptions())
 	d.tel.Metrics.InFlight(w.InFlight)
+	d.tel.Metrics.Load(w.Load)
 	d.tel.Metrics.Consuming(w.Consuming)
 	d.parts.worker.Store(w)
 	if err := w.Start(background); err != nil {
@@ -200,16 +200,16 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 }
 
-// retry does what may fail while other parts of the system start, until it
-// succeeds, can never succeed, or ctx ends.
+// retry repeats do until it succeeds, returns a permanent error, or ctx ends: other parts of the
+// system may still be starting.
 func (d *daemon) retry(ctx context.Context, p *part, what string, do func() error) error {
 	return loop.Retry(ctx, loop.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}, do, func(err error, after time.Duration) {
 		p.failed(err.Error())
-		d.log.Warn(what+" failed, trying again", "error", err, "after", after.Round(time.Millisecond))
+		d.log.Warn(what+" failed; trying again", "error", err, "after", after.Round(time.Millisecond))
 	})
 }
 
-// open connects everything, in the order in which it is needed.
+// open connects all parts, in the order in which they need one another.
 func (d *daemon) open(ctx, background context.Context) error {
 	var err error
 	p := &d.parts
@@ -233,7 +233,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 	p.counters.OnCall(d.tel.Metrics.Redis)
 	p.fence = fence.New(p.ledger, d.observer())
 	p.counters.Fence(p.fence.InForce)
-	if err := d.retry(ctx, &p.up.redis, "looking at Redis", func() error { return d.checkRedis(ctx) }); err != nil {
+	if err := d.retry(ctx, &p.up.redis, "checking Redis", func() error { return d.checkRedis(ctx) }); err != nil {
 		return err
 	}
 	p.up.redis.up.Store(true)
@@ -262,13 +262,17 @@ func (d *daemon) open(ctx, background context.Context) error {
 	return nil
 }
 
-// openGardener begins to watch the bindings and waits until all of them are read.
+// openGardener starts to watch the bindings, and waits until all of them have been read.
 func (d *daemon) openGardener(ctx, background context.Context) (err error) {
 	p := &d.parts
 	if p.gardener, p.options, err = connect.Gardener(d.cfg.Gardener, "", d.warns(&p.up.gardener)); err != nil {
 		return err
 	}
+	p.notes = d.newNotes(background)
 	p.gardener.OnChange(func(b engine.Binding, deleted bool) {
+		if p.notes != nil {
+			p.notes.Changed(b, deleted)
+		}
 		if sweep := p.sweep.Load(); sweep != nil {
 			sweep.Changed(b, deleted)
 		}
@@ -286,7 +290,7 @@ func (d *daemon) openGardener(ctx, background context.Context) (err error) {
 	return nil
 }
 
-// openStreams makes sure of the streams, and reads and writes those beside the events'.
+// openStreams creates or checks the streams, and opens the ledger and the waiting room.
 func (d *daemon) openStreams(ctx context.Context) error {
 	p := &d.parts
 	err := d.retry(ctx, &p.up.streams, "setting up the streams", func() (err error) {
@@ -304,7 +308,8 @@ func (d *daemon) openStreams(ctx context.Context) error {
 	return nil
 }
 
-// warns logs what a part tells, which is also why it is not connected yet.
+// warns returns a function that logs a warning of a part. The readiness check shows the last one
+// until the part is connected.
 func (d *daemon) warns(p *part) func(string) {
 	return func(text string) {
 		p.failed(text)
@@ -312,8 +317,8 @@ func (d *daemon) warns(p *part) func(string) {
 	}
 }
 
-// setup makes sure of the streams and returns the workers' consumer, at the start and
-// whenever that consumer was lost.
+// setup creates or checks the streams and returns the workers' consumer. It is called at the
+// start and whenever the consumer was lost.
 func (d *daemon) setup(ctx context.Context) (jetstream.Consumer, error) {
 	n := d.cfg.NATS
 	o := events.Options{
@@ -332,16 +337,16 @@ func (d *daemon) setup(ctx context.Context) (jetstream.Consumer, error) {
 		differences = append(differences, theirs...)
 	}
 	for _, difference := range differences {
-		d.log.Warn("a stream is not as configured, and stays as it is: " + difference)
+		d.log.Warn("a stream differs from the configuration and is left unchanged: " + difference)
 	}
 	return d.parts.js.Consumer(ctx, d.parts.subjects.Stream(events.StreamEvents), events.ConsumerWorker)
 }
 
-// checkRedis refuses a server that may forget, and warns of one that may lose.
+// checkRedis rejects a server that may evict keys, and warns about one that may lose data.
 func (d *daemon) checkRedis(ctx context.Context) error {
 	warnings, err := d.parts.counters.Connect(ctx)
 	if errors.Is(err, connection.ErrEvicts) {
-		return loop.Permanent(err) // waiting does not mend it
+		return loop.Permanent(err) // waiting does not help
 	}
 	if err != nil {
 		return err
@@ -367,7 +372,7 @@ func (d *daemon) workerOptions() worker.Options {
 		Dead: dead.NewLetters(p.js, p.subjects), Room: p.room, Counters: p.counters, Gardener: p.gardener,
 		Rebuild: p.rebuild, Rules: d.rules, Policies: &d.policies, Observer: d.observer(), Tracer: d.tel.Tracer, Ranges: d.allotter(),
 		Namespace: p.options.Namespace, Kind: kind,
-		Concurrency: w.Concurrency, AckWait: w.AckWait, Budget: w.Budget, Drain: w.Drain,
+		Concurrency: w.Concurrency, MaxAckPending: d.cfg.NATS.MaxAckPending, AckWait: w.AckWait, Budget: w.Budget, Drain: w.Drain,
 	}
 	return d.asShadow(o)
 }

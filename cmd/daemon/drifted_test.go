@@ -14,8 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// TestAuditSetsTheGauge feeds a daemon with audits: one that failed knows nothing
-// and leaves what the last one said.
+// TestAuditSetsTheGauge feeds a daemon with audits. A failed audit leaves the gauge at the
+// value of the last successful one.
 func TestAuditSetsTheGauge(t *testing.T) {
 	t.Parallel()
 	tel, err := telemetry.New(t.Context(), telemetry.Options{})
@@ -34,7 +34,7 @@ func TestAuditSetsTheGauge(t *testing.T) {
 		{"the first one failed", observe.Drift{Err: errors.New("down")}, "", ""},
 		{"two drifts", observe.Drift{Found: []account.Drift{count, idle}}, "1", "1"},
 		{"the next one failed", observe.Drift{Err: errors.New("down")}, "1", "1"},
-		{"one is mended", observe.Drift{Found: []account.Drift{count, idle}, Changed: []account.Drift{count}}, "0", "1"},
+		{"one is repaired", observe.Drift{Found: []account.Drift{count, idle}, Changed: []account.Drift{count}}, "0", "1"},
 		{"nothing is left", observe.Drift{}, "0", "0"},
 	} {
 		o.Drift(t.Context(), c.audit)
@@ -47,7 +47,7 @@ func TestAuditSetsTheGauge(t *testing.T) {
 	}
 }
 
-// driftOf is the gauge as it is scraped.
+// driftOf scrapes the metrics and returns the value of hap_drift for kind, "" if there is none.
 func driftOf(tel *telemetry.Telemetry, kind account.DriftKind) string {
 	scraped := httptest.NewRecorder()
 	tel.Handler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))

@@ -6,15 +6,15 @@ import (
 	"github.com/hap-worker/hap-worker/worker/filewatch"
 )
 
-// followFile calls changed whenever the file or directory at path is another than it
-// was, seen being its sum at first, until ctx ends.
+// followFile calls changed whenever the content of the file or directory at path changes, until
+// ctx ends. seen is the checksum of the content at the start.
 func (d *daemon) followFile(ctx context.Context, path string, seen uint64, changed func()) {
 	d.running.Go(func() {
 		err := filewatch.Watch(ctx, path, seen, changed, func(err error) {
-			d.log.Warn("changes of a file may go unnoticed", "source", path, "error", err)
+			d.log.Warn("may not notice changes of a file", "source", path, "error", err)
 		})
 		if err != nil {
-			d.log.Error("a file cannot be watched; changes need a restart", "source", path, "error", err)
+			d.log.Error("cannot watch a file; restart the worker after changing it", "source", path, "error", err)
 		}
 	})
 }

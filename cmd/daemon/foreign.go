@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// maxForeign bounds how many foreign messages are known one by one. Those beyond are
-// passed over like the others, and neither counted nor logged.
+// maxForeign limits how many foreign messages are remembered. Further ones are skipped too, but
+// neither counted nor logged.
 const maxForeign = 10_000
 
 // foreigners counts and logs each foreign message once.
@@ -21,7 +21,8 @@ type foreigners struct {
 	seen map[foreignKey]struct{}
 }
 
-// foreignKey is one message: a stream that is recreated begins at sequence 1 again.
+// foreignKey identifies a message. It has the time, because a recreated stream begins with
+// sequence 1 again.
 type foreignKey struct {
 	stream   string
 	sequence uint64
@@ -40,7 +41,7 @@ func (d *daemon) newForeigners() *foreigners {
 	}
 }
 
-// met takes a message that was passed over, whenever that happens.
+// met is called each time a reader skips a foreign message.
 func (s *foreigners) met(f *events.Foreign) {
 	key := foreignKey{f.Stream, f.Sequence, f.Time.UTC()}
 	s.mu.Lock()
@@ -55,8 +56,8 @@ func (s *foreigners) met(f *events.Foreign) {
 		return
 	}
 	s.count(f.Stream)
-	s.log("a message cannot be read, and is passed over", f)
+	s.log("skipped a message that cannot be read", f)
 	if last {
-		s.log("there are more foreign messages than are counted; this is the last that is named", f)
+		s.log("further messages that cannot be read are skipped without being counted or logged", f)
 	}
 }

@@ -9,38 +9,39 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/loop"
 )
 
-// identityEvery is how often a worker looks whether its Redis and its streams are still
-// those of its landscape: an address may lead to another server from one moment to the next.
+// identityEvery is how often a worker checks that Redis and the streams still belong to its
+// landscape: an address may suddenly lead to another server.
 const identityEvery = 15 * time.Second
 
-// identity holds the landscape of the bindings against what Redis and the ledger have
-// recorded, and records it there first.
+// identity compares the landscape of the bindings with the records in Redis and the ledger. If
+// there is no record, it makes one.
 type identity struct {
 	gardener *gardener.Client
 	ledger   *events.Ledger
 	counters *counters.Store
-	// at is where each of them is, for errors.
+	// at has their addresses, for errors.
 	at struct{ gardener, ledger, redis string }
 
 	shadow bool
-	manage bool // the ledger's metadata may be set
+	manage bool // the worker may set the ledger's metadata
 	log    *slog.Logger
-	failed func() // is told that the landscape is another one
+	failed func() // called if the landscapes differ
 
 	foreign chan error // the first *engine.ForeignError
 
 	mu      sync.Mutex
-	unnamed bool // that the ledger does not name its landscape was logged
+	unnamed bool // the worker has logged that the ledger does not record its landscape
 }
 
-// openLandscape makes sure, before anything is decided, that Redis, the streams and the
-// bindings are of one landscape. An *engine.ForeignError where they are not.
+// openLandscape checks, before the first decision, that Redis, the streams and the bindings belong
+// to one landscape. Otherwise it returns an *engine.ForeignError.
 func (d *daemon) openLandscape(ctx context.Context) error {
 	p := &d.parts
 	d.identity = &identity{
@@ -51,7 +52,7 @@ func (d *daemon) openLandscape(ctx context.Context) error {
 	at.gardener = "Gardener at " + p.gardener.Server()
 	at.ledger = p.subjects.Stream(events.StreamReplies) + " at " + connect.Shown(d.cfg.NATS.URL)
 	at.redis = "Redis at " + connect.Shown(d.cfg.Redis.URL)
-	return d.retry(ctx, &p.up.redis, "looking which landscape Redis and the streams belong to", func() error {
+	return d.retry(ctx, &p.up.redis, "checking the landscape of Redis and the streams", func() error {
 		err := d.identity.check(ctx)
 		if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
 			return loop.Permanent(err)
@@ -60,16 +61,16 @@ func (d *daemon) openLandscape(ctx context.Context) error {
 	})
 }
 
-// check compares what Gardener, the ledger and Redis say, and records the landscape in
-// those of the two last that have no record. Nothing is written where any of them
-// differs. Errors: *engine.ForeignError, else that of the part that was not read.
+// check compares the landscapes of Gardener, the ledger and Redis. If they are equal, it records
+// the landscape in the ledger or Redis where the record is missing. If they differ, it writes
+// nothing and returns an *engine.ForeignError. Other errors say which part it could not read.
 func (i *identity) check(ctx context.Context) error {
 	err := i.compare(ctx)
 	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
 		i.failed()
 		select {
 		case i.foreign <- err:
-		default: // told already
+		default: // another error is in the channel already
 		}
 	}
 	return err
@@ -87,9 +88,9 @@ func (i *identity) compare(ctx context.Context) error {
 	if err := engine.OneLandscape(own, ledger, named, err); err != nil {
 		return err
 	}
-	// Redis decides which of several landscapes comes first, so it is asked before the
-	// ledger is changed.
-	kept, err := i.counters.ClaimLandscape(ctx, landscape)
+	// If several landscapes start at once, Redis decides which is first. So the worker asks
+	// Redis before it changes the ledger.
+	kept, err := landscapes.Claim(ctx, i.counters, landscape)
 	redis := engine.Place{At: i.at.redis, Landscape: kept}
 	if err := engine.OneLandscape(own, redis, true, err); err != nil {
 		return err
@@ -103,31 +104,30 @@ func (i *identity) compare(ctx context.Context) error {
 	return nil
 }
 
-// name records the landscape in the ledger. Where that is not to be, the check is Redis's
-// alone, and an operator is told once.
+// name records the landscape in the ledger. If it cannot, it logs one warning, and from then on
+// the worker checks only Redis.
 func (i *identity) name(ctx context.Context, landscape engine.Landscape) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.unnamed {
 		return
 	}
-	const todo = "until it names one, only Redis is held against the bindings; run hapctl landscape adopt with credentials that may change the stream"
+	const todo = "until it does, the worker compares only the landscape of Redis with that of the bindings; run hapctl landscape adopt with credentials that may change the stream"
 	if !i.manage {
 		i.unnamed = true
-		i.log.Warn("the ledger does not name its landscape, and nats.manage is false: "+todo, "ledger", i.at.ledger, "landscape", landscape.String())
+		i.log.Warn("the ledger does not record its landscape, and nats.manage is false: "+todo, "ledger", i.at.ledger, "landscape", landscape.String())
 		return
 	}
 	if err := i.ledger.SetLandscape(ctx, landscape); err != nil && ctx.Err() == nil {
 		i.unnamed = true
-		i.log.Warn("the landscape is not recorded in the ledger: "+todo, "ledger", i.at.ledger, "landscape", landscape.String(), "error", err)
+		i.log.Warn("could not record the landscape in the ledger: "+todo, "ledger", i.at.ledger, "landscape", landscape.String(), "error", err)
 	}
 }
 
-// watch checks again and again until ctx ends. What cannot be read is another check's to
-// tell.
+// watch repeats the check until ctx ends, and logs each error.
 func (i *identity) watch(ctx context.Context) {
 	loop.Run(ctx, loop.Options{
 		Every:  identityEvery,
-		Failed: func(err error, _ time.Duration) { i.log.Error("the landscape could not be confirmed", "error", err) },
+		Failed: func(err error, _ time.Duration) { i.log.Error("could not check the landscape", "error", err) },
 	}, i.check)
 }

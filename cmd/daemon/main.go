@@ -7,19 +7,19 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/document"
+	"github.com/hap-worker/hap-worker/worker/build"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// Main is the program: it reads the command line and returns the exit code. It sets what
-// is global to a process, as the logger of client-go; a test that shares its process with
-// others calls Run and Exit instead.
+// Main is the program: it reads the command line and returns the exit code. It changes globals of
+// the process, such as the logger of client-go. Tests that share their process call Run and Exit
+// instead.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := command(stdout, stderr)
 	root.SetArgs(args)
@@ -28,7 +28,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return Exit(root.ExecuteContext(ctx), stderr)
 }
 
-// Exit writes err, if it is one, to stderr and returns the exit code that belongs to it.
+// Exit writes err to stderr unless it is nil, and returns its exit code.
 func Exit(err error, stderr io.Writer) int {
 	var invalid document.Faults
 	var foreign *engine.ForeignError
@@ -105,7 +105,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// healthcheck asks a running worker, for containers that have no other program.
+// healthcheck asks a running worker for its health: containers may have no other program to do it.
 func healthcheck() *cobra.Command {
 	var url string
 	c := &cobra.Command{
@@ -137,19 +137,14 @@ func healthcheck() *cobra.Command {
 	return c
 }
 
-// Version is the module's version, else the commit that was built.
+// Version returns the version of the module, or else the commit of the build.
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	switch built := build.Read(); {
+	case built.Version != "":
+		return built.Version
+	case built.Revision != "":
+		return "commit " + built.Revision
+	default:
+		return "development"
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return "commit " + s.Value
-		}
-	}
-	return "development"
 }

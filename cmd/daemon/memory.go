@@ -11,17 +11,17 @@ import (
 	"github.com/hap-worker/hap-worker/worker/loop"
 )
 
-// collectAt is by how many per cent the heap grows before it is collected, where the
-// environment does not say it with GOGC: a worker has little on its heap, and with Go's
-// 100 a busy one spends more than a tenth of its time on collections. Where memory is
-// limited (GOMEMLIMIT) it is collected as early as the limit needs it.
+// collectAt is the percentage by which the heap grows before a collection, unless GOGC sets it. A
+// worker has a small heap, and with Go's default of 100 a busy worker spends more than a tenth of
+// its time on collections. With a limit (GOMEMLIMIT), collections come as early as the limit
+// requires.
 const collectAt = 300
 
-// limitShare is how much of GOMEMLIMIT the runtime may have, in per cent: the chart gives it
-// the container's limit, where the program itself and what the kernel keeps for it count too.
+// limitShare is the percentage of GOMEMLIMIT that the runtime may use. The chart sets GOMEMLIMIT to
+// the container's limit, which also includes the program itself and the kernel's memory for it.
 const limitShare = 90
 
-// tuneCollections sets both, once for the process.
+// tuneCollections applies collectAt and limitShare, once per process.
 var tuneCollections = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
@@ -31,12 +31,12 @@ var tuneCollections = sync.OnceFunc(func() {
 	}
 })
 
-// giveBackEvery is how often memory is given back that is not in use.
+// giveBackEvery is how often unused memory is returned to the operating system.
 const giveBackEvery = time.Minute
 
-// giveBack returns to the system what a rebuild, an audit or a burst of events has left
-// behind, until ctx ends: by itself the runtime keeps as much for its next use as is in
-// use, and a worker is idle for most of its time. It costs a collection a minute.
+// giveBack returns unused memory to the operating system until ctx ends, such as after a rebuild, an
+// audit or a burst of events. The Go runtime alone would keep as much free memory as is in use,
+// although a worker is idle most of the time. It costs one collection per minute.
 func giveBack(ctx context.Context) {
 	loop.Run(ctx, loop.Options{Every: giveBackEvery}, func(context.Context) error {
 		debug.FreeOSMemory()

@@ -16,26 +16,26 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// networks is the network configuration of now.
+// networks holds the present network configuration.
 type networks struct {
 	current atomic.Pointer[network.Config]
 
 	mu      sync.Mutex
-	content []byte // that current was read from
+	content []byte // source of current
 }
 
-// Config is nil where there is none.
+// Config returns the present configuration, nil if there is none.
 func (n *networks) Config() *network.Config { return n.current.Load() }
 
-// openNetwork reads the network configuration and follows its changes until
-// background ends. Without the section network there is none.
+// openNetwork reads the network configuration and follows its changes until background ends. It
+// does nothing if the configuration has no section network.
 func (d *daemon) openNetwork(ctx, background context.Context) error {
 	c := d.cfg.Network
 	if !d.cfg.Given("network") {
 		return nil
 	}
 	if d.shadowed() {
-		d.log.Warn("a shadow allots no network ranges: the broker chooses none that could be compared")
+		d.log.Warn("a shadow allots no network ranges, because the broker chooses none to compare them with")
 		return nil
 	}
 	d.parts.ranges = blocks.New(d.parts.counters)
@@ -43,6 +43,9 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 	d.parts.extend = &ranges.Reconciler{
 		Ranges: d.parts.ranges, Networks: &d.networks, Ledger: d.parts.ledger, Runtimes: d.parts.counters,
 		Rebuild: d.parts.rebuild, Subjects: d.parts.subjects, Observer: d.observer(), Keeper: d.parts.ranges,
+	}
+	if err := d.followClusters(background); err != nil {
+		return err
 	}
 	if err := d.openClusterConfigs(background); err != nil {
 		return err
@@ -70,15 +73,15 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 	return nil
 }
 
-// watchIPAMConfig follows the IPAMConfig. One that is invalid from the beginning
-// keeps nobody from starting: nothing is allotted until it is mended.
+// watchIPAMConfig follows the IPAMConfig. A worker also starts if the IPAMConfig is invalid, and
+// allots no ranges until it is corrected.
 func (d *daemon) watchIPAMConfig(ctx, background context.Context) error {
 	name := "IPAMConfig " + d.cfg.Network.Config
 	watch, err := connect.IPAMConfig(d.cfg, func(content []byte, found bool) {
 		if !found {
-			// What is allotted stays; nothing new is, until there is one again.
+			// Allotted ranges stay. New clusters get none until there is a configuration again.
 			d.networks.current.Store(nil)
-			d.log.Warn("there is no network configuration any more: clusters get no ranges", "source", name)
+			d.log.Warn("the network configuration was removed: new clusters get no ranges", "source", name)
 			return
 		}
 		if err := d.takeNetwork(background, content); err != nil {
@@ -97,10 +100,10 @@ func (d *daemon) watchIPAMConfig(ctx, background context.Context) error {
 
 func (d *daemon) networkRefused(ctx context.Context, source string, err error) {
 	d.tel.Metrics.Reload(ctx, err)
-	d.log.Error("a changed network configuration is refused, the last one stays", "source", source, "error", err)
+	d.log.Error("rejected the changed network configuration; the last valid one stays in use", "source", source, "error", err)
 }
 
-// takeNetwork takes over a configuration, for the requests that begin from here on.
+// takeNetwork applies a configuration to the requests that begin from now on.
 func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 	d.networks.mu.Lock()
 	defer d.networks.mu.Unlock()
@@ -117,19 +120,19 @@ func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 	d.networks.content = content
 	d.networks.current.Store(config)
 	d.tel.Metrics.Reload(ctx, nil)
-	d.log.Info("the network configuration is taken over", "parents", len(config.Parents), "rules", len(config.Rules))
+	d.log.Info("applied the network configuration", "parents", len(config.Parents), "rules", len(config.Rules))
 	d.running.Go(func() {
 		d.setParents(ctx, d.parts.ranges, config)
-		d.parts.extend.Wanted() // its rules may match clusters that are there already
+		d.parts.extend.Wanted() // its rules may match existing clusters
 	})
 	if w := d.parts.worker.Load(); w != nil {
-		w.Wake() // there may be room for who waits
+		w.Wake() // there may be free ranges for waiting requests
 	}
 	return nil
 }
 
-// setParents gives Redis the parents of a configuration while that is the one in
-// effect. Where Redis has no ranges, a rebuild takes them from the configuration.
+// setParents writes the parent ranges of a configuration to Redis. It stops if the configuration
+// is replaced. If Redis has no ranges, a rebuild takes them from the configuration.
 func (d *daemon) setParents(ctx context.Context, ranges *blocks.Ranges, config *network.Config) {
 	err := loop.Retry(ctx, loop.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}, func() error {
 		if d.networks.Config() != config {
@@ -138,6 +141,6 @@ func (d *daemon) setParents(ctx context.Context, ranges *blocks.Ranges, config *
 		return ranges.SetParents(ctx, config.Parents)
 	}, nil)
 	if err != nil && ctx.Err() == nil {
-		d.log.Error("the parents of the network ranges cannot be set", "error", err)
+		d.log.Error("could not store the parent ranges of the network configuration in Redis", "error", err)
 	}
 }

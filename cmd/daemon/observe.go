@@ -13,28 +13,31 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// observer tells log, metrics, the page and tests of what the worker does.
+// observer passes facts about the worker to the log, the metrics, the page and tests.
 func (d *daemon) observer() observe.Observer {
 	o := observe.Join(d.tel.Metrics.Observer(), telemetry.LogObserver(d.log), observe.Observer{OnEvent: d.recent.OnEvent})
+	if notes := d.parts.notes; notes != nil {
+		o = observe.Join(o, notes.Observer())
+	}
 	if step := d.opts.OnStep; step != nil {
 		o.OnStep = func(_ context.Context, s observe.Step) { step(s) }
 	}
 	return o
 }
 
-// warnUnserved names the rules whose requests can only be refused.
+// warnUnserved logs the rules whose pool has no binding.
 func (d *daemon) warnUnserved() {
 	for _, text := range d.rules.Get().Rules().Unserved(d.parts.gardener.Pools()) {
-		d.log.Warn("no binding at all is labelled for this rule: its requests will find an empty pool", "rule", text)
+		d.log.Warn("no binding has the labels of this rule's pool: its requests will find an empty pool", "rule", text)
 	}
 }
 
-// countsEvery is how old the counts of the gauges may be: reading them costs a
-// scan of the pools, so a scrape does not do it.
+// countsEvery is the maximum age of the counts in the gauges. Reading them needs a scan of the pools,
+// which is too slow for each scrape.
 const countsEvery = 15 * time.Second
 
-// observe feeds the gauges of pools and bindings until ctx ends: labels from the
-// cache at the moment of the scrape, counts from Redis as of a moment ago.
+// observe provides the gauges of pools and bindings until ctx ends. Labels come from the cache at the
+// time of the scrape. Counts come from the last read of Redis.
 func (d *daemon) observe(ctx context.Context) {
 	var counts atomic.Pointer[records]
 	d.tel.Metrics.Observe(func(context.Context) (telemetry.Snapshot, bool) {
@@ -49,10 +52,10 @@ func (d *daemon) observe(ctx context.Context) {
 	loop.Run(ctx, loop.Options{
 		Every: countsEvery, Start: loop.AtOnce,
 		Failed: func(err error, _ time.Duration) {
-			d.log.Warn("the counts of the pools cannot be read for the metrics", "error", err)
+			d.log.Warn("could not read the counts of the pools for the metrics", "error", err)
 		},
 	}, func(ctx context.Context) error {
-		_ = d.redisBuilt(ctx) // sets its gauge, also where no probe asks whether the worker is ready
+		_ = d.redisBuilt(ctx) // also sets its gauge if no probe asks for readiness
 		known, err := d.records(ctx)
 		if ctx.Err() == nil {
 			d.tel.Metrics.Look(time.Now(), d.bindings(known))
@@ -62,12 +65,11 @@ func (d *daemon) observe(ctx context.Context) {
 	})
 }
 
-// records are those of Redis, by pool and binding. A pool that could not be read is
-// not among them.
+// records holds the records of Redis, by pool and binding. It omits pools that could not be read.
 type records map[string]map[string]account.Record
 
-// of returns the record of a binding in its pool, the zero Record for an absent one,
-// and nil where the pool could not be read.
+// of returns the record of a binding in its pool. It returns the zero Record if there is none, and
+// nil if the pool could not be read.
 func (r records) of(b engine.Binding) *account.Record {
 	pool, read := r[b.Pool().Name()]
 	if !read {
@@ -77,7 +79,7 @@ func (r records) of(b engine.Binding) *account.Record {
 	return &rec
 }
 
-// bindings are those of the cache with what Redis had of them.
+// bindings returns the cached bindings with their records.
 func (d *daemon) bindings(known records) []telemetry.BindingFacts {
 	var facts []telemetry.BindingFacts
 	for b := range d.parts.gardener.All() {
@@ -86,8 +88,8 @@ func (d *daemon) bindings(known records) []telemetry.BindingFacts {
 	return facts
 }
 
-// records reads those of all pools that Gardener has. What is not built is left out;
-// an error of Redis ends it, and what was read before is returned too.
+// records reads the records of all pools in Gardener. It skips pools that are not built. After an
+// error of Redis, it stops and returns the records that it has read so far.
 func (d *daemon) records(ctx context.Context) (records, error) {
 	known := records{}
 	for _, pool := range d.parts.gardener.Pools() {

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -17,39 +15,41 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/page"
+	"github.com/hap-worker/hap-worker/worker/page/access"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// The adapters fit what the page asks for.
+// The adapters implement the interfaces of package page.
 var (
 	_ page.Accounts = (*gardener.Client)(nil)
 	_ page.Records  = (*counters.Store)(nil)
 	_ page.Room     = (*events.WaitingRoom)(nil)
+	_ page.Waits    = (*events.WaitingRoom)(nil)
 	_ page.Ledger   = (*events.Ledger)(nil)
+	_ page.Replies  = (*events.Ledger)(nil)
+	_ page.Runtimes = (*counters.Store)(nil)
 )
 
-// newPage makes the operations page, nil where it is switched off. Its streams
-// end with ctx.
+// newPage returns the operations page, nil if it is switched off. Its streams end with ctx.
 func (d *daemon) newPage(ctx context.Context) *page.Page {
 	c := d.cfg.Telemetry.Page
 	if !c.Enabled {
 		return nil
 	}
-	host, _ := os.Hostname()
-	oidc := page.OIDC{
+	oidc := access.OIDC{
 		Issuer: c.OIDC.Issuer, ClientID: c.OIDC.ClientID, ClientSecretFile: c.OIDC.ClientSecretFile, RedirectURL: c.OIDC.RedirectURL,
 		Groups: c.OIDC.Groups, GroupsClaim: c.OIDC.GroupsClaim, Scopes: c.OIDC.Scopes, CA: c.OIDC.CA,
 	}
 	return page.New(ctx, page.Options{
-		Access: page.Access{
+		Access: access.Rules{
 			Listen: cmp.Or(c.Listen, d.cfg.Telemetry.Listen), Username: c.Username, PasswordFile: c.PasswordFile, TokenFile: c.TokenFile, OIDC: oidc,
 		},
 		Settings: func() page.Settings { return d.rules.Get() },
-		Recent:   d.recent, Version: d.opts.Version, Instance: fmt.Sprintf("%s-%d", host, os.Getpid()), Log: d.log,
+		Recent:   d.recent, Version: d.opts.Version, Instance: instance(), Log: d.log,
 	})
 }
 
-// pages are the handlers of the listener beside its own.
+// pages returns the additional handlers for the listener of probes and metrics.
 func (d *daemon) pages() map[string]http.Handler {
 	if d.page == nil || d.ownPage() {
 		return nil
@@ -57,41 +57,45 @@ func (d *daemon) pages() map[string]http.Handler {
 	return map[string]http.Handler{"/": d.page}
 }
 
-// ownPage reports whether the page is served at its own address.
+// ownPage reports whether the page has a separate address.
 func (d *daemon) ownPage() bool { return d.page != nil && d.cfg.Telemetry.Page.Listen != "" }
 
-// listenPage serves the page at its own address until ctx ends.
+// listenPage serves the page at its separate address until ctx ends.
 func (d *daemon) listenPage(ctx context.Context) error {
 	c := d.cfg.Telemetry.Page
 	o := telemetry.ServerOptions{Addr: c.Listen, Instead: d.page, Log: d.log}
 	if c.TLS.Cert != "" {
-		secure, err := page.TLSConfig(c.TLS.Cert, c.TLS.Key, func(text string) { d.log.Warn(text) })
+		secure, err := access.TLSConfig(c.TLS.Cert, c.TLS.Key, func(text string) { d.log.Warn(text) })
 		if err != nil {
 			return err
 		}
 		o.TLS = secure
 	}
-	return telemetry.Serve(ctx, o, func(addr string) { d.log.Info("the operations page listens", "addr", addr, "tls", o.TLS != nil) })
+	return telemetry.Serve(ctx, o, func(addr string) { d.log.Info("listening for the operations page", "addr", addr, "tls", o.TLS != nil) })
 }
 
-// showLandscape lets the page read what is connected now.
+// showLandscape connects the page to the parts, which are all connected now.
 func (d *daemon) showLandscape() {
 	if d.page == nil {
 		return
 	}
 	p := &d.parts
-	s := page.Sources{Accounts: p.gardener, Records: p.counters, Room: p.room, Ledger: p.ledger, Subjects: p.subjects}
+	s := page.Sources{
+		Accounts: p.gardener, Records: p.counters, Room: p.room, Waits: p.room, Ledger: p.ledger, Replies: p.ledger, Facts: p.ledger,
+		Runtimes: p.counters, Subjects: p.subjects, Keep: d.cfg.NATS.Retention,
+		Exhaustions: d.tel.Metrics.Exhaustions, Checks: d.pageChecks(),
+	}
 	if p.ranges != nil {
 		s.Networks = &rangesShown{read: p.ranges.State, now: time.Now}
 	}
 	d.page.Connect(s)
 }
 
-// rangesEvery is how old the ranges on the page may be: reading them reads the
-// blocks of all clusters.
+// rangesEvery is the maximum age of the ranges on the page: reading them means reading the blocks of
+// all clusters.
 const rangesEvery = 15 * time.Second
 
-// rangesShown are the network ranges as the page shows them.
+// rangesShown caches the network ranges for the page.
 type rangesShown struct {
 	read func(context.Context) (network.State, error)
 	now  func() time.Time
@@ -101,7 +105,7 @@ type rangesShown struct {
 	last  []page.Parent
 }
 
-// Parents gives the ranges as of a moment ago; none while they are not built.
+// Parents returns the cached ranges, and none while they are not built.
 func (r *rangesShown) Parents(ctx context.Context) ([]page.Parent, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,8 +123,7 @@ func (r *rangesShown) Parents(ctx context.Context) ([]page.Parent, error) {
 	return r.last, nil
 }
 
-// parentsOf puts every block, of clusters and of other allocators, into the ranges
-// that it lies in.
+// parentsOf assigns each block of a cluster or of another allocator to the ranges that contain it.
 func parentsOf(state network.State) []page.Parent {
 	blocks := slices.Clone(state.Foreign)
 	for _, record := range state.Records {

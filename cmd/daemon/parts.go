@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/fence"
+	"github.com/hap-worker/hap-worker/worker/notes"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
@@ -24,7 +25,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// The adapters fit what the worker asks for.
+// The adapters implement the interfaces of the worker.
 var (
 	_ worker.Counters        = (*counters.Store)(nil)
 	_ rebuild.Builder        = (*counters.Store)(nil)
@@ -33,7 +34,7 @@ var (
 	_ reconcile.Cache        = (*gardener.Client)(nil)
 	_ rebuild.Inventory      = (*gardener.Client)(nil)
 	_ rebuild.Ledger         = (*events.Ledger)(nil)
-	_ worker.WaitingRoom     = (*events.WaitingRoom)(nil)
+	_ worker.Room            = (*events.WaitingRoom)(nil)
 	_ worker.Copier          = (*events.Ledger)(nil)
 	_ worker.DeadLetterStore = (*dead.Letters)(nil)
 	_ worker.Policies        = (*policy.Holder)(nil)
@@ -42,9 +43,10 @@ var (
 	_ ranges.Keeper          = (*blocks.Ranges)(nil)
 	_ ranges.Notes           = (*gardener.ClusterConfigs)(nil)
 	_ ranges.Runtimes        = (*counters.Store)(nil)
+	_ notes.Writer           = (*gardener.Client)(nil)
 )
 
-// parts are what is connected.
+// parts holds the connected parts.
 type parts struct {
 	nats     *nats.Conn
 	js       jetstream.JetStream
@@ -56,22 +58,23 @@ type parts struct {
 	gardener *gardener.Client
 	options  gardener.Options
 	policy   *gardener.PolicyConfig // nil without a policy in a ConfigMap
-	ipam     *gardener.IPAMConfig   // nil without network ranges, or with a file of them
+	ipam     *gardener.IPAMConfig   // nil without network ranges, or if a file has their rules
 	ranges   *blocks.Ranges         // nil without network ranges
 	fence    *fence.Fence
 	rebuild  *rebuild.Rebuilder
 	extend   *ranges.Reconciler // nil without network ranges
 
 	intake *shadows.Intake // of a shadow
+	notes  *notes.Notes    // nil without Events about bindings
 
-	up struct{ nats, streams, redis, gardener part } // which of the above are set
+	up struct{ nats, streams, redis, gardener part } // which of the above are connected
 
 	worker atomic.Pointer[worker.Worker]
 	sweep  atomic.Pointer[reconcile.Labels]
 	follow atomic.Pointer[shadow.Follow] // of a shadow
 }
 
-// ofWorker is a check of the worker, which holds until there is one.
+// ofWorker returns a check of the worker. It succeeds until the worker exists.
 func (d *daemon) ofWorker(check func(*worker.Worker) error) func(context.Context) error {
 	return func(context.Context) error {
 		if w := d.parts.worker.Load(); w != nil {

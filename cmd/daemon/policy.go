@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/filewatch"
 )
 
-// openPolicy reads catalog, TypeInstances and policy, and follows their changes
-// until background ends. Without a catalog there is no policy.
+// openPolicy reads the catalog, the TypeInstances and the policy, and follows their changes until
+// background ends. It does nothing if no catalog is configured.
 func (d *daemon) openPolicy(ctx, background context.Context) error {
 	c := d.cfg.Policy
 	if c.Catalog == "" {
@@ -31,20 +31,24 @@ func (d *daemon) openPolicy(ctx, background context.Context) error {
 		}
 		d.followFile(background, files[i], seen, func() { d.reloaded(background, files[i], read()) })
 	}
-	if c.File != "" {
-		return nil
+	if c.File == "" {
+		if err := d.watchPolicy(ctx, background); err != nil {
+			return err
+		}
 	}
-	return d.watchPolicy(ctx, background)
+	d.running.Go(func() { d.tellPolicy(background) })
+	return nil
 }
 
-// watchPolicy follows the ConfigMap. A worker starts without a policy and with one
-// that is invalid: requests that need none are served, the others wait.
+// watchPolicy follows the ConfigMap. A worker also starts if the policy is missing or invalid.
+// Requests for an interface then wait, and all others are served.
 func (d *daemon) watchPolicy(ctx, background context.Context) error {
 	d.policies.Expect("ConfigMap " + d.cfg.Policy.ConfigMap)
 	watch, err := connect.PolicyConfig(d.cfg, func(content string, found bool) {
 		if !found {
 			d.policies.DropPolicy()
-			d.log.Warn("there is no policy any more: requests for an interface wait for one", "configMap", d.cfg.Policy.ConfigMap)
+			d.changedPolicy()
+			d.log.Warn("the policy was removed: requests for an interface wait for a new one", "configMap", d.cfg.Policy.ConfigMap)
 			return
 		}
 		d.reloaded(background, "ConfigMap "+d.cfg.Policy.ConfigMap, d.policies.TakePolicy([]byte(content)), "digest", policy.Digest([]byte(content)))
@@ -59,15 +63,16 @@ func (d *daemon) watchPolicy(ctx, background context.Context) error {
 	return watch.WaitSynced(ctx)
 }
 
-// reloaded tells how the change of a source of the policy ended. One that is
-// refused leaves the last good one. more is told of it.
+// reloaded reports that a source of the policy was reloaded, or why it was rejected. After a
+// rejection, the last valid version stays in use. more has further attributes for the log.
 func (d *daemon) reloaded(ctx context.Context, source string, err error, more ...any) {
 	d.tel.Metrics.Reload(ctx, err)
 	if err != nil {
-		d.log.Error("a changed part of the policy is refused, the last one stays", append(more, "source", source, "error", err)...)
+		d.log.Error("rejected a changed policy, catalog or TypeInstances; the last valid version stays in use", append(more, "source", source, "error", err)...)
 		return
 	}
-	d.log.Info("a part of the policy is taken over", append(more, "source", source)...)
+	d.changedPolicy()
+	d.log.Info("applied a changed policy, catalog or TypeInstances", append(more, "source", source)...)
 }
 
 func (d *daemon) readCatalog() error {
@@ -86,7 +91,7 @@ func (d *daemon) readTypeInstances() error {
 	all, err := policy.ParseTypeInstances(content)
 	if err == nil {
 		for i := range all {
-			all[i].Value = nil // a credential is nothing that a worker needs
+			all[i].Value = nil // a worker does not need the value, which may be a credential
 		}
 		d.policies.TakeTypeInstances(all)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// observeRanges feeds the gauges of the network ranges until ctx ends. It also
-// notices ranges that somebody discarded, while nothing asks for any.
+// observeRanges provides the gauges of the network ranges until ctx ends. It also requests a rebuild
+// if an operator discarded the ranges and no request notices it.
 func (d *daemon) observeRanges(ctx context.Context) {
 	loop.Run(ctx, loop.Options{Every: countsEvery, Start: loop.AtOnce}, func(ctx context.Context) error {
 		rooms, err := d.parts.ranges.Room(ctx)
@@ -20,11 +20,11 @@ func (d *daemon) observeRanges(ctx context.Context) {
 			d.parts.rebuild.Wanted("")
 		}
 		d.tel.Metrics.NetworkRoom(roomOf(d.networks.Config(), rooms))
-		return err // the gauges show it: they are absent
+		return err // after an error the gauges are absent
 	})
 }
 
-// roomOf is what a configuration has left in these rooms; nothing where they are not known.
+// roomOf returns how much of a configuration's ranges is free. It returns nothing if that is unknown.
 func roomOf(config *network.Config, rooms map[string]network.Room) telemetry.NetworkRoom {
 	var out telemetry.NetworkRoom
 	if config == nil || rooms == nil {
@@ -54,7 +54,7 @@ func roomOf(config *network.Config, rooms map[string]network.Room) telemetry.Net
 				local[in.ID] = true
 			}
 			if inside {
-				continue // it is sliced from a block that each cluster gets anew
+				continue // it is cut from a new block of each cluster
 			}
 			name := in.ID
 			if name == "" {

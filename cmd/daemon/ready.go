@@ -10,18 +10,18 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// part is something that the daemon connects to.
+// part is a part to which the daemon connects.
 type part struct {
 	up  atomic.Bool
-	why atomic.Pointer[string] // what the last attempt said
+	why atomic.Pointer[string] // message of the last failed attempt
 }
 
 func (p *part) failed(text string) { p.why.Store(&text) }
 
-// errStarting is why nothing is ready that the daemon has not come to.
+// errStarting is the error of parts to which the daemon has not connected yet.
 var errStarting = errors.New("not connected yet")
 
-// check is a check that holds only once the part is connected.
+// check returns a check that fails until the part is connected, and then calls run.
 func (p *part) check(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if p.up.Load() {
@@ -34,7 +34,7 @@ func (p *part) check(run func(context.Context) error) func(context.Context) erro
 	}
 }
 
-// checks are what /readyz tells the state of.
+// checks returns the checks of /readyz.
 func (d *daemon) checks() []telemetry.Check {
 	p := &d.parts
 	return []telemetry.Check{
@@ -51,7 +51,7 @@ func (d *daemon) checks() []telemetry.Check {
 		{Name: "redis", Run: p.up.redis.check(d.redisBuilt)},
 		{Name: "gardener", Run: p.up.gardener.check(func(context.Context) error {
 			if !p.gardener.Synced() {
-				return errors.New("the bindings are not read yet")
+				return errors.New("the bindings have not been read yet")
 			}
 			return nil
 		})},
@@ -65,7 +65,7 @@ func (d *daemon) checks() []telemetry.Check {
 	}
 }
 
-// redisBuilt looks whether Redis answers and holds the directory and the pools.
+// redisBuilt checks that Redis answers and has the directory and the pools.
 func (d *daemon) redisBuilt(ctx context.Context) error {
 	places := []string{account.BucketName(0), account.BucketName(account.Buckets - 1)}
 	if d.parts.up.gardener.up.Load() {
@@ -78,7 +78,7 @@ func (d *daemon) redisBuilt(ctx context.Context) error {
 	return err
 }
 
-// built returns nil where all places are built, and their epochs are in force.
+// built returns nil if all places are built and their epochs are in force.
 func (d *daemon) built(ctx context.Context, places []string) error {
 	epochs, err := d.parts.counters.Epochs(ctx, places...)
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *daemon) built(ctx context.Context, places []string) error {
 	}
 	for _, place := range places {
 		if epochs[place] == "" {
-			return fmt.Errorf("%s is not built, a rebuild is to come", place)
+			return fmt.Errorf("%s is not built; a rebuild is pending", place)
 		}
 	}
 	return d.parts.fence.InForce(ctx, epochs)

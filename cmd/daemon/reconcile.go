@@ -6,7 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
-// reconciler audits Redis as the configuration in effect asks for.
+// reconciler returns the auditor of Redis. It follows changes of the configuration.
 func (d *daemon) reconciler() *reconcile.Auditor {
 	p := &d.parts
 	return &reconcile.Auditor{

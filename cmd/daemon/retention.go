@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/retention"
 )
 
-// The adapters fit what retention asks for.
+// The adapters implement the interfaces of package retention.
 var (
 	_ retention.Ledger    = (*events.Ledger)(nil)
 	_ retention.Records   = (*counters.Store)(nil)
@@ -16,7 +16,7 @@ var (
 	_ retention.Inventory = (*gardener.Client)(nil)
 )
 
-// retention forgets what was released nats.retention ago.
+// retention returns the purger, which forgets runtimes that were released nats.retention ago.
 func (d *daemon) retention() *retention.Purger {
 	p := &d.parts
 	r := &retention.Purger{

@@ -19,7 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// The adapters fit what a shadow asks for.
+// The adapters implement the interfaces of package shadow.
 var (
 	_ shadow.Ledger    = (*events.Ledger)(nil)
 	_ shadow.Room      = (*events.WaitingRoom)(nil)
@@ -29,15 +29,16 @@ var (
 	_ shadow.Rebuilder = (*rebuild.Rebuilder)(nil)
 )
 
-// shadowed reports whether the daemon writes nothing to Gardener and answers nobody.
+// shadowed reports whether the daemon is a shadow: it does not write to Gardener and sends no
+// answers.
 func (d *daemon) shadowed() bool { return d.cfg.Worker.Mode == config.ModeShadow }
 
-// shadowKeys is put behind the prefix of the keys: a worker's begin with the prefix
-// and a colon, so neither takes the other's for its own.
+// shadowKeys is appended to the prefix of a shadow's keys in Redis. The keys of a worker begin
+// with the prefix and a colon, so the two never mix.
 const shadowKeys = "-shadow"
 
-// separate sets the subjects and gives the connection to Redis: a shadow has subjects,
-// streams and keys of its own.
+// separate sets the subjects and returns the configuration of Redis. A shadow has its own
+// subjects, streams and keys.
 func (d *daemon) separate() (redis config.Redis, err error) {
 	redis = d.cfg.Redis
 	subjects, err := events.NewSubjects(d.cfg.NATS.Prefix)
@@ -46,14 +47,14 @@ func (d *daemon) separate() (redis config.Redis, err error) {
 		return redis, err
 	}
 	d.parts.intake = shadows.NewIntake(d.parts.js, subjects, func(text string) { d.log.Info(text) }, func(err error) {
-		d.log.Warn("taking over events failed", "error", err)
+		d.log.Warn("could not copy the broker's events to the shadow; trying again", "error", err)
 	})
 	redis.Prefix += shadowKeys
 	d.parts.subjects = subjects.Shadow()
 	return redis, nil
 }
 
-// asShadow makes the options of a worker those of one that writes nothing.
+// asShadow changes the options for a shadow, so that its worker writes nothing to Gardener.
 func (d *daemon) asShadow(o worker.Options) worker.Options {
 	if !d.shadowed() {
 		return o
@@ -62,7 +63,7 @@ func (d *daemon) asShadow(o worker.Options) worker.Options {
 	tell := o.Observer.OnRetry
 	o.Observer.OnRetry = func(ctx context.Context, i observe.Retry) {
 		if errors.Is(i.Err, account.ErrNotBuilt) || errors.Is(i.Err, account.ErrRebuilt) {
-			d.log.DebugContext(ctx, "trying again", "retry", i) // Redis follows the broker
+			d.log.DebugContext(ctx, "trying again", "retry", i) // Redis is often rebuilt to follow the broker
 			return
 		}
 		tell(ctx, i)
@@ -70,7 +71,7 @@ func (d *daemon) asShadow(o worker.Options) worker.Options {
 	return o
 }
 
-// firstBuild builds Redis. A shadow begins with what the broker has made since.
+// firstBuild builds Redis. A shadow first reads what the broker has changed since its last run.
 func (d *daemon) firstBuild(ctx context.Context) error {
 	p := &d.parts
 	if !d.shadowed() {
@@ -80,7 +81,7 @@ func (d *daemon) firstBuild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Redis is built anew all the time: that is no event.
+	// A shadow rebuilds Redis all the time, so a rebuild is only worth a debug message.
 	tell := p.rebuild.Observer.OnRebuild
 	p.rebuild.Observer.OnRebuild = func(ctx context.Context, i observe.Rebuild) {
 		if i.Err != nil && !i.Elsewhere {
@@ -103,7 +104,7 @@ func (d *daemon) firstBuild(ctx context.Context) error {
 			level(ctx, "compared", "result", c.Result, "runtime", c.Reply.RuntimeID, "request", c.Reply.RequestID, "what", c.Message)
 		},
 		OnFailed: func(ctx context.Context, err error) {
-			d.log.WarnContext(ctx, "comparing failed, trying again", "error", err)
+			d.log.WarnContext(ctx, "could not compare a decision with the broker's; trying again", "error", err)
 		},
 		OnFollowed: func() {
 			if w := p.worker.Load(); w != nil {
@@ -123,8 +124,8 @@ func (d *daemon) comparisons(ctx context.Context) (*telemetry.Comparisons, error
 	return d.tel.Comparisons(ctx, results...)
 }
 
-// goOn is what runs beside the worker until background ends: for a worker the sweep,
-// the audit and the retention, for a shadow what brings it events and compares.
+// goOn starts the tasks that run beside the worker until background ends. A worker runs the
+// sweep, the audit and the retention. A shadow copies events and compares decisions.
 func (d *daemon) goOn(background context.Context, w *worker.Worker) {
 	p := &d.parts
 	if d.shadowed() {

@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// watchConfig takes a changed file over, or says why not.
+// watchConfig applies each change of the configuration file, or logs why it cannot.
 func (d *daemon) watchConfig(ctx context.Context) {
 	if d.opts.ConfigPath == "" {
 		return
@@ -23,21 +23,24 @@ func (d *daemon) watchConfig(ctx context.Context) {
 			d.level.Set(level)
 		}
 		d.rules.Set(decisions)
+		if w := d.parts.worker.Load(); w != nil {
+			w.Wake() // with the new limits and rules, waiting requests may find an account
+		}
 		d.reconcile.Store(&next.Worker.Reconcile)
 		d.tel.Metrics.Reload(ctx, nil)
-		d.log.Info("configuration taken over", "rules", decisions.Rules().Len())
+		d.log.Info("applied the changed configuration", "rules", decisions.Rules().Len())
 		d.warnUnserved()
 	}, func(err error) { d.reloadFailed(ctx, err) })
 	if err != nil {
-		d.log.Error("the configuration file cannot be watched; changes need a restart", "error", err)
+		d.log.Error("cannot watch the configuration file; restart the worker after changing it", "error", err)
 	}
 }
 
 func (d *daemon) reloadFailed(ctx context.Context, err error) {
 	if _, ok := errors.AsType[*config.NeedsRestart](err); ok {
-		d.log.Warn("the changed configuration is taken over in part", "error", err)
+		d.log.Warn("applied a part of the changed configuration; the rest needs a restart", "error", err)
 		return
 	}
 	d.tel.Metrics.Reload(ctx, err)
-	d.log.Error("the changed configuration is refused, the last one stays", "error", err)
+	d.log.Error("rejected the changed configuration; the last valid one stays in use", "error", err)
 }

@@ -13,13 +13,14 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
 func newLandscape(s *shell) *cobra.Command {
-	return group("landscape COMMAND", "Look which landscape Redis and the streams belong to, and move them on purpose",
+	return group("landscape COMMAND", "Show or change the landscape that Redis and the ledger belong to",
 		newLandscapeShow(s), newLandscapeAdopt(s))
 }
 
@@ -76,22 +77,20 @@ func (s *shell) bear(ctx context.Context, cfg *config.Config, run func(*bearings
 	if b.own, err = client.Landscape(ctx); err != nil {
 		return gardenerError(err)
 	}
-	if b.store, _, err = dialRedis(ctx, cfg.Redis); err != nil {
+	if b.store, _, err = dialRedis(ctx, s, cfg.Redis); err != nil {
 		return err
 	}
-	defer func() { _ = b.store.Close() }()
-	kept, recorded, err := b.store.Landscape(ctx)
+	kept, recorded, err := landscapes.Recorded(ctx, b.store)
 	if err := b.add("gardener", client.Server(), b.own, true, nil); err != nil {
 		return err
 	}
 	if err := b.add("redis", addresses(cfg.Redis.URL), kept, recorded, err); err != nil {
 		return err
 	}
-	nc, err := openNATS(ctx, cfg.NATS)
+	nc, err := openNATS(ctx, s, cfg.NATS)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
@@ -133,12 +132,13 @@ func newLandscapeShow(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show which landscape the bindings, Redis and the ledger belong to",
-		Long: `Show which landscape the bindings, Redis and the ledger belong to: the namespace and
-the resource of the bindings, and the uid of the namespace, which tells clusters apart.
-The first worker records it in Redis and in the metadata of HAP_REPLIES; a worker, and
-every other command, refuses to work where they differ.
+		Long: `Show which landscape the bindings, Redis and the ledger belong to. A landscape is the
+namespace and the resource of the bindings, and the uid of the namespace, which tells
+clusters apart. The first worker records the landscape in Redis and in the metadata
+of HAP_REPLIES. If the records differ, workers and all other hapctl commands refuse
+to work.
 
-Exit code 5 if they differ.`,
+The exit code is 5 if they differ.`,
 		Example: `  hapctl landscape show
   hapctl landscape show --context live -n garden-kyma`,
 		Args: arguments(cobra.NoArgs),
@@ -180,21 +180,21 @@ func newLandscapeAdopt(s *shell) *cobra.Command {
 	var yes, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "adopt",
-		Short: "Record the landscape of the bindings in Redis and the ledger, in the place of another one",
-		Long: `Record that Redis and the ledger belong to the landscape of the bindings that the
-configuration names, whatever they say now: after the namespace was made anew or
-renamed, or the resource of the bindings has changed. Nothing else is changed. Stop the
-workers of the landscape before, and look with 'hapctl counters verify' afterwards.
+		Short: "Record the landscape of the bindings in Redis and the ledger",
+		Long: `Record in Redis and the ledger that they belong to the landscape of the configured
+bindings, whatever they record now. Use it if the namespace was renamed or created
+again, or if the resource of the bindings changed. hapctl changes nothing else. Stop
+the workers of the landscape first, and run 'hapctl counters verify' afterwards.
 
-The metadata of HAP_REPLIES needs the right to change that stream, which a worker has
-and an operator has not: use the worker's configuration with --config. Where the ledger
-names another landscape and may not be changed, nothing is.`,
+Only a worker's credentials may change the metadata of HAP_REPLIES: pass the worker's
+configuration with --config. If the ledger names another landscape and hapctl may not
+change it, hapctl changes nothing.`,
 		Example: `  hapctl landscape adopt --config hap-worker.yaml --dry-run
   hapctl landscape adopt --config hap-worker.yaml`,
 		Args: arguments(cobra.NoArgs),
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be changed")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the change")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the change, but do not make it")
 	// The time for an answer to the question counts too.
 	return s.readerWithin(cmd, auditWithin, "for Gardener, Redis and NATS, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		return s.bear(ctx, cfg, func(b *bearings) error { return s.adopt(ctx, b, yes, dryRun) })
@@ -232,7 +232,7 @@ func (s *shell) adopt(ctx context.Context, b *bearings, yes, dryRun bool) error 
 		}
 	}
 	if slices.Contains(v.Changed, "redis") {
-		if err := b.store.AdoptLandscape(ctx, b.own); err != nil {
+		if err := landscapes.Adopt(ctx, b.store, b.own); err != nil {
 			return err
 		}
 	}

@@ -38,8 +38,13 @@ func (v bindingDetail) show(w io.Writer, wide bool) {
 		lines = append(lines, [2]string{"KIND", v.Gardener.Kind}, [2]string{"NAMESPACE", v.Gardener.Namespace},
 			[2]string{"EPOCH", v.Gardener.Epoch}, [2]string{"RELEASED BY", v.Gardener.ReleasedBy})
 	}
+	const difference = "DIFFERENCE"
 	for _, text := range v.Differences {
-		lines = append(lines, [2]string{"DIFFERENCE", text})
+		name := difference
+		for _, part := range fold(text, lineWidth-len(difference)-columnGap) {
+			lines = append(lines, [2]string{name, part})
+			name = ""
+		}
 	}
 	pairs(w, lines)
 	fmt.Fprintln(w)
@@ -62,7 +67,7 @@ func (v bindingDetail) sides() [][]string {
 	return [][]string{dashed(redis), dashed(labels)}
 }
 
-// bindingFilter is what rows are chosen by.
+// bindingFilter chooses rows.
 type bindingFilter struct {
 	pool, tenant, state string
 	different           bool
@@ -79,31 +84,43 @@ func newBindings(s *shell) *cobra.Command {
 		account.Internal, account.Cordoned, account.Common, account.Held, account.Missing, account.Unknown, stateLabelled)}
 	cmd := &cobra.Command{
 		Use:   "bindings [NAME]",
-		Short: "Show the accounts as Redis and as Gardener has them, side by side",
-		Long: `Show the accounts: TENANT, GENERATION, CONFIRMED and CLUSTERS are what Redis has,
-LABEL and MARKS what Gardener has; DIFFERENCE says where the two are not alike.
-With a name, show one of them with the runtimes on it.
+		Short: "Show accounts as Redis and Gardener record them",
+		Long: `Show each account with its tenant (from Redis, or from the label if Redis has none),
+followed by the differences between Redis and Gardener. In -o wide, TENANT,
+GENERATION, CONFIRMED and CLUSTERS come from Redis; LABEL and MARKS come from
+Gardener. If you pass a NAME, hapctl shows that account and its runtimes.
 
-STANDING is the state of an account, the same word as in metrics and on the page:
-free; claiming (taken, label not confirmed); claimed; draining (empty, may be
-revived); dirtying and dirty (to be cleaned); internal; cordoned; shared; held
-(runtimes are on it that no label accounts for); missing (not in Gardener's pool);
-unknown (the pool is not built). STATE is the same but for labelled (a tenant's by
-its label, not known to Redis yet: claimed) and held (internal and cordoned, too).
+STANDING is the state of the account. Metrics and the page use the same words:
 
-A difference may be one of the moment, while a worker is at it; what stays is
-drift, which 'hapctl counters verify' looks into.`,
+- free: no tenant has it
+- claiming: a worker has assigned it to a tenant, and has not confirmed the label yet
+- claimed: it belongs to a tenant
+- draining: it has no clusters; its tenant may still use it again
+- dirtying: a worker is about to mark it dirty
+- dirty: it has to be cleaned
+- internal, cordoned, shared: its label says so
+- held: it has runtimes, but no label accounts for them
+- missing: it is not in Gardener's pool
+- unknown: the pool is not built
+
+STATE differs in two cases. labelled: the label names a tenant that Redis does not
+know yet; STANDING says claimed. held: STATE also uses it for internal and cordoned
+accounts.
+
+A difference may disappear by itself while a worker processes the account. A
+difference that stays is drift; run 'hapctl counters verify' to check it.`,
 		Example: `  hapctl bindings --pool aws --state dirty
   hapctl bindings --different
   hapctl bindings aws-7 -o json`,
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.pool, "pool", "", "only those of the `pool`")
-	flags.StringVar(&f.tenant, "tenant", "", "only those of the global account `id`, by Redis or by label")
-	state.flag(cmd, "state", "only those in the `state`, by STANDING or by STATE")
-	flags.BoolVar(&f.different, "different", false, "only those where Redis and Gardener differ")
-	return s.reader(cmd, "for Redis and Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
+	flags.StringVar(&f.pool, "pool", "", "show only accounts of the `pool`")
+	flags.StringVar(&f.tenant, "tenant", "", "show only accounts of the global account `id`, by Redis or by label")
+	state.flag(cmd, "state", "show only accounts in the `state`, by STANDING or by STATE")
+	flags.BoolVar(&f.different, "different", false, "show only accounts for which Redis and Gardener differ")
+	s.completeFlags(cmd)
+	return s.reader(withNames(cmd), "for Redis and Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
 		f.state = state.taken
 		if len(args) == 1 {
 			return s.binding(ctx, cfg, args[0])
@@ -120,49 +137,60 @@ drift, which 'hapctl counters verify' looks into.`,
 
 // binding shows one account.
 func (s *shell) binding(ctx context.Context, cfg *config.Config, name string) error {
-	client, tell, err := openGardener(ctx, s, cfg.Gardener)
+	detail, known, err := s.readBinding(ctx, cfg, name, runtimeFilter{binding: name, state: string(account.RuntimeAssigned)})
 	if err != nil {
 		return err
+	}
+	if !known {
+		return s.unknown(unknownBinding(name))
+	}
+	return s.print(detail)
+}
+
+func unknownBinding(name string) *engine.Error {
+	return &engine.Error{
+		Code: engine.CodeUnknownBinding, Err: fmt.Errorf("neither Gardener nor Redis has a binding %s", name),
+		Hint: "see hapctl bindings for those that exist",
+	}
+}
+
+// readBinding reads one account, with the runtimes of its pool that the filter takes.
+func (s *shell) readBinding(ctx context.Context, cfg *config.Config, name string, f runtimeFilter) (detail bindingDetail, known bool, err error) {
+	client, tell, err := openGardener(ctx, s, cfg.Gardener)
+	if err != nil {
+		return detail, false, err
 	}
 	defer tell()
 	store, err := openRedis(ctx, s, cfg)
 	if err != nil {
-		return err
+		return detail, false, err
 	}
-	defer func() { _ = store.Close() }()
 	var labelled []engine.Binding
 	b, err := client.Get(ctx, name)
 	switch {
 	case err == nil:
 		labelled = append(labelled, b)
 	case engine.CodeOf(err) != engine.CodeUnknownBinding:
-		return gardenerError(err)
+		return detail, false, gardenerError(err)
 	}
 	r, err := recordsOf(ctx, store, name, labelled)
 	if err != nil {
-		return err
+		return detail, false, err
 	}
 	found := sideBySide(r, labelled, termsOf(cfg)).bindings
 	if len(found) == 0 {
-		return s.unknown(&engine.Error{
-			Code: engine.CodeUnknownBinding, Err: fmt.Errorf("neither Gardener nor Redis has a binding %s", name),
-			Hint: "see hapctl bindings for those that exist",
-		})
+		return detail, false, nil
 	}
-	// A record in a pool that the labels do not name is what the labels' row lacks.
-	detail := bindingDetail{bindingView: found[0], Runtimes: []runtimeView{}}
+	// A record in a pool that the labels do not name completes the labels' row.
+	detail = bindingDetail{bindingView: found[0], Runtimes: []runtimeView{}}
 	for _, v := range found {
 		if len(v.Differences) > 0 || v.Clusters.n > detail.Clusters.n {
 			detail.bindingView = v
 			break
 		}
 	}
-	runtimes, err := readRuntimes(ctx, store, []string{detail.Pool}, runtimeFilter{binding: name, state: string(account.RuntimeAssigned)})
-	if err != nil {
-		return err
-	}
-	detail.Runtimes = append(detail.Runtimes, runtimes...)
-	return s.print(detail)
+	detail.Runtimes, err = readRuntimes(ctx, store, []string{detail.Pool}, f)
+	return detail, true, err
 }
 
 // recordsOf reads the records of one binding in whatever pool.
@@ -192,3 +220,9 @@ func recordsOf(ctx context.Context, store *counters.Store, name string, labelled
 		return nil
 	})
 }
+
+func (v bindingList) names() []string {
+	return namesOf(v.Bindings, func(b bindingView) string { return b.Name })
+}
+
+func (v bindingDetail) names() []string { return []string{v.Name} }

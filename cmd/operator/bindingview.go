@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +29,7 @@ type bindingView struct {
 	Differences []string      `json:"differences"`
 }
 
-// redisSide is what is allotted now; nil where the pool is not built.
+// redisSide has what is allotted now; nil where the pool is not built.
 type redisSide struct {
 	State      account.State `json:"state"`
 	Tenant     string        `json:"tenant,omitempty"`
@@ -38,7 +37,7 @@ type redisSide struct {
 	Confirmed  bool          `json:"confirmed"`
 }
 
-// gardenerSide is what labels and annotations say; nil where there is no such binding.
+// gardenerSide has what labels and annotations say; nil where there is no such binding.
 type gardenerSide struct {
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace"`
@@ -187,28 +186,24 @@ func (v *bindingView) marks() string {
 	return strings.Join(words, ",")
 }
 
-var (
-	bindingHeader     = []string{"BINDING", "POOL", "STATE", "TENANT", "LABEL", "CLUSTERS", "GENERATION", "CONFIRMED", "MARKS", "DIFFERENCE"}
-	bindingHeaderWide = []string{"KIND", "LABEL GENERATION", "EPOCH", "RELEASED BY"}
-)
+var bindingHeaderWide = []string{
+	"BINDING", "POOL", "STATE", "TENANT", "LABEL", "CLUSTERS", "GENERATION", "CONFIRMED", "MARKS", "DIFFERENCE",
+	"KIND", "LABEL GENERATION", "EPOCH", "RELEASED BY", "STANDING",
+}
 
-func (v *bindingView) row(wide bool) []string {
-	row := []string{v.Name, v.Pool, v.State, "", "", v.Clusters.ofLimit(v.Limit), "", "", v.marks(), strings.Join(v.Differences, "; ")}
+func (v *bindingView) wideRow() []string {
+	row := []string{v.Name, v.Pool, v.State, "", "", v.Clusters.ofLimit(v.Limit), "", "", v.marks(), strings.Join(v.Differences, "; "), "", "", "", "", string(v.Standing)}
 	if r := v.Redis; r != nil {
 		row[3] = r.Tenant
 		if r.State != account.Free && !v.Shared {
 			row[6], row[7] = strconv.FormatInt(r.Generation, 10), strconv.FormatBool(r.Confirmed)
 		}
 	}
-	if v.Gardener != nil {
-		row[4] = v.Gardener.Tenant
+	if g := v.Gardener; g != nil {
+		row[4] = g.Tenant
+		copy(row[10:], []string{g.Kind, strconv.FormatInt(g.Generation, 10), g.Epoch, g.ReleasedBy})
 	}
-	if g := v.Gardener; wide && g != nil {
-		row = append(row, g.Kind, strconv.FormatInt(g.Generation, 10), g.Epoch, g.ReleasedBy)
-	} else if wide {
-		row = append(row, "", "", "", "")
-	}
-	return dashed(append(row, string(v.Standing)))
+	return dashed(row)
 }
 
 // dashed shows empty cells, so that columns can be cut by a program too.
@@ -221,15 +216,33 @@ func dashed(row []string) []string {
 	return row
 }
 
+// writeBindings writes a row for each account, and below them how Redis and Gardener
+// differ. The wide form has everything in columns.
 func writeBindings(w io.Writer, bindings []bindingView, wide bool) {
-	header := slices.Clone(bindingHeader)
 	if wide {
-		header = append(header, bindingHeaderWide...)
+		writeBindingsWide(w, bindings)
+		return
 	}
-	header = append(header, "STANDING")
 	rows := make([][]string, len(bindings))
 	for i := range bindings {
-		rows[i] = bindings[i].row(wide)
+		v := &bindings[i]
+		rows[i] = dashed([]string{v.Name, v.Pool, string(v.Standing), v.Clusters.ofLimit(v.Limit), v.tenant()})
 	}
-	table(w, header, rows)
+	fitted(w, []string{"BINDING", "POOL", "STANDING", "CLUSTERS", "TENANT"}, rows, "TENANT", "POOL", "BINDING")
+	gap := "\n"
+	for i := range bindings {
+		for _, text := range bindings[i].Differences {
+			fmt.Fprint(w, gap)
+			gap = ""
+			folded(w, bindings[i].Name+":", text)
+		}
+	}
+}
+
+func writeBindingsWide(w io.Writer, bindings []bindingView) {
+	rows := make([][]string, len(bindings))
+	for i := range bindings {
+		rows[i] = bindings[i].wideRow()
+	}
+	table(w, bindingHeaderWide, rows)
 }

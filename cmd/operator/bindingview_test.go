@@ -81,7 +81,7 @@ func TestUnbuiltPool(t *testing.T) {
 			t.Errorf("JSON lacks %s:\n%s", want, text)
 		}
 	}
-	want := []string{"aws", "aws", "-", "-", "1", "–", "–", "–", "–", "0", "1", "–", "–", "-", "–", "not built", "–"}
+	want := []string{"aws", "–", "–", "–", "-", "–", "–", "not built", "aws", "-", "-", "1", "–", "–", "0", "1", "–", "-", "–"}
 	if row := detail.row(true); !slices.Equal(row, want) {
 		t.Errorf("the row is %q, want %q", row, want)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestColoursOnATerminal: what print paints is painted where somebody looks, and
+// TestColoursOnATerminal: what print paints is painted on a terminal, and
 // not where NO_COLOR is set, whatever its value, or where the terminal can show none.
 // print is the only way to standard output of whatever has colours.
 func TestColoursOnATerminal(t *testing.T) {
@@ -36,7 +36,7 @@ func TestColoursOnATerminal(t *testing.T) {
 	}
 }
 
-// watched is what a terminal gets of pools --watch.
+// watched returns what a terminal gets of pools --watch.
 func watched(t *testing.T) string {
 	t.Helper()
 	screen, tty := openTerminal(t)

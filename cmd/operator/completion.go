@@ -1,6 +1,10 @@
 package operator
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 )
 
@@ -8,11 +12,16 @@ func newCompletion(s *shell) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
-		Short: "Print a script that completes hapctl in your shell",
+		Short: "Print a completion script for your shell",
 		Example: `  source <(hapctl completion bash)
   hapctl completion fish > ~/.config/fish/completions/hapctl.fish`,
 		ValidArgs: shells,
-		Args:      arguments(cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)),
+		Args: arguments(func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(shells, args[0]) {
+				return fmt.Errorf("%s takes one of %s", cmd.CommandPath(), strings.Join(shells, ", "))
+			}
+			return nil
+		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {

@@ -20,12 +20,12 @@ type connections struct {
 func (c *connections) file() string { return cmp.Or(c.config, os.Getenv("HAP_CONFIG")) }
 
 func (c *connections) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&c.config, "config", "", "hap-worker's configuration `file`, for connections and rules (default: HAP_CONFIG)")
-	flags.StringVar(&c.natsURL, "nats-url", "", "`URL` of NATS (default: HAP_NATS_URL, else nats.url of --config)")
-	flags.StringVar(&c.redisURL, "redis-url", "", "`URL` of Redis (default: HAP_REDIS_URL, else redis.url of --config)")
-	flags.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` of the accounts (default: HAP_GARDENER_NAMESPACE, else gardener.namespace of --config, else that of the kubeconfig's context)")
-	flags.StringVar(&c.context, "context", "", "`context` of the kubeconfig (default: its current one)")
-	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of Gardener (default: gardener.kubeconfig of --config, else KUBECONFIG)")
+	flags.StringVar(&c.config, "config", "", "hap-worker's configuration `file`; hapctl reads connections and rules from it (default: HAP_CONFIG)")
+	flags.StringVar(&c.natsURL, "nats-url", "", "`URL` of NATS (default: HAP_NATS_URL, then nats.url of --config)")
+	flags.StringVar(&c.redisURL, "redis-url", "", "`URL` of Redis (default: HAP_REDIS_URL, then redis.url of --config)")
+	flags.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` of the accounts (default: HAP_GARDENER_NAMESPACE, then gardener.namespace of --config, then the namespace of the kubeconfig's context)")
+	flags.StringVar(&c.context, "context", "", "`context` of the kubeconfig (default: its current context)")
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of Gardener (default: gardener.kubeconfig of --config, then KUBECONFIG)")
 }
 
 // settings is the configuration that a command connects by: that of the daemon,

@@ -25,7 +25,7 @@ import (
 const auditWithin = 10 * time.Minute
 
 func newCounters(s *shell) *cobra.Command {
-	return group("counters COMMAND", "Check the counts in Redis, and build them anew", newVerify(s), newRebuild(s))
+	return group("counters COMMAND", "Check or rebuild the counts in Redis", newVerify(s), newRebuild(s))
 }
 
 // driftView is a drift; its fields are documented in docs/hapctl.md.
@@ -46,7 +46,7 @@ func viewOfDrifts(drifts []account.Drift) []driftView {
 	return views
 }
 
-// verification is what verify prints.
+// verification is printed by verify.
 type verification struct {
 	Drifts   []driftView `json:"drifts"`
 	Changed  []driftView `json:"changed"`
@@ -81,26 +81,30 @@ func newVerify(s *shell) *cobra.Command {
 	var repair, drainIdle, yes bool
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Hold Redis against ledger, labels and Shoots",
-		Long: `Read ledger, labels, Shoots and Redis, all of them whole, and show what they do
-not say alike. Where the first look finds anything, a second one follows, and what
-both have seen is shown: what is merely in motion is none. Exit code 5 if any drift
-is left.
+		Short: "Compare Redis with the ledger, labels and Shoots",
+		Long: `Read the whole ledger and all labels, Shoots and records of Redis, and show where
+they differ. If the first pass finds differences, hapctl reads everything again and
+shows only those that both passes found: a worker may have been in the middle of a
+change. The exit code is 5 if drift remains.
 
-With --repair, what is safe is mended, and everything is read once more. REMEDY
-says what it does: mended; doubted (the label is looked at before the account is
-given to anybody else, the drift stays until somebody mends the label); drain-idle
-(only with --drain-idle: an account that is claimed and has no runtime drains and is
-marked dirty once no Shoot refers to it); reported (somebody has to look).`,
+With --repair, hapctl repairs what is safe and then reads everything again. REMEDY
+says how --repair treats the drift:
+
+- mended: hapctl corrects Redis
+- doubted: a worker checks the label before it gives the account to another tenant; the
+  drift stays until an operator corrects the label
+- drain-idle: only with --drain-idle, a claimed account without runtimes drains, and a
+  worker marks it dirty once no Shoot refers to it
+- reported: hapctl changes nothing; an operator has to check it`,
 		Example: `  hapctl counters verify
   hapctl counters verify --repair --yes -o json`,
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&repair, "repair", false, "mend what is safe")
-	flags.BoolVar(&drainIdle, "drain-idle", false, "with --repair: drain accounts that are claimed and have no runtime")
-	flags.BoolVar(&yes, "yes", false, "do not ask before anything is changed")
-	timeout := flags.Duration("timeout", auditWithin, "how long all of it may take")
+	flags.BoolVar(&repair, "repair", false, "repair the drift that is safe to repair")
+	flags.BoolVar(&drainIdle, "drain-idle", false, "with --repair: drain claimed accounts that have no runtime")
+	flags.BoolVar(&yes, "yes", false, "do not ask before the repair")
+	timeout := flags.Duration("timeout", auditWithin, "time limit for the whole command")
 	cmd.RunE = func(_ *cobra.Command, _ []string) error {
 		if drainIdle && !repair {
 			return usagef("--drain-idle goes with --repair")
@@ -167,7 +171,7 @@ func repairable(drifts []account.Drift, drainIdle bool) int {
 	return n
 }
 
-// rebuilt is what rebuild prints.
+// rebuilt is printed by rebuild.
 type rebuilt struct {
 	Pools    []string `json:"pools"`
 	Runtimes int      `json:"runtimes"`
@@ -186,16 +190,17 @@ func newRebuild(s *shell) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "rebuild",
-		Short: "Build Redis anew from ledger, labels and Shoots",
-		Long: `Discard what Redis has, as if it had lost everything, and build all pools and the
-directory from ledger, labels and Shoots. Until that is done nothing is assigned;
-events and requests wait for it and none is lost. A running worker may do a part of
-it, and all of the network ranges. It is never needed after a loss or restart of Redis: workers notice.`,
+		Short: "Rebuild Redis from the ledger, labels and Shoots",
+		Long: `Discard what Redis records, and rebuild all pools and the directory from the ledger,
+labels and Shoots. Until that is done, workers assign nothing; events and requests
+wait, and none is lost. A running worker may rebuild a part of it, and rebuilds all
+network ranges. Do not run it after Redis lost data or restarted: workers notice that
+themselves.`,
 		Example: `  hapctl counters rebuild --yes`,
 		Args:    arguments(cobra.NoArgs),
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	timeout := cmd.Flags().Duration("timeout", auditWithin, "how long all of it may take")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before Redis is discarded")
+	timeout := cmd.Flags().Duration("timeout", auditWithin, "time limit for the whole command")
 	cmd.RunE = func(_ *cobra.Command, _ []string) error {
 		return s.withSources(cmd.Context(), *timeout, false, func(ctx context.Context, p *sources) error {
 			empty, err := s.emptied(ctx, p)

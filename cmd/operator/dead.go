@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type letterView struct {
 	Reason        string      `json:"reason"`
 	RequestID     string      `json:"requestID,omitempty"`
 	RuntimeID     string      `json:"runtimeID,omitempty"`
+	Tenant        string      `json:"tenant,omitempty"`
 	Binding       string      `json:"binding,omitempty"`
 	ReplayOf      string      `json:"replayOf,omitempty"`
 	Subject       string      `json:"subject"`
@@ -43,7 +45,7 @@ func viewOfLetter(l dead.Letter) letterView {
 	}
 	return letterView{
 		Number: l.Number, StoredAt: l.StoredAt, Type: kind, Code: l.Code, Reason: l.Reason,
-		RequestID: l.Event.ID, RuntimeID: l.Event.RuntimeID, Binding: l.Event.Binding, ReplayOf: l.Event.ReplayOf,
+		RequestID: l.Event.ID, RuntimeID: l.Event.RuntimeID, Tenant: cmp.Or(l.Event.Tenant(), events.TenantIn(l.Subject)), Binding: l.Event.Binding, ReplayOf: l.Event.ReplayOf,
 		Subject: l.Subject, EventSequence: l.Sequence, Truncated: l.Truncated, Valid: l.Fault == nil,
 	}
 }
@@ -62,7 +64,7 @@ func (v letterDetail) show(w io.Writer, wide bool) {
 	}
 	lines := [][2]string{
 		{"NUMBER", strconv.FormatUint(v.Number, 10)}, {"STORED", v.StoredAt.Format(time.RFC3339)}, {"TYPE", v.Type},
-		{"REQUEST", v.RequestID}, whom, {"REPLAY OF", v.ReplayOf}, {"CODE", string(v.Code)}, {"REASON", v.Reason},
+		{"REQUEST", v.RequestID}, whom, {"TENANT", v.Tenant}, {"REPLAY OF", v.ReplayOf}, {"CODE", string(v.Code)}, {"REASON", v.Reason},
 		{"SUBJECT", v.Subject}, {"SEQUENCE", strconv.FormatUint(v.EventSequence, 10)}, {"TRUNCATED", v.Truncated},
 	}
 	if wide {
@@ -84,17 +86,21 @@ type letterList struct {
 func (v letterList) show(w io.Writer, wide bool) {
 	header := []string{"NUMBER", "STORED", "TYPE", "REQUEST", "RUNTIME", "CODE"}
 	if wide {
-		header = append(header, "BINDING", "REPLAY OF", "SUBJECT", "REASON")
+		header = append(header, "BINDING", "REPLAY OF", "SUBJECT", "TENANT", "REASON")
 	}
 	rows := make([][]string, len(v.Letters))
 	for i, l := range v.Letters {
 		row := []string{strconv.FormatUint(l.Number, 10), l.StoredAt.Format(time.RFC3339), l.Type, l.RequestID, l.RuntimeID, string(l.Code)}
 		if wide {
-			row = append(row, l.Binding, l.ReplayOf, l.Subject, l.Reason)
+			row = append(row, l.Binding, l.ReplayOf, l.Subject, l.Tenant, l.Reason)
 		}
 		rows[i] = dashed(row)
 	}
-	table(w, header, rows)
+	if wide {
+		table(w, header, rows)
+		return
+	}
+	fitted(w, header, rows, "RUNTIME", "REQUEST", "CODE")
 }
 
 // typeNames are the types of events, as in their subjects.
@@ -106,15 +112,16 @@ func typeNames() []string {
 	return names
 }
 
-// letterFilter is what rows are chosen by.
-type letterFilter struct{ kind, code, runtime string }
+// letterFilter chooses rows.
+type letterFilter struct{ kind, code, runtime, tenant string }
 
 func (f letterFilter) takes(v letterView) bool {
-	return (f.kind == "" || v.Type == f.kind) && (f.code == "" || string(v.Code) == f.code) && (f.runtime == "" || v.RuntimeID == f.runtime)
+	return (f.kind == "" || v.Type == f.kind) && (f.code == "" || string(v.Code) == f.code) &&
+		(f.runtime == "" || v.RuntimeID == f.runtime) && (f.tenant == "" || v.Tenant == f.tenant)
 }
 
 func newDead(s *shell) *cobra.Command {
-	return group("dead COMMAND", "Look at events that can never be processed, and replay them", newDeadList(s), newDeadShow(s), newDeadReplay(s))
+	return group("dead COMMAND", "Show and replay dead letters", newDeadList(s), newDeadShow(s), newDeadReplay(s))
 }
 
 func newDeadList(s *shell) *cobra.Command {
@@ -127,17 +134,19 @@ func newDeadList(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the dead letters, oldest first",
-		Long: `List the events that can never be processed, oldest first. They are kept for 30
-days. CODE says why; -o wide has the reason in full.`,
+		Long: `List the events that no worker can ever process, oldest first. They are kept for 30
+days. CODE says why; -o wide shows the full reason.`,
 		Example: `  hapctl dead list
   hapctl dead list --code NoMatchingRule -o wide`,
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := cmd.Flags()
-	kind.flag(cmd, "type", "only those of the `type`")
-	code.flag(cmd, "code", "only those with the `code`")
-	flags.StringVar(&f.runtime, "runtime", "", "only those of the runtime `id`")
-	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
+	kind.flag(cmd, "type", "show only dead letters of the `type`")
+	code.flag(cmd, "code", "show only dead letters with the `code`")
+	flags.StringVar(&f.runtime, "runtime", "", "show only dead letters of the runtime `id`")
+	flags.StringVar(&f.tenant, "tenant", "", "show only dead letters of the global account `id`; an event may be too broken to read its id")
+	s.completeFlags(cmd)
+	return s.reader(withNames(cmd), "for NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		return s.withDead(ctx, cfg, func(letters *dead.Letters) error {
 			f.kind, f.code = kind.taken, code.taken
 			list := letterList{Letters: []letterView{}}
@@ -158,8 +167,8 @@ days. CODE says why; -o wide has the reason in full.`,
 func newDeadShow(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NUMBER|REQUEST",
-		Short: "Show a dead letter with its headers and data",
-		Long:  "Show a dead letter, by its number in 'hapctl dead list' or by its request id (then\nthe newest with it), with the original headers and data.",
+		Short: "Show one dead letter",
+		Long:  "Show one dead letter with its original headers and data. Name it by its number in\n'hapctl dead list' or by its request id. If several have the request id, hapctl shows the\nnewest.",
 		Example: `  hapctl dead show 12
   hapctl dead show req-7 -o json`,
 		Args: arguments(cobra.ExactArgs(1)),
@@ -199,9 +208,14 @@ func findLetter(ctx context.Context, letters *dead.Letters, which string) (dead.
 	return *found, nil
 }
 
-// withDead gives the dead letters, for as long as run takes.
+// withDead opens the dead letters, for as long as run takes.
 func (s *shell) withDead(ctx context.Context, cfg *config.Config, run func(*dead.Letters) error) error {
 	return s.withStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		return run(dead.NewLetters(js, subjects))
 	})
+}
+
+// names are numbers: two letters may be of one request.
+func (v letterList) names() []string {
+	return namesOf(v.Letters, func(l letterView) string { return strconv.FormatUint(l.Number, 10) })
 }

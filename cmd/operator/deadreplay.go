@@ -22,25 +22,28 @@ func newDeadReplay(s *shell) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "replay (NUMBER|REQUEST | --stdin)",
-		Short: "Publish a dead letter once more, and show what becomes of it",
-		Long: `Publish a dead letter once more and wait for its final reply. It is a request of
-its own: its id is that of the letter with -r1 behind it, -r2 if that was used, and
-so on; its extension replayof has the old one. The letter stays where it is.
+		Short: "Publish a dead letter again and show its reply",
+		Long: `Publish a dead letter again and wait for its final reply. hapctl publishes it as a
+new request. The new request id is the old one followed by -r1, or by -r2 if -r1
+exists, and so on. The extension replayof has the old id. The dead letter is not
+removed.
 
-An event that is not valid by itself (InvalidEvent) is not published: it would be
-refused again. On a terminal the command asks first; elsewhere it needs --yes.
+hapctl does not publish an event with the code InvalidEvent, because a worker would
+refuse it again. On a terminal, hapctl asks before it publishes. Without a terminal,
+--yes is required.
 
-With --stdin each line is {"letter":"12"}, with a number or request id, and is
-answered by one line of JSON: the reply. Exit codes are those of the reply.`,
+With --stdin, each input line is {"letter":"12"}, with a number or a request id. For
+each line, hapctl prints the reply as one line of JSON. The exit code is that of the
+reply.`,
 		Example: `  hapctl dead replay 12
   hapctl dead list --code NoMatchingRule -o json | jq -c '.letters[] | {letter: (.number | tostring)}' |
     hapctl dead replay --stdin --yes`,
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&yes, "yes", false, "do not ask")
-	flags.BoolVar(&stdin, "stdin", false, "read letters from standard input, one JSON object a line")
-	flags.DurationVar(&timeout, "timeout", answerWithin, "how long to wait for the answer, of each letter")
+	flags.BoolVar(&yes, "yes", false, "do not ask before hapctl publishes")
+	flags.BoolVar(&stdin, "stdin", false, "read dead letters from standard input, one JSON object per line")
+	flags.DurationVar(&timeout, "timeout", answerWithin, "how long to wait for the reply to each dead letter")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case timeout <= 0:
@@ -126,7 +129,7 @@ func (r *replayer) line(ctx context.Context, in letterLine) (any, error) {
 	return v, err
 }
 
-// event gives the letter and the event that replays it, under an id that was not
+// event returns the letter and the event that replays it, under an id that was not
 // used before.
 func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
@@ -157,7 +160,7 @@ func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events
 	return l, e, fmt.Errorf("%s was replayed %d times: publish the event under a new id", first, mostReplays)
 }
 
-// publish publishes an event and gives its final reply, or what is known of it so
+// publish publishes an event and returns its final reply, or what is known of it so
 // far, to be shown; the error beside it is the exit code's.
 func (r *replayer) publish(ctx context.Context, e events.Event) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)

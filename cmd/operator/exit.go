@@ -20,7 +20,7 @@ const (
 	exitInvalid  = 3 // invalid configuration, or one that mixes landscapes
 	exitNothing  = engine.ExitNothing
 	exitConflict = engine.ExitConflict
-	exitTimeout  = 124 // as timeout(1) has it
+	exitTimeout  = engine.ExitTimeout
 )
 
 // exitError is an error that knows its exit code.
@@ -48,7 +48,7 @@ func said(code int) error {
 	return &exitError{code: code, err: errSaid}
 }
 
-// exitCode is what an error means for the caller of hapctl.
+// exitCode returns what an error means for the caller of hapctl.
 func exitCode(err error) int {
 	var exit *exitError
 	var ruleFaults rule.Faults
@@ -70,7 +70,7 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// settle tells the user of an error that nobody has told yet, and gives the exit code.
+// settle tells the user of an error that was not told yet, and returns the exit code.
 func (s *shell) settle(cmd *cobra.Command, err error) int {
 	code := exitCode(err)
 	if err == nil || errors.Is(err, errSaid) {

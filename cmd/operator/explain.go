@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -17,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// explanation is what is known of a runtime, and why. Its fields are documented in
+// explanation has what is known of a runtime, and why. Its fields are documented in
 // docs/hapctl.md.
 type explanation struct {
 	runtimeView
@@ -25,6 +22,8 @@ type explanation struct {
 	Waiting     []waitingView `json:"waiting"`
 	Decisions   []explained   `json:"decisions"` // newest first
 	Differences []string      `json:"differences"`
+	DeadLetters []letterView  `json:"deadLetters"`
+	Searches    []searched    `json:"searches"`
 }
 
 // explained is a reply with what it means.
@@ -50,24 +49,30 @@ func (v explanation) show(w io.Writer, wide bool) {
 	for i := range v.Waiting {
 		lines = append(lines, v.Waiting[i].told()...)
 	}
-	pairs(w, lines)
+	lines = append(lines, toldOfLetters(v.DeadLetters)...)
+	pairs(w, append(lines, toldOfSearches(v.Searches, false)...))
 	for _, d := range v.Decisions {
-		fmt.Fprintf(w, "\n%s\n", d.title())
-		lines := [][2]string{}
-		about := ""
-		for _, r := range d.Why {
-			if !wide && (r.About == aboutSelector) {
-				continue
-			}
-			name := strings.ToUpper(r.About)
-			if r.About == about {
-				name = "" // said above
-			}
-			about = r.About
-			lines = append(lines, [2]string{"  " + name, r.Text})
-		}
-		pairs(w, lines)
+		d.show(w, wide)
 	}
+}
+
+// show writes a decision and why it was made.
+func (d explained) show(w io.Writer, wide bool) {
+	fmt.Fprintf(w, "\n%s\n", d.title())
+	lines := [][2]string{}
+	about := ""
+	for _, r := range d.Why {
+		if !wide && (r.About == aboutSelector) {
+			continue
+		}
+		name := strings.ToUpper(r.About)
+		if r.About == about {
+			name = "" // said above
+		}
+		about = r.About
+		lines = append(lines, [2]string{"  " + name, r.Text})
+	}
+	pairs(w, lines)
 }
 
 // said is the state in a sentence.
@@ -87,6 +92,9 @@ func (v explanation) said() string {
 		text = "refused: it found no account in pool " + v.Pool
 	case stateNone:
 		text = "has nothing: Redis does not know it, the ledger does"
+		if len(v.Decisions) == 0 {
+			text = "has nothing: neither Redis nor the ledger knows it"
+		}
 	}
 	if v.Tenant != "" {
 		text += ", tenant " + v.Tenant
@@ -140,52 +148,6 @@ func (d explained) title() string {
 	return text
 }
 
-func newExplain(s *shell) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "explain RUNTIME",
-		Short: "Show why a runtime has what it has, or why it waits",
-		Long: `Show the decision record of a runtime: which rule matched and why not a more
-specific one, which accounts were looked at and why each was passed over, why a
-new one was claimed, which writes of labels were tried and lost, why it waits,
-since when, behind whom and until when, and what a deprovision changed.
-
-The record comes from the ledger, newest decision first; the first lines say what
-Redis and the account's label say now. Accounts are listed with the clusters that
-they had before the decision, at most ` + fmt.Sprint(account.MaxConsidered) + ` of them.`,
-		Example: `  hapctl explain rt-1
-  hapctl explain rt-1 -o json | jq -r '.decisions[0].why[].text'`,
-		Args: arguments(cobra.ExactArgs(1)),
-	}
-	return s.reader(cmd, "for Redis, Gardener and the ledger", func(ctx context.Context, cfg *config.Config, args []string) error {
-		if !engine.ValidID(args[0]) {
-			return usagef("%q is no runtime id: 1 to %d letters, digits, - and _, a letter or digit at both ends", args[0], engine.MaxID)
-		}
-		return s.explainRuntime(ctx, cfg, args[0])
-	})
-}
-
-func (s *shell) explainRuntime(ctx context.Context, cfg *config.Config, id string) error {
-	detail, err := s.readRuntime(ctx, cfg, id)
-	if err != nil {
-		return err
-	}
-	v := explanation{
-		runtimeView: detail.runtimeView, Waiting: []waitingView{}, Decisions: []explained{}, Differences: detail.Differences,
-	}
-	for _, l := range slices.Backward(detail.Replies) {
-		v.Decisions = append(v.Decisions, explained{ledgerReply: l, Why: reasons(l)})
-	}
-	if v.Waiting, err = s.readWaiting(ctx, cfg, waitingFilter{runtime: id}); err != nil {
-		return err
-	}
-	if v.Binding != "" {
-		if v.Account, err = s.readAccount(ctx, cfg, v.Pool, v.Binding); err != nil {
-			return err
-		}
-	}
-	return s.print(v)
-}
-
 // readAccount reads one account on both sides. A Gardener that cannot be read is
 // told, and is no reason to keep the rest back.
 func (s *shell) readAccount(ctx context.Context, cfg *config.Config, pool, name string) (*bindingView, error) {
@@ -193,7 +155,6 @@ func (s *shell) readAccount(ctx context.Context, cfg *config.Config, pool, name 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = store.Close() }()
 	rec, err := store.Binding(ctx, pool, name)
 	if err != nil {
 		return nil, err

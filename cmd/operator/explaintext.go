@@ -206,7 +206,7 @@ func (e *telling) waited(stored time.Time) {
 	}
 }
 
-// whyWaiting is what the decision knew of the reason.
+// whyWaiting returns what the decision knew of the reason.
 func (e *telling) whyWaiting(w *events.Waiting) string {
 	text := waitingReason(w.Reason, e.decision.Pool)
 	switch {

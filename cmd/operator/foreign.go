@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/foreign"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -31,7 +32,7 @@ type foreignView struct {
 	RuntimeID string    `json:"runtimeID,omitempty"`
 }
 
-func viewOfForeign(m events.ForeignMessage) foreignView {
+func viewOfForeign(m foreign.Message) foreignView {
 	return foreignView{
 		Stream: m.Stream, Sequence: m.Sequence, Subject: m.Subject, StoredAt: m.Time.UTC(), Bytes: m.Bytes, Why: m.Err.Error(),
 		Reply: m.Reply, RequestID: m.Request.RequestID, RuntimeID: m.Request.RuntimeID,
@@ -55,7 +56,11 @@ func (v foreignList) show(w io.Writer, wide bool) {
 		}
 		rows[i] = dashed(row)
 	}
-	table(w, header, rows)
+	if wide {
+		table(w, header, rows)
+		return
+	}
+	fitted(w, header, rows, "SUBJECT")
 }
 
 // foreignDetail is such a message with what it holds.
@@ -95,31 +100,31 @@ func (v removedView) show(w io.Writer, _ bool) {
 }
 
 func newForeign(s *shell) *cobra.Command {
-	return group("foreign COMMAND", "Look at messages that workers cannot read and pass over, and remove them",
+	return group("foreign COMMAND", "Show and remove messages that workers cannot read",
 		newForeignList(s), newForeignShow(s), newForeignRemove(s))
 }
 
 func newForeignList(s *shell) *cobra.Command {
-	stream := choice{of: events.ForeignStreams()}
+	stream := choice{of: foreign.Streams()}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the messages that workers cannot read",
 		Long: `List the messages of HAP_EVENTS, HAP_WAITING and HAP_REPLIES that workers of this
-version cannot read and pass over: what hap_foreign_messages_total counts. Those of
-HAP_EVENTS are about to become dead letters. The ledger is read as a whole.`,
+version cannot read. Workers skip them and count them in hap_foreign_messages_total.
+A worker turns those of HAP_EVENTS into dead letters. hapctl reads the whole ledger.`,
 		Example: `  hapctl foreign list
   hapctl foreign list --stream HAP_WAITING -o wide`,
 		Args: arguments(cobra.NoArgs),
 	}
-	stream.flag(cmd, "stream", "only those of the `stream`")
+	stream.flag(cmd, "stream", "show only messages of the `stream`")
 	return s.readerWithin(cmd, auditWithin, "for NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
-		return s.withForeign(ctx, cfg, func(messages *events.ForeignMessages) error {
+		return s.withForeign(ctx, cfg, func(messages *foreign.Messages) error {
 			list := foreignList{Messages: []foreignView{}}
 			for _, name := range stream.of {
 				if stream.taken != "" && stream.taken != name {
 					continue
 				}
-				err := messages.Each(ctx, name, func(m events.ForeignMessage) error {
+				err := messages.Each(ctx, name, func(m foreign.Message) error {
 					list.Messages = append(list.Messages, viewOfForeign(m))
 					return nil
 				})
@@ -135,12 +140,13 @@ HAP_EVENTS are about to become dead letters. The ledger is read as a whole.`,
 func newForeignShow(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show STREAM SEQUENCE",
-		Short:   "Show a message that workers cannot read, with its headers and data",
+		Short:   "Show one message that workers cannot read",
+		Long:    "Show one message that workers cannot read, with its headers and data.",
 		Example: `  hapctl foreign show HAP_REPLIES 4711`,
 		Args:    arguments(cobra.ExactArgs(2)),
 	}
 	return s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, args []string) error {
-		return s.withForeignMessage(ctx, cfg, args, func(_ *events.ForeignMessages, m events.ForeignMessage) error {
+		return s.withForeignMessage(ctx, cfg, args, func(_ *foreign.Messages, m foreign.Message) error {
 			return s.print(foreignDetail{foreignView: viewOfForeign(m), Headers: m.Header, Data: string(m.Data)})
 		})
 	})
@@ -150,31 +156,32 @@ func newForeignRemove(s *shell) *cobra.Command {
 	var yes, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "remove STREAM SEQUENCE",
-		Short: "Remove a message that workers cannot read",
-		Long: `Remove a message of HAP_WAITING or HAP_REPLIES that workers cannot read, and
-nothing else. It is named with its first bytes, and asked about on a terminal;
-elsewhere --yes is needed.
+		Short: "Remove one message that workers cannot read",
+		Long: `Remove one message of HAP_WAITING or HAP_REPLIES that workers cannot read, and no
+other message. hapctl prints the message's first bytes and, on a terminal, asks
+before it removes the message. Without a terminal, --yes is required.
 
-What may be the answer of a newer worker is never removed. What takes the place of a
-request in HAP_WAITING may be one that a newer worker can read: let that run first.
+hapctl never removes a message that may be a newer worker's answer. If a message in
+HAP_WAITING has the subject of a request, it may be a request that a newer worker can
+read, and removing it would lose the request: run a newer worker first.
 
-It needs the right to purge the stream, which a worker has and an operator has not:
-use the worker's configuration with --config.`,
+Only a worker's credentials may purge the stream: pass the worker's configuration
+with --config.`,
 		Example: `  hapctl foreign remove HAP_WAITING 12 --dry-run
   hapctl foreign remove HAP_WAITING 12 --config hap-worker.yaml`,
 		Args: arguments(cobra.ExactArgs(2)),
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be removed")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the message is removed")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the message, but do not remove it")
 	// The time for an answer to the question counts too.
 	return s.readerWithin(cmd, auditWithin, "for NATS, and for an answer", func(ctx context.Context, cfg *config.Config, args []string) error {
-		return s.withForeignMessage(ctx, cfg, args, func(messages *events.ForeignMessages, m events.ForeignMessage) error {
+		return s.withForeignMessage(ctx, cfg, args, func(messages *foreign.Messages, m foreign.Message) error {
 			return s.removeForeign(ctx, messages, m, yes, dryRun)
 		})
 	})
 }
 
-func (s *shell) removeForeign(ctx context.Context, messages *events.ForeignMessages, m events.ForeignMessage, yes, dryRun bool) error {
+func (s *shell) removeForeign(ctx context.Context, messages *foreign.Messages, m foreign.Message, yes, dryRun bool) error {
 	if err := messages.Kept(ctx, m); err != nil {
 		return fmt.Errorf("sequence %d of %s: %w", m.Sequence, m.Stream, err)
 	}
@@ -198,7 +205,7 @@ func (s *shell) removeForeign(ctx context.Context, messages *events.ForeignMessa
 // foreignBytes is how much of a message is shown before it is removed.
 const foreignBytes = 60
 
-func removalText(m events.ForeignMessage) string {
+func removalText(m foreign.Message) string {
 	text := fmt.Sprintf("remove sequence %d of %s, on %s, %s", m.Sequence, m.Stream, m.Subject, count(m.Bytes, "byte"))
 	if len(m.Data) == 0 {
 		return text
@@ -209,7 +216,7 @@ func removalText(m events.ForeignMessage) string {
 // removalError tells who may remove. A server that refuses the right may not answer at all,
 // which is no time-out of the command.
 func removalError(err error) error {
-	if errors.Is(err, events.ErrKept) {
+	if errors.Is(err, foreign.ErrKept) {
 		return err
 	}
 	return &exitError{code: exitFailure, err: fmt.Errorf(
@@ -217,15 +224,15 @@ func removalError(err error) error {
 }
 
 // withForeign opens the messages that cannot be read, for as long as run takes.
-func (s *shell) withForeign(ctx context.Context, cfg *config.Config, run func(*events.ForeignMessages) error) error {
+func (s *shell) withForeign(ctx context.Context, cfg *config.Config, run func(*foreign.Messages) error) error {
 	return s.withStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		return run(events.NewForeignMessages(js, subjects))
+		return run(foreign.New(js, subjects))
 	})
 }
 
 // withForeignMessage is withForeign for the one that STREAM and SEQUENCE name.
-func (s *shell) withForeignMessage(ctx context.Context, cfg *config.Config, args []string, run func(*events.ForeignMessages, events.ForeignMessage) error) error {
-	stream := choice{of: events.ForeignStreams()}
+func (s *shell) withForeignMessage(ctx context.Context, cfg *config.Config, args []string, run func(*foreign.Messages, foreign.Message) error) error {
+	stream := choice{of: foreign.Streams()}
 	if err := stream.Set(args[0]); err != nil || args[0] == "" {
 		return usagef("%q is no stream that is looked through: it must be one of %s", args[0], strings.Join(stream.of, ", "))
 	}
@@ -233,7 +240,7 @@ func (s *shell) withForeignMessage(ctx context.Context, cfg *config.Config, args
 	if err != nil || sequence == 0 {
 		return usagef("%q is no sequence; 'hapctl foreign list' has them", args[1])
 	}
-	return s.withForeign(ctx, cfg, func(messages *events.ForeignMessages) error {
+	return s.withForeign(ctx, cfg, func(messages *foreign.Messages) error {
 		m, err := messages.Find(ctx, stream.taken, sequence)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return fmt.Errorf("%s has no message %d; 'hapctl foreign list' has those that cannot be read", stream.taken, sequence)

@@ -34,10 +34,11 @@ func (v cordonView) show(w io.Writer, _ bool) {
 func newCordon(s *shell) *cobra.Command {
 	return s.cordoning(true, &cobra.Command{
 		Use:   "cordon BINDING",
-		Short: "Keep an account from new assignments",
-		Long: `Label an account hap-worker/cordon=true: it is not claimed and gains no clusters,
-whoever's it is. What is on it stays, and is counted down as ever. Shown by
-'hapctl bindings' under MARKS; ended by 'hapctl uncordon'.`,
+		Short: "Exclude an account from new assignments",
+		Long: `Label an account hap-worker/cordon=true. Workers then neither claim the account nor
+put new clusters on it, whether or not a tenant has it. Its present clusters stay,
+and workers count them down as usual. 'hapctl bindings' shows cordon under MARKS. Run
+'hapctl uncordon' to end it.`,
 		Example: `  hapctl cordon aws-7`,
 	})
 }
@@ -45,8 +46,8 @@ whoever's it is. What is on it stays, and is counted down as ever. Shown by
 func newUncordon(s *shell) *cobra.Command {
 	return s.cordoning(false, &cobra.Command{
 		Use:     "uncordon BINDING",
-		Short:   "Let an account have new assignments again",
-		Long:    "Take the label hap-worker/cordon off an account. Whoever waits for it is served.",
+		Short:   "Allow new assignments to an account again",
+		Long:    "Remove the label hap-worker/cordon from an account. Workers then serve the requests\nthat wait for it.",
 		Example: `  hapctl uncordon aws-7`,
 	})
 }
@@ -93,10 +94,10 @@ func (v pauseView) show(w io.Writer, _ bool) {
 func newPause(s *shell) *cobra.Command {
 	return s.pausing(true, &cobra.Command{
 		Use:   "pause POOL",
-		Short: "Keep a whole pool from new assignments: its requests wait",
-		Long: `Keep a pool from new assignments. Its requests wait, each until its deadline, and
-are served after 'hapctl resume'. What was assigned stays, deprovisions and releases
-go on. The pause is kept in Redis: a Redis that has lost everything has lost it too.`,
+		Short: "Make all new requests of a pool wait",
+		Long: `Stop new assignments from a pool. Each request waits until its deadline or until you
+run 'hapctl resume'. Present assignments stay, and workers still process deprovisions
+and releases. Redis keeps the pause: if Redis loses its data, the pause is lost too.`,
 		Example: `  hapctl pause aws+eu`,
 	})
 }
@@ -104,21 +105,21 @@ go on. The pause is kept in Redis: a Redis that has lost everything has lost it 
 func newResume(s *shell) *cobra.Command {
 	return s.pausing(false, &cobra.Command{
 		Use:     "resume POOL",
-		Short:   "Let a paused pool have new assignments again",
-		Long:    "End 'hapctl pause'. The requests that wait are served in turn, within a second.",
+		Short:   "Allow new assignments from a paused pool again",
+		Long:    "End 'hapctl pause'. Within a second, workers begin to serve the waiting requests in turn.",
 		Example: `  hapctl resume aws+eu`,
 	})
 }
 
 func (s *shell) pausing(on bool, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = arguments(cobra.ExactArgs(1))
+	s.completeArgument(cmd, livePools)
 	return s.reader(cmd, "for Redis", func(ctx context.Context, cfg *config.Config, args []string) error {
 		pool := args[0]
 		store, err := openRedis(ctx, s, cfg)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = store.Close() }()
 		if err := s.recorded(cfg.Redis); err != nil {
 			return err
 		}

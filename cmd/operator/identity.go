@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
@@ -107,7 +108,7 @@ func (s *shell) redisIs(ctx context.Context, store *counters.Store, built bool, 
 		return err
 	}
 	at := redisAt(cfg.Redis)
-	l, recorded, err := store.Landscape(ctx)
+	l, recorded, err := landscapes.Recorded(ctx, store)
 	if err := s.identity.opened(engine.Place{At: at, Landscape: l}, recorded, err); err != nil {
 		return err
 	}
@@ -162,7 +163,7 @@ func (s *shell) claim(ctx context.Context, p *sources) error {
 	if err != nil {
 		return gardenerError(err)
 	}
-	have, err := p.store.ClaimLandscape(ctx, l)
+	have, err := landscapes.Claim(ctx, p.store, l)
 	return s.identity.opened(engine.Place{At: redisAt(p.redis), Landscape: have}, true, err)
 }
 
@@ -197,9 +198,9 @@ func (s *shell) beside(ctx context.Context, cfg *config.Config) error {
 	if !cfg.Given("redis") {
 		return nil
 	}
-	store, _, err := reachRedis(ctx, s, cfg)
+	_, _, err := reachRedis(ctx, s, cfg)
 	if err == nil {
-		return store.Close()
+		return nil
 	}
 	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
 		return err

@@ -20,14 +20,14 @@ import (
 // poolsAtOnce is how many pools are read from Redis at the same time.
 const poolsAtOnce = 8
 
-// landscape is what Redis and Gardener say of the accounts, read once.
+// landscape has what Redis and Gardener say of the accounts, read once.
 type landscape struct {
 	pools    map[string]account.Status  // those that Redis has, and those of the labels
 	bindings []bindingView              // by pool, then name
 	guests   map[string]map[string]bool // by shared pool: the tenants that have clusters there
 }
 
-// place is a binding in the pool that somebody has it in.
+// place is a binding in the pool that has it.
 type place struct{ pool, binding string }
 
 // readLandscape reads Redis and Gardener, both whole and at the same time. Who
@@ -38,7 +38,6 @@ func readLandscape(ctx context.Context, s *shell, cfg *config.Config, guests boo
 	if err != nil {
 		return landscape{}, err
 	}
-	defer func() { _ = store.Close() }()
 	client, tell, err := openGardener(ctx, s, cfg.Gardener)
 	if err != nil {
 		return landscape{}, err
@@ -70,7 +69,7 @@ func readLandscape(ctx context.Context, s *shell, cfg *config.Config, guests boo
 type records struct {
 	known  map[place]account.Record
 	pools  map[string]account.Status
-	guests map[string]map[string]bool // nil where nobody asks
+	guests map[string]map[string]bool // nil where no command asks
 }
 
 func (r *records) read(ctx context.Context, store *counters.Store) error {
@@ -81,8 +80,8 @@ func (r *records) read(ctx context.Context, store *counters.Store) error {
 	return r.readPools(ctx, store, names)
 }
 
-// complete looks at the pools that only labels name: nobody may have asked for
-// anything there yet.
+// complete looks at the pools that only labels name: no request may have come
+// there yet.
 func (r *records) complete(ctx context.Context, store *counters.Store, labelled []engine.Binding) error {
 	missing := map[string]bool{}
 	for _, b := range labelled {
@@ -105,7 +104,7 @@ func (r *records) readPools(ctx context.Context, store *counters.Store, names []
 			return err
 		}
 		if r.guests != nil && engine.ParsePool(name).Shared {
-			if found[i].guests, err = tenantsIn(store.Runtimes(ctx, name)); err != nil {
+			if found[i].guests, err = store.Tenants(ctx, name); err != nil && !errors.Is(err, account.ErrNotBuilt) {
 				return err
 			}
 		}
@@ -125,18 +124,6 @@ func (r *records) readPools(ctx context.Context, store *counters.Store, names []
 		}
 	}
 	return nil
-}
-
-// tenantsIn are those that have an assigned runtime.
-func tenantsIn(runtimes iter.Seq2[account.NamedRuntime, error]) (map[string]bool, error) {
-	all, err := gather(runtimes)
-	tenants := map[string]bool{}
-	for _, rt := range all {
-		if rt.State == account.RuntimeAssigned && rt.Tenant != "" {
-			tenants[rt.Tenant] = true
-		}
-	}
-	return tenants, err
 }
 
 // eachPool calls f for several pools at once.
@@ -205,7 +192,7 @@ func providerOf(hyperscalerType string) string {
 }
 
 // sideBySide puts what both say of a binding into one row. A record in a pool
-// that the labels do not put the binding into has a row of its own.
+// that the labels do not put the binding into has a separate row.
 func sideBySide(r records, labelled []engine.Binding, limits terms) landscape {
 	l := landscape{pools: r.pools, guests: r.guests}
 	byName := make(map[string]*engine.Binding, len(labelled))
@@ -221,7 +208,7 @@ func sideBySide(r records, labelled []engine.Binding, limits terms) landscape {
 		l.bindings = append(l.bindings, newBindingView(at, byName[at.binding], &rec, limits))
 	}
 	slices.SortFunc(l.bindings, func(a, b bindingView) int {
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), natural(a.Name, b.Name))
+		return cmp.Or(natural(a.Pool, b.Pool), natural(a.Name, b.Name))
 	})
 	return l
 }
@@ -247,7 +234,7 @@ func (l landscape) sayUnbuilt(s *shell) {
 		}
 	}
 	if len(unbuilt) > 0 {
-		slices.Sort(unbuilt)
+		slices.SortFunc(unbuilt, natural)
 		s.say("not built in Redis: pool %s; a worker builds it with the next request for it, or when it starts", strings.Join(unbuilt, ", "))
 	}
 }

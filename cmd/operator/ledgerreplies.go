@@ -26,11 +26,10 @@ const (
 // repliesOf reads the replies of one runtime from the ledger, oldest decision
 // first, without what only workers tell each other.
 func repliesOf(ctx context.Context, s *shell, cfg *config.Config, runtime string) ([]ledgerReply, error) {
-	nc, err := openNATS(ctx, cfg.NATS)
+	nc, err := openNATS(ctx, s, cfg.NATS)
 	if err != nil {
 		return nil, err
 	}
-	defer nc.Close()
 	subjects, err := events.NewSubjects(cfg.NATS.Prefix)
 	if err != nil {
 		return nil, err
@@ -83,14 +82,13 @@ func findLedger(ctx context.Context, js jetstream.JetStream, c config.NATS) (jet
 	return stream.CachedInfo().Config, nil
 }
 
-// withStreams gives the way to the worker's streams, for as long as run takes. It
+// withStreams opens the worker's streams, for as long as run takes. It
 // says what to do where NATS has none.
 func (s *shell) withStreams(ctx context.Context, cfg *config.Config, run func(jetstream.JetStream, events.Subjects) error) error {
-	nc, err := openNATS(ctx, cfg.NATS)
+	nc, err := openNATS(ctx, s, cfg.NATS)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
 	subjects, err := events.NewSubjects(cfg.NATS.Prefix)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type lineError struct {
 // result per line, in order and each at once, so that a program at the other end
 // may ask line by line. Blank lines are passed over.
 //
-// do gives the result of a line; an error without a result is written as
+// do returns the result of a line; an error without a result is written as
 // {"error":{"code","message"}}, one beside a result only counts for the exit
 // code, which is the highest of all lines.
 func runLines[In any](ctx context.Context, s *shell, do func(context.Context, In) (any, error)) error {
@@ -55,7 +55,7 @@ func runLines[In any](ctx context.Context, s *shell, do func(context.Context, In
 	}
 }
 
-// answerLine writes the result of one line and gives its exit code.
+// answerLine writes the result of one line and returns its exit code.
 func answerLine[In any](ctx context.Context, out io.Writer, line inputLine, do func(context.Context, In) (any, error)) (int, error) {
 	result, err := runLine(ctx, line, do)
 	if result == nil {

@@ -50,7 +50,7 @@ func TestLines(t *testing.T) {
 			`{"error":{"code":"PoolExhausted","message":"no account -> wait"}} {"hello":"b"}`, 4},
 		{"a result may count as one", `{"name":"half"}`, `{"hello":"half"}`, 5},
 		{"the worst counts", `{"name":"late"}` + "\n" + `{"name":"half"}`,
-			`{"error":{"code":"Internal","message":"context deadline exceeded"}} {"hello":"half"}`, 124},
+			`{"error":{"code":"DeadlineExceeded","message":"context deadline exceeded"}} {"hello":"half"}`, 124},
 		{"too long a line", long + "\n" + `{"name":"b"}`,
 			`{"error":{"code":"InvalidEvent","message":"the line has more than 1048576 bytes; write one object per line, as the help text shows"}} {"hello":"b"}`, 1},
 		{"too long a last line", long, `{"error":{"code":"InvalidEvent","message":"the line has more than 1048576 bytes; write one object per line, as the help text shows"}}`, 1},

@@ -49,13 +49,16 @@ func (s *shell) readerWithin(cmd *cobra.Command, within time.Duration, of string
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		return run(ctx, cfg, args)
+		return run(s.watched(ctx), cfg, args)
 	}
 	return cmd
 }
 
 // openNATS connects, or says which address and setting are at fault.
-func openNATS(ctx context.Context, c config.NATS) (*nats.Conn, error) {
+func openNATS(ctx context.Context, s *shell, c config.NATS) (*nats.Conn, error) {
+	if s.opened.nats != nil {
+		return s.opened.nats, nil
+	}
 	const setting = "--nats-url, HAP_NATS_URL or nats.url of --config"
 	ctx, cancel := context.WithTimeout(ctx, connectWithin)
 	defer cancel()
@@ -77,6 +80,7 @@ func openNATS(ctx context.Context, c config.NATS) (*nats.Conn, error) {
 		if o.err != nil {
 			return nil, unreachable("NATS", c.URL, o.err, setting)
 		}
+		s.opened.nats = o.nc
 		return o.nc, nil
 	case <-ctx.Done():
 		return nil, unreachable("NATS", c.URL, context.Cause(ctx), setting)
@@ -91,7 +95,7 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// errUnbuilt is what a Redis is told to be that holds nothing to be relied on.
+// errUnbuilt is the error of a Redis that holds nothing to be relied on.
 var errUnbuilt = errors.New("it is not built: it holds no state, or an older one")
 
 // openRedis returns the store of counts. It checks first that Redis answers, belongs to
@@ -99,31 +103,33 @@ var errUnbuilt = errors.New("it is not built: it holds no state, or an older one
 func openRedis(ctx context.Context, s *shell, cfg *config.Config) (*counters.Store, error) {
 	store, built, err := reachRedis(ctx, s, cfg)
 	if err == nil && !built {
-		return nil, errors.Join(notBuilt(errUnbuilt, cfg.Redis.URL), store.Close())
+		return nil, notBuilt(errUnbuilt, cfg.Redis.URL)
 	}
 	return store, err
 }
 
-// reachRedis gives the store of counts once it is known to answer and to be of the
+// reachRedis returns the store of counts once it is known to answer and to be of the
 // landscape, and whether it is built.
 func reachRedis(ctx context.Context, s *shell, cfg *config.Config) (store *counters.Store, built bool, err error) {
-	if store, built, err = dialRedis(ctx, cfg.Redis); err != nil {
+	if store, built, err = dialRedis(ctx, s, cfg.Redis); err != nil {
 		return nil, false, err
 	}
 	if err := s.redisIs(ctx, store, built, cfg); err != nil {
-		return nil, false, errors.Join(err, store.Close())
+		return nil, false, err
 	}
 	return store, built, nil
 }
 
 // dialRedis is reachRedis for whatever landscape.
-func dialRedis(ctx context.Context, c config.Redis) (store *counters.Store, built bool, err error) {
+func dialRedis(ctx context.Context, s *shell, c config.Redis) (store *counters.Store, built bool, err error) {
 	const setting = "--redis-url, HAP_REDIS_URL or redis.url of --config"
-	quietRedis()
-	store, err = connect.Redis(c)
-	if err != nil {
-		return nil, false, fmt.Errorf("%w; set %s", err, setting)
+	if s.opened.redis == nil {
+		quietRedis()
+		if s.opened.redis, err = connect.Redis(c); err != nil {
+			return nil, false, fmt.Errorf("%w; set %s", err, setting)
+		}
 	}
+	store = s.opened.redis
 	directory, err := store.Status(ctx, account.BucketName(0))
 	if err == nil {
 		return store, directory.Built, nil
@@ -131,7 +137,7 @@ func dialRedis(ctx context.Context, c config.Redis) (store *counters.Store, buil
 	if coded, ok := errors.AsType[*engine.Error](err); ok {
 		err = coded.Err
 	}
-	return nil, false, errors.Join(unreachable("Redis", c.URL, err, setting), store.Close())
+	return nil, false, unreachable("Redis", c.URL, err, setting)
 }
 
 // notBuilt says what to do about a Redis, or a pool in it, that is not built.
@@ -148,16 +154,9 @@ func notBuilt(err error, at config.URLs) error {
 // returned: a fault in ten thousand labels is one fault.
 func openGardener(ctx context.Context, s *shell, c config.Gardener) (*gardener.Client, func(), error) {
 	const most = 5
-	var mu sync.Mutex
-	var warnings []string
-	client, options, err := connect.Gardener(c, s.connections.context, func(text string) {
-		mu.Lock()
-		defer mu.Unlock()
-		warnings = append(warnings, text)
-	})
+	o := s.opened
 	tell := func() {
-		mu.Lock()
-		defer mu.Unlock()
+		warnings := o.untold()
 		for _, text := range warnings[:min(most, len(warnings))] {
 			s.say("%s", text)
 		}
@@ -165,14 +164,18 @@ func openGardener(ctx context.Context, s *shell, c config.Gardener) (*gardener.C
 			s.say("and %d more warnings of this kind", more)
 		}
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w; set %s", err, gardenerSetting)
+	if o.gardener == nil {
+		client, options, err := connect.Gardener(c, s.connections.context, o.warn)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w; set %s", err, gardenerSetting)
+		}
+		o.gardener, o.gardenerBy = client, options.WithDefaults()
 	}
-	if err := s.gardenerIs(ctx, client, options.WithDefaults()); err != nil {
+	if err := s.gardenerIs(ctx, o.gardener, o.gardenerBy); err != nil {
 		tell()
 		return nil, nil, err
 	}
-	return client, tell, nil
+	return o.gardener, tell, nil
 }
 
 const gardenerSetting = "--kubeconfig, KUBECONFIG or gardener.kubeconfig and gardener.namespace of --config"

@@ -137,10 +137,10 @@ func distinct(texts []string) []string {
 
 func newMigrate(s *shell) *cobra.Command {
 	cmd := group("migrate COMMAND", "Prepare the move of a landscape to hap-worker", newMigratePlan(s), newMigrateCompare(s), newMigrateLabels(s))
-	cmd.Long = `Prepare the move of a landscape from Kyma Environment Broker's own account pools
-to hap-worker: plan says what becomes of every account, compare where a shadow that
-ran beside the broker would have decided otherwise. labels renames the labels of
-accounts.`
+	cmd.Long = `Prepare to move a landscape from the account pools of Kyma Environment Broker to
+hap-worker. plan shows what becomes of every account. compare shows where a shadow
+that runs beside the broker decides differently from the broker. labels renames the
+labels of accounts.`
 	return cmd
 }
 
@@ -154,19 +154,19 @@ func newMigratePlan(s *shell) *cobra.Command {
 	var from planSource
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Say what becomes of every account under the configuration, and what stands in the way",
-		Long: `Read a landscape, from Gardener or from files, and say for every account which
-pool and tenant it belongs to under the configuration and which plans can get it;
-which accounts no rule can ever select; which labels contradict each other; and
-which Shoots use accounts that carry another tenant, or none. Changes nothing.
+		Short: "Show what becomes of every account, and what prevents the move",
+		Long: `Read a landscape from Gardener or from files, and show what the configuration means
+for it: the pool and the tenant of every account, the plans that can use it, the
+accounts that no rule can select, the labels that contradict each other, and the
+Shoots whose account belongs to another tenant or to none. hapctl changes nothing.
 
-The files are what kubectl get -o yaml writes: objects or lists of them. Where
-accounts are Secrets, the file of bindings has the CredentialsBindings and
-SecretBindings that refer to them too; nothing but the metadata of a Secret is
-read. The tenant of a Shoot is its label or annotation account, or what
+The files have the format of kubectl get -o yaml: objects or lists of objects. If
+accounts are Secrets, the file of bindings must also contain the CredentialsBindings
+and SecretBindings that refer to them; hapctl reads only the metadata of a Secret.
+The tenant of a Shoot is its label or annotation named account, or the one that
 gardener.shoots.tenant names.
 
-Exit code 5 if there is a contradiction.`,
+The exit code is 5 if there is a contradiction.`,
 		Example: `  hapctl migrate plan --config hap-worker.yaml
   hapctl migrate plan --config hap-worker.yaml --problems -o json
   kubectl get credentialsbindings -o yaml > bindings.yaml
@@ -175,9 +175,9 @@ Exit code 5 if there is a contradiction.`,
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&from.bindings, "bindings", "", "`file` with the bindings, - for standard input (default: Gardener is asked)")
-	flags.StringVar(&from.shoots, "shoots", "", "`file` with the Shoots (default with --bindings: those of that file)")
-	flags.BoolVar(&from.problems, "problems", false, "only the bindings that something is said about")
+	flags.StringVar(&from.bindings, "bindings", "", "`file` with the bindings, - for standard input (default: read them from Gardener)")
+	flags.StringVar(&from.shoots, "shoots", "", "`file` with the Shoots (default with --bindings: the same file)")
+	flags.BoolVar(&from.problems, "problems", false, "show only bindings that have a problem or a note")
 	s.reader(cmd, "for Gardener", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		return s.migratePlan(ctx, cfg, from)
 	})
@@ -222,7 +222,7 @@ func (s *shell) migratePlan(ctx context.Context, cfg *config.Config, from planSo
 		}
 		v.Bindings = kept
 	}
-	if err := s.print(v); err != nil {
+	if err := s.printSome(v, v.Summary.Bindings, "bindings"); err != nil {
 		return err
 	}
 	if v.Summary.Contradictions > 0 {

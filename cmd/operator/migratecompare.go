@@ -34,7 +34,7 @@ type comparedView struct {
 	Reply      *events.Reply            `json:"reply,omitempty"` // the decision record
 }
 
-// shadowChoice is what a shadow would have answered, in short.
+// shadowChoice says what a shadow would have answered, in short.
 type shadowChoice struct {
 	Status     events.Status `json:"status"`
 	Code       engine.Code   `json:"code,omitempty"`
@@ -126,7 +126,7 @@ func (v comparedList) show(w io.Writer, wide bool) {
 	fmt.Fprintf(w, "%s, %s; not to be seen yet: %d\n", count(v.Compared, "comparison"), count(v.Differences, "difference"), v.Pending)
 }
 
-// comparedFilter is what rows are chosen by.
+// comparedFilter chooses rows.
 type comparedFilter struct {
 	all                     bool
 	since                   time.Duration
@@ -171,29 +171,29 @@ func newMigrateCompare(s *shell) *cobra.Command {
 	var f comparedFilter
 	cmd := &cobra.Command{
 		Use:   "compare",
-		Short: "Show where a shadow would have decided otherwise than the broker has",
-		Long: `Show what a shadow (worker.mode: shadow) found: for every runtime that it would have
-decided otherwise than the broker did, what either chose and why that is a
-difference; below, how many comparisons ended how. -o json has the decision record
-of each: the rule, what was considered, and why it was passed over.
+		Short: "Show where a shadow and the broker decided differently",
+		Long: `Show each runtime for which a shadow (worker.mode: shadow) decided differently from
+the broker: both decisions, and why they count as a difference. Below them, hapctl
+shows how many comparisons had which result. -o json includes the decision record of
+each: the rule, the accounts that were considered, and why each was rejected.
 
-Comparisons are kept for 90 days. A decision is compared once the Shoot of its
-runtime is there; until then it is counted as not to be seen yet.
+Comparisons are kept for 90 days. A decision is compared once the runtime's Shoot
+exists; until then it counts as pending.
 
-Exit code 5 if there is a difference among what --since, --runtime, --tenant and
---rule take.`,
+The exit code is 5 if the comparisons that --since, --runtime, --tenant and --rule
+select contain a difference.`,
 		Example: `  hapctl migrate compare --config hap-worker.yaml
   hapctl migrate compare --since 24h --result other-pool -o wide
   hapctl migrate compare --runtime 3fa2c1 --all -o json`,
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.all, "all", false, "list agreements too")
-	flags.DurationVar(&f.since, "since", 0, "only what was compared since then, such as 24h (default: all)")
-	flags.StringSliceVar(&f.results, "result", nil, "list only those with the `results`, separated by commas")
-	flags.StringVar(&f.runtime, "runtime", "", "only those of the runtime `id`")
-	flags.StringVar(&f.tenant, "tenant", "", "only those of the global account `id`")
-	flags.StringVar(&f.byRule, "rule", "", "only those that the shadow decided by the `rule`, as it is written")
+	flags.BoolVar(&f.all, "all", false, "also list agreements")
+	flags.DurationVar(&f.since, "since", 0, "show only comparisons of this last period, such as 24h (default: all)")
+	flags.StringSliceVar(&f.results, "result", nil, "list only comparisons with these `results`, separated by commas")
+	flags.StringVar(&f.runtime, "runtime", "", "show only comparisons of the runtime `id`")
+	flags.StringVar(&f.tenant, "tenant", "", "show only comparisons of the global account `id`")
+	flags.StringVar(&f.byRule, "rule", "", "show only comparisons that the shadow decided by the `rule`, spelled as in the configuration")
 	s.reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		return s.migrateCompare(ctx, cfg, f)
 	})
@@ -208,11 +208,10 @@ Exit code 5 if there is a difference among what --since, --runtime, --tenant and
 }
 
 func (s *shell) migrateCompare(ctx context.Context, cfg *config.Config, f comparedFilter) error {
-	nc, err := openNATS(ctx, cfg.NATS)
+	nc, err := openNATS(ctx, s, cfg.NATS)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
 	subjects, err := events.NewSubjects(cfg.NATS.Prefix)
 	if err != nil {
 		return err
@@ -232,7 +231,7 @@ func (s *shell) migrateCompare(ctx context.Context, cfg *config.Config, f compar
 	if err != nil {
 		return err
 	}
-	if err := s.print(v); err != nil {
+	if err := s.printSome(v, v.Compared+v.Pending, "comparisons"); err != nil {
 		return err
 	}
 	if v.Differences > 0 {

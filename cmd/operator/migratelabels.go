@@ -56,27 +56,29 @@ func (v labelsView) show(w io.Writer, _ bool) {
 func newMigrateLabels(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "labels --to KEYS",
-		Short: "Rename the labels of accounts; without --apply, show what would be renamed",
-		Long: `Rename the labels of all accounts from the keys that gardener.labels of --config has
-to those that --to names: a preset, default or legacy, or single keys such as
-tenantName=owner with commas between them, above a preset or above default. Values
-stay. Without --apply nothing is written.
+		Short: "Rename the labels of accounts",
+		Long: `Rename the labels of all accounts from the keys in gardener.labels of --config to the
+keys of --to. --to is a preset (default or legacy), or pairs such as tenantName=owner
+separated by commas, or both. A pair overrides the preset, or default if there is no
+preset. The values of the labels stay. Without --apply, hapctl only shows what it
+would rename.
 
-Each account is written once, all its labels in one patch of the version that was
-read. So it can be run again at any time: what is renamed already is passed over. An
-account that has both keys of a label with two values is left as it is.
+hapctl writes each account once: one patch, against the version that it read, renames
+all its labels. You can repeat the command at any time, because it skips accounts
+that have the new keys already. If an account has the old and the new key of a label
+with different values, hapctl leaves the account unchanged.
 
-A worker finds accounts by their keys. Stop the workers, rename, set gardener.labels
-to the new keys, and start them. Exit code 5 if an account was left as it was because
-of a conflict or a concurrent change.`,
+Workers find accounts by their label keys. Stop the workers, rename, set
+gardener.labels to the new keys, and start the workers. The exit code is 5 if hapctl
+left an account unchanged because of a conflict or a concurrent change.`,
 		Example: `  hapctl migrate labels --config hap-worker.yaml --to default
   hapctl migrate labels --config hap-worker.yaml --to default --apply
   hapctl migrate labels --config hap-worker.yaml --to legacy,dirty=my-dirty`,
 		Args: arguments(cobra.NoArgs),
 	}
-	to := cmd.Flags().StringSlice("to", nil, "the new `keys`: default or legacy, and NAME=KEY")
-	apply := cmd.Flags().Bool("apply", false, "write")
-	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	to := cmd.Flags().StringSlice("to", nil, "new `keys`: default or legacy, NAME=KEY, or both")
+	apply := cmd.Flags().Bool("apply", false, "rename the labels")
+	yes := cmd.Flags().Bool("yes", false, "do not ask before the labels are renamed")
 	return s.readerWithin(cmd, 10*time.Minute, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		keys, err := newKeys(*to)
 		if err != nil {

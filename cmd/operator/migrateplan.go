@@ -20,7 +20,7 @@ type census interface {
 	Referred(ctx context.Context) (func(binding string) bool, error)
 }
 
-// plannedBinding is what becomes of one account under the configuration.
+// plannedBinding says what becomes of one account under the configuration.
 type plannedBinding struct {
 	Name            string           `json:"name"`
 	Kind            string           `json:"kind"`
@@ -85,7 +85,7 @@ func readPlan(ctx context.Context, of census, decisions *config.Decisions) (*pla
 		p.referred, err = of.Referred(ctx)
 	}
 	slices.SortFunc(p.bindings, func(a, b engine.Binding) int {
-		return cmp.Or(cmp.Compare(a.Pool().Name(), b.Pool().Name()), natural(a.Name, b.Name))
+		return cmp.Or(natural(a.Pool().Name(), b.Pool().Name()), natural(a.Name, b.Name))
 	})
 	slices.SortFunc(p.shoots, func(a, b engine.Shoot) int { return natural(a.Name, b.Name) })
 	return p, err

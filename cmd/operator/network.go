@@ -15,15 +15,16 @@ import (
 )
 
 func newNetwork(s *shell) *cobra.Command {
-	cmd := group("network COMMAND", "Check network rules, and see what they allot and have allotted",
+	cmd := group("network COMMAND", "Check network rules and show network blocks",
 		newNetworkPlan(s), newNetworkCheck(s), newNetworkMatch(s), newNetworkPath(s),
 		newNetworkList(s), newNetworkFree(s), newNetworkConflicts(s))
-	cmd.Long = `Check network rules and see what they allot, without any connection; and what is
-allotted now: list, free and conflicts read Redis.
+	cmd.Long = `Check network rules, and show which network blocks they allot. check, match, path and
+plan connect to nothing. list, free and conflicts read the blocks that are allotted
+now from Redis.
 
-The rules are an IPAMConfig as a YAML or JSON file: the manifest, its spec, or
-the fields of spec and nothing else. A file of hap-worker's configuration leads
-to what its network.file names.`
+The rules are an IPAMConfig in YAML or JSON: the manifest, its spec, or only the
+fields of its spec. If you pass a configuration file of hap-worker, hapctl reads the
+rules from the file that network.file names.`
 	return cmd
 }
 
@@ -89,7 +90,7 @@ func namedFile(content []byte) string {
 		} `json:"network"`
 	}
 	if err := yaml.Unmarshal(content, &worker); err != nil {
-		return "" // whoever reads it as network rules says what is wrong
+		return "" // the reader of network rules says what is wrong
 	}
 	return worker.Network.File
 }
@@ -97,11 +98,10 @@ func namedFile(content []byte) string {
 func newNetworkCheck(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
-		Short: "Find everything that is wrong with network rules",
-		Long: `Find everything that is wrong with network rules: the form of the file, CIDRs,
-ids, paths, selectors, sizes, and what rules have in common that they may not.
-Every fault is reported with its path. Exit code 3 if there is any; warnings do
-not count.`,
+		Short: "Check network rules",
+		Long: `Check network rules and report every error with its path: the file's form, CIDRs,
+ids, paths, selectors and sizes, and rules that conflict with each other. The exit
+code is 3 if there is an error. Warnings do not change the exit code.`,
 		Example: `  hapctl network check -f ipam.yaml
   kubectl get ipamconfig ipam -o yaml | hapctl network check -f - -o json`,
 		Args: arguments(cobra.NoArgs),

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +101,7 @@ func prefixes(list []netip.Prefix) string {
 	return strings.Join(texts, ", ")
 }
 
-// conflictsView is what is held twice now.
+// conflictsView lists what is held twice now.
 type conflictsView struct {
 	Conflicts []string `json:"conflicts"`
 }
@@ -124,7 +123,6 @@ func (s *shell) liveRanges(cmd *cobra.Command, run func(context.Context, *blocks
 		if err != nil {
 			return err
 		}
-		defer func() { _ = store.Close() }()
 		ranges := blocks.New(store)
 		state, err := ranges.State(ctx)
 		if errors.Is(err, account.ErrNotBuilt) {
@@ -141,13 +139,13 @@ func newNetworkList(s *shell) *cobra.Command {
 	var runtime string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the network blocks that are allotted now",
-		Long: `List the network blocks that clusters have now, by runtime, and those that are kept
-out as another allocator's. It reads Redis and changes nothing.`,
+		Short: "List the allotted network blocks",
+		Long: `List the network blocks that clusters have now, by runtime, and the blocks that are
+reserved because another allocator uses them. hapctl reads Redis and changes nothing.`,
 		Example: `  hapctl network list
   hapctl network list --runtime rt-1 -o wide`,
 	}
-	cmd.Flags().StringVar(&runtime, "runtime", "", "only those of the runtime `id`")
+	cmd.Flags().StringVar(&runtime, "runtime", "", "show only blocks of the runtime `id`")
 	return s.liveRanges(cmd, func(_ context.Context, _ *blocks.Ranges, state network.State) error {
 		v := allottedView{Blocks: []allottedBlock{}, Foreign: []netip.Prefix{}}
 		for _, r := range state.Records {
@@ -168,10 +166,10 @@ func newNetworkFree(s *shell) *cobra.Command {
 	var size int
 	cmd := &cobra.Command{
 		Use:   "free",
-		Short: "Show what is free in the parents of network ranges now",
-		Long: `Show for each parent how many addresses it has, how many are free, and the largest
-block that is free as a whole; with --size also how many blocks of that size can
-still be taken. -o wide and -o json have the free blocks. It reads Redis and changes
+		Short: "Show how much of each parent range is free",
+		Long: `Show for each parent range how many addresses it has, how many of them are free, and
+the largest free block. With --size, hapctl also shows how many blocks of that size
+are free. -o wide and -o json list the free blocks. hapctl reads Redis and changes
 nothing.`,
 		Example: `  hapctl network free
   hapctl network free --size 28`,
@@ -195,7 +193,7 @@ nothing.`,
 			}
 			v.Parents = append(v.Parents, one)
 		}
-		slices.SortFunc(v.Parents, func(a, b freeParent) int { return cmp.Compare(a.Parent, b.Parent) })
+		slices.SortFunc(v.Parents, func(a, b freeParent) int { return natural(a.Parent, b.Parent) })
 		return s.printSome(v, len(v.Parents), "parents")
 	})
 	timed := cmd.RunE
@@ -211,11 +209,10 @@ nothing.`,
 func newNetworkConflicts(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conflicts",
-		Short: "Show the network blocks that are held twice now",
-		Long: `Show the network blocks that two clusters have, or a cluster and another allocator.
-Workers count them in hap_network_conflicts. It reads Redis and changes nothing.
-
-Exit code 5 if there is any.`,
+		Short: "Show network blocks that have two holders",
+		Long: `Show the network blocks that two clusters hold, or a cluster and another allocator.
+Workers count them in hap_network_conflicts. hapctl reads Redis and changes nothing.
+The exit code is 5 if there is such a block.`,
 		Example: `  hapctl network conflicts`,
 	}
 	return s.liveRanges(cmd, func(_ context.Context, _ *blocks.Ranges, state network.State) error {

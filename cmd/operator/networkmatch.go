@@ -20,12 +20,12 @@ type networkMatch struct {
 func newNetworkMatch(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "match -f FILE --stdin",
-		Short: "Show which rules match clusters",
-		Long: `Show which rules match clusters, by the ids of the rules in their order.
+		Short: "Show which network rules match a cluster",
+		Long: `Show which network rules match each cluster, by the rules' ids and in their order.
 
 Each line of standard input is a cluster such as
   {"name":"c1","namespace":"n","labels":{"env":"live"},"purposes":["mcp"]}
-and is answered by one line such as
+For each line, hapctl prints one line such as
   {"name":"c1","namespace":"n","rules":["mcp-clusters"]}`,
 		Example: `  hapctl network match -f ipam.yaml --stdin < clusters.ndjson`,
 		Args:    arguments(cobra.NoArgs),
@@ -56,16 +56,16 @@ and is answered by one line such as
 
 // clusterLines is the flag of a command that reads nothing but lines.
 func clusterLines(cmd *cobra.Command) func() error {
-	stdin := cmd.Flags().Bool("stdin", false, "read clusters from standard input, one JSON object a line")
+	stdin := cmd.Flags().Bool("stdin", false, "read clusters from standard input, one JSON object per line")
 	return func() error {
 		if !*stdin {
-			return usagef("no clusters; read them with --stdin, one JSON object a line")
+			return usagef("no clusters; read them with --stdin, one JSON object per line")
 		}
 		return nil
 	}
 }
 
-// named refuses a cluster that nobody could tell from others.
+// named refuses a cluster that could not be told from others.
 func named(c network.Cluster) error {
 	if c.Name != "" {
 		return nil
@@ -80,18 +80,19 @@ func newNetworkPath(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "path (PATH | --stdin)",
 		Short: "Convert a path to a JSON pointer",
-		Long: `Convert a path of an injection to the JSON pointer that it is used as. A path
-that begins with / is one; any other is read like JSONPath: a.b, .a.b, a[0],
-a['b.c'], with a backslash before each of \ . [ ] " ' that belongs to a name.
-Exit code 3 where it cannot be read.
+		Long: `Convert a path of an injection to the JSON pointer that hap-worker uses. A path that
+begins with / is a JSON pointer already. hapctl reads any other path like JSONPath:
+a.b, .a.b, a[0], a['b.c']. Inside a name, put a backslash before each of \ . [ ] " '.
+The exit code is 3 if hapctl cannot read the path.
 
-With --stdin, each line is a path as a JSON string and is answered by one line:
-{"pointer":"/a/b"}, or {"error":{…}}, which names the character and its index.`,
+With --stdin, each input line is a path as a JSON string. For each line, hapctl
+prints one line: {"pointer":"/a/b"}, or {"error":{…}} with the character and its
+index.`,
 		Example: `  hapctl network path '.spec.network["pod.cidr"]'
   hapctl network path --stdin < paths.ndjson`,
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
-	stdin := cmd.Flags().Bool("stdin", false, "read paths from standard input, one JSON string a line")
+	stdin := cmd.Flags().Bool("stdin", false, "read paths from standard input, one JSON string per line")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *stdin && len(args) > 0:

@@ -59,10 +59,10 @@ type plannedConfig struct {
 	Error    *lineError      `json:"error,omitempty"`
 }
 
-// planRequest stands for whoever asks: in a plan nobody gives back.
+// planRequest stands for every requester: in a plan none returns a block.
 const planRequest = "plan"
 
-// plan is what the lines so far have led to.
+// plan has what the lines so far have led to.
 type plan struct {
 	shell  *shell
 	config *network.Config
@@ -73,19 +73,20 @@ type plan struct {
 func newNetworkPlan(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan (--config FILE | -f FILE) --stdin",
-		Short: "Show which ranges clusters would be allotted",
-		Long: `Show which ranges clusters would be allotted, one after the other, beginning with
-nothing in use. Nothing is connected to and nothing is kept.
+		Short: "Show which ranges clusters would get",
+		Long: `Show which ranges clusters would get, one after the other. At the beginning no range
+is in use. hapctl connects to nothing and stores nothing.
 
 Each line of standard input is one of
-  {"name":"c1","namespace":"n","labels":{},"purposes":["mcp"]}   a cluster asks; again, it has the same
-  {"op":"delete","name":"c1","namespace":"n"}                    it goes, and gives back all that it has
-  {"op":"config","file":"new.yaml"}                              another configuration from here on
-and is answered by one line: what the cluster has then, as
+  {"name":"c1","namespace":"n","labels":{},"purposes":["mcp"]}   a cluster asks for ranges; a repeated request gets the same ranges
+  {"op":"delete","name":"c1","namespace":"n"}                    a cluster returns all its ranges
+  {"op":"config","file":"new.yaml"}                              the following lines use another configuration
+For each line, hapctl prints one line with the ranges that the cluster has then, such
+as
   {"name":"c1","applied":[{"rule":"…","injections":[{"id":"","cidr":"10.27.0.0/28","paths":["/spec/network/cidr"]}]}]}
-and with op config the clusters that the change serves, as "changed":[…]. An
-invalid configuration is refused, and the one before stays. Exit code 4 where a
-rule finds no room.`,
+For op config, the line lists as "changed":[…] the clusters that the new
+configuration serves. If a configuration is invalid, hapctl rejects it and keeps the
+old one. The exit code is 4 if a rule has no free range.`,
 		Example: `  hapctl network plan --config ipam.yaml --stdin < clusters.ndjson`,
 		Args:    arguments(cobra.NoArgs),
 	}
@@ -216,7 +217,7 @@ func (p *plan) serve(c network.Cluster) (planned, error) {
 	return out, first
 }
 
-// state is what a cluster has.
+// state has what a cluster has.
 func (p *plan) state(c network.Cluster) planned {
 	return planned{Name: c.Name, Namespace: c.Namespace, Applied: plannedRules(p.space.Applied(key(c)))}
 }

@@ -1,4 +1,4 @@
-// Package operator holds the commands of hapctl. Each is a file of its own; what
+// Package operator holds the commands of hapctl. Each is a separate file; what
 // they have in common is in one place each: what a command works with (shell),
 // exit codes (exit.go), output (print.go), --stdin (lines.go) and the connections
 // (connections.go).
@@ -8,14 +8,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
 // Run executes hapctl with args, which do not include the program's name, and
-// gives its exit code. Data goes to stdout, talk to stderr.
+// returns its exit code. Data goes to stdout, talk to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := &shell{stdin: stdin, stdout: stream{stdout}, stderr: stream{stderr}, format: formatTable, identity: &identity{}}
+	s := &shell{stdin: stdin, stdout: stream{stdout}, stderr: stream{stderr}, format: formatTable, identity: &identity{}, opened: &opened{}}
+	defer s.opened.close()
 	root := newRoot(s)
 	root.SetArgs(append([]string{}, args...))
 	root.SetIn(stdin)
@@ -25,7 +29,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return s.settle(cmd, err)
 }
 
-// shell is what a command works with.
+// shell has what a command works with.
 type shell struct {
 	stdin          io.Reader
 	stdout, stderr stream
@@ -33,6 +37,7 @@ type shell struct {
 	noHeaders      bool // of tables
 	connections    connections
 	identity       *identity
+	opened         *opened
 }
 
 // say talks to the user, on stderr.
@@ -52,7 +57,7 @@ type section struct {
 func sections(s *shell) []section {
 	return []section{
 		{"Requests:", []*cobra.Command{newProvision(s), newDeprovision(s), newRelease(s), newResolve(s)}},
-		{"Look:", []*cobra.Command{newPools(s), newBindings(s), newRuntimes(s), newWaiting(s), newExplain(s), newSimulate(s), newPlan(s)}},
+		{"Inspect:", []*cobra.Command{newPools(s), newBindings(s), newRuntimes(s), newWaiting(s), newExplain(s), newSimulate(s), newPlan(s)}},
 		{"Act:", []*cobra.Command{newCordon(s), newUncordon(s), newPause(s), newResume(s), newDead(s), newForeign(s), newCounters(s), newLandscape(s), newMigrate(s)}},
 		{"Rules and policies:", []*cobra.Command{newRules(s), newNetwork(s), newPolicy(s)}},
 		{aboutHapctl, []*cobra.Command{newCompletion(s), newVersion(s)}},
@@ -68,6 +73,7 @@ func newRoot(s *shell) *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: calledAs(os.Args[0])}
 	// Cobra's own would link its templates, which keep every method in the program.
 	version := root.Flags().Bool("version", false, "show the version of hapctl")
 	others := root.RunE
@@ -79,10 +85,12 @@ func newRoot(s *shell) *cobra.Command {
 	}
 	root.Long = `hapctl operates hap-worker and publishes events to it.
 
-Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 failure, 2 wrong
-usage, 3 invalid configuration or another landscape, 4 no match or pool empty, 5 conflict or drift
-found, 124 time-out.`
+hapctl writes data to standard output and messages to standard error.
+
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 invalid configuration or another
+landscape, 4 no rule matches or the pool is empty, 5 conflict or drift, 124 time-out.`
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.PersistentPreRunE = s.checkForm
 	root.CompletionOptions.DisableDefaultCmd = true
 	help := newHelp(root)
 	help.GroupID = aboutHapctl
@@ -92,14 +100,23 @@ found, 124 time-out.`
 	return root
 }
 
+// calledAs is the text that a person types to run the program: as a plugin of kubectl it is a file
+// with the name kubectl-hap.
+func calledAs(program string) string {
+	if strings.TrimSuffix(filepath.Base(program), ".exe") == "kubectl-hap" {
+		return "kubectl hap"
+	}
+	return "hapctl"
+}
+
 // flags are those that every command has.
 func (s *shell) flags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
-	flags.VarP(&s.format, "output", "o", "form of the output: table, wide, json or yaml; json is stable and documented")
-	flags.BoolVar(&s.noHeaders, "no-headers", false, "tables without their headers")
+	flags.VarP(&s.format, "output", "o", "output format: table, wide, json or yaml; name for lists; json is stable and documented")
+	flags.BoolVar(&s.noHeaders, "no-headers", false, "omit the header row of tables")
 	s.connections.flags(flags)
-	mustRegister(root, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	mustRegister(root, "output", cobra.FixedCompletions(allForms, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // group is a command that only has others below it.
@@ -138,7 +155,13 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		return usagef("unknown command %q of %s, did you mean %s?", name, cmd.CommandPath(), near[0])
 	}
-	return usagef("unknown command %q of %s", name, cmd.CommandPath())
+	var known []string
+	for _, below := range cmd.Commands() {
+		if below.IsAvailableCommand() {
+			known = append(known, below.Name())
+		}
+	}
+	return usagef("unknown command %q of %s; it has %s", name, cmd.CommandPath(), strings.Join(known, ", "))
 }
 
 // arguments makes a fault in the number of arguments one of usage.

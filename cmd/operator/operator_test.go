@@ -11,18 +11,19 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/cmd/operator/operatortest"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/rule"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/foreign"
 )
 
 func TestMain(m *testing.M) {
+	run := func() { os.Exit(Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 	testscript.Main(m, map[string]func(){
-		"hapctl": func() {
-			os.Exit(Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-		},
+		"hapctl": run, "kubectl-hap": run,
+		"hap-worker": func() { os.Exit(daemon.Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) },
 	})
 }
 
@@ -80,7 +81,7 @@ func TestExitCodes(t *testing.T) {
 		{coded(engine.CodeStaleRelease), 5},
 		{fmt.Errorf("in passing: %w", context.DeadlineExceeded), 124},
 		{removalError(fmt.Errorf("no answer: %w", context.DeadlineExceeded)), 1}, // the right is missing
-		{removalError(fmt.Errorf("%w: a reason", events.ErrKept)), 1},
+		{removalError(fmt.Errorf("%w: a reason", foreign.ErrKept)), 1},
 		{said(5), 5},
 		{said(0), 0},
 	} {

@@ -84,27 +84,30 @@ func (f *planFlags) check() error {
 	return nil
 }
 
-const planLong = `Say how many accounts each pool needs, and when those of today are too few.
+const planLong = `Forecast how many accounts each pool needs, and when today's accounts run out. hapctl
+changes nothing.
 
-The ledger has the requests of the past: how many came, of which tenants, how long
-clusters lived and how long accounts were cleaned. The command replays requests like
-these from today's pools on, in memory, by the rules that decide in production, many
-times and in another order each time. NEEDED is the smallest number of accounts that
-keeps the share of requests which find no account below --risk, with a confidence of
-95 %. EMPTY-IN is when the first request finds none with today's accounts, in half of
-the runs. Shared pools are left out: they have room for every request.
+hapctl learns from the ledger how many requests came, from which tenants, how long
+clusters lived and how long accounts were cleaned. Starting with today's pools, it
+replays similar requests in memory, with the rules of production, many times and each
+time in another order. NEEDED is the smallest number of accounts with which, at a
+confidence of 95 %, the share of requests that find no account stays below --risk.
+EMPTY-IN is the time until the first request finds no account, in half of the runs,
+with today's accounts. The forecast leaves out shared pools: they have room for every
+request.
 
-The ledger keeps the replies of a runtime for nats.retention after its deprovision;
-only that far back is the past complete. --window says how far to look.
+The ledger keeps a runtime's replies for nats.retention after its deprovision, and is
+complete only that far back. --window sets how far back hapctl reads.
 
---what-if changes the terms and forecasts once more: limit.PROVIDER=N, strategy=NAME,
-allowedGlobalAccounts=ID,..., rules=FILE, accounts.POOL=N (so many accounts more).`
+--what-if changes the terms and makes a second forecast: limit.PROVIDER=N,
+strategy=NAME, allowedGlobalAccounts=ID,..., rules=FILE, accounts.POOL=N (N
+additional accounts).`
 
 func newPlan(s *shell) *cobra.Command {
 	f := planFlags{horizon: span(90 * day), cleaning: span(day), risk: 0.01}
 	cmd := &cobra.Command{
 		Use:   "plan [POOL...]",
-		Short: "Say how many accounts pools need, and when they run out; changes nothing",
+		Short: "Forecast how many accounts pools need, and when they run out",
 		Long:  planLong,
 		Example: `  hapctl plan --horizon 90d --growth 1.3 --risk 1%
   hapctl plan aws --what-if limit.aws=200 -o wide
@@ -114,18 +117,18 @@ func newPlan(s *shell) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.Var(&f.horizon, "horizon", "how far to look ahead")
-	flags.Float64Var(&f.growth, "growth", 1, "rate of requests at the horizon's end, as a multiple of today's")
-	flags.Var(&f.risk, "risk", "share of requests that may find no account")
-	flags.IntVar(&f.runs, "runs", 1000, "largest number of replays for each number of accounts")
-	flags.Uint64Var(&f.seed, "seed", 1, "number that the same forecast can be had again by")
-	flags.Var(&f.window, "window", "how far back the ledger is read (default: nats.retention)")
-	flags.Var(&f.cleaning, "cleaning", "how long an account is cleaned, where the ledger has no case")
-	flags.StringVar(&f.pool, "pool", "", "`file` of 'hapctl pools save' in place of the pools of now")
-	flags.StringVar(&f.history, "history", "", "`file` of --save-history in place of the ledger")
-	flags.StringVar(&f.save, "save-history", "", "`file` to save what the ledger says to; it names tenants and runtimes")
-	flags.StringVar(&f.svg, "svg", "", "`file` to draw the accounts in use to, - for standard output")
-	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`change` of the terms, such as limit.aws=200; may be given several times")
-	timeout := flags.Duration("timeout", 5*time.Minute, "how long to wait for the servers, and to replay")
+	flags.Float64Var(&f.growth, "growth", 1, "request rate at the end of the horizon, as a multiple of today's rate")
+	flags.Var(&f.risk, "risk", "acceptable share of requests that find no account")
+	flags.IntVar(&f.runs, "runs", 1000, "maximum number of replays for each number of accounts")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the random order; the same seed repeats the forecast")
+	flags.Var(&f.window, "window", "how far back to read the ledger (default: nats.retention)")
+	flags.Var(&f.cleaning, "cleaning", "how long cleaning an account takes if the ledger has no example")
+	flags.StringVar(&f.pool, "pool", "", "`file` of 'hapctl pools save'; replaces the current pools")
+	flags.StringVar(&f.history, "history", "", "`file` of --save-history; replaces the ledger")
+	flags.StringVar(&f.save, "save-history", "", "`file` to save the history of the ledger to; it contains tenant and runtime ids")
+	flags.StringVar(&f.svg, "svg", "", "`file` for a plot of the accounts in use, - for standard output")
+	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`change` of the terms, such as limit.aws=200; can be repeated")
+	timeout := flags.Duration("timeout", 5*time.Minute, "time limit for reading and replaying")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *timeout <= 0 {
 			return usagef("--timeout is %s, must be positive", *timeout)

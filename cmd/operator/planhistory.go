@@ -21,7 +21,7 @@ import (
 // historyVersion is that of the form of a history in files.
 const historyVersion = 1
 
-// history is what the ledger says of the requests of the past. In a file it is for
+// history has what the ledger says of the requests of the past. In a file it is for
 // 'hapctl plan --history' only.
 type history struct {
 	Version   int               `json:"version"`
@@ -69,6 +69,7 @@ func readHistory(ctx context.Context, s *shell, cfg *config.Config, window time.
 	h := &history{Version: historyVersion, Until: time.Now().UTC().Truncate(time.Second)}
 	h.Since = h.Until.Add(-window)
 	g := historian{of: h, clusters: map[string]*historyCluster{}, ends: map[string]time.Time{}, emptied: map[string]historyCleaning{}}
+	ctx = s.watched(ctx)
 	err := s.withStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		return events.NewLedger(js, subjects, source).Each(ctx, g.see)
 	})

@@ -80,7 +80,7 @@ func plannedAccount(b *engine.Binding, rec *account.Record) (a capacity.Account,
 	return a, true
 }
 
-// ask gives a pool what decides of its requests.
+// ask sets in a pool what decides of its requests.
 func (p *plannedPool) ask(past *capacity.Past, decisions *config.Decisions, cleaning time.Duration) {
 	if past == nil {
 		past = &capacity.Past{}

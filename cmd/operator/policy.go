@@ -16,12 +16,12 @@ import (
 )
 
 func newPolicy(s *shell) *cobra.Command {
-	cmd := group("policy COMMAND", "Check a policy, show what it chooses, and change the one in force",
-		newPolicyCheck(s), newPolicyResolve(s), newPolicyRender(s), newPolicyDownload(s),
+	cmd := group("policy COMMAND", "Check, show and change the policy",
+		newPolicyCheck(s), newPolicyConvert(s), newPolicyResolve(s), newPolicyRender(s), newPolicyDownload(s),
 		newPolicyShow(s), newPolicyDiff(s), newPolicyApply(s), newPolicyRollback(s))
-	cmd.Long = `Check a policy, which says which implementation serves an interface, and show
-what it chooses from a catalog: check, resolve, render and download work from files.
-Show, diff, apply and rollback work on the policy that workers read.`
+	cmd.Long = `A policy says which implementation serves an interface. check, resolve, render and
+download read files: they check a policy and show what it chooses from a catalog.
+show, diff, apply and rollback use the policy that workers read.`
 	return cmd
 }
 
@@ -48,9 +48,9 @@ type policyFiles struct {
 func (f *policyFiles) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.policy, "policy", "", "`file` of the policy")
-	flags.StringVar(&f.catalog, "catalog", "", "`directory` of OCF manifests, or one file: YAML documents, or the short form")
-	flags.StringVar(&f.instances, "type-instances", "", "`file` of the TypeInstances that the system has (default: it has none)")
+	flags.StringVar(&f.policy, "policy", "", "policy `file`")
+	flags.StringVar(&f.catalog, "catalog", "", "`directory` of OCF manifests, or one file with YAML documents or in the short form")
+	flags.StringVar(&f.instances, "type-instances", "", "`file` with the existing TypeInstances (default: none)")
 	for _, flag := range []string{"policy", "type-instances"} {
 		if err := cmd.MarkFlagFilename(flag, "yaml", "yml", "json"); err != nil {
 			panic(err)
@@ -163,20 +163,20 @@ func documentFaultRows(faults document.Faults) [][]string {
 func newPolicyCheck(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check (-f FILE | --config FILE)",
-		Short: "Find everything that is wrong with a policy",
-		Long: `Find everything that is wrong with a policy: fields that do not exist or are
-there twice, rule keys, revisions and versions that are none, injections without
-id or type. Every fault is reported, with its line. Exit code 3 if there is any;
-warnings, about alternatives that are never reached, do not count.
+		Short: "Check a policy",
+		Long: `Check a policy and report every error with its line: unknown or duplicate fields,
+invalid rule keys, revisions and versions, and injections without id or type. The
+exit code is 3 if there is an error. Warnings about alternatives that are never
+reached do not change the exit code.
 
-Without -f, it is the policy of --config, in a file or a ConfigMap, that is checked,
-with the catalog and the TypeInstances that workers of this configuration read.`,
+Without -f, hapctl checks the policy of --config, in a file or a ConfigMap, together
+with the catalog and the TypeInstances of that configuration.`,
 		Example: `  hapctl policy check -f policy.yaml
   hapctl policy check --config hap-worker.yaml
   hapctl policy check -f - -o json < policy.yaml`,
 		Args: arguments(cobra.NoArgs),
 	}
-	file := cmd.Flags().StringP("file", "f", "", "`file` of the policy, - for standard input")
+	file := cmd.Flags().StringP("file", "f", "", "policy `file`, - for standard input")
 	if err := cmd.MarkFlagFilename("file", "yaml", "yml", "json"); err != nil {
 		panic(err)
 	}

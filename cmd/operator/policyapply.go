@@ -50,23 +50,24 @@ type policyChange struct {
 func (c *policyChange) flags(cmd *cobra.Command) {
 	c.files.compareFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&c.resourceVersion, "resource-version", "", "change nothing but this `version` of the ConfigMap, as 'hapctl policy show' has it")
-	flags.BoolVar(&c.yes, "yes", false, "do not ask")
-	flags.BoolVar(&c.dryRun, "dry-run", false, "only say what would be changed")
+	flags.StringVar(&c.resourceVersion, "resource-version", "", "change the ConfigMap only if it has this `version`, as shown by 'hapctl policy show'")
+	flags.BoolVar(&c.yes, "yes", false, "do not ask before the change")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "show the change, but do not make it")
 }
 
 func newPolicyApply(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
-		Short: "Put a policy in force",
-		Long: `Put the policy of FILE into the ConfigMap that workers read. It is checked first.
-Nothing but the version that was read is replaced: where the ConfigMap has changed
-meanwhile, nothing is written, and the exit code is 5. The version before is kept in
-the ConfigMap, under the key with .previous behind it, for 'hapctl policy rollback',
-unless both are more than the 1 MiB that a ConfigMap holds.
+		Short: "Replace the policy that workers read",
+		Long: `Check the policy in FILE, and write it to the ConfigMap that workers read. If the
+ConfigMap has changed since hapctl read it, hapctl writes nothing and exits with code
+5. hapctl keeps the replaced policy in the ConfigMap, under the key with the suffix
+.previous, for 'hapctl policy rollback'. If both policies together exceed the 1 MiB
+of a ConfigMap, hapctl does not keep the replaced one.
 
-What is changed and where is named, and asked about on a terminal; elsewhere --yes is
-needed. The ConfigMap must exist. It needs the right to get and update it.`,
+hapctl prints the change and its target and, on a terminal, asks before it writes.
+Without a terminal, --yes is required. The ConfigMap must exist, and you need the
+right to get and update it.`,
 		Example: `  hapctl policy apply policy.yaml --config hap-worker.yaml --dry-run
   hapctl policy apply policy.yaml --config hap-worker.yaml`,
 		Args: arguments(cobra.ExactArgs(1)),
@@ -96,13 +97,14 @@ needed. The ConfigMap must exist. It needs the right to get and update it.`,
 func newPolicyRollback(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback",
-		Short: "Put the policy before the last apply in force again",
-		Long: `Put the version of the policy in force again that 'hapctl policy apply' has replaced.
-The present one is kept in its place: another rollback returns to it. A version that
-is not valid is refused.
+		Short: "Return to the policy before the last apply",
+		Long: `Restore the policy that 'hapctl policy apply' replaced. hapctl keeps the present
+policy in its place, so another rollback returns to it. hapctl refuses to restore an
+invalid policy.
 
-What is changed and where is named, and asked about on a terminal; elsewhere --yes is
-needed. It needs the right to get and update the ConfigMap.`,
+hapctl prints the change and its target and, on a terminal, asks before it writes.
+Without a terminal, --yes is required. You need the right to get and update the
+ConfigMap.`,
 		Example: `  hapctl policy rollback --config hap-worker.yaml --dry-run
   hapctl policy rollback --config hap-worker.yaml`,
 		Args: arguments(cobra.NoArgs),

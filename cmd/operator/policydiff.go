@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// policyDiffView is what one policy changes in another. docs/hapctl.md documents its fields.
+// policyDiffView lists what one policy changes in another. docs/hapctl.md documents its fields.
 type policyDiffView struct {
 	Before string `json:"before"` // the digests
 	After  string `json:"after"`
@@ -104,7 +104,7 @@ func (f *policyFiles) compareFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.catalog, "catalog", "", "`directory` of OCF manifests, or one file (default: policy.catalog of --config)")
-	flags.StringVar(&f.instances, "type-instances", "", "`file` of the TypeInstances that the system has (default: policy.typeInstances of --config)")
+	flags.StringVar(&f.instances, "type-instances", "", "`file` with the existing TypeInstances (default: policy.typeInstances of --config)")
 	if err := cmd.MarkFlagFilename("type-instances", "yaml", "yml", "json"); err != nil {
 		panic(err)
 	}
@@ -122,13 +122,13 @@ func (s *shell) readPolicy(file string) (content []byte, parsed *policy.Policy, 
 func newPolicyDiff(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
-		Short: "Show what a policy would change against the one in force",
-		Long: `Show what the policy of FILE would change against the one in force: the rules that
-are added, removed and changed. With a catalog, also each interface that would get
-another implementation or other TypeInstances, and which. Where a rule stands in the
-document, and how it is written, makes no difference.
+		Short: "Compare a policy with the present one",
+		Long: `Compare the policy in FILE with the policy that workers read, and show the rules that
+it adds, removes and changes. With a catalog, hapctl also shows each interface that
+would get another implementation or other TypeInstances. The order of rules in the
+document and their formatting do not count as a difference.
 
-Exit code 5 where there is a difference, 0 where there is none.`,
+The exit code is 5 if there is a difference, and 0 if there is none.`,
 		Example: `  hapctl policy diff policy.yaml --config hap-worker.yaml
   hapctl policy diff - --catalog catalog --type-instances typeinstances.yaml < policy.yaml`,
 		Args: arguments(cobra.ExactArgs(1)),

@@ -16,15 +16,15 @@ func newPolicyDownload(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "download --type-instances FILE ID[=PATH]...",
 		Short: "Write the values of TypeInstances to files",
-		Long: `Write the value of each TypeInstance to a file, or to standard output where there
-is no PATH. A value that is a string is written as it is, any other as JSON. This
-is what the first step of a rendered workflow runs. Nothing is written where one
-of them is not known or has no value.`,
+		Long: `Write the value of each TypeInstance to PATH, or to standard output if there is no
+PATH. hapctl writes a string as it is, and any other value as JSON. If a TypeInstance
+is unknown or has no value, hapctl writes nothing. The first step of a rendered
+workflow runs this command.`,
 		Example: `  hapctl policy download --type-instances typeinstances.yaml 9038dcdc-e959-41c4-a690-d8ebf929ac0c
   hapctl policy download --type-instances typeinstances.yaml -- 9038dcdc-e959-41c4-a690-d8ebf929ac0c=/downloaded/gcp-sa`,
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	file := cmd.Flags().String("type-instances", "", "`file` of the TypeInstances, - for standard input")
+	file := cmd.Flags().String("type-instances", "", "`file` with the TypeInstances, - for standard input")
 	if err := cmd.MarkFlagFilename("type-instances", "yaml", "yml", "json"); err != nil {
 		panic(err)
 	}

@@ -57,7 +57,7 @@ func (s *shell) policyInForce(ctx context.Context, cfg *config.Config) (policyIn
 
 const policySetting = "policy.configMap, policy.namespace and policy.kubeconfig of --config"
 
-// failed says of an error of the ConfigMap what to do about it.
+// failed adds to an error of reading or writing the ConfigMap what the operator can do about it.
 func (p *policyInForce) failed(err error) error {
 	switch {
 	case errors.Is(err, gardener.ErrPolicyChanged):
@@ -97,6 +97,7 @@ type policyView struct {
 	Rules           int             `json:"rules"`
 	Errors          document.Faults `json:"errors"`
 	Previous        string          `json:"previous,omitempty"` // the digest of the version that rollback returns to
+	Workers         []policyWorker  `json:"workers"`            // null where Redis is not named or not reached
 	Document        string          `json:"document"`
 }
 
@@ -115,6 +116,10 @@ func (v policyView) show(w io.Writer, _ bool) {
 	if !v.Valid {
 		fmt.Fprintln(w)
 		table(w, []string{"LINE", "PATH", "KIND", "MESSAGE"}, documentFaultRows(v.Errors))
+	}
+	if len(v.Workers) > 0 {
+		fmt.Fprintln(w)
+		showPolicyWorkers(w, v.Workers)
 	}
 	fmt.Fprintf(w, "\n%s\n", v.Document)
 }
@@ -159,25 +164,29 @@ func (p *policyInForce) view() (policyView, error) {
 func newPolicyShow(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show the policy in force: where it is, since when, and its document",
-		Long: `Show the policy that workers read: the file or the ConfigMap of the configuration,
-with its resourceVersion, since when it has this text as far as that is known, and
-the document. The file is read on this machine.
+		Short: "Show the policy that workers read, and which workers use it",
+		Long: `Show the policy that workers read: its file or ConfigMap with the resourceVersion,
+since when it has its present text (if known), and the document. If it is a file,
+hapctl reads the file on this machine.
 
-A worker logs the digest of each policy that it takes over ("a part of the policy is
-taken over"): that tells which worker has this one. Exit code 3 where the policy is
-not valid: workers then keep the last valid one.`,
+If Redis is configured, hapctl also shows the policy that each worker uses, and since
+when. Workers report it in Redis every 15 seconds and at each change. Digests tell
+policies apart. The exit code is 3 if the policy is invalid; workers then keep the
+last valid one.`,
 		Example: `  hapctl policy show --config hap-worker.yaml
   hapctl policy show -o json | jq -r .document > policy-before.yaml`,
 		Args: arguments(cobra.NoArgs),
 	}
-	return s.reader(cmd, "for Gardener", func(ctx context.Context, cfg *config.Config, _ []string) error {
+	return s.reader(cmd, "for Gardener and Redis", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		p, err := s.policyInForce(ctx, cfg)
 		if err != nil {
 			return err
 		}
 		v, err := p.view()
 		if err != nil {
+			return err
+		}
+		if v.Workers, err = s.policyWorkers(ctx, cfg, v.Digest); err != nil {
 			return err
 		}
 		if err := s.print(v); err != nil || v.Valid {

@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// TestPolicyErrors is what the API may say to a change of the policy: a conflict has an exit
-// code of its own, and each message names the ConfigMap.
+// TestPolicyErrors shows what the API may say to a change of the policy: a conflict has a separate
+// exit code, and each message names the ConfigMap.
 func TestPolicyErrors(t *testing.T) {
 	t.Parallel()
 	store, err := gardener.NewPolicyStore(&rest.Config{Host: "https://api.test"}, "garden-kyma", "hap-policy", "")

@@ -22,17 +22,16 @@ func (v workflowView) show(w io.Writer, _ bool) {
 func newPolicyRender(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render (--policy FILE --catalog DIR-or-FILE [--type-instances FILE] | --config FILE) --interface PATH[:REVISION]",
-		Short: "Write the workflow of the implementation that serves an interface",
-		Long: `Write the Argo Workflow of the implementation that serves an interface, as YAML
-(or JSON with -o json). The first step of its entrypoint downloads each
-TypeInstance that the policy injects and makes it a global artifact named by its
-alias: {{workflow.outputs.artifacts.ALIAS}} is its value.
+		Short: "Render the workflow for an interface",
+		Long: `Write the Argo Workflow of the implementation that serves an interface, as YAML, or
+as JSON with -o json. The first step of its entrypoint downloads each TypeInstance
+that the policy injects and makes it a global artifact named by its alias:
+{{workflow.outputs.artifacts.ALIAS}} is its value. The step runs "hapctl policy
+download". It reads the TypeInstances from the key typeinstances.yaml of a Secret in
+the namespace of the workflow.
 
-The step runs "hapctl policy download" on the TypeInstances of a Secret, key
-typeinstances.yaml, in the namespace of the workflow.
-
-What no flag names is that of --config: the policy, in a file or a ConfigMap, the
-catalog and the TypeInstances that workers of this configuration read.`,
+Without flags, hapctl uses the policy (in a file or a ConfigMap), the catalog and the
+TypeInstances of --config.`,
 		Example: `  hapctl policy render --policy policy.yaml --catalog catalog --type-instances typeinstances.yaml \
     --interface cap.interface.database.postgresql.install:0.1.0 | kubectl create -f -
   kubectl create secret generic hap-type-instances --from-file typeinstances.yaml`,
@@ -42,8 +41,8 @@ catalog and the TypeInstances that workers of this configuration read.`,
 	files.flags(cmd)
 	flags := cmd.Flags()
 	wanted := flags.String("interface", "", "interface, `PATH[:REVISION]`")
-	image := flags.String("image", "hap-worker/hapctl:dev", "`image` of the download step; it has hapctl as /hapctl")
-	secret := flags.String("secret", "hap-type-instances", "`name` of the Secret that has the TypeInstances under the key typeinstances.yaml")
+	image := flags.String("image", "hap-worker/hapctl:dev", "`image` of the download step; it must contain /hapctl")
+	secret := flags.String("secret", "hap-type-instances", "`name` of the Secret with the TypeInstances in the key typeinstances.yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case *wanted == "":

@@ -81,7 +81,7 @@ func (w *argoWorkflow) template(t *testing.T, name string) argoTemplate {
 	return w.Spec.Templates[i]
 }
 
-// first is what the entrypoint begins with; everything else in it comes after.
+// first begins the entrypoint; everything else in it comes after.
 func (w *argoWorkflow) first(t *testing.T) argoTemplate {
 	t.Helper()
 	entry := w.template(t, w.Spec.Entrypoint)

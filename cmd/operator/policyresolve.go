@@ -90,17 +90,18 @@ func newPolicyResolve(s *shell) *cobra.Command {
 		Use:   "resolve (--policy FILE --catalog DIR-or-FILE [--type-instances FILE] | --config FILE) (--interface PATH[:REVISION] | --stdin)",
 		Short: "Show which implementation serves an interface, and why",
 		Long: `Show which implementation of a catalog serves an interface: the rule and the
-alternative that chose it, what else matches, and the TypeInstances that are
-injected. Without a revision it is the newest one of the interface. Exit code 4
-where there is none; the message says whether there is no rule, a rule denies,
-or which condition each candidate fails.
+alternative that chose it, the other implementations that match, and the
+TypeInstances that are injected. Without a revision, hapctl uses the interface's
+newest one. If no implementation serves the interface, the exit code is 4, and the
+message says that there is no rule, that a rule denies it, or which condition each
+candidate fails.
 
-What no flag names is that of --config: the policy, in a file or a ConfigMap, the
-catalog and the TypeInstances that workers of this configuration read.
+Without flags, hapctl uses the policy (in a file or a ConfigMap), the catalog and the
+TypeInstances of --config.
 
-With --stdin, each line is an interface such as
+With --stdin, each input line is an interface such as
   {"path":"cap.interface.database.postgresql.install","revision":"0.1.0"}
-and is answered by one line of JSON.`,
+For each line, hapctl prints one line of JSON.`,
 		Example: `  hapctl policy resolve --policy policy.yaml --catalog catalog --type-instances typeinstances.yaml \
     --interface cap.interface.database.postgresql.install:0.1.0
   hapctl policy resolve --policy policy.yaml --catalog catalog.json --stdin < interfaces.ndjson`,
@@ -109,7 +110,7 @@ and is answered by one line of JSON.`,
 	var files policyFiles
 	files.flags(cmd)
 	wanted := cmd.Flags().String("interface", "", "interface, `PATH[:REVISION]`")
-	stdin := cmd.Flags().Bool("stdin", false, "read interfaces from standard input, one JSON object a line")
+	stdin := cmd.Flags().Bool("stdin", false, "read interfaces from standard input, one JSON object per line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case *stdin && *wanted != "":
@@ -137,7 +138,7 @@ and is answered by one line of JSON.`,
 	return cmd
 }
 
-// resolve gives a *resolvedView, or a *refusedView beside the error that says so.
+// resolve returns a *resolvedView, or a *refusedView beside the error that says so.
 func resolve(snapshot *policy.Snapshot, wanted policy.Ref) (any, error) {
 	if wanted.Path == "" {
 		return nil, &engine.Error{

@@ -39,6 +39,9 @@ type poolView struct {
 	Tenants     figure `json:"tenants"`
 	Waiting     figure `json:"waiting"`
 	Differences figure `json:"differences"`
+	// EmptyIn is how long the free accounts last if they are claimed as in the last day;
+	// absent where none was claimed, or the ledger could not be read.
+	EmptyIn *int64 `json:"emptyInSeconds,omitempty"`
 
 	Standings map[account.State]int `json:"standings"`
 }
@@ -72,9 +75,9 @@ type poolList struct {
 }
 
 func (v poolList) show(w io.Writer, wide bool) {
-	header := []string{"POOL", "TYPE", "EU", "SHARED", "BINDINGS", "FREE", "CLAIMED", "DRAINING", "DIRTY", "INTERNAL", "CORDONED", "CLUSTERS", "TENANTS"}
+	header := []string{"POOL", "FREE", "WAITING", "USED/LIMIT", "EMPTY-IN", "DIRTY", "TENANTS", "STATE"}
 	if wide {
-		header = append(header, "LIMIT", "WAITING", "STATE", "DIFFERENCES")
+		header = append(header, "TYPE", "EU", "SHARED", "BINDINGS", "CLAIMED", "DRAINING", "INTERNAL", "CORDONED", "CLUSTERS", "LIMIT", "DIFFERENCES")
 	}
 	rows := make([][]string, len(v.Pools))
 	for i, p := range v.Pools {
@@ -84,18 +87,36 @@ func (v poolList) show(w io.Writer, wide bool) {
 }
 
 func (p poolView) row(wide bool) []string {
-	row := []string{p.Pool, p.HyperscalerType, yes(p.EUAccess), yes(p.Shared)}
-	for _, n := range []any{p.Bindings, p.Free, p.Claimed, p.Draining, p.Dirty, p.Internal, p.Cordoned, p.Clusters, p.Tenants} {
-		row = append(row, fmt.Sprint(n))
+	row := []string{
+		p.Pool, p.Free.String(), p.Waiting.String(), p.used(), p.emptyIn(), p.Dirty.String(), p.Tenants.String(), p.state(),
 	}
 	if wide {
 		limit := ""
 		if p.Limit > 0 {
 			limit = strconv.Itoa(p.Limit)
 		}
-		row = append(row, limit, p.Waiting.String(), p.state(), p.Differences.String())
+		row = append(row, p.HyperscalerType, yes(p.EUAccess), yes(p.Shared))
+		for _, n := range []any{p.Bindings, p.Claimed, p.Draining, p.Internal, p.Cordoned, p.Clusters, limit, p.Differences} {
+			row = append(row, fmt.Sprint(n))
+		}
 	}
 	return dashed(row)
+}
+
+// used is how many clusters the pool has, and how many its accounts have room for: those
+// that are free, or of a tenant and not dirty.
+func (p poolView) used() string {
+	if p.Limit == 0 || p.Clusters.unknown {
+		return p.Clusters.String()
+	}
+	return fmt.Sprintf("%d/%d", p.Clusters.n, p.Limit*(p.Free.n+p.Claimed.n+p.Draining.n))
+}
+
+func (p poolView) emptyIn() string {
+	if p.EmptyIn == nil {
+		return ""
+	}
+	return roughly(time.Duration(*p.EmptyIn) * time.Second)
 }
 
 func (p poolView) state() string {
@@ -123,36 +144,62 @@ type poolDetail struct {
 }
 
 func (v poolDetail) show(w io.Writer, wide bool) {
-	poolList{Pools: []poolView{v.poolView}}.show(w, true)
+	poolList{Pools: []poolView{v.poolView}}.show(w, wide)
 	fmt.Fprintln(w)
 	writeBindings(w, v.Accounts, wide)
 }
 
+var poolsLong = `Show the pools that Redis and Gardener know: how many accounts are free, in use,
+draining, waiting to be cleaned or held back, how many clusters they carry, and for
+how many tenants. If you pass a POOL, hapctl shows its accounts as 'hapctl bindings'
+does.
+
+USED/LIMIT compares the number of clusters with the number for which the accounts
+have room, dirty accounts left out. EMPTY-IN estimates how long the free accounts
+last if tenants claim them as fast as in the last day, judged by the newest ` + fmt.Sprint(newestMessages) + `
+replies of the ledger; 'hapctl plan' forecasts better. -o wide shows all counts.
+
+With --history, hapctl draws how many accounts of each pool were in use over the last
+day, or over --since; of a shared pool, and with -o wide of every pool, it draws the
+clusters. It starts from what is in use now and goes back by the replies of the
+ledger. If the output is not a terminal, or NO_COLOR is set, it uses ASCII characters.
+
+The name of a pool is the hyperscaler type, then +eu, then +shared: aws, aws+eu,
+azure+shared, gcp_cf-sa30. The limits are those of --config.`
+
 func newPools(s *shell) *cobra.Command {
 	var tenant string
 	var watch watching
+	var past lookingBack
+	var recent claims
 	cmd := &cobra.Command{
 		Use:   "pools [POOL]",
-		Short: "Show the pools of accounts, or one of them with its accounts",
-		Long: `Show the pools that Redis and Gardener know: how many accounts are free, in use,
-draining, to be cleaned or held back, how many clusters they carry and for how
-many tenants. With a pool, show its accounts as 'hapctl bindings' does.
-
-A pool's name is the hyperscaler type, then +eu, then +shared: aws, aws+eu,
-azure+shared, gcp_cf-sa30. Limits are those of --config.`,
+		Short: "Show pools, or the accounts of one pool",
+		Long:  poolsLong,
 		Example: `  hapctl pools
   hapctl pools --watch
-  hapctl pools aws+eu -o wide`,
+  hapctl pools aws+eu -o wide
+  hapctl pools aws --history --since 30d`,
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
-	cmd.AddCommand(newPoolsSave(s))
+	withNames(cmd).AddCommand(newPoolsSave(s))
+	s.completeArgument(cmd, livePools)
 	flags := cmd.Flags()
-	flags.StringVar(&tenant, "tenant", "", "only pools, and accounts, of the global account `id`")
-	flags.BoolVarP(&watch.on, "watch", "w", false, "show them again and again, until ^C; with -o json one document a line")
-	flags.DurationVar(&watch.every, "interval", 2*time.Second, "with --watch: how often")
-	flags.IntVar(&watch.count, "count", 0, "with --watch: end after so many times; 0 is never")
+	flags.StringVar(&tenant, "tenant", "", "show only pools and accounts of the global account `id`")
+	flags.BoolVarP(&watch.on, "watch", "w", false, "repeat until ^C; with -o json, print one document per line")
+	flags.DurationVar(&watch.every, "interval", 2*time.Second, "with --watch: time between two outputs")
+	flags.IntVar(&watch.count, "count", 0, "with --watch: stop after this many outputs; 0 means never")
+	past.flags(flags)
+	s.completeFlags(cmd)
 	s.reader(cmd, "for Redis and Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
-		v, err := s.readPoolView(ctx, cfg, args, tenant)
+		if past.on {
+			v, err := past.readPast(ctx, s, cfg, args)
+			if err != nil {
+				return err
+			}
+			return s.printSome(v, len(v.Pools), "pools")
+		}
+		v, err := s.readPoolView(ctx, cfg, args, tenant, &recent)
 		if list, is := v.(poolList); is {
 			return errors.Join(err, s.printSome(list, len(list.Pools), "pools"))
 		}
@@ -163,44 +210,34 @@ azure+shared, gcp_cf-sa30. Limits are those of --config.`,
 		}
 		return err
 	})
-	once := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := watch.check(cmd.Flags().Changed); err != nil {
-			return err
-		}
-		if !watch.on {
-			return once(cmd, args)
-		}
-		timeout, err := cmd.Flags().GetDuration("timeout")
-		if err != nil || timeout <= 0 {
-			return usagef("--timeout is %s, must be positive", timeout)
-		}
-		cfg, err := s.connections.settings()
-		if err != nil {
-			return err
-		}
-		return watch.run(cmd.Context(), s, cfg, timeout, func(ctx context.Context, cfg *config.Config) (view, error) {
-			return s.readPoolView(ctx, cfg, args, tenant)
-		})
-	}
+	watch.wrap(s, cmd, func(ctx context.Context, cfg *config.Config, args []string) (view, error) {
+		return s.readPoolView(ctx, cfg, args, tenant, &recent)
+	})
+	past.wrap(cmd)
 	return cmd
 }
 
 // readPoolView reads all pools, or the one that args name; that one is shown
 // although it is not built, which is then the error.
-func (s *shell) readPoolView(ctx context.Context, cfg *config.Config, args []string, tenant string) (view, error) {
+func (s *shell) readPoolView(ctx context.Context, cfg *config.Config, args []string, tenant string, recent *claims) (view, error) {
 	l, err := readLandscape(ctx, s, cfg, true)
 	if err != nil {
 		return nil, err
 	}
+	recent.read(ctx, s, cfg)
 	if len(args) == 0 {
 		l.sayUnbuilt(s)
-		return poolList{Pools: l.summary(tenant, termsOf(cfg))}, nil
+		list := poolList{Pools: l.summary(tenant, termsOf(cfg))}
+		for i := range list.Pools {
+			list.Pools[i].EmptyIn = recent.emptyIn(&list.Pools[i])
+		}
+		return list, nil
 	}
 	detail, err := l.pool(args[0], tenant, termsOf(cfg))
 	if err != nil {
 		return nil, err
 	}
+	detail.EmptyIn = recent.emptyIn(&detail.poolView)
 	if !detail.Built {
 		err = notBuilt(fmt.Errorf("pool %s is not built", args[0]), cfg.Redis.URL)
 	}
@@ -211,8 +248,8 @@ func (s *shell) readPoolView(ctx context.Context, cfg *config.Config, args []str
 func (l landscape) summary(tenant string, limits terms) []poolView {
 	pools := make([]poolView, 0, len(l.pools))
 	from := 0
-	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
-		for from < len(l.bindings) && l.bindings[from].Pool < name {
+	for _, name := range slices.SortedFunc(maps.Keys(l.pools), natural) {
+		for from < len(l.bindings) && natural(l.bindings[from].Pool, name) < 0 {
 			from++
 		}
 		to := from
@@ -293,3 +330,9 @@ func (p *poolView) count(v *bindingView) {
 		p.Differences.n++
 	}
 }
+
+func (v poolList) names() []string {
+	return namesOf(v.Pools, func(p poolView) string { return p.Pool })
+}
+
+func (v poolDetail) names() []string { return bindingList{v.Accounts}.names() }

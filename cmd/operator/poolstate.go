@@ -24,11 +24,11 @@ import (
 func newPoolsSave(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save FILE",
-		Short: "Save all pools, accounts and runtimes for 'hapctl simulate --pool FILE'",
-		Long: `Read all pools of Redis with their runtimes, and all accounts of Gardener, and save
-them to a file for 'hapctl simulate --pool FILE'. It has the names of tenants and
-runtimes, and nothing of any Secret. The file is replaced as a whole; - is standard
-output.`,
+		Short: "Save all pools, accounts and runtimes to a file",
+		Long: `Read all pools and runtimes from Redis and all accounts from Gardener, and save them
+to a file for 'hapctl simulate --pool FILE'. The file contains the ids of tenants and
+runtimes, but no data of any Secret. hapctl replaces the file as a whole. - means
+standard output.`,
 		Example: `  hapctl pools save pools.json
   hapctl simulate -f events.ndjson --pool pools.json`,
 		Args: arguments(cobra.ExactArgs(1)),
@@ -78,7 +78,6 @@ func readState(ctx context.Context, s *shell, cfg *config.Config) (*simulate.Sta
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = store.Close() }()
 	client, tell, err := openGardener(ctx, s, cfg.Gardener)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -30,7 +32,31 @@ func (w *watching) check(cmdChanged func(string) bool) error {
 	return nil
 }
 
-// run shows what read gives, again and again, until it was shown count times or
+// wrap has a command that shows once what read returns show it again and again with --watch.
+func (w *watching) wrap(s *shell, cmd *cobra.Command, read func(context.Context, *config.Config, []string) (view, error)) {
+	once := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := w.check(cmd.Flags().Changed); err != nil {
+			return err
+		}
+		if !w.on {
+			return once(cmd, args)
+		}
+		timeout, err := cmd.Flags().GetDuration("timeout")
+		if err != nil || timeout <= 0 {
+			return usagef("--timeout is %s, must be positive", timeout)
+		}
+		cfg, err := s.connections.settings()
+		if err != nil {
+			return err
+		}
+		return w.run(cmd.Context(), s, cfg, timeout, func(ctx context.Context, cfg *config.Config) (view, error) {
+			return read(ctx, cfg, args)
+		})
+	}
+}
+
+// run shows what read returns, again and again, until it was shown count times or
 // ctx ends, which is how a person ends it. A terminal is drawn anew; elsewhere one
 // table follows another, and JSON is one document a line.
 func (w *watching) run(ctx context.Context, s *shell, cfg *config.Config, timeout time.Duration, read func(context.Context, *config.Config) (view, error)) error {

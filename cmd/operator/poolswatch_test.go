@@ -16,8 +16,8 @@ func colouredPools() poolList {
 	}}
 }
 
-// What a new tenant finds nothing in stands out, and only that; nobody sees colours
-// who does not look at a terminal.
+// What a new tenant finds nothing in stands out, and only that; colours are for
+// terminals only.
 func TestPoolColours(t *testing.T) {
 	t.Parallel()
 	v := colouredPools()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
 
@@ -20,17 +21,22 @@ const (
 	formatWide  format = "wide"
 	formatJSON  format = "json"
 	formatYAML  format = "yaml"
+	formatName  format = "name" // of lists of what has a name
 )
 
-var formats = []string{string(formatTable), string(formatWide), string(formatJSON), string(formatYAML)}
+// formats are those that all commands have, which allForms has besides names.
+var (
+	formats  = []string{string(formatTable), string(formatWide), string(formatJSON), string(formatYAML)}
+	allForms = append(slices.Clone(formats), string(formatName))
+)
 
 // String, Set and Type make it a flag.
 func (f *format) String() string { return string(*f) }
 
 // Set takes one of the formats.
 func (f *format) Set(text string) error {
-	if !slices.Contains(formats, text) {
-		return fmt.Errorf("the formats are %s", strings.Join(formats, ", "))
+	if !slices.Contains(allForms, text) {
+		return fmt.Errorf("the formats are %s", strings.Join(allForms, ", "))
 	}
 	*f = format(text)
 	return nil
@@ -45,6 +51,26 @@ type view interface {
 	show(w io.Writer, wide bool)
 }
 
+// nameable is a view of things that have names, which -o name writes one a line.
+type nameable interface{ names() []string }
+
+// hasNames marks a command whose views are nameable.
+const hasNames = "names"
+
+// withNames marks a command that knows -o name.
+func withNames(cmd *cobra.Command) *cobra.Command {
+	cmd.Annotations = map[string]string{hasNames: "yes"}
+	return cmd
+}
+
+// checkForm refuses -o name before a command does anything, where it has no names to write.
+func (s *shell) checkForm(cmd *cobra.Command, _ []string) error {
+	if s.format == formatName && cmd.Annotations[hasNames] == "" {
+		return usagef("%s has no -o name; the formats are %s", cmd.CommandPath(), strings.Join(formats, ", "))
+	}
+	return nil
+}
+
 // print writes a result to stdout in the form that the user chose.
 func (s *shell) print(v view) error {
 	err := s.stdout.atOnce(func(out stream) error {
@@ -53,6 +79,13 @@ func (s *shell) print(v view) error {
 			return encodeJSON(out, v, "  ")
 		case formatYAML:
 			return encodeYAML(out, v)
+		case formatName:
+			if n, is := v.(nameable); is {
+				for _, name := range oneLine(n.names()) {
+					fmt.Fprintln(out, name)
+				}
+			}
+			return nil
 		default:
 			text := sheet{headless: s.noHeaders}
 			v.show(&text, s.format == formatWide)
@@ -77,7 +110,7 @@ func (s *shell) printSome(v view, n int, what string) error {
 	return nil
 }
 
-// sheet is what a view is shown on.
+// sheet is the paper of a view.
 type sheet struct {
 	bytes.Buffer
 	headless bool // its tables have no headers
@@ -140,4 +173,12 @@ func oneLine(cells []string) []string {
 		clean[i] = string(visible([]byte(strings.Join(words, " "))))
 	}
 	return clean
+}
+
+func namesOf[T any](all []T, name func(T) string) []string {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = name(all[i])
+	}
+	return names
 }

@@ -22,7 +22,7 @@ const drawEvery = 100 * time.Millisecond
 // terminal how much of it is done, in the same line. It is safe for concurrent use.
 type progress struct {
 	shell *shell
-	live  bool // somebody looks
+	live  bool // a person looks
 
 	mu    sync.Mutex
 	text  string // of the stage, "" for none
@@ -60,7 +60,7 @@ func (p *progress) one() {
 	}
 }
 
-// end ends the last stage: what is said next has a line of its own.
+// end ends the last stage: what is said next has a separate line.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

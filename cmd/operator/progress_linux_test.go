@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// openTerminal gives both ends of a new terminal: what a program writes to tty is
+// openTerminal returns both ends of a new terminal: what a program writes to tty is
 // read from screen.
 func openTerminal(t *testing.T) (screen, tty *os.File) {
 	t.Helper()
@@ -38,7 +38,7 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// rebuildOfThree is what a rebuild of three places tells, and what is said after it.
+// rebuildOfThree prints what a rebuild of three places tells, and what is said after it.
 func rebuildOfThree(s *shell) {
 	p := s.progress()
 	for _, step := range []observe.Step{
@@ -50,7 +50,7 @@ func rebuildOfThree(s *shell) {
 	s.say("done")
 }
 
-// TestProgress: a line for each stage; how much is done only where somebody looks.
+// TestProgress: a line for each stage; how much is done only on a terminal.
 func TestProgress(t *testing.T) {
 	var talk bytes.Buffer
 	rebuildOfThree(&shell{stderr: stream{&talk}})
@@ -72,19 +72,10 @@ hapctl: done
 	}
 }
 
-// seen is what a terminal gets of it.
+// seen returns what a terminal gets of it.
 func seen(t *testing.T) string {
 	t.Helper()
 	screen, tty := openTerminal(t)
 	rebuildOfThree(&shell{stderr: stream{tty}})
-	var got strings.Builder
-	part := make([]byte, 4096)
-	for !strings.HasSuffix(got.String(), "hapctl: done\r\n") {
-		n, err := screen.Read(part)
-		if err != nil {
-			t.Fatalf("%v after %q", err, got.String())
-		}
-		got.Write(part[:n])
-	}
-	return got.String()
+	return until(t, screen, "hapctl: done\r\n")
 }

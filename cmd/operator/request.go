@@ -39,10 +39,10 @@ type requester struct {
 	again func(id string) string
 }
 
-// openRequester connects, and makes sure that somebody could answer: without the
+// openRequester connects, and makes sure that a worker could answer: without the
 // streams a request would only be tried until its time is over.
 func openRequester(ctx context.Context, s *shell, cfg *config.Config) (r *requester, closer func(), err error) {
-	nc, err := openNATS(ctx, cfg.NATS)
+	nc, err := openNATS(ctx, s, cfg.NATS)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,13 +56,12 @@ func openRequester(ctx context.Context, s *shell, cfg *config.Config) (r *reques
 		})
 	}
 	if err != nil {
-		nc.Close()
 		return nil, nil, err
 	}
-	return r, func() { r.client.Close(); nc.Close() }, nil
+	return r, r.client.Close, nil
 }
 
-// one asks for e and gives the reply, or what is known of it so far, to be shown;
+// one asks for e and returns the reply, or what is known of it so far, to be shown;
 // the error beside it is the exit code's. given says that the id is not a new one.
 func (r *requester) one(ctx context.Context, e events.Event, given bool) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
@@ -88,7 +87,7 @@ func (r *requester) one(ctx context.Context, e events.Event, given bool) (view, 
 	return r.unanswered(pending, err)
 }
 
-// answered gives the final reply that the ledger has under an id that was given:
+// answered returns the final reply that the ledger has under an id that was given:
 // the first one stands, whatever is published under the id later. Where it cannot
 // be read, the client finds it or waits for it.
 func (r *requester) answered(ctx context.Context, given bool, subject string) (events.Reply, bool) {
@@ -161,20 +160,20 @@ type requestFlagSet struct {
 }
 
 func (f *requestFlagSet) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.id, "id", "", "request `id`; the same one again picks up the same answer (default: a new one)")
-	flags.StringVarP(&f.file, "file", "f", "", "read requests from a `file`, one JSON object a line, - for standard input")
-	flags.BoolVar(&f.stdin, "stdin", false, "read requests from standard input, as -f - does")
-	flags.BoolVar(&f.noWait, "no-wait", false, "publish and do not wait for the answer")
-	flags.DurationVar(&f.timeout, "timeout", answerWithin, "how long to wait for the answer, of each request")
+	flags.StringVar(&f.id, "id", "", "request `id`; repeating an id returns the same answer (default: a new id)")
+	flags.StringVarP(&f.file, "file", "f", "", "read requests from a `file`, one JSON object per line, - for standard input")
+	flags.BoolVar(&f.stdin, "stdin", false, "read requests from standard input; the same as -f -")
+	flags.BoolVar(&f.noWait, "no-wait", false, "publish, but do not wait for the answer")
+	flags.DurationVar(&f.timeout, "timeout", answerWithin, "how long to wait for the answer to each request")
 	if f.doubts != nil {
-		flags.BoolVar(&f.yes, "yes", false, "do not look whether it is about something unknown, and do not ask")
+		flags.BoolVar(&f.yes, "yes", false, "skip the check before publishing, and do not ask")
 	}
 }
 
 // common are the flags that go with -f too.
 var common = map[string]bool{"file": true, "stdin": true, "no-wait": true, "timeout": true, "yes": true}
 
-// check gives wrong usage, and whether the requests come as lines.
+// check returns wrong usage, and whether the requests come as lines.
 func (f *requestFlagSet) check(cmd *cobra.Command, required []string) (lines bool, err error) {
 	if f.timeout <= 0 {
 		return false, usagef("--timeout is %s, must be positive", f.timeout)
@@ -252,7 +251,7 @@ func quoteWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// requestCommand makes the command of one type of request. event gives the event
+// requestCommand makes the command of one type of request. event returns the event
 // that the flags describe; lines are read as the data of the same type, and nothing is
 // asked about them. look, if not nil, finds what is worth asking.
 func requestCommand(s *shell, cmd *cobra.Command, t events.Type, required []string, look func(*config.Config) doubts, event func() events.Event) *cobra.Command {
@@ -337,7 +336,7 @@ func (r *requester) runOne(ctx context.Context, e events.Event, given bool) erro
 	return err
 }
 
-// open gives what the lines are read from.
+// open returns what the lines are read from.
 func (f *requestFlagSet) open(s *shell) (in io.Reader, closer func(), err error) {
 	if f.file == "" || f.file == "-" {
 		return s.stdin, func() {}, nil

@@ -111,7 +111,7 @@ func (r *requester) begin(ctx context.Context, in io.Reader, t events.Type, turn
 	}
 }
 
-// line gives the result of one line, its exit code with it.
+// line returns the result of one line, its exit code with it.
 func (r *requester) line(ctx context.Context, line inputLine, t events.Type) turnResult {
 	result, err := runLine(ctx, line, func(ctx context.Context, text json.RawMessage) (any, error) {
 		e, err := decodeLine(t, text)

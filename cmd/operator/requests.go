@@ -10,15 +10,15 @@ import (
 )
 
 const requestHelp = `
-The final reply is printed; a request that waits says so on standard error. When
-the time is over, the exit code is 124 and the request goes on: the same --id
-again picks its answer up, now or days later. A request that is rejected is
-printed too, with exit code 4 where no rule matches or the pool is empty, 5 for a
-conflict, else 1.
+hapctl prints the final reply. If the request has to wait, hapctl says so on standard error.
+If --timeout passes first, the exit code is 124 and the request continues: repeat the command
+with the same --id to get its answer, even days later. If the request is rejected, hapctl
+prints the rejection. The exit code is then 4 if no rule matches or the pool is empty, 5 for a
+conflict, and otherwise 1.
 
-With -f FILE or --stdin, each line is the data of one request as docs/messages.md
-has it, optionally with its "id". Several are in flight at once; the results are
-lines of JSON in the order of the requests.`
+With -f FILE or --stdin, each line is the data of one request in the form of
+docs/messages.md, optionally with its "id". hapctl sends several requests at once and prints
+the results as lines of JSON in the order of the requests.`
 
 func newProvision(s *shell) *cobra.Command {
 	var p events.Provision
@@ -26,7 +26,7 @@ func newProvision(s *shell) *cobra.Command {
 	var wanted string
 	cmd := &cobra.Command{
 		Use:   "provision --runtime ID --global-account ID --plan PLAN",
-		Short: "Ask for what a runtime needs, and wait for the answer",
+		Short: "Request an account for a runtime, and wait for the answer",
 		Long:  "Publish a provision event and wait for its final reply: the account, network\nranges and implementation that the runtime gets.\n" + requestHelp,
 		Example: `  hapctl provision --runtime rt-1 --global-account ga-1 --plan aws --platform-region cf-eu11
   hapctl provision -f requests.ndjson > replies.ndjson
@@ -39,13 +39,13 @@ func newProvision(s *shell) *cobra.Command {
 	flags.StringVar(&p.Plan, "plan", "", "`plan`, such as aws")
 	flags.StringVar(&p.PlatformRegion, "platform-region", "", "platform `region`, such as cf-eu11")
 	flags.StringVar(&p.HyperscalerRegion, "hyperscaler-region", "", "hyperscaler `region`, such as eu-central-1")
-	flags.StringVar(&p.Provider, "provider", "", "hyperscaler `name` (default: that of the plan)")
+	flags.StringVar(&p.Provider, "provider", "", "hyperscaler `name` (default: the plan's)")
 	flags.StringVar(&p.ShootName, "shoot", "", "`name` of the Shoot")
-	flags.StringVar(&wanted, "interface", "", "interface whose implementation is wanted, `PATH[:REVISION]`")
+	flags.StringVar(&wanted, "interface", "", "also resolve the interface `PATH[:REVISION]`")
 	flags.StringVar(&cluster.Name, "cluster", "", "`name` of the cluster, for network rules")
 	flags.StringVar(&cluster.Namespace, "cluster-namespace", "", "`namespace` of the cluster")
-	flags.StringArrayVar(&cluster.Purposes, "purpose", nil, "a `purpose` of the cluster; may be given several times")
-	flags.Var((*labelFlag)(&cluster.Labels), "label", "a label of the cluster, `KEY=VALUE`; may be given several times")
+	flags.StringArrayVar(&cluster.Purposes, "purpose", nil, "a `purpose` of the cluster; can be repeated")
+	flags.Var((*labelFlag)(&cluster.Labels), "label", "a label of the cluster, `KEY=VALUE`; can be repeated")
 	mustRegister(cmd, "plan", cobra.FixedCompletions(planNames(), cobra.ShellCompDirectiveNoFileComp))
 	return requestCommand(s, cmd, events.TypeProvision, []string{"runtime", "global-account", "plan"}, nil,
 		func() events.Event {
@@ -64,14 +64,14 @@ func newDeprovision(s *shell) *cobra.Command {
 	var d events.Deprovision
 	cmd := &cobra.Command{
 		Use:   "deprovision --runtime ID",
-		Short: "Give back what a runtime has, once its Shoot is gone",
-		Long:  "Publish a deprovision event and wait for its final reply. A runtime that nobody\nknows is released too: on a terminal that is asked first, elsewhere standard error\nsays so.\n" + requestHelp,
+		Short: "Return what a runtime has after its Shoot is deleted",
+		Long:  "Publish a deprovision event and wait for its final reply. If the ledger does not know the\nruntime, hapctl says so on standard error and, on a terminal, asks before it publishes.\nWithout a terminal, it publishes the event.\n" + requestHelp,
 		Example: `  hapctl deprovision --runtime rt-1
   hapctl deprovision -f gone.ndjson`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&d.RuntimeID, "runtime", "", "runtime `id`")
-	flags.StringVar(&d.GlobalAccountID, "global-account", "", "global account `id`, for the subject; need not be the provision's")
+	flags.StringVar(&d.GlobalAccountID, "global-account", "", "global account `id` for the subject; may differ from that of the provision")
 	flags.StringVar(&d.ShootName, "shoot", "", "`name` of the Shoot")
 	return requestCommand(s, cmd, events.TypeDeprovision, []string{"runtime"}, func(*config.Config) doubts { return unknownToLedger },
 		func() events.Event {
@@ -84,14 +84,14 @@ func newRelease(s *shell) *cobra.Command {
 	var generation int64
 	cmd := &cobra.Command{
 		Use:   "release --binding NAME",
-		Short: "Return a dirty account to its pool, once it is emptied",
-		Long:  "Publish a release event and wait for its final reply. Of an account that is not in\nGardener or not dirty, which is refused, standard error says so, and on a terminal it\nis asked first. A script needs no Gardener for that; it is looked at where the\nconfiguration names one.\n" + requestHelp,
+		Short: "Return a cleaned account to its pool",
+		Long:  "Publish a release event and wait for its final reply. If the account is not in Gardener or\nnot dirty, a worker refuses the release. hapctl checks this first, says so on standard error\nand, on a terminal, asks before it publishes. Without a terminal, hapctl checks it only if\nthe configuration names Gardener, and publishes the event.\n" + requestHelp,
 		Example: `  hapctl release --binding aws-7
   hapctl release --binding aws-7 --generation 3`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&r.Binding, "binding", "", "`name` of the binding")
-	flags.Int64Var(&generation, "generation", 0, "the `claim` that the account was emptied of; refused where it is no longer the binding's")
+	flags.Int64Var(&generation, "generation", 0, "generation of the `claim` that was cleaned up; a worker refuses the release if the binding has a newer one")
 	return requestCommand(s, cmd, events.TypeRelease, []string{"binding"}, notToRelease,
 		func() events.Event {
 			if cmd.Flags().Changed("generation") {
@@ -106,8 +106,8 @@ func newResolve(s *shell) *cobra.Command {
 	var wanted string
 	cmd := &cobra.Command{
 		Use:     "resolve --runtime ID --interface PATH[:REVISION]",
-		Short:   "Ask for the implementation of an interface",
-		Long:    "Publish a resolve event and wait for its final reply: the implementation that\nthe policy chooses. Nothing is allotted.\n" + requestHelp,
+		Short:   "Request the implementation of an interface",
+		Long:    "Publish a resolve event and wait for its final reply: the implementation that\nthe policy chooses. A resolve event assigns nothing.\n" + requestHelp,
 		Example: `  hapctl resolve --runtime rt-1 --interface cap.interface.database.postgresql.install:0.1.0`,
 	}
 	flags := cmd.Flags()

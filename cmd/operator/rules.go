@@ -13,18 +13,19 @@ import (
 
 func newRules(s *shell) *cobra.Command {
 	cmd := group("rules COMMAND", "Check, explain and compare HAP rules", newRulesCheck(s), newRulesExplain(s), newRulesParse(s), newRulesConvert(s), newRulesDiff(s))
-	cmd.Long = `Check, explain and compare HAP rules, which say which pool of accounts a request is served from.
+	cmd.Long = `Check, explain and compare HAP rules. The rules say which pool of accounts serves a
+request.
 
-A file of rules is YAML: the configuration of hap-worker or a chart's values
-(hap: {rule: [...]}), rule: [...], or a list and nothing else. In place of rule
-it may have the older platformRegionRule, clusterRegionRule, sharedRule and
-euAccessRule. Or it is no YAML, and has one rule a line, with comments after #.`
+A file of rules is YAML: hap-worker's configuration, a chart's values (hap: {rule:
+[...]}), rule: [...], or only a list. Instead of rule it may have the older
+platformRegionRule, clusterRegionRule, sharedRule and euAccessRule. A file that is
+not YAML has one rule per line, with comments after #.`
 	return cmd
 }
 
 // rulesFile is the flag of a command that reads rules.
 func rulesFile(s *shell, cmd *cobra.Command) func() (rule.File, error) {
-	path := cmd.Flags().StringP("file", "f", "", "`file` of rules, - for standard input (default: the file of --config)")
+	path := cmd.Flags().StringP("file", "f", "", "rules `file`, - for standard input (default: the file of --config)")
 	if err := cmd.MarkFlagFilename("file", "yaml", "yml"); err != nil {
 		panic(err)
 	}

@@ -35,21 +35,21 @@ func (v checkView) show(w io.Writer, _ bool) {
 func newRulesCheck(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
-		Short: "Find everything that is wrong with a set of rules",
-		Long: `Find everything that is wrong with a set of rules: syntax, duplicates,
-ambiguities, and plans that do not exist or have no entry. Every fault of every
-rule is reported. Exit code 3 if there is any; warnings do not count.
+		Short: "Check HAP rules",
+		Long: `Check a set of rules and report every error of every rule: syntax, duplicates,
+ambiguities, and plans that do not exist or have no entry. The exit code is 3 if
+there is an error. Warnings do not change the exit code.
 
-In the older form, platformRegionRule, clusterRegionRule, sharedRule and
-euAccessRule, a fault names its list, and no plan needs a member.`,
+For the older platformRegionRule, clusterRegionRule, sharedRule and euAccessRule, an
+error names its list, and no plan needs an entry.`,
 		Example: `  hapctl rules check -f values.yaml
   hapctl rules check -f rules.yaml --plans aws,gcp -o json
   hapctl rules check -f rules.yaml --require ''`,
 		Args: arguments(cobra.NoArgs),
 	}
 	read := rulesFile(s, cmd)
-	plans := cmd.Flags().StringSlice("plans", nil, "the `plans` that exist, with commas between them (default: the built-in ones and hap.plans)")
-	require := cmd.Flags().StringSlice("require", nil, "the `plans` that need an entry, '' for none (default: --plans where given, else the built-in ones that do and what hap.plans adds)")
+	plans := cmd.Flags().StringSlice("plans", nil, "`plans` that exist, separated by commas (default: the built-in plans and hap.plans)")
+	require := cmd.Flags().StringSlice("require", nil, "`plans` that need an entry, '' for none (default: --plans if set, otherwise the required built-in plans and those that hap.plans adds)")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		var opts rule.Options
 		if cmd.Flags().Changed("require") {

@@ -25,14 +25,15 @@ func (v convertView) show(w io.Writer, _ bool) {
 func newRulesConvert(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
-		Short: "Write the older four rules as a rule list",
-		Long: `Write platformRegionRule, clusterRegionRule, sharedRule and euAccessRule as a
-rule list with the same effect: the same pool for every request of every plan.
-The lists have an effect on all plans, so each plan that exists has an entry; in
-place of *:region, each plan has one of that region.
+		Short: "Convert the four older lists to a rule list",
+		Long: `Convert platformRegionRule, clusterRegionRule, sharedRule and euAccessRule to a rule
+list with the same effect: every request of every plan is served from the same pool.
+The older lists apply to all plans, so the rule list has an entry for each plan. For
+*:region, each plan gets an entry for that region.
 
-What a rule list cannot express is named on stderr, the plans at fault have no
-entry, and the exit code is 3. A file that has a rule list is written as it is.`,
+If a rule list cannot express something, hapctl names it on standard error, writes no
+entry for the plans concerned, and exits with code 3. If the file has a rule list
+already, hapctl writes that list.`,
 		Example: `  hapctl rules convert -f values.yaml > rule.yaml
   hapctl rules convert -f values.yaml -o json`,
 		Args: arguments(cobra.NoArgs),

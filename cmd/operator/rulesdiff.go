@@ -76,25 +76,26 @@ func wayRule(w rule.Way) string {
 func newRulesDiff(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Show which requests other rules would lead to another pool",
-		Long: `Show which requests the rules of NEW lead to another pool than those of OLD, or to
-none. All plans are compared, with every region that either file names; (other) is
-any region that neither names for the plan, (none) a request without one, any all of
-them. A * in the name of a pool is the region of the request. The two files may have
-different forms. Which of several rules leads to the same pool makes no difference.
+		Short: "Compare two sets of rules",
+		Long: `Show which requests the rules in NEW serve from another pool than the rules in OLD,
+or from no pool. hapctl compares all plans with every region that either file names.
+(other) means any region that neither file names for the plan, (none) means no
+region, and any means all of these. A * in the name of a pool stands for the region
+of the request. The two files may have different forms. It does not count as a
+difference if another rule leads to the same pool.
 
-With --since, also how many requests of that time would lead elsewhere, by what the
-ledger has of them: their plan, their regions and the provider that they had. What
-they were assigned does not change; it is where the next one like it would go.
+With --since, hapctl also counts how many requests of that time would be served from
+another pool. It uses the plan, regions and provider that the ledger recorded.
+Present assignments do not change; the count shows what similar requests would get.
 
-Plans beside the built-in ones are in hap.plans. A file without any has those of the
-other one. Exit code 5 where there is a difference.`,
+Plans that are not built in come from hap.plans. A file without hap.plans uses those
+of the other file. The exit code is 5 if there is a difference.`,
 		Example: `  hapctl rules diff old.yaml new.yaml
   hapctl rules diff hap-worker.yaml new.yaml --since 720h --config hap-worker.yaml`,
 		Args: arguments(cobra.ExactArgs(2)),
 	}
-	since := cmd.Flags().Duration("since", 0, "count the requests of the ledger since then, such as 720h (default: the ledger is not read)")
-	timeout := cmd.Flags().Duration("timeout", time.Minute, "how long to read the ledger of NATS")
+	since := cmd.Flags().Duration("since", 0, "also count the ledger's requests of this last period, such as 720h (default: do not read the ledger)")
+	timeout := cmd.Flags().Duration("timeout", time.Minute, "time limit for reading the ledger")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *since < 0:
@@ -157,11 +158,10 @@ func (s *shell) countRequests(ctx context.Context, compared *rule.Comparison, v 
 	if err != nil {
 		return err
 	}
-	nc, err := openNATS(ctx, cfg.NATS)
+	nc, err := openNATS(ctx, s, cfg.NATS)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
 	subjects, err := events.NewSubjects(cfg.NATS.Prefix)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *shell) countRequests(ctx context.Context, compared *rule.Comparison, v 
 	for i := range v.Differences {
 		v.Differences[i].Requests = new(int)
 	}
-	err = ledger.Each(ctx, func(stored events.Stored) error {
+	err = ledger.Each(s.watched(ctx), func(stored events.Stored) error {
 		r := stored.Reply
 		if r.Decision == nil || !r.Comparable() || stored.Time.Before(since) {
 			return nil

@@ -92,19 +92,18 @@ func numbered(number int, text string) string {
 func newRulesExplain(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain -f FILE (--plan PLAN | --stdin)",
-		Short: "Show which rule serves a request, and why not another",
-		Long: `Show which rule serves a request, the pool that it leads to, the label
-selectors of that pool, and why each other rule of the plan did not win.
+		Short: "Show which rule serves a request, and why",
+		Long: `Show the rule that serves a request, its pool, the label selectors of that pool, and
+why each other rule of the plan did not win. The label keys in the selectors come
+from gardener.labels of the file, or else of --config. hapctl does not check a
+provider that you pass; without one it uses the plan's. hapctl does not require an
+entry for every plan. The exit code is 4 if no rule matches.
 
-Selectors have the keys of gardener.labels, as the file has them, or --config.
+For the four older lists, hapctl shows the members that apply in place of a rule.
 
-A provider that is given is taken unchecked; otherwise it comes from the plan.
-That every plan has an entry is not asked for. Exit code 4 where no rule matches.
-In the older form, the rule is the members of the four lists that are true.
-
-With --stdin, each line is a request such as
+With --stdin, each input line is a request such as
   {"plan":"aws","platformRegion":"cf-eu11","hyperscalerRegion":"eu-central-1","provider":"aws","tenant":"ga-1"}
-and is answered by one line of JSON.`,
+For each line, hapctl prints one line of JSON.`,
 		Example: `  hapctl rules explain -f values.yaml --plan gcp --platform-region cf-sa30
   hapctl rules explain -f rules.yaml --stdin < requests.ndjson`,
 		Args: arguments(cobra.NoArgs),
@@ -112,7 +111,7 @@ and is answered by one line of JSON.`,
 	read := rulesFile(s, cmd)
 	var r rule.Request
 	request := requestFlags(cmd, &r)
-	stdin := cmd.Flags().Bool("stdin", false, "read requests from standard input, one JSON object a line")
+	stdin := cmd.Flags().Bool("stdin", false, "read requests from standard input, one JSON object per line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		given := slices.DeleteFunc(request, func(name string) bool { return !cmd.Flags().Changed(name) })
 		switch {
@@ -139,20 +138,20 @@ and is answered by one line of JSON.`,
 	return cmd
 }
 
-// requestFlags are the flags of a request; it gives their names.
+// requestFlags are the flags of a request; it returns their names.
 func requestFlags(cmd *cobra.Command, r *rule.Request) []string {
 	flags := cmd.Flags()
 	flags.StringVar(&r.Plan, "plan", "", "`plan` of the request")
 	flags.StringVar(&r.PlatformRegion, "platform-region", "", "platform `region`, such as cf-eu11")
 	flags.StringVar(&r.HyperscalerRegion, "hyperscaler-region", "", "hyperscaler `region`, such as eu-central-1")
-	flags.StringVar(&r.Provider, "provider", "", "hyperscaler `name` (default: that of the plan)")
-	flags.StringVar(&r.Tenant, "tenant", "", "global account `id`, for the selector of the tenant's own bindings")
+	flags.StringVar(&r.Provider, "provider", "", "hyperscaler `name` (default: the plan's)")
+	flags.StringVar(&r.Tenant, "tenant", "", "global account `id` in the selector of the tenant's own bindings")
 	plans := cobra.FixedCompletions(planNames(), cobra.ShellCompDirectiveNoFileComp)
 	mustRegister(cmd, "plan", plans)
 	return []string{"plan", "platform-region", "hyperscaler-region", "provider", "tenant"}
 }
 
-// explain gives a *matchView, or a *noMatchView beside the error that says so.
+// explain returns a *matchView, or a *noMatchView beside the error that says so.
 func explain(set *rule.Ruleset, r rule.Request) (any, error) {
 	if r.Tenant != "" && !engine.ValidID(r.Tenant) {
 		return nil, &engine.Error{

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// parseView is what rules mean.
+// parseView says what rules mean.
 type parseView struct {
 	Rules    []parsedRule   `json:"rules"`
 	Lists    []parsedMember `json:"lists,omitempty"` // of the older form
@@ -107,20 +107,20 @@ func orNone(outputs []string) string {
 func newRulesParse(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "parse (-e 'RULE;RULE' | -f FILE) [-m JSON]",
-		Short: "Parse rules, and match a request against them",
-		Long: `Parse rules and show them in their canonical spelling, with all their faults.
-With -m, show also which rule serves a request and the labels that its pool is
-searched by. The flags are those of "hap parse" of Kyma Environment Broker.
-That every plan has an entry is not asked for. Exit code 3 if a rule is faulty,
-4 where no rule matches.`,
+		Short: "Parse rules and match a request",
+		Long: `Parse rules, and show their canonical spelling and all their errors. With -m, hapctl
+also shows the rule that serves a request and the labels by which workers search its
+pool. The flags are those of "hap parse" of Kyma Environment Broker. hapctl does not
+require an entry for every plan. The exit code is 3 if a rule has an error, and 4 if
+no rule matches.`,
 		Example: `  hapctl rules parse -e 'aws; aws(PR=cf-eu11) -> EU'
   hapctl rules parse -f rules.yaml -m '{"plan":"aws","platformRegion":"cf-eu11","hyperscalerRegion":"eu-central-1"}'`,
 		Args: arguments(cobra.NoArgs),
 	}
 	read := rulesFile(s, cmd)
-	entry := cmd.Flags().StringP("entry", "e", "", "`rules` to parse, with semicolons between them")
+	entry := cmd.Flags().StringP("entry", "e", "", "`rules` to parse, separated by semicolons")
 	match := cmd.Flags().StringP("match", "m", "", "`request` as JSON with plan, platformRegion, hyperscalerRegion, provider and tenant")
-	cmd.Flags().BoolP("no-color", "n", false, "accepted as \"hap parse\" does; the output has no colours")
+	cmd.Flags().BoolP("no-color", "n", false, "accepted for compatibility with \"hap parse\"; the output has no colours")
 	// -n is that of the older tool here, so --namespace, which no rule needs, has no short form.
 	cmd.Flags().StringVar(&s.connections.namespace, "namespace", "", "")
 	if err := cmd.Flags().MarkHidden("namespace"); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// runtimeView is what Redis has of a runtime.
+// runtimeView has what Redis knows of a runtime.
 type runtimeView struct {
 	RuntimeID string               `json:"runtimeID"`
 	State     account.RuntimeState `json:"state"`
@@ -41,24 +41,25 @@ func viewOfRuntime(id, pool string, rt account.Runtime) runtimeView {
 	}
 }
 
-func (v runtimeView) row(wide bool) []string {
-	row := []string{v.RuntimeID, string(v.State), v.Pool, v.Binding, v.Tenant, strconv.FormatInt(v.Sequence, 10), v.RequestID}
-	if wide {
-		row = append(row, strconv.FormatBool(v.Confirmed), string(v.Origin))
-	}
-	return dashed(row)
+func (v runtimeView) row() []string {
+	return []string{v.RuntimeID, string(v.State), v.Pool, v.Binding, v.Tenant}
 }
 
 func writeRuntimes(w io.Writer, runtimes []runtimeView, wide bool) {
-	header := []string{"RUNTIME", "STATE", "POOL", "BINDING", "TENANT", "SEQUENCE", "REQUEST"}
-	if wide {
-		header = append(header, "CONFIRMED", "ORIGIN")
-	}
+	header := []string{"RUNTIME", "STATE", "POOL", "BINDING", "TENANT"}
 	rows := make([][]string, len(runtimes))
 	for i, v := range runtimes {
-		rows[i] = v.row(wide)
+		rows[i] = v.row()
+		if wide {
+			rows[i] = append(rows[i], strconv.FormatInt(v.Sequence, 10), v.RequestID, strconv.FormatBool(v.Confirmed), string(v.Origin))
+		}
+		dashed(rows[i])
 	}
-	table(w, header, rows)
+	if wide {
+		table(w, append(header, "SEQUENCE", "REQUEST", "CONFIRMED", "ORIGIN"), rows)
+		return
+	}
+	fitted(w, header, rows, "TENANT", "POOL", "BINDING", "RUNTIME")
 }
 
 type runtimeList struct {
@@ -114,7 +115,7 @@ func (v runtimeDetail) show(w io.Writer, wide bool) {
 	table(w, header, rows)
 }
 
-// runtimeFilter is what rows are chosen by.
+// runtimeFilter chooses rows.
 type runtimeFilter struct{ pool, binding, tenant, state string }
 
 func (f runtimeFilter) takes(rt account.Runtime) bool {
@@ -127,10 +128,10 @@ func newRuntimes(s *shell) *cobra.Command {
 	state := choice{of: words(account.RuntimeAssigned, account.RuntimeWaiting, account.RuntimeGone, account.RuntimeRefused)}
 	cmd := &cobra.Command{
 		Use:   "runtimes [ID]",
-		Short: "Show the runtimes and what they have, or one with its replies",
-		Long: `Show the runtimes that Redis has: the account that each has or had, and the
-request and number of the decision. With an id, show one of them and the replies
-to its requests in the ledger; the one in force is marked.
+		Short: "Show runtimes and their accounts",
+		Long: `Show the runtimes that Redis knows, each with its present or last account and with
+the request id and the number of the decision. If you pass an ID, hapctl shows that
+runtime and the replies to its requests in the ledger, and marks the reply in force.
 
 States: assigned, waiting, gone (deprovisioned, remembered for some days), refused.`,
 		Example: `  hapctl runtimes --tenant ga-1 --state assigned
@@ -138,11 +139,13 @@ States: assigned, waiting, gone (deprovisioned, remembered for some days), refus
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.pool, "pool", "", "only those of the `pool`")
-	flags.StringVar(&f.binding, "binding", "", "only those that have, or had, the account `name`")
-	flags.StringVar(&f.tenant, "tenant", "", "only those of the global account `id`")
-	state.flag(cmd, "state", "only those in the `state`")
-	return s.reader(cmd, "for Redis and the ledger", func(ctx context.Context, cfg *config.Config, args []string) error {
+	flags.StringVar(&f.pool, "pool", "", "show only runtimes of the `pool`")
+	flags.StringVar(&f.binding, "binding", "", "show only runtimes that have or had the account `name`")
+	flags.StringVar(&f.tenant, "tenant", "", "show only runtimes of the global account `id`")
+	state.flag(cmd, "state", "show only runtimes in the `state`")
+	s.completeFlags(cmd)
+	s.completeArgument(cmd, liveRuntimes)
+	return s.reader(withNames(cmd), "for Redis and the ledger", func(ctx context.Context, cfg *config.Config, args []string) error {
 		if len(args) == 1 && !engine.ValidID(args[0]) {
 			return usagef("%q is no runtime id: 1 to %d letters, digits, - and _, a letter or digit at both ends", args[0], engine.MaxID)
 		}
@@ -159,7 +162,6 @@ func (s *shell) runtimes(ctx context.Context, cfg *config.Config, f runtimeFilte
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }()
 	pools := []string{f.pool}
 	if f.pool == "" {
 		if pools, err = store.Pools(ctx); err != nil {
@@ -173,7 +175,7 @@ func (s *shell) runtimes(ctx context.Context, cfg *config.Config, f runtimeFilte
 	return s.printSome(runtimeList{Runtimes: runtimes}, len(runtimes), "runtimes")
 }
 
-// readRuntimes gives the runtimes of the pools that the filter takes, by id. One
+// readRuntimes returns the runtimes of the pools that the filter takes, by id. One
 // that changed while it was read counts once.
 func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f runtimeFilter) ([]runtimeView, error) {
 	found := make([][]runtimeView, len(pools))
@@ -188,7 +190,7 @@ func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f 
 	})
 	runtimes := append([]runtimeView{}, slices.Concat(found...)...) // a list even where nothing is found
 	slices.SortFunc(runtimes, func(a, b runtimeView) int {
-		return cmp.Or(natural(a.RuntimeID, b.RuntimeID), cmp.Compare(a.Pool, b.Pool), cmp.Compare(b.Sequence, a.Sequence))
+		return cmp.Or(natural(a.RuntimeID, b.RuntimeID), natural(a.Pool, b.Pool), cmp.Compare(b.Sequence, a.Sequence))
 	})
 	return slices.CompactFunc(runtimes, func(a, b runtimeView) bool { return a.RuntimeID == b.RuntimeID && a.Pool == b.Pool }), err
 }
@@ -202,14 +204,27 @@ func (s *shell) runtime(ctx context.Context, cfg *config.Config, id string) erro
 	return s.print(detail)
 }
 
-// readRuntime gives what Redis and the ledger have of a runtime; UnknownRuntime
+// readRuntime returns what Redis and the ledger have of a runtime; UnknownRuntime
 // where neither has anything, which it tells programs.
 func (s *shell) readRuntime(ctx context.Context, cfg *config.Config, id string) (runtimeDetail, error) {
+	detail, err := s.lookUpRuntime(ctx, cfg, id)
+	if err == nil && !detail.known() {
+		return runtimeDetail{}, s.unknown(&engine.Error{
+			Code: engine.CodeUnknownRuntime, Err: fmt.Errorf("runtime %s is in neither Redis nor the ledger", id),
+			Hint: "hapctl runtimes lists those that are",
+		})
+	}
+	return detail, err
+}
+
+// known reports whether Redis or the ledger has anything of the runtime.
+func (v *runtimeDetail) known() bool { return v.State != stateNone || len(v.Replies) > 0 }
+
+func (s *shell) lookUpRuntime(ctx context.Context, cfg *config.Config, id string) (runtimeDetail, error) {
 	store, err := openRedis(ctx, s, cfg)
 	if err != nil {
 		return runtimeDetail{}, err
 	}
-	defer func() { _ = store.Close() }()
 	at, rt, err := store.Runtime(ctx, id)
 	if err != nil {
 		return runtimeDetail{}, err
@@ -223,12 +238,6 @@ func (s *shell) readRuntime(ctx context.Context, cfg *config.Config, id string) 
 	}
 	if rt.State == "" {
 		detail.State = stateNone
-		if len(detail.Replies) == 0 {
-			return runtimeDetail{}, s.unknown(&engine.Error{
-				Code: engine.CodeUnknownRuntime, Err: fmt.Errorf("runtime %s is in neither Redis nor the ledger", id),
-				Hint: "hapctl runtimes lists those that are",
-			})
-		}
 	}
 	detail.compare()
 	return detail, nil
@@ -264,3 +273,9 @@ func (v *runtimeDetail) told() string {
 	}
 	return string(v.State) + " (" + v.Binding + ")"
 }
+
+func (v runtimeList) names() []string {
+	return namesOf(v.Runtimes, func(r runtimeView) string { return r.RuntimeID })
+}
+
+func (v runtimeDetail) names() []string { return []string{v.RuntimeID} }

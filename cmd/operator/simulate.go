@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
 
-// simulation is what simulate prints.
+// simulation is printed by simulate.
 type simulation struct {
 	Results []simulate.Result `json:"results"`
 	Pools   []poolChange      `json:"pools"` // those in which anything changed
@@ -144,44 +144,46 @@ func (f *simulateFlags) check(cmd *cobra.Command) error {
 	return f.terms.check(f.file, f.stdin)
 }
 
-const simulateLong = `Decide events one after the other on a copy of the pools, by the rules and limits
-of --config, and show what each would be answered with and how full the pools are
-then: the worker's own code decides, in memory. Nothing is published or written.
-The pools are those of now, or those that 'hapctl pools save' saved. Requests that
-wait are served first, as far as there is something for them.
+const simulateLong = `Decide events one after the other on a copy of the pools, and show the answer to each
+event and how full the pools are afterwards. The worker's own code decides, in
+memory, with the rules and limits of --config. hapctl publishes and writes nothing.
+It starts with the current pools, or with those that 'hapctl pools save' saved. If
+the pools have room for waiting requests, hapctl serves these first.
 
-The policy is that of --config, or of --policy, --catalog and --type-instances; the
-rules of network blocks are those of --config or --network. What --config names and
-is not there, or is in the cluster, is left out with a message.
+The policy comes from --config, or from --policy, --catalog and --type-instances. The
+network rules come from --config or --network. If --config names a file that is
+missing, or an object in the cluster, hapctl prints a message and simulates without
+it.
 
-Each line is an event's data with its type, which may be left out where the fields
-tell it, or a whole CloudEvent:
+Each line is an event's data with its type, or a whole CloudEvent. You can omit the
+type if the fields identify it:
   {"type":"provision","id":"r1","runtimeID":"rt-1","globalAccountID":"ga-1","plan":"aws"}
   {"runtimeID":"rt-1"}                        a deprovision
   {"binding":"aws-7"}                         a release
 
---what-if changes the terms before anything is decided: limit.PROVIDER=N,
-limit.default=N, strategy=NAME, allowedGlobalAccounts=ID,... (* for everybody,
-nothing for nobody), rules=FILE, accounts.POOL=N (so many free accounts more, for
-those who wait before the events). --limit N lets everybody have several accounts
-with N clusters each, whatever the provider.
+--what-if changes the terms before the first decision: limit.PROVIDER=N,
+limit.default=N, strategy=NAME, allowedGlobalAccounts=ID,... (* for all tenants,
+empty for none), rules=FILE, accounts.POOL=N (N additional free accounts; requests
+that already wait may take them). --limit N lets every tenant have several accounts
+with N clusters each, for any provider.
 
---start describes one pool in place of those of now: tenants, their accounts in the
-order in which they were claimed, and the clusters on each. The pool is that of
-requests of --plan, and has one free account more, called free, unless --what-if
-says how many. Without events each tenant asks for one cluster.
+--start replaces the current pools by one pool: it lists tenants, their accounts in
+the order in which they were claimed, and the clusters on each account. The pool is
+the one that serves --plan. It has one additional free account named free; --what-if
+can set another number. Without events, each tenant asks for one cluster.
 
-Labels are written at once, no deadline comes, and an account that its last cluster
-leaves is dirty at once, as if no Shoot referred to it. Exit code 4 where a request
-finds no rule or has to wait, else that of the worst line. With --stdin each line
-is answered by a line of JSON; serves has the requests that it made room for, and
-first, in the first line, those that were served before it.`
+In the simulation, labels are written at once, no deadline passes, and an account is
+dirty as soon as its last cluster leaves it. The exit code is 4 if a request finds no
+rule or has to wait; otherwise it is that of the worst line. With --stdin, hapctl
+answers each line with one line of JSON. In it, serves lists the waiting requests
+that the event made room for. In the first line, first lists the requests that hapctl
+served before it.`
 
 func newSimulate(s *shell) *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
 		Use:   "simulate (-f FILE | --stdin | --start TENANT:...)",
-		Short: "Show what events would lead to; changes nothing",
+		Short: "Show how a worker would answer events",
 		Long:  simulateLong,
 		Example: `  hapctl simulate -f events.ndjson --config hap-worker.yaml
   hapctl simulate -f events.ndjson --config new.yaml --pool saved.json
@@ -190,11 +192,11 @@ func newSimulate(s *shell) *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "file", "f", "", "`file` of events, one JSON object a line, - for standard input")
+	flags.StringVarP(&f.file, "file", "f", "", "`file` of events, one JSON object per line, - for standard input")
 	flags.BoolVar(&f.stdin, "stdin", false, "read events from standard input and answer line by line")
-	flags.StringVar(&f.pool, "pool", "", "`file` of 'hapctl pools save' in place of the pools of now")
-	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`change` of the terms, such as limit.aws=100; may be given several times")
-	flags.IntVar(&f.limit, "limit", 0, "`clusters` that an account may have, for every tenant and provider (default: what --config says)")
+	flags.StringVar(&f.pool, "pool", "", "`file` of 'hapctl pools save'; replaces the current pools")
+	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`change` of the terms, such as limit.aws=100; can be repeated")
+	flags.IntVar(&f.limit, "limit", 0, "maximum number of `clusters` on an account, for every tenant and provider (default: the limits of --config)")
 	f.start.flags(cmd)
 	f.terms.flags(cmd)
 	timeout := flags.Duration("timeout", readWithin, "how long to wait for Redis and Gardener")

@@ -24,7 +24,7 @@ func (l *eventLine) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// lineHead is what tells the kinds of lines apart.
+// lineHead tells the kinds of lines apart.
 type lineHead struct {
 	Type    string          `json:"type"`
 	ID      string          `json:"id"`
@@ -81,7 +81,7 @@ func (h lineHead) guess() events.Type {
 	}
 }
 
-// applyWhatIf changes the terms, and gives how many accounts more each pool has.
+// applyWhatIf changes the terms, and returns how many accounts more each pool has.
 func (s *shell) applyWhatIf(hap *config.HAP, changes []string) (more map[string]int, err error) {
 	more = map[string]int{}
 	for _, change := range changes {

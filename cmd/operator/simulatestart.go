@@ -30,10 +30,10 @@ type startFlags struct {
 
 func (f *startFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.tenants, "start", nil, "a `tenant` and the clusters on its accounts, such as 'ga-1: A=200,B=150', in place of the pools of now; may be given several times")
-	flags.StringVar(&f.request.Plan, "plan", "aws", "`plan` whose pool --start describes")
-	flags.StringVar(&f.request.PlatformRegion, "platform-region", "", "platform `region` of the requests whose pool that is")
-	flags.StringVar(&f.request.HyperscalerRegion, "hyperscaler-region", "", "hyperscaler `region` of the requests whose pool that is")
+	flags.StringArrayVar(&f.tenants, "start", nil, "`tenant` and the clusters on its accounts, such as 'ga-1: A=200,B=150'; replaces the current pools; can be repeated")
+	flags.StringVar(&f.request.Plan, "plan", "aws", "with --start: `plan` that the pool serves")
+	flags.StringVar(&f.request.PlatformRegion, "platform-region", "", "with --start: platform `region` that the pool serves")
+	flags.StringVar(&f.request.HyperscalerRegion, "hyperscaler-region", "", "with --start: hyperscaler `region` that the pool serves")
 	mustRegister(cmd, "plan", cobra.FixedCompletions(planNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -192,7 +192,7 @@ func (s *shell) otherRules(hap *config.HAP, path string) error {
 	return nil
 }
 
-// tenantList has ids with commas between them, or *, or nothing for nobody.
+// tenantList has ids with commas between them, or *, or nothing for none.
 func tenantList(text string) ([]string, error) {
 	list := names(strings.Split(text, ","))
 	for _, id := range list {

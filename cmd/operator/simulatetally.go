@@ -45,7 +45,7 @@ func tallied(ctx context.Context, sim *simulate.Simulator) (tallies, error) {
 // changes are the pools that are not as they were.
 func (before tallies) changes(after tallies) []poolChange {
 	changed := []poolChange{}
-	for _, name := range slices.Sorted(maps.Keys(after)) {
+	for _, name := range slices.SortedFunc(maps.Keys(after), natural) {
 		if was, is := before[name], after[name]; was != is {
 			changed = append(changed, poolChange{Pool: name, Before: was, After: is})
 		}

@@ -23,9 +23,9 @@ func (f *termFiles) flags(cmd *cobra.Command) {
 	f.policy.flags(cmd)
 	cmd.Flags().StringVar(&f.network, "network", "", "IPAMConfig `file` (default: network.file of --config)")
 	for name, usage := range map[string]string{
-		"policy":         "`file` of the policy (default: policy.file of --config)",
+		"policy":         "policy `file` (default: policy.file of --config)",
 		"catalog":        "`directory` of OCF manifests, or one file (default: policy.catalog of --config)",
-		"type-instances": "`file` of the TypeInstances that the system has (default: policy.typeInstances of --config)",
+		"type-instances": "`file` with the existing TypeInstances (default: policy.typeInstances of --config)",
 	} {
 		cmd.Flag(name).Usage = usage
 	}

@@ -47,18 +47,16 @@ func (s *shell) withSources(ctx context.Context, timeout time.Duration, built bo
 	if p.store, err = openStore(ctx, s, cfg, built); err != nil {
 		return err
 	}
-	defer func() { _ = p.store.Close() }()
 	client, tell, err := openGardener(ctx, s, cfg.Gardener)
 	if err != nil {
 		return err
 	}
 	defer tell()
 	p.gardener = client
-	nc, err := openNATS(ctx, cfg.NATS)
+	nc, err := openNATS(ctx, s, cfg.NATS)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
 	if err := p.streams(ctx, s, nc, cfg); err != nil {
 		return err
 	}

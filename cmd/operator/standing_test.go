@@ -19,6 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/page"
+	"github.com/hap-worker/hap-worker/worker/page/access"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
@@ -124,7 +125,7 @@ func onPage(t *testing.T, b engine.Binding, rec *account.Record) string {
 	t.Helper()
 	o := one{b: b, rec: rec}
 	p := page.New(t.Context(), page.Options{
-		Access: page.Access{Listen: "127.0.0.1:8080"}, Settings: func() page.Settings { return o },
+		Access: access.Rules{Listen: "127.0.0.1:8080"}, Settings: func() page.Settings { return o },
 		Recent: page.NewRecent(), Log: slog.New(slog.DiscardHandler),
 	})
 	p.Connect(page.Sources{Accounts: o, Records: o, Room: o, Ledger: o})
@@ -142,8 +143,9 @@ func byHapctl(t *testing.T, b engine.Binding, rec *account.Record) string {
 	if rec != nil {
 		l.bindings[0] = newBindingView(at, &b, rec, terms{})
 	}
-	var table, detail bytes.Buffer
+	var table, wide, detail bytes.Buffer
 	writeBindings(&table, l.bindings, false)
+	writeBindings(&wide, l.bindings, true)
 	bindingDetail{bindingView: l.bindings[0]}.show(&detail, false)
 	var listed, counted struct {
 		Standing  string         `json:"standing"`
@@ -159,9 +161,10 @@ func byHapctl(t *testing.T, b engine.Binding, rec *account.Record) string {
 		}
 	}
 	word := listed.Standing
-	if !strings.HasSuffix(table.String(), " "+word+"\n") || !regexp.MustCompile(`(?m)^STANDING +`+word+"$").MatchString(detail.String()) ||
+	narrow := regexp.MustCompile(`(?m)^b +\S+ +` + word + " ")
+	if !narrow.MatchString(table.String()) || !strings.HasSuffix(wide.String(), " "+word+"\n") || !regexp.MustCompile(`(?m)^STANDING +`+word+"$").MatchString(detail.String()) ||
 		counted.Standings[word] != 1 || !strings.HasPrefix(accountText(&l.bindings[0]), "b is "+word+" with ") {
-		t.Errorf("hapctl says %q in JSON, counts %v, explains %s, and shows\n%s%s", word, counted.Standings, accountText(&l.bindings[0]), &table, &detail)
+		t.Errorf("hapctl says %q in JSON, counts %v, explains %s, and shows\n%s%s%s", word, counted.Standings, accountText(&l.bindings[0]), &table, &wide, &detail)
 	}
 	return word
 }

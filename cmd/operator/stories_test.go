@@ -16,7 +16,7 @@ import (
 
 // documented is a row of the table of commands in docs/hapctl.md.
 type documented struct {
-	output string // forms, lines or text
+	output string // forms, "forms, name", lines or text
 	codes  []int
 }
 
@@ -60,6 +60,9 @@ func TestEveryFormAndExitCodeHasAScript(t *testing.T) {
 			return
 		}
 		row, known := want[name]
+		if strings.HasSuffix(row.output, ", name") != (cmd.Annotations[hasNames] != "") {
+			t.Errorf("docs/hapctl.md has %q of %s, which is not what -o name does", row.output, name)
+		}
 		if !known {
 			t.Errorf("docs/hapctl.md does not say what %s writes and which exit codes it has", name)
 		}
@@ -90,9 +93,12 @@ func onlyGroups(cmd *cobra.Command) bool {
 func (d documented) expected(cmd *cobra.Command) []string {
 	var out []string
 	switch d.output {
-	case "forms":
+	case "forms", "forms, name":
 		for _, f := range formats {
 			out = append(out, "-o "+f)
+		}
+		if d.output == "forms, name" {
+			out = append(out, "-o name")
 		}
 	case "text":
 		out = append(out, "output")
@@ -106,7 +112,7 @@ func (d documented) expected(cmd *cobra.Command) []string {
 	return out
 }
 
-// tells gives the command of a run and what the run is a test of; no command
+// tells returns the command of a run and what the run is a test of; no command
 // for help texts and wrong names.
 func (s story) tells(t *testing.T) (command string, is []string) {
 	t.Helper()
@@ -151,7 +157,7 @@ func documentedCommands(t *testing.T) map[string]documented {
 		t.Fatal(err)
 	}
 	rows := map[string]documented{}
-	row := regexp.MustCompile("(?m)^\\| `([a-z ]+)` \\| (forms|lines|text) \\| ([0-9 ]+) \\|$")
+	row := regexp.MustCompile("(?m)^\\| `([a-z ]+)` \\| (forms|forms, name|lines|text) \\| ([0-9 ]+) \\|$")
 	for _, cells := range row.FindAllStringSubmatch(string(page), -1) {
 		d := documented{output: cells[2]}
 		for code := range strings.FieldsSeq(cells[3]) {

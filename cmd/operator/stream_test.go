@@ -75,7 +75,7 @@ func TestOnlyOwnSequencesPass(t *testing.T) {
 	}
 }
 
-// What programs read is what was given, escaped where it must be and never changed.
+// Programs read what was given, escaped where it must be and never changed.
 func TestCompletionsPassUnchanged(t *testing.T) {
 	t.Parallel()
 	root := newRoot(testShell())

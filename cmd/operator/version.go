@@ -1,15 +1,16 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/worker/build"
 )
 
-// versionView is what is known of this build.
+// versionView has what is known of this build.
 type versionView struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -34,20 +35,8 @@ func newVersion(s *shell) *cobra.Command {
 	}
 }
 
-// builtVersion reads what the Go tool has written into the program.
+// builtVersion says which version this program is.
 func builtVersion() versionView {
-	v := versionView{Version: "(devel)", Go: runtime.Version()}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	if info.Main.Version != "" {
-		v.Version = info.Main.Version
-	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			v.Commit = setting.Value
-		}
-	}
-	return v
+	built := build.Read()
+	return versionView{Version: cmp.Or(built.Version, "(devel)"), Commit: built.Revision, Go: built.Go}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -38,7 +39,7 @@ type waitingView struct {
 	Behind    []waiterView         `json:"behind"` // the next before it, at most mostAhead
 }
 
-// waiterView is somebody who comes first.
+// waiterView is a request that comes first.
 type waiterView struct {
 	RuntimeID string `json:"runtimeID"`
 	RequestID string `json:"requestID"`
@@ -82,31 +83,45 @@ type waitingList struct {
 }
 
 func (v waitingList) show(w io.Writer, wide bool) {
-	header := []string{"POOL", "PLACE", "RUNTIME", "TENANT", "REASON", "SINCE", "UNTIL"}
 	if wide {
-		header = append(header, "REQUEST", "PLAN", "PAUSED", "BEHIND")
+		v.showWide(w)
+		return
 	}
+	now := time.Now()
 	rows := make([][]string, len(v.Waiting))
 	for i, one := range v.Waiting {
-		place, behind := "", ""
-		if one.Position > 0 {
-			place = strconv.Itoa(one.Position)
+		reason := string(one.Reason)
+		if one.Paused {
+			reason = "paused"
 		}
+		rows[i] = dashed([]string{one.Pool, one.placeNumber(), one.RuntimeID, one.Tenant, reason, roughly(now.Sub(one.Since)), roughly(one.Deadline.Sub(now))})
+	}
+	fitted(w, []string{"POOL", "PLACE", "RUNTIME", "TENANT", "REASON", "WAITED", "LEFT"}, rows, "TENANT", "POOL", "RUNTIME")
+}
+
+func (v waitingList) showWide(w io.Writer) {
+	rows := make([][]string, len(v.Waiting))
+	for i, one := range v.Waiting {
+		behind := ""
 		if n := len(one.Behind); n > 0 {
 			behind = one.Behind[n-1].RuntimeID
 		}
-		row := []string{one.Pool, place, one.RuntimeID, one.Tenant, string(one.Reason),
-			one.Since.UTC().Format(time.RFC3339), one.Deadline.UTC().Format(time.RFC3339)}
-		if wide {
-			row = append(row, one.RequestID, one.Plan, yes(one.Paused), behind)
-		}
-		rows[i] = dashed(row)
+		rows[i] = dashed([]string{one.Pool, one.placeNumber(), one.RuntimeID, one.Tenant, string(one.Reason),
+			one.Since.UTC().Format(time.RFC3339), one.Deadline.UTC().Format(time.RFC3339), one.RequestID, one.Plan, yes(one.Paused), behind})
 	}
-	table(w, header, rows)
+	table(w, []string{"POOL", "PLACE", "RUNTIME", "TENANT", "REASON", "SINCE", "UNTIL", "REQUEST", "PLAN", "PAUSED", "BEHIND"}, rows)
 }
 
-// waitingFilter is what rows are chosen by.
-type waitingFilter struct{ pool, tenant, runtime string }
+// placeNumber is the place in the queue of accounts, "" without one.
+func (v *waitingView) placeNumber() string {
+	if v.Position == 0 {
+		return ""
+	}
+	return strconv.Itoa(v.Position)
+}
+
+// waitingFilter chooses rows.
+type waitingFilter struct{ pool, tenant, runtime, request string }
 
 func (f waitingFilter) takes(w events.WaitingRequest) bool {
 	return (f.pool == "" || w.Pool == f.pool) && (f.tenant == "" || w.Event.Provision.GlobalAccountID == f.tenant)
@@ -116,21 +131,23 @@ func newWaiting(s *shell) *cobra.Command {
 	var f waitingFilter
 	cmd := &cobra.Command{
 		Use:   "waiting",
-		Short: "Show the requests that wait, in the order in which they are served",
-		Long: `Show the requests that wait, by pool and in the order in which they are served:
-tenants in turn, each one's oldest first. At its deadline (UNTIL) a request is
-answered PoolExhausted.
+		Short: "Show waiting requests in the order of service",
+		Long: `Show the waiting requests of each pool in the order in which workers serve them:
+tenants take turns, and each tenant's oldest request comes first. LEFT is the time
+until the deadline, at which a worker answers the request with PoolExhausted. -o wide
+shows when it began to wait, the deadline and the request ids.
 
-Reasons: pool-empty, network-full, network-missing (there are no network
-rules), unavailable (Gardener did not take a claim).`,
+Reasons: pool-empty, network-full, network-missing (there are no network rules),
+unavailable (Gardener did not accept a claim), paused (the pool is paused).`,
 		Example: `  hapctl waiting
   hapctl waiting --pool aws+eu -o wide`,
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.pool, "pool", "", "only those for the `pool`")
-	flags.StringVar(&f.tenant, "tenant", "", "only those of the global account `id`")
-	return s.reader(cmd, "for Redis and NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
+	flags.StringVar(&f.pool, "pool", "", "show only requests for the `pool`")
+	flags.StringVar(&f.tenant, "tenant", "", "show only requests of the global account `id`")
+	s.completeFlags(cmd)
+	return s.reader(withNames(cmd), "for Redis and NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		waiting, err := s.readWaiting(ctx, cfg, f)
 		if err != nil {
 			return err
@@ -139,13 +156,12 @@ rules), unavailable (Gardener did not take a claim).`,
 	})
 }
 
-// readWaiting gives the requests that wait and the filter takes, by pool and place.
+// readWaiting returns the requests that wait and the filter takes, by pool and place.
 func (s *shell) readWaiting(ctx context.Context, cfg *config.Config, f waitingFilter) ([]waitingView, error) {
 	store, err := openRedis(ctx, s, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = store.Close() }()
 	found := []events.WaitingRequest{}
 	err = s.withRoom(ctx, cfg, func(room *events.WaitingRoom) error {
 		visit := func(w events.WaitingRequest) error {
@@ -154,10 +170,11 @@ func (s *shell) readWaiting(ctx context.Context, cfg *config.Config, f waitingFi
 			}
 			return nil
 		}
-		if f.runtime != "" {
-			return room.OfRuntime(ctx, f.runtime, visit)
+		of := events.WaitingAddress{RuntimeID: f.runtime, RequestID: f.request}
+		if engine.ValidID(f.tenant) {
+			of.GlobalAccountID = f.tenant
 		}
-		return room.Each(ctx, visit)
+		return room.Matching(ctx, of, visit)
 	})
 	if err != nil {
 		return nil, err
@@ -191,7 +208,7 @@ func placed(ctx context.Context, store *counters.Store, requests []events.Waitin
 		views[i].Paused = l.paused
 	}
 	slices.SortStableFunc(views, func(a, b waitingView) int {
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(uint(a.Position-1), uint(b.Position-1)), a.Since.Compare(b.Since)) // no place comes last
+		return cmp.Or(natural(a.Pool, b.Pool), cmp.Compare(uint(a.Position-1), uint(b.Position-1)), a.Since.Compare(b.Since)) // no place comes last
 	})
 	return views, nil
 }
@@ -212,9 +229,14 @@ func viewOfWaiting(r events.WaitingRequest, queue []account.Waiter) waitingView 
 	return v
 }
 
-// withRoom gives the stream of the requests that wait, for as long as run takes.
+// withRoom opens the stream of the requests that wait, for as long as run takes.
 func (s *shell) withRoom(ctx context.Context, cfg *config.Config, run func(*events.WaitingRoom) error) error {
 	return s.withStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		return run(events.NewWaitingRoom(js, subjects))
 	})
+}
+
+// names are those of the requests: a runtime may have several.
+func (v waitingList) names() []string {
+	return namesOf(v.Waiting, func(w waitingView) string { return w.RequestID })
 }

@@ -18,7 +18,7 @@ import (
 // one script. Until it is built, every method answers account.ErrNotBuilt.
 type Ranges struct{ site *counters.Site }
 
-// New gives the ranges under the Store's prefix.
+// New returns the ranges under the Store's prefix.
 func New(s *counters.Store) *Ranges {
 	return &Ranges{s.Site(account.RangesPlace, "f", "h", "i", "c", "x", "p")}
 }
@@ -96,10 +96,10 @@ return out
 `)
 
 // Acquire applies rules to a cluster on behalf of a request, all of them or none, as
-// network.Space.Acquire does: repeated, it gives the same. Errors: an
+// network.Space.Acquire does: repeated, it returns the same. Errors: an
 // engine.Error of CodeNetworkExhausted with a *network.Exhausted;
 // network.ErrUnknownParent, where rules and the parents in Redis are of different
-// configurations, so set the parents or wait for whoever does; account.ErrNotBuilt;
+// configurations, so set the parents or wait for the worker that does; account.ErrNotBuilt;
 // an *engine.Error of Redis.
 func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {
 	asked, err := json.Marshal(askedOf(rules))
@@ -186,14 +186,14 @@ func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.R
 	if request == "" {
 		return network.Returned{}, &engine.Error{
 			Code: engine.CodeInternal, Op: "arguments of a Redis script",
-			Err:  fmt.Errorf("no request that cluster %s is taken back from", cluster),
+			Err:  fmt.Errorf("no request is named that holds the blocks of cluster %s", cluster),
 			Hint: "look for a label or annotation that was written by hand",
 		}
 	}
 	return r.giveBack(ctx, cluster, request)
 }
 
-// Release gives back all that a cluster has. Repeated, it gives nothing.
+// Release frees all blocks of a cluster and returns them. Repeated, it returns none.
 // account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
 	returned, err := r.giveBack(ctx, cluster, "")
@@ -268,9 +268,13 @@ for i = 2, #ARGV do
   local l = math.floor(tonumber(ARGV[i]) / 4294967296)
   local a = tonumber(ARGV[i]) - l * 4294967296
   if ARGV[1] == '1' then
-    if redis.call('HSETNX', KEYS[6], ARGV[i], 1) == 1 then hold(a, l) end
-  elseif redis.call('HDEL', KEYS[6], ARGV[i]) == 1 then
+    if redis.call('HEXISTS', KEYS[6], ARGV[i]) == 0 then
+      hold(a, l)
+      redis.call('HSETNX', KEYS[6], ARGV[i], 1)
+    end
+  elseif redis.call('HEXISTS', KEYS[6], ARGV[i]) == 1 then
     drop(a, l)
+    redis.call('HDEL', KEYS[6], ARGV[i])
   end
 end
 return {'OK'}
@@ -313,7 +317,7 @@ func (r *Ranges) foreign(ctx context.Context, block bool, blocks []netip.Prefix)
 //	Returns {'OK', the records of the cluster}
 var appliedScript = counters.NewScript("applied ranges", nil, `return {'OK', redis.call('HGET', KEYS[5], ARGV[1]) or '[]'}`)
 
-// Applied gives what a cluster has, in the order in which it was applied.
+// Applied returns what a cluster has, in the order in which it was applied.
 // account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Applied(ctx context.Context, cluster string) ([]network.Applied, error) {
 	got, err := r.site.Run(ctx, appliedScript, cluster)

@@ -133,7 +133,7 @@ func (m *rangesMachine) Return(t *rapid.T) {
 	}
 }
 
-// Restore puts back what somebody remembers, wherever it lies.
+// Restore puts back what a record remembers, wherever it lies.
 func (m *rangesMachine) Restore(t *rapid.T) {
 	cluster := networktest.Cluster().Draw(t, "cluster")
 	record := network.Record{Cluster: cluster, Applied: network.Applied{Rule: networktest.Rules().Filter(func(r []network.Rule) bool {

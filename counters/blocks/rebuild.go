@@ -29,7 +29,7 @@ func (r *Ranges) BeginRebuild(ctx context.Context, token string, now time.Time, 
 }
 
 // RenewRebuild extends the lease and reports whether the rebuild is still the
-// token's; if not, the caller gives up. An *engine.Error of Redis.
+// token's; if not, the caller stops. An *engine.Error of Redis.
 func (r *Ranges) RenewRebuild(ctx context.Context, token string, now time.Time) (mine bool, err error) {
 	return r.site.RenewRebuild(ctx, token, now)
 }
@@ -47,7 +47,7 @@ func (r *Ranges) Install(ctx context.Context, token string, state network.State)
 	return r.site.Install(ctx, token, parts)
 }
 
-// Epoch gives the epoch that the ranges are built with, in force or not; "" where they are
+// Epoch returns the epoch that the ranges are built with, in force or not; "" where they are
 // not built. An *engine.Error of Redis.
 func (r *Ranges) Epoch(ctx context.Context) (string, error) { return r.site.Epoch(ctx) }
 
@@ -56,7 +56,7 @@ func (r *Ranges) Depose(ctx context.Context, epoch string) (bool, error) {
 	return r.site.Depose(ctx, epoch)
 }
 
-// Discard makes the ranges not built, as if Redis had lost them: whoever needs them
+// Discard makes the ranges not built, as if Redis had lost them: the next caller
 // builds them anew. It reports whether they were. An *engine.Error of Redis.
 func (r *Ranges) Discard(ctx context.Context) (bool, error) { return r.site.Discard(ctx) }
 

@@ -26,7 +26,7 @@ return {'OK', 1}
 `)
 
 // Restore puts back a record that ledger or cluster remember, wherever its blocks
-// lie and whoever has them too, and reports whether it did: not where the cluster has
+// lie and even where another cluster has them too, and reports whether it did: not where the cluster has
 // the rule. account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, error) {
 	packed, err := packRecords([]network.Record{record})
@@ -62,7 +62,7 @@ end
 return out
 `)
 
-// Room gives what is free in each parent, by its id, without looking at the blocks
+// Room returns what is free in each parent, by its id, without looking at the blocks
 // that are held. account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Room(ctx context.Context) (map[string]network.Room, error) {
 	got, err := r.site.Run(ctx, roomScript)

@@ -1,7 +1,7 @@
 package blocks
 
-// space is the part of the scripts on ranges that takes blocks and gives them
-// back, as network.Space does in plain Go. Free space is the fewest aligned blocks
+// space is the part of the scripts on ranges that takes and frees
+// blocks, as network.Space does in plain Go. Free space is the fewest aligned blocks
 // that it consists of, kept by size and address, so that the smallest block with
 // room is found by at most one look-up per size. A block is a = first address
 // and l = prefix length; its code is l * 2^32 + a.
@@ -66,11 +66,25 @@ local function free(a, l, to)
   fill(a, l, to)
 end
 
-local function get_parents() return cjson.decode(redis.call('HGET', KEYS[7], 'json') or '[]') end
+local function get_parents()
+  local parents = cjson.decode(redis.call('HGET', KEYS[7], 'json') or '[]')
+  for _, p in ipairs(parents) do
+    for i = 2, #p, 2 do assert(tonumber(p[i]) and tonumber(p[i + 1]), 'the parents of network ranges cannot be read') end
+  end
+  return parents
+end
+
+-- Redis does not undo what a script has written before an error. So whatever cannot be read
+-- has to end it before that: blocks that were held by then would be in no record.
+local function readable()
+  redis.call('ZCARD', KEYS[2])
+  redis.call('ZCARD', KEYS[4])
+  return get_parents()
+end
 
 -- What a block and each parent have in common: one of the two.
-local function each_parent(a, l, f)
-  for _, p in ipairs(get_parents()) do
+local function each_parent(parents, a, l, f)
+  for _, p in ipairs(parents) do
     for i = 2, #p, 2 do
       local pa, pl = p[i], p[i + 1]
       if pl <= l and around(a, pl) == pa then f(a, l, pl)
@@ -80,16 +94,18 @@ local function each_parent(a, l, f)
 end
 
 local function hold(a, l)
+  local parents = readable()
   if redis.call('HINCRBY', KEYS[3], code(a, l), 1) > 1 then return end
   redis.call('ZADD', KEYS[4], string.format('%.0f', a), code(a, l))
-  each_parent(a, l, cut)
+  each_parent(parents, a, l, cut)
 end
 
 local function drop(a, l)
+  local parents = readable()
   if redis.call('HINCRBY', KEYS[3], code(a, l), -1) > 0 then return end
   redis.call('HDEL', KEYS[3], code(a, l))
   redis.call('ZREM', KEYS[4], code(a, l))
-  each_parent(a, l, free)
+  each_parent(parents, a, l, free)
 end
 
 -- A record is {rule = …, requests = {…}, blocks = {{id, a, l, {path, …}}, …}}.

@@ -15,7 +15,7 @@ import (
 // forget assignments, and only a change of its configuration mends that.
 var ErrEvicts = errors.New("the server would forget assignments")
 
-// Check asks a server whether it can be relied on, and gives warnings about what should be
+// Check asks a server whether it can be relied on, and returns warnings about what should be
 // better. A server that evicts keys is ErrEvicts. It looks at INFO, which every server
 // answers, also those that refuse CONFIG. A field that is not there is not held against
 // the server.

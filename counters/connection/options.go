@@ -44,7 +44,7 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Client gives a client with connections of its own; none is made before the first call.
+// Client returns a client with its own connections; none is made before the first call.
 // The error says which URL cannot be read.
 func (o Options) Client() (redis.UniversalClient, error) {
 	if len(o.URLs) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// behindSentinels gives a client that asks the sentinels for its master.
+// behindSentinels returns a client that asks the sentinels for its master.
 func (o Options) behindSentinels(f *redis.FailoverOptions) *redis.Client {
 	client := redis.NewFailoverClient(f)
 	client.AddHook(sentinels{addresses: strings.Join(f.SentinelAddrs, ", "), master: f.MasterName})

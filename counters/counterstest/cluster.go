@@ -13,7 +13,7 @@ import (
 )
 
 // Cluster starts a Redis Cluster of one node, which refuses a script whose keys
-// are not on one slot as any other does, and gives a client of it.
+// are not on one slot as any other does, and returns a client of it.
 func Cluster(t testing.TB) *redis.ClusterClient {
 	t.Helper()
 	port, bus := freePort(t), freePort(t)
@@ -42,7 +42,7 @@ func Cluster(t testing.TB) *redis.ClusterClient {
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	// None of those that the kernel gives to whoever asks for any: somebody else might
+	// None of those that the kernel hands out for port 0: another process might
 	// get it before the server begins to listen.
 	for range 100 {
 		port := strconv.Itoa(10000 + rand.IntN(10000))

@@ -19,11 +19,11 @@ import (
 // caller in any order, with stale suggestions, claims that are long over, calls
 // that go-redis sends twice, and loss of everything with rebuilds that fail.
 // After each call both must have said the same and remember the same, and no
-// invariant may be broken. client must have a database of its own, which is
+// invariant may be broken. client must have a separate database, which is
 // emptied.
 func Compare(t *testing.T, client *redis.Client) { rapid.Check(t, Histories(client, NewTally())) }
 
-// Histories gives the property that Compare checks. It counts into tally what
+// Histories returns the property that Compare checks. It counts into tally what
 // the histories consist of.
 func Histories(client *redis.Client, tally *Tally) func(*rapid.T) {
 	store := NewMachine(client, "")
@@ -197,4 +197,7 @@ func (p *pair) check(t *rapid.T) {
 func (p *pair) checkReaders(t *rapid.T) {
 	both(p, t, func(m accounttest.Machine) (string, error) { return accounttest.Records(p.ctx, m, pool) }, plain)
 	both(p, t, func(m accounttest.Machine) ([]account.Waiter, error) { return m.Queue(p.ctx, pool) }, plain)
+	for _, most := range []int{1, 2, 100} {
+		both(p, t, func(m accounttest.Machine) (account.Heads, error) { return m.Heads(p.ctx, pool, most) }, plain)
+	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// look is what the keys of a pool hold, read past the Store by docs/redis.md.
+// look has the contents of a pool's keys, read past the Store by docs/redis.md.
 type look struct {
 	status             account.Status // Built where there is an epoch
 	server             string         // run of the server that the epoch is of

@@ -26,7 +26,7 @@ type Machine struct {
 
 var _ accounttest.Machine = (*Machine)(nil)
 
-// NewMachine gives a Store whose keys begin with prefix, "" for the default one.
+// NewMachine returns a Store whose keys begin with prefix, "" for the default one.
 func NewMachine(client redis.UniversalClient, prefix string) *Machine {
 	prefix = cmp.Or(prefix, counters.DefaultPrefix)
 	return &Machine{Store: counters.New(client, prefix), client: client, prefix: prefix}
@@ -39,7 +39,7 @@ func (m *Machine) OverLanes(t testing.TB) *Machine {
 	return m
 }
 
-// Records gives all records of a pool by name.
+// Records returns all records of a pool by name.
 func (m *Machine) Records(ctx context.Context, pool string) ([]account.NamedRecord, []account.NamedRuntime, error) {
 	bindings, err := collect(m.Bindings(ctx, pool))
 	if err != nil {
@@ -107,7 +107,7 @@ func (m *Machine) eachPage(ctx context.Context, like string, do func(pipe redis.
 	}
 }
 
-// Run tells every scenario to a Store on client, each under keys of its own.
+// Run tells every scenario to a Store on client, each under its own keys.
 func Run(t *testing.T, client redis.UniversalClient) {
 	for _, story := range accounttest.Stories() {
 		t.Run(story, func(t *testing.T) {

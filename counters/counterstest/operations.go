@@ -269,7 +269,7 @@ func (p *pair) pause(t *rapid.T) {
 	}, plain)
 }
 
-// repair is what a reconciliation does where it found a drift, and where it was
+// repair does what a reconciliation does where it found a drift, and where it was
 // mistaken.
 func (p *pair) repair(t *rapid.T) {
 	binding, runtime := bindings.Draw(t, "binding"), runtimes.Draw(t, "runtime")

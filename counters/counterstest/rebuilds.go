@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// lease is how long nobody else takes a rebuild over.
+// lease is how long no other worker takes a rebuild over.
 const lease = time.Second
 
 // elsewhere is the id of a run of the server that is over.

@@ -13,14 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Mini gives a miniredis that ends with the test.
+// Mini returns a miniredis that ends with the test.
 func Mini(t testing.TB) *redis.Client {
 	t.Helper()
 	server := miniredis.RunT(t)
 	return client(t, &redis.Options{Addr: server.Addr()})
 }
 
-// Process is a redis-server of its own, on a socket in a directory of the test's.
+// Process is a separate redis-server, on a socket in a directory of the test's.
 type Process struct {
 	Socket string
 	dir    string
@@ -28,7 +28,7 @@ type Process struct {
 	cmd    *exec.Cmd
 }
 
-// Redis starts a redis-server that ends with the test and gives a client of it.
+// Redis starts a redis-server that ends with the test and returns a client of it.
 // Without redis-server on PATH the test is skipped, or fails where HAP_REQUIRE_ALL is set.
 func Redis(t testing.TB, args ...string) *redis.Client {
 	t.Helper()
@@ -95,7 +95,7 @@ func (p *Process) Kill() {
 	p.cmd = nil
 }
 
-// Client gives a client that ends with the test.
+// Client returns a client that ends with the test.
 func (p *Process) Client(t testing.TB) *redis.Client {
 	t.Helper()
 	return client(t, &redis.Options{Network: "unix", Addr: p.Socket})

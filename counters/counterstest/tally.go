@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Tally says what random histories consisted of.
+// Tally counts the operations and outcomes of random histories.
 type Tally struct {
-	lengths    []int // operations of each history
+	lengths    []int // number of operations of each history
 	operations map[string]int
 	outcomes   map[string]int
 }
 
-// NewTally gives one that counted nothing.
+// NewTally returns a Tally of which all counts are 0.
 func NewTally() *Tally {
 	t := &Tally{operations: map[string]int{}, outcomes: map[string]int{}}
 	for _, op := range operations {
@@ -26,8 +26,8 @@ func NewTally() *Tally {
 	return t
 }
 
-// outcomes are what a history may come to that is worth a name. A run of some
-// length that never came to one of them has not looked at it.
+// outcomes lists the outcomes that a Tally counts. If a long run never reaches one of them,
+// the run has not tested it.
 var outcomes = []string{
 	claimed, own, revived, labelled, shared, repeated, foreign, superseded, refused, waiting, tooShort, servedInTurn,
 	paused, elsewhereFound, atLimit, confirmed, notConfirmed, revoked, kept, drained, unknownLeft, waitingLeft, leftAgain,
@@ -98,7 +98,7 @@ func (t *Tally) cameIf(yes bool, outcome, otherwise string) {
 	t.came(otherwise)
 }
 
-// Add adds another tally.
+// Add adds the counts of another Tally.
 func (t *Tally) Add(other *Tally) {
 	t.lengths = append(t.lengths, other.lengths...)
 	for name, n := range other.operations {
@@ -109,10 +109,10 @@ func (t *Tally) Add(other *Tally) {
 	}
 }
 
-// Histories is how many histories there were.
+// Histories returns the number of histories.
 func (t *Tally) Histories() int { return len(t.lengths) }
 
-// Median is the number of operations that half of the histories have at least.
+// Median returns the median number of operations of a history.
 func (t *Tally) Median() int {
 	if len(t.lengths) == 0 {
 		return 0
@@ -120,7 +120,7 @@ func (t *Tally) Median() int {
 	return slices.Sorted(slices.Values(t.lengths))[len(t.lengths)/2]
 }
 
-// Missing gives the operations and outcomes that never occurred.
+// Missing returns the operations and outcomes whose count is 0.
 func (t *Tally) Missing() []string {
 	var missing []string
 	for _, counts := range []map[string]int{t.operations, t.outcomes} {
@@ -133,7 +133,7 @@ func (t *Tally) Missing() []string {
 	return missing
 }
 
-// String is a table of all that was counted.
+// String returns all counts as a table.
 func (t *Tally) String() string {
 	total := 0
 	for _, n := range t.lengths {

@@ -67,7 +67,7 @@ type Request struct {
 	Epoch string
 }
 
-// Outcome is what became of a request.
+// Outcome says what became of a request.
 type Outcome string
 
 // The outcomes of Assign and Refuse.
@@ -153,7 +153,7 @@ const (
 	Dirtying State = "dirtying" // on its way to dirty=true; nothing leads back but a release
 )
 
-// Record is what is remembered of a binding.
+// Record is the state of a binding.
 type Record struct {
 	State      State
 	Tenant     string
@@ -162,7 +162,7 @@ type Record struct {
 	Count      int
 	Claimed    int64 // sequence of the decision that claimed it, for fill-first
 	// Pristine is a claim of this epoch that no runtime has left which may have been
-	// answered: once nobody is on it, it goes back to its pool as it came.
+	// answered: once no runtime is on it, it goes back to its pool as it came.
 	Pristine bool
 }
 
@@ -177,7 +177,7 @@ const (
 	RuntimeRefused  RuntimeState = "refused"
 )
 
-// Runtime is what is remembered of a runtime. The zero value is an unknown one.
+// Runtime is the state of a runtime. The zero value is an unknown one.
 type Runtime struct {
 	State     RuntimeState
 	Binding   string // assigned and gone; "" for one that never had any
@@ -188,7 +188,7 @@ type Runtime struct {
 	Tenant    string
 }
 
-// Departure is what a deprovision found and did.
+// Departure says what a deprovision found and did.
 type Departure struct {
 	Binding    string // "" where the runtime had none
 	Tenant     string // of the binding

@@ -151,7 +151,7 @@ func (p *Pool) position(sequence int64) int {
 }
 
 // Refuse ends the waiting of a request at its deadline (rule 12). An assigned
-// runtime is left to whoever serves it: the outcome is Assigned and nothing
+// runtime is left to the worker that serves it: the outcome is Assigned and nothing
 // changes. ErrNotBuilt.
 func (p *Pool) Refuse(runtime, request string) (Decision, error) {
 	if p.epoch == "" {

@@ -26,7 +26,7 @@ func (c *choice) note(binding string, clusters int, v Verdict) {
 }
 
 // choose applies rule 3 to a runtime that has no assignment, in its order: the
-// tenant's own, then one that its label gives the tenant, then an unclaimed one.
+// tenant's own, then one that is labelled with the tenant, then an unclaimed one.
 func (p *Pool) choose(r Request) choice {
 	var c choice
 	switch {
@@ -120,10 +120,10 @@ func (p *Pool) verdict(r Request, name, chosen string) Verdict {
 	}
 }
 
-// chooseSeen takes the first suggestion that nobody holds in Redis, those that
+// chooseSeen takes the first suggestion that no tenant holds in Redis, those that
 // are labelled with the tenant before the unclaimed ones.
 //
-// Rule 12: nobody claims an unclaimed one ahead of those who wait.
+// Rule 12: no request claims an unclaimed one ahead of those who wait.
 func (p *Pool) chooseSeen(r Request, c *choice) {
 	overtakes := !r.InTurn && len(p.index.waiting) > 0
 	for _, mine := range []bool{true, false} {

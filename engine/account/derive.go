@@ -2,7 +2,7 @@ package account
 
 import "github.com/hap-worker/hap-worker/engine"
 
-// Snapshots gives what each pool is installed with, by the pool's name; one that
+// Snapshots returns what each pool is installed with, by the pool's name; one that
 // nothing is known of is not among them.
 func (g *Gathering) Snapshots() map[string]Snapshot {
 	d := derivation{
@@ -19,7 +19,7 @@ func (g *Gathering) Snapshots() map[string]Snapshot {
 	}
 	for name, b := range g.bindings {
 		if b.HyperscalerType != "" {
-			d.used(b.Pool().Name(), name) // though nobody may be on it
+			d.used(b.Pool().Name(), name) // though no runtime may be on it
 		}
 	}
 	for pool, bindings := range d.use {
@@ -40,7 +40,7 @@ type derivation struct {
 	emptied map[tenancy]bool             // the ledger knows a deprovision
 }
 
-// usage is what the runtimes say of a binding.
+// usage has what the runtimes say of a binding.
 type usage struct {
 	count  int
 	tenant string // of those that have one
@@ -116,11 +116,11 @@ func (d *derivation) record(pool, name string, u *usage) (Record, bool) {
 		rec.State = Draining
 	case b.Tenant != "":
 	case here && u.tenant != "" && !u.mixed:
-		// Its label was taken off under its clusters. Nobody else may get it, and its
+		// Its label was taken off under its clusters. No other tenant may get it, and its
 		// tenant no second one: its next claim writes the label again.
 		rec.Tenant = u.tenant
 	default:
-		// Nobody gets it while runtimes are on it that its label does not account for.
+		// No tenant gets it while runtimes are on it that its label does not account for.
 		return Record{State: Free, Count: u.count}, u.count > 0
 	}
 	rec.Claimed = d.claims[tenancy{pool, name, rec.Tenant}]

@@ -9,7 +9,7 @@ import (
 )
 
 // Buckets is the number of parts that the directory of runtimes has, each with
-// an epoch and a sequence of its own.
+// its own epoch and sequence.
 const Buckets = 64
 
 // BucketOf names the bucket of the directory that runtime is in: rt:00 to rt:63.
@@ -43,10 +43,10 @@ type Bucket struct {
 	places map[string]Place
 }
 
-// NewBucket gives a bucket that is not built.
+// NewBucket returns a bucket that is not built.
 func NewBucket() *Bucket { return &Bucket{places: map[string]Place{}} }
 
-// Locate gives the runtime's place for a provision, which is pool where it had
+// Locate returns the runtime's place for a provision, which is pool where it had
 // none. A runtime that was deprovisioned before is Gone: its provision is
 // superseded under that sequence. ErrNotBuilt.
 func (b *Bucket) Locate(runtime, pool string) (Place, error) {
@@ -60,7 +60,7 @@ func (b *Bucket) Locate(runtime, pool string) (Place, error) {
 	return b.places[runtime], nil
 }
 
-// Depart gives the runtime's place for a deprovision: the pool to release it
+// Depart returns the runtime's place for a deprovision: the pool to release it
 // in, or Gone where it never had any, now or before. ErrNotBuilt.
 func (b *Bucket) Depart(runtime string) (Place, error) {
 	if b.epoch == "" {
@@ -79,7 +79,7 @@ func (b *Bucket) Place(runtime string) (Place, bool) {
 	return place, known
 }
 
-// Places gives all entries by runtime.
+// Places returns all entries by runtime.
 func (b *Bucket) Places() []NamedPlace {
 	places := make([]NamedPlace, 0, len(b.places))
 	for _, runtime := range slices.Sorted(maps.Keys(b.places)) {
@@ -112,7 +112,7 @@ func (b *Bucket) Install(token string, d Directory) bool {
 	return installed
 }
 
-// Status gives what is remembered of the bucket as a whole.
+// Status returns what is remembered of the bucket as a whole.
 func (b *Bucket) Status() Status {
 	return Status{Built: b.epoch != "", Epoch: b.epoch, Sequence: b.sequence, Runtimes: len(b.places)}
 }

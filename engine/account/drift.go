@@ -24,6 +24,7 @@ type Drift struct {
 	Label   Label   // of the binding
 	Surplus int     // that the count has over the runtimes, where Kind is CountWrong
 	Highest int64   // sequence of the ledger, where Kind is SequenceBehind
+	Refused bool    // the ledger has a refusal for each request that Entry is held for, where Kind is RuntimeUnknown
 }
 
 // DriftKind names what differs.
@@ -34,9 +35,10 @@ const (
 	CountWrong         DriftKind = "count-wrong"          // the count is not the number of runtimes
 	RuntimeMissing     DriftKind = "runtime-missing"      // assigned in the ledger, not in Redis
 	RuntimeUnknown     DriftKind = "runtime-unknown"      // assigned in Redis, the ledger does not know
+	WaitingUnknown     DriftKind = "waiting-unknown"      // waits in Redis, and no request of it does
 	RuntimeGoneAlready DriftKind = "runtime-gone"         // released in the ledger, assigned in Redis
 	RuntimeElsewhere   DriftKind = "runtime-elsewhere"    // assigned to different bindings
-	ShootUnknown       DriftKind = "shoot-unknown"        // a Shoot whose runtime nobody knows
+	ShootUnknown       DriftKind = "shoot-unknown"        // a Shoot whose runtime is unknown
 	ShootGone          DriftKind = "shoot-gone"           // an entry that came from a Shoot which is gone
 	ShootElsewhere     DriftKind = "shoot-elsewhere"      // the Shoot names another binding than its runtime has
 	PlaceMissing       DriftKind = "place-missing"        // not in the directory
@@ -57,7 +59,7 @@ const (
 // DriftKinds lists all kinds.
 func DriftKinds() []DriftKind {
 	return []DriftKind{
-		CountWrong, RuntimeMissing, RuntimeUnknown, RuntimeGoneAlready, RuntimeElsewhere,
+		CountWrong, RuntimeMissing, RuntimeUnknown, WaitingUnknown, RuntimeGoneAlready, RuntimeElsewhere,
 		ShootUnknown, ShootGone, ShootElsewhere, PlaceMissing, PlaceWrong, SequenceBehind,
 		ClaimedIdle, TenantContradicts, LabelMissing, LabelUnfollowed, GenerationDiffers,
 		MarkMissing, DirtyUnderRuntimes, TwoTenants, PoolDiffers, BindingMissing,
@@ -72,17 +74,21 @@ const (
 	Mended    Remedy = "mended"     // Redis is brought in line
 	Doubted   Remedy = "doubted"    // its label is looked at before it is given out again; the drift stays
 	DrainOnly Remedy = "drain-idle" // drained where that is asked for
-	Reported  Remedy = "reported"   // somebody has to look
+	Reported  Remedy = "reported"   // an operator has to look
 )
 
-// Remedy is what a repair does about the drift. What is somebody's fault or
-// decision, and what could take an account from a tenant, is only reported.
+// Remedy says what a repair does about the drift. What a person broke or
+// decided, and what could take an account from a tenant, is only reported.
 func (d Drift) Remedy() Remedy {
 	switch d.Kind {
-	case CountWrong, RuntimeGoneAlready, ShootGone, PlaceMissing, SequenceBehind, LabelUnfollowed, GenerationDiffers:
+	case CountWrong, WaitingUnknown, RuntimeGoneAlready, ShootGone, PlaceMissing, SequenceBehind, LabelUnfollowed, GenerationDiffers:
 		return Mended
 	case RuntimeMissing, RuntimeElsewhere, ShootUnknown:
 		if d.Wanted.State != "" {
+			return Mended
+		}
+	case RuntimeUnknown:
+		if d.Refused {
 			return Mended
 		}
 	case BindingMissing:
@@ -97,6 +103,17 @@ func (d Drift) Remedy() Remedy {
 	return Reported
 }
 
+// Lacking is the binding that a runtime is on by ledger or Shoot, and not in Redis: its count
+// is not to be lowered before the runtime is put back. "" where no runtime is missing.
+func (d Drift) Lacking() string {
+	switch d.Kind {
+	case RuntimeMissing, RuntimeElsewhere, ShootUnknown:
+		return cmp.Or(d.Wanted.Binding, d.Binding)
+	default:
+		return ""
+	}
+}
+
 // Is tells whether two readings show the same drift, though the numbers in its
 // message may have moved.
 func (d Drift) Is(other Drift) bool {
@@ -105,7 +122,7 @@ func (d Drift) Is(other Drift) bool {
 }
 
 // Compare holds what Redis has of the pools that are built, and of the directory,
-// against what was gathered. It gives the drifts in the order of pools, bindings
+// against what was gathered. It returns the drifts in the order of pools, bindings
 // and runtimes.
 func (g *Gathering) Compare(have map[string]Snapshot, places map[string]Place) []Drift {
 	c := comparison{Gathering: g, want: g.Snapshots(), places: places, lodged: map[string]bool{}}
@@ -169,8 +186,11 @@ func (c *comparison) compare(pool string, have Snapshot) {
 		c.note(SequenceBehind, Drift{Highest: highest}, "Redis is at number %d, the ledger at %d", have.Sequence, highest)
 	}
 	for id, rt := range have.Runtimes {
-		if rt.State == RuntimeAssigned {
+		switch {
+		case rt.State == RuntimeAssigned:
 			c.assigned(id, rt)
+		case rt.State == RuntimeWaiting && !c.waiting[id]:
+			c.note(WaitingUnknown, Drift{Runtime: id}, "waits by number %d, and no request of it waits", rt.Sequence)
 		}
 	}
 	for id, wanted := range c.want[pool].Runtimes {

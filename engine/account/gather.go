@@ -29,6 +29,7 @@ type Gathering struct {
 	highest  map[string]int64  // sequence by pool, and by bucket
 	claims   map[tenancy]int64 // the decision that claimed it last
 	shoots   []lodging
+	waiting  map[string]bool // runtimes of requests that wait
 }
 
 // lodging is a Shoot that names a binding.
@@ -45,11 +46,11 @@ type resident struct {
 // tenancy is a tenant on a binding of a pool.
 type tenancy struct{ pool, binding, tenant string }
 
-// NewGathering gives one that was told nothing yet.
+// NewGathering returns one that was told nothing yet.
 func NewGathering() *Gathering {
 	return &Gathering{
 		runtimes: map[string]*resident{}, bindings: map[string]engine.Binding{},
-		highest: map[string]int64{}, claims: map[tenancy]int64{},
+		highest: map[string]int64{}, claims: map[tenancy]int64{}, waiting: map[string]bool{},
 	}
 }
 
@@ -128,6 +129,10 @@ func (a Answer) runtime() Runtime {
 	return rt
 }
 
+// Waits takes the runtime of a request in that waits: for Compare alone, since the ledger
+// says which requests wait after a rebuild.
+func (g *Gathering) Waits(runtime string) { g.waiting[runtime] = true }
+
 // Binding takes a binding in, as Gardener has it.
 func (g *Gathering) Binding(b engine.Binding) { g.bindings[b.Name] = b }
 
@@ -181,7 +186,7 @@ func (g *Gathering) Pools() []string {
 // Size is the number of runtimes that are known.
 func (g *Gathering) Size() int { return len(g.runtimes) }
 
-// Directories gives what each bucket is installed with, by the bucket's name.
+// Directories returns what each bucket is installed with, by the bucket's name.
 func (g *Gathering) Directories() map[string]Directory {
 	out := make(map[string]Directory, Buckets)
 	for n := range Buckets {

@@ -21,6 +21,7 @@ import (
 //	RUNTIME assigned|gone|waiting|refused seq=N [on=BINDING] [tenant=T] [request=Q] [pool=P] [claimed]
 //	binding NAME [pool=P] [tenant=T] [g=N] [dirty]
 //	shoot NAME on=BINDING [id=RUNTIME]
+//	waits RUNTIME
 //
 // and what comes of them are the pools, then the directory where it is more than
 // the pools' runtimes.
@@ -47,6 +48,8 @@ func gather(t testing.TB, text string) *account.Gathering {
 				Name: f[1], HyperscalerType: b.HyperscalerType, EUAccess: b.EUAccess, Shared: b.Shared,
 				Tenant: f.text("tenant", ""), Generation: f.number(t, "g"), Dirty: f.has("dirty"),
 			})
+		case f[0] == "waits":
+			g.Waits(f[1])
 		case f[0] == "shoot":
 			g.Shoot(engine.Shoot{Name: f[1], RuntimeID: f.text("id", f[1]), Binding: f.text("on", "")})
 		default:

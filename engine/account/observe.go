@@ -1,8 +1,8 @@
 package account
 
-// Observe lets a record follow its label where nobody is on the binding (rule
-// 10), for labels that were written by somebody else or whose writer died
-// before it told Redis. It never marks anything dirty. ErrNotBuilt.
+// Observe updates a record from its label if the binding has no runtimes (rule 10). The label
+// may come from another writer, or from a worker that died before it updated Redis. Observe
+// never marks an account dirty. It returns ErrNotBuilt if the pool is not built.
 func (p *Pool) Observe(l Label) (Observation, error) {
 	if p.epoch == "" {
 		return Observation{}, ErrNotBuilt
@@ -15,12 +15,12 @@ func (p *Pool) Observe(l Label) (Observation, error) {
 	return Observation{Change: change, Before: before, Record: after}, nil
 }
 
-// follow gives the record after its label was seen.
+// follow returns the record as the label changes it, and the change.
 func (rec Record) follow(l Label) (Record, Change) {
 	unclaimed := l.Tenant == "" && !l.Dirty
 	switch {
 	case rec.State == Free && (unclaimed || rec.Count > 0):
-		// Runtimes that no label accounts for: their binding is nobody's to adopt.
+		// No label accounts for the binding's runtimes, so no tenant adopts the binding.
 	case rec.State == Free:
 		return rec.adopted(l)
 	case !rec.loose():
@@ -39,10 +39,11 @@ func (rec Record) follow(l Label) (Record, Change) {
 	return rec, ""
 }
 
-// followsFrom is the generation that an unclaimed label needs at least. An older
-// one is of before this claim, which has not written its own yet. An idle claim
-// writes none before somebody comes to it: without the one less, an account that
-// was adopted from a cache which lagged behind its release would be nobody's for good.
+// followsFrom returns the lowest generation of an unclaimed label that frees the record. A
+// label with a lower generation is older than this claim, whose own label is not written yet.
+// An idle claim writes its label only when a runtime is assigned to it. Its bound is therefore
+// one lower: otherwise, an account that was adopted from a cache which lagged behind its
+// release would never become free.
 func (rec Record) followsFrom() int64 {
 	if rec.idle() && !rec.Confirmed {
 		return rec.Generation - 1
@@ -53,7 +54,7 @@ func (rec Record) followsFrom() int64 {
 // foreign reports whether the label names another tenant.
 func (rec Record) foreign(l Label) bool { return l.Tenant != "" && l.Tenant != rec.Tenant }
 
-// overtaken reports whether the label is of a later claim than the record.
+// overtaken reports whether the label belongs to a later claim than the record.
 func (rec Record) overtaken(l Label) bool {
 	if rec.foreign(l) {
 		return l.Generation >= rec.Generation || !rec.Confirmed
@@ -61,9 +62,9 @@ func (rec Record) overtaken(l Label) bool {
 	return l.Tenant != "" && !l.Dirty && l.Generation > rec.Generation
 }
 
-// adopted is the record of a label that Redis did not know. A clean one is an
-// idle claim of the next generation: its label is written before anyone is
-// answered, which fences whoever else may still write it.
+// adopted returns the record for a label that Redis did not know. If the label is not dirty,
+// the record is an idle claim of the next generation. A worker writes the label of that
+// generation before it answers a request, and that write fences every other writer.
 func (rec Record) adopted(l Label) (Record, Change) {
 	now := Record{State: InUse, Tenant: l.Tenant, Generation: l.Generation + 1, Count: rec.Count}
 	if l.Dirty {

@@ -18,12 +18,12 @@ type Pool struct {
 	turns    map[string]int64 // sequence at which one of a tenant's was last served out of the waiting
 }
 
-// NewPool gives a pool that is not built: BeginRebuild and Install build it.
+// NewPool returns a pool that is not built: BeginRebuild and Install build it.
 func NewPool() *Pool {
 	return &Pool{bindings: map[string]Record{}, runtimes: map[string]Runtime{}, index: newIndex(), turns: map[string]int64{}}
 }
 
-// Clone gives a copy that goes its own way: for simulations.
+// Clone returns a copy that goes its own way: for simulations.
 func (p *Pool) Clone() *Pool {
 	clone := *p
 	clone.index = p.index.clone()
@@ -31,7 +31,7 @@ func (p *Pool) Clone() *Pool {
 	return &clone
 }
 
-// Binding gives the record of a binding; the zero Record, which is free, where
+// Binding returns the record of a binding; the zero Record, which is free, where
 // nothing is remembered of it.
 func (p *Pool) Binding(name string) Record {
 	if rec, known := p.bindings[name]; known {
@@ -40,10 +40,10 @@ func (p *Pool) Binding(name string) Record {
 	return Record{State: Free}
 }
 
-// Runtime gives the record of a runtime, the zero Runtime for an unknown one.
+// Runtime returns the record of a runtime, the zero Runtime for an unknown one.
 func (p *Pool) Runtime(id string) Runtime { return p.runtimes[id] }
 
-// Bindings gives all records by name.
+// Bindings returns all records by name.
 func (p *Pool) Bindings() []NamedRecord {
 	all := make([]NamedRecord, 0, len(p.bindings))
 	for name, rec := range p.bindings {
@@ -53,7 +53,7 @@ func (p *Pool) Bindings() []NamedRecord {
 	return all
 }
 
-// Runtimes gives all runtimes by id.
+// Runtimes returns all runtimes by id.
 func (p *Pool) Runtimes() []NamedRuntime {
 	all := make([]NamedRuntime, 0, len(p.runtimes))
 	for id, rt := range p.runtimes {
@@ -63,7 +63,18 @@ func (p *Pool) Runtimes() []NamedRuntime {
 	return all
 }
 
-// Status gives what is remembered of the pool as a whole.
+// Each calls the functions with every binding and every runtime, in no order: for checks
+// after every step.
+func (p *Pool) Each(binding func(string, Record), runtime func(string, Runtime)) {
+	for name, rec := range p.bindings {
+		binding(name, rec)
+	}
+	for id, rt := range p.runtimes {
+		runtime(id, rt)
+	}
+}
+
+// Status returns what is remembered of the pool as a whole.
 func (p *Pool) Status() Status {
 	return Status{
 		Built: p.epoch != "", Epoch: p.epoch, Sequence: p.sequence, Paused: p.paused,
@@ -86,7 +97,7 @@ func (p *Pool) setPaused(paused bool) error {
 	return nil
 }
 
-// put remembers a binding; a free one that nobody is on is forgotten, since a
+// put remembers a binding; a free one without runtimes is forgotten, since a
 // binding without a record is free.
 func (p *Pool) put(name string, rec Record) {
 	if rec.State == Free && rec.Count == 0 {
@@ -114,16 +125,16 @@ func (rec Record) less() Record {
 	return rec
 }
 
-// shared reports whether the binding is one of a shared pool: in use, nobody's.
+// shared reports whether the binding is one of a shared pool: in use, no tenant's.
 func (rec Record) shared() bool { return rec.State == InUse && rec.Tenant == "" }
 
-// idle reports a claim that serves nobody: adopted from a label or left by a rebuild.
+// idle reports a claim that serves no tenant: adopted from a label or left by a rebuild.
 func (rec Record) idle() bool {
 	return rec.State == InUse && rec.Count == 0 && !rec.shared()
 }
 
-// loose reports whether the binding follows its label (rule 10): nobody is on
-// it and it is draining, dirtying or an idle claim.
+// loose reports whether the binding follows its label (rule 10): no runtime is
+// on it and it is draining, dirtying or an idle claim.
 func (rec Record) loose() bool {
 	return rec.Count == 0 && (rec.State == Draining || rec.State == Dirtying || rec.idle())
 }

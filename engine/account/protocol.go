@@ -3,26 +3,35 @@ package account
 import "errors"
 
 // ErrNotBuilt says that a pool or a bucket of the directory has no epoch: Redis
-// lost it, or never had it. The caller backs off, rebuilds it if nobody else
-// does, and starts its event over (rule 1).
+// lost it, or never had it. The caller backs off, rebuilds it if no other
+// worker does, and starts its event over (rule 1).
 var ErrNotBuilt = errors.New("not built: lost by Redis or never built")
+
+// AskForRebuild returns err, and calls wanted with the pool first where err says that it has to be
+// rebuilt.
+func AskForRebuild(err error, wanted func(pool string), pool string) error {
+	if errors.Is(err, ErrNotBuilt) {
+		wanted(pool)
+	}
+	return err
+}
 
 // ErrRebuilt says that the pool is of another epoch than the caller knows: it was
 // rebuilt since, with the directory, which has to be asked again.
 var ErrRebuilt = errors.New("rebuilt since its directory was asked")
 
-// Permit is what may be done about a binding that nobody is on (rule 8). The
+// Permit says what may be done about a binding without runtimes (rule 8). The
 // zero Permit permits nothing.
 type Permit struct {
 	Given  bool
 	Tenant string // that the label must name
-	// Pristine takes tenantName off instead of setting dirty: nobody was ever
-	// answered with this claim.
+	// Pristine takes tenantName off instead of setting dirty: no request was
+	// ever answered with this claim.
 	Pristine bool
 }
 
-// Claim is what a decision handed out and what Confirm and Revoke are given
-// back. Whatever of it no longer matches, changes nothing.
+// Claim is handed out by a decision and passed to Confirm and
+// Revoke. Whatever of it no longer matches, changes nothing.
 type Claim struct {
 	Runtime    string
 	Binding    string
@@ -39,7 +48,7 @@ func (d Decision) Claim(runtime string) Claim {
 	}
 }
 
-// Label is what Kubernetes says of one binding, as watch and sweep read it.
+// Label is the state of one binding in Kubernetes, as watch and sweep read it.
 type Label struct {
 	Binding    string
 	Tenant     string // "" is unclaimed
@@ -47,7 +56,7 @@ type Label struct {
 	Generation int64
 }
 
-// Change is what an observed label did to a record.
+// Change says what an observed label did to a record.
 type Change string
 
 // The changes of Observe. The empty Change left the record as it was.
@@ -65,7 +74,7 @@ type Observation struct {
 	Record Record // now
 }
 
-// Snapshot is what a rebuild gathered of one pool from ledger, labels and Shoots.
+// Snapshot has what a rebuild gathered of one pool from ledger, labels and Shoots.
 type Snapshot struct {
 	Sequence int64 // the highest of the ledger
 	Bindings map[string]Record
@@ -80,7 +89,7 @@ type Place struct {
 	Sequence int64 // of the bucket, where Gone
 }
 
-// Directory is what a rebuild gathered of one bucket.
+// Directory has what a rebuild gathered of one bucket.
 type Directory struct {
 	Sequence int64
 	Places   map[string]Place // by runtime
@@ -98,7 +107,7 @@ type NamedRuntime struct {
 	Runtime
 }
 
-// Status is what is remembered of a pool or bucket as a whole.
+// Status has what is remembered of a pool or bucket as a whole.
 type Status struct {
 	Built    bool
 	Epoch    string
@@ -122,4 +131,10 @@ type Waiter struct {
 	Request  string
 	Sequence int64 // of the decision that made it wait
 	Turn     int64 // sequence at which its tenant was last served out of the waiting, 0 for never
+}
+
+// Heads are those who are served next for a pool.
+type Heads struct {
+	First   []Waiter // of each tenant the one that waits longest, in the order in which they are served
+	Waiting int      // all that wait
 }

@@ -2,7 +2,7 @@ package account
 
 // ReleaseRuntime takes a runtime off its binding for good (rule 7). A runtime
 // that is gone stays gone: its provision, if it ever comes, is superseded.
-// Repeated, it gives the same sequence. ErrNotBuilt.
+// Repeated, it returns the same sequence. ErrNotBuilt.
 func (p *Pool) ReleaseRuntime(runtime string) (Departure, error) {
 	if p.epoch == "" {
 		return Departure{}, ErrNotBuilt
@@ -63,7 +63,7 @@ func (p *Pool) soil(binding string) {
 	}
 }
 
-// BeginDirtying permits to write dirty=true on a binding that nobody is on
+// BeginDirtying permits to write dirty=true on a binding without runtimes
 // (rule 8): from here only a release leads back. A pristine one goes back to its
 // pool instead. ErrNotBuilt.
 func (p *Pool) BeginDirtying(binding string, generation int64) (Permit, error) {
@@ -79,7 +79,7 @@ func (p *Pool) BeginDirtying(binding string, generation int64) (Permit, error) {
 	return Permit{Given: true, Tenant: rec.Tenant, Pristine: rec.Pristine}, nil
 }
 
-// InUse gives the number of runtimes on the binding; a release of one that has
+// InUse returns the number of runtimes on the binding; a release of one that has
 // any is refused (rule 9). ErrNotBuilt.
 func (p *Pool) InUse(binding string) (int, error) {
 	if p.epoch == "" {
@@ -101,8 +101,8 @@ func (p *Pool) MarkFreed(binding string, generation int64) (bool, error) {
 	return true, nil
 }
 
-// emptied reports whether the claim of that generation has ended with nobody
-// left (rules 8 and 9).
+// emptied reports whether the claim of that generation has ended with no
+// runtime left (rules 8 and 9).
 func (rec Record) emptied(generation int64) bool {
 	return (rec.State == Draining || rec.State == Dirtying) &&
 		rec.Generation == generation && rec.Count == 0

@@ -25,7 +25,7 @@ func (p *Pool) Recount(binding string) (bool, error) {
 	return true, nil
 }
 
-// Restore gives back an assignment that ledger or Shoot have and Redis lost: rt, on
+// Restore restores an assignment that ledger or Shoot have and Redis lost: rt, on
 // a binding that is to be like should where Redis has no record of it. was is the
 // runtime's record as it was read. It reports whether it did. ErrNotBuilt.
 func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, error) {
@@ -33,7 +33,7 @@ func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, er
 		return false, ErrNotBuilt
 	}
 	if p.runtimes[runtime] != was || p.bindings[rt.Binding].State == Claiming {
-		return false, nil // somebody is at it
+		return false, nil // a worker is at it
 	}
 	if was.State == RuntimeAssigned {
 		p.unassign(was.Binding)
@@ -71,7 +71,7 @@ func (p *Pool) DropAdopted(runtime, binding string) (bool, error) {
 	return true, nil
 }
 
-// Doubt makes a claim unconfirmed, so that whoever assigns it next looks at its
+// Doubt makes a claim unconfirmed, so that its next assignment looks at its
 // label first (rule 4), and reports whether it was confirmed. ErrNotBuilt.
 func (p *Pool) Doubt(binding string, generation int64) (bool, error) {
 	if p.epoch == "" {

@@ -50,7 +50,7 @@ func (p *Pool) claimed(c Claim) (Runtime, Record, bool) {
 		rec.Tenant == rt.Tenant && rec.Generation == c.Generation
 }
 
-// disown frees a binding in claiming: nobody on it was answered.
+// disown frees a binding in claiming: no runtime on it was answered.
 func (p *Pool) disown(binding string) {
 	for id, rt := range p.runtimes {
 		if rt.State == RuntimeAssigned && rt.Binding == binding {
@@ -61,7 +61,7 @@ func (p *Pool) disown(binding string) {
 }
 
 // TakeBack undoes what this request holds, where its final answer is not an
-// assignment (rule 11): without it the account would be counted for nobody. ErrNotBuilt.
+// assignment (rule 11): without it the account would be counted for no tenant. ErrNotBuilt.
 func (p *Pool) TakeBack(runtime, request string) error {
 	if p.epoch == "" {
 		return ErrNotBuilt

@@ -2,7 +2,7 @@ package account
 
 import "time"
 
-// site is what a pool and a bucket of the directory have in common: an epoch
+// site has what a pool and a bucket of the directory have in common: an epoch
 // without which nothing is decided, a sequence, and the token of who rebuilds.
 type site struct {
 	epoch    string // "" is not built
@@ -37,7 +37,7 @@ func (s *site) BeginRebuild(token string, now time.Time, lease time.Duration) bo
 }
 
 // RenewRebuild extends the lease and reports whether the rebuild is still the
-// token's; if not, the caller gives up.
+// token's; if not, the caller stops.
 func (s *site) RenewRebuild(token string, now time.Time) bool {
 	if s.epoch != "" || s.token != token || s.over {
 		return false
@@ -46,9 +46,9 @@ func (s *site) RenewRebuild(token string, now time.Time) bool {
 	return true
 }
 
-// install gives the site its epoch (rule 13e): only if it is not built, the token is
-// still this one, and it was written on this run of the server. Repeated after success it
-// reports true and changes nothing.
+// install sets the site's epoch (rule 13e), but only if the site is not built, its rebuild
+// token is still this one, and that token was written since the server last started. fresh
+// reports whether it did; installed also where an earlier call had done it.
 func (s *site) install(token string, sequence int64) (fresh, installed bool) {
 	if s.epoch != "" || s.token != token || token == "" || s.over {
 		return false, s.epoch == token && token != ""

@@ -31,7 +31,7 @@ func (p *Pool) hadTurn(tenant string, sequence int64) {
 	p.turns[tenant] = sequence
 }
 
-// Queue gives the runtimes that wait, in the order in which they are to be
+// Queue returns the runtimes that wait, in the order in which they are to be
 // served. ErrNotBuilt.
 func (p *Pool) Queue() ([]Waiter, error) {
 	if p.epoch == "" {
@@ -52,4 +52,16 @@ func (p *Pool) waiters() []Waiter {
 		waiters = append(waiters, Waiter{Runtime: id, Tenant: rt.Tenant, Request: rt.Request, Sequence: rt.Sequence})
 	}
 	return waiters
+}
+
+// Heads returns who is served next, of at most so many tenants.
+func (p *Pool) Heads(most int) (Heads, error) {
+	queue, err := p.Queue()
+	heads, met := Heads{Waiting: len(queue)}, map[string]bool{}
+	for _, w := range queue {
+		if len(heads.First) < most && !met[w.Tenant] {
+			heads.First, met[w.Tenant] = append(heads.First, w), true
+		}
+	}
+	return heads, err
 }

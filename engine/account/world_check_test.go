@@ -95,7 +95,7 @@ func (w *world) quiet() {
 	}
 }
 
-// disagreement is what Redis, labels and answers differ in when nothing is left to do.
+// disagreement says what Redis, labels and answers differ in when nothing is left to do.
 func (w *world) disagreement() string {
 	p := w.m.Pool(pool)
 	for _, e := range w.events {

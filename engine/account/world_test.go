@@ -45,7 +45,7 @@ var (
 
 const pool = "p"
 
-// label is what Kubernetes has of a binding.
+// label is the state of a binding in Kubernetes.
 type label struct {
 	tenant     string
 	dirty      bool
@@ -284,7 +284,7 @@ func (w *world) deprovisioned(runtime string) bool {
 	return slices.ContainsFunc(w.events, func(e *event) bool { return e.kind == "deprovision" && e.runtime == runtime })
 }
 
-// deliver gives an event to a worker: one that is not settled, or that waits; now
+// deliver hands an event to a worker: one that is not settled, or that waits; now
 // and then one that another worker has already.
 func (w *world) deliver() {
 	var open []*event
@@ -353,7 +353,7 @@ func (w *world) lose() {
 	}
 }
 
-// other is somebody else who writes a label: cleans an account by hand, or
+// other is another writer of a label: cleans an account by hand, or
 // claims one.
 func (w *world) other() {
 	name := w.anyBinding()

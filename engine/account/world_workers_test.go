@@ -63,7 +63,7 @@ func (w *world) provision(e *event, deadline bool, p pace) {
 		var d account.Decision
 		if deadline {
 			if d = must(w.m.Refuse(w.ctx, pool, e.runtime, e.id)); d.Outcome == account.Assigned {
-				return // left to whoever serves it
+				return // left to the worker that serves it
 			}
 		} else {
 			d = w.assign(e, p)

@@ -55,7 +55,7 @@ func open(lines [][]byte) bool {
 	return false
 }
 
-// refusal is what the YAML library says of the lines, without its own line, and how many
+// refusal returns what the YAML library says of the lines, without its own line, and how many
 // of the lines it has read by then.
 func refusal(lines [][]byte) (text string, read int) {
 	source := &lineByLine{lines: lines}

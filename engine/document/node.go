@@ -79,7 +79,7 @@ func plain(name string) bool {
 	})
 }
 
-// resolved is what the node is, its alias followed; nil for none.
+// resolved returns what the node is, its alias followed; nil for none.
 func (n Node) resolved() *yaml.Node {
 	if n.yaml != nil && n.yaml.Kind == yaml.AliasNode {
 		return n.yaml.Alias

@@ -123,7 +123,7 @@ func (r *Reader) at(line, column int, path string, kind Kind, format string, arg
 
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
-// broken is what the YAML library says, its line in the place of ours.
+// broken adds the fault that the YAML library names, its line in the place of ours.
 func (r *Reader) broken(n Node, before, text string) {
 	text = strings.TrimPrefix(text, "yaml: ")
 	line, column := n.Line, n.Column

@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Acquired is what a cluster has after an Acquire.
+// Acquired lists what a cluster has after an Acquire.
 type Acquired struct {
 	Applied []Applied // all that it has, in the order in which it was applied
 	New     []string  // ids of the rules that were applied now
@@ -66,7 +66,7 @@ func (e *Exhausted) Error() string {
 }
 
 // Acquire applies rules to a cluster on behalf of a request, in their order, and
-// gives all that the cluster then has. A rule that it has already is repeated,
+// returns all that the cluster then has. A rule that it has already is repeated,
 // whatever it asks for by now; one of whose paths is taken is skipped. Rules
 // are applied all together or not at all: where one finds no room, the error is
 // an engine.Error of CodeNetworkExhausted with an *Exhausted, and nothing has

@@ -15,7 +15,7 @@ type owned struct {
 
 // Check holds the records to invariant I9, NoOverlap: blocks are disjoint unless
 // one was sliced from the other, which only blocks of one rule of one cluster
-// are. It gives a line for each block that is not, none if all is well.
+// are. It returns a line for each block that is not, none if all is well.
 func (s *Space) Check() []string {
 	var all []owned
 	for _, records := range s.clusters {
@@ -44,7 +44,7 @@ func (s *Space) Check() []string {
 }
 
 // Conflicts are all blocks that are held twice: those that Check finds, and blocks of
-// clusters that overlap one of another allocator. It gives a line for each.
+// clusters that overlap one of another allocator. It returns a line for each.
 func (s State) Conflicts() []string {
 	found := Build(State{Records: s.Records}).Check()
 	overlap := Overlaps(s.Foreign)
@@ -66,7 +66,7 @@ func (o owned) parentOf(b owned) bool {
 	return o.cluster == b.cluster && o.rule == b.rule && o.ID != ""
 }
 
-// Largest gives the largest free block of each parent, by id.
+// Largest returns the largest free block of each parent, by id.
 func (s *Space) Largest() []Left {
 	var all []Left
 	for _, p := range s.parents {
@@ -94,7 +94,7 @@ func (n *branch) holds() bool {
 	return n != nil && (n.held > 0 || n.halves[0].holds() || n.halves[1].holds())
 }
 
-// Free gives the free blocks of all parents, the fewest that they consist of, by address.
+// Free returns the free blocks of all parents, the fewest that they consist of, by address.
 func (s *Space) Free() []netip.Prefix {
 	var free []netip.Prefix
 	s.tree.root.walk(0, 0, false, func(p netip.Prefix, n *branch, inside bool) {
@@ -105,7 +105,7 @@ func (s *Space) Free() []netip.Prefix {
 	return free
 }
 
-// Held gives each block that is held with how many hold it: clusters hold what they
+// Held returns each block that is held with how many hold it: clusters hold what they
 // have from a parent of the configuration, other allocators their blocks.
 func (s *Space) Held() map[netip.Prefix]int {
 	held := map[netip.Prefix]int{}
@@ -142,7 +142,7 @@ func (n *branch) walkAll(address uint32, depth int, visit func(netip.Prefix, *br
 	}
 }
 
-// Overlaps gives a function that finds, among these blocks, one that has addresses in
+// Overlaps returns a function that finds, among these blocks, one that has addresses in
 // common with another.
 func Overlaps(blocks []netip.Prefix) func(netip.Prefix) (netip.Prefix, bool) {
 	sorted := slices.SortedFunc(slices.Values(blocks), netip.Prefix.Compare)

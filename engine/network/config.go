@@ -39,7 +39,7 @@ type Injection struct {
 	Size    int // prefix length of the block
 }
 
-// Cluster is what selectors look at.
+// Cluster has the fields that selectors look at.
 type Cluster struct {
 	Name      string            `json:"name"`
 	Namespace string            `json:"namespace"`
@@ -47,7 +47,7 @@ type Cluster struct {
 	Purposes  []string          `json:"purposes"`
 }
 
-// Match gives the rules that match the cluster, in the order of the configuration.
+// Match returns the rules that match the cluster, in the order of the configuration.
 func (c *Config) Match(cluster Cluster) []Rule {
 	var matching []Rule
 	for _, r := range c.Rules {

@@ -24,6 +24,7 @@ type decoder struct {
 
 type placedCIDR struct {
 	document.Node
+	parent string // its id
 	prefix netip.Prefix
 }
 
@@ -123,7 +124,7 @@ func (d *decoder) parent(n document.Node) []netip.Prefix {
 			if prefix, ok := cidr(item, text); ok {
 				list = append(list, prefix)
 				if !special(item, prefix) {
-					d.cidrs = append(d.cidrs, placedCIDR{Node: item, prefix: prefix})
+					d.cidrs = append(d.cidrs, placedCIDR{Node: item, parent: n.Name, prefix: prefix})
 				}
 			}
 		}

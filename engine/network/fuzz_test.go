@@ -50,7 +50,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzConfig: no text makes Parse panic; it gives either faults that say something
+// FuzzConfig: no text makes Parse panic; it returns either faults that say something
 // or a configuration that keeps the rules of docs/network.md and can be applied.
 func FuzzConfig(f *testing.F) {
 	for _, seed := range []string{

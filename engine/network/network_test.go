@@ -26,7 +26,7 @@ import (
 //	match                    each line is a cluster; prints the rules that match
 //	provision [request=…]    each line is a cluster; prints what it has
 //	return request=…         each line is a name; takes back what only that request relied on
-//	delete                   each line is a name; gives back what it has
+//	delete                   each line is a name; frees what it has
 //	foreign, foreign-gone    each line is a block of another allocator
 //	rebuild [lose=(…)]       builds the space anew from its records, without the foreign blocks named
 //	left                     prints the largest free block of each parent

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Note is what is written, beside the ledger, where the Cluster resources live: the
+// Note is written, beside the ledger, where the Cluster resources live: the
 // rules that a cluster was given, with their blocks.
 type Note struct {
 	Runtime string // "" where another allocator wrote it
@@ -21,7 +21,7 @@ type Notes struct {
 	Clusters []Note // one for each Cluster, also without any block
 }
 
-// Noted is what came of writing a note.
+// Noted says what came of writing a note.
 type Noted struct {
 	Changed int     // objects that were written
 	Taken   []Taken // what was left as it is
@@ -31,7 +31,7 @@ type Noted struct {
 // one for a name that no object can have.
 var ErrRefused = errors.New("the API does not take the note")
 
-// Taken is an object that a note would stand in, and that somebody else has.
+// Taken is an object that a note would stand in, and that another owner has.
 type Taken struct {
 	Object string // its kind, namespace and name
 	By     string // the runtime that has it, "" for one that is no worker's
@@ -44,7 +44,7 @@ func (a Applied) Equal(b Applied) bool {
 	})
 }
 
-// ByPath gives the block of each path.
+// ByPath returns the block of each path.
 func (a Applied) ByPath() map[string]netip.Prefix {
 	paths := map[string]netip.Prefix{}
 	for _, b := range a.Blocks {

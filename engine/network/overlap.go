@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// answer is what can be said of two selectors without knowing any cluster.
+// answer says what is known of two selectors without knowing any cluster.
 type answer int
 
 const (
@@ -19,7 +19,7 @@ const (
 // meet says whether one cluster can match both selectors. Labels and purposes are
 // decided exactly: any combination that does not contradict itself may occur.
 // Whether a cluster that is named has the labels that another rule asks for,
-// nobody knows before it comes.
+// is unknown before it comes.
 func meet(a, b Selector) answer {
 	switch {
 	case a.ByIdentity && b.ByIdentity:
@@ -58,7 +58,7 @@ func possible(s Selector) bool {
 }
 
 // labelPossible tries what may tell values of one key apart: none, each that is
-// asked for, and one that nobody names.
+// asked for, and one that no rule names.
 func labelPossible(key string, requirements []labels.Requirement) bool {
 	candidates := []labels.Set{{}}
 	other := "v"

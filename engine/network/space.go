@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Block is what an injection was given.
+// Block is the range that an injection got.
 type Block struct {
 	ID    string // of the injection, "" for none
 	CIDR  netip.Prefix
@@ -37,7 +37,7 @@ type Space struct {
 	foreign  map[netip.Prefix]bool
 }
 
-// NewSpace gives a Space without parents and without blocks.
+// NewSpace returns a Space without parents and without blocks.
 func NewSpace() *Space {
 	return &Space{tree: newTree(), clusters: map[string][]*Record{}, foreign: map[netip.Prefix]bool{}}
 }
@@ -69,7 +69,7 @@ func prefixes(parents []Parent) map[netip.Prefix]bool {
 	return set
 }
 
-// Release gives back all that a cluster has, children with it. It returns what
+// Release frees all that a cluster has, children with it. It returns what
 // that was; nothing for a cluster that has nothing.
 func (s *Space) Release(cluster string) []Applied {
 	applied := s.Applied(cluster)
@@ -81,11 +81,11 @@ func (s *Space) Release(cluster string) []Applied {
 }
 
 // Attempt names one of several handlers of a request, or a part of what one of them
-// does. Each relies on blocks by itself: what one of them gives back another may be about
-// to answer with. Neither a request's id nor a handler's name has a '#'.
+// does. Each relies on blocks by itself: a block that one of them frees another may be
+// about to answer with. Neither a request's id nor a handler's name has a '#'.
 func Attempt(request, handler string) string { return request + "#" + handler }
 
-// Returned is what a Return has led to.
+// Returned says what a Return has led to.
 type Returned struct {
 	Gone []Applied // free again, since nothing else relies on it
 	Kept []string  // the other attempts at the same request that rely on a rule, oldest first
@@ -169,7 +169,7 @@ func (s *Space) index(cluster, rule string) int {
 	return slices.IndexFunc(s.clusters[cluster], func(r *Record) bool { return r.Rule == rule })
 }
 
-// Applied gives what a cluster has, in the order in which it was applied.
+// Applied returns what a cluster has, in the order in which it was applied.
 func (s *Space) Applied(cluster string) []Applied {
 	var all []Applied
 	for _, r := range s.clusters[cluster] {
@@ -185,7 +185,7 @@ type State struct {
 	Foreign []netip.Prefix // blocks of other allocators
 }
 
-// Build gives the Space of a state. Blocks that overlap are all blocked; Check
+// Build returns the Space of a state. Blocks that overlap are all blocked; Check
 // tells of them.
 func Build(state State) *Space {
 	s := NewSpace()
@@ -199,7 +199,7 @@ func Build(state State) *Space {
 	return s
 }
 
-// Snapshot gives the state, clusters by name and foreign blocks by address.
+// Snapshot returns the state, clusters by name and foreign blocks by address.
 func (s *Space) Snapshot() State {
 	state := State{Parents: s.parents, Foreign: slices.SortedFunc(maps.Keys(s.foreign), netip.Prefix.Compare)}
 	for _, cluster := range slices.Sorted(maps.Keys(s.clusters)) {

@@ -369,8 +369,8 @@ func TestHolds(t *testing.T) {
 	})
 }
 
-// Two workers serve one waiting request at the same time: what the one gives back
-// that found no account stays with the other, which is about to answer with it.
+// Two workers serve one waiting request at the same time: what the one that found
+// no account frees stays with the other, which is about to answer with it.
 func TestAttemptsRelyByThemselves(t *testing.T) {
 	t.Parallel()
 	s := network.NewSpace()

@@ -148,7 +148,7 @@ func (n *branch) sumAll(depth int, inside bool) {
 	n.sum(depth, inside)
 }
 
-// within gives the node of a parent, nil if nothing of it can be free.
+// within returns the node of a parent, nil if nothing of it can be free.
 func (t *tree) within(p netip.Prefix) *branch {
 	n := t.root
 	for depth := range p.Bits() {
@@ -162,7 +162,7 @@ func (t *tree) within(p netip.Prefix) *branch {
 	return n
 }
 
-// find gives the block of prefix length size that a parent serves: the lowest part
+// find returns the block of prefix length size that a parent serves: the lowest part
 // of the smallest free block that has room for it, the lowest of several.
 func (t *tree) find(parent netip.Prefix, size int) (netip.Prefix, bool) {
 	n := t.within(parent)

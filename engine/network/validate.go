@@ -54,8 +54,11 @@ func (d *decoder) parentsDisjoint() {
 	slices.SortFunc(pairs, func(a, b [2]int) int { return slices.Compare(a[:], b[:]) })
 	for _, pair := range pairs {
 		later, earlier := d.cidrs[pair[0]], d.cidrs[pair[1]]
-		later.Fault(Overlap, "%s overlaps %s of %s; no two parents may have addresses in common",
-			later.prefix, earlier.prefix, earlier.Path)
+		todo := "no two parents may have addresses in common"
+		if later.prefix == earlier.prefix && later.parent != earlier.parent {
+			todo = "give it one id, and list that id in the parents of every injection that may use it"
+		}
+		later.Fault(Overlap, "%s overlaps %s of %s; %s", later.prefix, earlier.prefix, earlier.Path, todo)
 	}
 }
 
@@ -75,7 +78,7 @@ func (d *decoder) ruleID(id string, at document.Node, seen map[string]document.N
 	}
 }
 
-// source is what an injection may slice from.
+// source is a range that an injection may slice from.
 type source struct {
 	name     string
 	prefixes []int // lengths

@@ -61,7 +61,7 @@ type iface struct {
 	found set    // the implementations of it
 }
 
-// Catalog is what can be chosen from, indexed by every condition that a policy
+// Catalog has all that can be chosen from, indexed by every condition that a policy
 // can name. Numbers of implementations are their places in the order in which
 // matches are listed.
 type Catalog struct {
@@ -99,7 +99,7 @@ func (c *Catalog) Implementation(ref Ref) (*Implementation, bool) {
 	return &c.implementations[i], true
 }
 
-// find gives the Interface that ref names, the newest where it has no revision.
+// find returns the Interface that ref names, the newest where it has no revision.
 func (c *Catalog) find(ref Ref) *iface {
 	for _, i := range c.interfaces[ref.Path] {
 		if ref.covers(i.Ref) {

@@ -12,7 +12,7 @@ func Digest(content []byte) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Difference is what a policy changes in another one: the keys of rules, each list sorted.
+// Difference is one change of a policy against another one: the keys of rules, each list sorted.
 // The order of the rules in a document means nothing.
 type Difference struct {
 	Added   []string `json:"added"`
@@ -63,7 +63,7 @@ func sameAlternative(a, b Alternative) bool {
 		slices.Equal(a.Constraints.Requires, b.Constraints.Requires) && slices.Equal(a.Inject, b.Inject)
 }
 
-// Choice is what an interface gets by one policy.
+// Choice is the implementation of an interface by one policy.
 type Choice struct {
 	Picked string     `json:"picked,omitempty"` // the implementation, path:revision; "" for none
 	Inject []Injected `json:"inject,omitempty"`

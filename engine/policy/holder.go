@@ -12,6 +12,7 @@ import (
 type Holder struct {
 	mu        sync.Mutex // held while a snapshot is made of the following
 	policy    *Policy
+	digest    string // of the policy's text, "" for none
 	catalog   *Catalog
 	instances []TypeInstance
 	expected  string // where the policy comes from; "" for nowhere
@@ -42,13 +43,22 @@ func (h *Holder) TakePolicy(content []byte) error {
 		h.change(func() { h.lacks = "is not valid" })
 		return err
 	}
-	h.change(func() { h.policy = p })
+	h.change(func() { h.policy, h.digest = p, Digest(content) })
 	return nil
+}
+
+// Digest is that of the policy in force, "" for none.
+func (h *Holder) Digest() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.digest
 }
 
 // DropPolicy leaves none. Every request is refused with that reason; with [ErrLate] where
 // a policy is expected.
-func (h *Holder) DropPolicy() { h.change(func() { h.policy, h.lacks = nil, "is not there" }) }
+func (h *Holder) DropPolicy() {
+	h.change(func() { h.policy, h.digest, h.lacks = nil, "", "is not there" })
+}
 
 // TakeCatalog takes over a catalog, nil for none.
 func (h *Holder) TakeCatalog(c *Catalog) { h.change(func() { h.catalog = c }) }

@@ -38,7 +38,7 @@ type gatherer struct {
 
 func newGatherer() *gatherer { return &gatherer{places: map[known]place{}} }
 
-// catalog gives what was read, or every fault of it.
+// catalog returns what was read, or every fault of it.
 func (g *gatherer) catalog() (*Catalog, error) {
 	if err := g.Faults.Sorted().OrNil(); err != nil {
 		return nil, err

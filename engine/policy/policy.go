@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// Policy is what a cluster admin prefers: a rule for each interface, or for all
-// that have none of their own.
+// Policy has the preferences of a cluster admin: rules for single interfaces, and a rule for
+// all other interfaces.
 type Policy struct {
 	Rules []Rule // in the order of the document
 
@@ -24,29 +24,29 @@ type Rule struct {
 	OneOf []Alternative
 }
 
-// Alternative is a set of constraints, and what is injected into an
-// Implementation that meets all of them.
+// Alternative is a set of constraints, and the injections for an Implementation that meets
+// all of them.
 type Alternative struct {
 	Constraints Constraints
 	Inject      []Injection
 }
 
-// Constraints narrow the Implementations of an Interface. The zero value takes
-// every one that the system satisfies.
+// Constraints select Implementations of an Interface. The zero value selects every
+// Implementation whose requirements the system satisfies.
 type Constraints struct {
-	Path       string // of the Implementation, in any revision; "" for any
-	Attributes []Ref  // the Implementation has every one
-	Requires   []Ref  // the Implementation lists every one in its requirements
+	Path       string // of the Implementation, in any revision; "" selects any path
+	Attributes []Ref  // the Implementation must have all of them
+	Requires   []Ref  // the Implementation must require all of them
 }
 
-// Injection is a TypeInstance that an Implementation gets if it requires its
-// Type under an alias.
+// Injection names a TypeInstance and its Type. An Implementation receives the TypeInstance if
+// it requires that Type under an alias.
 type Injection struct {
 	ID   string
 	Type Ref
 }
 
-// supported are the versions of the policy document, no pre-releases.
+// supported lists the supported versions of the policy document. It has no pre-releases.
 var supported = func() *semver.Constraints {
 	c, err := semver.NewConstraint("^0.1")
 	if err != nil {
@@ -55,8 +55,7 @@ var supported = func() *semver.Constraints {
 	return c
 }()
 
-// Parse reads a policy. The error is a [document.Faults] that has everything that
-// is wrong with it.
+// Parse reads a policy. The error is a [document.Faults] with all errors in the document.
 func Parse(content []byte) (*Policy, error) {
 	var r document.Reader
 	p := &Policy{}
@@ -128,7 +127,7 @@ func ruleOf(n document.Node) Rule {
 	return rule
 }
 
-// keyFault says what is wrong with the key of a rule, or "".
+// keyFault returns the error in the key of a rule, or "".
 func keyFault(key string) string {
 	if key == Anything {
 		return ""
@@ -192,7 +191,7 @@ func injection(n document.Node) Injection {
 	return in
 }
 
-// typeRef reads the field typeRef, which must be there.
+// typeRef reads the required field typeRef.
 func typeRef(o document.Object, revised bool) Ref {
 	const example = "cap.type.gcp.auth.service-account"
 	n, ok := o.Get("typeRef")
@@ -207,8 +206,8 @@ func typeRef(o document.Object, revised bool) Ref {
 	return Ref{Path: pathOf(ref, "path", example), Revision: revisionOf(ref, revised)}
 }
 
-// Warnings are what is worth a look although the policy is valid: alternatives
-// that are never reached, because one before them takes all that they would.
+// Warnings lists questionable parts of a valid policy: alternatives that can never be
+// chosen, because an earlier alternative takes every Implementation that they would.
 func (p *Policy) Warnings() document.Faults {
 	var all document.Faults
 	for _, rule := range p.Rules {
@@ -227,7 +226,7 @@ func (p *Policy) Warnings() document.Faults {
 	return all.Sorted()
 }
 
-// contain reports whether whatever meets d meets c.
+// contain reports whether every Implementation that meets d also meets c.
 func (c Constraints) contain(d Constraints) bool {
 	return (c.Path == "" || c.Path == d.Path) && coverEach(c.Attributes, d.Attributes) && coverEach(c.Requires, d.Requires)
 }

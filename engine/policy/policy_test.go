@@ -33,7 +33,7 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// story is what a scenario file has set up so far.
+// story has what a scenario file has set up so far.
 type story struct {
 	policy    *policy.Policy
 	catalog   *policy.Catalog

@@ -28,7 +28,7 @@ func (r Ref) covers(ref Ref) bool {
 	return r.Path == ref.Path && (r.Revision == "" || r.Revision == ref.Revision)
 }
 
-// root is what every path begins with.
+// root begins every path.
 const root = "cap."
 
 // Anything is the rule key for interfaces that no other key is for.

@@ -41,7 +41,7 @@ type Rejected struct {
 	Failed         []string
 }
 
-// explained is for how many candidates a refusal gives reasons. The message goes
+// explained is for how many candidates a refusal names reasons. The message goes
 // into a reply, which should stay readable.
 const explained = 50
 

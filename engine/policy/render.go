@@ -32,7 +32,7 @@ const (
 	workflowField = "spec.action.args.workflow"
 )
 
-// artifactName is what Argo takes as the name of an artifact.
+// artifactName matches what Argo takes as the name of an artifact.
 var artifactName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // Render makes the Argo Workflow of a decision: that of the Implementation, whose
@@ -227,7 +227,7 @@ func wrapped(name string, entry, step map[string]any) map[string]any {
 	return outer
 }
 
-// handOn declares an input again and gives the argument that passes it on; nil
+// handOn declares an input again and returns the argument that passes it on; nil
 // where the input has its own source.
 func handOn(kind string, input any) (declared, handed map[string]any) {
 	name, _ := field(input, "name").(string)

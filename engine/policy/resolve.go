@@ -1,13 +1,13 @@
 package policy
 
 // Injected is a TypeInstance that the workflow of the chosen Implementation gets
-// under a name of its own.
+// under a separate name.
 type Injected struct {
 	Name string `json:"name"` // the alias of the requirement
 	ID   string `json:"id"`   // of the TypeInstance
 }
 
-// Decision is what serves an Interface, and why.
+// Decision says what serves an Interface, and why.
 type Decision struct {
 	Interface   Ref             // with the revision that was chosen where none was asked for
 	RuleKey     string          // of the rule that decided

@@ -21,7 +21,7 @@ const (
 // mostCompared bounds how many kinds of requests of one plan are compared.
 const mostCompared = 1_000_000
 
-// Difference is what two rule sets lead to different pools: the requests of a plan with
+// Difference is a request that two rule sets lead to different pools: the requests of a plan with
 // one of these regions.
 type Difference struct {
 	Plan     string `json:"plan"`
@@ -241,7 +241,7 @@ func (w way) shown(d Difference) Way {
 	return Way{Pool: pool.Name(), Rule: w.rule, RuleNumber: w.number}
 }
 
-// Of gives the place among Differences of the one that a request is of, false where both
+// Of returns the place among Differences of the one that a request is of, false where both
 // rule sets lead it to the same pool.
 func (c *Comparison) Of(r Request) (int, bool) {
 	if c.ways(r) == (ways{}) {

@@ -51,7 +51,7 @@ type compiled struct {
 	number int
 }
 
-// planRules is what one look-up by plan finds: what is known of the plan, and
+// planRules has what one look-up by plan finds: what is known of the plan, and
 // the index of its entries, or that of the older lists.
 type planRules struct {
 	plan    Plan
@@ -59,7 +59,7 @@ type planRules struct {
 	lists   *listIndex // nil in a rule list
 }
 
-// verdict is what the rules come to for a request.
+// verdict has what the rules come to for a request.
 type verdict struct {
 	at      int32  // position of the entry; none in the older form
 	text    string // of the entry, or of the members that are true
@@ -107,7 +107,7 @@ func (s *Ruleset) add(e Entry, rule int32) {
 	p.entries.add(e, rule)
 }
 
-// find gives what the rules come to for the request, and what is known of its
+// find returns what the rules come to for the request, and what is known of its
 // plan; ok is false where no rule matches.
 func (s *Ruleset) find(r Request) (v verdict, p *planRules, ok bool) {
 	p = s.byPlan[r.Plan]

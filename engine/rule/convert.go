@@ -21,7 +21,7 @@ type Conversion struct {
 	Warnings []Fault `json:"warnings"`
 }
 
-// Inexpressible is what the older form says and a rule list cannot.
+// Inexpressible says what the older form has and a rule list cannot.
 type Inexpressible struct {
 	Plan string `json:"plan"`
 	Why  string `json:"why"`

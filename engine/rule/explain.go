@@ -111,7 +111,7 @@ func mismatch(name, wanted, got string) string {
 	return fmt.Sprintf("is for %s %s, not %s", name, wanted, got)
 }
 
-// Passed gives at most n rules of the request's plan that did not serve it: those
+// Passed returns at most n rules of the request's plan that did not serve it: those
 // that name more regions than the winner, the ones that share most of the
 // request's regions first, then less specific ones that match as well. Where no
 // rule matches, all are more specific. Its cost grows with the number of rules.

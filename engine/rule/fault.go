@@ -44,7 +44,7 @@ func (f Fault) Error() string {
 // duplicates, ambiguities and plans, and inside a kind by rule.
 type Faults []Fault
 
-// Error gives one fault a line.
+// Error returns one fault a line.
 func (f Faults) Error() string {
 	lines := make([]string, len(f))
 	for i := range f {

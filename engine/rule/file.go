@@ -6,7 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// File is what a file of rules has: hap.rule of a configuration or of a chart's
+// File has the content of a file of rules: hap.rule of a configuration or of a chart's
 // values, rule alone, or a list and nothing else; the four lists of the older form,
 // below hap or alone; or, without YAML, one rule a line.
 type File struct {
@@ -58,7 +58,7 @@ func ReadFile(content []byte) (File, error) {
 func lines(content string) []string {
 	var texts []string
 	for line := range strings.Lines(content) {
-		text := withoutComment(strings.TrimSpace(line))
+		text := WithoutComment(strings.TrimSpace(line))
 		switch {
 		case text == "":
 			continue
@@ -70,8 +70,8 @@ func lines(content string) []string {
 	return texts
 }
 
-// withoutComment cuts a comment as YAML has it: from a # at the beginning or after a space.
-func withoutComment(line string) string {
+// WithoutComment cuts a comment as YAML has it: from a # at the beginning or after a space.
+func WithoutComment(line string) string {
 	for i := range len(line) {
 		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
 			return strings.TrimSpace(line[:i])
@@ -203,7 +203,7 @@ func (f *File) settings(hap document.Object) {
 }
 
 // labels are those of a worker's configuration, or of a chart's values that have it below
-// config. What is no key there is told by whoever reads the configuration itself.
+// config. What is no key there is told by the reader of the configuration itself.
 func (f *File) labels(top document.Object) {
 	for _, name := range []string{"config", "gardener", "labels"} {
 		n, ok := top.Get(name)

@@ -13,7 +13,7 @@ func TestReadFileOfLines(t *testing.T) {
 	for content, want := range map[string][]string{
 		"aws": {"aws"},
 		"# all of them\n\n  aws\t# one\r\naws(PR=cf-eu11) -> EU\n#gcp\ngcp -> S": {"aws", "aws(PR=cf-eu11) -> EU", "gcp -> S"},
-		"aws#1\n- gcp\nx: y": {"aws#1", "- gcp", "x: y"}, // each a rule with a fault of its own
+		"aws#1\n- gcp\nx: y": {"aws#1", "- gcp", "x: y"}, // each a rule with its own fault
 		"- aws\n- gcp":       {"aws", "gcp"},
 		"[aws]":              {"aws"},
 		"rule: [aws] # x":    {"aws"},

@@ -42,7 +42,7 @@ func (x *index) add(e Entry, rule int32) {
 	}
 }
 
-// numbered is the region of this name, with a number of its own where it is new.
+// numbered is the region of this name, with a new number where it is new.
 func numbered(regions map[string]region, name string) region {
 	r, ok := regions[name]
 	if !ok {
@@ -56,7 +56,7 @@ func pair(platform, hyperscaler region) uint64 {
 	return uint64(platform.id)<<32 | uint64(hyperscaler.id)
 }
 
-// find gives the position of the entry with the most inputs among those that
+// find returns the position of the entry with the most inputs among those that
 // match, or none. Two with one input each cannot both match without one that has
 // both: such a set does not compile.
 func (x *index) find(platformRegion, hyperscalerRegion string) int32 {

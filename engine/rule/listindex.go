@@ -2,7 +2,7 @@ package rule
 
 import "cmp"
 
-// noMember is what answers show where no member of the four lists is true.
+// noMember is shown by answers where no member of the four lists is true.
 const noMember = "none of the four rules"
 
 // listIndex finds what the four lists come to for one plan and a pair of
@@ -15,7 +15,7 @@ type listIndex struct {
 	byHyperscaler map[string]string // the member of clusterRegionRule that is true
 }
 
-// effect is what lists come to: the outputs, and the members that they come from.
+// effect has what lists come to: the outputs, and the members that they come from.
 type effect struct {
 	outputs Outputs
 	text    string

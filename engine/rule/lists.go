@@ -216,7 +216,7 @@ func CheckLists(l Lists, opts Options) (faults Faults, warnings []Fault) {
 	return faults, warnings
 }
 
-// checkLists gives the members that can be read, with the plans' names of today,
+// checkLists returns the members that can be read, with the plans' names of today,
 // and all faults. No plan needs a member: without one it has its plain pool.
 func checkLists(l Lists, opts Options) (members []Listed, faults Faults, warnings []Fault) {
 	members, faults = l.Members()

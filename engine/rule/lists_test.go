@@ -199,7 +199,7 @@ func byTheSentences(lists [4][]rule.Member, r rule.Request) (pool engine.Pool, m
 }
 
 // TestConvertedListsAreEqual: the rule list that stands for four lists compiles,
-// and gives the same pool, or the same code of error, for every request.
+// and leads to the same pool, or the same code of error, for every request.
 func TestConvertedListsAreEqual(t *testing.T) {
 	t.Parallel()
 	requests := asked()

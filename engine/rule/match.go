@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Request is what rules are matched against.
+// Request is matched against rules.
 type Request struct {
 	Plan              string `json:"plan"`
 	PlatformRegion    string `json:"platformRegion,omitempty"`

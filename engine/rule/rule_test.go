@@ -35,7 +35,7 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// story is what a scenario file has set up so far.
+// story has what a scenario file has set up so far.
 type story struct {
 	plans rule.Plans
 	set   *rule.Ruleset

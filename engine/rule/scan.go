@@ -109,7 +109,7 @@ const (
 	punctuation
 )
 
-// class is what a byte is in a name, 0 where no name has it.
+// class is the part of a byte in a name, 0 where no name has it.
 var class = func() (table [256]uint8) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") {
 		table[c] = letterOrDigit
@@ -120,7 +120,7 @@ var class = func() (table [256]uint8) {
 	return table
 }()
 
-// column counts characters, because that is what an editor shows; a byte that
+// column counts characters, because an editor shows those; a byte that
 // is no UTF-8 counts as one.
 func column(text string, offset int) int {
 	return utf8.RuneCountInString(text[:offset]) + 1

@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Unserved gives the texts of the rules that lead to none of the pools: whatever
+// Unserved returns the texts of the rules that lead to none of the pools: whatever
 // they match finds no binding. A region that a rule appends and does not itself
 // fix may be any. In the older form, these are the members that are true only for
 // requests that find none, and "plan aws" for a plan that needs accounts and whose

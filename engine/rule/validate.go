@@ -16,7 +16,7 @@ func Check(texts []string, opts Options) (faults Faults, warnings []Fault) {
 	return faults, warnings
 }
 
-// check gives the rules that parsed, and all faults of the set.
+// check returns the rules that parsed, and all faults of the set.
 func check(texts []string, opts Options) (rules []parsed, faults Faults, warnings []Fault) {
 	if len(texts) == 0 {
 		return nil, Faults{emptySet(opts)}, nil
@@ -50,7 +50,7 @@ func emptySet(opts Options) Fault {
 	return Fault{Kind: PlanFault, Message: message}
 }
 
-// uniques are the first rules of each scope, and a fault for every later one.
+// uniques returns the first rule of each scope, and a fault for each further one.
 func uniques(rules []parsed) (map[Entry]parsed, Faults) {
 	first := make(map[Entry]parsed, len(rules))
 	var faults Faults
@@ -154,7 +154,7 @@ func redundant(rules []parsed, first map[Entry]parsed) []Fault {
 }
 
 // fallback is the rule that would serve the requests of p if p were not there.
-// There is none where p is what decides between two others.
+// There is none where p decides between two others.
 func fallback(p parsed, first map[Entry]parsed) (parsed, bool) {
 	pr, hasPR := first[Entry{Plan: p.Plan, PlatformRegion: p.PlatformRegion}]
 	hr, hasHR := first[Entry{Plan: p.Plan, HyperscalerRegion: p.HyperscalerRegion}]

@@ -6,7 +6,7 @@ import "strings"
 // most is how many edits a word that was meant may be away.
 const most = 2
 
-// Closest gives the known word that word takes the fewest edits to become, the
+// Closest returns the known word that word takes the fewest edits to become, the
 // first of several; "" where each takes more than two, or as many as word is long.
 // Letter case is no difference.
 func Closest(word string, known []string) string {

@@ -199,7 +199,7 @@ func (x *Index) All() []*engine.Binding {
 	return list
 }
 
-// assignable reports whether b could be given to somebody who does not have it.
+// assignable reports whether b could be assigned to a tenant that does not have it.
 func assignable(b *engine.Binding) bool { return !b.Dirty && !b.Internal && !b.Cordoned }
 
 func byName(a, b *engine.Binding) int { return strings.Compare(a.Name, b.Name) }

@@ -4,6 +4,7 @@ package dead
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,61 +17,88 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// The headers of a dead letter, beside those of the event.
+// A dead letter has these headers in addition to those of the event.
 const (
-	HeaderReason      = "Hap-Reason"       // why it can never be processed
+	HeaderReason      = "Hap-Reason"       // why the event can never be processed
 	HeaderCode        = "Hap-Code"         // the code of the error
-	HeaderSequence    = "Hap-Stream-Seq"   // of the event in HAP_EVENTS
-	HeaderTruncated   = "Hap-Truncated"    // "data", "headers" or "data,headers": what is not complete
-	HeaderOrigSubject = "Hap-Orig-Subject" // where the event was published
+	HeaderSequence    = "Hap-Stream-Seq"   // sequence of the event in HAP_EVENTS
+	HeaderTruncated   = "Hap-Truncated"    // "data", "headers" or "data,headers": the incomplete parts
+	HeaderOrigSubject = "Hap-Orig-Subject" // subject of the event
 
-	origPrefix = "Hap-Orig-" // in place of Nats-, which the server would act upon
+	origPrefix = "Hap-Orig-" // replaces Nats-: the server interprets headers with that prefix
 )
 
 const (
-	maxDeadHeaders = 64 << 10 // bytes, so that headers and data together pass the server
+	maxDeadHeaders = 64 << 10 // bytes; headers and data together must stay below the server's limit
 	maxReason      = 2 << 10  // bytes
 )
 
-// Event is one that can never be processed, as it was delivered.
+// The parts of a dead letter that may be incomplete.
+const (
+	cutData    = "data"
+	cutHeaders = "headers"
+)
+
+// Event is a delivered event that can never be processed.
 type Event struct {
-	Type     events.Type // "" where it is not known
+	Type     events.Type // "" if it is unknown
 	Subject  string
 	Sequence uint64 // in HAP_EVENTS
-	// Published is when HAP_EVENTS had it. A stream that is recreated begins at
-	// sequence 1 again: both together say which event it is.
+	// Published is when HAP_EVENTS stored the event. A recreated stream begins with
+	// sequence 1 again, so only both together identify the event.
 	Published time.Time
 	Header    nats.Header
 	Data      []byte
 }
 
-// Letters is the stream of events that can never be processed.
+// Letters stores and reads dead letters in their stream.
 type Letters struct {
 	streams  streams.Streams
 	subjects events.Subjects
 }
 
-// NewLetters gives the dead letters under the subjects.
+// NewLetters returns Letters for the subjects.
 func NewLetters(js jetstream.JetStream, subjects events.Subjects) *Letters {
 	return NewLettersOn(streams.New(js), subjects)
 }
 
-// NewLettersOn returns the dead letters that are kept in these streams.
+// NewLettersOn returns Letters on the given streams.
 func NewLettersOn(streams streams.Streams, subjects events.Subjects) *Letters {
 	return &Letters{streams: streams, subjects: subjects}
 }
 
-// Put stores a copy of the event with the reason and returns once the stream has
-// it. Putting the same event again within the duplicate window changes nothing.
+// Put stores a copy of the event with the reason. It returns when the stream has stored the
+// copy. If NATS does not accept the whole copy, Put shortens it. A repeated Put of the same
+// event within the duplicate window changes nothing.
 func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason string) error {
 	data, cut := event.Data, []string(nil)
 	if len(data) > events.MaxMessage {
-		data, cut = data[:events.MaxMessage], append(cut, "data")
+		data, cut = data[:events.MaxMessage], append(cut, cutData)
 	}
 	header, complete := deadHeader(event.Header)
 	if !complete {
-		cut = append(cut, "headers")
+		cut = append(cut, cutHeaders)
 	}
+	for {
+		d.describe(header, event, code, reason, cut)
+		_, err := d.streams.Publish(ctx, &nats.Msg{Subject: d.subjects.Dead(event.Type), Header: header, Data: data})
+		switch {
+		case err == nil:
+			return nil
+		case !streams.Refused(err) || len(data) == 0 && slices.Contains(cut, cutHeaders):
+			return fmt.Errorf("storing the dead letter of the event with sequence %d: %w", event.Sequence, err)
+		case len(data) == 0:
+			header, cut = nats.Header{}, append(cut, cutHeaders)
+		default: // NATS accepted the event, but not with the additional headers
+			if data = data[:len(data)/2]; !slices.Contains(cut, cutData) {
+				cut = slices.Insert(cut, 0, cutData)
+			}
+		}
+	}
+}
+
+// describe adds the headers of a dead letter to those of the event.
+func (d *Letters) describe(header nats.Header, event Event, code engine.Code, reason string, cut []string) {
 	if cut != nil {
 		header[HeaderTruncated] = []string{strings.Join(cut, ",")}
 	}
@@ -78,17 +106,11 @@ func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason
 	header[HeaderCode] = []string{streams.OneLine(string(code), maxReason)}
 	header[HeaderSequence] = []string{strconv.FormatUint(event.Sequence, 10)}
 	header[HeaderOrigSubject] = []string{streams.OneLine(event.Subject, maxReason)}
-
 	header[jetstream.ExpectedStreamHeader] = []string{d.subjects.Stream(events.StreamDead)}
 	header[jetstream.MsgIDHeader] = []string{event.id()}
-	_, err := d.streams.Publish(ctx, &nats.Msg{Subject: d.subjects.Dead(event.Type), Header: header, Data: data})
-	if err != nil {
-		return fmt.Errorf("storing the dead letter of sequence %d: %w", event.Sequence, err)
-	}
-	return nil
 }
 
-// id is the same for each copy of one event.
+// id returns the message id. All copies of an event have the same id.
 func (e Event) id() string {
 	if e.Published.IsZero() {
 		return fmt.Sprintf("%s/%d", events.StreamEvents, e.Sequence)
@@ -96,8 +118,8 @@ func (e Event) id() string {
 	return fmt.Sprintf("%s/%d/%d", events.StreamEvents, e.Sequence, e.Published.UnixNano())
 }
 
-// deadHeader copies the headers, without what the server would act upon; complete
-// is false where there were too many.
+// deadHeader copies the headers and renames those that the server would interpret. complete is
+// false if there were too many to copy.
 func deadHeader(original nats.Header) (header nats.Header, complete bool) {
 	header, complete = nats.Header{}, true
 	size := 0

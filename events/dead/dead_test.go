@@ -87,6 +87,37 @@ func TestBuryTooLarge(t *testing.T) {
 	}
 }
 
+// NATS may take an event and not what its dead letter adds to it.
+func TestBuryWhereLessFits(t *testing.T) {
+	t.Parallel()
+	_, js := setup(t)
+	stream, err := js.Stream(within(t), events.StreamDead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	config.MaxMsgSize = 10 << 10
+	if _, err := js.UpdateStream(within(t), config); err != nil {
+		t.Fatal(err)
+	}
+	letters := dead.NewLetters(js, subjects(t))
+	if err := letters.Put(within(t), dead.Event{Sequence: 1, Data: make([]byte, 10<<10)}, engine.CodeInvalidEvent, "why"); err != nil {
+		t.Fatal(err)
+	}
+	msg := deadLetter(t, js, "hap.v1.dead.unknown")
+	if len(msg.Data) != 5<<10 || msg.Header.Get("Hap-Truncated") != "data" {
+		t.Errorf("%d bytes, %q", len(msg.Data), msg.Header.Get("Hap-Truncated"))
+	}
+	letter := dead.Event{Sequence: 2, Data: []byte("{}"), Header: nats.Header{"Big": {strings.Repeat("x", 20<<10)}}}
+	if err := letters.Put(within(t), letter, engine.CodeInvalidEvent, "why"); err != nil {
+		t.Fatal(err)
+	}
+	msg = deadLetter(t, js, "hap.v1.dead.unknown")
+	if len(msg.Data) != 0 || msg.Header.Get("Hap-Truncated") != "data,headers" || msg.Header.Get("Hap-Reason") != "why" {
+		t.Errorf("%d bytes, %v", len(msg.Data), msg.Header)
+	}
+}
+
 func TestBuryWithoutStream(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)

@@ -43,7 +43,15 @@ func (d *Letters) Each(ctx context.Context, visit func(Letter) error) error {
 	})
 }
 
-// Letter gives the dead letter with that number. ErrNoLetter.
+// Newest visits the letters that were stored since a time, oldest first, but none beyond the
+// newest most.
+func (d *Letters) Newest(ctx context.Context, since time.Time, most uint64, visit func(Letter) error) (streams.Extent, error) {
+	return streams.Newest(ctx, d.streams, d.subjects.Stream(events.StreamDead), d.subjects.AllDead(), since, most, func(msg streams.Message) error {
+		return visit(letterOf(msg))
+	})
+}
+
+// Letter returns the dead letter with that number. ErrNoLetter.
 func (d *Letters) Letter(ctx context.Context, number uint64) (Letter, error) {
 	msg, err := d.streams.Message(ctx, d.subjects.Stream(events.StreamDead), streams.Query{Sequence: number})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {

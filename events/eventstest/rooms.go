@@ -64,6 +64,80 @@ func testWaitingInOrder(b *bench) {
 	b.wants(b.room.Each(b.ctx(), func(events.WaitingRequest) error { return enough }), enough)
 }
 
+// testWaitingFollowed follows the room from where it was read up to.
+func testWaitingFollowed(b *bench) {
+	var ids []string
+	follow := func(after uint64) uint64 {
+		b.t.Helper()
+		ids = []string{}
+		read, err := b.room.After(b.ctx(), after, func(w events.WaitingRequest) error {
+			ids = append(ids, w.Event.ID)
+			if w.Sequence <= after {
+				b.t.Errorf("%s has the sequence %d, after %d", w.Event.ID, w.Sequence, after)
+			}
+			return nil
+		})
+		b.must(err)
+		return read
+	}
+	read := follow(0)
+	b.same("nothing", ids, []string{})
+	b.enter("rt-1", "a", time.Time{})
+	b.enter("rt-2", "b", time.Time{})
+	read = follow(read)
+	b.same("two", ids, []string{"a", "b"})
+	b.enter("rt-3", "c", time.Time{})
+	foreign := b.raw(b.subjects.Waiting("aws+eu", "ga", "rt-4", "d"), "hello")
+	if read = follow(read); read != foreign || len(b.foreign) != 1 {
+		b.t.Errorf("read up to sequence %d and told of %d unreadable messages; want up to %d, told of once", read, len(b.foreign), foreign)
+	}
+	b.same("one more", ids, []string{"c"})
+	follow(read)
+	b.same("nothing new", ids, []string{})
+	subject := b.room.Subject("aws+eu", provision("rt-1", "a"))
+	w, found, err := b.room.Get(b.ctx(), subject)
+	b.must(err)
+	if !found || w.Event.ID != "a" || w.Subject != subject {
+		b.t.Errorf("%+v, %t; want a", w, found)
+	}
+	b.must(b.room.Leave(b.ctx(), subject))
+	if _, found, err = b.room.Get(b.ctx(), subject); found || err != nil {
+		b.t.Errorf("%t, %v; want nothing once it has left", found, err)
+	}
+	messages, last, err := b.room.State(b.ctx())
+	b.must(err)
+	if messages != 3 || last != foreign {
+		b.t.Errorf("%d messages up to %d, want 3 up to %d", messages, last, foreign)
+	}
+	subjects, err := b.room.Subjects(b.ctx())
+	b.must(err)
+	if len(subjects) != 3 || subjects[subject] != 0 || subjects[b.room.Subject("aws+eu", provision("rt-3", "c"))] != 1 {
+		b.t.Errorf("subjects %v", subjects)
+	}
+}
+
+// testManyWait has more requests wait than are read one by one, with gaps between them.
+func testManyWait(b *bench) {
+	want := []string{}
+	for n := range 1300 {
+		id := fmt.Sprintf("r-%d", n)
+		b.enter("rt-"+id, id, time.Time{})
+		if n%7 == 0 || n > 400 && n < 1100 {
+			b.must(b.room.Leave(b.ctx(), b.room.Subject("aws+eu", provision("rt-"+id, id))))
+		} else {
+			want = append(want, id)
+		}
+	}
+	b.same("waiting", b.waiting(""), want)
+	enough, seen := errors.New("enough"), 0
+	b.wants(b.room.Each(b.ctx(), func(events.WaitingRequest) error {
+		if seen++; seen == 100 {
+			return enough
+		}
+		return nil
+	}), enough)
+}
+
 // testLargestWaits has the longest event wait that is accepted. Written again it is longer:
 // its trace comes out of the headers, and attributes that were left out are written.
 func testLargestWaits(b *bench) {

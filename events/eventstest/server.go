@@ -79,6 +79,16 @@ func (s *NATS) Restart() {
 	s.Start()
 }
 
+// Connections is how many connections the server has taken since it was started.
+func (s *NATS) Connections() uint64 {
+	s.t.Helper()
+	facts, err := s.running.Varz(nil)
+	if err != nil {
+		s.t.Fatalf("nats-server: %v", err)
+	}
+	return facts.TotalConnections
+}
+
 // URL is where the server listens, the same after a restart.
 func (s *NATS) URL() string {
 	return (&url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.options.Port))}).String()
@@ -98,7 +108,7 @@ func (s *NATS) Connect(options ...nats.Option) *nats.Conn {
 	return nc
 }
 
-// JetStream is JetStream over a connection of its own.
+// JetStream is JetStream over a separate connection.
 func (s *NATS) JetStream(options ...nats.Option) jetstream.JetStream {
 	s.t.Helper()
 	js, err := jetstream.New(s.Connect(options...))

@@ -27,10 +27,14 @@ func RunStreams(t *testing.T, run func(t *testing.T, o events.Options, test func
 		{"RepliesInOrder", events.Options{}, testRepliesInOrder},
 		{"RepliesForgotten", events.Options{}, testRepliesForgotten},
 		{"ForeignReplies", events.Options{}, testForeignReplies},
+		{"FoundReplies", events.Options{}, testFoundReplies},
+		{"FoundElsewhere", events.Options{}, testFoundElsewhere},
 		{"Copies", events.Options{}, testCopies},
 		{"Landscape", events.Options{}, testLandscape},
 		{"Refusals", events.Options{MaxBytes: 4 << 10}, testRefusals},
 		{"WaitingInOrder", events.Options{}, testWaitingInOrder},
+		{"WaitingFollowed", events.Options{}, testWaitingFollowed},
+		{"ManyWait", events.Options{}, testManyWait},
 		{"LargestWaits", events.Options{}, testLargestWaits},
 		{"ForeignWaiting", events.Options{}, testForeignWaiting},
 		{"DeadLetters", events.Options{}, testDeadLetters},
@@ -59,7 +63,7 @@ func RunStreams(t *testing.T, run func(t *testing.T, o events.Options, test func
 	}
 }
 
-// bench is what one test works with.
+// bench has what one test works with.
 type bench struct {
 	World
 	t        *testing.T
@@ -220,7 +224,7 @@ func (i *iterator) wait() {
 	i.b.t.Fatal("the iterator does not ask")
 }
 
-// end is what Next returned in place of a message.
+// end has what Next returned in place of a message.
 func (i *iterator) end() error {
 	i.b.t.Helper()
 	if i.asked == nil {

@@ -1,5 +1,5 @@
-// Package requests publishes requests and gives their final replies: its Client is what a
-// publisher imports.
+// Package requests publishes requests and returns their final replies: a publisher imports its
+// Client.
 package requests
 
 import (
@@ -40,7 +40,7 @@ type ClientOptions struct {
 	LookAfter time.Duration
 }
 
-// Client publishes requests and gives their final replies. It is safe for
+// Client publishes requests and returns their final replies. It is safe for
 // concurrent use. It survives reconnects of its connection, and it finds a reply
 // that was stored while it was not there: ask again under the same id, or Await.
 //
@@ -132,7 +132,7 @@ func OnWaiting(f func(events.Reply)) RequestOption { return func(r *request) { r
 // Provision asks for what a runtime needs and waits for the final reply. The id is
 // the request's: the same id, however often, has the same one answer.
 //
-// Errors: *Rejected, which carries the reply, whose code engine.CodeOf gives; an
+// Errors: *Rejected, which carries the reply, whose code engine.CodeOf returns; an
 // *engine.Error with CodeInvalidEvent for what would be refused anyway, and is not
 // published; ctx's, and then the request is still in work; ErrClientClosed. With
 // the last two the reply is the `waiting` that came last, if one did.
@@ -140,8 +140,8 @@ func (c *Client) Provision(ctx context.Context, id string, p events.Provision, o
 	return c.Ask(ctx, events.Event{Type: events.TypeProvision, ID: id, Provision: &p}, options...)
 }
 
-// Deprovision gives back what a runtime has and waits for the final reply. A
-// runtime that nobody knows is StatusReleased too. Errors as for Provision.
+// Deprovision frees what a runtime has and waits for the final reply. An
+// unknown runtime is StatusReleased too. Errors as for Provision.
 func (c *Client) Deprovision(ctx context.Context, id string, d events.Deprovision, options ...RequestOption) (events.Reply, error) {
 	return c.Ask(ctx, events.Event{Type: events.TypeDeprovision, ID: id, Deprovision: &d}, options...)
 }
@@ -182,8 +182,11 @@ func (c *Client) Publish(ctx context.Context, e events.Event) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.publish(ctx, e.ID, msg)
-	return err
+	ack, err := c.publish(ctx, e.ID, msg)
+	if err != nil || !ack.Duplicate {
+		return err
+	}
+	return c.publishAnew(ctx, e.ID, msg)
 }
 
 // Ask publishes an event of any type and waits for the final reply. Source is the
@@ -206,7 +209,12 @@ func (c *Client) Ask(ctx context.Context, e events.Event, options ...RequestOpti
 		return events.Reply{}, err
 	}
 	if ack.Duplicate { // asked before: the answer may be there
-		return c.await(ctx, w, 0)
+		c.look(ctx, w)
+		if !w.answered() {
+			if err := c.publishAnew(ctx, e.ID, msg); err != nil {
+				return events.Reply{}, err
+			}
+		}
 	}
 	return c.await(ctx, w, c.options.LookAfter)
 }
@@ -223,12 +231,12 @@ func (c *Client) awaitOn(ctx context.Context, subject, id string, options []Requ
 // Rejected is the error of a request whose final reply is a rejection.
 type Rejected struct{ Reply events.Reply }
 
-// Error gives code and message.
+// Error returns code and message.
 func (r *Rejected) Error() string {
 	return fmt.Sprintf("request %s is rejected: %s: %s", r.Reply.RequestID, r.Reply.Error.Code, r.Reply.Error.Message)
 }
 
-// Unwrap gives the *engine.Error, so that engine.CodeOf works.
+// Unwrap returns the *engine.Error, so that engine.CodeOf works.
 func (r *Rejected) Unwrap() error {
 	return &engine.Error{Code: r.Reply.Error.Code, Err: errors.New(r.Reply.Error.Message)}
 }

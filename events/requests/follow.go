@@ -18,8 +18,8 @@ import (
 // rarest is the longest pause between two looks at one subject.
 const rarest = 30 * time.Second
 
-// leftover is how long the server keeps the consumer of a look that nobody uses
-// any more; a publisher may not delete it.
+// leftover is how long the server keeps the consumer of a look that no caller
+// uses any more; a publisher may not delete it.
 const leftover = 10 * time.Second
 
 // waiter is a request that waits for what is stored on its subject. It keeps only
@@ -61,13 +61,25 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// read gives the newest reply.
+// read returns the newest reply.
 func (w *waiter) read() (events.Reply, error) {
 	w.mu.Lock()
 	sequence, data := w.sequence, w.data
 	w.mu.Unlock()
 	stored, err := events.ReadStored(events.StreamReplies, streams.Message{Subject: w.subject, Sequence: sequence, Data: data})
 	return stored.Reply, err
+}
+
+// answered reports whether a reply to the event was seen: the workers know the request.
+func (w *waiter) answered() bool {
+	w.mu.Lock()
+	seen := w.data != nil
+	w.mu.Unlock()
+	if !seen {
+		return false
+	}
+	reply, err := w.read()
+	return err == nil && reply.Status != events.StatusSealed && reply.Answers(*w.event)
 }
 
 // wait registers a request, once the Client follows the replies: whatever is

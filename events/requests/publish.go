@@ -3,8 +3,10 @@ package requests
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -25,7 +27,7 @@ const (
 	codeOtherStream     = 10060
 )
 
-// message gives the one that publishes an event, with the trace of ctx.
+// message returns the one that publishes an event, with the trace of ctx.
 func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error) {
 	if e.Traceparent == "" {
 		carrier := events.Carrier{}
@@ -35,7 +37,7 @@ func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error)
 	return events.Publication(ctx, c.subjects, e)
 }
 
-// publish repeats until the stream has the event. The server drops repeats within
+// publish repeats until the stream has a message. The server drops repeats within
 // its duplicate window, the worker answers later ones with the same reply.
 func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg) (ack *jetstream.PubAck, err error) {
 	err = c.retry(ctx, msg.Subject, func(ctx context.Context) error {
@@ -51,6 +53,16 @@ func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg) (ack *je
 	return ack, nil
 }
 
+// publishAnew publishes once more what the server took for a repeat. That is no proof
+// that the stream has the event: another role that may publish there can have used an id
+// that it knew, with another message. No other one knows this id before.
+func (c *Client) publishAnew(ctx context.Context, id string, msg *nats.Msg) error {
+	header := maps.Clone(msg.Header)
+	header[jetstream.MsgIDHeader] = []string{msg.Header.Get(jetstream.MsgIDHeader) + "/" + rand.Text()}
+	_, err := c.publish(ctx, id, &nats.Msg{Subject: msg.Subject, Header: header, Data: msg.Data})
+	return err
+}
+
 // hopeless reports whether the same message would be refused again.
 func hopeless(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
@@ -59,7 +71,7 @@ func hopeless(err error) bool {
 	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrConnectionClosed)
 }
 
-// retry repeats try, a few seconds each, until it succeeds, gives a
+// retry repeats try, a few seconds each, until it succeeds, returns a
 // backoff.Permanent error, ctx ends or the Client is closed. Its error then says
 // why and what went wrong last. About is the subject that try publishes to, or its
 // beginning.

@@ -3,10 +3,14 @@ package requests_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
@@ -94,6 +98,86 @@ func TestClientFollowsAfterItsConsumerIsDeleted(t *testing.T) {
 			t.Errorf("request %s: %v", id, err)
 		}
 	}
+}
+
+// A client that was away while the stream was recreated is told of nothing: the library follows
+// the new stream at the sequence that it had come to in the old one, which is far ahead.
+func TestClientWasAwayWhenTheStreamWasRecreated(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	for n := range 1000 { // more than the new stream will have
+		store(t, ledger, rejected(fmt.Sprintf("other%d", n), "PoolExhausted"), 0)
+	}
+	away := &dialer{}
+	c, err := requests.NewClient(srv.Connect(nats.SetCustomDialer(away)), requests.ClientOptions{Source: "/keb", LookAfter: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	entered := make(chan struct{}, 1)
+	done := asked(t, c, "1", entered)
+	waitsFor(t, js, ledger, "1")
+	<-entered
+	away.cut()
+	if err := js.DeleteStream(within(t), events.StreamReplies); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := events.Setup(within(t), js, events.Options{Manage: true}); err != nil {
+		t.Fatal(err)
+	}
+	away.mend()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for at, told := uint64(0), false; !told; {
+		at = store(t, ledger, waiting("1"), at)
+		select {
+		case <-entered:
+			told = true
+			store(t, ledger, assigned("1"), at)
+		case err := <-done:
+			t.Fatalf("no reply of the new stream arrives: %v", err)
+		case <-tick.C:
+		}
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// dialer dials, unless its connections are cut.
+type dialer struct {
+	mu    sync.Mutex
+	down  bool
+	conns []net.Conn
+}
+
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.down {
+		return nil, errors.New("away")
+	}
+	conn, err := net.Dial(network, address)
+	if err == nil {
+		d.conns = append(d.conns, conn)
+	}
+	return conn, err
+}
+
+func (d *dialer) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.down = true
+	for _, conn := range d.conns {
+		_ = conn.Close()
+	}
+}
+
+func (d *dialer) mend() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.down = false
 }
 
 // waitsFor stores the waiting reply once the request is published, so after the

@@ -1,4 +1,4 @@
-// Package shadows is what a shadow has on NATS beside the workers: the intake of its events,
+// Package shadows has what a shadow keeps on NATS beside the workers: the intake of its events,
 // and the comparisons of what it decided with what KEB chose.
 package shadows
 
@@ -58,7 +58,7 @@ func (r ComparisonResult) Differs() bool {
 	}
 }
 
-// KEBChoice is what KEB chose, as its Shoot and the labels show it.
+// KEBChoice is the account that KEB chose, as its Shoot and the labels show it.
 type KEBChoice struct {
 	Shoot   string `json:"shoot"`
 	Binding string `json:"binding,omitzero"`
@@ -82,7 +82,7 @@ type Comparisons struct {
 	subjects events.Subjects
 }
 
-// NewComparisons gives the comparisons under a shadow's subjects.
+// NewComparisons returns the comparisons under a shadow's subjects.
 func NewComparisons(js jetstream.JetStream, subjects events.Subjects) *Comparisons {
 	return &Comparisons{js: js, subjects: subjects}
 }
@@ -109,7 +109,7 @@ func (c *Comparisons) Add(ctx context.Context, compared Comparison) (bool, error
 
 // Each visits the comparisons from the first to the last there is now, oldest first.
 func (c *Comparisons) Each(ctx context.Context, visit func(Comparison) error) error {
-	return streams.New(c.js).Walk(ctx, events.StreamComparisons, func(msg streams.Message) error {
+	return streams.New(c.js).Walk(ctx, events.StreamComparisons, 0, func(msg streams.Message) error {
 		var compared Comparison
 		if err := json.Unmarshal(msg.Data, &compared); err != nil {
 			return fmt.Errorf("sequence %d of %s is no comparison: %w", msg.Sequence, events.StreamComparisons, err)

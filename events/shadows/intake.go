@@ -19,10 +19,10 @@ import (
 const lookAgain = 30 * time.Second
 
 // Intake copies what publishers send into the stream of a shadow. A work-queue
-// stream gives an event to one consumer only, so there are two ways. While no worker
+// stream returns an event to one consumer only, so there are two ways. While no worker
 // has a consumer on HAP_EVENTS the Intake has it: it takes every event, and none is
 // lost while no shadow runs. Where workers have it the events are theirs: the Intake
-// listens beside them, and misses what is published while nobody listens.
+// listens beside them, and misses what is published while none listens.
 type Intake struct {
 	js       jetstream.JetStream
 	subjects events.Subjects
@@ -73,7 +73,7 @@ func (i *Intake) Run(ctx context.Context) {
 	}, pause)
 }
 
-// errChanged says that somebody else has the events now, or nobody any more.
+// errChanged says that another consumer has the events now, or none any more.
 var errChanged = errors.New("the consumer of the events has changed")
 
 // consumer is refused where the workers have one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -28,7 +29,7 @@ func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stream string, 
 	return consumerDifferences(want, have), nil
 }
 
-// stream gives the configuration of a stream as the server has it.
+// stream returns the configuration of a stream as the server has it.
 func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (jetstream.StreamConfig, error) {
 	ctx, cancel := Bounded(ctx, js)
 	defer cancel()
@@ -48,7 +49,7 @@ func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 	return found.CachedInfo().Config, nil
 }
 
-// consumer gives the configuration of the workers' consumer as the server has it.
+// consumer returns the configuration of the workers' consumer as the server has it.
 func consumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, create bool, yields string) (jetstream.ConsumerConfig, error) {
 	ctx, cancel := Bounded(ctx, js)
 	defer cancel()
@@ -88,3 +89,19 @@ func WrongLastSequence(err error) bool {
 		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
+
+// Refused reports whether a message was refused for its own sake, by the client or the
+// server: it has too many bytes, and would be refused each time that it is published.
+func Refused(err error) bool {
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return true
+	}
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == codeMessageTooLong || api.ErrorCode == codeHeaderTooLong)
+}
+
+// The codes with which a server refuses a message for its size, which jetstream does not name.
+const (
+	codeMessageTooLong = 10054
+	codeHeaderTooLong  = 10097
+)

@@ -65,37 +65,7 @@ func decodeHeader(raw []byte) nats.Header {
 	return header
 }
 
-// Each visits the messages on the subjects of filter in the order of the stream,
-// from the sequence next up to its end when the first was found, each read from the
-// leader. It needs no consumer, and one small read where there is nothing: every
-// deprovision looks whether its runtime waits. It ends with the first error of visit.
-func Each(ctx context.Context, streams Streams, stream string, next uint64, filter string, visit func(Message) error) error {
-	for last := uint64(0); ; {
-		msg, err := streams.Message(ctx, stream, Query{Sequence: next, NextFor: filter})
-		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound):
-			return nil
-		case err != nil:
-			return fmt.Errorf("reading %s from sequence %d: %w", stream, next, err)
-		}
-		if last == 0 {
-			state, err := streams.State(ctx, stream)
-			if err != nil {
-				return err
-			}
-			last = state.LastSeq // the highest sequence that the stream ever gave
-		}
-		if msg.Sequence > last {
-			return nil
-		}
-		if err := visit(msg); err != nil {
-			return err
-		}
-		next = msg.Sequence + 1
-	}
-}
-
-// Info gives what the server says of a stream now. jetstream.ErrStreamNotFound.
+// Info returns what the server says of a stream now. jetstream.ErrStreamNotFound.
 func Info(ctx context.Context, js jetstream.JetStream, stream string) (*jetstream.StreamInfo, error) {
 	ctx, cancel := Bounded(ctx, js)
 	defer cancel()
@@ -127,7 +97,7 @@ func APIPrefix(js jetstream.JetStream) string {
 	}
 }
 
-// Bounded gives one request to the server js's own time-out, 5 s unless set, even
+// Bounded allows one request to the server js's own time-out, 5 s unless set, even
 // where ctx has longer: a request that a reconnect has swallowed is never answered,
 // and the caller can repeat it.
 func Bounded(ctx context.Context, js jetstream.JetStream) (context.Context, context.CancelFunc) {

@@ -43,9 +43,12 @@ type Streams interface {
 	Message(ctx context.Context, stream string, q Query) (Message, error)
 	// State returns what the stream holds. jetstream.ErrStreamNotFound.
 	State(ctx context.Context, stream string) (jetstream.StreamState, error)
-	// Walk visits all messages in order, to the end that the stream has when Walk comes
-	// there. It ends with the first error of visit.
-	Walk(ctx context.Context, stream string, visit func(Message) error) error
+	// Subjects returns the subjects of a stream that match a filter and have messages, with
+	// the number of these. jetstream.ErrStreamNotFound.
+	Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error)
+	// Walk visits the messages after a sequence in order, to the end that the stream has when
+	// Walk comes there. It ends with the first error of visit.
+	Walk(ctx context.Context, stream string, after uint64, visit func(Message) error) error
 	// Publish stores a message in the stream of its subject. Its header carries the
 	// conditions: the stream, the last sequence of the subject, and an id that stands
 	// for it once within the duplicate window.
@@ -76,8 +79,31 @@ func (s server) State(ctx context.Context, stream string) (jetstream.StreamState
 	return info.State, nil
 }
 
-func (s server) Walk(ctx context.Context, stream string, visit func(Message) error) error {
-	return walker{s, stream}.walk(ctx, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
+func (s server) Subjects(ctx context.Context, name, filter string) (map[string]uint64, error) {
+	ctx, cancel := Bounded(ctx, s.js)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", name, err)
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return nil, fmt.Errorf("the subjects of stream %s: %w", name, err)
+	}
+	return info.State.Subjects, nil
+}
+
+func (s server) Walk(ctx context.Context, stream string, after uint64, visit func(Message) error) error {
+	if progressOf(ctx) != nil {
+		state, err := s.State(ctx, stream)
+		if err != nil {
+			return err
+		}
+		watched, end := watch(ctx, stream, max(after, max(state.FirstSeq, 1)-1), state.LastSeq, visit)
+		defer end()
+		visit = watched
+	}
+	return walker{s, stream}.walk(ctx, after, func(msg jetstream.Msg, facts *jetstream.MsgMetadata) error {
 		return visit(Message{
 			Subject: msg.Subject(), Sequence: facts.Sequence.Stream, Header: msg.Headers(), Data: msg.Data(), Time: facts.Timestamp,
 		})

@@ -22,14 +22,14 @@ const patience = 3
 // the server is never waited for.
 const prefetched = 4000
 
-// walker reads a stream from its beginning to its end.
+// walker reads a stream from a sequence to its end.
 type walker struct {
 	server
 	stream string
 }
 
-func (w walker) walk(ctx context.Context, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
-	var read uint64 // the sequence up to which everything was visited
+// walk visits what comes after read, the sequence up to which everything was visited.
+func (w walker) walk(ctx context.Context, read uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	for {
 		if some, err := more(ctx, w.server, w.stream, read); err != nil || !some {
 			return w.wrap(err)
@@ -43,7 +43,7 @@ func (w walker) walk(ctx context.Context, visit func(jetstream.Msg, *jetstream.M
 // errStalled says that a consumer delivers nothing although there is something.
 var errStalled = errors.New("the consumer delivers nothing")
 
-// readOn reads from after read, with a consumer of its own.
+// readOn reads from after read, with a separate consumer.
 func (w walker) readOn(ctx context.Context, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	creating, cancel := Bounded(ctx, w.js)
 	defer cancel()

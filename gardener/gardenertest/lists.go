@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// listed are the names of the bench's own accounts as List gives them.
+// listed are the names of the bench's own accounts as List returns them.
 func listed(t *testing.T, b *bench, c *gardener.Client) []string {
 	t.Helper()
 	var names []string
@@ -53,8 +53,24 @@ func testListPaged(t *testing.T, b *bench) {
 	}
 }
 
+// testListOfTenant: the server chooses by the label.
+func testListOfTenant(t *testing.T, b *bench) {
+	b.account(t, 0, nil)
+	want := b.account(t, 1, map[string]string{"tenantName": "ga-" + b.id})
+	b.account(t, 2, map[string]string{"tenantName": "ga-other-" + b.id})
+	c := b.client(t, gardener.Options{})
+	var got []string
+	err := c.ListOf(t.Context(), "ga-"+b.id, func(x engine.Binding) error {
+		got = append(got, x.Name)
+		return nil
+	})
+	if err != nil || !slices.Equal(got, []string{want}) {
+		t.Errorf("got %v, %v, want %s", got, err, want)
+	}
+}
+
 // testListForgotten: a list that the server no longer continues is begun anew,
-// and nobody sees anything twice.
+// and no caller sees anything twice.
 func testListForgotten(t *testing.T, b *bench) {
 	var want []string
 	for n := range 3 {
@@ -93,7 +109,7 @@ func (b *bench) shoot(t *testing.T, name, field, binding string, annotations map
 	}
 }
 
-// referrers gives what a Shoot names in order to use a binding: the binding, or
+// referrers returns what a Shoot names in order to use a binding: the binding, or
 // for a Secret a CredentialsBinding of it, which it creates.
 func (b *bench) referrers(t *testing.T, bindings ...string) func(binding string) string {
 	t.Helper()

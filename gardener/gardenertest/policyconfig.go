@@ -83,7 +83,7 @@ func PolicyConfig(t *testing.T, s Server) {
 	}
 }
 
-// watchPolicy gives a watch that has synced.
+// watchPolicy returns a watch that has synced.
 func watchPolicy(ctx context.Context, t *testing.T, b *bench, opts gardener.PolicyConfigOptions) *gardener.PolicyConfig {
 	t.Helper()
 	w, err := gardener.NewPolicyConfig(b.Config, opts)

@@ -36,7 +36,7 @@ func PolicyStore(t *testing.T, s Server) {
 	if err != nil || second.Text != "two" || second.Key != gardener.PolicyKey || second.Previous != "older" || !second.Since.Equal(now) {
 		t.Fatalf("%+v, %v", second, err)
 	}
-	// Whoever has read before sees that something else came first, and has changed nothing.
+	// A writer that has read before sees that something else came first, and has changed nothing.
 	if _, err := p.Write(t.Context(), first, "late", now); !errors.Is(err, gardener.ErrPolicyChanged) {
 		t.Errorf("over a version that is gone: %v", err)
 	}

@@ -51,6 +51,7 @@ func Run(t *testing.T, newServer func(t *testing.T) Server) {
 		{"MarkDirty", testMarkDirty},
 		{"Unclaim", testUnclaim},
 		{"Free", testFree},
+		{"Cordon", testCordon},
 		{"Missing", testMissing},
 		{"LegacyLabels", testLegacyLabels},
 		{"Rename", testRename},
@@ -60,6 +61,7 @@ func Run(t *testing.T, newServer func(t *testing.T) Server) {
 		{"NoListOnTheWay", testNoListOnTheWay},
 		{"MetadataOnly", testMetadataOnly},
 		{"ListPaged", testListPaged},
+		{"ListOfTenant", testListOfTenant},
 		{"ListForgotten", testListForgotten},
 		{"WriteFaults", testWriteFaults},
 		{"RetryAfter", testRetryAfter},
@@ -82,7 +84,7 @@ func Run(t *testing.T, newServer func(t *testing.T) Server) {
 	})
 }
 
-// bench is what one test works with: a pool of its own on the server.
+// bench has what one test works with: a separate pool on the server.
 type bench struct {
 	Server
 	id    string // begins every name
@@ -212,7 +214,7 @@ func (b *bench) create(t *testing.T, r schema.GroupVersionResource, name string,
 }
 
 // createSoon creates an object as soon as the server knows what it refers to:
-// Gardener checks a Shoot against caches of its own, which may not have its binding yet.
+// Gardener checks a Shoot against its own caches, which may not have its binding yet.
 func (b *bench) createSoon(t *testing.T, r schema.GroupVersionResource, o *unstructured.Unstructured) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -259,7 +261,7 @@ func (b *bench) remove(t *testing.T, name string) {
 	}
 }
 
-// object is what the server has, whole.
+// object returns what the server has, whole.
 func (b *bench) object(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
 	o, err := b.admin.Resource(b.resource()).Namespace(b.Namespace).Get(t.Context(), name, metav1.GetOptions{})

@@ -108,7 +108,7 @@ func (t *tap) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fault is what happens to a request instead of its answer.
+// fault says what happens to a request instead of its answer.
 type fault struct {
 	name   string
 	before bool // the server never sees the request; otherwise it has done what it says

@@ -2,6 +2,7 @@ package gardenertest
 
 import (
 	"errors"
+	"maps"
 	"strconv"
 	"sync"
 	"testing"
@@ -11,7 +12,7 @@ import (
 )
 
 // testClaim: the mark is on the object, what was there before still is, and the
-// result is what a read shows.
+// result equals what a read shows.
 func testClaim(t *testing.T, b *bench) {
 	name := b.account(t, 1, map[string]string{"owner": "team-a"})
 	c := b.client(t, gardener.Options{})
@@ -123,6 +124,30 @@ func testClaimRepeated(t *testing.T, b *bench) {
 	}
 }
 
+// testCordon: a claimed binding that is cordoned keeps its claim, and all that others wrote on it.
+func testCordon(t *testing.T, b *bench) {
+	name := b.account(t, 1, map[string]string{"owner": "team-a"})
+	c := b.client(t, gardener.Options{})
+	claimed, err := c.Claim(t.Context(), get(t, c, name), engine.Mark{Tenant: "ga-1", Generation: 3, Epoch: "e1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := b.object(t, name)
+	for _, on := range []bool{true, true, false} {
+		cordoned, changed, err := c.Cordon(t.Context(), name, on)
+		want := claimed
+		want.Cordoned, want.ResourceVersion = on, cordoned.ResourceVersion
+		if err != nil || cordoned != want || changed != (cordoned.ResourceVersion != claimed.ResourceVersion) {
+			t.Fatalf("cordon %t: %v, changed %t\n got %+v\nwant %+v", on, err, changed, cordoned, want)
+		}
+		claimed = cordoned
+	}
+	after := b.object(t, name)
+	if !maps.Equal(after.GetAnnotations(), before.GetAnnotations()) || !maps.Equal(after.GetLabels(), before.GetLabels()) {
+		t.Errorf("labels %v, annotations %v; before %v, %v", after.GetLabels(), after.GetAnnotations(), before.GetLabels(), before.GetAnnotations())
+	}
+}
+
 // testMovedUnderItsClaim: a claimed binding stays in the pool of its claim, whatever its
 // labels become, until it is free: its runtimes are counted there. Another tenant's label
 // is no part of the claim.
@@ -181,7 +206,7 @@ func testMarkDirty(t *testing.T, b *bench) {
 	}
 }
 
-// testUnclaim: rule 8. A claim that nobody was answered with leaves nothing but its
+// testUnclaim: rule 8. A claim that no request was answered with leaves nothing but its
 // generation, which the next one counts on from.
 func testUnclaim(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
@@ -238,7 +263,7 @@ func testFree(t *testing.T, b *bench) {
 	}
 }
 
-// testMissing: what is not there has a code of its own, for reads and writes.
+// testMissing: what is not there has a separate code, for reads and writes.
 func testMissing(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	c := b.client(t, gardener.Options{})

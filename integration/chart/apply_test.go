@@ -20,7 +20,7 @@ import (
 // foreign are the kinds of operators that the development stack does not run.
 var foreign = map[string]bool{"ServiceMonitor": true, "PrometheusRule": true, "ScaledObject": true, "HTTPRoute": true}
 
-// TestRealApply gives every manifest to a real Kubernetes API, which validates each
+// TestRealApply sends every manifest to a real Kubernetes API, which validates each
 // field of it and keeps it.
 func TestRealApply(t *testing.T) {
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestRealApply(t *testing.T) {
 	}
 }
 
-// applier gives a function that applies an object on the server, which refuses
+// applier returns a function that applies an object on the server, which refuses
 // fields that it does not know.
 func applier(t *testing.T, api *rest.Config) func(context.Context, *unstructured.Unstructured) {
 	t.Helper()

@@ -1,4 +1,4 @@
-// Package chart_test renders the Helm chart, and gives what comes out to the worker
+// Package chart_test renders the Helm chart, and passes the result to the worker
 // that is to read it and to a real Kubernetes API.
 package chart_test
 
@@ -31,7 +31,7 @@ const chartDir = "../../deploy/helm/hap-worker"
 // decided are the values that a landscape without TLS needs; tests are of such a one.
 const decided = "{plainConnections: {nats: true, redis: true}}"
 
-// render gives the manifests of a release by template, or what the schema of the
+// render returns the manifests of a release by template, or what the schema of the
 // values or a template has against them, with what is decided of connections.
 func render(t *testing.T, values string) (map[string][]*unstructured.Unstructured, error) {
 	t.Helper()
@@ -98,7 +98,7 @@ func manifests(t *testing.T, name, content string) (objects []*unstructured.Unst
 	}
 }
 
-// value is what a manifest has at a path.
+// value returns what a manifest has at a path.
 func value(t *testing.T, object *unstructured.Unstructured, at ...string) any {
 	t.Helper()
 	v, found, err := unstructured.NestedFieldNoCopy(object.Object, at...)
@@ -108,7 +108,7 @@ func value(t *testing.T, object *unstructured.Unstructured, at ...string) any {
 	return v
 }
 
-// workerConfig is the configuration that a release gives its workers, read by them.
+// workerConfig is the configuration that a release has for its workers, read by them.
 func workerConfig(t *testing.T, values string) *config.Config {
 	t.Helper()
 	text := value(t, mustRender(t, values)["config.yaml"][0], "data", "config.yaml").(string)
@@ -183,7 +183,7 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
-// TestValuesRefused is what the schema has against values, before anything is installed.
+// TestValuesRefused shows what the schema refuses in values, before anything is installed.
 func TestValuesRefused(t *testing.T) {
 	t.Parallel()
 	for values, says := range map[string]string{
@@ -202,6 +202,21 @@ func TestValuesRefused(t *testing.T) {
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want a word about %s", values, err, says)
+		}
+	}
+}
+
+// TestImage: a digest outrules the tag, so that no tag can be moved under a release.
+func TestImage(t *testing.T) {
+	t.Parallel()
+	digest := "sha256:" + strings.Repeat("a1", 32)
+	for values, want := range map[string]string{
+		"": "hap-worker/hap-worker:", "{image: {repository: r.example/hap, tag: v1}}": "r.example/hap:v1",
+		"{image: {repository: r.example/hap, tag: v1, digest: '" + digest + "'}}": "r.example/hap@" + digest,
+	} {
+		pod := value(t, mustRender(t, values)["deployment.yaml"][0], "spec", "template", "spec").(map[string]any)
+		if image := pod["containers"].([]any)[0].(map[string]any)["image"].(string); !strings.HasPrefix(image, want) || strings.Contains(want, "v1") && image != want {
+			t.Errorf("%s has the image %s, want %s", values, image, want)
 		}
 	}
 }
@@ -232,6 +247,26 @@ func TestConfig(t *testing.T) {
 	four := workerConfig(t, "hap: {rule: null, platformRegionRule: 'gcp:cf-sa30', clusterRegionRule: sap-converged-cloud, sharedRule: trial, euAccessRule: ''}")
 	if len(four.HAP.Rule) != 0 {
 		t.Errorf("rules %v beside the older form", four.HAP.Rule)
+	}
+}
+
+// TestProviderOfTrialAndFree: without a provider in the request these plans get the default,
+// which values may change.
+func TestProviderOfTrialAndFree(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"": "aws",
+		"hap: {plans: {trial: {providers: [aws, azure], default: azure}, free: {providers: [azure]}}}": "azure",
+	} {
+		decisions, err := workerConfig(t, values).Decisions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, plan := range []string{"trial", "free"} {
+			if got, err := decisions.Rules().Plans().Provider(plan, ""); err != nil || got != want {
+				t.Errorf("%s: plan %s has the provider %s, %v; want %s", values, plan, got, err, want)
+			}
+		}
 	}
 }
 
@@ -319,7 +354,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestSecurity is what a pod of the chart may not do.
+// TestSecurity shows what a pod of the chart may not do.
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	for _, values := range []string{"", everything} {

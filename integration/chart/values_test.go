@@ -1,9 +1,11 @@
 package chart_test
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"github.com/hap-worker/hap-worker/worker/page"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/page/access"
 )
 
 // elsewhere are values of an installation that has Gardener in another cluster.
@@ -87,9 +91,115 @@ func TestMistakes(t *testing.T) {
 		"{config: {telemetry: {page: {listen: ':0'}}}}":                                                               "config.telemetry.page.listen is :0: the Service needs a port that is known; write :8443",
 		"{config: {telemetry: {page: {listen: '0.0.0.0:8080'}}}}":                                                     "config.telemetry.page.listen has the port of config.telemetry.listen, 8080: take another one, or leave it out",
 		"{config: {nats: {urll: 'nats://a'}}}":                                                                        "urll",
+		"{serviceAccount: {automountToken: false}}":                                                                   "serviceAccount.automountToken is false, and config.gardener.kubeconfig names no file: the worker could not log in to Gardener",
+		"{env: [{name: HAP_TELEMETRY_LISTEN, value: ':9090'}]}":                                                       "env has HAP_TELEMETRY_LISTEN, which outrules config.telemetry.listen",
+		"{env: [{name: HAP_WORKER_DRAIN, value: 5m}]}":                                                                "set config.worker.drain",
+		"{env: [{name: HAP_GARDENER_KUBECONFIG, value: /k}]}":                                                         "set config.gardener.kubeconfig",
+		"{networkPolicy: {nats: [{podSelector: {}}], kubernetes: [{podSelector: {}}]}}":                               "networkPolicy.redis is empty beside other peers: workers could not reach that server; name where it is, or add a rule to networkPolicy.egress",
+		"{networkPolicy: {nats: [{podSelector: {}}], redis: [{podSelector: {}}], kubernetes: [{podSelector: {}}]}, config: {telemetry: {otlp: {endpoint: 'https://otel'}}}}": "config.telemetry.otlp.endpoint cannot be reached",
+		"{network: {spec: {parentCIDR: {}}}}":                                                         "parentCIDR",
+		"{network: {spec: {injectionRules: [{id: a, injections: [{path: /a, subnetSiz: 24}]}]}}}":     "subnetSiz",
+		"{network: {spec: {injectionRules: [{id: a, matchExpressions: [{key: a, operators: In}]}]}}}": "operators",
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v\nwant %s", values, err, says)
+		}
+	}
+}
+
+// TestFollowedClusters: labels and purposes of Clusters are followed, and the rights for that
+// given, only where values say so.
+func TestFollowedClusters(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"{rights: {create: true}, network: {enabled: true}}":                                         "",
+		"{rights: {create: true}, network: {enabled: true, clusterConfigs: true}}":                   "get list patch",
+		"{rights: {create: true}, network: {enabled: true, clusters: follow}}":                       "list watch",
+		"{rights: {create: true}, network: {enabled: true, clusterConfigs: true, clusters: follow}}": "get list patch list watch",
+	} {
+		var verbs []string
+		for _, o := range mustRender(t, values)["rights.yaml"] {
+			rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
+			for _, r := range rules {
+				if resources, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "resources"); slices.Contains(resources, "clusters") {
+					all, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "verbs")
+					verbs = append(verbs, all...)
+				}
+			}
+		}
+		if got := strings.Join(verbs, " "); got != want {
+			t.Errorf("%s gives %q on Clusters, want %q", values, got, want)
+		}
+	}
+	if got := workerConfig(t, "network: {enabled: true, clusters: follow}").Network.Clusters; got != config.FollowClusters {
+		t.Errorf("network.clusters is %q in the worker's configuration", got)
+	}
+	if _, err := render(t, "network: {enabled: true, clusters: watch}"); err == nil {
+		t.Error("a word that the worker does not know is rendered")
+	}
+}
+
+// TestEventsOfBindings: the right to write Events is given only where they are switched on,
+// and with it no other verb than those that it takes.
+func TestEventsOfBindings(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"{rights: {create: true}}":                                                               "",
+		"{rights: {create: true}, config: {gardener: {events: false}}}":                          "",
+		"{rights: {create: true}, config: {gardener: {events: true}}}":                           "create patch",
+		"{rights: {create: true}, config: {gardener: {events: true}, worker: {mode: shadow}}}":   "",
+		"{rights: {create: true}, config: {gardener: {events: true, resource: secretbindings}}}": "create patch",
+	} {
+		var verbs []string
+		for _, o := range mustRender(t, values)["rights.yaml"] {
+			rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
+			for _, r := range rules {
+				if resources, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "resources"); slices.Contains(resources, "events") {
+					all, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "verbs")
+					verbs = append(verbs, all...)
+				}
+			}
+		}
+		if got := strings.Join(verbs, " "); got != want {
+			t.Errorf("%s gives %q on Events, want %q", values, got, want)
+		}
+	}
+	if !workerConfig(t, "config: {gardener: {events: true}}").Gardener.Events {
+		t.Error("gardener.events is not in the worker's configuration")
+	}
+}
+
+// TestParentsRefused: the chart refuses the parents of network ranges that the worker refuses, and takes the others.
+func TestParentsRefused(t *testing.T) {
+	t.Parallel()
+	for cidr, of := range map[string]string{
+		"0.0.0.0/0": "this network", "0.1.0.0/16": "this network", "127.0.0.0/8": "loopback", "126.0.0.0/7": "loopback", "96.0.0.0/3": "loopback",
+		"169.254.0.0/16": "link-local", "169.0.0.0/8": "link-local", "169.254.8.0/24": "link-local", "224.0.0.0/4": "multicast", "239.1.0.0/16": "multicast",
+		"255.255.255.255/32": "broadcast", "240.0.0.0/4": "broadcast", "168.0.0.0/7": "link-local", "169.254.255.255/32": "link-local", "0.0.0.0/32": "this network",
+		"10.27.0.0/16": "", "169.253.0.0/16": "", "100.64.0.0/10": "", "64.0.0.0/3": "", "240.0.0.0/5": "", "223.0.0.0/8": "", "169.0.0.0/9": "", "169.255.0.0/16": "", "10.0.0.1/8": "",
+	} {
+		_, err := render(t, "{network: {enabled: true, spec: {parentCIDRs: {foo: ["+cidr+"]}, injectionRules: []}}}")
+		says := "network.spec.parentCIDRs.foo: " + cidr + " has addresses of"
+		if refused := err != nil && strings.Contains(err.Error(), says) && strings.Contains(err.Error(), of); refused != (of != "") || of == "" && err != nil {
+			t.Errorf("%s: %v, want a refusal that names %q", cidr, err, of)
+		}
+		_, _, err = network.Parse([]byte("spec: {parentCIDRs: {foo: [" + cidr + "]}, injectionRules: []}\n"))
+		if (err != nil) != (of != "") {
+			t.Errorf("%s: the worker says %v", cidr, err)
+		}
+	}
+}
+
+// TestParentsAreCIDRs: what the worker cannot read as a parent the chart does not install.
+func TestParentsAreCIDRs(t *testing.T) {
+	t.Parallel()
+	for _, cidr := range []string{"10.0.0.0", "10.0.0.0/33", "256.0.0.0/8", "10.0.0/8", "010.0.0.0/8", "fe80::/10", "::1/128", "ff00::/8", "::/0", "", "10.0.0.0/08"} {
+		_, err := render(t, "{network: {enabled: true, spec: {parentCIDRs: {foo: ['"+cidr+"']}, injectionRules: []}}}")
+		if says := fmt.Sprintf("network.spec.parentCIDRs.foo: %q is no IPv4 CIDR", cidr); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %s", cidr, err, says)
+		}
+		if _, _, err := network.Parse([]byte("spec: {parentCIDRs: {foo: ['" + cidr + "']}, injectionRules: []}\n")); err == nil {
+			t.Errorf("the worker takes %q", cidr)
 		}
 	}
 }
@@ -177,7 +287,7 @@ func TestPagePaths(t *testing.T) {
 		at, _, _ := unstructured.NestedString(match.(map[string]any), "path", "value")
 		routed[strings.TrimPrefix(kind, "Path")+" "+at] = true
 	}
-	first, _, _ := strings.Cut(page.CallbackPath[1:], "/")
+	first, _, _ := strings.Cut(access.CallbackPath[1:], "/")
 	want := map[string]bool{"Prefix /" + first: true}
 	for _, pattern := range regexp.MustCompile(`mux\.Handle(?:Func)?\("(?:GET|POST) (/[^"]*)"`).FindAllStringSubmatch(string(source), -1) {
 		switch first, _, _ := strings.Cut(pattern[1][1:], "/"); first {
@@ -193,7 +303,7 @@ func TestPagePaths(t *testing.T) {
 	}
 }
 
-// TestPageOfItsOwn: a page with a listener of its own has a port of its own everywhere, and
+// TestPageOfItsOwn: a page with a separate listener has a separate port everywhere, and
 // who may reach it is apart from who may reach metrics. On loopback it has none.
 func TestPageOfItsOwn(t *testing.T) {
 	t.Parallel()

@@ -30,9 +30,9 @@ type Facts struct {
 
 	// Networks are the network blocks that Redis and the cluster have.
 	Networks Networks
-	// Unreadable are the sequences of published messages that nobody can answer.
+	// Unreadable are the sequences of published messages that no worker can answer.
 	Unreadable []uint64
-	// Watched is what an observer saw happen; nil where nobody looked.
+	// Watched has what an observer saw happen; nil where none looked.
 	Watched *Watched
 }
 
@@ -129,7 +129,7 @@ func (f Facts) Violations(terms Terms) []string {
 
 type report func(invariant, format string, args ...any)
 
-// live gives the reply in force of every runtime that has a binding: I1.
+// live returns the reply in force of every runtime that has a binding: I1.
 func (f Facts) live(bad report) map[string]events.Reply {
 	byRuntime := map[string][]events.Reply{}
 	for _, r := range f.Replies {
@@ -227,7 +227,7 @@ func (f Facts) counts(live map[string]events.Reply, terms Terms, bad report) {
 	}
 }
 
-// runtimes compares the runtimes of Redis with the ledger, and gives how many each
+// runtimes compares the runtimes of Redis with the ledger, and returns how many each
 // binding has.
 func (f Facts) runtimes(live map[string]events.Reply, bad report) map[string]int {
 	counted := map[string]int{}

@@ -83,7 +83,7 @@ func (w *world) leaves(sequence int64, runtime, tenant string) {
 	})
 }
 
-// relabel gives a binding a new present and a step of its history.
+// relabel sets a binding's new present and a step of its history.
 func (w *world) relabel(name string, to Label) {
 	b := w.Bindings[name]
 	b.Tenant, b.Dirty, b.Generation = to.Tenant, to.Dirty, to.Generation
@@ -237,7 +237,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestIdle tells a claim that nobody was told of from one that was left behind.
+// TestIdle tells a claim that no publisher was told of from one that was left behind.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

@@ -18,7 +18,7 @@ type step struct {
 	shared   bool
 	limit    int
 	clusters int
-	stored   time.Time // zero where nobody watched
+	stored   time.Time // zero where no observer watched
 }
 
 // decisions replays the ledger in the order of its decisions, pool by pool, and
@@ -40,7 +40,7 @@ func (f Facts) decisions(terms Terms, bad report) {
 	}
 }
 
-// steps gives the changes of each pool, in order. A decision that answered
+// steps returns the changes of each pool, in order. A decision that answered
 // several requests is one step, with the fewest clusters that it was told with:
 // later repeats tell what there is by then.
 func (f Facts) steps() map[string][]step {

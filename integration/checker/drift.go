@@ -66,7 +66,7 @@ func (f Facts) compare(b engine.Binding, r account.Record, on int, say func(form
 }
 
 // wasAnswered reports whether anybody was told of the binding's present claim. A
-// claim that nobody was told of explains a binding without runtimes.
+// claim that no publisher was told of explains a binding without runtimes.
 func (f Facts) wasAnswered(b engine.Binding) bool {
 	for _, r := range f.Replies {
 		if r.Status == events.StatusAssigned && r.Binding.Name == b.Name && r.Binding.Generation == b.Generation {
@@ -76,8 +76,8 @@ func (f Facts) wasAnswered(b engine.Binding) bool {
 	return false
 }
 
-// Idle are the bindings that are claimed without runtimes since nobody was told
-// of their claim: the drift claimed-idle, which is reported and not repaired by itself.
+// Idle are the bindings that are claimed without runtimes since no publisher was
+// told of their claim: the drift claimed-idle, which is reported and not repaired by itself.
 func (f Facts) Idle() []string {
 	var idle []string
 	for name, b := range f.Bindings {

@@ -20,7 +20,7 @@ import (
 // Networks are the network blocks, as they were read.
 type Networks struct {
 	Ranges *network.State // from Redis; nil where there are none
-	Notes  *network.Notes // from the cluster; nil where nobody reads it
+	Notes  *network.Notes // from the cluster; nil where it is not read
 }
 
 func readNetworks(ctx context.Context, s Sources) (n Networks, err error) {
@@ -113,7 +113,7 @@ func (f Facts) network(live map[string]events.Reply, bad report) {
 
 // blocksOverTime checks each answer against those before it whose clusters cannot
 // have gone by then. An answer to a runtime that the ledger calls released already is
-// passed over: whoever decided it before the release was late to publish it, and by its
+// passed over: the worker that decided it before the release was late to publish it, and by its
 // sequence it is not in force. One before the reply to its deprovision counts: a rebuild
 // takes its blocks for those of a live cluster.
 func (f Facts) blocksOverTime(bad report) {

@@ -6,7 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Watched is what an observer saw happen: what the state at the end does not show.
+// Watched has what an observer saw happen: what the state at the end does not show.
 type Watched struct {
 	// Labels are the states of each binding, each different from the one before.
 	Labels map[string][]Label
@@ -19,7 +19,7 @@ type Watched struct {
 	Clusters []Cluster
 }
 
-// Label is what a binding's labels said from a time on.
+// Label has what a binding's labels said from a time on.
 type Label struct {
 	At         time.Time // when it was seen, so that it was so before
 	Tenant     string
@@ -76,7 +76,7 @@ type lodger struct {
 	at      time.Time // the answer was stored
 }
 
-// answered gives who was answered with which claim, and checks that a claim
+// answered returns who was answered with which claim, and checks that a claim
 // served one tenant: I3.
 func (w *Watched) answered(bad report) map[claim][]lodger {
 	out := map[claim][]lodger{}

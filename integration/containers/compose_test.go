@@ -149,7 +149,7 @@ func (c *compose) run(args ...string) {
 	}
 }
 
-// output is what a command writes, whatever becomes of it.
+// output returns what a command writes, whatever becomes of it.
 func (c *compose) output(args ...string) string {
 	out, err := c.command(args...).CombinedOutput()
 	return fmt.Sprintf("%s%v", out, err)
@@ -184,10 +184,10 @@ func (c *compose) awaitReady() {
 	}
 }
 
-// page gives the status of the operations page.
+// page returns the status of the operations page.
 func (c *compose) page(user, password string) int { return c.get("/", user, password) }
 
-// get gives the status of an address of the worker, 0 for none.
+// get returns the status of an address of the worker, 0 for none.
 func (c *compose) get(path, user, password string) int {
 	req, err := http.NewRequestWithContext(c.ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", c.port, path), http.NoBody)
 	if err != nil {

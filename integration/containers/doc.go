@@ -1,5 +1,5 @@
 // Package containers runs hap-worker, and everything around it, each in a
-// container of its own on private networks: NATS as a cluster of three servers,
+// separate container on private networks: NATS as a cluster of three servers,
 // Redis alone and as a cluster, the Kubernetes API, and two workers. There the
 // tests stop servers, cut connections and restart workers under a load, and hold
 // what is left to the invariants.

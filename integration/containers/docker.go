@@ -24,18 +24,19 @@ import (
 // owner is the label with the id of the process that made a container or network.
 const owner = "hap-worker.test"
 
-// loopback is where ports are published, and where the tests reach them.
+// loopback is the address at which containers publish their ports and tests connect.
 const loopback = "127.0.0.1"
 
-// poll is the time between two looks at whether something is ready.
+// poll is the time between two readiness checks.
 const poll = 200 * time.Millisecond
 
-// stopGrace is how long a container may take to stop before it is killed. A worker
-// first finishes what it has begun.
+// stopGrace is the time that a container has to stop before it is killed. A worker first
+// finishes the events in progress.
 const stopGrace = 30 * time.Second
 
-// prepare makes the library fit for every machine: its reaper is an image that may
-// be out of reach, and a builder that looks like a container is none.
+// prepare sets up the library so that it works on every machine. It disables the reaper,
+// whose image may not be available. It sets the host, because the library chooses another one
+// on a machine that it mistakes for a container.
 func prepare() error {
 	log.SetDefault(log.NewNoopLogger())
 	for variable, value := range map[string]string{
@@ -50,7 +51,7 @@ func prepare() error {
 	return nil
 }
 
-// docker is a connection to the engine.
+// docker is a connection to the container engine.
 type docker struct{ *testcontainers.DockerClient }
 
 func connect(ctx context.Context) (docker, error) {
@@ -61,11 +62,11 @@ func connect(ctx context.Context) (docker, error) {
 	return docker{c}, nil
 }
 
-// labels mark what this process makes.
+// labels mark the containers and networks of this process.
 func labels() map[string]string { return map[string]string{owner: strconv.Itoa(os.Getpid())} }
 
-// sweep removes what processes have left that are gone: one that was killed
-// cannot clean up after itself.
+// sweep removes containers and networks of processes that have ended: a killed process
+// cannot clean up.
 func (d docker) sweep(ctx context.Context) error {
 	marked := client.Filters{}.Add("label", owner)
 	found, err := d.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: marked})
@@ -90,28 +91,30 @@ func (d docker) sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Gone reports whether the process of an id has ended.
+// Gone reports whether the process with an id has ended.
 func Gone(id string) bool {
 	pid, err := strconv.Atoi(id)
 	return err != nil || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
-// newNetwork makes a private network.
+// newNetwork creates a private network.
 func newNetwork(ctx context.Context) (*testcontainers.DockerNetwork, error) {
 	return tcnetwork.New(ctx, tcnetwork.WithLabels(labels()))
 }
 
-// spec is a container to be started.
+// spec describes a container to start.
 type spec struct {
 	image    string
 	command  []string
 	networks map[string][]string // aliases, by network
 	ports    map[int]int         // container -> host, on the loopback address
-	files    map[string][]byte   // content by path; everybody may read them
+	files    map[string][]byte   // content by path; any user may read them
+	kept     map[string][]byte   // files that the program may overwrite
 	env      map[string]string
 }
 
-// start starts a container. What was begun before an error is in the result too.
+// start starts a container. If it fails after the container was created, it also returns the
+// container.
 func start(ctx context.Context, s spec) (*container, error) {
 	options := []testcontainers.ContainerCustomizer{
 		testcontainers.WithCmd(s.command...), testcontainers.WithLabels(labels()), testcontainers.WithEnv(s.env),
@@ -120,10 +123,12 @@ func start(ctx context.Context, s spec) (*container, error) {
 		options = append(options, tcnetwork.WithNetworkName(aliases, name))
 	}
 	options = append(options, published(s.ports)...)
-	for path, content := range s.files {
-		options = append(options, testcontainers.WithFiles(testcontainers.ContainerFile{
-			Reader: bytes.NewReader(content), ContainerFilePath: path, FileMode: 0o444,
-		}))
+	for mode, files := range map[int64]map[string][]byte{0o444: s.files, 0o666: s.kept} {
+		for path, content := range files {
+			options = append(options, testcontainers.WithFiles(testcontainers.ContainerFile{
+				Reader: bytes.NewReader(content), ContainerFilePath: path, FileMode: mode,
+			}))
+		}
 	}
 	c, err := testcontainers.Run(ctx, s.image, options...)
 	if c == nil {
@@ -135,7 +140,7 @@ func start(ctx context.Context, s spec) (*container, error) {
 	return &container{c}, err
 }
 
-// published publishes ports at the loopback address, container -> host.
+// published maps container ports to ports of the loopback address.
 func published(ports map[int]int) (options []testcontainers.ContainerCustomizer) {
 	for inside, outside := range ports {
 		port := fmt.Sprintf("%d/tcp", inside)
@@ -149,12 +154,12 @@ func published(ports map[int]int) (options []testcontainers.ContainerCustomizer)
 	return options
 }
 
-// container is one that was started.
+// container is a started container.
 type container struct {
 	*testcontainers.DockerContainer
 }
 
-// await asks again until check has no error, the container has ended, or ctx does.
+// await repeats check until it succeeds, the container ends, or ctx is done.
 func (c *container) await(ctx context.Context, check func(context.Context) error) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
@@ -175,7 +180,7 @@ func (c *container) await(ctx context.Context, check func(context.Context) error
 	}
 }
 
-// tail is the last of what the container wrote.
+// tail returns the end of the container's output.
 func (c *container) tail(ctx context.Context) string {
 	const size = 4 << 10
 	content, err := c.log(ctx)
@@ -194,7 +199,7 @@ func (c *container) log(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(logs)
 }
 
-// runs starts a program inside the container; nil is exit code 0.
+// runs starts a program inside the container, and returns nil if it exits with code 0.
 func (c *container) runs(ctx context.Context, command ...string) error {
 	code, output, err := c.Exec(ctx, command)
 	if err != nil {
@@ -207,7 +212,7 @@ func (c *container) runs(ctx context.Context, command ...string) error {
 	return err
 }
 
-// read gives the content of a file of the container.
+// read returns the content of a file of the container.
 func (c *container) read(ctx context.Context, path string) ([]byte, error) {
 	file, err := c.CopyFileFromContainer(ctx, path)
 	if err != nil {
@@ -217,7 +222,7 @@ func (c *container) read(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// kill ends the container at once, as a crash does. Its files stay.
+// kill stops the container at once, like a crash. Its files stay.
 func (c *container) kill(ctx context.Context, d docker) error {
 	_, err := d.ContainerKill(ctx, c.GetContainerID(), client.ContainerKillOptions{Signal: "SIGKILL"})
 	if err != nil {
@@ -232,13 +237,13 @@ func (c *container) kill(ctx context.Context, d docker) error {
 	})
 }
 
-// stop asks the container to end.
+// stop asks the container to stop.
 func (c *container) stop(ctx context.Context) error {
 	grace := stopGrace
 	return c.Stop(ctx, &grace)
 }
 
-// remove ends the container at once and drops its files. Nothing to remove is fine.
+// remove kills the container and deletes its files. It succeeds if the container does not exist.
 func (c *container) remove(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -246,13 +251,13 @@ func (c *container) remove(ctx context.Context) error {
 	return c.Terminate(ctx, testcontainers.StopTimeout(0))
 }
 
-// cut takes the container off a network: packets to and from there are lost.
+// cut disconnects the container from a network; its packets are then lost.
 func (c *container) cut(ctx context.Context, d docker, from *testcontainers.DockerNetwork) error {
 	_, err := d.NetworkDisconnect(ctx, from.ID, client.NetworkDisconnectOptions{Container: c.GetContainerID()})
 	return err
 }
 
-// join puts it back on the network.
+// join reconnects the container to the network.
 func (c *container) join(ctx context.Context, d docker, to *testcontainers.DockerNetwork) error {
 	_, err := d.NetworkConnect(ctx, to.ID, client.NetworkConnectOptions{
 		Container: c.GetContainerID(), EndpointConfig: &network.EndpointSettings{},
@@ -260,7 +265,7 @@ func (c *container) join(ctx context.Context, d docker, to *testcontainers.Docke
 	return err
 }
 
-// until asks again until check has no error or ctx ends.
+// until repeats check until it succeeds or ctx is done.
 func until(ctx context.Context, check func(context.Context) error) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
@@ -277,8 +282,8 @@ func until(ctx context.Context, check func(context.Context) error) error {
 	}
 }
 
-// FreePorts gives ports that nobody listens on. A published port of the engine's
-// choice would be another one after a restart.
+// FreePorts returns free ports. If the engine chose the published port, a restart would
+// change it.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {

@@ -17,6 +17,8 @@ const (
 	workerImage   = "hap-worker/hap-worker:dev"
 	kubeImage     = "hap-worker/kubeapi:dev"
 	gardenerImage = "hap-worker/gardenerapi:dev"
+	lightImage    = "hap-worker/lightapi:dev"
+	holeImage     = "hap-worker/blackhole:dev"
 	natsImage     = "hap-worker/nats:dev"
 	redisImage    = "hap-worker/redis:dev"
 	upstreamNATS  = "nats:2.15.2"
@@ -25,21 +27,25 @@ const (
 
 // images are what the containers are made of; gardener is "" where the Gardener
 // kinds are CRDs.
-type images struct{ worker, kube, gardener, nats, redis string }
+type images struct{ worker, kube, gardener, nats, redis, hole string }
 
 // buildImages makes what is not up to date, from the checkout. HAP_IMAGES says
 // otherwise: "upstream" takes the images of NATS and Redis from their makers, which
 // a registry has to hand out, and "present" takes all as they are.
 func buildImages(ctx context.Context, o Options) (images, error) {
-	i := images{worker: workerImage, kube: kubeImage, nats: natsImage, redis: redisImage}
-	names := []string{"hap-worker", "kubeapi"}
+	i := images{worker: workerImage, kube: kubeImage, nats: natsImage, redis: redisImage, hole: holeImage}
+	names := []string{"hap-worker", "blackhole"}
 	switch o.Gardener {
+	case stack.LightGardener:
+		i.kube = lightImage
+		names = append(names, "lightapi")
 	case stack.CRDGardener:
+		names = append(names, "kubeapi")
 	case stack.RealGardener, "":
 		i.gardener = gardenerImage
-		names = append(names, "gardenerapi")
+		names = append(names, "kubeapi", "gardenerapi")
 	default:
-		return i, fmt.Errorf("gardener is %q, must be %s or %s", o.Gardener, stack.RealGardener, stack.CRDGardener)
+		return i, fmt.Errorf("gardener is %q, must be %s, %s or %s", o.Gardener, stack.RealGardener, stack.CRDGardener, stack.LightGardener)
 	}
 	switch asked := os.Getenv("HAP_IMAGES"); asked {
 	case "", "scratch":

@@ -38,12 +38,14 @@ func startKube(ctx context.Context, image, gardener string, on *testcontainers.D
 	}
 	k := &Kube{port: ports[0]}
 	const kubeconfig = "/kube/kubeconfig"
+	command := []string{"--bind", "0.0.0.0", "--port", strconv.Itoa(kubePort), "--kubeconfig", kubeconfig}
+	if image == lightImage {
+		command = append(command, "--name", kubeName)
+	} else {
+		command = append(command, "--data", "/data", "--server", fmt.Sprintf("%s:%d", kubeName, kubePort), "--etcd-listen", fmt.Sprintf("0.0.0.0:%d", etcdPort))
+	}
 	k.container, err = start(ctx, spec{
-		image: image, ports: map[int]int{kubePort: k.port}, networks: map[string][]string{on.Name: {kubeName}},
-		command: []string{
-			"--data", "/data", "--bind", "0.0.0.0", "--port", strconv.Itoa(kubePort), "--kubeconfig", kubeconfig,
-			"--server", fmt.Sprintf("%s:%d", kubeName, kubePort), "--etcd-listen", fmt.Sprintf("0.0.0.0:%d", etcdPort),
-		},
+		image: image, ports: map[int]int{kubePort: k.port}, networks: map[string][]string{on.Name: {kubeName}}, command: command,
 	})
 	if err != nil {
 		return k, err
@@ -56,7 +58,7 @@ func startKube(ctx context.Context, image, gardener string, on *testcontainers.D
 	if err != nil || gardener == "" {
 		return k, err
 	}
-	// Whoever makes a landscape waits until it serves.
+	// The maker of a landscape waits until it serves.
 	k.gardener, err = start(ctx, spec{
 		image: gardener, networks: map[string][]string{on.Name: {gardenerName}}, files: map[string][]byte{"/etc/kubeconfig": k.kubeconfig},
 		command: []string{

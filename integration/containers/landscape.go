@@ -23,7 +23,7 @@ import (
 // workers is how many a landscape has.
 const workers = 2
 
-// Landscape is a namespace with accounts, streams and counters of its own, and two
+// Landscape is a namespace with its own accounts, streams and counters, and two
 // workers, on the parts of a System.
 type Landscape struct {
 	Workers []*Worker
@@ -103,7 +103,7 @@ func (l *Landscape) connect() error {
 	}
 	l.Sources.Ledger = events.NewLedger(l.jetStream, subjects, "/containers")
 	l.Sources.Counters, err = counters.Open(connection.Options{
-		URLs: strings.Split(l.redis.outside, ","), Cluster: l.redis.cluster,
+		URLs: strings.Split(l.redis.outside, ","), Cluster: l.redis.cluster, SentinelMaster: l.redis.master,
 	}, l.name)
 	if err != nil {
 		return err

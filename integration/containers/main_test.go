@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
@@ -20,8 +23,11 @@ import (
 const (
 	// buildLimit is how long images and parts may take; the first build of the Kubernetes API is inside of it.
 	buildLimit = 20 * time.Minute
-	// limit is how long a test may wait for anything.
-	limit = 5 * time.Minute
+	// settled is how long everything may take to settle: where two masters follow each other, a
+	// worker waits for 98 s before it takes over (worker/rebuild), and then for NATS and its sweep.
+	settled = 4 * time.Minute
+	// limit is how long a test may take, with that.
+	limit = 10 * time.Minute
 )
 
 // shared is the system of this test binary.
@@ -31,7 +37,7 @@ var shared struct {
 	err    error
 }
 
-// sharedSystem gives the parts that all tests share. Without a container engine a
+// sharedSystem returns the parts that all tests share. Without a container engine a
 // test says that it is not run, and fails where HAP_REQUIRE_ALL is set
 // and HAP_WITHOUT_CONTAINERS is not.
 func sharedSystem(t *testing.T) *containers.System {
@@ -89,7 +95,7 @@ const waiting = 10 * time.Second
 // in cf-eu11.
 var spare = stack.Account{Name: "spare", HyperscalerType: "aws", Labels: map[string]string{"euAccess": "true"}}
 
-// setting is what a scene has otherwise than others.
+// setting is a choice that a scene makes otherwise than others.
 type setting struct {
 	accounts gardener.Resource                              // their kind. Defaults to gardener.CredentialsBindings.
 	redis    func(*containers.System) containers.RedisPlace // Defaults to the system's single one.
@@ -117,7 +123,7 @@ func newScene(t *testing.T, where setting) *scene {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	s.load, err = l.StartLoad(ctx, faults.LoadOptions{
-		Seed: seed, Dir: dir, Every: 150 * time.Millisecond, Settle: 2 * time.Minute, Log: t.Logf,
+		Seed: seed, Dir: dir, Every: 150 * time.Millisecond, Settle: settled, Log: t.Logf,
 	})
 	s.must(err)
 	s.answers(30)
@@ -199,7 +205,7 @@ func (s *scene) provision(runtime, tenant string) (events.Reply, error) {
 	return s.Client.Provision(s.ctx, e.ID, *e.Provision)
 }
 
-// deprovision gives a runtime back and waits for the final reply.
+// deprovision releases a runtime and waits for the final reply.
 func (s *scene) deprovision(runtime, tenant string) (events.Reply, error) {
 	e := events.Event{Type: events.TypeDeprovision, ID: "bye-" + runtime, RuntimeID: runtime, Deprovision: &events.Deprovision{
 		RuntimeID: runtime, GlobalAccountID: tenant,
@@ -219,5 +225,32 @@ func (s *scene) holds() {
 	s.t.Log(report)
 	for _, violation := range report.Violations {
 		s.t.Error(violation)
+	}
+	if len(report.Violations) > 0 {
+		s.told(strings.Join(report.Violations, " "))
+	}
+}
+
+// told prints what the workers have warned of last, and said of what the violations name: on
+// another machine the logs are gone with the test.
+func (s *scene) told(violations string) {
+	named := strings.FieldsFunc(violations, func(r rune) bool {
+		return !strings.ContainsRune("-_", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+	named = slices.DeleteFunc(named, func(word string) bool { return !strings.ContainsAny(word, "0123456789") || len(word) < 4 })
+	for n, w := range s.Workers {
+		log, err := w.Log(s.ctx)
+		if err != nil {
+			s.t.Error(err)
+			continue
+		}
+		var of []string
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`) ||
+				slices.ContainsFunc(named, func(name string) bool { return strings.Contains(line, name) }) {
+				of = append(of, line)
+			}
+		}
+		s.t.Logf("worker %d:\n%s", n+1, strings.Join(of[max(0, len(of)-60):], ""))
 	}
 }

@@ -25,7 +25,7 @@ func TestMainJob(t *testing.T) {
 	}
 }
 
-// mainJob goes it; kind is what replies call the account.
+// mainJob goes it; kind is the account's kind in replies.
 func (s *scene) mainJob(kind string) {
 	s.t.Helper()
 	want := map[string]string{}

@@ -21,8 +21,8 @@ const nodes = 3
 // accounts is how many NATS accounts there are: one for each landscape.
 const accounts = 24
 
-// NATS is a cluster of three servers. Each landscape has an account of its own
-// there, and thereby streams of its own.
+// NATS is a cluster of three servers. Each landscape has its own account there, and
+// thereby its own streams.
 type NATS struct {
 	docker     docker
 	containers []*container

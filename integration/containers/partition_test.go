@@ -62,7 +62,7 @@ func (s *scene) notices(part containers.Part) {
 	}
 }
 
-// answer is what a request came to.
+// answer has what a request came to.
 type answer struct {
 	reply events.Reply
 	err   error
@@ -73,7 +73,7 @@ const (
 	patient      = "patient" // the tenant who asks for the spare account
 )
 
-// ask asks for the spare account, which nobody holds: it has to be claimed.
+// ask asks for the spare account, which no tenant holds: it has to be claimed.
 func (s *scene) ask() <-chan answer {
 	s.t.Helper()
 	given := make(chan answer, 1)
@@ -88,7 +88,7 @@ func (s *scene) ask() <-chan answer {
 func (s *scene) lacks(part containers.Part) {
 	s.t.Helper()
 	if part != containers.PartKube {
-		return // nobody takes it
+		return // no worker takes it
 	}
 	s.eventually(func() error {
 		stored, found, err := s.Sources.Ledger.Last(s.ctx, "hap.v1.reply."+spareRuntime+"."+request(spareRuntime))
@@ -102,7 +102,7 @@ func (s *scene) lacks(part containers.Part) {
 	})
 }
 
-// giveBack gives the spare account back, so that it is free in the end.
+// giveBack releases the spare account, so that it is free in the end.
 func (s *scene) giveBack() {
 	s.t.Helper()
 	reply, err := s.deprovision(spareRuntime, patient)

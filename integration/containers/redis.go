@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ func (r *Redis) start(ctx context.Context) (err error) {
 
 func (r *Redis) address() string { return net.JoinHostPort(loopback, strconv.Itoa(r.port)) }
 
-// Place gives where the server is.
+// Place returns where the server is.
 func (r *Redis) Place() RedisPlace {
 	return RedisPlace{inside: "redis://redis:6379", outside: "redis://" + r.address()}
 }
@@ -73,6 +74,7 @@ func (r *Redis) remove(ctx context.Context) error { return r.container.remove(ct
 type RedisPlace struct {
 	inside, outside string // URLs for containers and for this process
 	cluster         bool
+	master          string // the name that sentinels know it by; "" for none
 }
 
 // RedisCluster is three primaries with a replica each.
@@ -87,7 +89,7 @@ type RedisCluster struct {
 const nodeTimeout = 2 * time.Second
 
 // startRedisCluster needs a machine that reaches the containers by their own
-// addresses, as every Linux with an engine of its own does: a cluster's nodes tell
+// addresses, as every Linux with its own engine does: a cluster's nodes tell
 // their clients where the others are.
 func startRedisCluster(ctx context.Context, d docker, image string, on *testcontainers.DockerNetwork) (*RedisCluster, error) {
 	const n = 2 * nodes
@@ -126,7 +128,7 @@ func (c *RedisCluster) form(ctx context.Context) error {
 		if i < nodes {
 			err = admin.ClusterAddSlotsRange(ctx, i*slots/nodes, (i+1)*slots/nodes-1).Err()
 		}
-		// An epoch of its own for each, as redis-cli does: equal ones must be told apart first.
+		// A separate epoch for each, as redis-cli does: equal ones must be told apart first.
 		err = errors.Join(err, admin.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
 		if err == nil && i > 0 {
 			err = c.admins[0].ClusterMeet(ctx, c.ips[i], "6379").Err()
@@ -169,7 +171,7 @@ func (c *RedisCluster) complete(ctx context.Context, admins ...*redis.Client) er
 	return nil
 }
 
-// Place gives where the nodes are.
+// Place returns where the nodes are.
 func (c *RedisCluster) Place() RedisPlace {
 	var inside, outside []string
 	for i, ip := range c.ips {
@@ -209,6 +211,23 @@ func (c *RedisCluster) Restart(ctx context.Context, primary int) error {
 	err = c.admins[primary].Close()
 	c.admins[primary] = redis.NewClient(&redis.Options{Addr: ip + ":6379", DisableIdentity: true})
 	return errors.Join(err, until(ctx, func(ctx context.Context) error { return c.complete(ctx, c.admins[primary]) }))
+}
+
+func (c *RedisCluster) sides(node int) (with, without []*container) {
+	return slices.Clone(c.containers[node : node+1]), slices.Concat(c.containers[:node], c.containers[node+1:])
+}
+
+// Master is the present primary of the first third of the slots.
+func (c *RedisCluster) Master(ctx context.Context) (int, error) {
+	return masterOf(ctx, c.admins, func(i int) bool { return i%nodes == 0 })
+}
+
+func (c *RedisCluster) promoted(ctx context.Context, instead int) (int, error) {
+	return masterOf(ctx, c.admins, func(i int) bool { return i%nodes == instead%nodes && i != instead })
+}
+
+func (c *RedisCluster) follows(ctx context.Context, node int) error {
+	return errors.Join(inStep(ctx, c.admins[node]), c.complete(ctx, c.admins...))
 }
 
 // Remove removes all nodes.

@@ -1,7 +1,6 @@
 package containers_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/hap-worker/hap-worker/gardener"
@@ -27,12 +26,7 @@ func TestRedisClusterFailsOver(t *testing.T) {
 		if cluster, err = system.NewRedisCluster(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := cluster.Remove(context.WithoutCancel(t.Context())); err != nil {
-				t.Error(err)
-			}
-		})
-		return cluster.Place()
+		return removed(t, cluster)
 	}})
 	for primary := range 2 {
 		s.must(cluster.FailOver(s.ctx, primary))

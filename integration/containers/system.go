@@ -28,14 +28,14 @@ func (p Part) String() string { return [parts]string{"NATS", "Redis", "the Kuber
 
 // Options say what to start.
 type Options struct {
-	// Gardener is stack.RealGardener or stack.CRDGardener: who serves the Gardener
-	// kinds. Defaults to the first.
+	// Gardener is stack.RealGardener, stack.CRDGardener or stack.LightGardener: who serves
+	// the Gardener kinds. Defaults to the first.
 	Gardener string
 	// Talk gets the progress of builds. Required.
 	Talk io.Writer
 }
 
-// System is what landscapes share.
+// System has the parts that landscapes share.
 type System struct {
 	NATS  *NATS
 	Redis *Redis
@@ -104,14 +104,23 @@ func (s *System) start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// NewRedisCluster starts a Redis Cluster beside the single server. Whoever asks for
-// it removes it.
+// NewRedisCluster starts a Redis Cluster beside the single server. The caller removes it.
 func (s *System) NewRedisCluster(ctx context.Context) (*RedisCluster, error) {
 	c, err := startRedisCluster(ctx, s.docker, s.images.redis, s.networks[PartRedis])
 	if err != nil {
 		return nil, errors.Join(err, c.Remove(context.WithoutCancel(ctx)))
 	}
 	return c, nil
+}
+
+// NewSentinels starts a Redis with sentinels beside the single server. The caller
+// removes it.
+func (s *System) NewSentinels(ctx context.Context) (*Sentinels, error) {
+	r, err := startSentinels(ctx, s.images.redis, s.networks[PartRedis])
+	if err != nil {
+		return nil, errors.Join(err, r.Remove(context.WithoutCancel(ctx)))
+	}
+	return r, nil
 }
 
 // Stop removes everything.

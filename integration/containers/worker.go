@@ -24,7 +24,8 @@ func (l *Landscape) newWorker(ctx context.Context, number int) (*Worker, error) 
 		files: map[string][]byte{"/etc/hap-worker.yaml": l.config, "/etc/kubeconfig": s.Kube.kubeconfig},
 		env: map[string]string{
 			"HAP_NATS_URL": s.NATS.urls(l.name), "HAP_NATS_REPLICAS": strconv.Itoa(nodes),
-			"HAP_REDIS_URL": l.redis.inside, "HAP_REDIS_CLUSTER": strconv.FormatBool(l.redis.cluster), "HAP_REDIS_PREFIX": l.name,
+			"HAP_REDIS_URL": l.redis.inside, "HAP_REDIS_CLUSTER": strconv.FormatBool(l.redis.cluster),
+			"HAP_REDIS_SENTINEL_MASTER": l.redis.master, "HAP_REDIS_PREFIX": l.name,
 			"HAP_GARDENER_KUBECONFIG": "/etc/kubeconfig", "HAP_GARDENER_NAMESPACE": l.target.Namespace,
 			"HAP_GARDENER_RESOURCE": l.target.Resource,
 		},
@@ -41,7 +42,7 @@ func (w *Worker) Ready(ctx context.Context) error {
 func (w *Worker) AwaitReady(ctx context.Context) error { return w.container.await(ctx, w.Ready) }
 
 // Cut takes the worker off a part's network: packets to and from there are lost,
-// and nobody is told.
+// and no sender is told.
 func (w *Worker) Cut(ctx context.Context, from Part) error {
 	return w.container.cut(ctx, w.system.docker, w.system.networks[from])
 }
@@ -69,5 +70,5 @@ func (w *Worker) Restart(ctx context.Context) error {
 	return w.AwaitReady(ctx)
 }
 
-// Log is what the worker wrote, over all its restarts.
+// Log returns what the worker wrote, over all its restarts.
 func (w *Worker) Log(ctx context.Context) ([]byte, error) { return w.container.log(ctx) }

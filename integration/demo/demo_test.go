@@ -44,7 +44,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// varying is what differs from run to run: the account of a pool, and how long
+// varying matches what differs from run to run: the account of a pool, and how long
 // something took. Columns are as wide as their longest account.
 var varying = []*regexp.Regexp{
 	regexp.MustCompile(`\b(azure|gcp-sa30)-\d+\b`),

@@ -7,6 +7,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	workIfAsked() // the demo's workers run out of its own program, which is this one
+	workIfAsked() // the demo's workers run out of the demo's program, which is this one
 	goleak.VerifyTestMain(m)
 }

@@ -32,7 +32,7 @@ type runtime struct {
 	made       chan struct{} // closed once the Shoot is there
 }
 
-// book is what the publishers keep of what they did and saw.
+// book has what the publishers keep of what they did and saw.
 type book struct {
 	mu         sync.Mutex
 	random     *rand.Rand
@@ -42,6 +42,7 @@ type book struct {
 	since      map[string]time.Time // the first publish of a reply subject's event
 	took       []time.Duration      // from the publish to the final reply
 	unreadable []uint64
+	buried     map[uint64]bool // events whose dead letters may be purged
 	departed   map[string]time.Time
 	clusters   map[string]*checker.Cluster
 	labels     map[string][]checker.Label
@@ -53,7 +54,7 @@ type book struct {
 func newBook(seed uint64) *book {
 	return &book{
 		random: rand.New(rand.NewPCG(seed, 3)), runtimes: map[string]*runtime{}, published: map[string]map[string]string{},
-		since: map[string]time.Time{}, departed: map[string]time.Time{}, clusters: map[string]*checker.Cluster{},
+		since: map[string]time.Time{}, buried: map[uint64]bool{}, departed: map[string]time.Time{}, clusters: map[string]*checker.Cluster{},
 		labels: map[string][]checker.Label{}, counts: map[string]int{},
 	}
 }
@@ -100,7 +101,7 @@ func (b *book) wrote(owner string, e events.Event, subject string) {
 	}
 }
 
-// some gives a runtime that fits, nil for none.
+// some returns a runtime that fits, nil for none.
 func (b *book) some(fits func(*runtime) bool) *runtime {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,7 +143,7 @@ func (b *book) watched() *checker.Watched {
 	return w
 }
 
-// copied gives what was published, and the sequences of what nobody can read.
+// copied returns what was published, and the sequences of what cannot be read.
 func (b *book) copied() (published map[string]map[string]string, unreadable []uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -99,7 +99,7 @@ func (b *broker) tenant() string {
 	return all[b.dice(len(all))]
 }
 
-// newRuntime gives a runtime that nobody has asked for yet.
+// newRuntime returns a runtime that was not asked for yet.
 func (b *broker) newRuntime(tenant string) *runtime {
 	w := wishes()[b.dice(len(wishes()))]
 	b.mu.Lock()
@@ -126,7 +126,7 @@ func (b *broker) burst() {
 	}
 }
 
-// provision gives the next request for a runtime.
+// provision returns the next request for a runtime.
 func (b *broker) provision(rt *runtime) events.Event {
 	var deadline time.Time
 	if b.dice(5) == 0 {
@@ -170,7 +170,7 @@ func (b *broker) askAgain() {
 	b.publish(b.provision(rt), "")
 }
 
-// end gives a runtime back: its Shoot goes first, or now and then later than the
+// end releases a runtime: its Shoot goes first, or now and then later than the
 // event.
 func (b *broker) end(rt *runtime) {
 	if rt == nil {
@@ -214,7 +214,7 @@ func (b *broker) deprovision(rt *runtime) events.Event {
 	return e
 }
 
-// endFirst gives back a runtime before it is asked for.
+// endFirst releases a runtime before it is asked for.
 func (b *broker) endFirst() {
 	rt := b.newRuntime(b.tenant())
 	b.mu.Lock()

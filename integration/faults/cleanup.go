@@ -43,8 +43,8 @@ func release(id, binding string, generation int64) events.Event {
 	}
 }
 
-// repeatLater delivers a release a second time when the binding may be somebody
-// else's already.
+// repeatLater delivers a release a second time when the binding may be another
+// tenant's already.
 func (b *broker) repeatLater(e events.Event) {
 	wait := b.between(1000, 15000)
 	b.busy.Go(func() {

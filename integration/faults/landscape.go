@@ -44,7 +44,7 @@ func several() map[string]bool {
 }
 
 // Accounts are fewer than the tenants want, so that requests wait; each pool has
-// an internal one, which nobody may get.
+// an internal one, which no tenant may get.
 func Accounts() []stack.Account {
 	var all []stack.Account
 	add := func(name, kind string, n int, labels map[string]string) {

@@ -128,8 +128,21 @@ func (l *Load) Answered() int {
 	return len(l.took)
 }
 
+// Silence is the longest time since then without a final reply, by the clock of NATS.
+func (l *Load) Silence(since time.Time) (longest time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := since
+	for _, s := range l.stored {
+		if s.Reply.Final() && s.Time.After(last) {
+			longest, last = max(longest, s.Time.Sub(last)), s.Time
+		}
+	}
+	return max(longest, time.Since(last))
+}
+
 // Conclude ends the load, waits until everything is settled and checks, then
-// gives all runtimes back and checks that every account is free again.
+// releases all runtimes and checks that every account is free again.
 func (l *Load) Conclude() (*Report, error) {
 	l.rest()
 	begin := time.Now()

@@ -1,11 +1,12 @@
 // Package faults runs workers under load while everything around them fails,
-// by a schedule that a seed gives, heals it all, and has package checker look
+// by a schedule that is drawn from a seed, heals it all, and has package checker look
 // at what is left. docs/testing-faults.md says what is injected and checked.
 package faults
 
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -14,29 +15,36 @@ type Kind string
 
 // The kinds of faults.
 const (
-	WorkerKilled  Kind = "worker killed"    // SIGKILL, started again after a while
-	WorkersKilled Kind = "workers killed"   // all at once
-	WorkerStopped Kind = "worker stopped"   // SIGTERM, as a rolling update does
-	WorkerPaused  Kind = "worker paused"    // SIGSTOP for longer than the consumer's AckWait
-	RedisLost     Kind = "redis lost"       // started again empty
-	RedisRewound  Kind = "redis rewound"    // started again with data of some seconds ago
-	RedisKilled   Kind = "redis killed"     // started again with its own data
-	RedisFlaky    Kind = "redis flaky"      // connections are cut before and after scripts
-	NATSRestarted Kind = "nats restarted"   // stopped for a while
-	KubeFlaky     Kind = "kube flaky"       // 409, 429, 500, cuts and silence, before and after the commit
-	KubeDown      Kind = "kube down"        // connections refused
-	WatchCut      Kind = "kube watches cut" // all connections closed once
+	WorkerKilled    Kind = "worker killed"     // SIGKILL, started again after a while
+	WorkersKilled   Kind = "workers killed"    // all at once
+	WorkerStopped   Kind = "worker stopped"    // SIGTERM, as a rolling update does
+	WorkerPaused    Kind = "worker paused"     // SIGSTOP for longer than the consumer's AckWait
+	RedisLost       Kind = "redis lost"        // started again empty
+	RedisRewound    Kind = "redis rewound"     // started again with data of some seconds ago
+	RedisKilled     Kind = "redis killed"      // started again with its own data
+	RedisFlaky      Kind = "redis flaky"       // connections are cut before and after scripts
+	RedisFailedOver Kind = "redis failed over" // a replica takes its place, and it becomes that one's
+	RedisTwoMasters Kind = "redis two masters" // the same, and one worker is left with the old master for a while
+	NATSRestarted   Kind = "nats restarted"    // stopped for a while
+	KubeFlaky       Kind = "kube flaky"        // 409, 429, 500, cuts and silence, before and after the commit
+	KubeDown        Kind = "kube down"         // connections refused
+	WatchCut        Kind = "kube watches cut"  // all connections closed once
 
 	ConsumerDeleted Kind = "consumer deleted" // that of all workers, who make it anew
-	Junk            Kind = "junk"             // messages in HAP_REPLIES and HAP_WAITING that no worker can read
-	ConfigChanged   Kind = "config changed"   // another one, then half of it, then the first again
+	Junk            Kind = "junk"             // messages in each stream that no worker can read
+	DeadPurged      Kind = "dead letters purged"
+	ConfigChanged   Kind = "config changed" // another one, then half of it, then the first again
+
+	BindingMoved   Kind = "binding moved"   // a free account is of another pool for a while
+	BindingDeleted Kind = "binding deleted" // a free account goes for good, and another one comes
 )
 
 // Kinds are all kinds of faults.
 func Kinds() []Kind {
 	return []Kind{
 		WorkerKilled, WorkersKilled, WorkerStopped, WorkerPaused, RedisLost, RedisRewound, RedisKilled,
-		RedisFlaky, NATSRestarted, KubeFlaky, KubeDown, WatchCut, ConsumerDeleted, Junk, ConfigChanged,
+		RedisFlaky, RedisFailedOver, RedisTwoMasters, NATSRestarted, KubeFlaky, KubeDown, WatchCut,
+		ConsumerDeleted, Junk, DeadPurged, ConfigChanged, BindingMoved, BindingDeleted,
 	}
 }
 
@@ -59,7 +67,7 @@ func lasts(k Kind) (least, most int) {
 		return 5000, 9000 // AckWait is 4 s
 	case RedisRewound:
 		return 2000, 7000 // between the copy and its return
-	case RedisFlaky, KubeFlaky, Junk, ConfigChanged:
+	case RedisFlaky, RedisTwoMasters, KubeFlaky, Junk, ConfigChanged:
 		return 4000, 9000
 	case KubeDown:
 		return 1000, 6000
@@ -68,18 +76,29 @@ func lasts(k Kind) (least, most int) {
 	}
 }
 
-// Plan gives the schedule of a seed. All kinds come once in an order of the
+// Plan returns the schedule of a seed. All kinds come once in an order of the
 // seed's own, then all once more, and so on; faults overlap.
 func Plan(seed uint64, duration time.Duration, workers int) []Action {
+	return plan(seed, duration, workers, Kinds(), 1500, 4500)
+}
+
+// soakPlan returns the schedule of a soak: calm, since its readings are of the load between
+// faults and not of the faults.
+func soakPlan(seed uint64, duration time.Duration, workers int) []Action {
+	return plan(seed, duration, workers, soakKinds(), 15_000, 45_000)
+}
+
+// plan draws from kinds, with pauses of least to most milliseconds.
+func plan(seed uint64, duration time.Duration, workers int, kinds []Kind, least, most int) []Action {
 	random := rand.New(rand.NewPCG(seed, 1))
 	var plan []Action
 	var deck []Kind
 	ms := func(least, most int) time.Duration {
 		return time.Duration(least+random.IntN(most-least)) * time.Millisecond
 	}
-	for at := ms(2000, 4000); at < duration-2*time.Second; at += ms(1500, 4500) {
+	for at := ms(2000, 4000); at < duration-2*time.Second; at += ms(least, most) {
 		if len(deck) == 0 {
-			deck = Kinds()
+			deck = slices.Clone(kinds)
 			random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 		}
 		plan = append(plan, Action{At: at, Kind: deck[0], Worker: random.IntN(workers), For: ms(lasts(deck[0]))})

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Report is what a run did and found.
+// Report says what a run did and found.
 type Report struct {
 	Seed       uint64
 	Duration   time.Duration
@@ -18,6 +18,8 @@ type Report struct {
 	Median     time.Duration  // from publishing to the final reply
 	P99        time.Duration
 	Settled    time.Duration // after everything was healed
+	Readings   []Reading     // of a soak
+	Trends     []Trend       // of them
 	Violations []string
 }
 
@@ -29,6 +31,7 @@ func (r *Report) String() string {
 	for _, name := range slices.Sorted(maps.Keys(r.Figures)) {
 		fmt.Fprintf(&b, "%8d  %s\n", r.Figures[name], name)
 	}
+	r.soak(&b)
 	for _, v := range r.Violations {
 		fmt.Fprintf(&b, "VIOLATION  %s\n", v)
 	}
@@ -58,6 +61,7 @@ func (r *run) conclude() (*Report, error) {
 	report.Violations = append(report.Violations, r.crashes()...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.soaked(report)
 	maps.Copy(report.Figures, r.injector.counts())
 	for kind, n := range r.happened {
 		report.Figures["fault: "+string(kind)] = n

@@ -2,13 +2,13 @@ package faults
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -33,10 +33,14 @@ type Options struct {
 	Duration time.Duration // of the load
 	Dir      string        // gets the workers' logs; must exist
 	Workers  int           // defaults to 3
+	Gardener string        // who serves the Kubernetes API; defaults to stack.CRDGardener
 	// Every is the time between two steps of the broker. Defaults to 70 ms.
 	Every time.Duration
 	// Settle is how long everything may take to settle once it is healed. Defaults to 3 min.
 	Settle time.Duration
+	// Soak has faults come seldom, and the processes read meanwhile: memory, goroutines, open
+	// files and Redis keys must not grow.
+	Soak bool
 	// Log gets a line for what happens.
 	Log func(format string, args ...any)
 }
@@ -49,20 +53,26 @@ type run struct {
 	o        Options
 	stack    *stack.Stack
 	kubeAPI  *faulty.KubeAPI
-	redis    *faulty.Redis
+	redis    []*faulty.Redis // one for each worker
+	looker   *faulty.Redis   // the checker's, which loses nothing
+	master   *stack.Redis
+	other    *stack.Redis // may take its place; nil until one is wanted
+	another  *stack.Redis // the one of both that the stack does not stop
 	injector *injector
 	api      dynamic.Interface // past all proxies
 
-	workers   []sync.Mutex // held by whoever does something to the worker
+	workers   []sync.Mutex // held by a goroutine that does something to the worker
 	redisBy   sync.Mutex
 	natsBy    sync.Mutex
 	kubeBy    sync.Mutex
 	streamsBy sync.Mutex
 	configBy  sync.Mutex
+	bindsBy   sync.Mutex
 	starts    sync.RWMutex   // read-locked by who starts a worker
 	under     sync.WaitGroup // faults that are not over
 	skipped   int
 	happened  map[Kind]int
+	readings  []Reading // of a soak
 }
 
 // Run runs the schedule of a seed and reports. The error is a run that could not
@@ -88,7 +98,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // start starts the stack, the proxies, and the workers behind them.
 func (r *run) start(ctx context.Context) (err error) {
-	r.stack, err = stack.Start(ctx, stack.Options{Gardener: stack.CRDGardener, Config: []byte(Config(25*time.Second) + networkConfig), Accounts: Accounts(), Redis: stack.RealRedis})
+	r.stack, err = stack.Start(ctx, stack.Options{Gardener: cmp.Or(r.o.Gardener, stack.CRDGardener), Config: []byte(Config(25*time.Second) + networkConfig), Accounts: Accounts(), Redis: stack.RealRedis})
 	if err != nil {
 		return err
 	}
@@ -103,7 +113,8 @@ func (r *run) start(ctx context.Context) (err error) {
 	if err := r.kubeAPI.WriteKubeconfig(kubeconfig); err != nil {
 		return err
 	}
-	if r.redis, err = faulty.NewRedis(strings.TrimPrefix(r.stack.Redis.URL(), "redis://")); err != nil {
+	r.master = r.stack.Redis
+	if r.looker, err = faulty.NewRedis(r.master.Address()); err != nil {
 		return err
 	}
 	if err := r.networks(ctx, kube); err != nil {
@@ -114,7 +125,12 @@ func (r *run) start(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		_, err = r.stack.AddWorker(ctx, log, "HAP_REDIS_URL="+r.redis.URL(), "HAP_GARDENER_KUBECONFIG="+kubeconfig)
+		redis, err := faulty.NewRedis(r.master.Address())
+		if err != nil {
+			return err
+		}
+		r.redis = append(r.redis, redis)
+		_, err = r.stack.AddWorker(ctx, log, "HAP_REDIS_URL="+redis.URL(), "HAP_GARDENER_KUBECONFIG="+kubeconfig)
 		if err != nil {
 			return err
 		}
@@ -137,7 +153,7 @@ func (r *run) newLoad(ctx context.Context, kube *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	store, err := counters.Open(connection.Options{URLs: []string{r.stack.Redis.URL()}}, "")
+	store, err := counters.Open(connection.Options{URLs: []string{r.looker.URL()}}, "")
 	if err != nil {
 		return err
 	}
@@ -178,19 +194,35 @@ func (r *run) close() {
 	if r.kubeAPI != nil {
 		r.kubeAPI.Close()
 	}
-	if r.redis != nil {
-		r.redis.Close()
+	for _, redis := range r.redis {
+		redis.Close()
+	}
+	if r.looker != nil {
+		r.looker.Close()
+	}
+	if another := r.another; another != nil {
+		if err := another.Stop(); err != nil {
+			r.o.Log("stop Redis: %v", err)
+		}
 	}
 }
 
 // underFaults lets the load work, and everything fail as the schedule says.
 func (r *run) underFaults() {
 	r.kubeAPI.Choose(r.injector.kubeFault)
-	r.redis.Choose(r.injector.redisCut)
+	r.chooseRedis(r.injector.redisCut)
 	r.begin()
 	begin := time.Now()
+	schedule := Plan
+	if r.o.Soak {
+		schedule = soakPlan
+		sampling, enough := context.WithCancel(r.ctx)
+		var reading sync.WaitGroup
+		reading.Go(func() { r.sample(sampling) })
+		defer func() { enough(); reading.Wait() }()
+	}
 	r.under.Go(func() {
-		for _, a := range Plan(r.o.Seed, r.o.Duration, r.o.Workers) {
+		for _, a := range schedule(r.o.Seed, r.o.Duration, r.o.Workers) {
 			if !pause(r.ctx, a.At-time.Since(begin)) {
 				return
 			}
@@ -218,16 +250,18 @@ func (r *run) perform(a Action) {
 		}
 		all.Wait()
 		done = true
-	case RedisLost, RedisRewound, RedisKilled, RedisFlaky:
+	case RedisLost, RedisRewound, RedisKilled, RedisFlaky, RedisFailedOver, RedisTwoMasters:
 		done = r.toRedis(a)
 	case NATSRestarted:
 		done = r.toNATS(a)
 	case KubeFlaky, KubeDown, WatchCut:
 		done = r.toKube(a)
-	case ConsumerDeleted, Junk:
+	case ConsumerDeleted, Junk, DeadPurged:
 		done = r.toStreams(a)
 	case ConfigChanged:
 		done = r.toConfig(a)
+	case BindingMoved, BindingDeleted:
+		done = r.toBindings(a)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,31 +298,6 @@ func (r *run) toWorker(n int, a Action) bool {
 	ctx, cancel := context.WithTimeout(r.ctx, ready)
 	defer cancel()
 	r.must(w.Start(ctx))
-	return true
-}
-
-func (r *run) toRedis(a Action) bool {
-	if !r.redisBy.TryLock() {
-		return false
-	}
-	defer r.redisBy.Unlock()
-	server := r.stack.Redis
-	switch a.Kind {
-	case RedisLost:
-		r.must(server.Lose(r.ctx))
-	case RedisRewound:
-		r.must(server.Remember())
-		pause(r.ctx, a.For)
-		r.must(server.Rewind(r.ctx))
-	case RedisFlaky:
-		r.injector.setRedis(redisOften)
-		pause(r.ctx, a.For)
-		r.injector.setRedis(redisSometimes)
-	default:
-		server.Kill()
-		pause(r.ctx, a.For)
-		r.must(server.Start(r.ctx))
-	}
 	return true
 }
 
@@ -335,7 +344,7 @@ func (r *run) must(err error) {
 func (r *run) heal() {
 	r.o.Log("healed")
 	r.kubeAPI.Choose(nil)
-	r.redis.Choose(nil)
+	r.chooseRedis(nil)
 	r.injector.set(0, 0)
 	ctx, cancel := context.WithTimeout(r.ctx, ready)
 	defer cancel()

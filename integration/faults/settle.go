@@ -53,8 +53,8 @@ func (l *Load) wrong(facts checker.Facts) []string {
 	return append(found, facts.Drift()...)
 }
 
-// empty gives all runtimes back. Then every account is free, but for those that
-// were claimed for an answer that nobody got.
+// empty releases all runtimes. Then every account is free, but for those that
+// were claimed for an answer that no publisher got.
 func (l *Load) empty() ([]string, error) {
 	for {
 		rt := l.some(func(rt *runtime) bool { return rt.state != leaving })
@@ -82,7 +82,7 @@ func (l *Load) empty() ([]string, error) {
 	return found, nil
 }
 
-// dump writes what was read into a file beside the logs, for whoever looks for a cause.
+// dump writes what was read into a file beside the logs, for a reader who looks for a cause.
 func (l *Load) dump(facts checker.Facts, name string) {
 	var b strings.Builder
 	for _, s := range facts.Watched.Stored {

@@ -23,6 +23,8 @@ func (r *run) toStreams(a Action) bool {
 	case ConsumerDeleted:
 		err := r.js.DeleteConsumer(r.ctx, events.StreamEvents, events.ConsumerWorker)
 		return err == nil // while NATS is down the consumer stays
+	case DeadPurged:
+		return r.purgeDead() == nil
 	default:
 		return r.scribble(a)
 	}
@@ -38,6 +40,7 @@ func (r *run) scribble(a Action) bool {
 		r.subjects.Reply(junkRuntime, request):                       events.StreamReplies,
 		r.subjects.Waiting("aws", "one-0", junkRuntime, request):     events.StreamWaiting,
 		r.subjects.Waiting("nowhere", "one-0", junkRuntime, request): events.StreamWaiting,
+		r.subjects.Dead("of no type"):                                events.StreamDead,
 	}
 	for subject := range stored {
 		msg := &nats.Msg{Subject: subject, Data: []byte(`{"specversion":"1.0","type":"hap.reply.v9"`)}
@@ -52,6 +55,21 @@ func (r *run) scribble(a Action) bool {
 		}
 	}
 	return len(stored) > 0
+}
+
+// purgeDead takes all dead letters away: nothing is made from them. What they were of is
+// written down before. The other streams are not purged: HAP_EVENTS and HAP_WAITING are the
+// only places of what is still to be answered, and HAP_REPLIES is the ledger.
+func (r *run) purgeDead() error {
+	stream, err := r.js.Stream(r.ctx, events.StreamDead)
+	if err != nil {
+		return err
+	}
+	last := stream.CachedInfo().State.LastSeq
+	if err := r.remember(); err != nil {
+		return err
+	}
+	return stream.Purge(r.ctx, jetstream.WithPurgeSequence(last+1))
 }
 
 func (r *run) purge(name, subject string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
-// watchLabels writes down every state of every binding, from a watch of its own
+// watchLabels writes down every state of every binding, from a separate watch
 // on the Kubernetes API, past all proxies. A gap in it is a failure of the run.
 func (b *broker) watchLabels() {
 	version := "0"
@@ -94,7 +95,7 @@ func (b *broker) followReplies() {
 	}
 }
 
-// followUntil reads until the iterator fails or is silent, and gives the last
+// followUntil reads until the iterator fails or is silent, and returns the last
 // sequence that was seen.
 func (b *broker) followUntil(messages jetstream.MessagesContext, last uint64) uint64 {
 	for b.ctx.Err() == nil {
@@ -140,13 +141,24 @@ func (b *broker) replied(s events.Stored) {
 	}
 }
 
-// dead gives the sequences of the events that have a dead letter.
+// remember keeps which events have a dead letter now, as those may be purged.
+func (b *broker) remember() error {
+	found, err := b.dead()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.Copy(b.buried, found)
+	return err
+}
+
+// dead returns the sequences of the events that have a dead letter, or had one.
 func (b *broker) dead() (map[uint64]bool, error) {
 	stream, err := b.js.Stream(b.ctx, events.StreamDead)
 	if err != nil {
 		return nil, err
 	}
-	found := map[uint64]bool{}
+	b.mu.Lock()
+	found := maps.Clone(b.buried)
+	b.mu.Unlock()
 	for n := max(1, stream.CachedInfo().State.FirstSeq); n <= stream.CachedInfo().State.LastSeq; n++ {
 		msg, err := stream.GetMsg(b.ctx, n)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Fault is what happens to a request. The zero value lets it pass.
+// Fault says what happens to a request. The zero value lets it pass.
 type Fault struct {
 	// Status is answered in place of the server, which sees nothing: 409, 429, 500.
 	Status int
@@ -70,7 +70,7 @@ func NewKubeAPI(config *rest.Config) (*KubeAPI, error) {
 	return k, k.Up()
 }
 
-// Choose gives the function that says what happens to each request from now on;
+// Choose sets the function that says what happens to each request from now on;
 // nil lets all pass. It is called by many goroutines at once.
 func (k *KubeAPI) Choose(f func(*http.Request) Fault) {
 	if f == nil {
@@ -179,7 +179,7 @@ func refuse(w http.ResponseWriter, f Fault) {
 		reasons[f.Status], f.Status)
 }
 
-// dropped takes an answer that nobody gets.
+// dropped takes an answer that no client gets.
 type dropped struct{ header http.Header }
 
 func (d *dropped) Header() http.Header         { return d.header }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Cut is what happens to a piece of a conversation with Redis.
+// Cut says what happens to a piece of a conversation with Redis.
 type Cut int
 
 // The cuts. The zero value lets a piece pass.
@@ -21,10 +21,10 @@ const (
 )
 
 // Redis is a proxy in front of a Redis server that loses what passes. It knows
-// nothing of the protocol: a piece is what one read of the connection gives.
+// nothing of the protocol: a piece has the bytes that one read of the connection returns.
 type Redis struct {
 	listener net.Listener
-	target   string
+	target   atomic.Pointer[string]
 	choose   atomic.Pointer[func() Cut]
 	served   sync.WaitGroup
 
@@ -39,7 +39,8 @@ func NewRedis(address string) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("faulty: %w", err)
 	}
-	r := &Redis{listener: listener, target: address, conns: map[net.Conn]struct{}{}}
+	r := &Redis{listener: listener, conns: map[net.Conn]struct{}{}}
+	r.target.Store(&address)
 	r.Choose(nil)
 	r.served.Go(r.accept)
 	return r, nil
@@ -48,7 +49,7 @@ func NewRedis(address string) (*Redis, error) {
 // URL is where clients connect.
 func (r *Redis) URL() string { return "redis://" + r.listener.Addr().String() }
 
-// Choose gives the function that says what happens to each request from now on;
+// Choose sets the function that says what happens to each request from now on;
 // nil lets all pass. It is called by many goroutines at once.
 func (r *Redis) Choose(f func() Cut) {
 	if f == nil {
@@ -57,14 +58,25 @@ func (r *Redis) Choose(f func() Cut) {
 	r.choose.Store(&f)
 }
 
-// Close ends the proxy and all its connections.
-func (r *Redis) Close() {
-	_ = r.listener.Close()
+// Lead leads clients to another server, host:port: connections there are from now on, and
+// those to the one before are closed.
+func (r *Redis) Lead(address string) {
+	r.target.Store(&address)
+	r.cut()
+}
+
+func (r *Redis) cut() {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	for c := range r.conns {
 		_ = c.Close()
 	}
-	r.mu.Unlock()
+}
+
+// Close ends the proxy and all its connections.
+func (r *Redis) Close() {
+	_ = r.listener.Close()
+	r.cut()
 	r.served.Wait()
 }
 
@@ -77,7 +89,7 @@ func (r *Redis) accept() {
 		r.keep(client)
 		r.served.Go(func() {
 			defer r.drop(client)
-			server, err := (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", r.target)
+			server, err := (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", *r.target.Load())
 			if err != nil {
 				return // as refused as it can be here
 			}

@@ -44,3 +44,30 @@ func TestRedisLoses(t *testing.T) {
 		}
 	}
 }
+
+// TestRedisLead leads a client that is connected to another server.
+func TestRedisLead(t *testing.T) {
+	t.Parallel()
+	first, second := miniredis.RunT(t), miniredis.RunT(t)
+	proxy, err := NewRedis(first.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	options, err := redis.ParseURL(proxy.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Protocol, options.DisableIdentity = 2, true
+	client := redis.NewClient(options)
+	defer client.Close()
+	for _, server := range []*miniredis.Miniredis{first, second} {
+		proxy.Lead(server.Addr())
+		if err := client.Set(t.Context(), "at", server.Addr(), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := server.Get("at"); got != server.Addr() {
+			t.Errorf("the server at %s has %q", server.Addr(), got)
+		}
+	}
+}

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// config is what the flags say.
+// config has what the flags say.
 type config struct {
 	data       string // directory of key and certificate
 	kubeconfig string // of the kubeapi in front

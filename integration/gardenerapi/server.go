@@ -73,8 +73,8 @@ func start(c *config) (*server, error) {
 	return s, nil
 }
 
-// certificate gives the files of a self-signed certificate and its key. Nobody
-// trusts it: the APIServices say insecureSkipTLSVerify.
+// certificate returns the files of a self-signed certificate and its key. No
+// client trusts it: the APIServices say insecureSkipTLSVerify.
 func (c *config) certificate() (cert, key string, err error) {
 	cert, key = filepath.Join(c.data, "gardener-apiserver.crt"), filepath.Join(c.data, "gardener-apiserver.key")
 	certPEM, keyPEM, err := certutil.GenerateSelfSignedCertKey("localhost", nil, nil)

@@ -26,7 +26,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// frontProxyName is what kube-apiserver calls itself before API servers behind it.
+// frontProxyName is the name of kube-apiserver before API servers behind it.
 const frontProxyName = "front-proxy"
 
 // poll is how often a starting server is asked whether it is ready.

@@ -101,7 +101,7 @@ func (k *credentials) kubeconfigFor(server string) ([]byte, error) {
 	})
 }
 
-// keep makes the file with what content gives, unless it is there.
+// keep makes the file with what content returns, unless it is there.
 func keep(file string, content func() ([]byte, error)) error {
 	_, err := os.Stat(file)
 	if !errors.Is(err, fs.ErrNotExist) {

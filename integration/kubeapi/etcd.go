@@ -29,7 +29,7 @@ func startEtcd(ctx context.Context, c *config) (*etcd, error) {
 	cfg.Dir = filepath.Join(c.data, "etcd")
 	cfg.QuotaBackendBytes = quota
 	cfg.UnsafeNoFsync = !c.fsync
-	cfg.TickMs, cfg.ElectionMs = 10, 100 // alone: nobody to be patient with
+	cfg.TickMs, cfg.ElectionMs = 10, 100 // alone: no peer to be patient with
 	cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: c.etcdListen}}
 	cfg.ListenPeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	logger, err := etcdLogger()

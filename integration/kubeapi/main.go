@@ -1,8 +1,8 @@
 // Command kubeapi is a Kubernetes API in one static binary: kube-apiserver with
 // an etcd embedded in the same process. The development stack, the container
 // tests and docker-compose start it where no cluster is at hand. There are no
-// nodes, no controllers and no authorization: whoever has the kubeconfig may do
-// everything.
+// nodes, no controllers and no authorization: the owner of the kubeconfig may
+// do everything.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// config is what the flags say.
+// config has what the flags say.
 type config struct {
 	data       string   // directory of etcd, keys, certificate and log
 	bind       string   // address that the API listens on
@@ -28,7 +28,7 @@ type config struct {
 	names      []string // further names and addresses in the serving certificate
 	kubeconfig string   // file that is written; "" is <data>/kubeconfig
 	server     string   // host:port in the kubeconfig; "" is bind and port
-	etcdListen string   // host:port of etcd, which asks nobody who he is
+	etcdListen string   // host:port of etcd, which asks for no login
 	untilEOF   bool
 	fsync      bool
 	verbose    bool

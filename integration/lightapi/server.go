@@ -1,6 +1,7 @@
 package lightapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -31,7 +32,12 @@ import (
 type Options struct {
 	// Kubeconfig is the file that Start writes: it may do everything. Required.
 	Kubeconfig string
-	// Port is that of the loopback address. Defaults to a free one, which is kept.
+	// Bind is the address that the API listens on. Defaults to the loopback address.
+	Bind string
+	// Name is the host name that clients reach it by, with that port: the kubeconfig
+	// and the certificate have it. Defaults to Bind.
+	Name string
+	// Port is that of the address. Defaults to a free one, which is kept.
 	Port int
 	// History is how many changes of each kind are kept: a watch, or the next page of a
 	// list, that needs an older one is answered 410. Defaults to 16384.
@@ -71,6 +77,8 @@ func New(o Options) (*Server, error) {
 	if o.Bookmarks == 0 {
 		o.Bookmarks = time.Minute
 	}
+	o.Bind = cmp.Or(o.Bind, "127.0.0.1")
+	o.Name = cmp.Or(o.Name, o.Bind)
 	s := &Server{options: o, store: newStore(o.History), token: rand.Text()}
 	if err := errors.Join(s.sign(), s.found()); err != nil {
 		return nil, fmt.Errorf("lightapi: %w", err)
@@ -103,7 +111,7 @@ func (s *Server) sign() error {
 		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true, IsCA: true,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost", s.options.Name},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
@@ -122,12 +130,12 @@ func (s *Server) Start() error {
 	if s.server != nil {
 		return nil
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(s.options.Port)))
+	listener, err := net.Listen("tcp", net.JoinHostPort(s.options.Bind, fmt.Sprint(s.options.Port)))
 	if err != nil {
 		return fmt.Errorf("lightapi: %w", err)
 	}
 	s.options.Port = listener.Addr().(*net.TCPAddr).Port
-	if err := s.writeKubeconfig(listener.Addr().String()); err != nil {
+	if err := s.writeKubeconfig(net.JoinHostPort(s.options.Name, fmt.Sprint(s.options.Port))); err != nil {
 		return errors.Join(fmt.Errorf("lightapi: %w", err), listener.Close())
 	}
 	var ctx context.Context

@@ -1,8 +1,11 @@
 package main
 
-// check gives the invariant that a state breaks, "" for none: what publishers
+import "strings"
+
+// check returns the invariant that a state breaks, "" for none: what publishers
 // were told, the labels and Redis must agree at all times.
 func (m *model) check(s *state) string {
+	s = m.inForce(s)
 	var counts, serves [maxBindings]uint8
 	var homes [maxRuntimes]uint8 // by tenant
 	for r := range uint8(maxRuntimes) {
@@ -14,10 +17,10 @@ func (m *model) check(s *state) string {
 		if broken := m.checkHome(s, r, b); broken != "" {
 			return broken
 		}
-		if serves[b] != 0 && serves[b] != tenant {
+		if serves[b] != 0 && serves[b] != tenant && !m.shared && !strings.Contains(m.others, "d") {
 			return "I3 OneTenant: runtimes of two tenants live on one binding"
 		}
-		if m.limit == 0 && homes[tenant] != 0 && homes[tenant] != home {
+		if m.limit == 0 && !m.shared && homes[tenant] != 0 && homes[tenant] != home {
 			return "I4 OneAccount: a tenant with one account lives on two"
 		}
 		counts[b]++
@@ -26,7 +29,7 @@ func (m *model) check(s *state) string {
 			return "I2 WithinLimit: more runtimes live on a binding than the limit"
 		}
 	}
-	if m.others == "" {
+	if !m.edits() {
 		for b := range uint8(m.bindings) {
 			if s.labels[b].dirty && s.refers(b) {
 				return "I5 NoDirty: a binding is dirty under a cluster that is still there"
@@ -39,13 +42,13 @@ func (m *model) check(s *state) string {
 // checkHome looks at a runtime that lives on a binding.
 func (m *model) checkHome(s *state, r, b uint8) string {
 	switch l := s.labels[b]; {
+	case m.shared || strings.Contains(m.others, "d"): // no claim; taken away by hand
 	case l.dirty:
 		return "I5 NoDirty: the binding of a live runtime is dirty"
 	case l.tenant != m.tenants[r]:
 		return "I3 OneTenant: a runtime lives on a binding that is not labelled for its tenant"
 	}
-	p := s.pools[m.poolOf(b)]
-	if rt := p.runtimes[r]; p.built() && (rt.state != assignedRuntime || rt.binding != b+1) {
+	if m.budget.forgets == 0 && !m.counted(s, r, b) {
 		return "I6 CountsTrue: a runtime is not counted on the binding that it lives on"
 	}
 	for e, v := range m.events {
@@ -56,10 +59,20 @@ func (m *model) checkHome(s *state, r, b uint8) string {
 	return ""
 }
 
+// counted reports whether some pool has the runtime on the binding, or is not built.
+func (m *model) counted(s *state, r, b uint8) bool {
+	for p := range m.pools {
+		if rt := s.pools[p].runtimes[r]; !s.pools[p].built() || rt.state == assignedRuntime && rt.binding == b+1 {
+			return true
+		}
+	}
+	return false
+}
+
 func (m *model) checkEvents(s *state) string {
 	for i, v := range m.events {
 		e := uint8(i)
-		if !has(s.acked, e) || s.replies[e].status.final() {
+		if !has(s.acked, e) || s.replies[e].status.final() || has(s.forgotten, e) {
 			continue
 		}
 		if v.kind != provision || !has(s.room, e) || s.replies[e].status != waiting {
@@ -71,12 +84,19 @@ func (m *model) checkEvents(s *state) string {
 
 // checkQuiet looks at a state in which workers have nothing left to do.
 func (m *model) checkQuiet(s *state) string {
+	s = m.inForce(s)
+	if m.replicated && m.missing(s) != 0 && s.left.rebuilds == 0 {
+		return "" // the budget is spent
+	}
+	if m.budget.audits > 0 && s.left.audits == 0 && len(m.drifting(s)) > 0 {
+		return "" // likewise
+	}
 	if m.missing(s) != 0 {
 		return "I8 NothingLost: Redis is never rebuilt"
 	}
 	for i, v := range m.events {
 		e := uint8(i)
-		if !has(s.published, e) {
+		if !has(s.published, e) || has(s.forgotten, e) && s.replies[e].status == unanswered {
 			continue
 		}
 		final := s.replies[e].status.final()
@@ -115,6 +135,9 @@ func (m *model) quietRuntimes(s *state) string {
 		if counted != (m.home(s, r) > 0) {
 			return "I6 CountsTrue: who is counted in the end is not who lives"
 		}
+		if m.misled(s, r) {
+			return "I6 CountsTrue: the directory does not lead to a runtime that is counted"
+		}
 		if waits && !m.waits(s, r) {
 			return "I6 CountsTrue: Redis has a runtime wait that has no request in the waiting room"
 		}
@@ -132,8 +155,17 @@ func (m *model) waits(s *state, runtime uint8) bool {
 }
 
 func (m *model) quietBinding(s *state, b uint8) string {
-	rec, l := s.pools[m.poolOf(b)].bindings[b], s.labels[b]
-	quarrel := m.budget.others > 0 || m.budget.loss > 0 // then an idle claim is what it should be
+	l := s.labels[b]
+	for p := range m.pools {
+		if rec := s.pools[p].bindings[b]; !l.isIn(p) && rec.state != free && rec.count == 0 {
+			return "an account is leaked: a pool that it has left keeps it"
+		}
+	}
+	rec := s.pools[l.at()].bindings[b]
+	if l.deleted || m.shared {
+		return ""
+	}
+	quarrel := m.edits() || m.budget.forgets > 0 || m.budget.loss > 0 || m.replicated // then an idle claim is right
 	switch {
 	case rec.state == free && !l.unclaimed():
 		return "I6 CountsTrue: Redis never learns of a label"
@@ -141,6 +173,7 @@ func (m *model) quietBinding(s *state, b uint8) string {
 		return "I8 NothingLost: a claim is never confirmed"
 	case rec.state == claimed && rec.count == 0 && !quarrel:
 		return "an account is leaked: claimed, with nobody on it"
+	case rec.count > 0 && strings.Contains(m.others, "d"): // taken away from under its runtimes
 	case rec.state == claimed && l.tenant != rec.tenant:
 		return "I3 OneTenant: a label is not what Redis says in the end"
 	case rec.state >= draining && rec.count == 0 && !l.dirty && !s.refers(b) && !m.internalBinding(b):

@@ -24,6 +24,9 @@ func (m *model) writeLabel(s *state, w int) {
 	}
 	l := k.view
 	l.tenant, l.generation, l.epoch = k.tenant, k.generation, k.made
+	if m.relocates() && !m.off[ruleClaimedIn] {
+		l.in, l.whose = k.view.at()+1, k.tenant
+	}
 	m.write(&n, k.binding, l)
 	if s.left.lost > 0 {
 		lost := n

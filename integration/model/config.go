@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// kind is what an event asks for.
+// kind says what an event asks for.
 type kind byte
 
 const (
@@ -38,17 +38,17 @@ type config struct {
 	internal uint8 // bindings that are internal
 	pools    uint8 // 1, or 2: then binding 1 is in the second
 	workers  int
-	others   string // what others do: c cleans an account, k claims one for tenant 2, o cordons one
+	others   string // what others do: see anotherWrites
 
-	directory bool  // runtimes are looked up in the directory first
-	shoots    bool  // clusters appear and vanish
-	early     bool  // a deprovision may come while the cluster is still there
-	stepwise  bool  // a rebuild stops after every read and every place; else after its reads
-	genless   bool  // releases name no generation
-	begun     uint8 // events that are published from the beginning
-
-	// What workers do not do, and what would close the holes of docs/model.md.
-	relook bool // the Shoots are looked at once more after Redis has permitted the dirty mark
+	directory  bool  // runtimes are looked up in the directory first
+	shoots     bool  // clusters appear and vanish
+	early      bool  // a deprovision may come while the cluster is still there
+	stepwise   bool  // a rebuild stops after every read and every place; else after its reads
+	genless    bool  // releases name no generation
+	shared     bool  // accounts are no tenant's, and have no limit
+	replicated bool  // there is a second server of Redis
+	unfenced   bool  // Redis was built before, under an epoch that no record names
+	begun      uint8 // events that are published from the beginning
 
 	budget budget
 }
@@ -93,8 +93,22 @@ var configs = named(
 	config{name: "placeloss", says: "the rules name another pool, and Redis is lost", events: events("P0p P0q"), bindings: 2, limit: 2, pools: 2, directory: true, stepwise: true, budget: budget{loss: 1}},
 	config{name: "goneloss", says: "a runtime goes while Redis is lost with its directory", events: events("P0p D0"), bindings: 2, limit: 2, pools: 2, directory: true, stepwise: true, budget: budget{loss: 1}},
 	config{name: "bothloss", says: "both of that at once", events: events("P0p P0q D0"), bindings: 2, limit: 2, pools: 2, directory: true, stepwise: true, budget: budget{loss: 1}},
-	config{name: "norule", says: "the rules change, and no longer match a request", events: events("P0 P2 D0"), bindings: 1, limit: 1, budget: budget{rules: 1}},
+	config{name: "norule", says: "the rules change, and no longer match a request", events: events("P0 P2 D0"), bindings: 1, limit: 1, budget: budget{rules: 1, audits: 1}},
 	config{name: "cordon", says: "an account is cordoned while its tenant asks", events: events("P0 P1"), bindings: 2, limit: 2, others: "o", budget: budget{others: 1}},
+	config{name: "masters", says: "another server of Redis is promoted, two runtimes of a tenant come", events: events("P0 P1"), bindings: 1, limit: 1, replicated: true, budget: budget{promote: 1, rebuilds: 2}},
+	config{name: "mastersdirty", says: "another server is promoted while an account drains", events: events("P0 D0 P1"), bindings: 1, limit: 2, replicated: true, budget: budget{promote: 1, rebuilds: 1}},
+	config{name: "masterswait", says: "another server is promoted while a request waits", events: events("P0 P1 D0"), bindings: 1, limit: 1, replicated: true, budget: budget{promote: 1, rebuilds: 1}},
+	config{name: "mastersfree", says: "another server is promoted while an account goes from a tenant to the next", events: events("P0 D0 R0 P2"), bindings: 1, limit: 1, replicated: true, budget: budget{promote: 1, rebuilds: 1}},
+	config{name: "mastersback", says: "the masters change, and change back", events: events("P0 P1"), bindings: 1, limit: 1, replicated: true, budget: budget{promote: 2, demote: 2, rebuilds: 2}},
+	config{name: "mastersgone", says: "the new master goes while it is rebuilt", events: events("P0"), bindings: 1, limit: 1, replicated: true, budget: budget{promote: 1, demote: 1, crash: 1, rebuilds: 3}},
+	config{name: "mastersplace", says: "another server is promoted, with a directory", events: events("P0p D0"), bindings: 1, limit: 1, directory: true, stepwise: true, replicated: true, budget: budget{promote: 1, rebuilds: 1}},
+	config{name: "unfenced", says: "a replica is promoted that a server got after Redis was built", events: events("P0 P1"), bindings: 1, limit: 1, replicated: true, unfenced: true, budget: budget{promote: 1, rebuilds: 2}},
+	config{name: "shared", says: "accounts of a shared pool, one of which somebody labels", events: events("P0 P2 D0"), bindings: 2, shared: true, others: "k", budget: budget{others: 1}},
+	config{name: "pause", says: "somebody pauses the pool, and may end that", events: events("P0 P1 D0"), bindings: 1, limit: 2, others: "pu", budget: budget{others: 2}},
+	config{name: "moved", says: "an account is moved to another pool, where its tenant asks, too", events: events("P0p P1q D0 R0"), bindings: 1, limit: 1, pools: 2, directory: true, others: "m", budget: budget{others: 1}},
+	config{name: "deleted", says: "an account is deleted, and made anew under its name", events: events("P0 P2 D0"), bindings: 1, limit: 1, others: "dr", budget: budget{others: 2}},
+	config{name: "forgets", says: "Redis forgets an assignment, and audits put it back", events: events("P0 P1 D0"), bindings: 1, limit: 1, budget: budget{forgets: 1, audits: 3}},
+	config{name: "retain", says: "a runtime that is gone is forgotten, and asked for again in another pool", events: events("P0p D0 P0q"), bindings: 2, limit: 2, pools: 2, directory: true, budget: budget{retains: 1}},
 	config{name: "internal", says: "an internal account that carries a tenant's name", events: events("P0 P1 D0"), bindings: 2, limit: 2, internal: 1, others: "K", budget: budget{others: 1}},
 )
 
@@ -112,12 +126,12 @@ func (c *config) knobs() map[string]*uint8 {
 	b := &c.budget
 	return map[string]*uint8{
 		"crash": &b.crash, "dup": &b.dup, "loss": &b.loss, "lost": &b.lost, "down": &b.down,
-		"stale": &b.stale, "others": &b.others, "expire": &b.expire, "rules": &b.rules, "limit": &c.limit,
+		"stale": &b.stale, "others": &b.others, "expire": &b.expire, "rules": &b.rules, "audits": &b.audits, "forgets": &b.forgets, "retains": &b.retains, "promote": &b.promote, "demote": &b.demote, "rebuilds": &b.rebuilds, "limit": &c.limit,
 	}
 }
 
 func (c *config) switches() map[string]*bool {
-	return map[string]*bool{"stepwise": &c.stepwise, "shoots": &c.shoots, "early": &c.early, "genless": &c.genless, "directory": &c.directory, "relook": &c.relook}
+	return map[string]*bool{"stepwise": &c.stepwise, "shoots": &c.shoots, "early": &c.early, "genless": &c.genless, "directory": &c.directory}
 }
 
 // set reads crash=1,workers=3,stepwise=1,...
@@ -146,10 +160,17 @@ func (c *config) set(text string) error {
 	return nil
 }
 
-// poolOf is the index of the pool that a binding is labelled for.
-func (c *config) poolOf(b uint8) uint8 { return b * (c.pools - 1) }
+// edits reports whether others write labels in a way that leaves idle claims, and accounts
+// that are dirty under clusters.
+func (c *config) edits() bool { return strings.ContainsAny(c.others, "ckKodm") }
+
+// relocates reports whether the pool of a binding can change: else no claim notes its own.
+func (c *config) relocates() bool { return strings.ContainsAny(c.others, "dm") }
 
 func (c *config) terms() account.Terms {
+	if c.shared {
+		return account.Terms{}
+	}
 	return account.Terms{Several: c.limit > 0, Limit: int(c.limit)}
 }
 
@@ -159,8 +180,18 @@ func (c *config) first() state {
 	for p := range c.pools {
 		s.pools[p] = emptyPool(1)
 	}
+	for b := range uint8(c.bindings) {
+		s.labels[b].pool = b * (c.pools - 1)
+		s.before[b] = s.labels[b]
+	}
 	if c.directory {
 		s.bucket.epoch = 1
+	}
+	if c.replicated {
+		s.masters = bit(serverA)
+		if !c.unfenced {
+			s.version, s.record = 1, [directoryPlace + 1]uint8{s.pools[0].epoch, s.pools[1].epoch, s.bucket.epoch}
+		}
 	}
 	return s
 }

@@ -8,11 +8,21 @@ func (m *model) begin(s *state, w int) {
 		if !has(s.published, e) {
 			continue
 		}
-		m.deliver(s, w, e)
+		if !m.second {
+			m.deliver(s, w, e)
+		}
 		m.serve(s, w, e)
 	}
 	for b := range uint8(m.bindings) {
 		m.sweep(s, w, b)
+	}
+	if s.left.retains > 0 {
+		for r := range uint8(maxRuntimes) {
+			m.retain(s, w, r)
+		}
+	}
+	if s.left.audits > 0 {
+		m.audit(s, w)
 	}
 	m.beginRebuild(s, w)
 }
@@ -30,7 +40,7 @@ func (m *model) twice(n *state, w int, key uint8) (again, possible bool) {
 	return true, true
 }
 
-// deliver gives an event of the stream. What is stored is read unless it is the
+// deliver hands out an event of the stream. What is stored is read unless it is the
 // first delivery of a new subject (rule 11).
 func (m *model) deliver(s *state, w int, e uint8) {
 	if has(s.acked, e) {
@@ -45,6 +55,9 @@ func (m *model) deliver(s *state, w int, e uint8) {
 	n.delivered |= bit(e)
 	k := &n.workers[w]
 	*k = worker{key: e}
+	if m.off[ruleLookLast] {
+		k.looked = s.record[0]
+	}
 	what := "takes %s"
 	if first {
 		k.current = s.replies[e].status == unanswered
@@ -62,7 +75,7 @@ func (m *model) readStored(n *state, w int) {
 	k := &n.workers[w]
 	stored := n.replies[k.key].status
 	*k = worker{
-		key: k.key, current: true, served: k.served, waited: k.waited || stored == waiting,
+		key: k.key, current: true, served: k.served, looked: k.looked, waited: k.waited || stored == waiting,
 		pool: k.pool, asked: k.asked, // where it may hold something
 	}
 	if stored == waiting {
@@ -89,7 +102,7 @@ func (m *model) enter(n *state, w int) {
 			k.at = departing
 		}
 	case release:
-		k.at, k.pool = releaseReading, m.poolOf(v.of)
+		k.at, k.pool = releaseReading, n.labels[v.of].at()
 	default:
 		if has(n.unmatched, k.key) {
 			k.at, k.outcome, k.placeless = publishing, rejected, true
@@ -109,7 +122,7 @@ func (m *model) bars(s *state, tenant, pool uint8) uint8 {
 	barred := uint8(0)
 	for b := range uint8(m.bindings) {
 		l := s.labels[b]
-		if m.poolOf(b) == pool && l.tenant == tenant && (l.cordoned || m.internalBinding(b)) {
+		if l.isIn(pool) && l.tenant == tenant && (l.cordoned || m.internalBinding(b)) {
 			barred |= bit(b)
 		}
 	}
@@ -177,7 +190,7 @@ func (m *model) publish(s *state, w int) {
 var publishTexts = [...]string{
 	assigned: "answers %s: assigned", released: "answers %s: released", superseded: "answers %s: Superseded",
 	exhausted: "answers %s: PoolExhausted", returned: "answers %s: returned", notDirty: "answers %s: NotDirty",
-	inUse: "answers %s: BindingInUse", stale: "answers %s: StaleRelease", rejected: "answers %s: NoMatchingRule",
+	inUse: "answers %s: BindingInUse", unknown: "answers %s: UnknownBinding", stale: "answers %s: StaleRelease", rejected: "answers %s: NoMatchingRule",
 }
 
 // ack settles the event, after a final reply or a recorded wait.

@@ -35,7 +35,7 @@ func (m *model) asked(s *state, runtime uint8) bool { return m.any(s, provision,
 
 func (m *model) any(s *state, k kind, of uint8) bool {
 	for e, v := range m.events {
-		if v.kind == k && v.of == of && has(s.published, uint8(e)) {
+		if v.kind == k && v.of == of && has(s.published, uint8(e)) && !has(s.forgotten, uint8(e)) {
 			return true
 		}
 	}
@@ -48,7 +48,7 @@ func (m *model) home(s *state, runtime uint8) uint8 {
 		return 0
 	}
 	for e, v := range m.events {
-		if v.kind == provision && v.of == runtime && s.replies[e].status == assigned {
+		if v.kind == provision && v.of == runtime && s.replies[e].status == assigned && !has(s.forgotten, uint8(e)) {
 			return s.replies[e].binding
 		}
 	}
@@ -75,7 +75,7 @@ func (m *model) clusters(s *state) {
 	}
 }
 
-// trouble is what happens to Redis, to deadlines, and what others write.
+// trouble makes what happens to Redis, to deadlines, and what others write.
 func (m *model) trouble(s *state) {
 	if s.left.loss > 0 && (s.pools[0].built() || s.pools[1].built() || s.bucket.built()) {
 		n := *s
@@ -107,8 +107,12 @@ func (m *model) trouble(s *state) {
 	}
 	if s.left.others > 0 {
 		for b := range uint8(m.bindings) {
-			m.somebody(s, b)
+			m.anotherWrites(s, b)
 		}
+		m.pausing(s)
+	}
+	if s.left.forgets > 0 {
+		m.forget(s)
 	}
 }
 
@@ -123,8 +127,9 @@ func (m *model) lose(s *state) {
 	s.bucket = bucket{}
 }
 
-// somebody else writes the label of a binding.
-func (m *model) somebody(s *state, b uint8) {
+// anotherWrites has another writer write the label of a binding: c cleans it, k claims it for tenant 2 and K for
+// tenant 1, o cordons it, d deletes the binding, r makes it anew, m moves it to the other pool.
+func (m *model) anotherWrites(s *state, b uint8) {
 	l := s.labels[b]
 	write := func(what string) {
 		n := *s
@@ -147,6 +152,47 @@ func (m *model) somebody(s *state, b uint8) {
 	if l = s.labels[b]; !l.cordoned && may("o") {
 		l.cordoned = true
 		write("somebody cordons %s")
+	}
+	switch l = s.labels[b]; {
+	case l.deleted && may("r"):
+		l = label{pool: l.pool}
+		write("somebody makes %s anew")
+	case !l.deleted && may("d"):
+		l = label{pool: l.pool, deleted: true}
+		write("somebody deletes %s")
+	case may("m"):
+		l.pool = 1 - l.pool
+		write("somebody moves %s to the other pool")
+	}
+}
+
+// pausing is an operator who pauses a pool (p), or ends that (u).
+func (m *model) pausing(s *state) {
+	for p := range m.pools {
+		paused, what := s.pools[p].paused, "somebody pauses the pool"
+		if paused {
+			what = "somebody ends the pause of the pool"
+		}
+		if s.pools[p].built() && strings.Contains(m.others, map[bool]string{false: "p", true: "u"}[paused]) {
+			n := *s
+			n.left.others--
+			n.pools[p].paused = !paused
+			m.fault(&n, -1, what, thing{})
+		}
+	}
+}
+
+// forget has Redis forget an assignment that was answered, as no script ever does.
+func (m *model) forget(s *state) {
+	for p := range m.pools {
+		for r, rt := range s.pools[p].runtimes {
+			if rt.state == assignedRuntime && m.home(s, uint8(r)) > 0 && !m.inMotion(s, uint8(r)) {
+				n := *s
+				n.left.forgets--
+				n.pools[p].runtimes[r] = runtime{}
+				m.fault(&n, -1, "Redis forgets %s", onRuntime(uint8(r)))
+			}
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ type violation struct {
 	move  int    // the move from there that breaks it, -1 for the state itself
 }
 
-// report is what an exploration saw.
+// report has what an exploration saw.
 type report struct {
 	states, steps, depth, quiet int
 	complete                    bool
@@ -62,7 +62,7 @@ func (x *explorer) slot(s *state) (slot uint32, known bool) {
 	}
 }
 
-// visit remembers a state and gives its number.
+// visit remembers a state and returns its number.
 func (x *explorer) visit(s *state, parent uint32) uint32 {
 	if len(x.parents)*2 > len(x.table) {
 		x.grow()

@@ -8,14 +8,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// gathered is what a rebuild has read.
+// gathered has what a rebuild has read.
 type gathered struct {
 	replies [maxEvents]reply
 	labels  [maxBindings]label
 	shoots  [maxRuntimes]uint8
 }
 
-// gatherings gives a number to everything that was ever read, so that a state
+// gatherings numbers everything that was ever read, so that a state
 // carries only that.
 type gatherings struct {
 	redis   *redis
@@ -24,7 +24,7 @@ type gatherings struct {
 	derived map[uint16]derived
 }
 
-// derived is what is installed.
+// derived has what is installed.
 type derived struct {
 	snapshots map[string]account.Snapshot
 	directory account.Directory
@@ -53,7 +53,15 @@ func (m *model) derived(id uint16) derived {
 	if known {
 		return d
 	}
-	read := m.found.all[id]
+	g := m.gathering(m.found.all[id])
+	d = derived{g.Snapshots(), g.Directories()[account.BucketName(0)]}
+	m.leaveOut(d)
+	m.found.derived[id] = d
+	return d
+}
+
+// gathering is told of all that was read.
+func (m *model) gathering(read gathered) *account.Gathering {
 	g := account.NewGathering()
 	for e, r := range read.replies {
 		if r.status > sealed && m.events[e].kind != release {
@@ -62,8 +70,15 @@ func (m *model) derived(id uint16) derived {
 	}
 	for b := range uint8(m.bindings) {
 		l := read.labels[b]
+		if l.deleted {
+			continue
+		}
+		claimedIn := ""
+		if l.at() != l.pool {
+			claimedIn = poolNames[l.at()]
+		}
 		g.Binding(engine.Binding{
-			Name: bindingName(b), HyperscalerType: poolNames[m.poolOf(b)], Tenant: tenantName(l.tenant), Dirty: l.dirty,
+			Name: bindingName(b), HyperscalerType: poolNames[l.pool], Shared: m.shared, ClaimedIn: claimedIn, Tenant: tenantName(l.tenant), Dirty: l.dirty,
 			Generation: int64(l.generation), Internal: m.internalBinding(b), Cordoned: l.cordoned,
 		})
 	}
@@ -72,10 +87,7 @@ func (m *model) derived(id uint16) derived {
 			g.Shoot(engine.Shoot{Name: m.redis.ids[r], RuntimeID: m.redis.ids[r], Binding: bindingName(on - 1)})
 		}
 	}
-	d = derived{g.Snapshots(), g.Directories()[account.BucketName(0)]}
-	m.leaveOut(d)
-	m.found.derived[id] = d
-	return d
+	return g
 }
 
 // leaveOut is a rebuild without some of its rules.
@@ -92,13 +104,21 @@ func (m *model) leaveOut(d derived) {
 	maps.DeleteFunc(d.directory.Places, func(_ string, p account.Place) bool { return m.off[ruleTombs] && p.Gone })
 }
 
+// poolName is the name in full, as replies and snapshots have it.
+func (m *model) poolName(p uint8) string {
+	if m.shared {
+		return poolNames[p] + "+shared"
+	}
+	return poolNames[p]
+}
+
 func (m *model) answer(e int, r reply) account.Answer {
 	v := m.events[e]
 	a := account.Answer{
 		Runtime: m.redis.ids[v.of], Request: requestName(uint8(e)), Tenant: tenantName(m.tenants[v.of]), Sequence: int64(r.sequence),
 	}
 	if r.pool > 0 {
-		a.Pool = poolNames[r.pool-1]
+		a.Pool = m.poolName(r.pool - 1)
 	}
 	if r.binding > 0 {
 		a.Binding = bindingName(r.binding - 1)

@@ -1,6 +1,7 @@
 package main
 
-// depart finds the pool of a runtime that goes, and leaves word where it is unknown.
+// depart looks up the pool of a runtime that is deprovisioned. If the runtime is unknown, the
+// directory records that it is gone.
 func (m *model) depart(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -19,7 +20,7 @@ func (m *model) depart(s *state, w int) {
 	m.add(&n, w, "looks up the pool of %s", onRuntime(of))
 }
 
-// releaseRuntime takes the runtime off its binding (rule 7).
+// releaseRuntime removes the runtime from its binding (rule 7).
 func (m *model) releaseRuntime(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -39,7 +40,7 @@ func (m *model) releaseRuntime(s *state, w int) {
 	if r.binding > 0 {
 		k.binding, k.tenant, k.generation = r.binding-1, r.tenant, r.generation
 	}
-	// What is to become dirty is told by a tenant; nothing follows otherwise.
+	// A tenant other than 0 says that the account has to become dirty.
 	if r.binding == 0 || r.count > 0 || r.state < draining || m.internalBinding(k.binding) {
 		k.tenant = 0
 	}
@@ -65,16 +66,17 @@ func (m *model) afterSupersede(k *worker) {
 	}
 }
 
-// inspect reads the object and the Shoots (rule 8).
+// inspect reads the binding and the Shoots (rule 8).
 func (m *model) inspect(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
 	on := onBinding(k.binding)
 	n.look(w, k.binding, true)
 	l := k.view
+	elsewhere := !l.isIn(k.pool) && !m.off[ruleElsewhere]
 	same := l.tenant == k.tenant && l.generation <= k.generation || l.tenant == 0 && l.generation < k.generation
 	switch {
-	case s.refers(k.binding) && !m.off[ruleShoots], l.dirty, !same && !m.off[ruleOwn]:
+	case s.refers(k.binding) && !m.off[ruleShoots], l.dirty, l.deleted, elsewhere, !same && !m.off[ruleOwn]:
 		m.marked(k)
 	case m.off[ruleDirtying]:
 		k.at = dirtyWriting
@@ -84,7 +86,7 @@ func (m *model) inspect(s *state, w int) {
 	m.add(&n, w, "reads %s and the Shoots", on)
 }
 
-// marked ends the marking: a deprovision is answered, a sweep is over.
+// marked ends the marking: a deprovision goes on to its answer, and a sweep ends.
 func (m *model) marked(k *worker) {
 	if k.key >= sweepKey {
 		*k = worker{}
@@ -112,14 +114,14 @@ func (m *model) askDirty(s *state, w int) {
 		m.script(&n, w, "asks whether %s may become dirty: nobody was answered with it, it goes back", on, r)
 		return
 	}
-	if m.relook {
+	if m.shoots && !m.off[ruleRelook] && !m.off[ruleShoots] {
 		k.at = relooking
 	}
 	m.script(&n, w, "asks whether %s may become dirty: yes", on, r)
 }
 
-// lookAgain looks for a cluster that came after the first look: its runtime was
-// assigned and left before Redis permitted the mark. The sweep tries again.
+// lookAgain looks for a Shoot that appeared after the first look: its runtime was assigned
+// and removed before Redis permitted the mark. The sweep then tries again.
 func (m *model) lookAgain(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -155,7 +157,7 @@ func (m *model) writeDirty(s *state, w int) {
 	m.add(&n, w, "marks %s dirty", on)
 }
 
-// unclaim takes the tenant's name off an account that nobody was answered with.
+// unclaim removes the tenant's name from an account that no answer has assigned.
 func (m *model) unclaim(s *state, w int) {
 	n := *s
 	k := s.workers[w]
@@ -166,7 +168,7 @@ func (m *model) unclaim(s *state, w int) {
 		return
 	}
 	l := k.view
-	l.tenant = 0
+	l.tenant, l.in, l.whose = 0, 0, 0
 	if !m.off[ruleMark] {
 		l.generation = k.generation
 	}
@@ -194,19 +196,22 @@ func (m *model) freeUnclaimed(s *state, w int) {
 	m.script(&n, w, "frees %s in Redis", on, r)
 }
 
-// readReleased reads the account that is to be released (rule 9).
+// readReleased reads the account to release (rule 9).
 func (m *model) readReleased(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
 	e, b := k.key, m.events[k.key].of
 	n.look(w, b, true)
 	l := k.view
+	k.pool = l.at()
 	k.generation = s.freed[e]
 	if m.genless {
 		k.generation = l.generation
 	}
 	answer := func(o status) { k.at, k.outcome = publishing, o }
 	switch {
+	case l.deleted:
+		answer(unknown)
 	case l.releasedBy == e+1 && !m.off[ruleReleased]:
 		if k.at = releaseFreeing; !l.unclaimed() {
 			answer(returned)
@@ -246,6 +251,7 @@ func (m *model) writeReleased(s *state, w int) {
 	}
 	l := k.view
 	l.tenant, l.dirty, l.releasedBy = 0, false, k.key+1
+	l.in, l.whose = 0, 0
 	m.write(&n, k.binding, l)
 	if s.left.lost > 0 {
 		lost := n

@@ -1,6 +1,6 @@
 package main
 
-// at is what a worker does next.
+// at says what a worker does next.
 type at uint8
 
 const (
@@ -32,6 +32,13 @@ const (
 	releaseWriting
 	releaseFreeing
 	observing
+	auditing
+	purging
+	purgingRest
+	droppingEntry
+	droppingRecord
+	recording
+	outlasting
 	sealing
 	ledgerReading
 	labelsReading
@@ -39,7 +46,7 @@ const (
 	installing
 )
 
-// thing is what a step is about: b a binding, r a runtime, e an event.
+// thing says what a step is about: b a binding, r a runtime, e an event.
 type thing struct{ kind, n byte }
 
 // move is a step that can be made, and the state after it.
@@ -48,7 +55,7 @@ type move struct {
 	who    int8   // the worker, or -1
 	what   string // with %s for the thing
 	on     thing
-	fault  bool   // nothing that workers do by themselves: trouble, or somebody else
+	fault  bool   // nothing that workers do by themselves: trouble, or another writer
 	broken string // the invariant that the step itself breaks
 }
 
@@ -60,25 +67,44 @@ type model struct {
 	dirs  *directory
 	found *gatherings
 	out   []move
+
+	servers *servers
+	at      int  // the server that steps are taken on
+	second  bool // they were taken on the other one before
 }
 
 func newModel(c config, off ruleSet) *model {
 	r := newRedis(c.terms())
-	return &model{config: c, off: off, redis: r, dirs: &directory{redis: r}, found: newGatherings(r)}
+	r.lenient, r.blind = c.budget.forgets > 0, off[rulePaused]
+	return &model{config: c, off: off, redis: r, dirs: &directory{redis: r}, found: newGatherings(r), servers: newServers()}
 }
 
-// moves gives every step that can be made from s. They are valid until the next call.
+// moves returns every step that can be made from s. They are valid until the next call.
 func (m *model) moves(s *state) []move {
 	m.out = m.out[:0]
 	m.publishers(s)
 	m.clusters(s)
 	m.trouble(s)
+	if m.replicated {
+		m.failover(s)
+		m.workOnBoth(s)
+	} else {
+		m.work(s)
+	}
+	return m.out
+}
+
+// work adds the steps of all workers.
+func (m *model) work(s *state) {
 	for w := range m.workers {
 		if w > 0 && s.workers[w] == s.workers[w-1] {
 			continue // as the one before
 		}
 		if s.workers[w].at == idle {
 			m.begin(s, w)
+			continue
+		}
+		if m.second && !scripts[s.workers[w].at] {
 			continue
 		}
 		if s.left.crash > 0 {
@@ -89,7 +115,6 @@ func (m *model) moves(s *state) []move {
 		}
 		m.step(s, w)
 	}
-	return m.out
 }
 
 func (m *model) add(n *state, w int, what string, on thing) *move {
@@ -126,7 +151,8 @@ func (m *model) step(s *state, w int) {
 		inspecting: m.inspect, dirtyAsking: m.askDirty, relooking: m.lookAgain, dirtyWriting: m.writeDirty,
 		unclaiming: m.unclaim, unclaimFreeing: m.freeUnclaimed,
 		releaseReading: m.readReleased, releaseCounting: m.countReleased, releaseWriting: m.writeReleased, releaseFreeing: m.free,
-		observing: m.observe, sealing: m.seal, ledgerReading: m.readLedger, labelsReading: m.readLabels,
+		observing: m.observe, auditing: m.repair,
+		purging: m.purge, purgingRest: m.purge, droppingEntry: m.dropEntry, droppingRecord: m.dropRecord, recording: m.writeRecord, outlasting: m.outlast, sealing: m.seal, ledgerReading: m.readLedger, labelsReading: m.readLabels,
 		shootsReading: m.readShoots, installing: m.install,
 	}
 	steps[s.workers[w].at](s, w)

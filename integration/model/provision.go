@@ -80,7 +80,7 @@ func (m *model) asks(s *state, w int, v views, than *result) result {
 	e := k.key
 	c := call{
 		script: assign, runtime: m.events[e].of, request: e, tenant: k.tenant, barred: k.barred, reversed: v.reversed,
-		inTurn: m.off[ruleTurn] || k.served && m.turn(s, k.pool, e),
+		shared: m.shared, inTurn: m.off[ruleTurn] || k.served && m.turn(s, k.pool, e),
 	}
 	if m.directory && !m.off[ruleRebuilt] {
 		c.epoch = k.made
@@ -123,6 +123,8 @@ func (m *model) mayGain(s *state, w int, r result) string {
 	p := s.pools[k.pool]
 	first := m.redis.run(&p, call{script: queue}).first
 	switch {
+	case p.paused:
+		return "a pool gains a runtime while it is paused"
 	case has(k.barred, r.binding-1):
 		return "I5 NoDirty: a cordoned or internal binding gains a runtime"
 	case r.claims && first > 0 && first-1 != m.events[k.key].of && !(k.served && m.turn(s, k.pool, k.key)):
@@ -132,10 +134,12 @@ func (m *model) mayGain(s *state, w int, r result) string {
 }
 
 func (m *model) offer(c *call, k worker, l label, b uint8) {
-	if m.poolOf(b) != k.pool || l.dirty || l.cordoned || m.internalBinding(b) {
+	if !l.isIn(k.pool) || l.dirty || l.cordoned || m.internalBinding(b) {
 		return
 	}
-	if l.tenant == 0 || l.tenant == k.tenant {
+	if m.shared {
+		c.offered |= bit(b)
+	} else if l.tenant == 0 || l.tenant == k.tenant {
 		c.offered |= bit(b)
 		c.generations[b] = l.generation
 		if l.tenant != 0 {
@@ -144,7 +148,7 @@ func (m *model) offer(c *call, k worker, l label, b uint8) {
 	}
 }
 
-// decided is what follows a decision, and how it is told.
+// decided makes what follows a decision, and how it is told.
 func (m *model) decided(n *state, w int, r result, v views) string {
 	k := &n.workers[w]
 	k.sequence, k.asked = r.sequence, m.directory
@@ -175,7 +179,7 @@ func (m *model) decided(n *state, w int, r result, v views) string {
 	return "asks for an account and gets %s, not confirmed"
 }
 
-// nothing is what follows where no account fits: the request waits, or is
+// nothing makes what follows where no account fits: the request waits, or is
 // refused at its deadline (rule 12).
 func (m *model) nothing(n *state, w int) string {
 	k := &n.workers[w]
@@ -187,7 +191,7 @@ func (m *model) nothing(n *state, w int) string {
 		k.at = refusing
 		return "asks for an account for %s: there is none, and its deadline has passed"
 	case k.served && k.sequence != k.since && !m.off[ruleWaitsOn]:
-		// Its record is new: somebody may have answered it, and taken back the old one.
+		// Its record is new: another worker may have answered it, and taken back the old one.
 		k.at = lookingAgain
 		return "asks for an account for %s: there is none, it waits anew"
 	case k.served:
@@ -202,11 +206,11 @@ func (m *model) nothing(n *state, w int) string {
 	}
 }
 
-// verdict is what the label that was read calls for (rule 4).
+// verdict adds the step that the label that was read calls for (rule 4).
 func (m *model) verdict(k *worker) {
 	l := k.view
 	switch {
-	case l.dirty || l.tenant != 0 && l.tenant != k.tenant:
+	case l.dirty || l.tenant != 0 && l.tenant != k.tenant || !l.isIn(k.pool):
 		// The cache may be behind; only the source may cost another its claim.
 		if k.at = reading; k.live {
 			k.at = revoking

@@ -6,14 +6,19 @@ const directoryPlace = 2
 func (m *model) missing(s *state) uint8 {
 	set := uint8(0)
 	for p := range m.pools {
-		if !s.pools[p].built() {
+		if !m.counts(s, s.pools[p].site, p) {
 			set |= bit(p)
 		}
 	}
-	if m.directory && !s.bucket.built() {
+	if m.directory && !m.counts(s, s.bucket.site, directoryPlace) {
 		set |= bit(directoryPlace)
 	}
 	return set
+}
+
+// counts reports whether a place need not be rebuilt: it is built, and its epoch is in force.
+func (m *model) counts(s *state, at site, place uint8) bool {
+	return at.built() && (!m.replicated || m.off[ruleTakeOver] || at.epoch == s.record[place])
 }
 
 // beginRebuild writes a token that was never used before (rule 13a). Another
@@ -24,13 +29,27 @@ func (m *model) beginRebuild(s *state, w int) {
 		return
 	}
 	n := *s
-	again, possible := m.twice(&n, w, rebuildKey)
-	if !possible {
+	key := rebuildKey + uint8(m.at)
+	again, possible := m.twice(&n, w, key)
+	if !possible || m.replicated && s.left.rebuilds == 0 {
 		return
 	}
 	n.tokens++
+	if m.replicated {
+		n.left.rebuilds--
+		n.depose(places)
+	}
 	m.redis.writeToken(&n, places, n.tokens)
-	n.workers[w] = worker{at: sealing, key: rebuildKey, made: n.tokens, places: places}
+	n.workers[w] = worker{at: sealing, key: key, made: n.tokens, places: places}
+	if m.replicated {
+		n.workers[w].version = s.version
+		if n.workers[w].at = recording; m.off[ruleRecordFirst] {
+			m.gatherAtOnce(&n, w)
+			n.workers[w].at = recording
+		}
+		m.add(&n, w, "begins to rebuild server "+string("AB"[m.at])+" of Redis under a token of its own", thing{}).fault = again
+		return
+	}
 	if m.stepwise {
 		if m.off[ruleOrder] {
 			n.workers[w].at = ledgerReading
@@ -38,10 +57,26 @@ func (m *model) beginRebuild(s *state, w int) {
 		m.add(&n, w, "begins to rebuild Redis under a token of its own", thing{}).fault = again
 		return
 	}
-	m.sealAll(&n)
-	n.workers[w].read = m.found.id(gathered{replies: n.replies, labels: n.labels, shoots: n.shoots})
-	n.workers[w].at = installing
+	m.gatherAtOnce(&n, w)
 	m.add(&n, w, "begins to rebuild Redis: token, seal, ledger, labels, Shoots", thing{}).fault = again
+}
+
+// depose takes epochs away that are not in force.
+func (s *state) depose(places uint8) {
+	for p := range s.pools {
+		if has(places, uint8(p)) {
+			s.pools[p] = pool{site: site{token: s.pools[p].token}}
+		}
+	}
+	if has(places, directoryPlace) {
+		s.bucket = bucket{site: site{token: s.bucket.token}}
+	}
+}
+
+func (m *model) gatherAtOnce(n *state, w int) {
+	m.sealAll(n)
+	k := &n.workers[w]
+	k.read, k.at = m.found.id(gathered{replies: n.replies, labels: n.labels, shoots: n.shoots}), installing
 }
 
 // unsettled reports whether an event is sealed: published, and not answered.
@@ -71,6 +106,11 @@ func sealOne(n *state, e uint8) {
 func (m *model) seal(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
+	if !m.stepwise {
+		m.gatherAtOnce(&n, w)
+		m.add(&n, w, "seals, and reads ledger, labels and Shoots", thing{})
+		return
+	}
 	for e := k.next; e < uint8(len(m.events)); e++ {
 		if unsettled(s, e) && !m.off[ruleSeal] {
 			sealOne(&n, e)
@@ -161,7 +201,7 @@ func (m *model) installed(n *state, p, token uint8, read uint16) bool {
 		pool.token = token
 	}
 	machine := m.redis.thaw(*pool)
-	if !machine.Install(epochName(token), m.derived(read).snapshots[poolNames[p]]) || pool.built() {
+	if !machine.Install(epochName(token), m.derived(read).snapshots[m.poolName(p)]) || pool.built() {
 		return false
 	}
 	*pool = m.redis.freeze(machine, 0)

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// script is what a worker may run on a pool.
+// script is a decision that a worker may run on a pool.
 type script uint8
 
 const (
@@ -25,6 +25,9 @@ const (
 	countInUse
 	markFreed
 	observe
+	doubt
+	mend
+	forget
 	queue
 )
 
@@ -33,13 +36,14 @@ type call struct {
 	script                              script
 	runtime, request, tenant, binding   uint8
 	generation, sequence, epoch, barred uint8
-	inTurn, dirty, reversed             bool
-	offered                             uint8 // bindings that the caller suggests
-	labelled                            uint8 // of these, those that carry the tenant's name
+	inTurn, dirty, reversed, shared     bool
+	drift                               uint16 // of mend: its number
+	offered                             uint8  // bindings that the caller suggests
+	labelled                            uint8  // of these, those that carry the tenant's name
 	generations                         [maxBindings]uint8
 }
 
-// result is what a script gave. Which fields say something is the script's.
+// result has what a script returned. Which fields say something is the script's.
 type result struct {
 	notBuilt, ok, confirmed bool
 	outcome                 account.Outcome
@@ -48,18 +52,22 @@ type result struct {
 	sequence, epoch, count  uint8
 	state                   uint8
 	first                   uint8  // of the queue: runtime plus 1
-	gains, claims           bool   // the runtime was not on the binding before; it was nobody's
+	gains, claims           bool   // the runtime was not on the binding before; it was no tenant's
 	pristine                bool   // the permit is to take the tenant's name off
 	change                  bool   // a record was changed by what was observed
 	broken                  string // the invariant that this decision breaks, or these records
 }
 
-// redis runs the scripts on account.Pool. A script gives the same on the same
+// redis runs the scripts on account.Pool. A script returns the same on the same
 // records, so that each pair is run once and then looked up.
 type redis struct {
 	terms account.Terms
 	known map[onPool]outcome
 	ids   [maxRuntimes]string
+
+	lenient bool // counts may be wrong until an audit puts them right
+	blind   bool // without rule paused
+	drifts  *drifts
 }
 
 type onPool struct {
@@ -73,7 +81,7 @@ type outcome struct {
 }
 
 func newRedis(terms account.Terms) *redis {
-	return &redis{terms: terms, known: map[onPool]outcome{}, ids: runtimesOfOneBucket()}
+	return &redis{terms: terms, known: map[onPool]outcome{}, ids: runtimesOfOneBucket(), drifts: newDrifts()}
 }
 
 // runtimesOfOneBucket are ids that the directory keeps together.
@@ -97,7 +105,8 @@ func (r *redis) run(p *pool, c call) result {
 		before := machine.Clone()
 		out.result = r.execute(machine, before, c)
 		out.pool = r.freeze(machine, p.token)
-		if out.broken == "" {
+		out.pool.paused = p.paused // no script changes it
+		if out.broken == "" && !r.lenient {
 			out.broken = wrongCounts(machine)
 		}
 		r.known[key] = out
@@ -106,7 +115,7 @@ func (r *redis) run(p *pool, c call) result {
 	return out.result
 }
 
-// wrongCounts is what records break by themselves. That two tenants' runtimes
+// wrongCounts returns what records break by themselves. That two tenants' runtimes
 // are on one binding is for check to judge: one of them may be deprovisioned, with
 // its account returned to the pool, before Redis hears of it again after a loss.
 func wrongCounts(p *account.Pool) string {
@@ -155,6 +164,12 @@ func (r *redis) execute(p, before *account.Pool, c call) result {
 		var o account.Observation
 		o, err = p.Observe(account.Label{Binding: claim.Binding, Tenant: tenantName(c.tenant), Dirty: c.dirty, Generation: claim.Generation})
 		out.change = o.Change != ""
+	case doubt:
+		out.change, err = p.Doubt(claim.Binding, claim.Generation)
+	case forget:
+		out.change, err = r.forget(p, c)
+	case mend:
+		out.change, err = r.mend(p, r.drifts.all[c.drift])
 	case queue:
 		out.first, err = r.first(p)
 	}
@@ -165,7 +180,7 @@ func (r *redis) execute(p, before *account.Pool, c call) result {
 func (r *redis) assign(p, before *account.Pool, c call) result {
 	request := account.Request{
 		Runtime: r.ids[c.runtime], Request: requestName(c.request), Tenant: tenantName(c.tenant),
-		Terms: r.terms, All: true, InTurn: c.inTurn,
+		Terms: r.terms, All: true, InTurn: c.inTurn, Shared: c.shared,
 	}
 	if c.epoch > 0 {
 		request.Epoch = epochName(c.epoch)
@@ -216,8 +231,8 @@ func departure(d account.Departure) result {
 	}
 }
 
-// thaw gives the pool that p stands for, by the way that a rebuild takes. The
-// turns of tenants are not in it: who was served longest ago is nobody's safety.
+// thaw returns the pool that p stands for, by the way that a rebuild takes. The
+// turns of tenants are not in it: no safety depends on who was served longest ago.
 func (r *redis) thaw(p pool) *account.Pool {
 	machine := account.NewPool()
 	if p.token != 0 {
@@ -228,6 +243,9 @@ func (r *redis) thaw(p pool) *account.Pool {
 	}
 	machine.BeginRebuild(epochName(p.epoch), time.Time{}, 0)
 	machine.Install(epochName(p.epoch), r.snapshot(p))
+	if p.paused && !r.blind {
+		_ = machine.Pause() // it is built
+	}
 	return machine
 }
 
@@ -268,7 +286,7 @@ func (rt runtime) real() account.Runtime {
 
 func (r *redis) freeze(machine *account.Pool, token uint8) pool {
 	status := machine.Status()
-	p := pool{site: site{epoch: epochIndex(status.Epoch), token: token, sequence: uint8(status.Sequence)}}
+	p := pool{site: site{epoch: epochIndex(status.Epoch), token: token, sequence: uint8(status.Sequence)}, paused: status.Paused}
 	for _, b := range machine.Bindings() {
 		p.bindings[bindingIndex(b.Binding)-1] = record{
 			stateIndex(b.State), tenantIndex(b.Tenant), uint8(b.Generation), uint8(b.Count), b.Confirmed, b.Pristine,

@@ -8,14 +8,29 @@ const (
 	maxWorkers  = 3
 )
 
-// label is what Kubernetes has of a binding. A tenant is a number from 1, 0 is
+// label is the state of a binding in Kubernetes. A tenant is a number from 1, 0 is
 // unclaimed; an event is its index plus 1.
 type label struct {
 	tenant, generation, epoch, releasedBy uint8
-	dirty, cordoned                       bool
+	dirty, cordoned, deleted              bool
+
+	pool      uint8 // that the labels name, by index
+	in, whose uint8 // the pool of the claim plus 1, and the tenant whose claim it is
 }
 
-func (l label) unclaimed() bool { return l.tenant == 0 && !l.dirty }
+func (l label) unclaimed() bool { return l.tenant == 0 && !l.dirty && !l.deleted }
+
+// at is the pool that counts the binding's runtimes: that of its claim, else the one that its
+// labels name.
+func (l label) at() uint8 {
+	if l.in > 0 && l.tenant != 0 && l.whose == l.tenant {
+		return l.in - 1
+	}
+	return l.pool
+}
+
+// isIn reports whether the binding is there, and in that pool.
+func (l label) isIn(pool uint8) bool { return !l.deleted && l.at() == pool }
 
 // record and runtime are account.Record and account.Runtime, small and
 // comparable. A binding in a runtime is its index plus 1.
@@ -29,7 +44,7 @@ type runtime struct {
 	confirmed, adopted                         bool
 }
 
-// site is what a pool and a bucket have in common.
+// site has what a pool and a bucket have in common.
 type site struct{ epoch, token, sequence uint8 }
 
 func (s site) built() bool { return s.epoch != 0 }
@@ -37,6 +52,7 @@ func (s site) built() bool { return s.epoch != 0 }
 // pool is an account.Pool between two scripts; thaw makes it one again.
 type pool struct {
 	site
+	paused   bool
 	bindings [maxBindings]record
 	runtimes [maxRuntimes]runtime
 }
@@ -52,7 +68,7 @@ type bucket struct {
 	places [maxRuntimes]place
 }
 
-// status is what the last message of a reply's subject says.
+// status has what the last message of a reply's subject says.
 type status uint8
 
 const (
@@ -68,11 +84,12 @@ const (
 	inUse
 	stale
 	rejected // no rule matches
+	unknown  // the binding is not there
 )
 
 var statusNames = [...]string{
 	"no reply", "sealed", "waiting", "assigned", "released", "Superseded",
-	"PoolExhausted", "returned", "NotDirty", "BindingInUse", "StaleRelease", "NoMatchingRule",
+	"PoolExhausted", "returned", "NotDirty", "BindingInUse", "StaleRelease", "NoMatchingRule", "UnknownBinding",
 }
 
 func (s status) final() bool    { return s >= assigned }
@@ -88,13 +105,15 @@ type reply struct {
 // The keys of what a worker works on that is no event.
 const (
 	sweepKey   = 0x40 // plus the binding
-	rebuildKey = 0x60
+	auditKey   = 0x50 // plus the runtime
+	rebuildKey = 0x60 // plus the server
+	retainKey  = 0x70 // plus the runtime
 )
 
 // worker is one handler, between two of its steps.
 type worker struct {
 	at  at
-	key uint8 // of the event, or sweepKey, rebuildKey
+	key uint8 // of the event, or sweepKey, auditKey, rebuildKey
 
 	binding     uint8 // that it is about
 	view        label // of the binding, as it was read
@@ -117,11 +136,19 @@ type worker struct {
 	places uint8  // of a rebuild: those whose token it wrote and that are not installed yet
 	next   uint8  // of a rebuild: the event that it seals next
 	read   uint16 // of a rebuild: what it has read, see gatherings
+
+	version uint8 // of a rebuild: the record's, as it was read
+	looked  uint8 // without rule lookLast: the epoch that the record named when the event was taken
 }
+
+// write is one of the record that was sent twice, and that has yet to come again.
+type write struct{ token, places, version uint8 }
 
 // budget is how often each kind of trouble may still happen.
 type budget struct {
 	crash, dup, loss, lost, down, stale, others, expire, rules uint8
+	audits, forgets, retains                                   uint8
+	promote, demote, rebuilds                                  uint8
 }
 
 // state is a world between two steps. It is comparable: equal is identical.
@@ -134,18 +161,26 @@ type state struct {
 	shoots  [maxRuntimes]uint8 // binding plus 1, or gone
 	freed   [maxEvents]uint8   // the generation that a release event names
 
-	published, delivered, acked, room, expired, unmatched uint8 // sets of events
+	published, delivered, acked, room, expired, unmatched, forgotten uint8 // sets of events
 
 	workers [maxWorkers]worker
 	left    budget
 	tokens  uint8 // used so far
+
+	// Of two servers of Redis: pools and bucket are A's, other is the number of what B has.
+	other   uint16
+	masters uint8                     // those that take themselves for the master
+	record  [directoryPlace + 1]uint8 // epochs in force, by place
+	version uint8                     // of the record
+	shown   uint16                    // older epochs that a deposed leader of NATS may still show
+	late    write
 }
 
 func bit(e uint8) uint8 { return 1 << e }
 
 func has(set, e uint8) bool { return set&bit(e) != 0 }
 
-// write gives a binding another label: every view of it is old now.
+// write sets another label on a binding: every view of it is old now.
 func (s *state) write(b uint8, l label, keep bool) {
 	if keep {
 		s.before[b] = s.labels[b]
@@ -158,8 +193,8 @@ func (s *state) write(b uint8, l label, keep bool) {
 	}
 }
 
-// answer stores a message on an event's reply subject: whoever read its last
-// sequence before is refused.
+// answer stores a message on an event's reply subject: a worker that read
+// its last sequence before is refused.
 func (s *state) answer(e uint8, r reply) {
 	s.replies[e] = r
 	for i := range s.workers {
@@ -194,7 +229,7 @@ func (s *state) held(w int, key uint8) bool {
 	return false
 }
 
-// order sorts the workers, who are all alike, and gives where each one went.
+// order sorts the workers, who are all alike, and returns where each one went.
 func (s *state) order(n int) (from [maxWorkers]int) {
 	for i := range from {
 		from[i] = i
@@ -218,7 +253,7 @@ func (k *worker) before(o *worker) bool {
 	return false
 }
 
-func (k *worker) bytes() [21]uint8 {
+func (k *worker) bytes() [27]uint8 {
 	flags, asked := uint8(0), uint8(0)
 	if k.asked {
 		asked = 1
@@ -228,8 +263,11 @@ func (k *worker) bytes() [21]uint8 {
 			flags |= 1 << i
 		}
 	}
-	return [21]uint8{
+	if k.view.deleted {
+		asked |= 2
+	}
+	return [27]uint8{
 		uint8(k.at), k.key, k.binding, k.view.tenant, k.view.generation, k.view.epoch, k.view.releasedBy, flags,
-		k.pool, k.tenant, k.generation, k.sequence, k.made, uint8(k.outcome), k.barred, uint8(k.read >> 8), uint8(k.read), k.on, k.places, k.next, asked,
+		k.pool, k.tenant, k.generation, k.sequence, k.made, uint8(k.outcome), k.barred, uint8(k.read >> 8), uint8(k.read), k.on, k.places, k.next, asked, k.version, k.looked, k.view.pool, k.view.in, k.view.whose, k.since,
 	}
 }

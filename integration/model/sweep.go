@@ -3,14 +3,29 @@ package main
 // sweep looks at a binding as the cache has it (rule 10): a label that says
 // something else than the record is followed, and what drains is marked.
 func (m *model) sweep(s *state, w int, b uint8) {
-	p := m.poolOf(b)
-	if !s.pools[p].built() {
-		return
+	l := s.labels[b]
+	for p := range m.pools {
+		rec := s.pools[p].bindings[b]
+		switch {
+		case !s.pools[p].built():
+		case l.isIn(p):
+			m.follow(s, w, p, b, l)
+			if s.left.stale > 0 && s.before[b] != l {
+				m.follow(s, w, p, b, s.before[b])
+			}
+			m.markVacant(s, w, p, b)
+		case rec.state != free && rec.state != claiming && !m.off[ruleLeft]:
+			// It has left the pool: no claim has a label here.
+			m.follow(s, w, p, b, label{generation: aboveAll, deleted: true})
+		}
+		m.doubt(s, w, p, b)
 	}
-	m.follow(s, w, b, s.labels[b])
-	if s.left.stale > 0 && s.before[b] != s.labels[b] {
-		m.follow(s, w, b, s.before[b])
-	}
+}
+
+// aboveAll is a generation that no claim reaches.
+const aboveAll = 200
+
+func (m *model) markVacant(s *state, w int, p, b uint8) {
 	rec, l := s.pools[p].bindings[b], s.labels[b]
 	vacant := rec.count == 0 && rec.state >= draining && !l.dirty
 	if !vacant || s.refers(b) || m.internalBinding(b) || !sameClaim(l, rec) {
@@ -25,6 +40,22 @@ func (m *model) sweep(s *state, w int, b uint8) {
 	m.add(&n, w, "sweeps %s, which nobody is on", onBinding(b)).fault = again
 }
 
+// doubt makes a claim unconfirmed whose account was taken away from under its runtimes.
+func (m *model) doubt(s *state, w int, p, b uint8) {
+	rec, l := s.pools[p].bindings[b], s.labels[b]
+	if !m.relocates() || !rec.confirmed || rec.count == 0 || rec.tenant == 0 || l.isIn(p) && l.tenant == rec.tenant && !l.dirty {
+		return
+	}
+	n := *s
+	again, possible := m.twice(&n, w, sweepKey+b)
+	if !possible {
+		return
+	}
+	r := m.redis.run(&n.pools[p], call{script: doubt, binding: b, generation: rec.generation})
+	m.script(&n, w, "sweeps %s, which was taken away from under its runtimes, and doubts its claim", onBinding(b), r)
+	m.out[len(m.out)-1].fault = again
+}
+
 // sameClaim reports whether a label still shows this very claim, or a claim whose
 // label was never written: rule 8.
 func sameClaim(l label, rec record) bool {
@@ -37,10 +68,9 @@ func sameClaim(l label, rec record) bool {
 // follow takes up a label whose script would change the record. The sweep asks
 // it only for a label that contradicts the record; the watch asks it for every
 // change, but may miss one, so that nothing may depend on it.
-func (m *model) follow(s *state, w int, b uint8, l label) {
-	p := m.poolOf(b)
+func (m *model) follow(s *state, w int, p, b uint8, l label) {
 	probe := s.pools[p]
-	if m.off[ruleFollow] || !m.redis.run(&probe, observation(b, l)).change {
+	if m.off[ruleFollow] || m.shared && !m.off[ruleSharedLabel] || !m.redis.run(&probe, observation(b, l)).change {
 		return
 	}
 	n := *s
@@ -50,11 +80,13 @@ func (m *model) follow(s *state, w int, b uint8, l label) {
 	}
 	n.workers[w] = worker{at: observing, key: sweepKey + b, pool: p, binding: b, view: l}
 	what, trouble := "sweeps %s and sees its label", again
-	if l != s.labels[b] {
+	if l.deleted {
+		what = "sweeps %s, which has left the pool"
+	} else if l != s.labels[b] {
 		n.left.stale--
 		what, trouble = "sweeps %s and sees its label as it was before", true
 	}
-	if !contradicts(l, s.pools[p].bindings[b]) {
+	if !l.deleted && !contradicts(l, s.pools[p].bindings[b]) {
 		what, trouble = "is told of the label of %s by the watch", true
 	}
 	m.add(&n, w, what, onBinding(b)).fault = trouble

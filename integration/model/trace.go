@@ -87,17 +87,12 @@ func (m *model) changes(was, is *state) []string {
 		if was.labels[b] != is.labels[b] {
 			say("label b%d: %s", b, is.labels[b])
 		}
-		p := m.poolOf(uint8(b))
-		if was.pools[p].bindings[b] != is.pools[p].bindings[b] {
-			say("Redis b%d: %s", b, is.pools[p].bindings[b])
+		for p := range m.pools {
+			m.changedBinding(b, p, &was.pools[p], &is.pools[p], say)
 		}
 	}
 	for p := range m.pools {
-		for r := range maxRuntimes {
-			if was.pools[p].runtimes[r] != is.pools[p].runtimes[r] {
-				say("Redis r%d: %s", r, is.pools[p].runtimes[r])
-			}
-		}
+		changedPool(&was.pools[p], &is.pools[p], say)
 	}
 	for r := range maxRuntimes {
 		if was.bucket.places[r] != is.bucket.places[r] {
@@ -112,7 +107,34 @@ func (m *model) changes(was, is *state) []string {
 	return out
 }
 
+// changedBinding tells what a step changed of a binding in a pool.
+func (m *model) changedBinding(b int, p uint8, was, is *pool, say func(string, ...any)) {
+	if was.bindings[b] == is.bindings[b] {
+		return
+	}
+	in := ""
+	if m.relocates() && m.pools > 1 {
+		in = " in pool " + poolNames[p]
+	}
+	say("Redis b%d%s: %s", b, in, is.bindings[b])
+}
+
+// changedPool tells what a step changed of a pool beside its bindings.
+func changedPool(was, is *pool, say func(string, ...any)) {
+	if was.paused != is.paused {
+		say("Redis: paused %t", is.paused)
+	}
+	for r := range maxRuntimes {
+		if was.runtimes[r] != is.runtimes[r] {
+			say("Redis r%d: %s", r, is.runtimes[r])
+		}
+	}
+}
+
 func (l label) String() string {
+	if l.deleted {
+		return "deleted"
+	}
 	text := "unclaimed"
 	if l.tenant != 0 {
 		text = tenantName(l.tenant)
@@ -126,6 +148,9 @@ func (l label) String() string {
 	text += fmt.Sprintf(", generation %d", l.generation)
 	if l.epoch != 0 {
 		text += ", " + epochName(l.epoch)
+	}
+	if l.in != 0 {
+		text += fmt.Sprintf(", claimed in pool %s for %s", poolNames[l.in-1], tenantName(l.whose))
 	}
 	if l.releasedBy != 0 {
 		text += ", released by " + requestName(l.releasedBy-1)

@@ -24,26 +24,26 @@ func (m *model) servable(s *state, e uint8) bool {
 		return true
 	}
 	runtime := m.events[e].of
-	for p := range m.pools {
-		if s.pools[p].built() && s.pools[p].runtimes[runtime].state != waitingRuntime {
-			return true
-		}
-	}
-	return m.fits(s, e)
+	p := s.pools[m.poolFor(s, e)]
+	return p.built() && p.runtimes[runtime].state != waitingRuntime || m.fits(s, e)
 }
 
 // fits reports whether there is an account for a request, said without the
-// protocol's own words: one of its tenant's that has room, or one of nobody's.
+// protocol's own words: one of its tenant's that has room, or an unclaimed one.
 func (m *model) fits(s *state, e uint8) bool {
 	tenant := m.tenants[m.events[e].of]
 	at := m.poolFor(s, e)
 	single := m.limit == 0
 	own, spare, stuck := false, false, false
 	for b := range uint8(m.bindings) {
-		if m.poolOf(b) != at {
+		rec, l := s.pools[at].bindings[b], s.labels[b]
+		if !l.isIn(at) || s.pools[at].paused {
 			continue
 		}
-		rec, l := s.pools[at].bindings[b], s.labels[b]
+		if m.shared {
+			own = own || !l.dirty && !l.cordoned
+			continue
+		}
 		barred := l.tenant == tenant && (l.cordoned || m.internalBinding(b))
 		mine := rec.tenant == tenant && rec.state >= claiming && rec.state <= draining
 		switch {
@@ -67,7 +67,7 @@ func (m *model) poolFor(s *state, e uint8) uint8 {
 }
 
 // turn reports whether it is the request's turn: it is the first that waits, or
-// those before it can have nothing.
+// those before it can have nothing, or have no request in the room.
 func (m *model) turn(s *state, at, e uint8) bool {
 	p := s.pools[at]
 	first := m.redis.run(&p, call{script: queue}).first
@@ -79,7 +79,7 @@ func (m *model) turn(s *state, at, e uint8) bool {
 			return !m.fits(s, o)
 		}
 	}
-	return false
+	return true
 }
 
 // readAgain reads whether a request that waits anew has been answered.

@@ -1,5 +1,5 @@
 // Package promrules_test holds the alerts and the dashboard of deploy to
-// Prometheus' own engine. It is a module of its own, since Prometheus wants other
+// Prometheus' own engine. It is a separate module, since Prometheus wants other
 // versions of Kubernetes' libraries than the worker.
 package promrules_test
 
@@ -148,7 +148,7 @@ func (s *story) run(t *testing.T, every time.Duration) {
 	}
 }
 
-// firing gives the labels of what fires now, by alert and in order. Every alert is
+// firing returns the labels of what fires now, by alert and in order. Every alert is
 // in it.
 func firing(t *testing.T, groups map[string]*rules.Group) map[string][]string {
 	t.Helper()

@@ -46,7 +46,7 @@ func asked(query string) string {
 	return strings.NewReplacer("$__rate_interval", "2m", "$namespace", ".*", "$pool", ".*").Replace(query)
 }
 
-// parse gives a query, whose metrics must be the worker's own: that each is exported,
+// parse returns a query, whose metrics must be the worker's own: that each is exported,
 // with the labels that are asked for, is seen by a test with a worker.
 func parse(t *testing.T, where, query string) parser.Expr {
 	t.Helper()

@@ -67,7 +67,7 @@ func readPEM(file string) (*pem.Block, error) {
 	return nil, fmt.Errorf("%s is not in PEM form", file)
 }
 
-// Sign gives the signature of a content.
+// Sign returns the signature of a content.
 func (s *signer) Sign(_ context.Context, content []byte) ([]byte, error) {
 	digest := sha256.Sum256(content)
 	return ecdsa.SignASN1(rand.Reader, s.private, digest[:])

@@ -3,6 +3,9 @@
 //
 //	go run -C integration ./release sign --dir DIR --key KEY --commit SHA
 //	go run -C integration ./release verify --dir DIR --public KEY
+//	go run -C integration ./release krew --dir DIR --version v1.2.3
+//
+// krew packs each hapctl as kubectl-hap and writes the manifest by which krew installs it.
 //
 // The files beside a release's own: SHA256SUMS, provenance.intoto.json (a SLSA provenance
 // in a DSSE envelope), and for each file one with .sig behind its name, in the form that
@@ -10,6 +13,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,6 +24,7 @@ import (
 
 const usage = `usage: release sign --dir DIR --key KEY --commit SHA [--builder URI]
        release verify --dir DIR --public KEY
+       release krew --dir DIR --version VERSION [--url URL] [--license FILE]
 `
 
 var errUsage = errors.New("usage")
@@ -47,6 +52,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	public := flags.String("public", "", "")
 	commit := flags.String("commit", "", "")
 	builder := flags.String("builder", "https://github.com/hap-worker/hap-worker/blob/main/deploy/release.sh", "")
+	version := flags.String("version", "", "")
+	url := flags.String("url", "", "")
+	license := flags.String("license", "../LICENSE", "")
 	if err := flags.Parse(args[1:]); err != nil || flags.NArg() > 0 || *dir == "" {
 		return errUsage
 	}
@@ -55,6 +63,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return sign(ctx, *dir, *key, origin{commit: *commit, builder: *builder}, out)
 	case args[0] == "verify" && *public != "":
 		return verify(ctx, *dir, *public, out)
+	case args[0] == "krew" && *version != "":
+		return krew(*dir, *version, cmp.Or(*url, source+"/releases/download/"+*version), *license)
 	}
 	return errUsage
 }

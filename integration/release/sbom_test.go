@@ -16,8 +16,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// built builds hap-worker as `make build` does, from a copy of the sources in a folder
-// of its own.
+// built builds hap-worker as `make build` does, from a copy of the sources in a separate
+// folder.
 func built(t *testing.T) string {
 	t.Helper()
 	root, err := stack.Root()

@@ -26,7 +26,7 @@ const (
 	source      = "https://github.com/hap-worker/hap-worker"
 )
 
-// origin is what a release was made of, and by whom.
+// origin says what a release was made of, and by whom.
 type origin struct{ commit, builder string }
 
 // statement is a provenance of SLSA 1.0 in the form of in-toto.

@@ -99,7 +99,7 @@ var kinds = map[string]schema.GroupVersionResource{
 	"Secret":             {Version: "v1", Resource: "secrets"},
 }
 
-// kindOf gives the kind of a resource, as gardener.resource names it.
+// kindOf returns the kind of a resource, as gardener.resource names it.
 func kindOf(resource string) (string, error) {
 	for kind, gvr := range kinds {
 		if gvr.Resource == resource {
@@ -135,7 +135,7 @@ func (a Account) object(kind string, t Target) *unstructured.Unstructured {
 	return o
 }
 
-// provider is what Gardener calls the hyperscaler.
+// provider is Gardener's name for the hyperscaler.
 func (a Account) provider() string {
 	provider, _, _ := strings.Cut(a.HyperscalerType, "_")
 	return provider

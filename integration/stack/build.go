@@ -73,7 +73,7 @@ func Root() (string, error) {
 	return root, nil
 }
 
-// Build gives the path of the named program, kubeapi, gardenerapi or hap-worker,
+// Build returns the path of the named program, kubeapi, gardenerapi or hap-worker,
 // built from the checkout without cgo, so that it is a static binary. It is taken from the
 // user's cache directory if it was built from the same sources before. Where
 // HAP_WITHOUT_SERVERS is set, kubeapi and gardenerapi are an error: make test sets it,
@@ -122,7 +122,7 @@ func (p program) build(ctx context.Context, talk io.Writer) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if used(binary) { // built by whoever held the lock
+	if used(binary) { // built by the process that held the lock
 		return binary, nil
 	}
 	if err := p.compile(ctx, binary, talk); err != nil {
@@ -183,7 +183,7 @@ func (p program) key() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// prune removes binaries of the same program that nobody used for a while.
+// prune removes binaries of the same program that were not used for a while.
 func (p program) prune(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, p.name+"-*"))
 	if err != nil {
@@ -214,7 +214,7 @@ func remove(file string) error {
 	return nil
 }
 
-// lock holds the file for this process; the kernel gives it up with the process.
+// lock holds the file for this process; the kernel drops it with the process.
 func lock(ctx context.Context, file string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

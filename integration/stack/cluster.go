@@ -19,7 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/deploy"
 )
 
-// applier is the field manager of what the stack applies.
+// applier is the field manager of the objects that the stack applies.
 const applier = "hap-stack"
 
 var (
@@ -27,10 +27,10 @@ var (
 	namespaceResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
-// Seed applies the CRDs of deploy/crds and the namespace, waits until the kinds
-// are served, and makes the bindings of the accounts. Where Gardener's own API
-// server serves its kinds, its APIServices take the place of their CRDs, and what
-// it checks Shoots against is made too. It can be repeated.
+// Seed applies the CRDs of deploy/crds and the namespace, waits until the API serves their
+// kinds, and creates the bindings of the accounts. If Gardener's own API server runs, Seed
+// registers its APIServices instead of the CRDs of its kinds, and also creates the objects
+// against which it validates Shoots. Seed can be repeated.
 func Seed(ctx context.Context, cfg *rest.Config, t Target, accounts []Account) error {
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
@@ -64,7 +64,7 @@ func Seed(ctx context.Context, cfg *rest.Config, t Target, accounts []Account) e
 	return CreateAccounts(ctx, cfg, t, accounts)
 }
 
-// ofGardener says whether a CRD is that of a kind that gardener-apiserver serves.
+// ofGardener reports whether gardener-apiserver serves the kind of a CRD.
 func ofGardener(crd *unstructured.Unstructured) bool {
 	kind, err := servedResource(crd)
 	return err == nil && (kind.Group == kinds["CredentialsBinding"].Group || kind.Group == kinds["SecretBinding"].Group)
@@ -90,7 +90,7 @@ func readCRDs() ([]*unstructured.Unstructured, error) {
 	return crds, nil
 }
 
-// gardenNamespace is a namespace as Gardener has it for a project.
+// gardenNamespace returns a namespace like the one that Gardener creates for a project.
 func gardenNamespace(name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("v1")
@@ -112,8 +112,8 @@ func apply(ctx context.Context, client dynamic.Interface, r schema.GroupVersionR
 	return nil
 }
 
-// served waits until the kind of the CRD can be used: that is a little later
-// than its Established condition, when the server's own cache has seen that.
+// served waits until the API serves the kind of a CRD. That is a little later than its
+// condition Established: the server's cache must first see the condition.
 func served(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
 	kind, err := servedResource(crd)
 	if err != nil {
@@ -137,7 +137,7 @@ func served(ctx context.Context, client dynamic.Interface, crd *unstructured.Uns
 	}
 }
 
-// servedResource is the resource in the only version that our CRDs have.
+// servedResource returns the resource of a CRD. Our CRDs have one version each.
 func servedResource(crd *unstructured.Unstructured) (schema.GroupVersionResource, error) {
 	group, _, errGroup := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, errPlural := unstructured.NestedString(crd.Object, "spec", "names", "plural")

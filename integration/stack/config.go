@@ -84,7 +84,7 @@ func readSettings(data []byte) (settings, error) {
 	return s, nil
 }
 
-// section gives a section to be changed; an absent one is made.
+// section returns a section to be changed; an absent one is made.
 func (s settings) section(name string) (map[string]any, error) {
 	if s[name] == nil {
 		s[name] = map[string]any{}

@@ -18,23 +18,22 @@ import (
 	"github.com/hap-worker/hap-worker/integration/lightapi"
 )
 
-// Kube is a Kubernetes API: with LightGardener integration/lightapi, in this process;
-// with CRDGardener integration/kubeapi, or the etcd and kube-apiserver of
-// KUBEBUILDER_ASSETS where that is set; with RealGardener integration/kubeapi with
-// integration/gardenerapi behind it.
+// Kube is a Kubernetes API. LightGardener runs integration/lightapi in this process.
+// CRDGardener runs integration/kubeapi, or the etcd and kube-apiserver of KUBEBUILDER_ASSETS
+// if that is set. RealGardener runs integration/kubeapi and integration/gardenerapi.
 type Kube struct {
-	light      *lightapi.Server // nil: it is a process
+	light      *lightapi.Server // nil if the API is a separate process
 	dir        string
 	port       int
 	args       []string // further flags of kube-apiserver
-	binary     string   // kubeapi; "" with assets
+	binary     string   // path of kubeapi; "" with KUBEBUILDER_ASSETS
 	assets     string
 	kubeconfig string
-	namespace  string    // that the kubeconfig's context names
-	etcd       string    // kubeapi's, as it said at its last start
-	gardener   *gardener // nil: the kinds are CRDs
+	namespace  string    // of the kubeconfig's context
+	etcd       string    // address that kubeapi printed at its last start
+	gardener   *gardener // nil if the kinds are CRDs
 	talk       io.Writer
-	processes  []*process // in the order of their start
+	processes  []*process // in start order
 }
 
 func startKube(ctx context.Context, dir, namespace string, o Options) (*Kube, error) {
@@ -57,8 +56,8 @@ func startKube(ctx context.Context, dir, namespace string, o Options) (*Kube, er
 		return k, nameNamespace(k.kubeconfig, k.namespace)
 	}
 	if o.Gardener == RealGardener {
-		// kubeapi shares its etcd and has certificates for servers behind it; the assets
-		// have neither.
+		// Gardener's API server needs the etcd and the certificates of kubeapi. The assets
+		// do not provide them.
 		k.assets = ""
 		binary, err := Build(ctx, "gardenerapi", o.Talk)
 		if err != nil {
@@ -75,13 +74,13 @@ func startKube(ctx context.Context, dir, namespace string, o Options) (*Kube, er
 	return k, k.Start(ctx)
 }
 
-// startLight makes the API in this process, and starts it. A port that is taken
-// between the look for a free one and the start is another try's.
+// startLight starts the API in this process. If another program takes the port before the
+// API listens on it, startLight tries another port.
 func (k *Kube) startLight() error {
 	for range 10 {
 		port := k.port
 		if port == 0 {
-			// One that is still free when the API is stopped and started again.
+			// Choose the port here, so that the API has the same port after a restart.
 			var err error
 			if port, err = FreePort(); err != nil {
 				return err
@@ -99,14 +98,13 @@ func (k *Kube) startLight() error {
 			return err
 		}
 	}
-	return errors.New("no port for the light API stayed free")
+	return errors.New("the light API found no free port in 10 attempts")
 }
 
-// Kubeconfig is the path of a kubeconfig that may do everything; it stays valid
-// over restarts.
+// Kubeconfig returns the path of a kubeconfig with all rights. It stays valid after restarts.
 func (k *Kube) Kubeconfig() string { return k.kubeconfig }
 
-// Kind is LightGardener, CRDGardener or RealGardener.
+// Kind returns LightGardener, CRDGardener or RealGardener.
 func (k *Kube) Kind() string {
 	switch {
 	case k.light != nil:
@@ -118,24 +116,24 @@ func (k *Kube) Kind() string {
 	}
 }
 
-// Config is the kubeconfig for client-go, without a client-side rate limit.
+// Config returns the client-go configuration, without a client-side rate limit.
 func (k *Kube) Config() (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", k.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	cfg.QPS = -1
-	cfg.WarningHandlerWithContext = rest.NoWarnings{} // Gardener has one for each SecretBinding
+	cfg.WarningHandlerWithContext = rest.NoWarnings{} // Gardener warns about each SecretBinding
 	return cfg, nil
 }
 
-// Start starts a stopped API with the objects that it had, on the same port,
-// and returns when it is ready.
+// Start starts a stopped API with its old objects on the same port, and returns when the API
+// is ready.
 func (k *Kube) Start(ctx context.Context) error {
 	if err := k.start(ctx); err != nil {
 		return err
 	}
-	if err := nameNamespace(k.kubeconfig, k.namespace); err != nil { // each start writes the file anew
+	if err := nameNamespace(k.kubeconfig, k.namespace); err != nil { // each start rewrites the file
 		k.Kill()
 		return err
 	}
@@ -175,8 +173,8 @@ func (k *Kube) start(ctx context.Context) error {
 	return err
 }
 
-// nameNamespace makes the current context of a kubeconfig name a namespace: whoever is
-// given the file alone works where the accounts are.
+// nameNamespace sets the namespace in the current context of a kubeconfig, so that a client
+// that only has this file uses the namespace of the accounts.
 func nameNamespace(path, namespace string) error {
 	config, err := clientcmd.LoadFromFile(path)
 	if err != nil {
@@ -198,7 +196,7 @@ func portOf(address string) (int, error) {
 	return strconv.Atoi(parsed.Port())
 }
 
-// Stop stops the API; its objects stay.
+// Stop stops the API and keeps its objects.
 func (k *Kube) Stop() error {
 	if k.light != nil {
 		return k.light.Stop()
@@ -210,7 +208,7 @@ func (k *Kube) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Kill ends the API at once, as a crash does; its objects stay.
+// Kill ends the API at once, like a crash. Its objects stay.
 func (k *Kube) Kill() {
 	if k.light != nil {
 		k.light.Kill()

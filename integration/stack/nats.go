@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// loopback is where all parts listen.
+// loopback is the address on which all parts listen.
 const loopback = "127.0.0.1"
 
-// NATS is a nats-server with JetStream in this process. Streams are files, so
-// they outlive a restart.
+// NATS is a nats-server with JetStream in this process. It stores streams in files, so they
+// survive a restart.
 type NATS struct {
 	dir    string
 	port   int
@@ -30,11 +30,11 @@ func startNATS(ctx context.Context, dir string, port int) (*NATS, error) {
 	return n, n.Start(ctx)
 }
 
-// URL is where clients connect; it stays the same over restarts.
+// URL returns the address for clients. Restarts do not change it.
 func (n *NATS) URL() string { return "nats://" + net.JoinHostPort(loopback, strconv.Itoa(n.port)) }
 
-// Start starts a stopped server, on the port that it had before, and returns
-// when it serves.
+// Start starts a stopped server on its old port, and returns when the server accepts
+// connections.
 func (n *NATS) Start(ctx context.Context) error {
 	s, err := server.NewServer(&server.Options{
 		ServerName: "hap-stack",
@@ -43,7 +43,7 @@ func (n *NATS) Start(ctx context.Context) error {
 		JetStream:  true,
 		StoreDir:   n.dir,
 		NoSigs:     true,
-		// Room for what the streams reserve: they set MaxBytes.
+		// The streams reserve their MaxBytes, so the server needs this much.
 		JetStreamMaxMemory: 1 << 30,
 		JetStreamMaxStore:  64 << 30,
 	})
@@ -58,19 +58,19 @@ func (n *NATS) Start(ctx context.Context) error {
 	if !s.ReadyForConnections(wait) {
 		s.Shutdown()
 		s.WaitForShutdown()
-		return fmt.Errorf("nats: does not serve on port %d after %s; is the port in use?", n.port, wait.Round(time.Second))
+		return fmt.Errorf("nats: the server did not accept connections on port %d within %s; is the port in use?", n.port, wait.Round(time.Second))
 	}
 	if !s.JetStreamEnabled() {
 		s.Shutdown()
 		s.WaitForShutdown()
-		return errors.New("nats: JetStream did not start")
+		return errors.New("nats: the server started without JetStream")
 	}
 	n.server = s
 	n.port = s.Addr().(*net.TCPAddr).Port
 	return nil
 }
 
-// Stop stops the server and returns when it is gone; twice is fine.
+// Stop stops the server and waits until it has ended. It may be called twice.
 func (n *NATS) Stop() error {
 	if n.server == nil {
 		return nil

@@ -15,9 +15,9 @@ var handedOut = struct {
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// FreePort gives a port of the loopback address that a process can be told to listen
-// on. It is none of those that the kernel gives to whoever asks for any: one of them
-// may be taken by somebody else before the process begins to listen. No port is
+// FreePort returns a port of the loopback address that a process can be told to listen
+// on. It is none of those that the kernel hands out for port 0: one of them
+// may be taken by another process before the process begins to listen. No port is
 // returned twice in a process.
 func FreePort() (int, error) {
 	const first, n = 20000, 12000 // below the kernel's range, which begins at 32768

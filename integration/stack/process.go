@@ -31,7 +31,7 @@ type command struct {
 	env    []string      // nil: this process's own
 	stdout io.Writer     // nil: dropped
 	stderr io.Writer     // nil: only the tail is kept, for messages
-	talk   io.Writer     // where an end that nobody asked for is told
+	talk   io.Writer     // where an unexpected end is told
 	grace  time.Duration // Defaults to stopGrace.
 }
 
@@ -150,7 +150,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// failure is what an end that nobody asked for is reported as.
+// failure is the report of an unexpected end.
 func (p *process) failure() error {
 	err := p.err
 	if err == nil {
@@ -162,7 +162,7 @@ func (p *process) failure() error {
 	return fmt.Errorf("%s: %w", p.name, err)
 }
 
-// await asks again and again until ask gives nil, the process ends or ctx does.
+// await asks again and again until ask returns nil, the process ends or ctx does.
 func (p *process) await(ctx context.Context, ask func(context.Context) error) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

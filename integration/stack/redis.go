@@ -62,6 +62,9 @@ func (r *Redis) Kind() string { return r.kind }
 // URL is where clients connect; it stays the same over restarts.
 func (r *Redis) URL() string { return "redis://" + r.address() }
 
+// Address is that of the URL, host:port.
+func (r *Redis) Address() string { return r.address() }
+
 func (r *Redis) address() string { return net.JoinHostPort(loopback, strconv.Itoa(r.port)) }
 
 // Start starts a stopped server with the data that it had, on the same port,
@@ -80,7 +83,7 @@ func (r *Redis) Start(ctx context.Context) error {
 		args: []string{
 			"--bind", loopback, "--port", strconv.Itoa(r.port), "--dir", r.dir,
 			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "",
-			"--maxmemory-policy", "noeviction", "--loglevel", "warning",
+			"--maxmemory-policy", "noeviction", "--loglevel", "warning", "--repl-diskless-sync-delay", "0",
 		},
 		talk: r.talk,
 	})
@@ -146,6 +149,32 @@ func (r *Redis) Lose(ctx context.Context) error {
 		return err
 	}
 	return r.Start(ctx)
+}
+
+// Another starts one more redis-server, which is on its own until it follows one. The
+// caller stops it.
+func (r *Redis) Another(ctx context.Context) (*Redis, error) {
+	return startRedis(ctx, filepath.Clean(r.dir)+"-another", Options{Redis: RealRedis, Talk: r.talk})
+}
+
+// Follow makes the server a replica and returns once it has its master's data; nil makes it
+// a separate master.
+func (r *Redis) Follow(ctx context.Context, master *Redis) error {
+	client := redis.NewClient(&redis.Options{Addr: r.address(), DisableIdentity: true})
+	defer func() { _ = client.Close() }()
+	if master == nil {
+		return client.ReplicaOf(ctx, "NO", "ONE").Err()
+	}
+	if err := client.ReplicaOf(ctx, loopback, strconv.Itoa(master.port)).Err(); err != nil {
+		return err
+	}
+	return r.server.await(ctx, func(ctx context.Context) error {
+		info, err := client.InfoMap(ctx, "replication").Result()
+		if err == nil && info["Replication"]["master_link_status"] != "up" {
+			err = fmt.Errorf("port %d does not follow port %d yet", r.port, master.port)
+		}
+		return err
+	})
 }
 
 // Remember keeps a copy of the data as it is now, for Rewind. Without

@@ -50,8 +50,8 @@ type Options struct {
 	Gardener string
 	// NATSPort, RedisPort and KubePort default to free ones.
 	NATSPort, RedisPort, KubePort int
-	// Kube is the Kubernetes API of another stack, to be shared: give each stack a
-	// gardener.namespace of its own. Stop leaves it running. Defaults to one of this stack's own.
+	// Kube is the Kubernetes API of another stack, to be shared: give each stack its
+	// own gardener.namespace. Stop leaves it running. Defaults to one of this stack's own.
 	Kube *Kube
 	// KubeArgs are further flags of kube-apiserver, which LightGardener is not. Defaults to none.
 	KubeArgs []string
@@ -81,7 +81,7 @@ type Stack struct {
 	guest     bool // Kube is another stack's
 }
 
-// Summary is what devstack prints: where everything is.
+// Summary has what devstack prints: where everything is.
 type Summary struct {
 	NATS       string   `json:"nats"`
 	Redis      string   `json:"redis"`

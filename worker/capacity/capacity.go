@@ -102,7 +102,7 @@ func (e Estimate) Low() float64 { return max(0, e.Share-confidence*e.Error) }
 // High is the upper bound of the share, with a confidence of 95 %.
 func (e Estimate) High() float64 { return min(1, e.Share+confidence*e.Error) }
 
-// Forecast is what a pool needs.
+// Forecast says what a pool needs.
 type Forecast struct {
 	// Needed is the smallest number of accounts that keeps the share of requests without an
 	// account at or below the risk, by the upper bound of its interval.

@@ -93,7 +93,7 @@ func (r *replay) release(name string) error {
 	return r.serve("")
 }
 
-// serve gives what has become free to those who wait, in their order: a free account, or
+// serve assigns what has become free to those who wait, in their order: a free account, or
 // room in an account of the tenant.
 func (r *replay) serve(tenant string) error {
 	if r.rules.Status().Waiting == 0 {

@@ -18,7 +18,7 @@ const (
 	clearly = 5
 )
 
-// evaluation is what the runs with one number of accounts have shown.
+// evaluation has what the runs with one number of accounts have shown.
 type evaluation struct {
 	accounts int
 	estimate Estimate

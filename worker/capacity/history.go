@@ -12,7 +12,7 @@ type Stay struct {
 	End    time.Time // zero: it runs
 }
 
-// Past is what is known of the requests of one pool. The zero value knows nothing.
+// Past has what is known of the requests of one pool. The zero value knows nothing.
 type Past struct {
 	// Since is the moment from which on nothing is missing: an older cluster is known only
 	// if it still ran then.

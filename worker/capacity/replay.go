@@ -20,7 +20,7 @@ const (
 	epoch    = "forecast"
 )
 
-// tally is what a run has counted.
+// tally has what a run has counted.
 type tally struct {
 	requests, waited int64
 	decisions        int64
@@ -28,7 +28,7 @@ type tally struct {
 	use              [steps + 1]int
 }
 
-// kind is what happens at a moment.
+// kind says what happens at a moment.
 type kind int
 
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// Decisions is what deciding needs of a configuration, compiled. It never
+// Decisions has what deciding needs of a configuration, compiled. It never
 // changes: one event is handled with one Decisions from beginning to end, and a
 // changed configuration is another one. Safe for concurrent use.
 type Decisions struct {
@@ -54,11 +54,11 @@ func (d *Decisions) Terms(tenant, provider string) account.Terms {
 	return account.Terms{Several: true, Limit: limit, Strategy: d.strategy}
 }
 
-// WaitingTimeout is how long a request without a deadline of its own waits for
+// WaitingTimeout is how long a request without a deadline waits for
 // an account; 0 rejects it at once.
 func (d *Decisions) WaitingTimeout() time.Duration { return d.waiting }
 
-// Live is the Decisions of now. Whoever handles an event takes them once, with
+// Live is the Decisions of now. The handler of an event takes them once, with
 // Get; a changed configuration puts new ones in place with Set.
 type Live struct{ current atomic.Pointer[Decisions] }
 
@@ -77,12 +77,12 @@ func (l *Live) Set(d *Decisions) { l.current.Store(d) }
 
 func (h *HAP) check(wrong *faults) { h.compile(wrong, rule.Labels{}) }
 
-// compile gives nil where there are faults.
+// compile returns nil where there are faults.
 func (h *HAP) compile(wrong *faults, labels rule.Labels) *Decisions {
 	before := len(wrong.list)
 	for i, tenant := range h.InternalGlobalAccounts {
 		if !engine.ValidID(tenant) {
-			wrong.add(element("hap.internalGlobalAccounts", i), "%q is no global account id", tenant)
+			wrong.add(element("hap.internalGlobalAccounts", i), "%q is not a global account id", tenant)
 		}
 	}
 	if h.Waiting.Timeout < 0 {

@@ -97,7 +97,7 @@ func TestDecisionsOfAnInvalidConfiguration(t *testing.T) {
 	}
 }
 
-// TestLive swaps while others read: whoever has taken one Decisions sees one configuration.
+// TestLive swaps while others read: a caller that has taken one Decisions sees one configuration.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	kinds := make([]*Decisions, 2)

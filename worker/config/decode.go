@@ -87,7 +87,7 @@ func labels(n document.Node, preset string, into reflect.Value) {
 	case DefaultLabels:
 		into.Set(reflect.ValueOf(StandardLabels()))
 	default:
-		n.Fault(document.Value, "%q is no preset: write %s, or a mapping of keys", preset, LegacyLabels)
+		n.Fault(document.Value, "%q is not a preset: write %s, or a mapping of keys", preset, LegacyLabels)
 	}
 }
 

@@ -65,7 +65,7 @@ func envKeys() envTable {
 	return table
 }
 
-// find gives the key that a variable sets, and its kind; "" for none.
+// find returns the key that a variable sets, and its kind; "" for none.
 func (t envTable) find(name string) (string, reflect.Type) {
 	squeezed := squeeze(name[len(envPrefix):])
 	if l, found := t.paths[squeezed]; found {
@@ -123,7 +123,7 @@ func envValue(path string, kind reflect.Type, text string) (any, error) {
 func envYAML(text string) (any, error) {
 	var value any
 	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-		return nil, fmt.Errorf("is no YAML in one line")
+		return nil, fmt.Errorf("is not valid YAML on one line")
 	}
 	return value, nil
 }
@@ -132,7 +132,7 @@ func envList(path, text string) []any {
 	list := []any{}
 	separator := ","
 	if path == "hap.rule" {
-		separator = ";" // a rule has commas of its own
+		separator = ";" // a rule has commas itself
 	}
 	for part := range strings.SplitSeq(text, separator) {
 		if part = strings.TrimSpace(part); part != "" {
@@ -150,7 +150,7 @@ func envMap(kind reflect.Type, text string) (any, error) {
 		}
 		key, value, found := strings.Cut(part, "=")
 		if !found {
-			return nil, fmt.Errorf("must be name=value, with commas between")
+			return nil, fmt.Errorf("must be name=value pairs, separated by commas")
 		}
 		converted, err := envValue("", kind.Elem(), value)
 		if err != nil {

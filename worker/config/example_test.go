@@ -34,7 +34,7 @@ func TestExampleIsTheDefaults(t *testing.T) {
 	}
 }
 
-// TestExampleNamesEveryKey holds that the example has every key, each below a comment of its own section.
+// TestExampleNamesEveryKey holds that the example has every key, each below a comment of its section.
 func TestExampleNamesEveryKey(t *testing.T) {
 	t.Parallel()
 	var r document.Reader

@@ -10,7 +10,7 @@ import (
 )
 
 // Load reads the file at path, puts the HAP_ variables of env (as os.Environ
-// gives it) above it and the defaults below, and checks the whole. Without a
+// returns it) above it and the defaults below, and checks the whole. Without a
 // path there are only environment and defaults.
 //
 // A file that cannot be used, for whatever reason, is [document.Faults].

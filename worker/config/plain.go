@@ -15,12 +15,28 @@ func (c *Config) PlainConnections() []string {
 	// A file under nats.tls asks for TLS whatever the scheme; redis.tls needs rediss.
 	plainNATS := func(scheme string) bool { return c.NATS.TLS == (TLS{}) && (scheme == "nats" || scheme == "ws") }
 	if host := plainHost(c.NATS.URL, plainNATS); host != "" {
-		found = append(found, fmt.Sprintf("nats.url does not ask for TLS to %s: credentials and events can be read on the way; use tls:// or wss://", host))
+		found = append(found, fmt.Sprintf("nats.url does not ask for TLS to %s: credentials and events can be read in transit; use tls:// or wss://", host))
 	}
 	if host := plainHost(c.Redis.URL, func(scheme string) bool { return scheme == "redis" }); host != "" {
-		found = append(found, fmt.Sprintf("redis.url does not ask for TLS to %s: passwords and counts can be read on the way; use rediss://", host))
+		found = append(found, fmt.Sprintf("redis.url does not ask for TLS to %s: passwords and counts can be read in transit; use rediss://", host))
+	}
+	if host := c.Telemetry.OTLP.plainHost(); host != "" {
+		found = append(found, fmt.Sprintf("telemetry.otlp.endpoint does not ask for TLS to %s: traces, and the headers sent with them, can be read in transit; use https://", host))
 	}
 	return found
+}
+
+// plainHost is plainHost of the endpoint, which is a URL or host:port.
+func (o OTLP) plainHost() string {
+	endpoint := o.Endpoint
+	if !strings.Contains(endpoint, "://") {
+		scheme := "https"
+		if o.Insecure {
+			scheme = "http"
+		}
+		endpoint = scheme + "://" + endpoint
+	}
+	return plainHost(URLs{endpoint}, func(scheme string) bool { return scheme == "http" })
 }
 
 // plainHost returns the first host of urls that is not this machine and whose scheme is

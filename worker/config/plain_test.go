@@ -12,6 +12,7 @@ func TestPlainConnectionsAreNamed(t *testing.T) {
 		name        string
 		nats, redis URLs
 		tls         TLS
+		otlp        OTLP
 		want        []string // the beginnings of the sentences
 	}{
 		{name: "defaults", nats: Default().NATS.URL, redis: Default().Redis.URL},
@@ -37,10 +38,22 @@ func TestPlainConnectionsAreNamed(t *testing.T) {
 			name: "they do not ask Redis", nats: URLs{"tls://nats"}, redis: URLs{"redis://a"}, tls: TLS{CA: "ca.pem"},
 			want: []string{"redis.url does not ask for TLS to a:"},
 		},
+		{name: "a collector with TLS", nats: URLs{"tls://a"}, redis: URLs{"rediss://a"}, otlp: OTLP{Endpoint: "https://otel"}},
+		{name: "a collector as host and port", nats: URLs{"tls://a"}, redis: URLs{"rediss://a"}, otlp: OTLP{Endpoint: "otel:4318"}},
+		{name: "a collector beside the worker", nats: URLs{"tls://a"}, redis: URLs{"rediss://a"}, otlp: OTLP{Endpoint: "localhost:4318", Insecure: true}},
+		{
+			name: "a plain collector", nats: URLs{"tls://a"}, redis: URLs{"rediss://a"}, otlp: OTLP{Endpoint: "http://" + secret + "@otel:4318/v1?x=" + secret},
+			want: []string{"telemetry.otlp.endpoint does not ask for TLS to otel:4318:"},
+		},
+		{
+			name: "a plain collector as host and port", nats: URLs{"tls://a"}, redis: URLs{"rediss://a"}, otlp: OTLP{Endpoint: "otel:4318", Insecure: true},
+			want: []string{"telemetry.otlp.endpoint does not ask for TLS to otel:4318:"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c := Default()
+			c.Telemetry.OTLP = test.otlp
 			c.NATS.URL, c.Redis.URL = test.nats, test.redis
 			c.NATS.TLS, c.Redis.TLS = test.tls, test.tls
 			got := c.PlainConnections()

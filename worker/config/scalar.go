@@ -31,7 +31,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	if number, after, found := strings.Cut(rest, "d"); found {
 		n, err := strconv.ParseInt(number, 10, 32)
 		if err != nil {
-			return 0, errors.New("is no duration: write it as 90s, 10m, 24h or 7d")
+			return 0, errors.New("is not a duration: write it as 90s, 10m, 24h or 7d")
 		}
 		if n > int64(math.MaxInt64/day) || n < -int64(math.MaxInt64/day) {
 			return 0, errors.New("is too long")
@@ -46,7 +46,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		if _, numeric := strconv.ParseFloat(rest, 64); numeric == nil {
 			return 0, errors.New("has no unit: write it as 90s, 10m, 24h or 7d")
 		}
-		return 0, errors.New("is no duration: write it as 90s, 10m, 24h or 7d")
+		return 0, errors.New("is not a duration: write it as 90s, 10m, 24h or 7d")
 	}
 	if sum := days + parsed; (sum < 0) == (days < 0) || days == 0 {
 		return sum, nil
@@ -95,7 +95,7 @@ func parseBytes(text string) (int64, error) {
 		}
 		return n * unit.size, nil
 	}
-	return 0, fmt.Errorf("is no size: write it as 1073741824, 512Mi or 1Gi")
+	return 0, fmt.Errorf("is not a size: write it as 1073741824, 512Mi or 1Gi")
 }
 
 func formatBytes(n int64) string {

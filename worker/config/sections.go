@@ -107,6 +107,10 @@ type Gardener struct {
 	// Budget is how long one call of the cluster is tried again while it does not serve.
 	// Defaults to 10s. At least 5s, the time that one request may take.
 	Budget time.Duration `key:"budget"`
+	// Events says whether what happens to accounts is written as Events about their bindings,
+	// for kubectl describe. It needs the rights to create and patch events.
+	// Defaults to false: an installation of before has no such right.
+	Events bool `key:"events"`
 }
 
 // Labels are the keys of the labels on bindings.
@@ -192,7 +196,7 @@ type Telemetry struct {
 	// OTLP is where traces and metrics are sent.
 	// Defaults to nowhere.
 	OTLP OTLP `key:"otlp"`
-	// Listen is the address of /metrics, /healthz, /readyz, and of the operations page where that has none of its own, host:port; port 0 is any free one.
+	// Listen is the address of /metrics, /healthz, /readyz, and of the operations page where that has no separate one, host:port; port 0 is any free one.
 	// Defaults to :8080.
 	Listen string `key:"listen"`
 	// LogLevel is debug, info, warn or error.
@@ -204,7 +208,7 @@ type Telemetry struct {
 	// TraceRatio is the share of traces that are recorded where the publisher has not decided it, 0 to 1.
 	// Defaults to 1.
 	TraceRatio float64 `key:"traceRatio"`
-	// TenantLabel gives the metrics of events and decisions the label global_account_id: one series per tenant.
+	// TenantLabel adds to the metrics of events and decisions the label global_account_id: one series per tenant.
 	// Defaults to false.
 	TenantLabel bool `key:"tenantLabel"`
 	// TenantMetrics shows keb_credentials_bindings_per_ga, which names every tenant with an account; TenantLabel shows it, too.
@@ -264,10 +268,10 @@ type OIDC struct {
 	// RedirectURL is the page's address for browsers, with /oidc/callback behind it.
 	// Defaults to none. Needs Issuer.
 	RedirectURL string `key:"redirectURL" secret:"url"`
-	// Groups may look: somebody needs one of them. * lets in whoever the issuer knows.
+	// Groups may look: a person needs one of them. * lets in everyone whom the issuer knows.
 	// Defaults to none. Needs Issuer.
 	Groups []string `key:"groups"`
-	// GroupsClaim is the claim of the ID token that has somebody's groups.
+	// GroupsClaim is the claim of the ID token that has a person's groups.
 	// Defaults to groups.
 	GroupsClaim string `key:"groupsClaim"`
 	// Scopes are asked for beside openid.

@@ -39,7 +39,7 @@ func collect(found []leaf, prefix string, section reflect.Value) []leaf {
 	return found
 }
 
-// detach gives the leaf a list or map of its own, so that a copied configuration shares nothing.
+// detach copies the leaf's list or map, so that a copied configuration shares nothing.
 func (l leaf) detach() {
 	switch v := l.value.Interface().(type) {
 	case []string:

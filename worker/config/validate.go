@@ -26,7 +26,7 @@ func (c *Config) Warnings() []string { return slices.Clone(c.warnings) }
 
 func (c *Config) warn() {
 	if c.ruleless {
-		c.warnings = append(c.warnings, "hap.rule: no rules are given, the initial ones of Kyma Environment Broker hold")
+		c.warnings = append(c.warnings, "hap.rule: no rules are configured, so the initial rules of Kyma Environment Broker apply")
 	}
 	if decisions, err := c.Decisions(); err == nil {
 		for _, w := range decisions.Rules().Warnings() {
@@ -34,7 +34,7 @@ func (c *Config) warn() {
 		}
 	}
 	if c.present["policy"] && c.Policy.Catalog == "" {
-		c.warnings = append(c.warnings, "policy.catalog: not set, so that there is no policy")
+		c.warnings = append(c.warnings, "policy.catalog: not set, so there is no policy")
 	}
 }
 
@@ -69,7 +69,7 @@ func (m *MultiHyperscalerAccount) check(wrong *faults, providers []string) {
 	const path = "hap.multiHyperscalerAccount"
 	for i, tenant := range m.AllowedGlobalAccounts {
 		if tenant != AnyTenant && !engine.ValidID(tenant) {
-			wrong.add(element(path+".allowedGlobalAccounts", i), "%q is no global account id", tenant)
+			wrong.add(element(path+".allowedGlobalAccounts", i), "%q is not a global account id", tenant)
 		}
 	}
 	for _, provider := range sortedKeys(m.Limits) {
@@ -94,6 +94,9 @@ func (p *Policy) check(wrong *faults) {
 
 func (n *Network) check(wrong *faults) {
 	matches(wrong, "network.config", n.Config, objectName, "the name of an IPAMConfig")
+	if n.Clusters != "" {
+		oneOf(wrong, "network.clusters", n.Clusters, FollowClusters)
+	}
 }
 
 func (g *Gardener) check(wrong *faults) {
@@ -113,7 +116,7 @@ func shootKeys(wrong *faults, path string, keys []string) {
 	}
 	for i, key := range keys {
 		if !validLabelKey(key) {
-			wrong.add(element(path, i), "%q is no key of an annotation or label", key)
+			wrong.add(element(path, i), "%q is not a valid key of an annotation or label", key)
 		}
 	}
 }
@@ -130,10 +133,10 @@ func (l *Labels) check(wrong *faults) {
 	} {
 		at := join("gardener.labels", label.key)
 		if !validLabelKey(label.value) {
-			wrong.add(at, "%q is no key of a label", label.value)
+			wrong.add(at, "%q is not a valid label key", label.value)
 		}
 		if other := used[label.value]; other != "" {
-			wrong.add(at, "%q is the key of %s already", label.value, other)
+			wrong.add(at, "%q is already the key of %s", label.value, other)
 		}
 		used[label.value] = label.key
 	}
@@ -149,11 +152,11 @@ func (w *Worker) check(wrong *faults) {
 	atLeast(wrong, "worker.concurrency", w.Concurrency, 1)
 	lasts(wrong, "worker.budget", w.Budget, time.Second)
 	if w.AckWait <= w.Budget {
-		wrong.add("worker.ackWait", "%s must be longer than worker.budget (%s): NATS would deliver an event again that is still being handled",
+		wrong.add("worker.ackWait", "%s must be longer than worker.budget (%s): NATS would redeliver events that are still being processed",
 			formatDuration(w.AckWait), formatDuration(w.Budget))
 	}
 	if w.Drain < w.Budget {
-		wrong.add("worker.drain", "%s must be at least worker.budget (%s): a shutdown would cut begun events off",
+		wrong.add("worker.drain", "%s must be at least worker.budget (%s): a shutdown would interrupt events in progress",
 			formatDuration(w.Drain), formatDuration(w.Budget))
 	}
 	if w.Reconcile.Interval != 0 {
@@ -198,7 +201,7 @@ func hostPort(text string) string {
 func checkURL(wrong *faults, path, text string, schemes ...string) *url.URL {
 	u, err := url.Parse(text)
 	if err != nil {
-		wrong.add(path, "is no URL")
+		wrong.add(path, "is not a URL")
 		return nil
 	}
 	if !slices.Contains(schemes, u.Scheme) {
@@ -214,7 +217,7 @@ func checkURL(wrong *faults, path, text string, schemes ...string) *url.URL {
 
 func oneOf(wrong *faults, path, value string, words ...string) {
 	if !slices.Contains(words, value) {
-		wrong.add(path, "%q is none of %s%s", value, strings.Join(words, ", "), didYouMean(value, words))
+		wrong.add(path, "%q must be one of %s%s", value, strings.Join(words, ", "), didYouMean(value, words))
 	}
 }
 

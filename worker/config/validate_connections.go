@@ -19,7 +19,7 @@ func (n *NATS) check(wrong *faults) {
 		}
 	}
 	if users > 1 {
-		wrong.add("nats", "has several ways to log in: keep one of credentials, nkey and the user in url")
+		wrong.add("nats", "has more than one login: keep only one of credentials, nkey and the user in url")
 	}
 	n.TLS.check(wrong, "nats.tls")
 	noContents(wrong, "nats.credentials", n.Credentials)
@@ -45,16 +45,16 @@ func (r *Redis) check(wrong *faults) {
 		}
 	}
 	if len(schemes) > 1 {
-		wrong.add("redis.url", "has servers with TLS and without")
+		wrong.add("redis.url", "mixes servers with and without TLS")
 	}
 	if r.Cluster && r.SentinelMaster != "" {
-		wrong.add("redis.cluster", "does not go with sentinelMaster")
+		wrong.add("redis.cluster", "cannot be combined with sentinelMaster")
 	}
 	switch {
 	case r.SentinelUsername != "" && r.SentinelPasswordFile == "":
-		wrong.add("redis.sentinelPasswordFile", "is missing beside sentinelUsername")
+		wrong.add("redis.sentinelPasswordFile", "is required with sentinelUsername")
 	case r.SentinelPasswordFile != "" && r.SentinelMaster == "":
-		wrong.add("redis.sentinelMaster", "is missing beside sentinelPasswordFile")
+		wrong.add("redis.sentinelMaster", "is required with sentinelPasswordFile")
 	}
 	r.TLS.check(wrong, "redis.tls")
 	noContents(wrong, "redis.passwordFile", r.PasswordFile)
@@ -75,7 +75,7 @@ func (t *TLS) check(wrong *faults, path string) {
 // noContents finds the contents of a file where its path should be.
 func noContents(wrong *faults, path, text string) {
 	if inline(text) {
-		wrong.add(path, "must be the path of a file, not what is in it")
+		wrong.add(path, "must be the path of a file, not its content")
 	}
 }
 

@@ -13,11 +13,11 @@ func (p *Page) check(wrong *faults, listen string) {
 	const path = "telemetry.page"
 	switch {
 	case p.Username != "" && p.PasswordFile == "":
-		wrong.add(path+".passwordFile", "is missing beside username")
+		wrong.add(path+".passwordFile", "is required with username")
 	case p.Username == "" && p.PasswordFile != "":
-		wrong.add(path+".username", "is missing beside passwordFile")
+		wrong.add(path+".username", "is required with passwordFile")
 	case strings.Contains(p.Username, ":"):
-		wrong.add(path+".username", "must have no colon: HTTP basic authentication ends the name there")
+		wrong.add(path+".username", "must not contain a colon: in HTTP basic authentication, a colon ends the name")
 	}
 	noContents(wrong, path+".passwordFile", p.PasswordFile)
 	noContents(wrong, path+".tokenFile", p.TokenFile)
@@ -25,7 +25,7 @@ func (p *Page) check(wrong *faults, listen string) {
 		if fault := hostPort(p.Listen); fault != "" {
 			wrong.add(path+".listen", "%q %s", p.Listen, fault)
 		} else if p.Listen == listen && !strings.HasSuffix(listen, ":0") {
-			wrong.add(path+".listen", "is telemetry.listen: leave it out, the page is served there")
+			wrong.add(path+".listen", "is the same as telemetry.listen: omit it, and the page is served there")
 		}
 	}
 	p.TLS.check(wrong, path+".tls", p.Listen)
@@ -37,7 +37,7 @@ func (t *ServerTLS) check(wrong *faults, path, listen string) {
 	case (t.Cert == "") != (t.Key == ""):
 		wrong.add(path, "needs cert and key together, or neither")
 	case t.Cert != "" && listen == "":
-		wrong.add("telemetry.page.listen", "is missing beside tls: probes and metrics have no TLS, so the page needs an address of its own, such as :8443")
+		wrong.add("telemetry.page.listen", "is required with tls: probes and metrics have no TLS, so the page needs another address, such as :8443")
 	}
 	noContents(wrong, path+".cert", t.Cert)
 	noContents(wrong, path+".key", t.Key)
@@ -52,13 +52,13 @@ func (o *OIDC) check(wrong *faults, path string) {
 	}
 	overTLS(wrong, path+".issuer", o.Issuer)
 	if o.ClientID == "" {
-		wrong.add(path+".clientID", "is missing: the page's id at the issuer")
+		wrong.add(path+".clientID", "is missing: set the page's client id at the issuer")
 	}
 	if u := overTLS(wrong, path+".redirectURL", o.RedirectURL); u != nil && u.Path != callback {
-		wrong.add(path+".redirectURL", "must end with %s: the page's address for browsers, and that path", callback)
+		wrong.add(path+".redirectURL", "must be the page's address for browsers, followed by %s", callback)
 	}
 	if len(o.Groups) == 0 {
-		wrong.add(path+".groups", "is missing: whose members may look; * lets in whoever the issuer knows")
+		wrong.add(path+".groups", "is missing: name the groups whose members may open the page; * admits every user of the issuer")
 	}
 	noContents(wrong, path+".clientSecretFile", o.ClientSecretFile)
 	noContents(wrong, path+".ca", o.CA)
@@ -68,7 +68,7 @@ func (o *OIDC) check(wrong *faults, path string) {
 func overTLS(wrong *faults, path, text string) *url.URL {
 	u := checkURL(wrong, path, text, "https", "http")
 	if u != nil && u.Scheme == "http" && !loopback(u.Hostname()) {
-		wrong.add(path, "must begin with https://: who logs in could be read on the way")
+		wrong.add(path, "must begin with https://: over http, others could read the login")
 		return nil
 	}
 	return u

@@ -21,7 +21,7 @@ type NeedsRestart struct{ Keys []string }
 
 // Error names the keys.
 func (e *NeedsRestart) Error() string {
-	return "needs a restart to be taken over: " + strings.Join(e.Keys, ", ")
+	return "needs a restart: " + strings.Join(e.Keys, ", ")
 }
 
 // Watch follows the file at path, which current was loaded from, until ctx ends.
@@ -50,7 +50,7 @@ type watch struct {
 func (w *watch) look() {
 	content, err := os.ReadFile(w.path)
 	if err != nil {
-		w.failed(fmt.Errorf("the changed configuration cannot be read, the last one stays: %w", err))
+		w.failed(fmt.Errorf("cannot read the changed configuration; the last valid one stays in use: %w", err))
 		return
 	}
 	next, err := parse(w.path, content, w.current.env)
@@ -60,7 +60,7 @@ func (w *watch) look() {
 	}
 	restart := next.keep(w.current)
 	if err := next.Validate(); err != nil && len(restart) > 0 {
-		w.failed(fmt.Errorf("%w, and the rest is not valid without that:\n%w", &NeedsRestart{Keys: restart}, err))
+		w.failed(fmt.Errorf("%w; without these keys, the rest of the file is not valid:\n%w", &NeedsRestart{Keys: restart}, err))
 		return
 	}
 	unchanged := bytes.Equal(next.Effective(), w.current.Effective())

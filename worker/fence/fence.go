@@ -1,16 +1,16 @@
 // Package fence keeps decisions of a Redis that is not the master any more, or not yet,
 // without effect: rule 15 of docs/protocol.md. A record in the ledger names the epoch in
-// force of every place; whoever has decided something looks whether it is that one, before
+// force of every place; a worker that has decided something looks whether it is that one, before
 // anything outside of Redis follows from it.
 package fence
 
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/coalesce"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -23,25 +23,29 @@ type Record interface {
 // Fence looks whether epochs are in force. One look serves everybody who was waiting when
 // it began. It is safe for concurrent use.
 type Fence struct {
-	record   Record
 	observer observe.Observer
-
-	mu      sync.Mutex
-	running *look // asks the record now
-	next    *look // is for those who came since
+	looks    coalesce.Reading[look]
 }
 
 // look is one reading of the record.
 type look struct {
 	began time.Time
-	done  chan struct{} // closed when the rest is set
 	found events.EpochRecord
-	err   error
 }
 
 // New returns a fence around the decisions whose epochs a record names.
 func New(record Record, observer observe.Observer) *Fence {
-	return &Fence{record: record, observer: observer}
+	f := &Fence{observer: observer}
+	// Not under a caller's context: a look has no event.
+	f.looks.Read = func(context.Context) (look, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
+		defer cancel()
+		l := look{began: time.Now()}
+		var err error
+		l.found, err = record.Epochs(ctx)
+		return l, err
+	}
+	return f
 }
 
 // lookLimit bounds a look, so that those who come later do not wait for one that hangs.
@@ -55,13 +59,10 @@ func (f *Fence) InForce(ctx context.Context, epochs account.Epochs) error {
 	if !fenced(epochs) {
 		return nil
 	}
-	l := f.join()
-	select {
-	case <-l.done:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	l, err := f.looks.Get(ctx)
+	if l.began.IsZero() {
+		return err // ctx has ended
 	}
-	err := l.err
 	if err == nil {
 		err = compare(l.found.Epochs, epochs)
 	}
@@ -86,41 +87,4 @@ func compare(inForce, epochs account.Epochs) error {
 		}
 	}
 	return nil
-}
-
-// join returns a look that begins after now.
-func (f *Fence) join() *look {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.running == nil {
-		f.running = newLook()
-		go f.run(f.running)
-		return f.running
-	}
-	if f.next == nil {
-		f.next = newLook()
-	}
-	return f.next
-}
-
-func newLook() *look { return &look{done: make(chan struct{})} }
-
-// run reads the record, and again for those who have come meanwhile.
-func (f *Fence) run(l *look) {
-	for l != nil {
-		f.look(l)
-		f.mu.Lock()
-		l, f.next = f.next, nil
-		f.running = l
-		f.mu.Unlock()
-	}
-}
-
-// look reads for several callers: none of them ends it.
-func (f *Fence) look(l *look) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
-	defer cancel()
-	defer close(l.done)
-	l.began = time.Now()
-	l.found, l.err = f.record.Epochs(ctx)
 }

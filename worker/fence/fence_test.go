@@ -84,7 +84,7 @@ func TestInForce(t *testing.T) {
 	}
 }
 
-// TestLooksAreShared: one look serves all who were waiting when it began, and nobody who
+// TestLooksAreShared: one look serves all who were waiting when it began, and none who
 // came after: what fences their effects may have been read since.
 func TestLooksAreShared(t *testing.T) {
 	t.Parallel()

@@ -22,8 +22,8 @@ import (
 // editor writes in several steps, a ConfigMap is swapped by several renames.
 const settle = 100 * time.Millisecond
 
-// Sum stands for what is at a path: the content of a file, or all names and contents
-// below a directory, links below it as they are. 0 where it cannot be read.
+// Sum is a checksum of what is at a path: the content of a file, or all names and contents
+// below a directory, in which links are not followed. It is 0 where the path cannot be read.
 func Sum(path string) uint64 {
 	root, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -159,7 +159,7 @@ func TestOnlyWakes(t *testing.T) {
 	})
 }
 
-// A wake with work of its own leaves the turns where they are.
+// A wake with separate work leaves the turns where they are.
 func TestOnWakeDoesNotPutTheNextTurnOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

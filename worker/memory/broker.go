@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,14 +18,15 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// maxPayload is how many bytes of header and data a message may have: the default of
+// usualPayload is how many bytes of header and data a message may have: the default of
 // nats-server.
-const maxPayload = 1 << 20
+const usualPayload = 1 << 20
 
 // Broker keeps streams, and the workers' consumer of them, as a NATS server with
 // JetStream does. It is safe for concurrent use.
 type Broker struct {
-	options events.Options
+	options    events.Options
+	maxPayload atomic.Int64
 
 	mu        sync.Mutex
 	streams   map[string]*stream
@@ -50,8 +52,12 @@ func NewBroker(o events.Options) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{options: o, streams: map[string]*stream{}}
+	b.SetMaxPayload(usualPayload)
 	return b, b.Setup()
 }
+
+// SetMaxPayload sets how many bytes of header and data a message may have from now on.
+func (b *Broker) SetMaxPayload(bytes int64) { b.maxPayload.Store(bytes) }
 
 // Setup creates the streams and the consumer that are missing, as events.Setup does.
 func (b *Broker) Setup() error {
@@ -159,7 +165,7 @@ func (b *Broker) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if size(msg) > maxPayload {
+	if size(msg) > b.maxPayload.Load() {
 		return nil, nats.ErrMaxPayload
 	}
 	ack, heard, err := b.store(msg)
@@ -197,7 +203,7 @@ func (b *Broker) store(msg *nats.Msg) (*jetstream.PubAck, []*listener, error) {
 
 // Send lets those hear a message that listen to its subject.
 func (b *Broker) Send(msg *nats.Msg) error {
-	if size(msg) > maxPayload {
+	if size(msg) > b.maxPayload.Load() {
 		return nats.ErrMaxPayload
 	}
 	b.mu.Lock()
@@ -279,9 +285,29 @@ func (b *Broker) State(ctx context.Context, stream string) (jetstream.StreamStat
 	return s.state(), nil
 }
 
-// Walk visits all messages in order. The broker is free meanwhile.
-func (b *Broker) Walk(ctx context.Context, stream string, visit func(streams.Message) error) error {
-	for next := uint64(1); ; {
+// Subjects returns the subjects that have messages.
+func (b *Broker) Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.stream(stream)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]uint64{}
+	for subject, on := range s.bySubject {
+		if matches(filter, subject) {
+			found[subject] = uint64(len(on))
+		}
+	}
+	return found, nil
+}
+
+// Walk visits the messages after a sequence in order. The broker is free meanwhile.
+func (b *Broker) Walk(ctx context.Context, stream string, after uint64, visit func(streams.Message) error) error {
+	for next := after + 1; ; {
 		m, err := b.Message(ctx, stream, streams.Query{Sequence: next, NextFor: ">"})
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil

@@ -23,7 +23,7 @@ type consumer struct {
 	wake      *time.Timer          // when the next delivery is due; nil while no pull waits for it
 }
 
-// delivery is a message in somebody's hands.
+// delivery is a message in a consumer's hands.
 type delivery struct {
 	times  uint64
 	due    time.Time // it is delivered again

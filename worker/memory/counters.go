@@ -71,7 +71,7 @@ func (c *Counters) bucketOf(runtime string) *account.Bucket {
 	return c.bucket(account.BucketOf(runtime))
 }
 
-// site is what a rebuild needs of a pool or bucket.
+// site has what a rebuild needs of a pool or bucket.
 type site interface {
 	BeginRebuild(token string, now time.Time, lease time.Duration) bool
 	RenewRebuild(token string, now time.Time) bool
@@ -161,6 +161,11 @@ func (c *Counters) Forget(ctx context.Context, pool, runtime string, sequence in
 // Queue returns the runtimes that wait for a pool, in the order in which they are served.
 func (c *Counters) Queue(ctx context.Context, pool string) ([]account.Waiter, error) {
 	return step(ctx, c, c.pool, pool, (*account.Pool).Queue)
+}
+
+// Heads returns who is served next for a pool, of at most so many tenants.
+func (c *Counters) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Heads, error) { return p.Heads(most) })
 }
 
 // Recount makes a binding's count that of its runtimes.

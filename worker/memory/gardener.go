@@ -124,7 +124,7 @@ func (g *Gardener) Follow() {
 	g.follow()
 }
 
-// store gives a binding a version, unless it is like that already. Its caller has the lock.
+// store sets a binding's version, unless it is like that already. Its caller has the lock.
 func (g *Gardener) store(b engine.Binding) engine.Binding {
 	was, there := g.bindings[b.Name]
 	b.Namespace, b.Kind, b.ResourceVersion = g.namespace, g.kind, was.ResourceVersion
@@ -156,7 +156,7 @@ func (g *Gardener) follow() {
 	g.following = false
 }
 
-// see is what the informer of a client does. Without a type a binding is no account.
+// see does what the informer of a client does. Without a type a binding is no account.
 func (g *Gardener) see(w watched) {
 	b := w.binding
 	known, there := g.cache.Cached(b.Name)
@@ -326,7 +326,7 @@ func (g *Gardener) Referrer(ctx context.Context, binding string) (kind, name str
 	return r.kind, r.name, nil
 }
 
-// Claimable is what the cache suggests to a tenant, as [suggest.Index.Claimable] says.
+// Claimable returns what the cache suggests to a tenant, as [suggest.Index.Claimable] says.
 func (g *Gardener) Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
 	return g.cache.Claimable(pool, tenant, internalTenant, n)
 }

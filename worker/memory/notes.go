@@ -38,8 +38,8 @@ func NewNotes() *Notes {
 	return &Notes{configs: map[noteKey]network.Note{}, clusters: map[network.Identity]network.Note{}}
 }
 
-// Put writes a ClusterConfig of one rule as another allocator does, or as somebody who
-// edits it. Without a rule it is a Cluster.
+// Put writes a ClusterConfig of one rule as another allocator does, or as a writer
+// that edits it. Without a rule it is a Cluster.
 func (n *Notes) Put(note network.Note) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

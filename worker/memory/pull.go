@@ -56,7 +56,7 @@ func (c *Consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return c.info, nil
 }
 
-// CachedInfo is what Info returned last.
+// CachedInfo returns what Info returned last.
 func (c *Consumer) CachedInfo() *jetstream.ConsumerInfo {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()

@@ -53,12 +53,12 @@ func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []n
 // Return takes back what a request alone relied on.
 func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
 	if request == "" {
-		return network.Returned{}, &engine.Error{Code: engine.CodeInternal, Err: fmt.Errorf("no request that cluster %s is taken back from", cluster)}
+		return network.Returned{}, &engine.Error{Code: engine.CodeInternal, Err: fmt.Errorf("no request is named that holds the blocks of cluster %s", cluster)}
 	}
 	return rangesStep(ctx, r, func(s *network.Space) (network.Returned, error) { return s.Return(cluster, request), nil })
 }
 
-// Release gives back all that a cluster has.
+// Release frees all that a cluster has.
 func (r *Ranges) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
 	return rangesStep(ctx, r, func(s *network.Space) ([]network.Applied, error) { return s.Release(cluster), nil })
 }

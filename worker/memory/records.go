@@ -114,6 +114,19 @@ func (c *Counters) Runtimes(ctx context.Context, pool string) iter.Seq2[account.
 	return each(ctx, c, c.pool, pool, (*account.Pool).Runtimes)
 }
 
+// Each calls the functions with every binding and every runtime of a pool, in no order. They
+// must not use the counters.
+func (c *Counters) Each(ctx context.Context, pool string, binding func(string, account.Record), runtime func(string, account.Runtime)) error {
+	_, err := step(ctx, c, c.pool, pool, func(p *account.Pool) (any, error) {
+		if err := unlessBuilt(p); err != nil {
+			return nil, err
+		}
+		p.Each(binding, runtime)
+		return nil, nil
+	})
+	return err
+}
+
 // Places returns the entries of a bucket, by runtime.
 func (c *Counters) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
 	return each(ctx, c, c.bucket, bucket, (*account.Bucket).Places)

@@ -43,7 +43,7 @@ type stored struct {
 	gone     bool
 }
 
-// published is what a message id stands for.
+// published has what a message id stands for.
 type published struct {
 	sequence uint64
 	at       time.Time
@@ -250,7 +250,7 @@ func onWire(header nats.Header) nats.Header {
 }
 
 // size is how many bytes of payload a message has.
-func size(msg *nats.Msg) int {
+func size(msg *nats.Msg) int64 {
 	bytes := len(msg.Data)
 	if len(msg.Header) > 0 {
 		bytes += len("NATS/1.0\r\n") + len("\r\n")
@@ -260,12 +260,12 @@ func size(msg *nats.Msg) int {
 			bytes += len(name) + len(": ") + len(value) + len("\r\n")
 		}
 	}
-	return bytes
+	return int64(bytes)
 }
 
-// recordBytes is what nats-server's file store adds to each message, 26 bytes where it
+// recordBytes is the number of bytes that nats-server's file store adds to each message, 26 bytes where it
 // has a header.
 const recordBytes = 30
 
-// bytesOf is what a message counts against the bound of a stream.
-func bytesOf(msg *nats.Msg) int64 { return int64(recordBytes + len(msg.Subject) + size(msg)) }
+// bytesOf returns what a message counts against the bound of a stream.
+func bytesOf(msg *nats.Msg) int64 { return int64(recordBytes+len(msg.Subject)) + size(msg) }

@@ -118,13 +118,13 @@ func (i Decision) LogValue() slog.Value {
 	)
 }
 
-// ClaimResult is what came of making sure of a binding's label.
+// ClaimResult says what came of making sure of a binding's label.
 type ClaimResult string
 
 // The results of a claim.
 const (
 	ClaimWritten     ClaimResult = "ok"
-	ClaimConflict    ClaimResult = "conflict"    // somebody wrote the binding meanwhile
+	ClaimConflict    ClaimResult = "conflict"    // another writer wrote the binding meanwhile
 	ClaimUnknown     ClaimResult = "unknown"     // the write may have happened
 	ClaimUnavailable ClaimResult = "unavailable" // Gardener does not answer
 	ClaimRevoked     ClaimResult = "revoked"     // another tenant's or dirty by now

@@ -25,6 +25,7 @@ type Observer struct {
 	OnRefresh   func(context.Context, Refresh)
 	OnRetention func(context.Context, Retention)
 	OnFence     func(context.Context, Fence)
+	OnCircuit   func(context.Context, Circuit)
 }
 
 // tell calls on, if there is one.
@@ -86,6 +87,9 @@ func (o *Observer) Retention(ctx context.Context, r Retention) { tell(ctx, o.OnR
 // Fence tells of a look whether epochs are in force.
 func (o *Observer) Fence(ctx context.Context, f Fence) { tell(ctx, o.OnFence, f) }
 
+// Circuit tells of a part of the world that is asked no more, or again.
+func (o *Observer) Circuit(ctx context.Context, c Circuit) { tell(ctx, o.OnCircuit, c) }
+
 // Join returns an observer that passes every fact to all of these, in order.
 func Join(all ...Observer) Observer {
 	var j Observer
@@ -95,7 +99,7 @@ func Join(all ...Observer) Observer {
 		j.OnRebuild, j.OnFollowed, j.OnDrift = both(j.OnRebuild, o.OnRebuild), both(j.OnFollowed, o.OnFollowed), both(j.OnDrift, o.OnDrift)
 		j.OnSkipped, j.OnExtended, j.OnNoted = both(j.OnSkipped, o.OnSkipped), both(j.OnExtended, o.OnExtended), both(j.OnNoted, o.OnNoted)
 		j.OnRefresh, j.OnRetention = both(j.OnRefresh, o.OnRefresh), both(j.OnRetention, o.OnRetention)
-		j.OnFence = both(j.OnFence, o.OnFence)
+		j.OnFence, j.OnCircuit = both(j.OnFence, o.OnFence), both(j.OnCircuit, o.OnCircuit)
 		j.OnWaiting = bothOfAll(j.OnWaiting, o.OnWaiting)
 	}
 	return j

@@ -123,7 +123,7 @@ func (i Refresh) LogValue() slog.Value {
 		slog.Int("unblocked", i.Unblocked), slog.Int("conflicts", len(i.Conflicts)))
 }
 
-// Noted is what came of writing down, beside the ledger, the blocks of a runtime.
+// Noted says what came of writing down, beside the ledger, the blocks of a runtime.
 type Noted struct {
 	Runtime string
 	Written int // objects
@@ -167,6 +167,7 @@ const (
 type Retention struct {
 	Purged    int // runtimes whose replies were deleted
 	Forgotten int // tombstones of Redis: records and entries of the directory
+	Removed   int // replies that say nothing of an account
 	Kept      map[KeptBecause]int
 	Duration  time.Duration
 	Err       error
@@ -175,7 +176,7 @@ type Retention struct {
 // LogValue groups what a log line needs.
 func (i Retention) LogValue() slog.Value {
 	attrs := []slog.Attr{
-		slog.Int("purged", i.Purged), slog.Int("forgotten", i.Forgotten), slog.Duration("duration", i.Duration),
+		slog.Int("purged", i.Purged), slog.Int("forgotten", i.Forgotten), slog.Int("removed", i.Removed), slog.Duration("duration", i.Duration),
 	}
 	for _, because := range slices.Sorted(maps.Keys(i.Kept)) {
 		attrs = append(attrs, slog.Int("kept-"+string(because), i.Kept[because]))

@@ -20,7 +20,7 @@ const (
 	tooOld = 30 * time.Second
 )
 
-// cache reads the state when somebody asks for it, once for all who ask meanwhile.
+// cache reads the state when a viewer asks for it, once for all who ask meanwhile.
 type cache struct {
 	read func(context.Context) *state
 	now  func() time.Time
@@ -32,7 +32,7 @@ type cache struct {
 	reading chan struct{}
 }
 
-// get gives the state: that of a moment ago, or a new reading. It gives an older
+// get returns the state: that of a moment ago, or a new reading. It returns an older
 // one rather than let a viewer wait; nil where there is none in time.
 func (c *cache) get(ctx context.Context) *state {
 	c.mu.Lock()

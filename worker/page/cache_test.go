@@ -85,7 +85,7 @@ func TestASlowReadingIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestAReadingThatHangs gives up after a time, and does not show what is too old.
+// TestAReadingThatHangs ends after a time, and does not show what is too old.
 func TestAReadingThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,11 +1,13 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -20,6 +22,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/page/access"
 )
 
 // noon is the moment of every test with a clock that stands still.
@@ -34,6 +37,7 @@ type landscape struct {
 	queue    map[string][]account.Waiter
 	waiting  []events.WaitingRequest
 	replies  map[string]events.Stored
+	runtimes map[string]account.Runtime
 	parents  []Parent
 	down     error // of Redis
 	closed   error // of the stream of what waits
@@ -79,12 +83,79 @@ func (l *landscape) Each(_ context.Context, visit func(events.WaitingRequest) er
 	return l.closed
 }
 
+func (l *landscape) Matching(_ context.Context, of events.WaitingAddress, visit func(events.WaitingRequest) error) error {
+	for _, w := range l.waiting {
+		if (of.Pool == "" || of.Pool == w.Pool) && (of.RuntimeID == "" || of.RuntimeID == w.Event.RuntimeID) &&
+			(of.GlobalAccountID == "" || of.GlobalAccountID == w.Event.Provision.GlobalAccountID) {
+			if err := visit(w); err != nil {
+				return err
+			}
+		}
+	}
+	return l.closed
+}
+
 func (l *landscape) Last(_ context.Context, subject string) (events.Stored, bool, error) {
 	if subject == "hap.v1.reply.rt-broken.q-1" {
 		return events.Stored{}, false, errors.New("no responders available")
 	}
 	s, found := l.replies[subject]
 	return s, found, nil
+}
+
+func (l *landscape) each(of func(string) bool, visit func(events.Stored) error) error {
+	for _, subject := range slices.Sorted(maps.Keys(l.replies)) {
+		if of(subject) {
+			if err := visit(l.replies[subject]); err != nil {
+				return err
+			}
+		}
+	}
+	return l.closed
+}
+
+func (l *landscape) OfRuntime(_ context.Context, id string, visit func(events.Stored) error) error {
+	return l.each(func(subject string) bool { return strings.HasPrefix(subject, "hap.v1.reply."+id+".") }, visit)
+}
+
+func (l *landscape) OfRequest(_ context.Context, id string, visit func(events.Stored) error) error {
+	return l.each(func(subject string) bool { return strings.HasSuffix(subject, "."+id) }, visit)
+}
+
+func (l *landscape) At(_ context.Context, sequence uint64) (events.Stored, bool, error) {
+	for _, s := range l.replies {
+		if s.Sequence == sequence {
+			return s, true, l.closed
+		}
+	}
+	return events.Stored{}, false, l.closed
+}
+
+func (l *landscape) End(context.Context) (uint64, error) {
+	last := uint64(0)
+	for _, s := range l.replies {
+		last = max(last, s.Sequence)
+	}
+	return last, l.closed
+}
+
+func (l *landscape) FactsAfter(_ context.Context, after uint64, visit func(events.Fact) error) error {
+	all := slices.SortedFunc(maps.Values(l.replies), func(a, b events.Stored) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	for _, s := range all {
+		if s.Sequence > after {
+			if err := visit(told(s).Fact); err != nil {
+				return err
+			}
+		}
+	}
+	return l.closed
+}
+
+func (l *landscape) Runtime(_ context.Context, id string) (account.Place, account.Runtime, error) {
+	if rt, known := l.runtimes[id]; known {
+		return account.Place{Pool: "aws"}, rt, l.down
+	}
+	return account.Place{}, account.Runtime{}, l.down
 }
 
 func (l *landscape) Parents(context.Context) ([]Parent, error) { return l.parents, nil }
@@ -164,6 +235,25 @@ func demo() *landscape {
 		RequestID: "q-2", Status: events.StatusRejected, Binding: &events.Binding{Name: "aws-4"},
 		Error: &events.ReplyError{Code: engine.CodeBindingInUse, Message: "2 clusters are on aws-4"},
 	}}
+	l.runtimes = map[string]account.Runtime{"rt-1": {State: account.RuntimeAssigned, Binding: "aws-2", Tenant: "ga-1"}}
+	told := func(sequence uint64, ago time.Duration, r events.Reply) {
+		subject := "hap.v1.reply." + r.RuntimeID + "." + r.RequestID
+		if r.RuntimeID == "" {
+			subject = "hap.v1.reply._binding." + r.Binding.Name + "." + r.RequestID
+		}
+		l.replies[subject] = events.Stored{Sequence: sequence, Time: noon.Add(-ago), Subject: subject, Reply: r}
+	}
+	aws4, hour := &events.Binding{Name: "aws-4", Claimed: true}, time.Hour
+	in := func(n int64) *events.Decision { return &events.Decision{Pool: "aws", Sequence: n} }
+	told(1, 9*hour, events.Reply{RequestID: "q-a", RuntimeID: "rt-a", Status: events.StatusAssigned, GlobalAccountID: "ga-3", Binding: aws4, Decision: in(1)})
+	told(2, 8*hour, events.Reply{RequestID: "q-b", RuntimeID: "rt-a", Status: events.StatusReleased, GlobalAccountID: "ga-3", Binding: aws4, Decision: in(2), MarkedDirty: true})
+	told(3, 7*hour, events.Reply{RequestID: "q-c", Status: events.StatusReturned, Binding: aws4, Decision: in(0)})
+	told(4, 6*hour, events.Reply{RequestID: "q-d", RuntimeID: "rt-d", Status: events.StatusAssigned, GlobalAccountID: "ga-4", Binding: aws4, Decision: in(3)})
+	told(5, 5*hour, events.Reply{RequestID: "q-e", RuntimeID: "rt-d", Status: events.StatusReleased, GlobalAccountID: "ga-4", Binding: aws4, Decision: in(4), Draining: true})
+	told(6, 4*time.Second, events.Reply{
+		RequestID: "q-f", RuntimeID: "rt-f", Status: events.StatusRejected, GlobalAccountID: "ga-4",
+		Error: &events.ReplyError{Code: engine.CodeNoMatchingRule, Message: "no rule"},
+	})
 	return l
 }
 
@@ -188,7 +278,7 @@ func inForce(t testing.TB) settings {
 	return settings{rules}
 }
 
-// logged is what the page wrote into its log.
+// logged has what the page wrote into its log.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -213,7 +303,7 @@ func newPage(t testing.TB, l *landscape, change func(*Options)) (*Page, *logged)
 	recent := NewRecent()
 	recent.now = func() time.Time { return noon }
 	o := Options{
-		Access: Access{Listen: "127.0.0.1:8080"}, Settings: func() Settings { return inForce(t) }, Recent: recent,
+		Access: access.Rules{Listen: "127.0.0.1:8080"}, Settings: func() Settings { return inForce(t) }, Recent: recent,
 		Version: "v1.2.3", Instance: "host-1", Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
 	if change != nil {
@@ -234,10 +324,10 @@ func sourcesOf(t testing.TB, l *landscape) Sources {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Sources{Accounts: l, Records: l, Room: l, Ledger: l, Networks: l, Subjects: subjects}
+	return Sources{Accounts: l, Records: l, Room: l, Waits: l, Ledger: l, Replies: l, Facts: l, Runtimes: l, Keep: 7 * 24 * time.Hour, Networks: l, Subjects: subjects}
 }
 
-// busy is what a worker did before noon.
+// busy does what a worker did before noon.
 func busy(r *Recent) {
 	for i, e := range []observe.Event{
 		{Type: "provision", ID: "q-1", Runtime: "rt-1", Tenant: "ga-1", Status: "assigned", Outcome: observe.Ack, Binding: "aws-2", Duration: 3 * time.Millisecond},

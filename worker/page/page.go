@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/worker/history"
+	"github.com/hap-worker/hap-worker/worker/page/access"
 )
 
 //go:embed templates/*.tmpl
@@ -25,8 +27,8 @@ var assetFiles embed.FS
 // Options are the settings of New.
 type Options struct {
 	// Access says who may look.
-	Access Access
-	// Settings gives the configuration of now.
+	Access access.Rules
+	// Settings returns the configuration of now.
 	Settings func() Settings
 	// Recent is fed by the worker.
 	Recent *Recent
@@ -44,10 +46,12 @@ type Page struct {
 	ctx       context.Context // ends the streams
 	sources   atomic.Pointer[Sources]
 	cache     cache
+	outages   outages
 	templates *template.Template
 	handler   http.Handler
 	streams   seats
 	trials    seats // of the playground
+	finders   seats // of the search
 	now       func() time.Time
 }
 
@@ -57,20 +61,22 @@ func New(ctx context.Context, o Options) *Page {
 	if o.Every == 0 {
 		o.Every = atMostEvery
 	}
-	p := &Page{opts: o, ctx: ctx, streams: make(seats, maxStreams), trials: make(seats, maxTrials), now: time.Now}
+	p := &Page{opts: o, ctx: ctx, streams: make(seats, maxStreams), trials: make(seats, maxTrials), finders: make(seats, maxFinders), now: time.Now}
 	p.cache = cache{ctx: ctx, now: time.Now, read: func(ctx context.Context) *state {
-		return read(ctx, p.sources.Load(), o.Settings(), p.now)
+		s := read(ctx, p.sources.Load(), o.Settings(), p.now)
+		p.outages.date(s.Faults, s.Taken)
+		return s
 	}}
 	p.templates = template.Must(template.New("page").Funcs(p.functions()).ParseFS(templateFiles, "templates/*.tmpl"))
-	p.handler = secure(newGuard(ctx, o.Access, p.routes(), func() time.Time { return p.now() }, func(text string) { o.Log.Warn(text) }))
-	if why := o.Access.Refuses(); why != "" {
-		o.Log.Warn(why)
-	}
+	p.handler = secure(access.New(ctx, o.Access, p.routes(), func() time.Time { return p.now() }, func(text string) { o.Log.Warn(text) }))
 	return p
 }
 
 // Connect tells the page where to read.
-func (p *Page) Connect(s Sources) { p.sources.Store(&s) }
+func (p *Page) Connect(s Sources) {
+	s.past = history.New(p.ctx, s.Facts, func() time.Time { return p.now() })
+	p.sources.Store(&s)
+}
 
 // ServeHTTP serves everything below /.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
@@ -80,6 +86,10 @@ func (p *Page) routes() http.Handler {
 	mux.Handle("GET /{$}", p.live(p.overview))
 	mux.Handle("GET /pools/{pool}", p.live(p.poolView))
 	mux.Handle("GET /tenants", p.live(p.tenantsView))
+	mux.HandleFunc("GET /find", p.find)
+	mux.HandleFunc("GET /runtimes/{runtime}", p.runtimeView)
+	mux.HandleFunc("GET /accounts/{account}", p.accountView)
+	mux.HandleFunc("GET /tenants/{tenant}", p.tenantView)
 	mux.HandleFunc("GET /records/{runtime}/{request}", p.record)
 	mux.HandleFunc("GET /records/binding/{binding}/{request}", p.record)
 	mux.HandleFunc("GET /rules", p.playground)
@@ -127,6 +137,7 @@ type view struct {
 	Taken    time.Time
 	Version  string
 	Instance string
+	Query    string // what was searched
 	Nav      string // the entry of the navigation that the page belongs to
 	Parts    map[string]template.HTML
 }
@@ -145,7 +156,7 @@ func (p *Page) write(w http.ResponseWriter, status int, v view) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Vary", "Accept")
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes()) // the reader may be gone; there is nobody to tell
+	_, _ = w.Write(page.Bytes()) // the reader may be gone; there is no reader to tell
 }
 
 // render writes the parts first, each into the element that the body has for it.
@@ -182,18 +193,24 @@ func (p *Page) rules() *rule.Ruleset { return p.opts.Settings().Rules() }
 // functions are what the templates say beside what they are given.
 func (p *Page) functions() template.FuncMap {
 	return template.FuncMap{
-		"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
-		"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"moment":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
-		"since":   func(t, now time.Time) string { return seconds(now.Sub(t)) },
-		"until":   func(t, now time.Time) string { return seconds(t.Sub(now)) },
-		"took":    short,
-		"many":    many,
-		"reason":  reasonText,
-		"verdict": verdictText,
-		"outcome": outcomeText,
-		"breaks":  breaks,
-		"pattern": func(class string) string { return segment{Class: class}.Pattern() },
+		"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
+		"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"when":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+		"day":      func(t time.Time) string { return t.UTC().Format("Jan 2 15:04") },
+		"moment":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
+		"since":    func(t, now time.Time) string { return seconds(now.Sub(t)) },
+		"until":    func(t, now time.Time) string { return seconds(t.Sub(now)) },
+		"took":     short,
+		"many":     many,
+		"reason":   reasonText,
+		"verdict":  verdictText,
+		"outcome":  outcomeText,
+		"to":       linkTo,
+		"recordOf": recordOf,
+		"roughly":  roughly,
+		"breaks":   breaks,
+		"queued":   func(p *pool, now time.Time) queued { return queued{p, now} },
+		"pattern":  func(class string) string { return segment{Class: class}.Pattern() },
 	}
 }
 
@@ -208,7 +225,7 @@ func many(n any, one string) string {
 	switch {
 	case said == "1":
 		return "1 " + one
-	case len(one) > 1 && one[len(one)-1] == 'y':
+	case len(one) > 1 && one[len(one)-1] == 'y' && !strings.ContainsRune("aeou", rune(one[len(one)-2])):
 		return fmt.Sprintf("%s %sies", said, one[:len(one)-1])
 	default:
 		return fmt.Sprintf("%s %ss", said, one)

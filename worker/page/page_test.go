@@ -6,11 +6,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/hap-worker/hap-worker/worker/page/access"
 )
 
 var (
@@ -33,6 +37,7 @@ func TestPages(t *testing.T) {
 			case "post":
 				return shown(post(p, d.Input))
 			case "part":
+				get(t, p, "/") // the ledger is read
 				r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 				v, _ := p.overview(r)
 				html, err := p.part(d.CmdArgs[0].String(), v.Data)
@@ -95,7 +100,8 @@ func TestEveryAnswerIsGuarded(t *testing.T) {
 	busy(p.opts.Recent)
 	for _, path := range []string{
 		"/", "/pools/aws", "/pools/none", "/tenants", "/rules", "/rules?plan=aws", "/records/rt-1/q-1",
-		"/records/binding/aws-4/q-2", "/records/rt-1/none", "/assets/page.css", "/assets/page.js", "/assets/icon.svg", "/nothing",
+		"/records/binding/aws-4/q-2", "/records/rt-1/none", "/find?q=rt-1", "/find?q=%3Cscript%3E", "/find", "/runtimes/rt-1", "/runtimes/none", "/accounts/aws-4", "/tenants/ga-4",
+		"/assets/page.css", "/assets/page.js", "/assets/icon.svg", "/nothing",
 	} {
 		w := get(t, p, path)
 		h := w.Header()
@@ -150,7 +156,7 @@ func TestBeforeTheWorkerIsConnected(t *testing.T) {
 	p, _ := newPage(t, nil, nil)
 	for path, code := range map[string]int{"/": 200, "/tenants": 200, "/rules": 200, "/pools/aws": 404, "/records/rt-1/q-1": 503} {
 		w := get(t, p, path)
-		if w.Code != code || path != "/rules" && !strings.Contains(w.Body.String(), "The worker is starting") {
+		if w.Code != code || path != "/rules" && !strings.Contains(w.Body.String(), "is starting") {
 			t.Errorf("%s: %d, want %d and why:\n%s", path, w.Code, code, w.Body)
 		}
 	}
@@ -170,14 +176,15 @@ func TestUnreadCounts(t *testing.T) {
 		overview, pool := get(t, p, "/").Body.String(), get(t, p, "/pools/aws").Body.String()
 		for _, want := range []string{
 			says, "/pools/aws", "ga-9", "<dt>Accounts</dt>", "<dt>Free</dt><dd>–</dd>", "<dt>Claimed</dt><dd>–</dd>", "<dt>Draining</dt><dd>–</dd>",
-			"<dt>Dirty</dt><dd>–</dd>", "<dt>Clusters</dt><dd>–</dd>", "<b>–</b> free of 9", "– clusters · 9 unknown",
+			"<dt>Dirty</dt><dd>–</dd>", "<dt>Clusters</dt><dd>–</dd>", "<b>–</b> free of 9", "– clusters · 9 unknown", "empty in <b>–</b>",
+			"Incomplete since", "<strong>Redis</strong>",
 		} {
 			if !strings.Contains(overview, want) {
 				t.Errorf("%s: the overview lacks %q", says, want)
 			}
 		}
-		if l.down != nil && !strings.Contains(overview, "Counts are missing, Redis does not answer: dial tcp") {
-			t.Errorf("%s: the overview does not say why", says)
+		if l.down != nil && !strings.Contains(overview, "does not answer, counts are missing, since") || !strings.Contains(overview, "Meanwhile ") {
+			t.Errorf("%s: the overview does not say why, and what stops", says)
 		}
 		if n := strings.Count(pool, `<b>–</b> <span class="of">/ 10</span> <span class="state">unknown</span>`) +
 			strings.Count(pool, `<b>–</b> <span class="state">unknown</span>`); n != 9 || strings.Contains(pool, "none free") {
@@ -186,15 +193,22 @@ func TestUnreadCounts(t *testing.T) {
 	}
 }
 
-// TestUnreadWaiting looks while the stream of what waits cannot be read.
+// TestUnreadWaiting opens the page while neither the stream of waiting requests nor Redis can be read.
 func TestUnreadWaiting(t *testing.T) {
 	t.Parallel()
 	l := demo()
 	l.waiting, l.closed = nil, errors.New("no responders available")
 	p, _ := newPage(t, l, nil)
 	body := get(t, p, "/").Body.String()
-	if !strings.Contains(body, "<dt>Waiting</dt><dd>–</dd>") || strings.Contains(body, "Nobody waits") || !strings.Contains(body, "What waits cannot be read") {
-		t.Errorf("the page does not say that what waits is unknown:\n%s", body)
+	for _, want := range []string{"<dt>Waiting</dt><dd>–</dd>", "cannot say which requests wait, since", "2 or more waiting", "no event is taken and no answer is stored"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q:\n%s", want, body)
+		}
+	}
+	l.down = errors.New("connection refused")
+	p, _ = newPage(t, l, nil)
+	if body := get(t, p, "/").Body.String(); strings.Count(body, "– waiting") != 3 || strings.Contains(body, "2 or more") {
+		t.Errorf("what waits is not unknown:\n%s", body)
 	}
 }
 
@@ -239,5 +253,23 @@ func BenchmarkReadState(b *testing.B) {
 		if s := read(b.Context(), from, p.opts.Settings(), p.now); s.Totals().Accounts != "10000" {
 			b.Fatal(s.Totals())
 		}
+	}
+}
+
+// TestPageAsksWhoLooks: every path is behind the guard of package access.
+func TestPageAsksWhoLooks(t *testing.T) {
+	t.Parallel()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("right"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, log := newPage(t, demo(), func(o *Options) { o.Access = access.Rules{Listen: ":8080", TokenFile: token} })
+	for _, path := range []string{"/", "/assets/page.css", "/tenants", "/nothing"} {
+		if w := get(t, p, path); w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "aws-1") {
+			t.Errorf("%s without a login: %d\n%s", path, w.Code, w.Body)
+		}
+	}
+	if w := get(t, p, "/", "Authorization", "Bearer right"); w.Code != http.StatusOK {
+		t.Errorf("with a login: %d, logged %q", w.Code, log)
 	}
 }

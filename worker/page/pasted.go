@@ -43,11 +43,11 @@ func parsePasted(text string) (rule.File, error) {
 func ruleLines(text string) []string {
 	var texts []string
 	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
+		line = rule.WithoutComment(strings.TrimSpace(line))
 		if item, is := strings.CutPrefix(line, "- "); is {
 			line = strings.Trim(strings.TrimSpace(item), `"'`)
 		}
-		if line != "" && !strings.HasPrefix(line, "#") {
+		if line != "" {
 			texts = append(texts, line)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// trial is what somebody asks of the playground, and the answer.
+// trial is a question to the playground, and the answer.
 type trial struct {
 	Rules   string // as pasted; "" asks the rules in force
 	Request rule.Request
@@ -27,7 +27,7 @@ type trial struct {
 	Answer   *rule.Explanation
 }
 
-// faultList is what is wrong, or worth a warning: the first of it is shown.
+// faultList has what is wrong, or worth a warning: the first of it is shown.
 type faultList []rule.Fault
 
 const faultsShown = 50
@@ -93,7 +93,7 @@ func (t *trial) answer(inForce *rule.Ruleset) {
 	t.Answer = &answer
 }
 
-// compile gives nil where there are faults.
+// compile returns nil where there are faults.
 func (t *trial) compile(inForce *rule.Ruleset) *rule.Ruleset {
 	file, err := parsePasted(t.Rules)
 	if err != nil {

@@ -40,6 +40,30 @@ func TestPlaygroundIsBounded(t *testing.T) {
 	}
 }
 
+// TestSelectorsHaveTheLandscapesKeys: rules that are tried are those in force or pasted ones;
+// either way selectors have the labels of the configuration.
+func TestSelectorsHaveTheLandscapesKeys(t *testing.T) {
+	t.Parallel()
+	labels := rule.LegacyLabels()
+	labels.Dirty = "unclean"
+	rules, err := rule.Compile([]string{"aws"}, rule.Options{Require: []string{}, Labels: labels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := newPage(t, demo(), func(o *Options) { o.Settings = func() Settings { return settings{rules} } })
+	for _, fields := range []string{"plan: aws\ntenant: ga-1", "rules: aws\nplan: aws\ntenant: ga-1"} {
+		text := strings.ReplaceAll(post(p, fields).Body.String(), "<wbr>", "")
+		for _, selector := range []string{
+			"hyperscaler-type=aws,!euAccess,shared!=true,!unclean,!internal,tenant-name=ga-1",
+			"hyperscaler-type=aws,!euAccess,shared!=true,!unclean,!internal,!tenant-name",
+		} {
+			if !strings.Contains(text, selector) {
+				t.Errorf("%q is not shown %s:\n%s", fields, selector, text)
+			}
+		}
+	}
+}
+
 // TestWhatIsPastedIsShownAsText is the one place where a page says what a stranger wrote.
 func TestWhatIsPastedIsShownAsText(t *testing.T) {
 	t.Parallel()

@@ -10,60 +10,61 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/history"
 )
 
-// The size of a plot in its own units; the page stretches it.
+// The size of a plot in SVG units; the page scales it.
 const (
 	plotWidth  = 600
 	plotHeight = 64
 )
 
-// plots are the small pictures of what this worker did.
+// plots has the small plots of the answers of all workers.
 type plots struct {
-	Bars     []bar  // events per slot
-	Rejected []bar  // of them
-	Median   string // points of a line
+	Bars     []bar  // answers in each time slot
+	Rejected []bar  // rejections among them
+	Median   string // points of the line in the plot
 	High     string
 
-	Now, Peak string // events a second
-	P50, P95  string // of the last minutes
+	Now, Peak string // answers per second
+	P50, P95  string // quantiles of the last minutes
 	Total     int
 }
 
 type bar struct{ X, Y, Width, Height string }
 
-func newPlots(rates []rate) plots {
+func newPlots(rates []history.Rate) plots {
 	var p plots
 	peak, worst := 0, time.Duration(0)
-	var all histogram
+	var all history.Histogram
 	for _, r := range rates {
-		peak = max(peak, r.events)
-		worst = max(worst, r.took.quantile(.95))
-		p.Total += r.events
-		for i, n := range r.took {
+		peak = max(peak, r.Answers)
+		worst = max(worst, r.Took.Quantile(.95))
+		p.Total += r.Answers
+		for i, n := range r.Took {
 			all[i] += n
 		}
 	}
 	for i, r := range rates {
-		if r.events > 0 {
-			p.Bars = append(p.Bars, barAt(i, r.events, peak))
+		if r.Answers > 0 {
+			p.Bars = append(p.Bars, barAt(i, r.Answers, peak))
 		}
-		if r.rejected > 0 {
-			p.Rejected = append(p.Rejected, barAt(i, r.rejected, peak))
+		if r.Rejected > 0 {
+			p.Rejected = append(p.Rejected, barAt(i, r.Rejected, peak))
 		}
 	}
 	p.Median, p.High = line(rates, .5, worst), line(rates, .95, worst)
-	p.Now, p.Peak = perSecond(rates[len(rates)-2].events), perSecond(peak)
-	if p.Total > 0 {
-		p.P50, p.P95 = short(all.quantile(.5)), short(all.quantile(.95))
+	p.Now, p.Peak = perSecond(rates[len(rates)-2].Answers), perSecond(peak)
+	if all.Quantile(.5) > 0 {
+		p.P50, p.P95 = short(all.Quantile(.5)), short(all.Quantile(.95))
 	}
 	return p
 }
 
-func perSecond(events int) string { return fmt.Sprintf("%.3g", float64(events)/slot.Seconds()) }
+func perSecond(events int) string { return fmt.Sprintf("%.3g", float64(events)/history.Slot.Seconds()) }
 
 func barAt(i, n, peak int) bar {
-	width := float64(plotWidth) / slots
+	width := float64(plotWidth) / history.Slots
 	height := max(1.5, float64(n)/float64(peak)*(plotHeight-2))
 	return bar{
 		X: decimal(float64(i)*width + .5), Y: decimal(plotHeight - height),
@@ -71,14 +72,14 @@ func barAt(i, n, peak int) bar {
 	}
 }
 
-// line draws a quantile over time. Slots without an event are passed over; a
-// single one is drawn as a dash.
-func line(rates []rate, q float64, worst time.Duration) string {
+// line draws a quantile over time. It skips slots without events, and draws a single slot as
+// a dash.
+func line(rates []history.Rate, q float64, worst time.Duration) string {
 	var points []string
 	var dash string
-	width := float64(plotWidth) / slots
+	width := float64(plotWidth) / history.Slots
 	for i, r := range rates {
-		if took := r.took.quantile(q); took > 0 {
+		if took := r.Took.Quantile(q); took > 0 {
 			y := plotHeight - 2 - float64(took)/float64(worst)*(plotHeight-6)
 			points = append(points, decimal((float64(i)+.5)*width)+","+decimal(y))
 			dash = decimal((float64(i)+.9)*width) + "," + decimal(y)
@@ -92,7 +93,7 @@ func line(rates []rate, q float64, worst time.Duration) string {
 
 func decimal(f float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0") }
 
-// short writes a duration with two or three digits.
+// short formats a duration with two or three digits.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -110,7 +111,7 @@ func short(d time.Duration) string {
 	}
 }
 
-// seconds writes a time that passes while one looks on.
+// seconds formats a time that the page updates every second.
 func seconds(d time.Duration) string {
 	if d = max(0, d.Truncate(time.Second)); d < time.Minute {
 		return fmt.Sprintf("%d s", int(d.Seconds()))
@@ -118,15 +119,15 @@ func seconds(d time.Duration) string {
 	return short(d)
 }
 
-// segment is a part of a bar, in percent of it.
+// segment is a part of a bar. Its position and width are percentages of the bar.
 type segment struct {
 	Class    string
-	Label    string // what it stands for
+	Label    string // what the segment means
 	Count    int
 	X, Width string
 }
 
-// Pattern is what lies over the segment's colour, which alone means nothing: the
+// Pattern lies over the segment's colour, which alone means nothing: the
 // id of one of the layout's, "" for none.
 func (s segment) Pattern() string {
 	switch s.Class {
@@ -143,8 +144,8 @@ func (s segment) Pattern() string {
 	}
 }
 
-// Segments are the parts of the pool's bar: what is used, from full to empty, then
-// what cannot be used now, and what is free at the end.
+// Segments returns the parts of the pool's bar in this order: used accounts from full to
+// empty, accounts that cannot be used now, free accounts.
 func (p *pool) Segments() []segment {
 	var parts []segment
 	add := func(class, label string, n int) {
@@ -177,21 +178,21 @@ var levelNames = [...]string{
 
 func percent(f float64) string { return fmt.Sprintf("%.3f%%", f) }
 
-// parentMap is a network range as a strip.
+// parentMap shows a parent network range as a strip.
 type parentMap struct {
 	Name  string
 	CIDR  string
 	Used  []segment
-	Count int    // blocks that are in no other
-	Share string // of the addresses that are used
+	Count int    // blocks that no other block contains
+	Share string // share of the addresses that is used
 }
 
-// mostBlocks bounds the rectangles of one strip; neighbours are drawn as one.
+// mostBlocks limits the rectangles of one strip. Adjacent blocks share a rectangle.
 const mostBlocks = 512
 
-var errOutside = errors.New("a block is outside of its parent")
+var errOutside = errors.New("the block lies outside its parent range")
 
-// newParentMap draws the blocks where they lie in their parent.
+// newParentMap draws each block at its position in the parent range.
 func newParentMap(p Parent) (parentMap, error) {
 	m := parentMap{Name: p.Name, CIDR: p.CIDR.Masked().String()}
 	used := slices.Clone(p.Used)
@@ -217,7 +218,7 @@ func newParentMap(p Parent) (parentMap, error) {
 		size := 1 / float64(uint64(1)<<min(63, block.Bits()-p.CIDR.Bits()))
 		at := offset(p.CIDR, block.Addr())
 		share += size
-		if at > to+.001 { // a gap that can be seen
+		if at > to+.001 { // the gap is wide enough to see
 			flush()
 			from = at
 		}
@@ -228,7 +229,7 @@ func newParentMap(p Parent) (parentMap, error) {
 	return m, nil
 }
 
-// offset is where an address lies in a range, from 0 to 1.
+// offset returns the position of an address in a range, from 0 to 1.
 func offset(in netip.Prefix, a netip.Addr) float64 {
 	bytes, at, weight := a.AsSlice(), 0.0, 0.5
 	for bit := in.Bits(); bit < a.BitLen(); bit++ {

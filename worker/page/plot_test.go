@@ -10,63 +10,23 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// TestQuantiles holds what a histogram tells against the durations themselves: it
-// is never below, and at most half as much again above.
-func TestQuantiles(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		took := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) time.Duration {
-			return time.Duration(rapid.Int64Range(0, int64(60*time.Second)).Draw(t, "took"))
-		}), 1, 200).Draw(t, "durations")
-		q := rapid.Float64Range(.01, 1).Draw(t, "quantile")
-		var h histogram
-		for _, d := range took {
-			h.add(d)
-		}
-		slices.Sort(took)
-		want := took[int(math.Ceil(q*float64(len(took))))-1]
-		got := h.quantile(q)
-		if got < want-time.Microsecond || float64(got) > 1.4143*float64(max(want, firstStep)) {
-			t.Fatalf("the %g quantile is %s, told %s", q, want, got)
-		}
-	})
-}
-
-// TestRecentForgets passes the times of slots and looks what is left of each.
+// TestRecentForgets: the last events stay, and those that were not answered are told.
 func TestRecentForgets(t *testing.T) {
 	t.Parallel()
-	now := noon
 	r := NewRecent()
-	r.now = func() time.Time { return now }
 	for i := range 3 * keepEvents {
-		code := engine.Code("")
-		if i%10 == 0 {
-			code = engine.CodeNoMatchingRule
-		}
-		r.OnEvent(context.Background(), observe.Event{Type: "provision", Code: code, Duration: time.Duration(i) * time.Millisecond})
-		if i%2 == 1 {
-			now = now.Add(slot)
-		}
-	}
-	rates, total, rejected := r.rates(), 0, 0
-	for _, s := range rates {
-		total += s.events
-		rejected += s.rejected
-	}
-	if len(rates) != slots || total != 2*(slots-1) || rejected != 11 || rates[slots-1].events != 0 {
-		t.Errorf("%d slots with %d events, %d rejected", len(rates), total, rejected)
+		r.OnEvent(context.Background(), observe.Event{Type: "provision", Outcome: observe.NakWithDelay, Duration: time.Duration(i) * time.Millisecond})
 	}
 	events := r.events(1000)
 	if len(events) != keepEvents || events[0].Duration != (3*keepEvents-1)*time.Millisecond || events[keepEvents-1].Duration != 2*keepEvents*time.Millisecond {
 		t.Errorf("%d events from %s", len(events), events[0].Duration)
 	}
-	now = now.Add(time.Hour)
-	if p := newPlots(r.rates()); p.Total != 0 || p.Bars != nil || p.Median != "" {
-		t.Errorf("an hour later: %+v", p)
+	r.OnEvent(context.Background(), observe.Event{Type: "provision", Outcome: observe.Ack, Status: "assigned"})
+	if told := r.troubles(3); len(told) != 3 || told[0].Duration != events[0].Duration {
+		t.Errorf("not answered are %+v", told)
 	}
 }
 

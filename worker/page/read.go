@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,18 +14,12 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
 )
 
 const (
 	// poolsAtOnce bounds what the page asks of Redis at the same time: the worker
 	// uses the same connections.
 	poolsAtOnce = 4
-	// mostWaiting bounds the requests that are read: each costs a round trip.
-	mostWaiting = 50
-	// longQueue is how many may wait in a pool before places are not looked up:
-	// that reads the whole queue.
-	longQueue = 1000
 )
 
 // read takes the state. What cannot be read is named in its Faults, and the rest
@@ -35,35 +28,58 @@ func read(ctx context.Context, from *Sources, settings Settings, now func() time
 	begun := now()
 	s := &state{Taken: begun}
 	if from == nil {
-		s.Faults = []string{"The worker is starting and not connected to everything yet."}
+		s.Faults = []fault{{Part: Worker, Says: "is starting and not connected to everything yet"}}
 		return s
 	}
 	s.Read = true
-	var mu sync.Mutex
-	fault := func(what string, err error) {
-		if err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			s.Faults = append(s.Faults, what+": "+err.Error())
-		}
+	var found faults
+	var all sync.WaitGroup
+	all.Go(func() { found.check(ctx, from.Checks) })
+	all.Go(func() {
+		s.Past = from.past.Look(ctx)
+		found.add(NATS, "cannot tell what was answered", s.Past.Err)
+	})
+	all.Go(func() {
+		found.add(Redis, "does not answer, counts are missing", s.readPools(ctx, from, settings))
+		found.add(NATS, "cannot say which requests wait", s.readWaiting(ctx, from))
+		s.countWaiting()
+	})
+	all.Go(func() { found.add(Ranges, "cannot be read", s.readNetworks(ctx, from)) })
+	all.Wait()
+	if err := s.unbuilt(); err != nil {
+		found.put(fault{
+			Part: Redis, Says: "does not have some pools: a worker builds them with the next request",
+			Only: "requests for these pools are not decided; the others are.",
+		}, err)
 	}
-	var all errgroup.Group
-	all.Go(func() error {
-		fault("Counts are missing, Redis does not answer", s.readPools(ctx, from, settings))
-		return nil
-	})
-	all.Go(func() error {
-		fault("What waits cannot be read", s.readWaiting(ctx, from))
-		return nil
-	})
-	all.Go(func() error {
-		fault("Network ranges cannot be read", s.readNetworks(ctx, from))
-		return nil
-	})
-	_ = all.Wait() // every fault is in the state
-	slices.Sort(s.Faults)
+	s.Faults = found.sorted()
+	slices.SortFunc(s.Pools, byUrgency)
 	s.Took = now().Sub(begun)
 	return s
+}
+
+// unbuilt is an error that names the pools that Redis has lost, nil for none.
+func (s *state) unbuilt() error {
+	var names []string
+	for _, p := range s.Pools {
+		if !p.Unread && !p.Status.Built {
+			names = append(names, p.Name())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return errors.New("not built: " + strings.Join(names, ", "))
+}
+
+// byUrgency sorts what needs an operator first: of pools that are out those with the most
+// requests, of those that run low the one that is empty first.
+func byUrgency(a, b *pool) int {
+	return cmp.Or(
+		cmp.Compare(a.Urgency(), b.Urgency()), cmp.Compare(b.Waiting.Count, a.Waiting.Count),
+		cmp.Compare(a.lasts(), b.lasts()), cmp.Compare(a.Name(), b.Name()),
+	)
 }
 
 // readPools shows the accounts by their labels even where Redis does not answer.
@@ -76,6 +92,7 @@ func (s *state) readPools(ctx context.Context, from *Sources, settings Settings)
 		s.Pools = append(s.Pools, &pool{Pool: of, counts: map[account.State]int{}})
 	}
 	slices.SortFunc(s.Pools, func(a, b *pool) int { return cmp.Compare(a.Name(), b.Name()) })
+	s.forecast(from)
 	group := errgroup.Group{}
 	group.SetLimit(poolsAtOnce)
 	for _, p := range s.Pools {
@@ -84,6 +101,18 @@ func (s *state) readPools(ctx context.Context, from *Sources, settings Settings)
 	err := group.Wait()
 	s.Tenants = severalAccounts(s.Pools)
 	return err
+}
+
+// forecast notes how long the accounts of the pools last.
+func (s *state) forecast(from *Sources) {
+	if from.Exhaustions == nil {
+		return
+	}
+	left := map[string]float64{}
+	from.Exhaustions(func(pool string, seconds float64) { left[pool] = seconds })
+	for _, p := range s.Pools {
+		p.left, p.forecast = left[p.Name()]
+	}
 }
 
 func (p *pool) read(ctx context.Context, from Records, settings Settings, labelled []engine.Binding) error {
@@ -171,63 +200,6 @@ func severalAccounts(pools []*pool) []tenant {
 			naturally(a.Name, b.Name), cmp.Compare(a.Pool, b.Pool))
 	})
 	return found
-}
-
-var errEnough = errors.New("enough is read")
-
-// readWaiting reads the oldest requests, and their places in the queues.
-func (s *state) readWaiting(ctx context.Context, from *Sources) error {
-	pools := map[string]bool{}
-	err := from.Room.Each(ctx, func(r events.WaitingRequest) error {
-		if len(s.Waiting) == mostWaiting {
-			s.More = true
-			return errEnough
-		}
-		w := waiter{Request: r.Event.ID, Runtime: r.Event.RuntimeID, Pool: r.Pool, Reason: string(r.Reason), Since: r.Since, Deadline: r.Deadline}
-		if p := r.Event.Provision; p != nil {
-			w.Tenant = p.GlobalAccountID
-		}
-		pools[r.Pool] = true
-		s.Waiting = append(s.Waiting, w)
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return err
-	}
-	s.Queued = true
-	for _, name := range slices.Sorted(maps.Keys(pools)) {
-		if err := s.placeWaiting(ctx, from.Records, name); err != nil {
-			return err
-		}
-	}
-	slices.SortStableFunc(s.Waiting, func(a, b waiter) int {
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(place(a), place(b)))
-	})
-	return nil
-}
-
-// place puts those without a place behind the others.
-func place(w waiter) int { return cmp.Or(w.Position, longQueue+1) }
-
-func (s *state) placeWaiting(ctx context.Context, from Records, pool string) error {
-	status, err := from.Status(ctx, pool)
-	if err != nil || status.Waiting > longQueue {
-		return err
-	}
-	queue, err := from.Queue(ctx, pool)
-	if errors.Is(err, account.ErrNotBuilt) {
-		return nil
-	}
-	places := make(map[string]int, len(queue))
-	for i, w := range queue {
-		places[w.Runtime] = i + 1
-	}
-	for i := range s.Waiting {
-		if s.Waiting[i].Pool == pool {
-			s.Waiting[i].Position = places[s.Waiting[i].Runtime]
-		}
-	}
-	return err
 }
 
 func (s *state) readNetworks(ctx context.Context, from *Sources) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -48,39 +47,12 @@ func (p *Page) record(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Record is the address of the reply to the event, "" where it has none.
-func (d done) Record() string {
-	subject := ""
-	switch {
-	case !engine.ValidID(d.ID):
-	case engine.ValidID(d.Runtime):
-		subject = d.Runtime
-	case d.Type == string(events.TypeRelease) && d.Binding != "":
-		subject = "binding/" + url.PathEscape(d.Binding)
-	}
-	if subject == "" || d.Status == "" {
-		return ""
-	}
-	return "/records/" + subject + "/" + d.ID
-}
-
-// Fine says that the event had the answer that its publisher wanted.
-func (d done) Fine() bool {
-	return d.Code == "" && d.Status != "" && d.Status != string(events.StatusWaiting)
-}
-
-// outcomeText says what became of an event that has no status of a reply.
-func outcomeText(d done) string {
-	switch {
-	case d.Status != "" && d.Outcome != observe.NakWithDelay && d.Outcome != observe.Nak:
-		return d.Status
-	case d.Outcome == observe.DeadLetter:
+// outcomeText says what became of an event that was not answered.
+func outcomeText(t trouble) string {
+	if t.Outcome == observe.DeadLetter {
 		return "dead letter"
-	case d.Outcome == observe.Nak:
-		return "handed back"
-	default:
-		return "comes again"
 	}
+	return "comes again"
 }
 
 func reasonText(reason string) string {

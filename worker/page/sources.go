@@ -4,11 +4,13 @@ import (
 	"context"
 	"iter"
 	"net/netip"
+	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/history"
 )
 
 // Accounts are the bindings as a cache has them.
@@ -19,10 +21,10 @@ type Accounts interface {
 // Records are what Redis has of a pool. Every method may return the connection's
 // error; Bindings and Queue account.ErrNotBuilt besides.
 type Records interface {
-	// Status gives the zero Status for a pool that is not built.
+	// Status returns the zero Status for a pool that is not built.
 	Status(ctx context.Context, pool string) (account.Status, error)
 	Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error]
-	// Queue gives those who wait, in the order in which they are to be served.
+	// Queue returns those who wait, in the order in which they are to be served.
 	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
 }
 
@@ -32,10 +34,31 @@ type Room interface {
 	Each(ctx context.Context, visit func(events.WaitingRequest) error) error
 }
 
+// Waits are the requests that wait, found by whose they are.
+type Waits interface {
+	// Matching visits the requests that an address names, "" in it for any, oldest first.
+	Matching(ctx context.Context, of events.WaitingAddress, visit func(events.WaitingRequest) error) error
+}
+
 // Ledger is the stream of replies.
 type Ledger interface {
-	// Last gives the reply that is stored under a subject, and whether there is one.
+	// Last returns the reply that is stored under a subject, and whether there is one.
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
+}
+
+// Replies are those of the ledger, by whose they are and where they are. What cannot be read
+// comes as Stored.Foreign.
+type Replies interface {
+	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
+	OfRequest(ctx context.Context, requestID string, visit func(events.Stored) error) error
+	// At reads the reply at a sequence of the ledger, if it is there still.
+	At(ctx context.Context, sequence uint64) (events.Stored, bool, error)
+}
+
+// Runtimes are the runtimes as Redis has them.
+type Runtimes interface {
+	// Runtime returns both zero for an unknown one. account.ErrNotBuilt.
+	Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error)
 }
 
 // Networks are the ranges that clusters get theirs out of.
@@ -62,7 +85,26 @@ type Sources struct {
 	Accounts Accounts
 	Records  Records
 	Room     Room
+	Waits    Waits
 	Ledger   Ledger
+	Replies  Replies
+	Facts    history.Ledger // nil: nothing is shown of the past
+	Runtimes Runtimes
 	Networks Networks // nil where no ranges are handed out: nothing is shown of them
 	Subjects events.Subjects
+	// Exhaustions visits the pools that have a forecast, with the seconds until no tenant
+	// can claim an account of them; +Inf is never. nil knows none.
+	Exhaustions func(visit func(pool string, seconds float64))
+	// Keep is how long the ledger keeps the replies of a released runtime.
+	Keep time.Duration
+	// Checks tell which parts of the landscape fail.
+	Checks []Check
+
+	past *history.Follower
+}
+
+// Check is a look at a part that the worker depends on.
+type Check struct {
+	Part Part
+	Run  func(context.Context) error
 }

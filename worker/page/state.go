@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,21 +11,22 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/history"
 )
 
-// state is what the page shows of the landscape at one moment. It does not change
+// state has what the page shows of the landscape at one moment. It does not change
 // once it was read.
 type state struct {
 	Taken    time.Time
 	Took     time.Duration
 	Read     bool    // from Gardener at least
-	Pools    []*pool // by name
+	Pools    []*pool // the most urgent first
 	Tenants  []tenant
-	Waiting  []waiter
-	Queued   bool // Waiting was read
-	More     bool // more wait than Waiting has
+	Queued   bool // the requests that wait were read
+	More     bool // more wait than were read
 	Networks []parentMap
-	Faults   []string // what could not be read, and why
+	Faults   []fault // what fails, by part
+	Past     history.Progress
 }
 
 // totals are the sums over all pools.
@@ -99,8 +101,13 @@ type pool struct {
 	Levels   [6]int // of the claimed ones
 	Clusters int
 	Tenants  int
+	Waiting  queue
+	// Unlabelled is a pool that requests wait for and no account is labelled for.
+	Unlabelled bool
 
-	counts map[account.State]int
+	counts   map[account.State]int
+	left     float64 // seconds until no tenant can claim, as is forecast
+	forecast bool    // left is known
 
 	accounts []acct
 	order    sync.Once
@@ -118,8 +125,16 @@ func (p *pool) Free() figure { return figureOf(p.Known(), p.counts[account.Free]
 // Carries is how many clusters are on all accounts.
 func (p *pool) Carries() figure { return figureOf(p.Known(), p.Clusters) }
 
-// Empty says that nobody can claim anything here.
+// Empty says that no tenant can claim anything here.
 func (p *pool) Empty() bool { return !p.Shared && p.Known() && p.counts[account.Free] == 0 }
+
+// lasts is how many seconds accounts can be claimed, as is forecast.
+func (p *pool) lasts() float64 {
+	if !p.forecast {
+		return math.Inf(1)
+	}
+	return p.left
+}
 
 // counted is how many accounts are in a state.
 type counted struct {
@@ -197,7 +212,7 @@ type tenant struct {
 	Clusters int
 }
 
-// Limit is what all its accounts may carry together, 0 where one has no limit.
+// Limit says what all its accounts may carry together, 0 where one has no limit.
 func (t tenant) Limit() int {
 	sum := 0
 	for _, a := range t.Accounts {
@@ -209,18 +224,6 @@ func (t tenant) Limit() int {
 	return sum
 }
 
-// waiter is a request that waits.
-type waiter struct {
-	Position int // in its pool, 0 where Redis does not have it in the queue
-	Runtime  string
-	Request  string
-	Tenant   string
-	Pool     string
-	Reason   string
-	Since    time.Time
-	Deadline time.Time
-}
-
 // Totals are the sums over all pools.
 func (s *state) Totals() totals {
 	sums, accounts, clusters := map[account.State]int{}, 0, 0
@@ -230,31 +233,22 @@ func (s *state) Totals() totals {
 		}
 		accounts, clusters = accounts+p.Accounts(), clusters+p.Clusters
 	}
-	waiting := len(s.Waiting)
-	if s.More {
-		waiting = max(waiting, s.recorded())
+	waiting := queue{Known: s.Queued, Least: s.More}
+	for _, p := range s.Pools {
+		waiting.Count += p.Waiting.Count
 	}
 	known := s.Known()
 	return totals{
 		Accounts: figureOf(s.Read, accounts), Clusters: figureOf(known, clusters),
 		Free: figureOf(known, sums[account.Free]), Claimed: figureOf(known, sums[account.Claiming]+sums[account.InUse]),
 		Draining: figureOf(known, sums[account.Draining]), Dirty: figureOf(known, sums[account.Dirtying]+sums[account.Dirty]),
-		Waiting: figureOf(s.Queued && (known || !s.More), waiting),
+		Waiting: waiting.Figure(),
 	}
 }
 
 // Known reports whether all records of all pools were read.
 func (s *state) Known() bool {
 	return s.Read && !slices.ContainsFunc(s.Pools, func(p *pool) bool { return !p.Known() })
-}
-
-// recorded is how many wait by what Redis says.
-func (s *state) recorded() int {
-	n := 0
-	for _, p := range s.Pools {
-		n += p.Status.Waiting
-	}
-	return n
 }
 
 // pool finds a pool by its name; nil for an unknown one.

@@ -60,7 +60,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, build func(*http.R
 	}
 }
 
-// update is what the script is told.
+// update is sent to the script.
 type update struct {
 	ID   string `json:"id,omitempty"`
 	HTML string `json:"html,omitempty"`

@@ -12,37 +12,44 @@ import (
 )
 
 const (
-	overviewPools     = 200
-	overviewTenants   = 8
-	overviewDecisions = 20
-	tilesOnPage       = 120
-	tenantsOnPage     = 50
+	overviewPools    = 200
+	overviewTenants  = 8
+	overviewAnswers  = 20
+	overviewTroubles = 5
+	tilesOnPage      = 120
+	tenantsOnPage    = 50
 )
 
 // overview is the data of the first page.
 type overviewData struct {
 	*state
-	Totals    totals
-	Shown     []*pool
-	Hidden    int
-	Several   []tenant
-	Decisions []done
-	Plots     plots
-	Now       time.Time
+	Banner   banner
+	Totals   totals
+	Shown    []*pool
+	Hidden   int
+	Several  []tenant
+	Answered bool // the ledger was read to its end
+	Answers  []answer
+	Troubles []trouble
+	Plots    plots
+	Now      time.Time
 }
 
 func (p *Page) overview(r *http.Request) (view, int) {
 	s := p.state(r)
 	now := p.now()
 	d := overviewData{
-		state: s, Totals: s.Totals(), Now: now,
+		state: s, Banner: banner{s.Faults}, Totals: s.Totals(), Now: now,
 		Shown: s.Pools[:min(overviewPools, len(s.Pools))], Hidden: max(0, len(s.Pools)-overviewPools),
-		Several:   s.Tenants[:min(overviewTenants, len(s.Tenants))],
-		Decisions: p.opts.Recent.events(overviewDecisions), Plots: newPlots(p.opts.Recent.rates()),
+		Several:  s.Tenants[:min(overviewTenants, len(s.Tenants))],
+		Answered: s.Past.Done, Troubles: p.opts.Recent.troubles(overviewTroubles),
+	}
+	if from := p.sources.Load(); from != nil {
+		d.Answers, d.Plots = answersOf(from.past.Last(overviewAnswers)), newPlots(from.past.Rates())
 	}
 	return view{
 		Title: "Pools", Nav: "overview", Body: "overview", Data: d, Taken: s.Taken,
-		Live: []string{"faults", "totals", "pools", "waiting", "decisions", "plots", "tenants", "networks"},
+		Live: []string{"faults", "totals", "pools", "answers", "troubles", "plots", "tenants", "networks"},
 	}, http.StatusOK
 }
 
@@ -51,19 +58,33 @@ func (p *Page) state(r *http.Request) *state {
 	if s := p.cache.get(r.Context()); s != nil {
 		return s
 	}
-	return &state{Taken: p.now(), Faults: []string{fmt.Sprintf("The state could not be read within %s; the worker's log and /readyz say more.", readWithin)}}
+	s := &state{Taken: p.now(), Faults: []fault{{
+		Part: Worker, Says: fmt.Sprintf("could not read the state within %s; its log and /readyz say more", readWithin),
+	}}}
+	p.outages.date(s.Faults, s.Taken)
+	return s
 }
 
 // poolData is the data of the page of one pool.
 type poolData struct {
 	*pool
-	Faults  []string
+	Banner  banner
 	Tiles   []acct
 	Matched int
 	Filters []filter
 	Pages   pages
+	Past    occupancy
 	Now     time.Time
 }
+
+// queued is a pool with the moment at which its queue is looked at.
+type queued struct {
+	*pool
+	Now time.Time
+}
+
+// Line is the pool's queue as it is now.
+func (d poolData) Line() queued { return queued{d.pool, d.Now} }
 
 // filter is a way to show a part of the accounts.
 type filter struct {
@@ -88,21 +109,22 @@ func (p *Page) poolView(r *http.Request) (view, int) {
 	if of == nil {
 		text := fmt.Sprintf("There is no pool %q: no binding in Gardener is labelled for it.", name)
 		if len(s.Pools) == 0 && len(s.Faults) > 0 {
-			text = s.Faults[0]
+			text = fmt.Sprintf("%s %s.", s.Faults[0].Part, s.Faults[0].Says)
 		}
 		return view{Title: "No such pool", Body: "failure", Data: text, Taken: s.Taken}, http.StatusNotFound
 	}
 	want := account.State(r.URL.Query().Get("state"))
-	d := poolData{pool: of, Faults: s.Faults, Now: p.now(), Filters: filters(of, want)}
+	d := poolData{pool: of, Banner: banner{s.Faults}, Now: p.now(), Filters: filters(of, want)}
 	tiles := of.sorted()
 	if want != "" {
 		tiles = slices.DeleteFunc(slices.Clone(tiles), func(a acct) bool { return a.Standing != want })
 	}
 	d.Matched = len(tiles)
+	d.Past = p.chartsOf(of, s, p.sources.Load())
 	d.Pages = pageOf(r, len(tiles), tilesOnPage)
 	d.Tiles = tiles[d.Pages.First-1+zero(d.Pages.Total) : d.Pages.Through]
 	return view{
-		Title: "Pool " + name, Body: "pool", Data: d, Taken: s.Taken, Live: []string{"faults", "poolhead", "tiles"},
+		Title: "Pool " + name, Body: "pool", Data: d, Taken: s.Taken, Live: []string{"faults", "poolhead", "occupancy", "tiles"},
 	}, http.StatusOK
 }
 
@@ -150,7 +172,7 @@ func pageOf(r *http.Request, total, size int) pages {
 
 // tenantsData is the data of the page of tenants with several accounts.
 type tenantsData struct {
-	Faults  []string
+	Banner  banner
 	Several []tenant
 	Known   bool // all accounts were read
 	Pages   pages
@@ -159,7 +181,7 @@ type tenantsData struct {
 func (p *Page) tenantsView(r *http.Request) (view, int) {
 	s := p.state(r)
 	at := pageOf(r, len(s.Tenants), tenantsOnPage)
-	d := tenantsData{Faults: s.Faults, Known: s.Known(), Pages: at, Several: s.Tenants[at.First-1+zero(at.Total) : at.Through]}
+	d := tenantsData{Banner: banner{s.Faults}, Known: s.Known(), Pages: at, Several: s.Tenants[at.First-1+zero(at.Total) : at.Through]}
 	return view{
 		Title: "Tenants with several accounts", Nav: "tenants", Body: "alltenants", Data: d, Taken: s.Taken,
 		Live: []string{"faults", "tenantlist"},

@@ -25,7 +25,9 @@ type Allotter struct {
 	// answered without blocks, and the answer says so.
 	Required bool
 	// Notes are told whose blocks change. Defaults to nothing that is told.
-	Notes    interface{ Changed(runtime string) }
+	Notes interface{ Changed(runtime string) }
+	// Follower is asked about assignments that were stored. Defaults to nothing that is followed.
+	Follower *Follower
 	Rebuild  Rebuilder
 	Observer observe.Observer
 }
@@ -125,8 +127,11 @@ func (a *Allotter) freed(gone []network.Applied) bool {
 // clusters where the rules are others than those that an assignment was decided by,
 // since the pass for the change may have read the ledger before this reply.
 func (a *Allotter) Stored(r events.Reply, held Held) {
-	if a != nil && r.Status == events.StatusAssigned && held.config != a.Networks.Config() {
-		a.Late.Wanted()
+	if a != nil && r.Status == events.StatusAssigned {
+		if held.config != a.Networks.Config() {
+			a.Late.Wanted()
+		}
+		a.Follower.answered(r, held.Applied)
 	}
 	a.Stands(r)
 }

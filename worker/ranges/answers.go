@@ -71,7 +71,7 @@ func (a *Answers) live() (live map[string][]events.Reply, gone map[string]bool) 
 }
 
 // extraID is the form of the ids of extra replies. A publisher may use one as well:
-// whoever comes first has it.
+// the first has it.
 var extraID = regexp.MustCompile(`-net[1-9][0-9]*$`)
 
 // extraRequest is the id of the nth extra reply, from 1, beside the answer to a

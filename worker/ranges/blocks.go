@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// clusterOf is what the selectors of network rules look at.
+// clusterOf returns the properties that the selectors of network rules use.
 func clusterOf(c *events.Cluster, shoot string) network.Cluster {
 	if c == nil {
 		return network.Cluster{Name: shoot}
@@ -17,7 +17,7 @@ func clusterOf(c *events.Cluster, shoot string) network.Cluster {
 	return network.Cluster{Name: c.Name, Namespace: c.Namespace, Labels: c.Labels, Purposes: c.Purposes}
 }
 
-// blocks are the network part of a reply.
+// blocks returns the network part of a reply.
 func blocks(applied []network.Applied) []events.Network {
 	var out []events.Network
 	for _, rule := range applied {
@@ -28,7 +28,7 @@ func blocks(applied []network.Applied) []events.Network {
 	return out
 }
 
-// patch are the operations that put blocks into a Shoot.
+// patch returns the patch operations that add blocks to a Shoot.
 func patch(given []events.Network) []events.PatchOperation {
 	var out []events.PatchOperation
 	for _, block := range given {
@@ -39,13 +39,13 @@ func patch(given []events.Network) []events.PatchOperation {
 	return out
 }
 
-// recordsOf are the rules that a runtime's answers say it has.
+// recordsOf returns the rules that a runtime's answers applied to it.
 func recordsOf(runtime string, answers []events.Reply) ([]network.Record, error) {
 	var records []network.Record
 	for _, answer := range answers {
 		applied, err := appliedOf(answer.Network)
 		if err != nil {
-			return nil, fmt.Errorf("the answer %s of runtime %s: %w", answer.RequestID, runtime, err)
+			return nil, fmt.Errorf("reading the network ranges in the answer to request %s of runtime %s: %w", answer.RequestID, runtime, err)
 		}
 		for _, rule := range applied {
 			at := slices.IndexFunc(records, func(r network.Record) bool { return r.Rule == rule.Rule })
@@ -59,7 +59,7 @@ func recordsOf(runtime string, answers []events.Reply) ([]network.Record, error)
 	return records, nil
 }
 
-// appliedOf is the network part of a reply as blocks wrote it.
+// appliedOf reads back the network part of a reply that blocks wrote.
 func appliedOf(given []events.Network) ([]network.Applied, error) {
 	var applied []network.Applied
 	for _, g := range given {

@@ -19,14 +19,15 @@ import (
 )
 
 // ClusterConfigs keeps what is written beside the ledger about network blocks as the
-// ledger has it. It works behind the answers: an outage of that cluster keeps nobody
-// waiting. Every worker does it, what is written twice is the same.
+// ledger has it. It works behind the answers: an outage of that cluster keeps no
+// request waiting. Every worker does it, what is written twice is the same.
 type ClusterConfigs struct {
 	Notes    Notes
 	Ledger   RuntimeLedger
 	Networks Networks
 	Runtimes Runtimes
 	Observer observe.Observer
+	Follower *Follower // as the Reconciler's
 
 	once  sync.Once
 	queue workqueue.TypedRateLimitingInterface[string]
@@ -42,8 +43,8 @@ const (
 	notesAtOnce = 4
 	// noteAgain is the longest pause after an attempt that failed.
 	noteAgain = 30 * time.Second
-	// noteLook is how often annotations are held against the ClusterConfigs: nobody
-	// watches Clusters.
+	// noteLook is how often annotations are held against the ClusterConfigs: no
+	// worker watches Clusters.
 	noteLook = time.Minute
 )
 
@@ -93,7 +94,7 @@ func (c *ClusterConfigs) next(ctx context.Context) bool {
 	case ctx.Err() != nil:
 		return false
 	case errors.Is(err, engine.ErrConflict):
-		c.queue.AddRateLimited(runtime) // somebody wrote meanwhile, such as another worker
+		c.queue.AddRateLimited(runtime) // another writer did meanwhile, such as another worker
 		return true
 	case errors.Is(err, network.ErrRefused):
 		c.queue.Forget(runtime)
@@ -123,7 +124,7 @@ func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Not
 	case len(answers) > 0:
 		n, noted := noteOf(runtime, answers)
 		config := c.Networks.Config()
-		if !noted || config == nil || len(config.Match(clusterOf(inForce(answers).Cluster, ""))) == 0 {
+		if !noted || config == nil || len(config.Match(c.Follower.standing(inForce(answers).Cluster, ""))) == 0 {
 			return observe.Noted{}, nil // of a cluster that no rule matches, what is there stays as it is
 		}
 		return c.write(ctx, n)
@@ -269,7 +270,7 @@ func sameBlocks(rules map[string]network.Applied, applied []network.Applied) boo
 	})
 }
 
-// noteOf is what is written of a runtime with these answers; not for one without
+// noteOf returns what is written of a runtime with these answers; not for one without
 // blocks, or whose cluster has no name and namespace.
 func noteOf(runtime string, answers []events.Reply) (network.Note, bool) {
 	n := network.Note{Runtime: runtime}
@@ -278,7 +279,7 @@ func noteOf(runtime string, answers []events.Reply) (network.Note, bool) {
 	}
 	records, err := recordsOf(runtime, answers)
 	if err != nil {
-		return n, false // whoever rebuilds says so
+		return n, false // the worker that rebuilds says so
 	}
 	for _, r := range records {
 		n.Applied = append(n.Applied, r.Applied)

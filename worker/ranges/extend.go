@@ -17,12 +17,13 @@ import (
 
 // Runtimes say where a runtime is: package counters.
 type Runtimes interface {
-	// Runtime gives a runtime's place and record, zero for an unknown one.
+	// Runtime returns a runtime's place and record, zero for an unknown one.
 	Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error)
 }
 
 // Reconciler serves the clusters that network rules match only by now: those that were
-// answered before a rule was there, or before its selector matched them. Each gets
+// answered before a rule was there, or before its selector matched them or their
+// Cluster had the labels that it asks for. Each gets
 // an extra reply, beside the one answer to its request. Every worker does it: what
 // a cluster gets is decided in Redis, and the first extra reply of an id stands.
 type Reconciler struct {
@@ -37,6 +38,8 @@ type Reconciler struct {
 	Keeper Keeper
 	// Configs writes beside the ledger. Defaults to nothing that is written.
 	Configs *ClusterConfigs
+	// Follower says what selectors look at. Defaults to what the event said.
+	Follower *Follower
 
 	once      sync.Once
 	signal    chan struct{}
@@ -48,7 +51,7 @@ type Reconciler struct {
 // publish it. What another's reply does not have is in the next one.
 func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime string, answers []events.Reply) error {
 	last := inForce(answers)
-	matching := config.Match(clusterOf(last.Cluster, last.ShootName))
+	matching := config.Match(x.Follower.standing(last.Cluster, last.ShootName))
 	_, skipped := lacking(matching, answers)
 	for _, s := range skipped {
 		x.Observer.Skipped(ctx, observe.Skipped{Runtime: runtime, Skipped: s})
@@ -93,8 +96,8 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 	}
 }
 
-// begun is an extra reply that is not there yet: whoever rebuilds Redis after this
-// refuses it, as it does with the answers to events.
+// begun is an extra reply that is not there yet: a worker that rebuilds Redis
+// after this refuses it, as it does with the answers to events.
 type begun struct {
 	request  string
 	subject  string
@@ -140,7 +143,7 @@ func (x *Reconciler) begin(ctx context.Context, runtime string, answers []events
 }
 
 // acquire takes what rules ask for, each by itself: one without room keeps no other
-// back. It gives all that the cluster has then.
+// back. It returns all that the cluster has then.
 func (x *Reconciler) acquire(ctx context.Context, runtime, request string, rules []network.Rule) ([]network.Applied, error) {
 	var held []network.Applied
 	for _, rule := range rules {
@@ -222,7 +225,7 @@ func lacking(matching []network.Rule, answers []events.Reply) (rules []network.R
 	return rules, skipped
 }
 
-// taken is the rule's first path that somebody has.
+// taken is the rule's first path that another writer has.
 func taken(rule network.Rule, by map[string]string) *string {
 	for _, in := range rule.Injections {
 		for i, path := range in.Paths {

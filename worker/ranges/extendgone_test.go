@@ -8,7 +8,7 @@ import (
 )
 
 // A runtime that is deprovisioned while it is served keeps nothing, also where
-// whoever served it ended before it looked.
+// the worker that served it ended before it looked.
 func TestExtendOfOneThatGoes(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt")

@@ -83,7 +83,7 @@ func (x *Reconciler) Pass(ctx context.Context) error {
 }
 
 // gather reads what is remembered. That the cluster with the ClusterConfigs does not
-// answer keeps nobody from being served: they are compared the next time.
+// answer keeps no request from being served: they are compared the next time.
 func (x *Reconciler) gather(ctx context.Context) (*Gathered, error) {
 	var notes *network.Notes
 	if x.Configs != nil {
@@ -108,7 +108,7 @@ func (x *Reconciler) extendAll(ctx context.Context, config *network.Config, g *G
 	group.SetLimit(extendAtOnce)
 	for _, begun := range read.Begun {
 		if runtime := begun.Reply.RuntimeID; gone[runtime] {
-			// Whoever began may have ended between Acquire and the look at the runtime.
+			// The worker that began may have ended between Acquire and the look at the runtime.
 			group.Go(func() error { return x.giveBack(ctx, runtime, begun.Reply.RequestID) })
 		}
 	}

@@ -18,21 +18,21 @@ type Allocator interface {
 	// Return takes back what the request, with every attempt at it, or one
 	// network.Attempt alone relied on and no other does.
 	Return(ctx context.Context, cluster, request string) (network.Returned, error)
-	// Release gives back all that a cluster has.
+	// Release frees all that a cluster has.
 	Release(ctx context.Context, cluster string) ([]network.Applied, error)
 }
 
-// Networks gives the network configuration of now; nil where there is none.
+// Networks returns the network configuration of now; nil where there is none.
 type Networks interface{ Config() *network.Config }
 
 // Notes writes down, where the Cluster resources live, which network blocks a
 // cluster was given: package gardener. It is all that a worker writes there. Errors:
-// engine.ErrConflict (somebody wrote meanwhile), engine.ErrUnknownResult (it may be
+// engine.ErrConflict (another writer wrote meanwhile), engine.ErrUnknownResult (it may be
 // written), engine.ErrUnavailable (not now), network.ErrRefused (never).
 type Notes interface {
 	// Write makes what is written that of a note; it tells what is another's and stays.
 	Write(ctx context.Context, n network.Note) (network.Noted, error)
-	// Remove takes back what was written of the note's runtime, and gives how much.
+	// Remove takes back what was written of the note's runtime, and returns how much.
 	Remove(ctx context.Context, n network.Note) (int, error)
 	// All reads all that is written, by whatever allocator.
 	All(ctx context.Context) (network.Notes, error)

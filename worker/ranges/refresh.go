@@ -28,7 +28,7 @@ type Keeper interface {
 	Unblock(ctx context.Context, foreign ...netip.Prefix) error
 }
 
-// Gathered is what is remembered of network blocks, outside of Redis.
+// Gathered has what is remembered of network blocks, outside of Redis.
 type Gathered struct {
 	read    *Answers
 	live    map[string][]events.Reply // by runtime
@@ -97,7 +97,7 @@ func note(noted map[string][]network.Applied, runtime string, applied network.Ap
 }
 
 // added are the blocks of rules in a note that its runtime was never answered with:
-// somebody else's, on the same Cluster. What was edited of its own is put right.
+// another allocator's, on the same Cluster. Its notes that were edited are put right.
 func (g *Gathered) added(n network.Note) []netip.Prefix {
 	var others []network.Applied
 	for _, applied := range n.Applied {
@@ -135,7 +135,7 @@ func ReadNotes(ctx context.Context, from Notes) (*network.Notes, error) {
 }
 
 // refresh holds the blocks in Redis against what is remembered of them: what is
-// missing there comes back, what nobody has any more goes, and blocks of other
+// missing there comes back, what no runtime has any more goes, and blocks of other
 // allocators are kept out.
 func (x *Reconciler) refresh(ctx context.Context, g *Gathered) error {
 	if x.Keeper == nil {
@@ -213,7 +213,7 @@ func (x *Reconciler) restore(ctx context.Context, state network.State, g *Gather
 	return restored, nil
 }
 
-// leftMeanwhile gives back what was put back for a runtime after its departure had
+// leftMeanwhile frees what was put back for a runtime after its departure had
 // freed what it had.
 func (x *Reconciler) leftMeanwhile(ctx context.Context, runtime string) (bool, error) {
 	place, rt, err := x.Runtimes.Runtime(ctx, runtime)
@@ -225,7 +225,7 @@ func (x *Reconciler) leftMeanwhile(ctx context.Context, runtime string) (bool, e
 }
 
 // release frees what Redis has of runtimes that are gone, for good, and of those that
-// came out of a note which nobody has any more, nor a place.
+// came out of a note which no runtime has any more, nor a place.
 func (x *Reconciler) release(ctx context.Context, state network.State, g *Gathered) (int, error) {
 	remembered := map[string]bool{}
 	for _, r := range g.Records {

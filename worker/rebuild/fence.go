@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,22 +25,27 @@ type Record interface {
 }
 
 // depositionTime is how long a leader of NATS that has lost its majority may still answer
-// reads: it looks for its followers every 10 s, and gives up after the second look.
+// reads: it looks for its followers every 10 s, and stops after the second look.
 const depositionTime = 20 * time.Second
 
+// outlastTime is how long a rebuild waits for that, with some reserve.
+const outlastTime = depositionTime + depositionTime/10
+
 // The pause before a worker takes over places whose epochs another server of Redis has: long
-// enough for a client to find the present master.
+// enough for a client to find the present master. Where a rebuild has to wait, it is longer by
+// two of those: another worker's is not to be undone before it has been of use.
 const (
 	firstPause = 5 * time.Second
 	mostPause  = 5 * time.Minute
 )
 
-// unbuilt is what is to be rebuilt.
+// unbuilt has what is to be rebuilt.
 type unbuilt struct {
 	places  []string
 	deposed account.Epochs     // those that places have, and that are not in force
 	record  events.EpochRecord // as it was read before the token is written
 	fenced  bool               // the record is to name the token
+	unknown bool               // none of them is a bucket or the pool of a binding: requests alone asked for them
 }
 
 // judge says which of the places are to be rebuilt: those without an epoch, and those whose
@@ -70,7 +76,7 @@ func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.E
 		return t, nil
 	}
 	if elsewhere {
-		if err := r.doubt(t.record.Sequence); err != nil {
+		if err := r.doubt(ctx, t.record.Sequence); err != nil {
 			return t, err
 		}
 	}
@@ -98,11 +104,11 @@ type doubted struct {
 	pause    time.Duration
 }
 
-// doubt returns nil once the record has named the same epochs for long enough that nobody
-// else seems to have the server that they are on. Until then the client looks for it. The
+// doubt returns nil once the record has named the same epochs for long enough that no
+// other worker seems to have the server that they are on. Until then the client looks for it. The
 // pause doubles with each change of the record, so that of workers which reach different
 // servers one side waits for the other.
-func (r *Rebuilder) doubt(sequence uint64) error {
+func (r *Rebuilder) doubt(ctx context.Context, sequence uint64) error {
 	now := r.Now()
 	before := r.doubts
 	if before.sequence == sequence {
@@ -111,7 +117,14 @@ func (r *Rebuilder) doubt(sequence uint64) error {
 		}
 		return fmt.Errorf("%w, or another server of Redis is the master", ErrElsewhere)
 	}
+	replicas, err := r.Record.Replicas(ctx)
+	if err != nil {
+		return err
+	}
 	r.doubts = doubted{sequence: sequence, since: now, pause: firstPause}
+	if replicas > 1 {
+		r.doubts.pause += 2 * outlastTime
+	}
 	if before.pause > 0 && now.Sub(before.since) < 2*before.pause+mostPause {
 		r.doubts.pause = min(2*before.pause, mostPause)
 	}
@@ -126,6 +139,14 @@ func (r *Rebuilder) doubt(sequence uint64) error {
 func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, token string) error {
 	if !t.fenced {
 		return nil
+	}
+	named := func(place string) bool { return t.record.Epochs[place] != "" }
+	// What is deposed is deposed together: where one bucket of the directory is, and the pools of
+	// its server stand, it is built anew there without the runtimes that the pools have counted
+	// and no request was answered with. The rebuild that has the other tokens goes on, or their lease
+	// ends: it may be an earlier one of this worker.
+	if len(places) < len(t.places) && slices.ContainsFunc(places, named) {
+		return fmt.Errorf("%w: it has %d of %d places", ErrElsewhere, len(t.places)-len(places), len(t.places))
 	}
 	next := maps.Clone(t.record.Epochs)
 	if next == nil {
@@ -145,14 +166,14 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 		}
 		for _, place := range places {
 			if now.Epochs[place] != token {
-				return fmt.Errorf("%w: %w", ErrElsewhere, err) // it may come late, and then nobody has that epoch
+				return fmt.Errorf("%w: %w", ErrElsewhere, err) // it may come late, and then no server has that epoch
 			}
 		}
 		sequence = now.Sequence
 	}
 	r.doubts.sequence = sequence // it was not others who changed the record
-	if t.record.Sequence == 0 {
-		return nil // no leader can show an epoch from before
+	if !slices.ContainsFunc(places, named) {
+		return nil // no leader can show an epoch of them from before: nothing was decided under one
 	}
 	return r.outlast(ctx)
 }
@@ -164,7 +185,7 @@ func (r *Rebuilder) outlast(ctx context.Context) error {
 	if err != nil || replicas < 2 {
 		return err
 	}
-	timer := time.NewTimer(depositionTime + depositionTime/10)
+	timer := time.NewTimer(outlastTime)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -3,6 +3,7 @@ package rebuild
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -212,6 +213,90 @@ func TestAnotherServerHasTheEpochs(t *testing.T) {
 		}
 		if now, inForce := epochOf(t, old, record); now != inForce || now == was {
 			t.Errorf("the old master has %q, had %q, in force is %q", now, was, inForce)
+		}
+	})
+}
+
+// TestDeposedTogether: while a worker that died still has the token of a place, no other
+// rebuild deposes the rest of them on the other master.
+func TestDeposedTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		newRebuilder, record := fenced(t)
+		old, present := servers{memory.NewCounters()}, servers{memory.NewCounters()}
+		if err := newRebuilder(old).Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before, err := record.Epochs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease := 10 * time.Second
+		if ours, err := present.BeginRebuild(t.Context(), "aws", "fenced-of-one-that-died", time.Now(), lease); !ours || err != nil {
+			t.Fatal(ours, err)
+		}
+		there := newRebuilder(present)
+		there.Lease = lease
+		there.init()
+		if err := there.attempt(t.Context()); !errors.Is(err, ErrElsewhere) {
+			t.Errorf("a part of the places: %v", err)
+		}
+		if now, err := record.Epochs(t.Context()); err != nil || !maps.Equal(now.Epochs, before.Epochs) {
+			t.Errorf("a part of the places is deposed, %v", err)
+		}
+		began := time.Now()
+		if err := there.Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now, err := record.Epochs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for place, epoch := range now.Epochs {
+			if epoch == before.Epochs[place] {
+				t.Errorf("%s was not taken over", place)
+			}
+		}
+		if took := time.Since(began); took > 2*lease {
+			t.Errorf("taken over after %s, a lease is %s", took, lease)
+		}
+	})
+}
+
+// TestTwoSidesWithReplicatedStreams: two workers that reach a master each take over from each
+// other, but not so soon that neither gets to decide.
+func TestTwoSidesWithReplicatedStreams(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		newRebuilder, record := fenced(t)
+		record.replicas = 3
+		sides := []servers{{memory.NewCounters()}, {memory.NewCounters()}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		defer ended.Wait()
+		defer cancel()
+		for _, redis := range sides {
+			r := newRebuilder(redis)
+			ended.Go(func() {
+				for ctx.Err() == nil {
+					_ = r.attempt(ctx) // it is made again, as Ensure does
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		var without, longest time.Duration
+		for range 10 * time.Minute / time.Second {
+			time.Sleep(time.Second)
+			without += time.Second
+			for _, redis := range sides {
+				if epoch, inForce := epochOf(t, redis, record); epoch == inForce {
+					without = 0
+				}
+			}
+			longest = max(longest, without)
+		}
+		if longest > outlastTime+5*time.Second {
+			t.Errorf("nobody could decide for %s, a rebuild takes %s", longest, outlastTime)
 		}
 	})
 }

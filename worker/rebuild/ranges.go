@@ -15,7 +15,7 @@ import (
 
 // RangeBuilder installs the network ranges that a rebuild has gathered: package counters.
 type RangeBuilder interface {
-	// Epoch gives the epoch that they are built with, in force or not; "" where they are not.
+	// Epoch returns the epoch that they are built with, in force or not; "" where they are not.
 	Epoch(ctx context.Context) (string, error)
 	// Depose takes it away, if it still is this one.
 	Depose(ctx context.Context, epoch string) (bool, error)
@@ -112,7 +112,7 @@ func (r *Rebuilder) gatherRanges(ctx context.Context) (network.State, error) {
 }
 
 // sealExtra refuses the extra replies that were begun before the loss: what they
-// would tell is known to nobody else. One that was stored meanwhile is taken in.
+// would tell is known nowhere else. One that was stored meanwhile is taken in.
 func (r *Rebuilder) sealExtra(ctx context.Context, read *ranges.Answers) error {
 	for _, begun := range read.Begun {
 		event := events.Event{ID: begun.Reply.RequestID, RuntimeID: begun.Reply.RuntimeID}

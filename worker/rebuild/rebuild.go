@@ -23,13 +23,13 @@ import (
 
 // Builder installs what a rebuild has gathered: package counters.
 type Builder interface {
-	// Epochs gives the epochs of those pools and buckets that are built, in force or not.
+	// Epochs returns the epochs of those pools and buckets that are built, in force or not.
 	Epochs(ctx context.Context, places ...string) (account.Epochs, error)
 	// Replicated reports whether another server may come to be the master.
 	Replicated(ctx context.Context) (bool, error)
 	// Depose takes the epoch of a place away, if it still is this one.
 	Depose(ctx context.Context, place, epoch string) (bool, error)
-	// BeginRebuild writes the token, unless the place is built or somebody else's
+	// BeginRebuild writes the token, unless the place is built or another worker's
 	// token is younger than lease; it reports whether the token stands.
 	BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error)
 	// RenewRebuild makes the token as young as now.
@@ -54,7 +54,7 @@ type Ledger interface {
 	// Facts reads what every stored reply says of its runtime, from the first to the
 	// last there is now.
 	Facts(ctx context.Context, f func(events.Fact) error) error
-	// Unsettled gives every event that is published and not settled yet, and what
+	// Unsettled returns every event that is published and not settled yet, and what
 	// is wrong with one that could not be read whole.
 	Unsettled(ctx context.Context, f func(e events.Event, sequence uint64, fault error) error) error
 }
@@ -73,8 +73,8 @@ type Rebuilder struct {
 	Inventory Inventory
 	Ledger    Ledger
 	Room      Room
-	// Record says which epochs are in force, rule 15. Defaults to none: then nobody must be
-	// able to make another server of Redis the master.
+	// Record says which epochs are in force, rule 15. Defaults to none: then no operator must
+	// be able to make another server of Redis the master.
 	Record Record
 	// Replicated says that Redis is set up with several servers: Sentinel or Redis Cluster. Where
 	// it is not, the servers are asked.
@@ -98,8 +98,9 @@ type Rebuilder struct {
 	once   sync.Once
 	signal chan struct{}
 	mu     sync.Mutex
-	asked  map[string]bool
-	doubts doubted // of the one attempt at a time
+	asked  map[string]bool // pools, until they are built
+	doubts doubted         // of the one attempt at a time
+	paced  time.Time       // no rebuild before this moment that requests alone ask for
 }
 
 // ErrElsewhere says that another worker is rebuilding.
@@ -152,6 +153,9 @@ func (r *Rebuilder) Ensure(ctx context.Context) error {
 func (r *Rebuilder) attempt(ctx context.Context) error {
 	begin := r.Now()
 	info, err := r.rebuild(ctx)
+	if errors.Is(err, errPaced) {
+		return errors.Join(err, r.rebuildRanges(ctx))
+	}
 	if err == nil {
 		err = r.rebuildRanges(ctx)
 	}
@@ -171,6 +175,13 @@ func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 	missing, err := r.missing(ctx)
 	if err != nil || len(missing.places) == 0 {
 		return info, err
+	}
+	if missing.unknown {
+		if left := r.paced.Sub(r.Now()); left > 0 && left <= mostPace { // longer: the clock was put back
+			return info, errPaced
+		}
+		begin := r.Now()
+		defer func() { r.paced = r.Now().Add(pace(r.Now().Sub(begin))) }()
 	}
 	if err := r.Belongs(ctx); err != nil {
 		return info, err
@@ -214,7 +225,8 @@ func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 	return info, nil
 }
 
-// begin writes the token, and returns where it stands.
+// begin writes the token, and returns where it stands. Where the first place is another
+// worker's, so are the others: two that share them would wait for each other's record.
 func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string) (mine []string, err error) {
 	for _, place := range missing.places {
 		if epoch := missing.deposed[place]; epoch != "" {
@@ -229,34 +241,31 @@ func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string) (m
 		if ours {
 			mine = append(mine, place)
 		}
-	}
-	return mine, nil
-}
-
-// missing are the pools and buckets that are known and not built, or not in force.
-func (r *Rebuilder) missing(ctx context.Context) (unbuilt, error) {
-	var places []string
-	for n := range account.Buckets {
-		places = append(places, account.BucketName(n))
-	}
-	for _, pool := range r.Inventory.Pools() {
-		places = append(places, pool.Name())
-	}
-	r.mu.Lock()
-	for pool := range r.asked {
-		if !slices.Contains(places, pool) {
-			places = append(places, pool)
+		if len(mine) == 0 {
+			return nil, nil
 		}
 	}
-	r.mu.Unlock()
-	epochs, err := r.Builder.Epochs(ctx, places...)
-	if err != nil {
-		return unbuilt{}, err
-	}
-	return r.judge(ctx, places, epochs)
+	return mine, r.sameServer(ctx, missing, mine)
 }
 
-// keepAlive renews the token while the rebuild reads, so that nobody else starts.
+// sameServer returns an error where a place that was missing is built: the client has found
+// another server of Redis meanwhile. A directory that is built there anew beside pools that
+// stand would lack what they have counted and no request was answered with.
+func (r *Rebuilder) sameServer(ctx context.Context, missing unbuilt, mine []string) error {
+	others := slices.DeleteFunc(slices.Clone(missing.places), func(place string) bool { return slices.Contains(mine, place) })
+	if len(others) == 0 {
+		return nil
+	}
+	epochs, err := r.Builder.Epochs(ctx, others...)
+	for _, place := range others {
+		if epoch := epochs[place]; epoch != "" && epoch != missing.deposed[place] {
+			return fmt.Errorf("%w: %s is built", ErrElsewhere, place)
+		}
+	}
+	return err
+}
+
+// keepAlive renews the token while the rebuild reads, so that no other worker starts.
 func (r *Rebuilder) keepAlive(ctx context.Context, places []string, token string) (stop func()) {
 	return r.whileWorking(ctx, func(ctx context.Context) {
 		for _, place := range places {
@@ -279,65 +288,6 @@ func (r *Rebuilder) whileWorking(ctx context.Context, renew func(context.Context
 	return func() {
 		cancel()
 		running.Wait()
-	}
-}
-
-// seal publishes a non-final reply for every event that is still to be settled:
-// whoever decided it before the loss is refused at its publish, and starts over.
-func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
-	err := r.Ledger.Unsettled(ctx, func(e events.Event, _ uint64, _ error) error {
-		subject := e.ReplySubject(r.Subjects)
-		if subject == "" {
-			return nil
-		}
-		return r.sealed(ctx, subject, e, info)
-	})
-	if err == nil {
-		// By their subjects: a request that only a newer version can read is decided by one.
-		err = r.Room.Addresses(ctx, "", func(a events.WaitingAddress, foreign *events.Foreign) error {
-			if foreign != nil {
-				info.Foreign++
-			}
-			if a.RuntimeID == "" {
-				return nil
-			}
-			return r.sealed(ctx, r.Subjects.Reply(a.RuntimeID, a.RequestID), events.Event{ID: a.RequestID, RuntimeID: a.RuntimeID}, info)
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("seal the events that are not settled: %w", err)
-	}
-	return nil
-}
-
-func (r *Rebuilder) sealed(ctx context.Context, subject string, e events.Event, info *observe.Rebuild) error {
-	done, err := r.sealOne(ctx, subject, e)
-	if done {
-		info.Sealed++
-	}
-	return err
-}
-
-func (r *Rebuilder) sealOne(ctx context.Context, subject string, e events.Event) (bool, error) {
-	for {
-		stored, found, err := r.Ledger.Last(ctx, subject)
-		if errors.Is(err, events.ErrUnknownReply) {
-			return false, nil // it may be a final one
-		}
-		if err != nil {
-			return false, err
-		}
-		if found && stored.Reply.Final() {
-			return false, nil // losing to a final is fine
-		}
-		seal := events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusSealed}
-		if found && stored.Foreign == nil {
-			seal = stored.Reply // it waits on, or its id is taken: the same again, under a new sequence
-		}
-		_, err = r.Ledger.Publish(ctx, subject, seal, stored.Sequence)
-		if !errors.Is(err, events.ErrWrongLastSequence) {
-			return err == nil, err
-		}
 	}
 }
 

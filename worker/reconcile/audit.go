@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 )
 
-// Records is what Redis has, read whole: package counters.
+// Records reads all that Redis records; package counters implements it.
 type Records interface {
 	Built(ctx context.Context, places ...string) (map[string]bool, error)
 	Pools(ctx context.Context) ([]string, error)
@@ -24,8 +24,8 @@ type Records interface {
 	Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error]
 }
 
-// Repairer brings Redis in line: package counters. Each method looks again whether
-// what it was told is still so, and reports whether it changed anything.
+// Repairer corrects Redis; package counters implements it. Each method first checks that
+// the drift it is given still exists, and reports whether it changed anything.
 type Repairer interface {
 	Recount(ctx context.Context, pool, binding string) (bool, error)
 	Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error)
@@ -36,25 +36,28 @@ type Repairer interface {
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
 	ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error)
+	TakeBack(ctx context.Context, pool, runtime, request string) error
 	Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error)
 }
 
 // Reader reads one binding at its source.
 type Reader interface {
-	// Get gives an engine.Error with CodeUnknownBinding for one that is not there.
+	// Get returns an engine.Error with CodeUnknownBinding if the binding does not exist.
 	Get(ctx context.Context, name string) (engine.Binding, error)
 }
 
-// Ledger is the ledger as an audit uses it: package events.
+// Ledger has the methods of the ledger that an audit calls; package events implements it.
 type Ledger interface {
 	rebuild.Ledger
-	// End returns the highest sequence that the ledger ever gave a reply.
+	// End returns the highest sequence that the ledger has ever assigned to a reply.
 	End(ctx context.Context) (uint64, error)
+	// OfRuntime visits every stored reply of a runtime.
+	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 	// After visits the replies that were stored after a sequence.
 	After(ctx context.Context, sequence uint64, visit func(events.Stored) error) error
 }
 
-// Audit holds Redis against ledger, labels and Shoots.
+// Audit compares Redis with the ledger, labels and Shoots.
 type Audit struct {
 	Records   Records
 	Repairer  Repairer
@@ -62,19 +65,19 @@ type Audit struct {
 	Inventory rebuild.Inventory
 	Reader    Reader
 	Room      rebuild.Room
-	// Pause is the time between the two readings. Defaults to 2 s.
+	// Pause is the time between the two passes. Defaults to 2 s.
 	Pause time.Duration
-	// Progress, if set, is told what is done next.
+	// Progress, if set, is called with the next step.
 	Progress func(string)
 }
 
-// Finding is what an audit has found.
+// Finding is the result of an audit.
 type Finding struct {
 	Drifts   []account.Drift
-	NotBuilt []string // pools and buckets; nothing is compared in them
-	Replies  int      // of the ledger, that speak of a runtime
+	NotBuilt []string // pools and buckets that the audit did not compare
+	Replies  int      // in the ledger that name a runtime
 	Runtimes int      // assigned in Redis
-	Bindings int      // that Redis has a record of
+	Bindings int      // with a record in Redis
 }
 
 func (a *Audit) say(format string, args ...any) {
@@ -83,10 +86,10 @@ func (a *Audit) say(format string, args ...any) {
 	}
 }
 
-// Verify compares twice where the first look finds anything, and returns the drifts that
-// both show, without those that the second look may owe to an event in motion. Such an
-// event was not settled when the second look began, or was published later. Of the
-// latter each is answered in the ledger, not settled, or waits when the look is over.
+// Verify makes a second pass if the first one finds drift, and returns the drifts that both
+// passes found. It leaves out drift that an event in motion may have caused in the second
+// pass: an event that was not settled when that pass began, or that was published later. At
+// the end of the pass a later event is answered in the ledger, not settled, or waiting.
 func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 	first, before, err := a.look(ctx)
 	if err != nil || len(first.Drifts) == 0 {
@@ -125,7 +128,7 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 	if len(second.Drifts) == 0 {
 		return second, nil
 	}
-	// An event that is settled between these two readings is answered in the ledger.
+	// If an event is settled between these two reads, the ledger has its answer.
 	if err := moving.read(ctx, a.Ledger, a.Room); err != nil {
 		return Finding{}, err
 	}
@@ -134,16 +137,21 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 	}
 	moving.follow(before)
 	moving.follow(after)
+	for _, d := range second.Drifts {
+		if moving.runtimes[d.Runtime] { // its binding may lack only this runtime
+			moving.add("", d.Lacking())
+		}
+	}
 	second.Drifts = slices.DeleteFunc(second.Drifts, func(d account.Drift) bool {
 		return moving.runtimes[d.Runtime] || moving.bindings[d.Binding]
 	})
-	return second, nil
+	return second, a.noteRefused(ctx, second.Drifts)
 }
 
 func key(d account.Drift) [4]string { return [4]string{string(d.Kind), d.Pool, d.Binding, d.Runtime} }
 
-// look reads everything once. Redis is read last: what happens meanwhile is then
-// known to Redis and not yet to the ledger, never the other way round.
+// look makes one pass. It reads Redis last: Redis may then know newer changes than the
+// ledger that was read, but the ledger never knows newer ones than Redis.
 func (a *Audit) look(ctx context.Context) (Finding, map[string]account.Snapshot, error) {
 	var f Finding
 	a.say("reading ledger, labels and Shoots")
@@ -152,6 +160,13 @@ func (a *Audit) look(ctx context.Context) (Finding, map[string]account.Snapshot,
 		return f, nil, err
 	}
 	f.Replies = read.Replies
+	err = a.Room.Addresses(ctx, "", func(a events.WaitingAddress, _ *events.Foreign) error {
+		gathered.Waits(a.RuntimeID)
+		return nil
+	})
+	if err != nil {
+		return f, nil, fmt.Errorf("read what waits: %w", err)
+	}
 	a.say("reading Redis")
 	have, places, err := a.readRedis(ctx, gathered.Pools(), &f)
 	if err != nil {
@@ -165,13 +180,13 @@ func (a *Audit) look(ctx context.Context) (Finding, map[string]account.Snapshot,
 		}
 	}
 	if slices.ContainsFunc(f.NotBuilt, account.IsBucket) {
-		return f, have, nil // nothing can be said of what the bucket would hold
+		return f, have, nil // what the bucket would hold is unknown
 	}
 	f.Drifts = gathered.Compare(have, places)
 	return f, have, nil
 }
 
-// readRedis reads all pools and the directory, and notes in f what is not built.
+// readRedis reads all pools and the directory. It adds those that are not built to f.
 func (a *Audit) readRedis(ctx context.Context, labelled []string, f *Finding) (map[string]account.Snapshot, map[string]account.Place, error) {
 	have, places := map[string]account.Snapshot{}, map[string]account.Place{}
 	names, err := a.places(ctx, labelled)
@@ -202,7 +217,7 @@ func (a *Audit) readRedis(ctx context.Context, labelled []string, f *Finding) (m
 	return have, places, nil
 }
 
-// places are all buckets and pools: those of Redis and those of the labels.
+// places returns the names of all buckets, of all pools in Redis, and of the labelled pools.
 func (a *Audit) places(ctx context.Context, labelled []string) ([]string, error) {
 	names, err := a.Records.Pools(ctx)
 	if err != nil {
@@ -241,11 +256,11 @@ func (a *Audit) pool(ctx context.Context, pool string) (account.Snapshot, error)
 	return s, err
 }
 
-// motion is the runtimes and bindings of events that an audit and the workers may see
-// in different states.
+// motion collects the runtimes and bindings of events that are in progress: the audit and
+// the workers may see them in different states.
 type motion struct{ runtimes, bindings map[string]bool }
 
-// read adds those of the events that are not settled or wait.
+// read adds the runtimes and bindings of events that are not settled or that wait.
 func (m *motion) read(ctx context.Context, archive rebuild.Ledger, room rebuild.Room) error {
 	err := archive.Unsettled(ctx, func(e events.Event, _ uint64, _ error) error {
 		m.add(e.RuntimeID, e.Binding)
@@ -263,7 +278,7 @@ func (m *motion) read(ctx context.Context, archive rebuild.Ledger, room rebuild.
 	return nil
 }
 
-// add takes a runtime and a binding, "" for none.
+// add adds a runtime and a binding; it skips "".
 func (m *motion) add(runtime, binding string) {
 	if runtime != "" {
 		m.runtimes[runtime] = true
@@ -273,7 +288,7 @@ func (m *motion) add(runtime, binding string) {
 	}
 }
 
-// answered adds those of the replies that were stored after a sequence of the ledger.
+// answered adds the runtimes and bindings of all replies after a sequence of the ledger.
 func (m *motion) answered(ctx context.Context, ledger Ledger, after uint64) error {
 	err := ledger.After(ctx, after, func(s events.Stored) error {
 		if fact := s.Reply.Fact(); s.Foreign == nil {
@@ -287,7 +302,7 @@ func (m *motion) answered(ctx context.Context, ledger Ledger, after uint64) erro
 	return nil
 }
 
-// follow adds the bindings that runtimes in motion are, or were, on.
+// follow adds the present and the former bindings of the runtimes in motion.
 func (m *motion) follow(have map[string]account.Snapshot) {
 	for _, s := range have {
 		for id := range m.runtimes {

@@ -11,7 +11,7 @@ import (
 // Auditor audits every now and then, and repairs what is safe.
 type Auditor struct {
 	Audit *Audit
-	// Settings gives the time between two audits, 0 for never, and whether to
+	// Settings returns the time between two audits, 0 for never, and whether to
 	// repair. It is asked again while it is waited.
 	Settings func() (every time.Duration, repair bool)
 	Observer observe.Observer

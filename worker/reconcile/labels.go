@@ -8,11 +8,15 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/dirtying"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -24,9 +28,9 @@ type Follower interface {
 	// Doubt makes a claim unconfirmed, so that its label is looked at before it is
 	// given out again.
 	Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error)
-	// Pools gives the names of all pools that Redis knows, built or not.
+	// Pools returns the names of all pools that Redis knows, built or not.
 	Pools(ctx context.Context) ([]string, error)
-	// Bindings gives the records of a pool.
+	// Bindings returns the records of a pool.
 	Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error]
 }
 
@@ -35,17 +39,20 @@ type Cache interface {
 	Pools() []engine.Pool
 	All() iter.Seq[engine.Binding]
 	Cached(name string) (engine.Binding, bool)
-	// Shoots gives all Shoots, live.
+	// Shoots returns all Shoots, live.
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
 }
 
 // Marker is the worker that acts on what the labels show: package worker.
 type Marker interface {
-	// Wake looks at the requests that wait.
-	Wake()
-	// MarkDirty marks an account that no Shoot refers to dirty, rule 8, and reports
-	// whether it is.
-	MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (bool, error)
+	// WakeTenant looks at the requests that wait for a pool, and at the tenant's among
+	// them; "" is none.
+	WakeTenant(pool, tenant string)
+	// SharedPools is told which shared pools there are: none of their accounts is claimed
+	// while it has runtimes, whatever its labels say.
+	SharedPools(names []string)
+	// MarkDirty marks an account that no Shoot refers to dirty, rule 8: package dirtying.
+	MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (dirtying.Marking, error)
 }
 
 // Asker asks for a rebuild of what Redis has lost: package rebuild.
@@ -125,13 +132,14 @@ func (s *Labels) followChanged(ctx context.Context) error {
 	s.mu.Unlock()
 	var errs error
 	for p := range places {
-		if b, known := s.Cache.Cached(p.binding); known && b.Pool() == p.pool {
+		b, known := s.Cache.Cached(p.binding)
+		if known && b.Pool() == p.pool {
 			errs = errors.Join(errs, s.follow(ctx, b))
 		} else {
 			errs = errors.Join(errs, s.forget(ctx, p.binding, p.pool))
 		}
+		s.Worker.WakeTenant(p.pool.Name(), b.Tenant) // what changed may be what a request waits for
 	}
-	s.Worker.Wake() // whatever changed may be what somebody waits for
 	return errs
 }
 
@@ -177,7 +185,7 @@ func (s *Labels) observe(ctx context.Context, pool string, l account.Label) erro
 }
 
 // doubt looks at an account that seems to have been taken away from under its
-// runtimes. They stay; whoever asks for it next looks at its label first, and is
+// runtimes. They stay; its next request looks at its label first, and is
 // given another one where the label is not the tenant's.
 func (s *Labels) doubt(ctx context.Context, pool string, l account.Label, rec account.Record) error {
 	if !rec.Confirmed || rec.Count == 0 || rec.Tenant == "" || (l.Tenant == rec.Tenant && !l.Dirty) {
@@ -213,7 +221,6 @@ func (s *Labels) everything(ctx context.Context) error {
 	for pool := range pools {
 		errs = errors.Join(errs, s.pool(ctx, pool, empty))
 	}
-	s.Worker.Wake()
 	return errors.Join(errs, s.markVacant(ctx, empty))
 }
 
@@ -228,11 +235,20 @@ func (s *Labels) pools(ctx context.Context) (map[engine.Pool]struct{}, error) {
 	for _, name := range known {
 		pools[engine.ParsePool(name)] = struct{}{}
 	}
-	maps.DeleteFunc(pools, func(pool engine.Pool, _ struct{}) bool { return pool.Shared })
+	var shared []string
+	maps.DeleteFunc(pools, func(pool engine.Pool, _ struct{}) bool {
+		if pool.Shared {
+			shared = append(shared, pool.Name())
+		}
+		return pool.Shared
+	})
+	if err == nil {
+		s.Worker.SharedPools(shared)
+	}
 	return pools, err
 }
 
-// vacant is a binding that nobody is on and that is to become dirty.
+// vacant is a binding without runtimes and that is to become dirty.
 type vacant struct {
 	pool   string
 	record account.Record
@@ -257,6 +273,7 @@ func (s *Labels) pool(ctx context.Context, pool engine.Pool, empty map[string]va
 			if err := s.follow(ctx, b); err != nil {
 				return err
 			}
+			s.Worker.WakeTenant(pool.Name(), b.Tenant)
 		}
 		if r.Count == 0 && !b.Dirty && (r.State == account.Draining || r.State == account.Dirtying) {
 			empty[b.Name] = vacant{pool.Name(), r}
@@ -268,10 +285,19 @@ func (s *Labels) pool(ctx context.Context, pool engine.Pool, empty map[string]va
 			if err := s.forget(ctx, name, pool); err != nil {
 				return err
 			}
+			s.Worker.WakeTenant(pool.Name(), "")
 		}
 	}
 	return nil
 }
+
+const (
+	// markings is how many bindings a sweep marks at a time: those that wait share a list of the Shoots.
+	markings = 8
+	// mostFailures is how many markings may fail with none between them that succeeds, before the others
+	// wait for the next sweep: then it is more likely that what all of them need fails.
+	mostFailures = 3
+)
 
 // markVacant marks the bindings that no Shoot refers to. One list of the Shoots
 // passes over those that are still in use; the marking looks again at each.
@@ -283,13 +309,38 @@ func (s *Labels) markVacant(ctx context.Context, empty map[string]vacant) error 
 		delete(empty, shoot.Binding)
 		return nil
 	})
-	for binding, v := range empty {
-		if err != nil {
-			return err
-		}
-		err = s.mark(ctx, v.pool, binding, v.record)
+	if err != nil {
+		return err
 	}
-	return err
+	var (
+		marking errgroup.Group
+		mu      sync.Mutex
+		errs    error
+		row     int
+	)
+	marking.SetLimit(markings)
+	enough := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return row >= mostFailures || ctx.Err() != nil
+	}
+	for _, binding := range slices.Sorted(maps.Keys(empty)) {
+		if enough() {
+			break
+		}
+		marking.Go(func() error {
+			err := s.mark(ctx, empty[binding].pool, binding, empty[binding].record)
+			mu.Lock()
+			defer mu.Unlock()
+			errs = errors.Join(errs, err)
+			if row++; err == nil {
+				row = 0
+			}
+			return nil
+		})
+	}
+	_ = marking.Wait() // the errors are in errs, all of them
+	return errs
 }
 
 // contradicts reports whether a label says something that the record does not:
@@ -310,8 +361,8 @@ func contradicts(b engine.Binding, r account.Record) bool {
 func (s *Labels) mark(ctx context.Context, pool, binding string, r account.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Budget)
 	defer cancel()
-	marked, err := s.Worker.MarkDirty(ctx, pool, binding, r.Tenant, r.Generation)
-	if marked {
+	became, err := s.Worker.MarkDirty(ctx, pool, binding, r.Tenant, r.Generation)
+	if became == dirtying.Marked {
 		s.Observer.Followed(ctx, observe.Followed{Binding: binding, Pool: pool, Observation: account.Observation{
 			Change: account.BecameDirtying, Before: r, Record: r,
 		}})
@@ -321,8 +372,5 @@ func (s *Labels) mark(ctx context.Context, pool, binding string, r account.Recor
 
 // notBuilt asks for a rebuild where err says that one is needed.
 func (s *Labels) notBuilt(err error, pool string) error {
-	if errors.Is(err, account.ErrNotBuilt) {
-		s.Rebuild.Wanted(pool)
-	}
-	return err
+	return account.AskForRebuild(err, s.Rebuild.Wanted, pool)
 }

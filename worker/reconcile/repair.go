@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -28,6 +29,8 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	case account.RuntimeGoneAlready:
 		gone, err := a.Repairer.ReleaseRuntime(ctx, d.Pool, d.Runtime)
 		return !gone.Repeated, err
+	case account.RuntimeUnknown, account.WaitingUnknown:
+		return a.takeBack(ctx, d)
 	case account.ShootGone:
 		dropped, err := a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
 		if err == nil && dropped {
@@ -53,7 +56,7 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	}
 }
 
-// restore gives an assignment back. The directory is asked first: a runtime that
+// restore puts an assignment back. The directory is asked first: a runtime that
 // was deprovisioned meanwhile is gone there, and what is located now is found by
 // every deprovision to come.
 func (a *Audit) restore(ctx context.Context, d account.Drift) (bool, error) {
@@ -84,12 +87,23 @@ func (a *Audit) follow(ctx context.Context, d account.Drift) (bool, error) {
 	return seen.Change != "", err
 }
 
-// RepairAll repairs what it can and gives the drifts about which Redis changed.
-// One that fails does not keep the others from being repaired.
+// RepairAll repairs what it can and returns the drifts about which Redis changed.
+// One that fails does not keep the others from being repaired. Counts come last, and none is
+// lowered while Redis lacks a runtime of the binding that ledger or Shoot have: the room that
+// this makes would be given away, and the runtime is put back all the same (I2).
 func (a *Audit) RepairAll(ctx context.Context, drifts []account.Drift, drainIdle bool) (changed []account.Drift, err error) {
+	drifts = slices.Clone(drifts)
+	slices.SortStableFunc(drifts, func(a, b account.Drift) int { return last(a) - last(b) })
+	lacks := map[string]bool{}
 	var errs error
 	for _, d := range drifts {
+		if d.Kind == account.CountWrong && d.Surplus > 0 && lacks[d.Binding] {
+			continue
+		}
 		ok, err := a.Repair(ctx, d, drainIdle)
+		if !ok && d.Lacking() != "" {
+			lacks[d.Lacking()] = true
+		}
 		if ctx.Err() != nil {
 			return changed, errors.Join(errs, context.Cause(ctx))
 		}
@@ -99,4 +113,12 @@ func (a *Audit) RepairAll(ctx context.Context, drifts []account.Drift, drainIdle
 		}
 	}
 	return changed, errs
+}
+
+// last ranks counts behind everything else.
+func last(d account.Drift) int {
+	if d.Kind == account.CountWrong {
+		return 1
+	}
+	return 0
 }

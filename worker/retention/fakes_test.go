@@ -29,16 +29,16 @@ type keptLedger struct {
 
 func (l *keptLedger) put(at time.Time, r events.Reply) {
 	l.last++
-	l.stored = append(l.stored, events.Stored{Reply: r, Sequence: l.last, Time: at})
+	l.stored = append(l.stored, events.Stored{Reply: r, Sequence: l.last, Time: at, Subject: "reply." + r.RuntimeID + "." + r.RequestID})
 }
 
-func (l *keptLedger) Facts(_ context.Context, visit func(events.Fact) error) error {
+func (l *keptLedger) FactsAfter(_ context.Context, _ uint64, visit func(events.Fact) error) error {
 	for _, s := range l.stored {
 		if s.Reply.Status == events.StatusSealed {
 			continue
 		}
 		f := s.Reply.Fact()
-		f.Time = s.Time
+		f.Subject, f.Position, f.Time = s.Subject, s.Sequence, s.Time
 		if err := visit(f); err != nil {
 			return err
 		}
@@ -64,6 +64,11 @@ func (l *keptLedger) Forget(_ context.Context, runtime string, upTo uint64) erro
 	l.stored = slices.DeleteFunc(l.stored, func(s events.Stored) bool {
 		return s.Reply.RuntimeID == runtime && s.Sequence <= upTo
 	})
+	return nil
+}
+
+func (l *keptLedger) Remove(_ context.Context, subject string, upTo uint64) error {
+	l.stored = slices.DeleteFunc(l.stored, func(s events.Stored) bool { return s.Subject == subject && s.Sequence <= upTo })
 	return nil
 }
 

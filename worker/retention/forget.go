@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// grave is what Redis remembers of a runtime that is gone.
+// grave has what Redis remembers of a runtime that is gone.
 type grave struct {
 	runtime string
 	pool    string        // that has the record; "" where the directory alone knows it
@@ -87,8 +87,8 @@ func (r *Purger) known(ctx context.Context, runtime string) (known bool, err err
 
 // forget takes runtimes out of Redis that the ledger does not know any more. The
 // directory's entry goes first, and the record after everybody is done who has read
-// that entry: until then the record supersedes whoever would assign by it, and
-// nobody is counted in a pool that the directory does not name.
+// that entry: until then the record supersedes a worker that would assign by
+// it, and no runtime is counted in a pool that the directory does not name.
 func (r *Purger) forget(ctx context.Context, graves []grave, info *observe.Retention) error {
 	if len(graves) == 0 {
 		return nil
@@ -161,7 +161,7 @@ func (r *Purger) forgetRecord(ctx context.Context, g grave) (bool, error) {
 	}
 	place, err := r.Records.Place(ctx, g.runtime)
 	if err != nil || place.Pool == g.pool {
-		return false, wrapForget(g, err) // somebody asks for the runtime again
+		return false, wrapForget(g, err) // a publisher asks for the runtime again
 	}
 	dropped, err := r.Records.Forget(ctx, g.pool, g.runtime, g.number)
 	return dropped, wrapForget(g, err)

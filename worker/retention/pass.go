@@ -45,7 +45,7 @@ func (o *oldest) cut() {
 	}
 }
 
-// around is what a pass has read once, beside the ledger.
+// around has what a pass has read once, beside the ledger.
 type around struct {
 	cutoff  time.Time // what is younger is kept
 	backlog events.Backlog
@@ -55,7 +55,7 @@ type around struct {
 }
 
 // pass forgets the candidates behind after, the oldest first, and the tombstones that
-// the ledger knows nothing of. It gives the last candidate, and whether there are more.
+// the ledger knows nothing of. It returns the last candidate, and whether there are more.
 func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retention) (candidate, bool, error) {
 	// Redis first, then what is in work, then the ledger: a release that is decided and
 	// not published shows in the second.
@@ -67,9 +67,12 @@ func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retent
 	if err != nil {
 		return after, false, err
 	}
-	found := oldest{limit: r.Limit}
+	found, alone := oldest{limit: r.Limit}, apart{}
 	cutoff := r.Now().Add(-r.Keep)
-	err = r.Ledger.Facts(ctx, func(f events.Fact) error {
+	err = r.Ledger.FactsAfter(ctx, 0, func(f events.Fact) error {
+		if f.Time.Before(cutoff) && len(alone) < r.Limit {
+			alone.add(f)
+		}
 		delete(orphans, f.RuntimeID)
 		c := candidate{since: f.Time, runtime: f.RuntimeID}
 		if f.Answer().State == account.RuntimeGone && f.Time.Before(cutoff) && c.compare(after) > 0 {
@@ -81,6 +84,9 @@ func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retent
 		return after, false, fmt.Errorf("read the ledger: %w", err)
 	}
 	found.cut()
+	if err := r.removeApart(ctx, alone, info); err != nil {
+		return after, false, err
+	}
 	if len(found.all)+len(orphans) == 0 {
 		return after, false, nil
 	}
@@ -139,7 +145,7 @@ func (r *Purger) look(ctx context.Context, cutoff time.Time) (around, error) {
 	return a, nil
 }
 
-// purge deletes the replies of a runtime where nothing needs them, and gives what
+// purge deletes the replies of a runtime where nothing needs them, and returns what
 // Redis remembers of it. The release stays until everything that a rebuild installs is
 // seen to be built: one that has read an older reply already, and so has to find
 // the release behind it, can install nothing any more.
@@ -158,10 +164,7 @@ func (r *Purger) purge(ctx context.Context, runtime string, seen around, info *o
 		}
 		graves, because, err = r.lies(ctx, runtime, told)
 	}
-	if errors.Is(err, account.ErrNotBuilt) {
-		r.Rebuild.Wanted(told.pool) // perhaps no binding is labelled for it any more
-		because, err = observe.KeptNotBuilt, nil
-	}
+	because, err = r.unlessLost(told.pool, because, err)
 	if err != nil || because != "" {
 		info.Kept[because]++
 		return nil, err
@@ -173,7 +176,16 @@ func (r *Purger) purge(ctx context.Context, runtime string, seen around, info *o
 	return graves, nil
 }
 
-// testimony is what the replies of a runtime say together.
+// unlessLost asks for a rebuild where err says that one is needed.
+func (r *Purger) unlessLost(pool string, because observe.KeptBecause, err error) (observe.KeptBecause, error) {
+	if !errors.Is(err, account.ErrNotBuilt) {
+		return because, err
+	}
+	r.Rebuild.Wanted(pool) // perhaps no binding is labelled for it any more
+	return observe.KeptNotBuilt, nil
+}
+
+// testimony has what the replies of a runtime say together.
 type testimony struct {
 	pools   map[string]bool // that they name, "" for the directory alone
 	pool    string          // of the release
@@ -253,7 +265,7 @@ func (r *Purger) needed(ctx context.Context, runtime string, told testimony, see
 	return because, err
 }
 
-// lies gives what Redis remembers of a runtime that is gone. Without an error, all
+// lies returns what Redis remembers of a runtime that is gone. Without an error, all
 // that a rebuild installs of it was seen to be built.
 func (r *Purger) lies(ctx context.Context, runtime string, told testimony) ([]grave, observe.KeptBecause, error) {
 	if r.Blocks != nil {

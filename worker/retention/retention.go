@@ -19,8 +19,10 @@ import (
 // Ledger is the ledger as retention uses it: package events.
 type Ledger interface {
 	ranges.RuntimeLedger
-	// Facts reads what every stored reply says of its runtime, with its time.
-	Facts(ctx context.Context, f func(events.Fact) error) error
+	// FactsAfter reads what every reply says that was stored after a sequence, with its place and time.
+	FactsAfter(ctx context.Context, sequence uint64, f func(events.Fact) error) error
+	// Remove deletes the reply on a subject up to a sequence of the stream.
+	Remove(ctx context.Context, subject string, upTo uint64) error
 	// Forget deletes the replies of a runtime up to a sequence of the stream.
 	Forget(ctx context.Context, runtimeID string, upTo uint64) error
 	// Backlog tells what is published and not settled.
@@ -48,13 +50,13 @@ type Records interface {
 
 // Inventory are the clusters that there are: package gardener.
 type Inventory interface {
-	// Shoots gives all Shoots, live.
+	// Shoots returns all Shoots, live.
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
 }
 
 // Blocks are the network blocks that clusters have: package counters.
 type Blocks interface {
-	// Applied gives what a cluster has. account.ErrNotBuilt.
+	// Applied returns what a cluster has. account.ErrNotBuilt.
 	Applied(ctx context.Context, cluster string) ([]network.Applied, error)
 }
 

@@ -23,7 +23,7 @@ func TestRetention(t *testing.T) {
 		x.assign("anchor", "aws")
 		x.lived("old", kept+time.Hour)
 		x.lived("young", kept-time.Hour)
-		// A deprovision of a runtime that nobody knew.
+		// A deprovision of an unknown runtime.
 		x.tombs.known = append(x.tombs.known, "nobody")
 		place, _ := x.tombs.Depart(t.Context(), "nobody")
 		x.ledger.put(x.now.Add(-2*kept), events.Reply{
@@ -90,7 +90,7 @@ func TestRetentionKeeps(t *testing.T) {
 		{observe.KeptBlocks, func(x *retained) {
 			x.r.Notes = notedFake{notes: network.Notes{Configs: []network.Note{{Runtime: "old"}}}}
 		}},
-		{observe.KeptDiffers, func(x *retained) { // Redis fell behind, and nobody noticed
+		{observe.KeptDiffers, func(x *retained) { // Redis fell behind, and no worker noticed
 			for _, s := range x.ledger.stored {
 				x.tombs.known = append(x.tombs.known, s.Reply.RuntimeID)
 			}
@@ -130,7 +130,7 @@ func TestRetentionDuringRebuild(t *testing.T) {
 		x := newRetained(t)
 		x.assign("anchor", "aws")
 		x.lived("old", kept+time.Hour)
-		x.ledger.onForget = func() { x.tombs.Pool("aws").Discard() } // and somebody rebuilds
+		x.ledger.onForget = func() { x.tombs.Pool("aws").Discard() } // and a worker rebuilds
 		x.r.Once(t.Context())
 		if left := x.ledger.statuses("old"); !slices.Equal(left, []events.Status{events.StatusReleased}) {
 			t.Errorf("the ledger has %v", left)

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/shadows"
 )
 
-// Sight is what the broker shows of a runtime when its decision is compared.
+// Sight has what the broker shows of a runtime when its decision is compared.
 type Sight struct {
 	Shoot  *engine.Shoot   // nil while there is none that names a binding
 	Theirs *engine.Binding // that the Shoot names; nil where the landscape does not have it
@@ -78,14 +78,14 @@ func accounts(r events.Reply, s Sight) (shadows.ComparisonResult, string) {
 	}
 }
 
-// labelledBefore reports whether the account was the tenant's and nobody was on it. The
+// labelledBefore reports whether the account was the tenant's and no runtime was on it. The
 // broker may have labelled it for this very cluster: then the shadow had no choice.
 func labelledBefore(r events.Reply) bool {
 	return !r.Binding.Claimed && !r.Binding.Shared && r.Clusters != nil && *r.Clusters == 1
 }
 
 // dedicated compares two accounts of the tenant. One is new that the tenant did not
-// have when the shadow decided. Which of the unclaimed ones somebody takes is no
+// have when the shadow decided. Which of the unclaimed ones a tenant gets is no
 // decision, and what follows from that is none either: an account that the shadow
 // alone has claimed stands for the one that KEB claimed in its place.
 func dedicated(r events.Reply, s Sight) (shadows.ComparisonResult, string) {

@@ -41,7 +41,7 @@ type Reality interface {
 
 // Records are the shadow's own in Redis: package counters.
 type Records interface {
-	// Pools gives the names of all pools that Redis knows.
+	// Pools returns the names of all pools that Redis knows.
 	Pools(ctx context.Context) ([]string, error)
 	// Discard makes a pool or bucket one that is not built.
 	Discard(ctx context.Context, place string) (bool, error)
@@ -156,8 +156,8 @@ func (f *Follow) shoots(ctx context.Context) (map[string]engine.Shoot, error) {
 	return shoots, err
 }
 
-// settle takes a reply out of the ledger once all is known of it: what is left there
-// is what the broker has not shown yet, which a rebuild must not forget.
+// settle takes a reply out of the ledger once all is known of it: those that are left
+// there the broker has not shown yet, which a rebuild must not forget.
 func (f *Follow) settle(ctx context.Context, stored events.Stored, shoots map[string]engine.Shoot) (bool, error) {
 	r := stored.Reply
 	shoot, there := shoots[r.RuntimeID]

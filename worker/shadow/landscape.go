@@ -9,28 +9,28 @@ import (
 )
 
 // Gardener reads Gardener and writes nothing: what would be written succeeds, and
-// is what the worker goes on with. Who reads next sees the broker's labels.
+// the worker goes on with it. Who reads next sees the broker's labels.
 type Gardener struct{ worker.Gardener }
 
-// Claim gives the binding as the claim would leave it.
+// Claim returns the binding as the claim would leave it.
 func (Gardener) Claim(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return marked(seen, mark), nil
 }
 
-// MarkDirty gives the binding as the mark would leave it.
+// MarkDirty returns the binding as the mark would leave it.
 func (Gardener) MarkDirty(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	seen = marked(seen, mark)
 	seen.Dirty = true
 	return seen, nil
 }
 
-// Unclaim gives the binding as it would be without its tenant.
+// Unclaim returns the binding as it would be without its tenant.
 func (Gardener) Unclaim(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	mark.Tenant = ""
 	return marked(seen, mark), nil
 }
 
-// Free gives the binding as the release would leave it.
+// Free returns the binding as the release would leave it.
 func (Gardener) Free(_ context.Context, seen engine.Binding, request string) (engine.Binding, error) {
 	seen.Tenant, seen.Dirty, seen.ReleasedBy = "", false, request
 	return seen, nil

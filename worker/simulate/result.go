@@ -4,7 +4,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Result is what an event would be answered with.
+// Result has what an event would be answered with.
 type Result struct {
 	RequestID      string                 `json:"requestID,omitempty"`
 	Type           events.Type            `json:"type"`

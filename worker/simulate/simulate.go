@@ -218,7 +218,7 @@ func (s *Simulator) Bindings() []engine.Binding {
 // Pools are the names of the pools, in order.
 func (s *Simulator) Pools(ctx context.Context) ([]string, error) { return s.counters.Pools(ctx) }
 
-// Record is what the counters have of a binding now.
+// Record returns what the counters have of a binding now.
 func (s *Simulator) Record(ctx context.Context, pool, binding string) (account.Record, error) {
 	return s.counters.Binding(ctx, pool, binding)
 }

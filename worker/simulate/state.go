@@ -46,7 +46,7 @@ type Block struct {
 	Paths []string     `json:"paths,omitempty"`
 }
 
-// PoolState is what Redis has of a pool.
+// PoolState has what Redis has of a pool.
 type PoolState struct {
 	Name     string    `json:"name"`
 	Sequence int64     `json:"sequence"`

@@ -50,8 +50,32 @@ func (w *world) markedFreed(binding string) {
 	}
 }
 
-// consistent checks Redis in itself: I6.
+// consistent checks Redis in itself: I6. It is asked after every change, so it adds up in any
+// order, and looks in that of the names only for what it says.
 func (w *world) consistent(m *master) {
+	for _, pool := range w.pools {
+		clear(w.tally)
+		err := m.counters.Each(context.Background(), pool.Name(), func(name string, rec account.Record) {
+			w.tally[name] += rec.Count
+		}, func(_ string, rt account.Runtime) {
+			if rt.State == account.RuntimeAssigned {
+				w.tally[rt.Binding]--
+			}
+		})
+		if err != nil {
+			continue // it is not built
+		}
+		for _, off := range w.tally {
+			if off != 0 {
+				w.miscounted(m)
+				break
+			}
+		}
+	}
+}
+
+// miscounted says which counts are not those of the runtimes.
+func (w *world) miscounted(m *master) {
 	ctx := context.Background()
 	for _, pool := range w.pools {
 		counted := map[string]int{}
@@ -65,7 +89,7 @@ func (w *world) consistent(m *master) {
 		}
 		for b, err := range m.counters.Bindings(ctx, pool.Name()) {
 			if err != nil {
-				return
+				break
 			}
 			if b.Count != counted[b.Binding] {
 				w.bad("I6 CountsTrue", "%s is counted %d and has %d runtimes in %s", b.Binding, b.Count, counted[b.Binding], m.name)

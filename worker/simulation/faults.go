@@ -12,66 +12,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	eventstreams "github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
-
-// The faults of single calls: the next one of a port meets them.
-const (
-	EffectLost Kind = "a call has no effect and no answer"
-	AnswerLost Kind = "a call takes effect and its answer is lost"
-	EffectLate Kind = "a call takes effect after its caller gave up"
-	Refusal    Kind = "a call is refused"
-	Delay      Kind = "a call is delayed beyond every time-out"
-)
-
-// The faults of processes and of the world.
-const (
-	Death        Kind = "a process dies and another starts"
-	Stopping     Kind = "a process is stopped and another starts"
-	Outage       Kind = "a dependency refuses everything for a while"
-	ConsumerGone Kind = "the consumer is deleted"
-	StreamGone   Kind = "the stream of events is deleted"
-	MessageGone  Kind = "an event is deleted from its stream"
-	WaitingGone  Kind = "a waiting request is deleted"
-	Junk         Kind = "junk is stored in a stream"
-	RedisEmpty   Kind = "Redis starts empty"
-	RedisOlder   Kind = "Redis restarts with older data"
-	FailOver     Kind = "Redis fails over to a replica that lags"
-	FailBack     Kind = "Redis fails over and back, and writes are lost"
-	TwoMasters   Kind = "two masters of Redis serve"
-	CacheLags    Kind = "the watch of a process lags for minutes"
-	LabelClaimed Kind = "a label is given a tenant by hand"
-	LabelCleaned Kind = "a dirty account is cleaned by hand"
-	LabelDirty   Kind = "an account is marked dirty by hand"
-	Cordoned     Kind = "an account is cordoned, or not any more"
-	Deleted      Kind = "a binding is deleted"
-	Added        Kind = "a binding is added"
-	Moved        Kind = "an unused binding is moved to another pool"
-	MovedUsed    Kind = "a binding in use is moved to another pool"
-	Reconfigured Kind = "the configuration changes"
-	Renetworked  Kind = "the network configuration changes"
-	ClockJumps   Kind = "the clock of a process jumps"
-	Large        Kind = "an event of nearly the greatest size"
-	NoWaiting    Kind = "nothing may wait"
-	TypeTwice    Kind = "a deprovision under the id of a provision"
-	IDTwice      Kind = "an id is used by another tenant"
-	RuntimeTwice Kind = "a runtime is asked for by another tenant"
-	Auditing     Kind = "Redis is audited and repaired"
-	Forgetting   Kind = "what was released long ago is forgotten"
-	Quiet        Kind = "everything heals and comes to rest"
-)
-
-// Faults are those of a run, all but those that a known failure hides behind: known.go.
-var Faults = []Kind{
-	EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
-	RedisEmpty, RedisOlder, FailOver, FailBack, TwoMasters, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
-	Reconfigured, Renetworked, ClockJumps, Large, NoWaiting, TypeTwice, IDTwice, RuntimeTwice, Auditing, Forgetting, Quiet,
-}
 
 var ports = []port{redis, streams, gardener}
 
 // struck lets the call meet a fault that waits for one of its port.
 func (w *world) struck(c *call) bool {
-	at := slices.IndexFunc(w.armed, func(i Item) bool {
+	at := slices.IndexFunc(w.armed, func(i plans.Item) bool {
 		return ports[i.N%len(ports)] == c.port && c.meets(i)
 	})
 	if at < 0 || c.op == opDeliver || c.op == opAsk {
@@ -82,21 +30,21 @@ func (w *world) struck(c *call) bool {
 	w.armed = slices.Delete(w.armed, at, at+1)
 	w.befell[kind]++
 	switch kind {
-	case EffectLost:
+	case plans.EffectLost:
 		w.release(c, c.port.failed(c.write), c.op+" "+string(kind))
-	case Refusal:
+	case plans.Refusal:
 		w.release(c, c.port.refused(), "is refused")
-	case AnswerLost:
+	case plans.AnswerLost:
 		w.effect(c, "its answer is lost")
 		w.release(c, c.port.failed(c.write), "")
-	case EffectLate:
+	case plans.EffectLate:
 		w.note(c.actor, c.op, c.arg, "fails, and may take effect later")
 		w.gate.mu.Lock()
 		c.left, c.parked = true, item.M%8
 		c.by.last[c.actor] = time.Now()
 		w.gate.mu.Unlock()
 		c.answer <- c.port.failed(c.write)
-	case Delay:
+	case plans.Delay:
 		w.note(c.actor, c.op, c.arg, "is delayed")
 		w.gate.mu.Lock()
 		c.parked = 2 + item.M%30
@@ -106,44 +54,44 @@ func (w *world) struck(c *call) bool {
 }
 
 // befall executes a line of the plan. It reports whether it could.
-func (w *world) befall(i Item) bool {
-	synctest.Wait() // whoever was let go on a moment ago is at its next call
-	if slices.Contains(requests, i.Kind) {
+func (w *world) befall(i plans.Item) bool {
+	synctest.Wait() // a caller that was let go on a moment ago is at its next call
+	if slices.Contains(plans.Requests, i.Kind) {
 		return w.ask(i)
 	}
 	alive := w.alive()
 	switch i.Kind {
-	case EffectLost, AnswerLost, EffectLate, Refusal, Delay:
+	case plans.EffectLost, plans.AnswerLost, plans.EffectLate, plans.Refusal, plans.Delay:
 		w.armed = append(w.armed, i)
 		return false // counted when a call meets it
-	case Death:
+	case plans.Death:
 		return len(alive) > 0 && w.kill(alive[i.N%len(alive)], i)
-	case Stopping:
+	case plans.Stopping:
 		return len(alive) > 0 && w.stop(alive[i.N%len(alive)])
-	case Outage:
+	case plans.Outage:
 		w.goesDown(ports[i.N%len(ports)], 1+i.M%20)
-	case CacheLags:
+	case plans.CacheLags:
 		if len(alive) == 0 {
 			return false
 		}
 		alive[i.N%len(alive)].lagging = 20 + i.M%100
-	case ClockJumps:
+	case plans.ClockJumps:
 		if len(alive) == 0 {
 			return false
 		}
 		alive[i.N%len(alive)].skew.Store(int64(time.Duration(i.M%600-300) * time.Second))
-	case Auditing:
+	case plans.Auditing:
 		if len(alive) == 0 {
 			return false
 		}
 		alive[i.N%len(alive)].audit()
-	case Forgetting:
+	case plans.Forgetting:
 		return len(alive) > 0 && w.forget(alive[i.N%len(alive)])
-	case Reconfigured:
+	case plans.Reconfigured:
 		w.reconfigure(i.N%2 == 0, time.Duration(30+i.M%120)*time.Second)
-	case NoWaiting:
+	case plans.NoWaiting:
 		w.reconfigure(w.settings.several, 0)
-	case Renetworked:
+	case plans.Renetworked:
 		if !w.plan.Networks {
 			return false
 		}
@@ -151,7 +99,7 @@ func (w *world) befall(i Item) bool {
 		for _, p := range alive {
 			p.late.Wanted()
 		}
-	case Quiet:
+	case plans.Quiet:
 		w.rest()
 		w.healing = false
 	default:
@@ -168,7 +116,7 @@ func (w *world) reconfigure(several bool, timeout time.Duration) {
 
 // kill has a process die, wherever it is, and another one start. What it had sent may
 // still arrive.
-func (w *world) kill(p *process, i Item) bool {
+func (w *world) kill(p *process, i plans.Item) bool {
 	w.note("fault", p.name, "dies", "")
 	p.dead.Store(true)
 	p.iterator.Stop()
@@ -200,20 +148,20 @@ func (w *world) stop(p *process) bool {
 func (w *world) forget(p *process) bool {
 	w.pass(int(2 * keep / moment))
 	p.forget()
-	w.note("fault", string(Forgetting), "", "")
+	w.note("fault", string(plans.Forgetting), "", "")
 	return true
 }
 
 // befallStores are faults of NATS and Redis.
-func (w *world) befallStores(i Item) bool {
+func (w *world) befallStores(i plans.Item) bool {
 	ctx := context.Background()
 	m := w.masters[0]
 	switch i.Kind {
-	case ConsumerGone:
+	case plans.ConsumerGone:
 		if w.broker.DeleteConsumer(events.StreamEvents, events.ConsumerWorker) != nil {
 			return false
 		}
-	case StreamGone:
+	case plans.StreamGone:
 		for _, q := range w.truth.requests {
 			w.excuse(q)
 		}
@@ -227,21 +175,21 @@ func (w *world) befallStores(i Item) bool {
 		}
 		synctest.Wait()
 		w.must(w.broker.Setup())
-	case MessageGone:
+	case plans.MessageGone:
 		return w.deleteMessage(ctx, events.StreamEvents, i)
-	case WaitingGone:
+	case plans.WaitingGone:
 		return w.deleteMessage(ctx, events.StreamWaiting, i)
-	case Junk:
+	case plans.Junk:
 		return w.junk(ctx, i)
-	case RedisEmpty:
+	case plans.RedisEmpty:
 		*m = *newMaster(m.name)
-	case RedisOlder, FailOver, FailBack:
+	case plans.RedisOlder, plans.FailOver, plans.FailBack:
 		if w.older == nil {
 			return false
 		}
 		*m = *w.older.copy(m.name)
 		m.restart(ctx) // after a fail-over and back, too: the server is on another history (rule 1)
-	case TwoMasters:
+	case plans.TwoMasters:
 		if len(w.masters) > 1 {
 			return false
 		}
@@ -266,7 +214,7 @@ func (w *world) excuse(q *request) {
 	w.truth.excused[q.event.RuntimeID] = true
 }
 
-func (w *world) deleteMessage(ctx context.Context, stream string, i Item) bool {
+func (w *world) deleteMessage(ctx context.Context, stream string, i plans.Item) bool {
 	state, err := w.broker.State(ctx, stream)
 	if err != nil || state.Msgs == 0 {
 		return false
@@ -288,7 +236,7 @@ func (w *world) deleteMessage(ctx context.Context, stream string, i Item) bool {
 }
 
 // junk stores what cannot be read.
-func (w *world) junk(ctx context.Context, i Item) bool {
+func (w *world) junk(ctx context.Context, i plans.Item) bool {
 	p := w.subjects.Prefix()
 	subject := []string{p + ".provision.ga-1", p + ".reply.rt-junk.p-junk", p + ".waiting.aws.ga-1.rt-junk.p-junk"}[i.N%3]
 	raw := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: []byte("{")}
@@ -301,7 +249,7 @@ func (w *world) junk(ctx context.Context, i Item) bool {
 }
 
 // befallLabels are what others do to bindings.
-func (w *world) befallLabels(i Item) bool {
+func (w *world) befallLabels(i plans.Item) bool {
 	used := func(b engine.Binding) bool {
 		return slices.ContainsFunc(w.truth.all, func(l *life) bool { return l.binding == b.Name && !l.leaves })
 	}
@@ -312,7 +260,7 @@ func (w *world) befallLabels(i Item) bool {
 		}
 		b := found[i.N%len(found)]
 		how(&b)
-		if i.Kind != MovedUsed {
+		if i.Kind != plans.MovedUsed {
 			w.truth.edited[b.Name] = true
 		}
 		w.note("fault", string(i.Kind), b.Name, "")
@@ -320,15 +268,15 @@ func (w *world) befallLabels(i Item) bool {
 		return true
 	}
 	switch i.Kind {
-	case LabelClaimed:
+	case plans.LabelClaimed:
 		return change(func(b engine.Binding) bool { return b.Tenant == "" && !b.Dirty }, func(b *engine.Binding) { b.Tenant = tenants[i.M%len(tenants)] })
-	case LabelCleaned:
+	case plans.LabelCleaned:
 		return change(func(b engine.Binding) bool { return b.Dirty }, func(b *engine.Binding) { b.Dirty, b.Tenant = false, "" })
-	case LabelDirty:
+	case plans.LabelDirty:
 		return change(func(b engine.Binding) bool { return b.Tenant != "" && !b.Dirty }, func(b *engine.Binding) { b.Dirty = true })
-	case Cordoned:
+	case plans.Cordoned:
 		return change(func(engine.Binding) bool { return true }, func(b *engine.Binding) { b.Cordoned = !b.Cordoned })
-	case Added:
+	case plans.Added:
 		name := fmt.Sprintf("b-%d", 20+i.N%20)
 		if _, there := w.truth.labels[name]; there || w.truth.edited[name] {
 			return false
@@ -336,9 +284,9 @@ func (w *world) befallLabels(i Item) bool {
 		w.note("fault", string(i.Kind), name, "")
 		w.garden.Put(engine.Binding{Name: name, HyperscalerType: w.pools[i.M%2].HyperscalerType})
 		return true
-	case Moved, MovedUsed:
+	case plans.Moved, plans.MovedUsed:
 		return change(func(b engine.Binding) bool {
-			return used(b) == (i.Kind == MovedUsed) && (b.Tenant != "") == (i.Kind == MovedUsed)
+			return used(b) == (i.Kind == plans.MovedUsed) && (b.Tenant != "") == (i.Kind == plans.MovedUsed)
 		},
 			func(b *engine.Binding) {
 				if b.HyperscalerType == "aws" {
@@ -347,7 +295,7 @@ func (w *world) befallLabels(i Item) bool {
 					b.HyperscalerType = "aws"
 				}
 			})
-	case Deleted:
+	case plans.Deleted:
 		found := w.bindings(func(b engine.Binding) bool { return !used(b) })
 		if len(found) < 2 {
 			return false
@@ -362,7 +310,7 @@ func (w *world) befallLabels(i Item) bool {
 }
 
 // befallRequests are requests that no publisher should make.
-func (w *world) befallRequests(i Item) bool {
+func (w *world) befallRequests(i plans.Item) bool {
 	all := slices.DeleteFunc(slices.Clone(w.truth.requests), func(q *request) bool { return q.event.Provision == nil })
 	if len(all) == 0 {
 		return false
@@ -372,16 +320,16 @@ func (w *world) befallRequests(i Item) bool {
 	p := *was.Provision
 	p.GlobalAccountID, p.ReplyTo = other, "_INBOX."+other
 	switch i.Kind {
-	case IDTwice:
+	case plans.IDTwice:
 		was.Provision, was.ReplyTo = &p, p.ReplyTo
 		return w.publish(was) != nil
-	case RuntimeTwice:
+	case plans.RuntimeTwice:
 		return w.publish(events.Event{Type: events.TypeProvision, ID: w.id("x"), RuntimeID: was.RuntimeID, ReplyTo: p.ReplyTo, Provision: &p}) != nil
-	case TypeTwice:
+	case plans.TypeTwice:
 		return w.publish(events.Event{Type: events.TypeDeprovision, ID: was.ID, RuntimeID: was.RuntimeID, Deprovision: &events.Deprovision{
 			RuntimeID: was.RuntimeID, GlobalAccountID: was.Provision.GlobalAccountID,
 		}}) != nil
-	case Large:
+	case plans.Large:
 		return w.askLarge(i)
 	}
 	return false

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
 // port is a dependency that calls go to.
@@ -59,7 +61,7 @@ var seldom = []string{
 
 // meets reports whether a fault that waits for a call meets this one: some wait for one
 // that changes something, some for one that is seldom.
-func (c *call) meets(i Item) bool {
+func (c *call) meets(i plans.Item) bool {
 	switch i.M >> 10 % 4 {
 	case 0:
 		return slices.Contains(seldom, c.op)
@@ -78,8 +80,14 @@ func (c *call) name() string { return c.actor + ": " + c.op + " " + c.arg }
 // gate is where the calls of all processes wait for the scheduler.
 type gate struct {
 	mu      sync.Mutex
-	pending []*call
+	pending []*call       // in the order of compare, which does not depend on which goroutine was faster
+	ready   []*call       // what choices returned last
 	over    chan struct{} // closed at the end of the history
+}
+
+// compare is the order in which the scheduler sees calls.
+func compare(a, b *call) int {
+	return cmp.Or(strings.Compare(a.actor, b.actor), strings.Compare(a.op, b.op), strings.Compare(a.arg, b.arg), a.arrived.Compare(b.arrived))
 }
 
 // errOver is the answer to every call after the end of the history.
@@ -117,7 +125,8 @@ func (g *gate) pass(ctx context.Context, c *call) (left bool, err error) {
 	c.actor, c.arrived, c.answer = actorOf(ctx), time.Now(), make(chan error, 1)
 	g.mu.Lock()
 	c.ready = c.by.admission(c)
-	g.pending = append(g.pending, c)
+	at := sort.Search(len(g.pending), func(i int) bool { return compare(g.pending[i], c) > 0 })
+	g.pending = slices.Insert(g.pending, at, c)
 	g.mu.Unlock()
 	select {
 	case err := <-c.answer:
@@ -150,21 +159,17 @@ func ask[T any](ctx context.Context, p *process, c call, do func(context.Context
 	return out, err
 }
 
-// choices are the calls that the scheduler may choose from, in an order that does not
-// depend on which goroutine was faster.
+// choices are the calls that the scheduler may choose from, until it asks again.
 func (g *gate) choices(now time.Time) []*call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var ready []*call
+	g.ready = g.ready[:0]
 	for _, c := range g.pending {
-		if !c.ready.After(now) && c.parked == 0 {
-			ready = append(ready, c)
+		if c.parked == 0 && !c.ready.After(now) {
+			g.ready = append(g.ready, c)
 		}
 	}
-	slices.SortStableFunc(ready, func(a, b *call) int {
-		return cmp.Or(strings.Compare(a.actor, b.actor), strings.Compare(a.op, b.op), strings.Compare(a.arg, b.arg), a.arrived.Compare(b.arrived))
-	})
-	return ready
+	return g.ready
 }
 
 // moment lets parked calls come closer to their turn.
@@ -180,7 +185,9 @@ func (g *gate) moment(n int) {
 func (g *gate) take(c *call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pending = slices.DeleteFunc(g.pending, func(o *call) bool { return o == c })
+	if at := slices.Index(g.pending, c); at >= 0 {
+		g.pending = slices.Delete(g.pending, at, at+1)
+	}
 }
 
 // drop removes the calls of a process that died; it returns those that had no effect yet.

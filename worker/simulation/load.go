@@ -12,7 +12,11 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
+
+// tenants are those of all histories.
+var tenants = []string{"ga-1", "ga-2", "ga-3"}
 
 // request is an event that was published.
 type request struct {
@@ -25,7 +29,7 @@ type request struct {
 	since    int  // the step at which it was published
 }
 
-// client is what the publishers know of a runtime.
+// client has what the publishers know of a runtime.
 type client struct {
 	id, tenant, plan string
 	asked            int  // requests for it
@@ -63,11 +67,11 @@ func (w *world) send(r *request) *request {
 }
 
 // ask executes a request of the plan. It reports whether there was anything to ask for.
-func (w *world) ask(i Item) bool {
+func (w *world) ask(i plans.Item) bool {
 	switch i.Kind {
-	case Provision:
+	case plans.Provision:
 		return w.askProvision(i)
-	case Again:
+	case plans.Again:
 		if len(w.truth.requests) == 0 {
 			return false
 		}
@@ -79,18 +83,18 @@ func (w *world) ask(i Item) bool {
 		again.raw = &nats.Msg{Subject: again.raw.Subject, Header: again.raw.Header, Data: again.raw.Data}
 		again.raw.Header.Del(jetstream.MsgIDHeader)
 		return w.send(&again) != nil
-	case Another:
+	case plans.Another:
 		rt := w.oneRuntime(i.N, func(rt *client) bool { return !rt.leaves })
 		return rt != nil && w.provision(rt, i) != nil
-	case Deprovision:
+	case plans.Deprovision:
 		return w.askDeprovision(i)
-	case Release:
+	case plans.Release:
 		return w.askRelease(i)
-	case Resolve:
+	case plans.Resolve:
 		return w.publish(events.Event{Type: events.TypeResolve, ID: w.id("v"), RuntimeID: runtimeIDs[len(runtimeIDs)-1], Resolve: &events.Resolve{
 			RuntimeID: runtimeIDs[len(runtimeIDs)-1], Interface: events.Interface{Path: "cap.interface.nothing", Revision: "1.0.0"},
 		}}) != nil
-	case Cluster:
+	case plans.Cluster:
 		rt := w.oneRuntime(i.N, func(rt *client) bool { return !rt.leaves && w.truth.lives[rt.id] != nil && !w.truth.clusters[rt.id] })
 		if rt == nil {
 			return false
@@ -100,7 +104,7 @@ func (w *world) ask(i Item) bool {
 		w.garden.PutShoot(engine.Shoot{Name: "shoot-" + rt.id, RuntimeID: rt.id, Binding: life.binding, Tenant: rt.tenant})
 		w.note("publisher", "creates the Shoot of", rt.id, "on "+life.binding)
 		return true
-	case ClusterGone:
+	case plans.ClusterGone:
 		left := w.leftShoots()
 		if len(left) == 0 {
 			return false
@@ -116,7 +120,7 @@ func (w *world) id(prefix string) string {
 	return fmt.Sprintf("%s-%d", prefix, w.truth.ids)
 }
 
-func (w *world) askProvision(i Item) bool {
+func (w *world) askProvision(i plans.Item) bool {
 	t := &w.truth
 	if len(t.runtimes) >= len(runtimeIDs)-2 {
 		return false
@@ -129,7 +133,7 @@ func (w *world) askProvision(i Item) bool {
 	return w.provision(rt, i) != nil
 }
 
-func (w *world) provision(rt *client, i Item) *request {
+func (w *world) provision(rt *client, i plans.Item) *request {
 	rt.asked++
 	p := &events.Provision{RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.plan, ReplyTo: "_INBOX." + rt.tenant}
 	if i.M%5 == 0 {
@@ -159,7 +163,7 @@ func (w *world) deleteShoot(runtime string) {
 
 // askDeprovision has a runtime go. Its Shoot goes first, or is still being deleted when
 // the event comes: then its account drains until it is gone (rule 8).
-func (w *world) askDeprovision(i Item) bool {
+func (w *world) askDeprovision(i plans.Item) bool {
 	from := 0
 	if i.M>>10%2 == 0 { // its provision may be in work
 		from = max(0, len(w.truth.runtimes)-4)
@@ -183,7 +187,7 @@ func (w *world) askDeprovision(i Item) bool {
 }
 
 // askRelease has the cleanup job return an account, or ask for it although it is not dirty.
-func (w *world) askRelease(i Item) bool {
+func (w *world) askRelease(i plans.Item) bool {
 	dirty := w.bindings(func(b engine.Binding) bool { return b.Dirty })
 	if len(dirty) == 0 || i.N%16 == 0 {
 		if dirty = w.bindings(func(engine.Binding) bool { return i.N%4 == 0 }); len(dirty) == 0 {
@@ -225,7 +229,7 @@ func (w *world) oneRuntime(n int, which func(*client) bool) *client {
 }
 
 // askLarge asks for a runtime with an event that is as long as one may be.
-func (w *world) askLarge(i Item) bool {
+func (w *world) askLarge(i plans.Item) bool {
 	if len(w.truth.runtimes) >= len(runtimeIDs)-2 {
 		return false
 	}

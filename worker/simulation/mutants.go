@@ -1,5 +1,7 @@
 package simulation
 
+// What a mutant does: a rule of docs/protocol.md, switched off. Package campaign lists them.
+
 import (
 	"context"
 	"maps"
@@ -9,55 +11,6 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 )
-
-// Mutant is a rule of docs/protocol.md, switched off.
-type Mutant struct {
-	Name, Rule, Does string
-	Seed             uint64 // from which on it is found
-	Kinds            []Kind // of faults that its plans draw from; nil is all of Faults
-}
-
-// kinds are those of the faults that its plans draw from.
-func (m Mutant) kinds() []Kind {
-	if m.Kinds == nil {
-		return Faults
-	}
-	return m.Kinds
-}
-
-// Narrow worlds, which show some rules sooner.
-var (
-	slow     = []Kind{Delay}
-	losses   = []Kind{Delay, RedisEmpty}
-	refusals = []Kind{NoWaiting, Reconfigured, Delay, AnswerLost, Death}
-	masters  = []Kind{TwoMasters, Death, EffectLate, AnswerLost, Delay}
-)
-
-// Mutants are those that a run has to find.
-var Mutants = []Mutant{
-	{"epoch", "1", "a directory from before a loss is believed", 227, losses},
-	{"version", "2", "a label is written over whatever stands there", 18, []Kind{Delay, EffectLate, CacheLags, AnswerLost}},
-	{"terms", "3", "a tenant with one account gets several", 8, nil},
-	{"answer", "4", "what is assigned is answered at once", 0, nil},
-	{"label", "4", "an account is answered without its label", 1, nil},
-	{"confirm", "5", "whatever confirm says is answered", 225, masters},
-	{"dirtying", "8", "a label is marked dirty without a permission", 2, nil},
-	{"shoots", "8", "nobody looks for Shoots", 3, nil},
-	{"in-use", "9", "an account is released under its runtimes", 11, nil},
-	{"freed-generation", "9", "a release frees whichever claim there is", 249, slow},
-	{"released-by", "9", "a release forgets what it has done", 19, nil},
-	{"moved", "10", "nothing says which pool an account was claimed in", 1, nil},
-	{"observe", "10", "labels of others are not followed", 8, nil},
-	{"expect", "11", "a reply is stored whatever stands there", 0, nil},
-	{"take", "11", "a deprovision does not take its id first", 9, nil},
-	{"take-back", "11", "what a refused request holds stays", 399, refusals},
-	{"seal", "13 (b)", "no event is sealed before a rebuild", 285, losses},
-	{"highest", "13 (d)", "the newest reply counts, not the highest", 20, nil},
-	{"unconfirmed", "13 (d)", "a rebuilt claim is taken for confirmed", 377, losses},
-	{"fence", "15", "decisions of epochs that are not in force have effects", 11, masters},
-	{"depose", "15", "what is not in force stays where it is", 25, masters},
-	{"token", "13 (e)", "whoever rebuilds last installs", 75, nil},
-}
 
 // asked is a request of an assignment as Redis gets it.
 func (w *world) asked(r account.Request) account.Request {
@@ -70,7 +23,7 @@ func (w *world) asked(r account.Request) account.Request {
 	return r
 }
 
-// assigned is what Redis decides, as a process gets it.
+// assigned returns what Redis decides, as a process gets it.
 func (w *world) assigned(string, account.Request) func(account.Decision, error) (account.Decision, error) {
 	return func(d account.Decision, err error) (account.Decision, error) {
 		if w.off("answer") && d.Outcome == account.Assigned { // rule 4: at once
@@ -80,7 +33,7 @@ func (w *world) assigned(string, account.Request) func(account.Decision, error) 
 	}
 }
 
-// snapshot is what a rebuild gathered, as it is installed.
+// snapshot returns what a rebuild gathered, as it is installed.
 func (w *world) snapshot(s account.Snapshot) account.Snapshot {
 	if w.off("unconfirmed") { // rule 13 (d)
 		for name, rec := range s.Bindings {
@@ -93,7 +46,7 @@ func (w *world) snapshot(s account.Snapshot) account.Snapshot {
 
 // token is the one that a rebuild installs by.
 func (w *world) token(ctx context.Context, c *memory.Counters, place, token string) string {
-	if w.off("token") { // rule 13 (e): whoever comes last
+	if w.off("token") { // rule 13 (e): the last one
 		_, _ = c.Discard(ctx, place)
 		_, _ = c.BeginRebuild(ctx, place, token, w.processes[0].now(), 0)
 	}
@@ -112,24 +65,32 @@ func (w *world) sealed(l *events.Ledger) rebuild.Ledger {
 var alwaysBuilt = account.FencedEpoch("silent")
 
 // record is that of the epochs in force, as a rebuild reads and writes it.
-type record struct{ *events.Ledger }
+type record struct {
+	*events.Ledger
 
-func (r record) Epochs(ctx context.Context) (events.EpochRecord, error) {
+	last events.EpochRecord // as it was read last: nothing of it is changed
+}
+
+func (r *record) Epochs(ctx context.Context) (events.EpochRecord, error) {
 	found, err := r.Ledger.Epochs(ctx)
-	epochs := maps.Clone(found.Epochs)
-	if epochs == nil {
-		epochs = account.Epochs{}
+	if err == nil && r.last.Epochs != nil && r.last.Sequence == found.Sequence {
+		return r.last, nil
 	}
+	epochs := make(account.Epochs, account.Buckets+len(found.Epochs))
+	maps.Copy(epochs, found.Epochs)
 	for n := range account.Buckets {
 		if place := account.BucketName(n); silent(place) {
 			epochs[place] = alwaysBuilt
 		}
 	}
 	found.Epochs = epochs
+	if err == nil {
+		r.last = found
+	}
 	return found, err
 }
 
-func (r record) SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (uint64, error) {
+func (r *record) SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (uint64, error) {
 	maps.DeleteFunc(epochs, func(place, _ string) bool { return silent(place) })
 	return r.Ledger.SetEpochs(ctx, epochs, follows)
 }

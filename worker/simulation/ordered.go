@@ -7,6 +7,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/dirtying"
 )
 
 // What the production code visits in the order of a map is shown to it one by one.
@@ -55,11 +56,15 @@ func (o onePoolCache) Pools() []engine.Pool { return []engine.Pool{o.pool} }
 // marker collects what a sweep wants marked: it comes in the order of a map.
 type marker struct{ p *process }
 
-func (m marker) Wake() { m.p.worker.Wake() }
+func (m marker) WakeTenant(pool, tenant string) { m.p.worker.WakeTenant(pool, tenant) }
 
-func (m marker) MarkDirty(_ context.Context, pool, binding, tenant string, generation int64) (bool, error) {
+func (m marker) SharedPools(names []string) { m.p.worker.SharedPools(names) }
+
+func (m marker) MarkDirty(_ context.Context, pool, binding, tenant string, generation int64) (dirtying.Marking, error) {
+	m.p.world.gate.mu.Lock() // a sweep marks several at a time
+	defer m.p.world.gate.mu.Unlock()
 	m.p.marks[binding] = vacant{pool, tenant, generation}
-	return false, nil
+	return dirtying.Unmarked, nil
 }
 
 // oneGone shows retention few tombstones at a time: it visits them in the order of a map.

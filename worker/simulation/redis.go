@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,7 +22,7 @@ func newMaster(name string) *master {
 	return &master{name: name, counters: memory.NewCounters(), ranges: memory.NewRanges()}
 }
 
-// copy is what a replica of the master has.
+// copy returns what a replica of the master has.
 func (m *master) copy(name string) *master {
 	return &master{name: name, counters: m.counters.Copy(), ranges: m.ranges.Copy()}
 }
@@ -50,6 +51,9 @@ func (s store) at() *memory.Counters { return s.p.redis.Load().counters }
 func silent(place string) bool {
 	return account.IsBucket(place) && !slices.Contains(directories, place)
 }
+
+// heard are the others of these places.
+func heard(places []string) []string { return slices.DeleteFunc(slices.Clone(places), silent) }
 
 func scripted[T any](ctx context.Context, s store, op, arg string, do func(context.Context, *memory.Counters) (T, error)) (T, error) {
 	return ask(ctx, s.p, call{port: redis, op: op, arg: arg, write: true}, func(ctx context.Context) (T, error) { return do(ctx, s.at()) })
@@ -177,6 +181,10 @@ func (s store) Queue(ctx context.Context, pool string) ([]account.Waiter, error)
 	return scripted(ctx, s, "queue", pool, func(ctx context.Context, c *memory.Counters) ([]account.Waiter, error) { return c.Queue(ctx, pool) })
 }
 
+func (s store) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
+	return scripted(ctx, s, "heads", pool, func(ctx context.Context, c *memory.Counters) (account.Heads, error) { return c.Heads(ctx, pool, most) })
+}
+
 func (s store) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
 	return scripted(ctx, s, "observe", l.Binding, func(ctx context.Context, c *memory.Counters) (account.Observation, error) {
 		if s.p.world.off("observe") {
@@ -292,7 +300,7 @@ func (s store) Raise(ctx context.Context, pool string, sequence int64) (bool, er
 
 func (s store) Built(ctx context.Context, places ...string) (map[string]bool, error) {
 	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (map[string]bool, error) {
-		built, err := c.Built(ctx, places...)
+		built, err := c.Built(ctx, heard(places)...)
 		for _, place := range places {
 			if err == nil && silent(place) {
 				built[place] = true
@@ -304,17 +312,22 @@ func (s store) Built(ctx context.Context, places ...string) (map[string]bool, er
 
 func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
 	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (account.Epochs, error) {
-		epochs, err := c.Epochs(ctx, places...)
+		known, err := c.Epochs(ctx, heard(places)...)
+		if err != nil {
+			return nil, err
+		}
+		epochs := make(account.Epochs, len(places))
+		maps.Copy(epochs, known)
 		for _, place := range places {
-			if err == nil && silent(place) {
+			if silent(place) {
 				epochs[place] = alwaysBuilt // so that no rebuild is about them
 			}
 		}
-		return epochs, err
+		return epochs, nil
 	})
 }
 
-// Replicated is what INFO says of a server.
+// Replicated returns what INFO says of a server.
 func (s store) Replicated(context.Context) (bool, error) { return s.p.world.fenced, nil }
 
 func (s store) Depose(ctx context.Context, place, epoch string) (bool, error) {

@@ -27,12 +27,7 @@ const (
 func (w *world) rest() {
 	w.heal()
 	w.comeToRest()
-	if w.plan.Networks && w.violation == "" {
-		// Blocks that a handling took for a runtime which went meanwhile, and could not return,
-		// are found by a pass over the network ranges.
-		for _, p := range w.alive() {
-			p.late.Wanted()
-		}
+	if w.wanted() && w.violation == "" {
 		w.comeToRest()
 	}
 	synctest.Wait()
@@ -41,21 +36,43 @@ func (w *world) rest() {
 	}
 }
 
+// wanted asks for what nothing else asks for, and reports whether there is any: blocks that a
+// handling took for a runtime which went meanwhile, and could not return, are found by a pass
+// over the network ranges; a pool whose last binding is gone is built when a request asks for it.
+func (w *world) wanted() bool {
+	for _, p := range w.alive() {
+		if w.plan.Networks {
+			p.late.Wanted()
+		}
+	}
+	empty := slices.DeleteFunc(slices.Clone(w.pools), func(pool engine.Pool) bool {
+		return len(w.bindings(func(b engine.Binding) bool { return b.Pool() == pool })) > 0
+	})
+	for _, pool := range empty {
+		w.alive()[0].rebuilder.Wanted(pool.Name())
+	}
+	return w.plan.Networks || len(empty) > 0
+}
+
 // comeToRest plays on until nothing changes any more.
 func (w *world) comeToRest() {
 	began, steps := w.moments, w.steps
 	w.truth.changed = w.moments
 	for w.violation == "" {
-		more := w.step()
-		state, err := w.broker.State(context.Background(), events.StreamEvents)
-		w.must(err)
-		if !more && state.Msgs == 0 && w.moments-w.truth.changed > calm {
+		if more := w.step(); !more && w.moments-w.truth.changed > calm && w.unsettled() == 0 {
 			break
 		}
 		if w.moments-began > patience || w.steps-steps > tireless {
-			w.bad("I8 NothingLost", "after %s and %d steps without faults %d events are not settled", (time.Duration(w.moments-began) * moment).Round(time.Second), w.steps-steps, state.Msgs)
+			w.bad("I8 NothingLost", "after %s and %d steps without faults %d events are not settled", (time.Duration(w.moments-began) * moment).Round(time.Second), w.steps-steps, w.unsettled())
 		}
 	}
+}
+
+// unsettled is how many events are in their stream.
+func (w *world) unsettled() uint64 {
+	state, err := w.broker.State(context.Background(), events.StreamEvents)
+	w.must(err)
+	return state.Msgs
 }
 
 // heal ends all faults.
@@ -123,7 +140,7 @@ func (w *world) waiting() (all []events.WaitingRequest) {
 	return all
 }
 
-// waitingAtRest checks that whoever waits could not be served.
+// waitingAtRest checks that no waiting request could be served.
 func (w *world) waitingAtRest() {
 	for _, r := range w.waiting() {
 		deadline, told := w.truth.deadlines[r.Event.ReplySubject(w.subjects)]
@@ -280,8 +297,8 @@ func (w *world) blocksAtRest() {
 	}
 }
 
-// passedOver reports whether a runtime waits behind another of its tenant: nobody looks at it
-// before its turn or its deadline, so nobody returns the blocks of a handling that was stopped.
+// passedOver reports whether a runtime waits behind another of its tenant: no worker looks at
+// it before its turn or its deadline, so none returns the blocks of a handling that was stopped.
 func (w *world) passedOver(runtime string) bool {
 	all := w.waiting()
 	at := slices.IndexFunc(all, func(r events.WaitingRequest) bool { return r.Event.RuntimeID == runtime })

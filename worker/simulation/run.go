@@ -4,35 +4,43 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// Result is what came of a history.
+// Result says what came of a history.
 type Result struct {
-	Plan      Plan
+	Plan      plans.Plan
 	Violation string // the first invariant that did not hold, "" for none
 	Trace     []Step
 	Hash      uint64 // of the trace
 	Events    int    // lines of the plan that came about
 	Steps     int
 	Moments   int
-	Befell    map[Kind]int
+	Befell    map[plans.Kind]int
 }
 
+// Simulated is how much time has passed in it.
+func (r Result) Simulated() time.Duration { return time.Duration(r.Moments) * moment }
+
 // Play plays a history.
-func Play(t *testing.T, plan Plan, mutant string) (r Result) {
+func Play(t *testing.T, plan plans.Plan, mutant string) (r Result) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { r = play(plan, mutant) })
 	return r
 }
 
 // play plays a history in the bubble of its caller.
-func play(plan Plan, mutant string) Result {
+func play(plan plans.Plan, mutant string) Result {
 	w := newWorld(plan, mutant)
 	for n := range plan.Workers {
 		w.processes = append(w.processes, w.start(n+1))
 	}
 	done := 0
-	keepsOld := slices.ContainsFunc(plan.Items, func(i Item) bool { return i.Kind == RedisOlder || i.Kind == FailOver || i.Kind == FailBack })
+	keepsOld := slices.ContainsFunc(plan.Items, func(i plans.Item) bool {
+		return i.Kind == plans.RedisOlder || i.Kind == plans.FailOver || i.Kind == plans.FailBack
+	})
 	for _, item := range plan.Items {
 		for left := item.After; left >= 0 && w.violation == ""; left-- {
 			if !w.step() {

@@ -34,10 +34,16 @@ func (s server) State(ctx context.Context, stream string) (jetstream.StreamState
 	})
 }
 
+func (s server) Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {
+	return ask(ctx, s.p, call{port: streams, op: "subjects of", arg: stream}, func(ctx context.Context) (map[string]uint64, error) {
+		return s.p.world.broker.Subjects(ctx, stream, filter)
+	})
+}
+
 // Walk reads in pieces: what is stored meanwhile is found at the end, as on a server.
-func (s server) Walk(ctx context.Context, stream string, visit func(eventstreams.Message) error) error {
+func (s server) Walk(ctx context.Context, stream string, after uint64, visit func(eventstreams.Message) error) error {
 	const piece = 8
-	for next := uint64(1); ; {
+	for next := after + 1; ; {
 		read, err := ask(ctx, s.p, call{port: streams, op: "walk " + stream, arg: "from " + strconv.FormatUint(next, 10)}, func(ctx context.Context) ([]eventstreams.Message, error) {
 			var read []eventstreams.Message
 			for from := next; len(read) < piece; {

@@ -17,7 +17,7 @@ import (
 	eventstreams "github.com/hap-worker/hap-worker/events/streams"
 )
 
-// truth is what publishers asked, were told, and may rely on. It is kept from what is
+// truth has what publishers asked, were told, and may rely on. It is kept from what is
 // stored and labelled alone.
 type truth struct {
 	ids      int
@@ -34,7 +34,7 @@ type truth struct {
 	changed   int                     // the moment at which something was last stored or labelled
 	claims    map[string]string       // tenant, by binding and generation
 	buried    map[uint64]bool         // sequences of HAP_EVENTS with a dead letter
-	edited    map[string]bool         // bindings that somebody changed by hand
+	edited    map[string]bool         // bindings that were changed by hand
 	labels    map[string]engine.Binding
 	freed     map[string]string // by binding: the release that took its labels off last
 }
@@ -201,7 +201,7 @@ func (w *world) among(l *life) {
 }
 
 // blocks checks that network blocks of an answer are those of the answer before, and
-// nobody else's: I9, I10.
+// no other runtime's: I9, I10.
 func (w *world) blocks(l *life, r events.Reply) {
 	for _, n := range r.Network {
 		cidr := netip.MustParsePrefix(n.CIDR)
@@ -267,7 +267,7 @@ func (w *world) labelled(b engine.Binding, deleted bool) {
 }
 
 // freed is told of each release that takes the labels off a binding. Runtimes that were answered
-// before it was asked for keep their account, whoever has marked it dirty (rule 9).
+// before it was asked for keep their account, even if it was marked dirty (rule 9).
 func (w *world) freed(binding, by string) {
 	t := &w.truth
 	t.freed[binding] = by
@@ -319,6 +319,11 @@ func (s settings) mayHaveSeveral(tenant string) bool {
 func (w *world) forgotten(ctx context.Context, subjects string) {
 	t := &w.truth
 	for _, q := range t.requests {
+		if q.subject == subjects {
+			delete(t.final, q.subject) // a reply that says nothing of an account
+			w.excuse(q)
+			continue
+		}
 		if q.event.RuntimeID == "" || w.subjects.RuntimeReplies(q.event.RuntimeID) != subjects {
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
 // opTime is that time has passed.
@@ -31,7 +32,7 @@ const moment = 1500*time.Millisecond + time.Nanosecond
 
 // world is everything around the processes, and the scheduler.
 type world struct {
-	plan    Plan
+	plan    plans.Plan
 	random  *rand.Rand
 	mutant  string
 	gate    gate
@@ -52,12 +53,13 @@ type world struct {
 
 	processes    []*process
 	incarnations int
-	down         map[port]int // moments for which a dependency answers nobody
-	armed        []Item       // faults that wait for a call
+	down         map[port]int // moments for which a dependency does not answer
+	armed        []plans.Item // faults that wait for a call
 	healing      bool
 
 	truth     truth
-	befell    map[Kind]int
+	tally     map[string]int // by binding, of the check that is under way
+	befell    map[plans.Kind]int
 	known     map[string]events.Reply // by what is stored of it
 	trace     []Step
 	hash      uint64
@@ -78,14 +80,14 @@ var runtimeIDs = func() (ids []string) {
 	return ids
 }()
 
-func newWorld(plan Plan, mutant string) *world {
+func newWorld(plan plans.Plan, mutant string) *world {
 	w := &world{
 		plan: plan, mutant: mutant, random: rand.New(rand.NewPCG(plan.Seed, 1)), gate: gate{over: make(chan struct{})},
-		down: map[port]int{}, befell: map[Kind]int{}, known: map[string]events.Reply{}, masters: []*master{newMaster("redis-a")},
+		down: map[port]int{}, tally: map[string]int{}, befell: map[plans.Kind]int{}, known: map[string]events.Reply{}, masters: []*master{newMaster("redis-a")},
 		pools:    []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "gcp"}},
 		settings: settings{limit: plan.Limit, timeout: 2 * time.Minute},
 	}
-	w.fenced = plan.replicated()
+	w.fenced, w.trace = plan.Replicated(), make([]Step, 0, 2048)
 	w.truth.init()
 	var err error
 	w.subjects, err = events.NewSubjects("")
@@ -215,7 +217,7 @@ func (w *world) pass(moments int) {
 	}
 }
 
-// goesDown has a dependency answer nobody for some moments.
+// goesDown takes a dependency down for some moments.
 func (w *world) goesDown(p port, moments int) {
 	w.gate.mu.Lock()
 	defer w.gate.mu.Unlock()
@@ -228,7 +230,7 @@ func (w *world) allUp() {
 	clear(w.down)
 }
 
-// isDown reports whether a dependency answers nobody.
+// isDown reports whether a dependency is down.
 func (w *world) isDown(p port) bool {
 	w.gate.mu.Lock()
 	defer w.gate.mu.Unlock()
@@ -271,7 +273,10 @@ func (w *world) step() bool {
 
 // beside are steps that are no calls: what the watch brings, and looks at the labels.
 func (w *world) beside(choices []*call) (steps []func()) {
-	for _, p := range w.alive() {
+	for _, p := range w.processes {
+		if p.dead.Load() || p.ended {
+			continue
+		}
 		sweeping := false
 		for _, c := range choices {
 			sweeping = sweeping || c.actor == p.sweeper()
@@ -283,7 +288,7 @@ func (w *world) beside(choices []*call) (steps []func()) {
 			steps = append(steps, func() { w.note(p.name, "looks at all labels", "", ""); p.sweep() })
 		}
 		if !w.healing && !time.Now().Before(p.nextServe) { // at rest the looks at all labels wake often enough
-			steps = append(steps, func() { p.nextServe = time.Now().Add(serveEvery); p.worker.Wake() })
+			steps = append(steps, func() { p.nextServe = time.Now().Add(serveEvery); p.worker.Look() })
 		}
 		if !sweeping && len(p.marks) > 0 {
 			steps = append(steps, func() { w.note(p.name, "marks what drains", "", ""); p.mark() })
@@ -302,7 +307,7 @@ func (w *world) proceed(c *call) {
 		w.note(c.actor, c.op, c.arg, "is lost, its caller waits no more")
 	case c.left:
 		w.gate.take(c)
-		w.befell[EffectLate]++
+		w.befell[plans.EffectLate]++
 		w.effect(c, "takes effect after its caller has given up")
 	case w.isDown(c.port):
 		w.release(c, c.port.refused(), c.op+" is refused: "+string(c.port)+" is down")

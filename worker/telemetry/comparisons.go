@@ -7,10 +7,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Comparisons counts what a shadow compares. A worker that is none has no such series.
+// Comparisons counts the comparisons of a shadow. Other workers do not have this metric.
 type Comparisons struct{ total *counter[string] }
 
-// Comparisons makes the counter with a series for each result.
+// Comparisons returns the counter, with a series for each result.
 func (t *Telemetry) Comparisons(ctx context.Context, results ...string) (*Comparisons, error) {
 	total, err := t.meters.Meter(scope).Int64Counter("hap_shadow_comparisons_total",
 		metric.WithDescription("Decisions of the shadow that were held against what the broker chose."))
@@ -26,5 +26,5 @@ func (t *Telemetry) Comparisons(ctx context.Context, results ...string) (*Compar
 	return c, nil
 }
 
-// Compared counts one with that result.
+// Compared counts a comparison with the result.
 func (c *Comparisons) Compared(ctx context.Context, result string) { c.total.add(ctx, result, 1) }

@@ -1,5 +1,5 @@
-// Package telemetry is what operators see of a worker while it runs: logs that
-// carry the ids of traces, metrics for Prometheus and OTLP, traces, and the HTTP
-// listener with /metrics, /healthz and /readyz. docs/telemetry.md lists every
-// name. The package knows nothing of events or stores: callers hand it facts.
+// Package telemetry shows operators what a worker does: logs with the ids of traces, metrics for
+// Prometheus and OTLP, traces, and the HTTP listener with /metrics, /healthz and /readyz.
+// docs/telemetry.md lists all names. The package does not depend on events or stores: callers pass
+// it facts.
 package telemetry

@@ -11,14 +11,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// What a look at the epochs in force has found.
+// The results of a look at the epochs in force.
 const (
 	epochInForce = "in-force"
-	epochOther   = "other"   // another server of Redis is the master, or was
+	epochOther   = "other"   // another server of Redis is or was the master
 	epochUnknown = "unknown" // NATS did not answer
 )
 
-// fenceMetrics are those of rule 15.
+// fenceMetrics are the metrics of rule 15.
 type fenceMetrics struct {
 	checks  *counter[string]
 	seconds metric.Float64Histogram
@@ -33,7 +33,7 @@ func newFenceMetrics(b *builder) fenceMetrics {
 	}
 }
 
-// begin makes the counters visible before the first look.
+// begin creates the series of the counters before the first look.
 func (f fenceMetrics) begin(ctx context.Context) {
 	for _, result := range []string{epochInForce, epochOther, epochUnknown} {
 		f.checks.add(ctx, result, 0)

@@ -9,16 +9,16 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// The forecast's rate of claims is that of the last hour. A worker that has not
-// looked for so long yet takes what it has seen, but never less than ten minutes:
-// one claim right after its start is no trend.
+// The forecast uses the rate of claims in the last hour. A worker that has run for less than an hour
+// uses the time since its start, but at least ten minutes: one claim right after the start is not a
+// trend.
 const (
 	forecastWindow = time.Hour
 	forecastLeast  = 10 * time.Minute
 )
 
-// forecast says when pools run dry, from how their bindings' labels change between
-// one look and the next. The zero value has not looked yet.
+// forecast predicts when pools run out of free bindings. It compares the labels of the bindings at
+// each look with those at the last look. The zero value has not looked yet.
 type forecast struct {
 	mu    sync.Mutex
 	began time.Time
@@ -27,20 +27,20 @@ type forecast struct {
 	left  map[string]float64    // by pool, in seconds
 }
 
-// claimSeen is what tells one claim of a binding from the next.
+// claimSeen distinguishes one claim of a binding from the next.
 type claimSeen struct {
 	tenant     string
 	generation int64
 }
 
-// claimsAt are the claims that a look found.
+// claimsAt is the number of claims that a look found.
 type claimsAt struct {
 	at time.Time
 	n  int
 }
 
-// look compares the bindings with those of the last look. Shared pools are not
-// claimed and have no forecast; a pool with an account of unknown state has none now.
+// look compares the bindings with those of the last look. Shared pools have no forecast, because
+// their accounts are not claimed. A pool has no forecast while the state of an account is unknown.
 func (f *forecast) look(now time.Time, bindings []BindingFacts) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,7 +56,7 @@ func (f *forecast) look(now time.Time, bindings []BindingFacts) {
 			continue
 		}
 		pool := b.Binding.Pool().Name()
-		free[pool] += 0 // one without any is forecast too
+		free[pool] += 0 // also forecast a pool without free bindings
 		switch b.standing() {
 		case account.Free:
 			free[pool]++
@@ -83,7 +83,7 @@ func (f *forecast) look(now time.Time, bindings []BindingFacts) {
 	}
 }
 
-// claims counts those of a pool since then, and forgets older ones.
+// claims returns the number of claims of a pool since a time, and forgets older claims.
 func (f *forecast) claims(pool string, since time.Time) int {
 	recent := slices.DeleteFunc(f.taken[pool], func(c claimsAt) bool { return !c.at.After(since) })
 	f.taken[pool] = recent
@@ -94,7 +94,7 @@ func (f *forecast) claims(pool string, since time.Time) int {
 	return n
 }
 
-// each visits the forecasts of the last look.
+// each calls the function with each forecast of the last look.
 func (f *forecast) each(visit func(pool string, seconds float64)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,8 +103,8 @@ func (f *forecast) each(visit func(pool string, seconds float64)) {
 	}
 }
 
-// exhaustion is how many seconds free bindings last where as many were claimed in
-// that time: 0 where none is free, +Inf where nobody claims.
+// exhaustion returns for how many seconds the free bindings last if tenants continue to claim at the
+// same rate: 0 if none is free, +Inf if no binding was claimed.
 func exhaustion(free, claims int, over time.Duration) float64 {
 	switch {
 	case free == 0:

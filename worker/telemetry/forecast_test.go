@@ -97,7 +97,7 @@ func TestForecast(t *testing.T) {
 	y.lasts(2*time.Hour, math.Inf(1))
 }
 
-// TestForecastLeavesOut what nobody can claim: shared pools, and bindings that are
+// TestForecastLeavesOut what cannot be claimed: shared pools, and bindings that are
 // cordoned, internal or dirty.
 func TestForecastLeavesOut(t *testing.T) {
 	t.Parallel()

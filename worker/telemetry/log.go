@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// NewLogger writes to w in the format json or text, from level on; a
-// slog.LevelVar can be changed while it is in use. Records that are logged with
-// a context that has a span get its trace_id and span_id.
+// NewLogger returns a logger that writes to w, in the format json or text, records of level and
+// above. If level is a slog.LevelVar, it can be changed later. If the context of a record has a span,
+// the record has its trace_id and span_id.
 func NewLogger(w io.Writer, format string, level slog.Leveler) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level}
 	switch format {
@@ -21,7 +21,7 @@ func NewLogger(w io.Writer, format string, level slog.Leveler) (*slog.Logger, er
 	case "text":
 		return slog.New(WithTrace(slog.NewTextHandler(w, options))), nil
 	default:
-		return nil, fmt.Errorf("log format %q is neither json nor text", format)
+		return nil, fmt.Errorf("unknown log format %q; use json or text", format)
 	}
 }
 
@@ -29,13 +29,13 @@ func NewLogger(w io.Writer, format string, level slog.Leveler) (*slog.Logger, er
 func ParseLevel(name string) (slog.Level, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(name)); err != nil {
-		return 0, fmt.Errorf("log level %q is none of debug, info, warn, error", name)
+		return 0, fmt.Errorf("unknown log level %q; use debug, info, warn or error", name)
 	}
 	return level, nil
 }
 
-// WithTrace adds trace_id and span_id to the records of next. They stand beside
-// time and msg also where a logger has groups.
+// WithTrace adds trace_id and span_id to the records of next. They are top-level attributes, like
+// time and msg, even if a logger has groups.
 func WithTrace(next slog.Handler) slog.Handler { return &traceHandler{Handler: next, outer: next} }
 
 type traceHandler struct {

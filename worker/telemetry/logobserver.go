@@ -7,15 +7,15 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// mostConflicts is how many conflicts of network blocks are named one by one.
+// mostConflicts limits how many conflicts of network blocks are logged separately.
 const mostConflicts = 100
 
-// LogObserver returns the observer that writes facts into a log.
+// LogObserver returns an observer that logs facts.
 func LogObserver(log *slog.Logger) observe.Observer {
 	l := logObserver{log}
 	return observe.Observer{
 		OnEvent: l.event, OnClaim: l.claim, OnRebuild: l.rebuild, OnDrift: l.drift, OnExtended: l.extended,
-		OnNoted: l.noted, OnRefresh: l.refresh, OnRetention: l.retention,
+		OnNoted: l.noted, OnRefresh: l.refresh, OnRetention: l.retention, OnCircuit: l.circuit,
 		OnDecision: func(ctx context.Context, d observe.Decision) {
 			if log.Enabled(ctx, slog.LevelDebug) {
 				log.DebugContext(ctx, "decision", "decision", d)
@@ -23,10 +23,10 @@ func LogObserver(log *slog.Logger) observe.Observer {
 		},
 		OnRetry: func(ctx context.Context, r observe.Retry) { log.WarnContext(ctx, "trying again", "retry", r) },
 		OnFollowed: func(ctx context.Context, f observe.Followed) {
-			log.InfoContext(ctx, "Redis follows a label", "followed", f)
+			log.InfoContext(ctx, "updated Redis from a label", "followed", f)
 		},
 		OnSkipped: func(ctx context.Context, s observe.Skipped) {
-			log.WarnContext(ctx, "a network rule is not applied: the cluster keeps what it has", "runtime", s.Runtime,
+			log.WarnContext(ctx, "skipped a network rule, because another rule already sets the path; the cluster keeps its ranges", "runtime", s.Runtime,
 				"rule", s.Skipped.Rule, "path", s.Skipped.Path, "takenBy", s.Skipped.By)
 		},
 	}
@@ -37,7 +37,7 @@ type logObserver struct{ log *slog.Logger }
 func (l logObserver) event(ctx context.Context, e observe.Event) {
 	switch e.Outcome {
 	case observe.Ack, observe.Served:
-		if l.log.Enabled(ctx, slog.LevelInfo) { // an argument is copied to the heap, written or not
+		if l.log.Enabled(ctx, slog.LevelInfo) { // the argument is copied to the heap even if it is not written
 			l.log.InfoContext(ctx, "event", "event", e)
 		}
 	case observe.DeadLetter:
@@ -63,10 +63,18 @@ func (l logObserver) rebuild(ctx context.Context, r observe.Rebuild) {
 	case r.Err == nil:
 		l.log.InfoContext(ctx, "rebuilt", "rebuild", r)
 	case r.Elsewhere:
-		l.log.InfoContext(ctx, "rebuilt in part, the rest is another worker's", "rebuild", r)
+		l.log.InfoContext(ctx, "rebuilt a part; another worker rebuilds the rest", "rebuild", r)
 	default:
 		l.log.ErrorContext(ctx, "rebuild failed", "rebuild", r)
 	}
+}
+
+func (l logObserver) circuit(ctx context.Context, c observe.Circuit) {
+	if c.Open {
+		l.log.WarnContext(ctx, "a dependency fails or hangs; it is now called once a second", "circuit", c)
+		return
+	}
+	l.log.InfoContext(ctx, "a dependency answers again", "circuit", c)
 }
 
 func (l logObserver) drift(ctx context.Context, d observe.Drift) {
@@ -83,42 +91,42 @@ func (l logObserver) drift(ctx context.Context, d observe.Drift) {
 
 func (l logObserver) extended(ctx context.Context, e observe.Extended) {
 	if e.Err != nil {
-		l.log.WarnContext(ctx, "no room for a cluster that a network rule matches now: tried again at the next refresh",
+		l.log.WarnContext(ctx, "no free range for a cluster that a network rule now matches; trying again at the next refresh",
 			"runtime", e.Runtime, "rule", e.Rule, "error", e.Err)
 		return
 	}
-	l.log.InfoContext(ctx, "a network rule matches a cluster now", "runtime", e.Runtime, "rule", e.Rule, "request", e.Request)
+	l.log.InfoContext(ctx, "allotted ranges to a cluster that a network rule now matches", "runtime", e.Runtime, "rule", e.Rule, "request", e.Request)
 }
 
 func (l logObserver) noted(ctx context.Context, n observe.Noted) {
 	switch {
 	case n.Err != nil && n.Failed > 0:
-		l.log.DebugContext(ctx, "ClusterConfigs are still not as the ledger has them", "clusterConfigs", n)
+		l.log.DebugContext(ctx, "ClusterConfigs still differ from the ledger", "clusterConfigs", n)
 	case n.Err != nil:
-		l.log.WarnContext(ctx, "ClusterConfigs are not as the ledger has them", "clusterConfigs", n)
+		l.log.WarnContext(ctx, "ClusterConfigs differ from the ledger", "clusterConfigs", n)
 	case len(n.Taken) > 0:
-		l.log.WarnContext(ctx, "what stands where a ClusterConfig would be is another's, and stays", "clusterConfigs", n)
+		l.log.WarnContext(ctx, "left objects unchanged that have the name of a ClusterConfig and another owner", "clusterConfigs", n)
 	default:
 		l.log.InfoContext(ctx, "ClusterConfigs", "clusterConfigs", n)
 	}
 }
 
-// refresh names each conflict that a comparison of the ranges found.
+// refresh logs each conflict that a comparison of the ranges found.
 func (l logObserver) refresh(ctx context.Context, r observe.Refresh) {
 	for n, conflict := range r.Conflicts {
 		if n == mostConflicts {
-			l.log.WarnContext(ctx, "there are more network blocks in conflict", "more", len(r.Conflicts)-n)
+			l.log.WarnContext(ctx, "more network blocks conflict", "more", len(r.Conflicts)-n)
 			break
 		}
-		l.log.WarnContext(ctx, "network blocks are in conflict: none of them is allotted again", "conflict", conflict)
+		l.log.WarnContext(ctx, "network blocks conflict; none of them will be allotted again", "conflict", conflict)
 	}
-	l.log.InfoContext(ctx, "the network ranges are compared", "refresh", r)
+	l.log.InfoContext(ctx, "compared the network ranges", "refresh", r)
 }
 
 func (l logObserver) retention(ctx context.Context, r observe.Retention) {
 	if r.Err != nil {
-		l.log.WarnContext(ctx, "forgetting released runtimes failed, the next pass goes on", "retention", r)
+		l.log.WarnContext(ctx, "could not forget all released runtimes; the next pass continues", "retention", r)
 		return
 	}
-	l.log.InfoContext(ctx, "released runtimes are forgotten", "retention", r)
+	l.log.InfoContext(ctx, "forgot released runtimes", "retention", r)
 }

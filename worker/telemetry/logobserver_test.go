@@ -57,7 +57,7 @@ func TestLogObserver(t *testing.T) {
 			o.Rebuild(t.Context(), observe.Rebuild{Pools: []string{"aws"}, Buckets: 64, Replies: 3, Runtimes: 2, Sealed: 1, Duration: time.Second})
 		}, `level=INFO msg=rebuilt rebuild.pools=[aws] rebuild.buckets=64 rebuild.replies=3 rebuild.runtimes=2 rebuild.sealed=1 rebuild.foreign=0 rebuild.ranges=0 rebuild.duration=1s`, ""},
 		{"a rebuild by two workers", func(o observe.Observer) { o.Rebuild(t.Context(), observe.Rebuild{Err: broken, Elsewhere: true}) },
-			`level=INFO msg="rebuilt in part, the rest is another worker's" rebuild.pools=[] rebuild.buckets=0 rebuild.replies=0 rebuild.runtimes=0 rebuild.sealed=0 rebuild.foreign=0 rebuild.ranges=0 rebuild.duration=0s rebuild.error="broken pipe"`, ""},
+			`level=INFO msg="rebuilt a part; another worker rebuilds the rest" rebuild.pools=[] rebuild.buckets=0 rebuild.replies=0 rebuild.runtimes=0 rebuild.sealed=0 rebuild.foreign=0 rebuild.ranges=0 rebuild.duration=0s rebuild.error="broken pipe"`, ""},
 		{"a rebuild that failed", func(o observe.Observer) { o.Rebuild(t.Context(), observe.Rebuild{Err: broken}) },
 			`level=ERROR msg="rebuild failed" rebuild.pools=[] rebuild.buckets=0 rebuild.replies=0 rebuild.runtimes=0 rebuild.sealed=0 rebuild.foreign=0 rebuild.ranges=0 rebuild.duration=0s rebuild.error="broken pipe"`, ""},
 		{"drift", func(o observe.Observer) {
@@ -68,40 +68,45 @@ func TestLogObserver(t *testing.T) {
 			`level=ERROR msg="audit failed" audit.found=0 audit.changed=0 audit.duration=0s audit.error="broken pipe"`, ""},
 		{"a label that Redis follows", func(o observe.Observer) {
 			o.Followed(t.Context(), observe.Followed{Binding: "b", Pool: "aws", Observation: account.Observation{Change: account.BecameDoubted}})
-		}, `level=INFO msg="Redis follows a label" followed.binding=b followed.pool=aws followed.change=doubted followed.was="" followed.tenant=""`, ""},
+		}, `level=INFO msg="updated Redis from a label" followed.binding=b followed.pool=aws followed.change=doubted followed.was="" followed.tenant=""`, ""},
 		{"an attempt that failed", func(o observe.Observer) {
 			o.Retry(t.Context(), observe.Retry{Type: "provision", ID: "p", After: time.Second, Err: broken})
 		}, `level=WARN msg="trying again" retry.type=provision retry.request=p retry.after=1s retry.error="broken pipe"`, ""},
 		{"a rule that matches a cluster now", func(o observe.Observer) {
 			o.Extended(t.Context(), observe.Extended{Runtime: "rt", Rule: "nodes", Request: "x"})
-		}, `level=INFO msg="a network rule matches a cluster now" runtime=rt rule=nodes request=x`, ""},
+		}, `level=INFO msg="allotted ranges to a cluster that a network rule now matches" runtime=rt rule=nodes request=x`, ""},
 		{"a rule without room", func(o observe.Observer) {
 			o.Extended(t.Context(), observe.Extended{Runtime: "rt", Rule: "nodes", Err: broken})
-		}, `level=WARN msg="no room for a cluster that a network rule matches now: tried again at the next refresh" runtime=rt rule=nodes error="broken pipe"`, ""},
+		}, `level=WARN msg="no free range for a cluster that a network rule now matches; trying again at the next refresh" runtime=rt rule=nodes error="broken pipe"`, ""},
 		{"a rule whose path is taken", func(o observe.Observer) {
 			o.Skipped(t.Context(), observe.Skipped{Runtime: "rt", Skipped: network.Skipped{Rule: "nodes", Path: "/spec/networking/nodes", By: "other"}})
-		}, `level=WARN msg="a network rule is not applied: the cluster keeps what it has" runtime=rt rule=nodes path=/spec/networking/nodes takenBy=other`, ""},
+		}, `level=WARN msg="skipped a network rule, because another rule already sets the path; the cluster keeps its ranges" runtime=rt rule=nodes path=/spec/networking/nodes takenBy=other`, ""},
 		{"ClusterConfigs", func(o observe.Observer) { o.Noted(t.Context(), observe.Noted{Runtime: "rt", Written: 2}) },
 			`level=INFO msg=ClusterConfigs clusterConfigs.runtime=rt clusterConfigs.written=2 clusterConfigs.removed=0`, ""},
 		{"ClusterConfigs of another", func(o observe.Observer) {
 			o.Noted(t.Context(), observe.Noted{Runtime: "rt", Taken: []network.Taken{{}}})
-		}, `level=WARN msg="what stands where a ClusterConfig would be is another's, and stays" clusterConfigs.runtime=rt clusterConfigs.written=0 clusterConfigs.removed=0 clusterConfigs.taken=`, ""},
+		}, `level=WARN msg="left objects unchanged that have the name of a ClusterConfig and another owner" clusterConfigs.runtime=rt clusterConfigs.written=0 clusterConfigs.removed=0 clusterConfigs.taken=`, ""},
 		{"ClusterConfigs that failed", func(o observe.Observer) { o.Noted(t.Context(), observe.Noted{Runtime: "rt", Err: broken}) },
-			`level=WARN msg="ClusterConfigs are not as the ledger has them" clusterConfigs.runtime=rt clusterConfigs.written=0 clusterConfigs.removed=0 clusterConfigs.error="broken pipe"`, ""},
+			`level=WARN msg="ClusterConfigs differ from the ledger" clusterConfigs.runtime=rt clusterConfigs.written=0 clusterConfigs.removed=0 clusterConfigs.error="broken pipe"`, ""},
 		{"ClusterConfigs that failed again", func(o observe.Observer) {
 			o.Noted(t.Context(), observe.Noted{Runtime: "rt", Err: broken, Failed: 1})
-		}, `level=DEBUG msg="ClusterConfigs are still not as the ledger has them" clusterConfigs.runtime=rt clusterConfigs.written=0 clusterConfigs.removed=0 clusterConfigs.error="broken pipe"`, ""},
+		}, `level=DEBUG msg="ClusterConfigs still differ from the ledger" clusterConfigs.runtime=rt clusterConfigs.written=0 clusterConfigs.removed=0 clusterConfigs.error="broken pipe"`, ""},
 		{"a comparison of the ranges", func(o observe.Observer) {
 			o.Refresh(t.Context(), observe.Refresh{Restored: 1, Released: 2, Blocked: 3, Unblocked: 4})
-		}, `level=INFO msg="the network ranges are compared" refresh.restored=1 refresh.released=2 refresh.blocked=3 refresh.unblocked=4 refresh.conflicts=0`, ""},
+		}, `level=INFO msg="compared the network ranges" refresh.restored=1 refresh.released=2 refresh.blocked=3 refresh.unblocked=4 refresh.conflicts=0`, ""},
 		{"conflicts of blocks", func(o observe.Observer) { o.Refresh(t.Context(), observe.Refresh{Conflicts: conflicts[:1]}) },
-			`level=WARN msg="network blocks are in conflict: none of them is allotted again" conflict=10.0.0.0/24`,
-			`level=INFO msg="the network ranges are compared" refresh.restored=0 refresh.released=0 refresh.blocked=0 refresh.unblocked=0 refresh.conflicts=1`},
+			`level=WARN msg="network blocks conflict; none of them will be allotted again" conflict=10.0.0.0/24`,
+			`level=INFO msg="compared the network ranges" refresh.restored=0 refresh.released=0 refresh.blocked=0 refresh.unblocked=0 refresh.conflicts=1`},
 		{"a pass of retention", func(o observe.Observer) {
 			o.Retention(t.Context(), observe.Retention{Purged: 1, Forgotten: 2, Kept: map[observe.KeptBecause]int{observe.KeptWaiting: 4, observe.KeptBacklog: 3}})
-		}, `level=INFO msg="released runtimes are forgotten" retention.purged=1 retention.forgotten=2 retention.duration=0s retention.kept-backlog=3 retention.kept-waiting=4`, ""},
+		}, `level=INFO msg="forgot released runtimes" retention.purged=1 retention.forgotten=2 retention.removed=0 retention.duration=0s retention.kept-backlog=3 retention.kept-waiting=4`, ""},
+		{"a circuit that opens", func(o observe.Observer) {
+			o.Circuit(t.Context(), observe.Circuit{Dependency: "labels", Pool: "aws", Open: true, Err: broken})
+		}, `level=WARN msg="a dependency fails or hangs; it is now called once a second" circuit.dependency=labels circuit.pool=aws circuit.error="broken pipe"`, ""},
+		{"a circuit that closes", func(o observe.Observer) { o.Circuit(t.Context(), observe.Circuit{Dependency: "shoots"}) },
+			`level=INFO msg="a dependency answers again" circuit.dependency=shoots`, ""},
 		{"a pass that failed", func(o observe.Observer) { o.Retention(t.Context(), observe.Retention{Err: broken}) },
-			`level=WARN msg="forgetting released runtimes failed, the next pass goes on" retention.purged=0 retention.forgotten=0 retention.duration=0s retention.error="broken pipe"`, ""},
+			`level=WARN msg="could not forget all released runtimes; the next pass continues" retention.purged=0 retention.forgotten=0 retention.removed=0 retention.duration=0s retention.error="broken pipe"`, ""},
 	} {
 		lines := logged(c.fact)
 		if last := max(len(lines)-1, 0); len(lines) == 0 || !strings.HasPrefix(lines[0], c.want) || c.last != "" && lines[last] != c.last || c.last == "" && last > 0 {
@@ -109,7 +114,7 @@ func TestLogObserver(t *testing.T) {
 		}
 	}
 	all := logged(func(o observe.Observer) { o.Refresh(t.Context(), observe.Refresh{Conflicts: conflicts}) })
-	if len(all) != mostConflicts+2 || all[mostConflicts] != `level=WARN msg="there are more network blocks in conflict" more=2` {
+	if len(all) != mostConflicts+2 || all[mostConflicts] != `level=WARN msg="more network blocks conflict" more=2` {
 		t.Errorf("%d conflicts make %d lines, the last but one is %s", len(conflicts), len(all), all[len(all)-2])
 	}
 }

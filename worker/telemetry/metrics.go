@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/notes"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -23,8 +24,8 @@ var (
 	redisBounds  = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5}
 )
 
-// maxSeries bounds the label sets of one instrument, maxTenants those with a
-// tenant. What comes beyond is counted with "other" in every label.
+// maxSeries limits the label sets of an instrument, and maxTenants those with a tenant. Further
+// measurements are counted with "other" in every label.
 const (
 	maxSeries  = 1000
 	maxTenants = 20000
@@ -47,6 +48,7 @@ type Metrics struct {
 	networkRules *counter[[2]string]
 	purged       metric.Int64Counter
 	foreign      *counter[string]
+	notes        *counter[notes.Result]
 	fence        fenceMetrics
 	inflight     atomic.Pointer[func() int]
 	consuming    atomic.Pointer[func() error]
@@ -57,7 +59,8 @@ type Metrics struct {
 	waiting      atomic.Pointer[waitingRoom]
 	forecast     forecast
 	tenants      bool
-	perTenant    bool // keb_credentials_bindings_per_ga is shown
+	queue        queueMetrics
+	perTenant    bool // show keb_credentials_bindings_per_ga
 	now          func() time.Time
 }
 
@@ -88,6 +91,9 @@ func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 	m.foreign = newCounter(b.counter("hap_foreign_messages_total", "Messages in a stream of the workers that cannot be read, and are passed over."), maxSeries, func(stream string) []attribute.KeyValue {
 		return []attribute.KeyValue{attribute.String("stream", stream)}
 	})
+	m.notes = newCounter(b.counter("hap_kubernetes_events_total", "Events about bindings, by what became of them."), maxSeries, func(r notes.Result) []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("result", string(r))}
+	})
 	m.purged = b.counter("hap_ledger_purged_total", "Runtimes that were released long ago and whose replies were deleted.")
 	m.fence = newFenceMetrics(&b)
 	b.panics()
@@ -95,11 +101,13 @@ func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 	m.observeDrift(&b)
 	m.observeNetwork(&b)
 	m.observeWaiting(&b)
+	m.observeQueue(&b)
+	observeBuild(&b, o.Build)
 	m.begin()
 	return m, errors.Join(b.errs...)
 }
 
-// begin makes the counters that alerts look at visible before their first event.
+// begin creates the series of the counters that alerts use, before their first event.
 func (m *Metrics) begin() {
 	ctx := context.Background()
 	for _, result := range observe.ClaimResults() {
@@ -111,33 +119,38 @@ func (m *Metrics) begin() {
 			m.beginCode(ctx, kind, info)
 		}
 	}
+	for _, result := range notes.Results() {
+		m.notes.add(ctx, result, 0)
+	}
 	m.reloads.Add(ctx, 0)
 	m.failures.Add(ctx, 0)
 	m.purged.Add(ctx, 0)
 	m.fence.begin(ctx)
 }
 
-// beginCode begins the counters of one code and one type of event that may be rejected with it.
+// beginCode creates the series of an error code for one type of event that can be rejected with it.
 func (m *Metrics) beginCode(ctx context.Context, kind string, info engine.CodeInfo) {
 	if info.Fate == engine.FateDeadLettered {
 		m.dead.add(ctx, [2]string{kind, string(info.Code)}, 0)
 	}
-	if info.AfterWaiting && !m.tenants { // tenants are not known before their first event
+	if info.AfterWaiting && !m.tenants { // a tenant is unknown before its first event
 		m.events.add(ctx, settled{Type: kind, Outcome: observe.Ack, Code: info.Code}, 0)
 		m.events.add(ctx, settled{Type: kind, Outcome: observe.Served, Code: info.Code}, 0)
 	}
 }
 
-// Look takes the bindings as they are now, from time to time, for the forecast of
-// when pools run dry.
+// Look updates the forecast of when pools run out. Call it regularly with the present bindings.
 func (m *Metrics) Look(now time.Time, bindings []BindingFacts) { m.forecast.look(now, bindings) }
 
-// Redis records a call of Redis; op is the method's name, one of a few.
+// Exhaustions calls the function with the value of hap_pool_exhaustion_seconds of each pool.
+func (m *Metrics) Exhaustions(visit func(pool string, seconds float64)) { m.forecast.each(visit) }
+
+// Redis records a call of Redis. op is the name of the method; there are only a few.
 func (m *Metrics) Redis(ctx context.Context, op string, took time.Duration) {
 	m.redisSeconds.record(ctx, op, took)
 }
 
-// Reload counts a changed configuration: taken over where err is nil, else refused.
+// Reload counts a changed configuration: as applied if err is nil, otherwise as rejected.
 func (m *Metrics) Reload(ctx context.Context, err error) {
 	if err != nil {
 		m.failures.Add(ctx, 1)
@@ -146,17 +159,20 @@ func (m *Metrics) Reload(ctx context.Context, err error) {
 	m.reloads.Add(ctx, 1)
 }
 
-// Foreign counts n messages of a stream that cannot be read. With 0 the series is there
-// before the first one.
+// Foreign counts n messages of a stream that cannot be read. Call it with 0 to create the series
+// before the first such message.
 func (m *Metrics) Foreign(ctx context.Context, stream string, n int64) { m.foreign.add(ctx, stream, n) }
 
-// InFlight registers what gives the number of events that are being handled.
+// Note counts an Event about a binding.
+func (m *Metrics) Note(r notes.Result) { m.notes.add(context.Background(), r, 1) }
+
+// InFlight registers a function that returns the number of events in progress.
 func (m *Metrics) InFlight(count func() int) { m.inflight.Store(&count) }
 
-// Consuming registers what returns nil while the worker takes events.
+// Consuming registers a function that returns nil while the worker takes events.
 func (m *Metrics) Consuming(check func() error) { m.consuming.Store(&check) }
 
-// RedisBuilt says whether Redis holds the pools, or they must be rebuilt first.
+// RedisBuilt sets whether Redis has the pools or they must be rebuilt first.
 func (m *Metrics) RedisBuilt(built bool) {
 	if built {
 		m.built.Store(1)

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/build"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -33,7 +36,7 @@ func start(t *testing.T, o Options) *Telemetry {
 	return telemetry
 }
 
-// scrape is what Prometheus reads of the metrics that begin with one of the prefixes.
+// scrape returns what Prometheus reads of the metrics that begin with one of the prefixes.
 func scrape(t *testing.T, telemetry *Telemetry, prefixes ...string) string {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -58,11 +61,25 @@ func scrape(t *testing.T, telemetry *Telemetry, prefixes ...string) string {
 // with the file: names, types, labels and buckets are what dashboards rely on.
 func TestExposition(t *testing.T) {
 	t.Parallel()
-	telemetry := start(t, Options{TenantMetrics: true})
+	telemetry := start(t, Options{TenantMetrics: true, Build: build.Info{Version: "v1.2.3", Revision: "0dc5dde", Go: "go1.26.8"}})
 	record(telemetry.Metrics)
 	datadriven.RunTest(t, "testdata/exposition", func(t *testing.T, d *datadriven.TestData) string {
 		return scrape(t, telemetry, "hap_", "keb_", "target_", "otel_")
 	})
+}
+
+// TestBuildInfo: without being told, a worker says what its program was built from. A label
+// that is empty would be none to Prometheus.
+func TestBuildInfo(t *testing.T) {
+	t.Parallel()
+	is := regexp.MustCompile(`(?m)^hap_build_info\{goversion="` + regexp.QuoteMeta(runtime.Version()) + `",revision="[^"]+",version="[^"]+"\} 1$`)
+	if got := scrape(t, start(t, Options{}), "hap_build_info"); !is.MatchString(got) {
+		t.Errorf("this program: %s", got)
+	}
+	want := `hap_build_info{goversion="unknown",revision="unknown",version="v1.2.3"} 1` + "\n"
+	if got := scrape(t, start(t, Options{Build: build.Info{Version: "v1.2.3"}}), "hap_build_info{"); got != want {
+		t.Errorf("of a version only: %s, want %s", got, want)
+	}
 }
 
 func record(m *Metrics) {
@@ -83,6 +100,12 @@ func record(m *Metrics) {
 	m.Reload(ctx, errors.New("invalid"))
 	o.Event(ctx, observe.Event{Type: "unknown", Outcome: observe.DeadLetter, Code: engine.CodeInvalidEvent})
 	m.InFlight(func() int { return 1 })
+	m.Load(func() observe.Load {
+		return observe.Load{
+			Queued: []observe.Queued{{Class: "arrival", Events: 7}}, Flows: 2, Slow: 1, HandedBack: 3,
+			Circuits: []observe.Circuit{{Dependency: "labels", Pool: "aws", Open: true}, {Dependency: "shoots"}},
+		}
+	})
 	o.Rebuild(ctx, observe.Rebuild{})
 	m.Observe(func(context.Context) (Snapshot, bool) { return pools(), true })
 	o.Drift(ctx, observe.Drift{Found: []account.Drift{{Kind: account.CountWrong, Binding: "a"}, {Kind: account.CountWrong, Binding: "b"}}})

@@ -8,32 +8,32 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// NetworkRoom is what is left of the network ranges. The zero one is not known.
+// NetworkRoom says how much of the network ranges is free. The zero value means that it is unknown.
 type NetworkRoom struct {
 	Parents    []ParentRoom
 	Injections []InjectionRoom
 }
 
-// ParentRoom are the addresses of a parent.
+// ParentRoom counts the addresses of a parent range.
 type ParentRoom struct {
 	Parent     string
 	Free, Used int64
 }
 
-// InjectionRoom is how many blocks of an injection's size are free in its parents.
+// InjectionRoom counts the free blocks of an injection's size in its parent ranges.
 type InjectionRoom struct {
 	Rule, Injection string
 	Blocks          int64
 }
 
-// networkMetrics are the instruments of network ranges beside hap_network_rules_total.
+// networkMetrics are the instruments of network ranges, except hap_network_rules_total.
 type networkMetrics struct {
 	room      atomic.Pointer[NetworkRoom]
 	conflicts atomic.Pointer[int]
 	configs   *counter[string]
 }
 
-// NetworkRoom sets what is left.
+// NetworkRoom sets how much of the ranges is free.
 func (m *Metrics) NetworkRoom(r NetworkRoom) { m.network.room.Store(&r) }
 
 func (m *Metrics) observeNetwork(b *builder) {

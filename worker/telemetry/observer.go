@@ -14,7 +14,7 @@ import (
 type settled struct {
 	Type    string // provision, deprovision, release, resolve or unknown
 	Outcome observe.Outcome
-	Code    engine.Code // of a rejection, else ""
+	Code    engine.Code // code of a rejection, otherwise ""
 	Tenant  string      // "" without the tenant label
 }
 
@@ -25,11 +25,11 @@ type decided struct {
 	Tenant string // "" without the tenant label
 }
 
-// What became of a network rule that was not part of the answer to a request.
+// The results of network rules that were not part of the answer to a request.
 const (
-	ruleSkipped   = "skipped"   // another rule has a path of it
-	ruleExtended  = "extended"  // it matched after the answer, and was applied
-	ruleExhausted = "exhausted" // it matched after the answer, and there is no room
+	ruleSkipped   = "skipped"   // another rule already sets one of its paths
+	ruleExtended  = "extended"  // the rule matched after the answer, and was applied
+	ruleExhausted = "exhausted" // the rule matched after the answer, and no range was free
 )
 
 // Observer returns the observer that counts facts. It is cheap enough for every event.
@@ -44,7 +44,7 @@ func (m *Metrics) Observer() observe.Observer {
 			}
 		},
 		OnDrift: func(_ context.Context, d observe.Drift) {
-			if d.Err == nil { // else nothing is known that was not known before
+			if d.Err == nil { // after an error, the last result stays
 				left := d.Left()
 				m.drift.Store(&left)
 			}
@@ -81,7 +81,7 @@ func (m *Metrics) decision(ctx context.Context, d observe.Decision) {
 	}
 }
 
-// claim counts a claim. One that was given up has no duration: Gardener was not asked.
+// claim counts a claim. A claim that was given up has no duration, because Gardener was not called.
 func (m *Metrics) claim(ctx context.Context, c observe.Claim) {
 	m.claims.add(ctx, c.Result, 1)
 	if c.Result != observe.ClaimRevoked {
@@ -93,8 +93,8 @@ func (m *Metrics) networkRule(ctx context.Context, rule, result string) {
 	m.networkRules.add(ctx, [2]string{rule, result}, 1)
 }
 
-// noted counts ClusterConfigs and annotations that were written, removed, or left
-// because they are another's, and attempts that failed.
+// noted counts ClusterConfigs and annotations that were written or removed, those that were left
+// because they have another owner, and failed attempts.
 func (m *Metrics) noted(ctx context.Context, n observe.Noted) {
 	m.network.configs.add(ctx, "written", int64(n.Written))
 	m.network.configs.add(ctx, "removed", int64(n.Removed))
@@ -104,7 +104,7 @@ func (m *Metrics) noted(ctx context.Context, n observe.Noted) {
 	}
 }
 
-// wait takes all requests that wait now, in place of those told before.
+// wait replaces the list of waiting requests.
 func (m *Metrics) wait(requests []observe.Waiting) {
 	room := waitingRoom{at: m.now(), counts: map[[2]string]int64{}, oldest: map[string]time.Time{}}
 	for _, r := range requests {
@@ -116,8 +116,8 @@ func (m *Metrics) wait(requests []observe.Waiting) {
 	m.waiting.Store(&room)
 }
 
-// tenant is the part of a tenant's name that is kept: nothing without the label, and
-// never the message that it is a part of.
+// tenant returns the value of the tenant label: a copy of the tenant, so that the whole message is
+// not kept in memory, or "" without the label.
 func (m *Metrics) tenant(name string) string {
 	if !m.tenants {
 		return ""

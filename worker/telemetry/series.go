@@ -19,7 +19,7 @@ type labelled[K comparable, O any] struct {
 	max    int
 	labels func(K) []attribute.KeyValue
 	option func(metric.MeasurementOption) O
-	rest   []O // of the keys beyond max
+	rest   []O // for the keys beyond max
 }
 
 func (l *labelled[K, O]) of(key K) []O {
@@ -81,7 +81,7 @@ func (h *histogram[K]) record(ctx context.Context, key K, took time.Duration) {
 	h.instrument.Record(ctx, took.Seconds(), h.sets.of(key)...)
 }
 
-// builder makes instruments and keeps the errors for the end.
+// builder creates instruments and collects the errors.
 type builder struct {
 	meter metric.Meter
 	errs  []error
@@ -93,7 +93,7 @@ func (b *builder) counter(name, description string) metric.Int64Counter {
 	return instrument
 }
 
-// panics tells of the process, whichever part of it panicked.
+// panics counts the panics of the whole process.
 func (b *builder) panics() {
 	_, err := b.meter.Int64ObservableCounter("hap_panics_total", metric.WithDescription("Panics that were recovered."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
@@ -116,7 +116,7 @@ func (b *builder) gauge(name, description string) metric.Int64ObservableGauge {
 	return instrument
 }
 
-// seconds is a gauge of a duration.
+// seconds returns a gauge of a duration.
 func (b *builder) seconds(name, description string) metric.Float64ObservableGauge {
 	instrument, err := b.meter.Float64ObservableGauge(name, metric.WithDescription(description), metric.WithUnit("s"))
 	b.errs = append(b.errs, err)

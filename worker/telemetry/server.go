@@ -13,37 +13,37 @@ import (
 	"time"
 )
 
-// Check is something that must hold. Run gives nil where it does, else why not,
-// in words that an operator may read; it must heed its context.
+// Check is a health check. Run returns nil if it succeeds, and otherwise an error for operators. It
+// must return when its context is done.
 type Check struct {
 	Name string
 	Run  func(context.Context) error
 }
 
-// checkTimeout is how long one check may take. It is below the second that
-// Kubernetes gives a probe by default.
+// checkTimeout is the time limit of a check. It is below the second that Kubernetes allows a probe by
+// default.
 const checkTimeout = 800 * time.Millisecond
 
 // ServerOptions are the settings of a Server.
 type ServerOptions struct {
-	// Addr is the address to listen on, host:port; port 0 is any free one.
+	// Addr is the address to listen on, host:port. With port 0, any free port is used.
 	Addr string
 	// Metrics serves /metrics.
 	Metrics http.Handler
-	// Alive must hold for /healthz: only what a restart of the process mends.
-	// Defaults to none: it is healthy while it answers.
+	// Alive has the checks of /healthz. They must only fail if a restart of the process helps.
+	// Defaults to none: the worker is healthy while it answers.
 	Alive []Check
-	// Ready must hold for /readyz.
+	// Ready has the checks of /readyz.
 	Ready []Check
-	// More are further handlers, by pattern as http.ServeMux has it. Defaults to none.
+	// More has further handlers, by a pattern of http.ServeMux. Defaults to none.
 	More map[string]http.Handler
-	// Instead serves every request, in the place of probes, metrics and More. Defaults to none.
+	// Instead, if set, serves all requests, instead of probes, metrics and More. Defaults to none.
 	Instead http.Handler
-	// TLS is what the listener shows. Defaults to none: plain HTTP.
+	// TLS has the certificate of the listener. Defaults to none: plain HTTP.
 	TLS *tls.Config
-	// Log is told of handshakes that fail, at level debug. Defaults to nobody.
+	// Log receives failed handshakes at level debug. Defaults to none.
 	Log *slog.Logger
-	// Grace is how long requests may finish once the server stops. Defaults to 3s.
+	// Grace is the time that requests have to finish when the server stops. Defaults to 3s.
 	Grace time.Duration
 }
 
@@ -54,7 +54,7 @@ type Server struct {
 	grace    time.Duration
 }
 
-// Listen takes the address. Requests are answered from Serve on; until then they wait.
+// Listen opens the listener. Requests wait until Serve is called.
 func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", o.Addr)
@@ -92,11 +92,11 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	}}, nil
 }
 
-// Addr is the address that is listened on, with the port that was found.
+// Addr returns the address of the listener, with its actual port.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Serve answers requests until ctx ends, then lets those that have begun finish.
-// It gives nil after an orderly end.
+// Serve answers requests until ctx ends, and then lets open requests finish. It returns nil if all of
+// this succeeds.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() {
@@ -123,8 +123,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// Serve listens on the address and answers requests until ctx ends. bound is
-// given the address that was found, once.
+// Serve listens on the address and answers requests until ctx ends. It calls bound once, with the
+// actual address.
 func Serve(ctx context.Context, o ServerOptions, bound func(addr string)) error {
 	s, err := Listen(ctx, o)
 	if err != nil {
@@ -136,13 +136,13 @@ func Serve(ctx context.Context, o ServerOptions, bound func(addr string)) error 
 	return s.Serve(ctx)
 }
 
-// probe answers with the state of its checks.
+// probe is a handler that answers with the results of its checks.
 type probe struct {
 	word   string
 	checks []*shared
 }
 
-// shared is a check whose run serves everybody who asks while it lasts.
+// shared is a check. Requests that arrive during a run share its result.
 type shared struct {
 	Check
 	timeout time.Duration
@@ -150,7 +150,7 @@ type shared struct {
 	current *run
 }
 
-// run is one run of a check. err may be read once done is closed.
+// run is one run of a check. err may be read after done is closed.
 type run struct {
 	done chan struct{}
 	err  error
@@ -166,20 +166,20 @@ func newProbe(word string, checks []Check) *probe {
 
 // Report is the answer of /healthz and /readyz.
 type Report struct {
-	Status  string        `json:"status"` // "healthy" or "ready", or with "not " before it
+	Status  string        `json:"status"` // "healthy", "not healthy", "ready" or "not ready"
 	Failing []string      `json:"failing,omitempty"`
 	Checks  []CheckReport `json:"checks,omitempty"`
 }
 
-// CheckReport is the state of one check.
+// CheckReport is the result of one check.
 type CheckReport struct {
 	Name    string  `json:"name"`
 	OK      bool    `json:"ok"`
 	Error   string  `json:"error,omitempty"`
-	Seconds float64 `json:"seconds"` // that it took
+	Seconds float64 `json:"seconds"` // duration of the check
 }
 
-// ServeHTTP runs all checks at once: 200 where all hold, else 503.
+// ServeHTTP runs all checks at once. It answers 200 if all succeed, and otherwise 503.
 func (p *probe) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	report := Report{Status: p.word, Checks: make([]CheckReport, len(p.checks))}
 	var all sync.WaitGroup
@@ -198,12 +198,11 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		report.Status = "not " + p.word
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(report) // the reader may be gone; there is nobody to tell
+	_ = json.NewEncoder(w).Encode(report) // the client may be gone; then no client can receive an error
 }
 
-// report waits for the run that is under way, or for a new one. It gives up on a
-// check that does not heed its context; that run may still come back, and until
-// it does no other one is begun.
+// report waits for the present run of the check, or starts one. It does not wait longer than the time
+// limit for a check that ignores its context. No other run starts before such a run ends.
 func (c *shared) report() CheckReport {
 	begun := time.Now()
 	patience := time.NewTimer(c.timeout)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// served is a listener on a free port, and a client of its own.
+// served is a listener on a free port, and its own client.
 type served struct {
 	url    string
 	client *http.Client

@@ -14,20 +14,20 @@ import (
 // Snapshot is the state of the pools at the moment of a scrape.
 type Snapshot struct {
 	Bindings []BindingFacts
-	// RulesWithoutBinding are the texts of the rules whose pool has no binding at all.
+	// RulesWithoutBinding has the text of each rule whose pool has no bindings.
 	RulesWithoutBinding []string
 }
 
-// BindingFacts are one binding, as Gardener and Redis have it.
+// BindingFacts is one binding with its data from Gardener and its record from Redis.
 type BindingFacts struct {
 	Binding engine.Binding
-	Record  *account.Record // as account.Standing takes it: nil where it could not be read
+	Record  *account.Record // the argument of account.Standing: nil if it could not be read
 }
 
 func (f *BindingFacts) standing() account.State { return account.Standing(&f.Binding, f.Record) }
 
-// state is the label of hap_pool_bindings, which was there before the standing: what
-// is labelled internal or shared, and not dirty, is nothing else.
+// state returns the label state of hap_pool_bindings. This metric is older than the standing
+// of an account: an internal or shared account that is not dirty has no other state there.
 func (f *BindingFacts) state() account.State {
 	switch word, b := f.standing(), &f.Binding; {
 	case word == account.Dirty:
@@ -41,14 +41,14 @@ func (f *BindingFacts) state() account.State {
 	}
 }
 
-// Observe sets where the gauges of pools and bindings come from. The function is
-// called at every scrape, so it reads caches only; false says that the state is
-// not known now, and then these gauges are absent rather than wrong.
+// Observe sets the source of the gauges of pools and bindings. Each scrape calls the function,
+// so it must only read caches. If it returns false, the state is unknown, and the gauges are
+// absent.
 func (m *Metrics) Observe(snapshot func(context.Context) (Snapshot, bool)) {
 	m.snapshot.Store(&snapshot)
 }
 
-// gauges are the instruments that are read at a scrape.
+// gauges are the instruments that are read when metrics are scraped.
 type gauges struct {
 	perTenant, shoots, available, pools, standings, rules, inflight, consumer, built metric.Int64ObservableGauge
 
@@ -95,14 +95,14 @@ func (m *Metrics) observe(b *builder) {
 	b.errs = append(b.errs, err)
 }
 
-// owned are the bindings of a pool that carry a tenant's name.
+// owned identifies the bindings of a pool that are labelled with a tenant.
 type owned struct {
 	tenant string
 	pool   engine.Pool
 }
 
-// poolLabels tell pools of one hyperscaler type apart: one that has run out shows although
-// another has not.
+// poolLabels returns the labels of a pool. They differ for pools of one hyperscaler type, so a
+// pool without free accounts is visible beside a pool that has some.
 func poolLabels(p engine.Pool) []string {
 	return []string{
 		"hyperscaler_type", p.HyperscalerType, "pool", p.Name(),
@@ -110,8 +110,8 @@ func poolLabels(p engine.Pool) []string {
 	}
 }
 
-// report leaves out the counts of a pool of which an account's state is not known: they are
-// absent rather than too low.
+// report sets the gauges. If the state of one account of a pool is unknown, it omits the
+// pool's counts: a missing count is better than one that is too low.
 func (g *gauges) report(o metric.Observer, s Snapshot) {
 	pools, standings := map[[2]string]int64{}, map[[2]string]int64{}
 	perTenant, available := map[owned]int64{}, map[engine.Pool]int64{}
@@ -124,10 +124,10 @@ func (g *gauges) report(o metric.Observer, s Snapshot) {
 		}
 		standings[[2]string{pool.Name(), string(word)}]++
 		if !pool.Shared {
-			pools[[2]string{pool.Name(), string(account.Free)}] += 0 // none left is 0 too
+			pools[[2]string{pool.Name(), string(account.Free)}] += 0 // also report 0 free accounts
 		}
 		pools[[2]string{pool.Name(), string(f.state())}]++
-		available[pool] += 0 // a pool that has run out is 0, not absent
+		available[pool] += 0 // also report 0 for a pool without free accounts
 		switch word {
 		case account.Unknown:
 			unread[pool.Name()] = true

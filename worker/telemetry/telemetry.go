@@ -23,6 +23,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/hap-worker/hap-worker/worker/build"
 )
 
 const scope = "github.com/hap-worker/hap-worker"
@@ -31,32 +33,33 @@ const scope = "github.com/hap-worker/hap-worker"
 type Options struct {
 	// Service is the name in traces. Defaults to hap-worker.
 	Service string
-	// Version is that of the program. Defaults to none.
+	// Version is the version of the program. Defaults to none.
 	Version string
-	// Instance tells workers apart. Defaults to none.
+	// Build has the labels of hap_build_info. Defaults to those of the running program.
+	Build build.Info
+	// Instance is a name that distinguishes workers. Defaults to none.
 	Instance string
 	// Endpoint is the OTLP collector, a URL or host:port. Defaults to none: nothing is sent.
 	Endpoint string
-	// Insecure takes http where Endpoint is host:port. Defaults to false.
+	// Insecure selects http if Endpoint is host:port. Defaults to false.
 	Insecure bool
 	// Headers are sent to Endpoint with every request. Defaults to none.
 	Headers map[string]string
-	// TraceRatio is the share of traces without a parent that are recorded, 0 to 1;
-	// with a parent, its decision holds. Defaults to 0.
+	// TraceRatio is the share of recorded traces, 0 to 1. It applies to traces without a
+	// parent; others follow the decision of their parent. Defaults to 0.
 	TraceRatio float64
-	// TenantLabel gives events and decisions the label global_account_id. Defaults to false.
+	// TenantLabel adds the label global_account_id to events and decisions. Defaults to false.
 	TenantLabel bool
-	// TenantMetrics shows keb_credentials_bindings_per_ga, which names tenants. TenantLabel
-	// shows it, too. Defaults to false.
+	// TenantMetrics enables keb_credentials_bindings_per_ga, which names tenants. TenantLabel
+	// enables it too. Defaults to false.
 	TenantMetrics bool
 }
 
-// Telemetry is the metrics and traces of one worker. It shares nothing with
-// another one in the same process.
+// Telemetry has the metrics and traces of one worker. Workers in the same process share none of it.
 type Telemetry struct {
 	// Metrics are the instruments.
 	Metrics *Metrics
-	// Tracer begins spans. Without an endpoint they have ids and are not recorded.
+	// Tracer starts spans. Without an endpoint, spans have ids but are not recorded.
 	Tracer trace.Tracer
 	// Propagator reads and writes traceparent.
 	Propagator propagation.TextMapPropagator
@@ -66,11 +69,14 @@ type Telemetry struct {
 	traces   interface{ Shutdown(context.Context) error }
 }
 
-// New sets everything up. An endpoint that does not answer is no error: what
-// could not be sent is reported to OpenTelemetry's error handler.
+// New sets everything up. It does not fail if the endpoint does not answer: OpenTelemetry's error
+// handler receives the errors of sending.
 func New(ctx context.Context, o Options) (*Telemetry, error) {
 	if o.Service == "" {
 		o.Service = "hap-worker"
+	}
+	if o.Build == (build.Info{}) {
+		o.Build = build.Read()
 	}
 	t := &Telemetry{registry: prometheus.NewRegistry(), Propagator: propagation.TraceContext{}}
 	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -94,7 +100,7 @@ func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true})
 }
 
-// Shutdown sends what has not been sent yet, as long as ctx allows.
+// Shutdown sends the pending data until ctx ends.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	return errors.Join(t.traces.Shutdown(ctx), t.meters.Shutdown(ctx))
 }
@@ -137,22 +143,22 @@ func (t *Telemetry) startTraces(ctx context.Context, o Options, identity *resour
 	return nil
 }
 
-// idTracer gives what has no trace yet the ids of one, by which its log lines are found.
+// idTracer creates a trace id if there is none, so that related log records can be found.
 type idTracer struct{ noop.Tracer }
 
-// Start leaves a context that has a trace as it is.
+// Start does not change a context that has a trace.
 func (idTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOption) (context.Context, trace.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		var ids trace.SpanContextConfig
 		binary.LittleEndian.PutUint64(ids.TraceID[:8], rand.Uint64())
-		binary.LittleEndian.PutUint64(ids.TraceID[8:], rand.Uint64()|1) // never all zero
+		binary.LittleEndian.PutUint64(ids.TraceID[8:], rand.Uint64()|1) // an id must not be zero
 		binary.LittleEndian.PutUint64(ids.SpanID[:], rand.Uint64()|1)
 		ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(ids))
 	}
 	return ctx, trace.SpanFromContext(ctx)
 }
 
-// untraced is what there is to end without traces.
+// untraced stands for the exporter of traces if there is no endpoint.
 type untraced struct{}
 
 func (untraced) Shutdown(context.Context) error { return nil }
@@ -170,7 +176,7 @@ func (t *Telemetry) startMeters(ctx context.Context, o Options, identity *resour
 	options := []sdkmetric.Option{
 		sdkmetric.WithResource(identity),
 		sdkmetric.WithReader(scraped),
-		sdkmetric.WithCardinalityLimit(0), // there is one series per binding and tenant; all others are bounded by Metrics
+		sdkmetric.WithCardinalityLimit(0), // only the series per binding and tenant are unlimited; Metrics limits all others
 	}
 	if o.Endpoint != "" {
 		exporter, err := metricExporter(ctx, o)
@@ -196,8 +202,8 @@ func metricExporter(ctx context.Context, o Options) (*otlpmetrichttp.Exporter, e
 	return otlpmetrichttp.New(ctx, options...)
 }
 
-// signal is the URL of one signal below the collector's, as the specification of
-// OTEL_EXPORTER_OTLP_ENDPOINT has it.
+// signal returns the URL of one signal below the collector's URL, according to the specification of
+// OTEL_EXPORTER_OTLP_ENDPOINT.
 func signal(endpoint, name string) string {
 	return strings.TrimSuffix(endpoint, "/") + "/v1/" + name
 }

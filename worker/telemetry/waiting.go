@@ -7,11 +7,11 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// waitingKnown is how old a look into the waiting room may be. After it nothing is
-// known: whoever waited then may have been served by another worker.
+// waitingKnown is the maximum age of a look into the waiting room. An older look says nothing:
+// another worker may have served the requests in the meantime.
 const waitingKnown = time.Minute
 
-// waitingRoom is what the last look into it found.
+// waitingRoom has the result of the last look into the waiting room.
 type waitingRoom struct {
 	at     time.Time
 	counts map[[2]string]int64 // by pool and reason

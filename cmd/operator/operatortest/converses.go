@@ -17,7 +17,7 @@ import (
 // answerWithin is how long a line may take to be answered, on a busy machine too.
 const answerWithin = time.Minute
 
-// environment is what a command gets of a script's variables.
+// environment has what a command gets of a script's variables.
 var environment = []string{
 	"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "KUBECONFIG", "HAP_NATS_URL", "HAP_REDIS_URL", "HAP_GARDENER_NAMESPACE",
 }
@@ -74,7 +74,7 @@ func converse(lines []string, in io.WriteCloser, out io.Reader, answered func())
 			return fmt.Errorf("line %d is not read: %w", n+1, err)
 		}
 		if strings.TrimSpace(line) == "" {
-			continue // which nobody answers
+			continue // which no server answers
 		}
 		if _, err := answers.ReadString('\n'); err != nil {
 			return fmt.Errorf("line %d has no answer before the next one is written: %w", n+1, err)

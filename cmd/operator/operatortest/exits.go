@@ -1,4 +1,4 @@
-// Package operatortest is what scripts about hapctl use beyond testscript's own commands.
+// Package operatortest has what scripts about hapctl use beyond testscript's own commands.
 package operatortest
 
 import (

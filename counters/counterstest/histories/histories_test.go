@@ -1,5 +1,5 @@
 // Package histories_test compares the account protocol in Redis with its model,
-// random history by random history. It is a package of its own for the sake of
+// random history by random history. It is a separate package for the sake of
 // rapid's flags, which are the process's.
 package histories_test
 
@@ -21,7 +21,7 @@ import (
 
 const (
 	histories = 1000 // unless HAP_HISTORIES says otherwise
-	shards    = 2    // each with a server of its own
+	shards    = 2    // each with its own server
 	mean      = 60   // operations of a history: some 41 in the median
 	least     = 30   // operations in the median
 )

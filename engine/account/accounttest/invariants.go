@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// CheckRecords gives the invariant that a pool's records break by themselves,
+// CheckRecords returns the invariant that a pool's records break by themselves,
 // "" for none.
 func CheckRecords(p *account.Pool) string { return CheckListed(p.Bindings(), p.Runtimes()) }
 
@@ -43,7 +43,7 @@ func CheckListed(bindings []account.NamedRecord, runtimes []account.NamedRuntime
 	return ""
 }
 
-// CheckDecision gives the invariant that a decision breaks, given the records
+// CheckDecision returns the invariant that a decision breaks, given the records
 // before it, "" for none.
 func CheckDecision(before *account.Pool, r account.Request, d account.Decision) string {
 	rt := before.Runtime(r.Runtime)

@@ -46,8 +46,9 @@ type Machine interface {
 	Status(ctx context.Context, place string) (account.Status, error)
 
 	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
+	Heads(ctx context.Context, pool string, most int) (account.Heads, error)
 
-	// Records gives all records of a pool by name. ErrNotBuilt.
+	// Records returns all records of a pool by name. ErrNotBuilt.
 	Records(ctx context.Context, pool string) ([]account.NamedRecord, []account.NamedRuntime, error)
 	// Lose forgets everything.
 	Lose(ctx context.Context) error
@@ -59,14 +60,14 @@ type Model struct {
 	buckets map[string]*account.Bucket
 }
 
-// NewModel gives a model of which nothing is built.
+// NewModel returns a model of which nothing is built.
 func NewModel() *Model {
 	return &Model{pools: map[string]*account.Pool{}, buckets: map[string]*account.Bucket{}}
 }
 
 var _ Machine = (*Model)(nil)
 
-// Pool gives the pool of that name.
+// Pool returns the pool of that name.
 func (m *Model) Pool(name string) *account.Pool {
 	if m.pools[name] == nil {
 		m.pools[name] = account.NewPool()
@@ -74,7 +75,7 @@ func (m *Model) Pool(name string) *account.Pool {
 	return m.pools[name]
 }
 
-// Bucket gives the bucket of that name.
+// Bucket returns the bucket of that name.
 func (m *Model) Bucket(name string) *account.Bucket {
 	if m.buckets[name] == nil {
 		m.buckets[name] = account.NewBucket()
@@ -86,7 +87,7 @@ func (m *Model) bucketOf(runtime string) *account.Bucket {
 	return m.Bucket(account.BucketOf(runtime))
 }
 
-// place is what a rebuild needs of a pool or bucket.
+// place has what a rebuild needs of a pool or bucket.
 func (m *Model) place(name string) interface {
 	BeginRebuild(token string, now time.Time, lease time.Duration) bool
 	RenewRebuild(token string, now time.Time) bool
@@ -261,7 +262,7 @@ func (m *Model) Status(_ context.Context, place string) (account.Status, error) 
 	return account.Status{}, nil
 }
 
-// Records gives the pool's records by name.
+// Records returns the pool's records by name.
 func (m *Model) Records(_ context.Context, pool string) ([]account.NamedRecord, []account.NamedRuntime, error) {
 	p := m.Pool(pool)
 	if !p.Status().Built {
@@ -279,4 +280,9 @@ func (m *Model) Lose(context.Context) error {
 // Queue is that of the pool.
 func (m *Model) Queue(_ context.Context, pool string) ([]account.Waiter, error) {
 	return m.Pool(pool).Queue()
+}
+
+// Heads says who is served next.
+func (m *Model) Heads(_ context.Context, pool string, most int) (account.Heads, error) {
+	return m.Pool(pool).Heads(most)
 }

@@ -75,7 +75,7 @@ func Read(t *testing.T, k Keeper) {
 	r.is("pools after a loss", fmt.Sprint(r.pools()), "[]")
 }
 
-// reading is what Read works with.
+// reading has what Read works with.
 type reading struct {
 	t      *testing.T
 	k      Keeper

@@ -24,7 +24,7 @@ import (
 //go:embed testdata
 var stories embed.FS
 
-// Stories gives the names of all scenarios.
+// Stories returns the names of all scenarios.
 func Stories() []string {
 	entries, err := fs.ReadDir(stories, "testdata")
 	if err != nil {
@@ -59,7 +59,7 @@ type Story struct {
 // NewStory begins a scenario on m.
 func NewStory(m Machine) *Story { return &Story{m: m, now: time.Unix(1_000_000, 0)} }
 
-// Do runs one line and gives what came of it, as text.
+// Do runs one line and returns what came of it, as text.
 func (s *Story) Do(t testing.TB, d *datadriven.TestData) string {
 	t.Helper()
 	ctx := context.Background()

@@ -143,7 +143,7 @@ func (h *history) Return(t *rapid.T) {
 	equal(t, got, err, h.model.Return(cluster, request))
 }
 
-// Release gives back all that a cluster has.
+// Release frees all that a cluster has.
 func (h *history) Release(t *rapid.T) {
 	cluster := Cluster().Draw(t, "cluster")
 	got, err := h.a.Release(h.ctx, cluster)

@@ -3,6 +3,7 @@
 package object
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -19,7 +20,11 @@ const MaxWhole = 1<<53 - 1
 // whole number that it is, as JSON Schema does.
 var strictly = json.WithUnmarshalers(json.UnmarshalFromFunc(readStrictly))
 
-// fault is what is wrong with a member, without its name.
+// withoutNull is strictly for what has no null, as nearly everything that is read: it asks
+// for whole numbers alone, not for every member.
+var withoutNull = json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(readWhole), json.UnmarshalFromFunc(readInt)))
+
+// fault says what is wrong with a member, without its name.
 type fault string
 
 func (f fault) Error() string { return string(f) }
@@ -36,14 +41,18 @@ func readStrictly(dec *jsontext.Decoder, target any) error {
 	case *int64:
 		return readWhole(dec, target)
 	case *int:
-		var n int64
-		if err := readWhole(dec, &n); err != nil {
-			return err
-		}
-		*target = int(n)
-		return nil
+		return readInt(dec, target)
 	}
 	return errors.ErrUnsupported
+}
+
+func readInt(dec *jsontext.Decoder, target *int) error {
+	var n int64
+	if err := readWhole(dec, &n); err != nil {
+		return err
+	}
+	*target = int(n)
+	return nil
 }
 
 func readWhole(dec *jsontext.Decoder, target *int64) error {
@@ -112,7 +121,11 @@ func decimal(exponent string) (int, bool) {
 // Read reads the JSON object data into target. Its errors name the member
 // by its path, which begins with parent.
 func Read(data []byte, target any, parent string) error {
-	err := json.Unmarshal(data, target, strictly)
+	how := withoutNull
+	if bytes.Contains(data, []byte("null")) {
+		how = strictly
+	}
+	err := json.Unmarshal(data, target, how)
 	if err == nil {
 		return nil
 	}

@@ -1,16 +1,16 @@
-// Package plain reads JSON that is written as nearly everybody writes it.
+// Package plain reads JSON that is written as most programs write it, and writes such JSON.
 package plain
 
 // Scanner reads JSON as nearly everybody writes it: objects, arrays and strings
 // without escapes. Whatever else it meets, right or wrong, makes it unsure, and it
-// reads nothing more. Its text must be valid UTF-8. What it gives are parts of the text.
+// reads nothing more. Its text must be valid UTF-8. What it returns are parts of the text.
 type Scanner struct {
 	text   string
 	at     int
 	Unsure bool // it met something else
 }
 
-// Scan gives a Scanner of a text.
+// Scan returns a Scanner of a text.
 func Scan(text string) Scanner { return Scanner{text: text} }
 
 // Doubt makes it unsure.
@@ -88,7 +88,7 @@ func (s *Scanner) Text() string {
 }
 
 // Member reads the string of a member into target; one that comes twice is an error
-// that somebody else words.
+// that the full decoder words.
 func (s *Scanner) Member(have *Members, which Members, target *string) {
 	s.Once(have, which)
 	*target = s.Text()

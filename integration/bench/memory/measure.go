@@ -56,7 +56,7 @@ func (o settings) judge(rss int, w *stack.Worker) error {
 	return nil
 }
 
-// settled gives what is resident once the worker has given back what the collection
+// settled returns what is resident once the worker has given back what the collection
 // freed: it does so every minute, so the least of the looks of more than one.
 func settled(ctx context.Context, w *stack.Worker) int {
 	last, same := resident(w, "VmRSS"), 0

@@ -19,7 +19,7 @@ const (
 	size   = 28
 )
 
-// ours takes so many blocks and gives a function that takes one and gives it back.
+// ours takes so many blocks and returns a function that takes one and frees it.
 func ours(tb testing.TB, blocks int) func() {
 	tb.Helper()
 	s := network.NewSpace()
@@ -94,7 +94,7 @@ func BenchmarkRatios(b *testing.B) {
 	}
 }
 
-// TestAcquire takes and gives back a block of each: what the benchmarks measure works.
+// TestAcquire takes and frees a block of each: what the benchmarks measure works.
 func TestAcquire(t *testing.T) {
 	t.Parallel()
 	ours(t, 100)()

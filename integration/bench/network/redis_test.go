@@ -22,7 +22,7 @@ func parents(cidrs ...string) []network.Parent {
 	return []network.Parent{p}
 }
 
-// inRedis has so many blocks in a Redis of its own, put there as a rebuild does.
+// inRedis has so many blocks in a separate Redis, put there as a rebuild does.
 func inRedis(tb testing.TB, count int) *blocks.Ranges {
 	tb.Helper()
 	ranges, ctx, token := blocks.New(counters.New(counterstest.Redis(tb), "bench")), context.Background(), fmt.Sprint("bench-", count)

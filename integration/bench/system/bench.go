@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	bareCommand = "bare-loop"
 	// tenants share the events of the steady state; each has an account before it begins.
 	tenants = 50
 	// roundLimit bounds one round of anything.
@@ -30,12 +29,12 @@ const (
 // config is the initial rules: a tenant has one account of a provider.
 const config = stack.InitialRules
 
-// bench is the stack with a worker and a bare loop.
+// bench is the stack with a worker and the loops that it is compared with.
 type bench struct {
 	settings
 	stack   *stack.Stack
 	worker  *stack.Worker
-	bare    []*exec.Cmd
+	loops   []running
 	boskos  *boskos // once it is measured
 	dir     string
 	publish *publisher
@@ -66,21 +65,32 @@ func start(ctx context.Context, s settings) (b *bench, err error) {
 	if err := b.warmUp(ctx); err != nil {
 		return b, err
 	}
-	return b, b.startBare(ctx, 1)
+	for _, a := range []anchor{bareAnchor, tunedAnchor} {
+		if err := b.startLoops(ctx, a, 1); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
 }
 
 // connect makes the publisher.
 func (b *bench) connect() (err error) {
-	if b.nc, err = nats.Connect(b.stack.NATS.URL()); err != nil {
-		return err
-	}
-	js, err := jetstream.New(b.nc, jetstream.WithPublishAsyncMaxPending(publishAhead))
+	b.nc, b.publish, err = b.publisher()
+	return err
+}
+
+// publisher returns one with a separate connection.
+func (b *bench) publisher() (*nats.Conn, *publisher, error) {
+	nc, err := nats.Connect(b.stack.NATS.URL())
 	if err != nil {
-		return err
+		return nil, nil, err
+	}
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(publishAhead))
+	if err != nil {
+		return nc, nil, err
 	}
 	subjects, err := events.NewSubjects("")
-	b.publish = &publisher{js: js, subjects: subjects}
-	return err
+	return nc, &publisher{js: js, subjects: subjects}, err
 }
 
 // accounts are those of the steady state's tenants, and one for each claim.
@@ -97,7 +107,7 @@ func (b *bench) accounts() []stack.Account {
 	return all
 }
 
-// warmUp gives every tenant its account.
+// warmUp assigns every tenant its account.
 func (b *bench) warmUp(ctx context.Context) error {
 	var batch []event
 	for n := range tenants {
@@ -111,24 +121,30 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return err
 }
 
-// startBare starts as many processes of the bare loop, with streams like the worker's and
-// with a reply that is as long as the worker's.
-func (b *bench) startBare(ctx context.Context, processes int) error {
+// running is a process of an anchor.
+type running struct {
+	anchor anchor
+	*exec.Cmd
+}
+
+// startLoops starts as many processes of an anchor, with streams like the worker's and with a
+// reply that is as long as the worker's.
+func (b *bench) startLoops(ctx context.Context, a anchor, processes int) error {
 	streams, err := events.Options{}.Streams()
 	if err != nil {
 		return err
 	}
 	requests, replies := streams[0], streams[1]
-	requests.Name, requests.Subjects = bareEvents, []string{bareSubject + "*"}
-	replies.Name, replies.Subjects = bareReplies, []string{bareAnswer + "*"}
+	requests.Name, requests.Subjects = a.events(), []string{a.subject("*")}
+	replies.Name, replies.Subjects = a.replies(), []string{a.reply("*")}
 	for _, c := range []jetstream.StreamConfig{requests, replies} {
 		if _, err := b.publish.js.CreateStream(ctx, c); err != nil {
 			return err
 		}
 	}
 	consumer := events.Options{}.Consumer()
-	consumer.Durable = bareConsumer
-	if _, err := b.publish.js.CreateConsumer(ctx, bareEvents, consumer); err != nil {
+	consumer.Durable = a.word
+	if _, err := b.publish.js.CreateConsumer(ctx, a.events(), consumer); err != nil {
 		return err
 	}
 	ledger, err := b.publish.js.Stream(ctx, events.StreamReplies)
@@ -140,28 +156,28 @@ func (b *bench) startBare(ctx context.Context, processes int) error {
 		return err
 	}
 	for range processes {
-		if err := b.addBare(reply.Data); err != nil {
-			return fmt.Errorf("the bare loop does not begin: %w", err)
+		if err := b.addLoop(a, reply.Data); err != nil {
+			return fmt.Errorf("the %s does not begin: %w", a.name, err)
 		}
 	}
 	return nil
 }
 
-func (b *bench) addBare(reply []byte) error {
+func (b *bench) addLoop(a anchor, reply []byte) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	bare := exec.Command(self, bareCommand, b.stack.NATS.URL(), b.stack.Redis.URL())
-	bare.Stdin, bare.Stderr = bytes.NewReader(reply), os.Stderr
-	out, err := bare.StdoutPipe()
+	process := exec.Command(self, loopCommand, a.word, b.stack.NATS.URL(), b.stack.Redis.URL())
+	process.Stdin, process.Stderr = bytes.NewReader(reply), os.Stderr
+	out, err := process.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := bare.Start(); err != nil {
+	if err := process.Start(); err != nil {
 		return err
 	}
-	b.bare = append(b.bare, bare)
+	b.loops = append(b.loops, running{a, process})
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return err
 	}
@@ -169,10 +185,20 @@ func (b *bench) addBare(reply []byte) error {
 	return nil
 }
 
+// loopPID is the process of an anchor, and 0 where none runs.
+func (b *bench) loopPID(a anchor) int {
+	for _, l := range b.loops {
+		if l.anchor.word == a.word {
+			return l.Process.Pid
+		}
+	}
+	return 0
+}
+
 func (b *bench) stop() error {
 	var errs []error
-	for _, bare := range b.bare {
-		errs = append(errs, bare.Process.Signal(syscall.SIGTERM), bare.Wait())
+	for _, l := range b.loops {
+		errs = append(errs, l.Process.Signal(syscall.SIGTERM), l.Wait())
 	}
 	if b.boskos != nil {
 		errs = append(errs, b.boskos.stop())

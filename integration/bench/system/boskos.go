@@ -147,7 +147,7 @@ func (k *boskos) await(ctx context.Context) error {
 }
 
 // lease acquires an account and releases it. What was acquired is released whatever happens
-// meanwhile: Boskos refuses to where it meets another owner's change, and nobody else would.
+// meanwhile: Boskos refuses to where it meets another owner's change, and no other server would.
 func (k *boskos) lease(ctx context.Context, owner string) error {
 	name, err := k.ask(ctx, "acquire", url.Values{"type": {"aws"}, "state": {"free"}, "dest": {"busy"}, "owner": {owner}})
 	if err != nil {
@@ -163,7 +163,7 @@ func (k *boskos) lease(ctx context.Context, owner string) error {
 	}
 }
 
-// ask sends one request and gives the name of the resource in the answer.
+// ask sends one request and returns the name of the resource in the answer.
 func (k *boskos) ask(ctx context.Context, what string, q url.Values) (name string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, k.url+"/"+what+"?"+q.Encode(), http.NoBody)
 	if err != nil {
@@ -202,8 +202,8 @@ func (k *boskos) stop() error {
 	return nil
 }
 
-// boskosRound leases accounts for some seconds. An acquire that found somebody
-// else's change in its way is no lease.
+// boskosRound leases accounts for some seconds. An acquire that found another
+// owner's change in its way is no lease.
 func (b *bench) boskosRound(ctx context.Context, r *report) error {
 	if b.boskos == nil {
 		var err error

@@ -46,7 +46,7 @@ func (b *bench) claimRound(ctx context.Context, r *report) error {
 	return nil
 }
 
-// claim makes the provision of a tenant of its own.
+// claim makes the provision of a new tenant.
 func (p *publisher) claim(tenant string) (event, error) {
 	e := events.Event{Type: events.TypeProvision, ID: "p-" + tenant, Source: "/bench", RuntimeID: tenant, Provision: &events.Provision{
 		RuntimeID: tenant, GlobalAccountID: tenant, Plan: "azure",

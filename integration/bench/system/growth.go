@@ -33,12 +33,12 @@ type axis struct {
 	set    func(*landscape, int)
 }
 
-// point is what a decision costs in one landscape.
+// point has what a decision costs in one landscape.
 type point struct {
 	landscape
 	Value int  `json:"value"`
 	Cost  cost `json:"cost"`
-	// Smallest is what it costs in the smallest landscape of the axis meanwhile, Ratio the
+	// Smallest has what it costs in the smallest landscape of the axis meanwhile, Ratio the
 	// median of the rounds' ratios, and WithoutNATS that without NATS' part.
 	Smallest    cost    `json:"smallest"`
 	Ratio       float64 `json:"ratio"`
@@ -84,14 +84,14 @@ func axisNames() (names []string) {
 	return names
 }
 
-// growth is what a decision costs as the landscape grows, one axis at a time.
+// growth has what a decision costs as the landscape grows, one axis at a time.
 type growth struct {
 	Events int     `json:"events"`
 	Rounds int     `json:"rounds"`
 	Axes   []*axis `json:"axes"`
 }
 
-// measureGrowth holds every point of the axes against the smallest one.
+// measureGrowth measures each size on every axis (bindings, runtimes, processes, pools), beside the smallest one.
 func measureGrowth(ctx context.Context, s settings) (*growth, error) {
 	g := &growth{Events: s.events, Rounds: s.rounds}
 	for _, a := range axes() {
@@ -143,7 +143,7 @@ func (a *axis) at(value int) landscape {
 	return l
 }
 
-// alternate measures two landscapes in turn, each on a stack of its own, so that whatever
+// alternate measures two landscapes in turn, each on a separate stack, so that whatever
 // else the machine does meets both. The first round builds what it meets, and is not counted.
 func alternate(ctx context.Context, s settings, small, large landscape) (ofSmall, ofLarge []cost, err error) {
 	one, err := openSite(ctx, s, small)

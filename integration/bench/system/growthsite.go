@@ -83,7 +83,7 @@ func openSite(ctx context.Context, s settings, l landscape) (_ *site, err error)
 		return nil, err
 	}
 	if l.Bare {
-		return &site{bench: b, landscape: l}, b.startBare(ctx, l.Processes)
+		return &site{bench: b, landscape: l}, b.startLoops(ctx, bareAnchor, l.Processes)
 	}
 	for range l.Processes {
 		if _, err := b.stack.AddWorker(ctx, os.Stderr, "HAP_TELEMETRY_LOGLEVEL=error"); err != nil {
@@ -141,11 +141,11 @@ func (s *site) measure(ctx context.Context, round int) (cost, error) {
 			return cost{}, err
 		}
 		if s.Bare {
-			provisions[i].subject = bareSubject + runtime
+			provisions[i].subject = bareAnchor.subject(runtime)
 		}
 	}
 	if s.Bare {
-		return s.costOf(ctx, bareReplies, provisions)
+		return s.costOf(ctx, bareAnchor.replies(), provisions)
 	}
 	c, err := s.costOf(ctx, events.StreamReplies, provisions)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *site) measure(ctx context.Context, round int) (cost, error) {
 	return c, err
 }
 
-// costOf is what it takes to answer the events, once they are published.
+// costOf measures what it takes to answer the events, once they are published.
 func (s *site) costOf(ctx context.Context, replies string, batch []event) (cost, error) {
 	stream, err := s.publish.js.Stream(ctx, replies)
 	if err != nil {
@@ -180,12 +180,12 @@ func (s *site) costOf(ctx context.Context, replies string, batch []event) (cost,
 }
 
 // pids are the processes that answer.
-func (s *site) pids() (all []int) {
-	for _, w := range s.stack.Workers {
+func (b *bench) pids() (all []int) {
+	for _, w := range b.stack.Workers {
 		all = append(all, w.PID())
 	}
-	for _, bare := range s.bare {
-		all = append(all, bare.Process.Pid)
+	for _, l := range b.loops {
+		all = append(all, l.Process.Pid)
 	}
 	return all
 }

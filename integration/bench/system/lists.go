@@ -40,14 +40,14 @@ func (l *lists) ask(ctx context.Context, selector string, want int) error {
 	return err
 }
 
-// question is what the predecessor asks the API.
+// question is a request of the predecessor to the API.
 type question struct {
 	name, ofStore string // of the measurement: where the API answers from its cache, and where from its store
 	selector      func(n int) string
 	want          int
 }
 
-// questions are for the account of a tenant, and for those that nobody has.
+// questions are for the account of a tenant, and for those that no tenant has.
 func questions() []question {
 	return []question{
 		{nameLists, nameListsStore, func(n int) string { return fmt.Sprintf("tenantName=ga-%d", n%(listBindings/2)) }, 1},

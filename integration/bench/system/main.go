@@ -1,10 +1,10 @@
 // Command system measures the whole of hap-worker beside what it is to be compared
-// with, in one run: a bare loop over the same parts, the Kubernetes API's own limit
+// with, in one run: a bare and a tuned loop over the same parts, the Kubernetes API's own limit
 // for claims, the way of asking the API with lists, and another manager of leases.
 // Everything is on this machine: NATS, Redis, the Kubernetes API, the publisher and
 // the worker share its cores, so that only ratios of one run say something.
 //
-//	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims,lists,boskos] [--growth] [--json FILE]
+//	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims,lists,boskos] [--growth] [--fairness] [--json FILE]
 package main
 
 import (
@@ -30,6 +30,7 @@ type settings struct {
 	only   []string
 	json   string
 	growth bool
+	fair   bool
 }
 
 func (s settings) wants(part string) bool { return len(s.only) == 0 || slices.Contains(s.only, part) }
@@ -37,8 +38,11 @@ func (s settings) wants(part string) bool { return len(s.only) == 0 || slices.Co
 // check names what is asked for and does not exist, or says too little.
 func (s settings) check() error {
 	known := parts
-	if s.growth {
+	switch {
+	case s.growth:
 		known = axisNames()
+	case s.fair:
+		known = troubleNames()
 	}
 	for _, part := range s.only {
 		if !slices.Contains(known, part) {
@@ -64,21 +68,26 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 3 && args[0] == bareCommand {
+	if len(args) == 4 && args[0] == loopCommand {
+		a, err := anchorOf(args[1])
+		if err != nil {
+			return err
+		}
 		reply, err := io.ReadAll(os.Stdin)
 		if err != nil {
 			return err
 		}
-		return bareLoop(args[1], args[2], reply, os.Stdout)
+		return runLoop(a, args[2], args[3], reply, os.Stdout)
 	}
 	s := settings{}
 	flags := flag.NewFlagSet("system", flag.ContinueOnError)
 	flags.IntVar(&s.rounds, "rounds", 7, "rounds of each measurement; the report has their medians")
 	flags.IntVar(&s.events, "events", 20000, "events of a round on steady state")
 	flags.IntVar(&s.claims, "claims", 600, "claims of a round")
-	only := flags.String("only", "", "measure only these, of "+strings.Join(parts, ",")+"; with --growth of "+strings.Join(axisNames(), ","))
+	only := flags.String("only", "", "measure only these, of "+strings.Join(parts, ",")+"; with --growth of "+strings.Join(axisNames(), ",")+"; with --fairness of "+strings.Join(troubleNames(), ","))
 	flags.StringVar(&s.json, "json", "", "write the figures there as JSON")
 	flags.BoolVar(&s.growth, "growth", false, "measure what a decision costs as the landscape grows instead; --json writes a plot beside the figures")
+	flags.BoolVar(&s.fair, "fairness", false, "measure what quiet tenants have beside a flood and beside what fails instead; --json writes a plot beside the figures")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -88,17 +97,36 @@ func run(ctx context.Context, args []string) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if s.growth {
-		g, err := measureGrowth(ctx, s)
-		if err != nil {
-			return err
-		}
-		g.print()
-		if s.json == "" {
-			return nil
-		}
-		return g.write(s.json)
+	switch {
+	case s.growth:
+		return show(ctx, s, measureGrowth)
+	case s.fair:
+		return show(ctx, s, measureFairness)
 	}
+	return measureAll(ctx, s)
+}
+
+// shown is a result that is printed, and written with a plot beside it.
+type shown interface {
+	print()
+	write(path string) error
+}
+
+// show measures, prints, and writes where a file is named.
+func show[T shown](ctx context.Context, s settings, measure func(context.Context, settings) (T, error)) error {
+	result, err := measure(ctx, s)
+	if err != nil {
+		return err
+	}
+	result.print()
+	if s.json == "" {
+		return nil
+	}
+	return result.write(s.json)
+}
+
+// measureAll measures every part that is asked for.
+func measureAll(ctx context.Context, s settings) error {
 	// Publisher and NATS share this process: its collections would be the tail of every latency.
 	debug.SetGCPercent(400)
 	begin := time.Now()

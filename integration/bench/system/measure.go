@@ -64,7 +64,7 @@ func (b *bench) measure(ctx context.Context) (*report, error) {
 func (b *bench) steadyRound(ctx context.Context, r *report) error {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
-	bare, provisions, deprovisions := make([]event, b.events), make([]event, b.events), make([]event, b.events)
+	bare, tuned, provisions, deprovisions := make([]event, b.events), make([]event, b.events), make([]event, b.events), make([]event, b.events)
 	for i := range b.events {
 		runtime, tenant := fmt.Sprintf("r-%d-%d", b.round, i), fmt.Sprintf("ga-%d", i%tenants)
 		var errs [2]error
@@ -73,16 +73,17 @@ func (b *bench) steadyRound(ctx context.Context, r *report) error {
 		if err := errors.Join(errs[:]...); err != nil {
 			return err
 		}
-		bare[i] = provisions[i]
-		bare[i].subject = bareSubject + runtime
+		bare[i], tuned[i] = provisions[i], provisions[i]
+		bare[i].subject, tuned[i].subject = bareAnchor.subject(runtime), tunedAnchor.subject(runtime)
 	}
 	for _, m := range []struct {
 		name, replies string
 		pid           int
 		batch         []event
 	}{
-		{nameBare, bareReplies, b.bare[0].Process.Pid, bare},
+		{nameBare, bareAnchor.replies(), b.loopPID(bareAnchor), bare},
 		{nameSteady, events.StreamReplies, b.worker.PID(), provisions},
+		{nameTuned, tunedAnchor.replies(), b.loopPID(tunedAnchor), tuned},
 		{nameDeprovision, events.StreamReplies, b.worker.PID(), deprovisions},
 	} {
 		s, err := b.timed(ctx, m.pid, func() (time.Duration, int, error) {
@@ -131,12 +132,19 @@ func (b *bench) usage(ctx context.Context, pids ...int) (used [3]time.Duration, 
 	return used, err
 }
 
-func (b *bench) redisCPU(ctx context.Context) (time.Duration, error) {
+func (b *bench) redis() (*redis.Client, error) {
 	o, err := redis.ParseURL(b.stack.Redis.URL())
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewClient(o), nil
+}
+
+func (b *bench) redisCPU(ctx context.Context) (time.Duration, error) {
+	client, err := b.redis()
 	if err != nil {
 		return 0, err
 	}
-	client := redis.NewClient(o)
 	defer func() { _ = client.Close() }()
 	info := client.InfoMap(ctx, "cpu")
 	if info.Err() != nil {
@@ -156,7 +164,7 @@ func (b *bench) pacedRound(ctx context.Context, r *report) error {
 	rate := r.Samples[nameSteady][b.round].Rate / 2
 	batch := make([]event, min(b.events, int(rate*pacedSeconds)))
 	for _, m := range []struct{ name, replies string }{
-		{nameBare, bareAnswer + ">"},
+		{nameBare, bareAnchor.reply(">")},
 		{nameSteady, b.publish.subjects.Replies()},
 	} {
 		for i := range batch {
@@ -166,7 +174,7 @@ func (b *bench) pacedRound(ctx context.Context, r *report) error {
 				return err
 			}
 			if m.name == nameBare {
-				e.subject, e.reply = bareSubject+id, bareAnswer+id
+				e.subject, e.reply = bareAnchor.subject(id), bareAnchor.reply(id)
 			}
 			batch[i] = e
 		}

@@ -12,6 +12,7 @@ import (
 // The measurements, in the order of the report.
 const (
 	nameBare        = "bare loop"
+	nameTuned       = "tuned loop"
 	nameSteady      = "worker, steady state"
 	nameDeprovision = "worker, deprovisions"
 	nameClaims      = "worker, claims"
@@ -25,13 +26,14 @@ const (
 )
 
 var names = []string{
-	nameBare, nameSteady, nameDeprovision, nameClaims, namePatches,
+	nameBare, nameTuned, nameSteady, nameDeprovision, nameClaims, namePatches,
 	nameLists, nameListsStore, nameListsFree, nameListsFreeStore, nameBoskos,
 }
 
 // ratios are what a run is about: the first divided by the second.
 var ratios = []struct{ name, of, by string }{
 	{"steady state / bare loop", nameSteady, nameBare},
+	{"steady state / tuned loop", nameSteady, nameTuned},
 	{"claims / bare patches", nameClaims, namePatches},
 	{"steady state / lists of a tenant's account", nameSteady, nameLists},
 	{"steady state / the same from the store", nameSteady, nameListsStore},

@@ -45,9 +45,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $config "policy" (mergeOverwrite $policy ($config.policy | default dict)) -}}
 {{- end -}}
 {{- if .Values.network.enabled -}}
-{{- $network := dict "config" .Values.network.config "clusterConfigs" .Values.network.clusterConfigs "required" .Values.network.required -}}
+{{- $network := dict "config" .Values.network.config "clusterConfigs" .Values.network.clusterConfigs "required" .Values.network.required "clusters" .Values.network.clusters -}}
 {{- if include "hap.networkFile" . -}}
-{{- $network = dict "file" (include "hap.networkFile" .) "clusterConfigs" .Values.network.clusterConfigs "required" .Values.network.required -}}
+{{- $network = dict "file" (include "hap.networkFile" .) "clusterConfigs" .Values.network.clusterConfigs "required" .Values.network.required "clusters" .Values.network.clusters -}}
 {{- end -}}
 {{- $_ := set $config "network" (mergeOverwrite $network ($config.network | default dict)) -}}
 {{- end -}}
@@ -117,7 +117,40 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{- /* Refuses parents that are no IPv4 CIDR, and such with addresses that no cluster can have, as the
+worker does (engine/network). Addresses are numbers here, the first and the last one of a range. */ -}}
+{{- define "hap.parents" -}}
+{{- $octet := "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])" -}}
+{{- $form := printf "^%s([.]%s){3}/(3[0-2]|[12]?[0-9])$" $octet $octet -}}
+{{- $special := list
+  (list 0 16777215 "this network (0.0.0.0/8)")
+  (list 2130706432 2147483647 "loopback (127.0.0.0/8)")
+  (list 2851995648 2852061183 "link-local (169.254.0.0/16)")
+  (list 3758096384 4026531839 "multicast (224.0.0.0/4)")
+  (list 4294967295 4294967295 "broadcast (255.255.255.255/32)") -}}
+{{- range $parent, $cidrs := .Values.network.spec.parentCIDRs -}}
+{{- range $cidr := $cidrs -}}
+{{- if not (regexMatch $form $cidr) -}}
+{{- fail (printf "network.spec.parentCIDRs.%s: %q is no IPv4 CIDR; write one such as 10.27.0.0/16" $parent $cidr) -}}
+{{- end -}}
+{{- $parts := regexSplit "[./]" $cidr -1 -}}
+{{- $first := 0 -}}
+{{- range initial $parts -}}{{- $first = add (mul $first 256) (int .) -}}{{- end -}}
+{{- $size := 1 -}}
+{{- range until (sub 32 (int (last $parts)) | int) -}}{{- $size = mul $size 2 -}}{{- end -}}
+{{- $first = sub $first (mod $first $size) -}}
+{{- $last := sub (add $first $size) 1 -}}
+{{- range $special -}}
+{{- if and (le $first (int64 (index . 1))) (ge $last (int64 (index . 0))) -}}
+{{- fail (printf "network.spec.parentCIDRs.%s: %s has addresses of %s, which no cluster can use; name the range that you own" $parent $cidr (index . 2)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "hap.ipamConfig" -}}
+{{- include "hap.parents" . -}}
 apiVersion: gardener.clusters.openmcp.cloud/v1alpha1
 kind: IPAMConfig
 metadata:
@@ -170,8 +203,38 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- $wanted := .Values.serviceAccount.automountToken -}}
 {{- if kindIs "invalid" $wanted -}}
 {{- empty .Values.config.gardener.kubeconfig -}}
+{{- else if not (or $wanted .Values.config.gardener.kubeconfig) -}}
+{{- fail "serviceAccount.automountToken is false, and config.gardener.kubeconfig names no file: the worker could not log in to Gardener; leave one of them out, or set the other" -}}
 {{- else -}}
 {{- $wanted -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Refuses variables that outrule what the manifests are made of. */ -}}
+{{- define "hap.followed" -}}
+{{- range .Values.env -}}
+{{- $key := get (dict "HAP_TELEMETRY_LISTEN" "telemetry.listen" "HAP_TELEMETRY_PAGE_LISTEN" "telemetry.page.listen" "HAP_WORKER_DRAIN" "worker.drain" "HAP_GARDENER_KUBECONFIG" "gardener.kubeconfig") (upper .name) -}}
+{{- if $key -}}
+{{- fail (printf "env has %s, which outrules config.%s, and the chart's ports, grace and token follow that one: set config.%s" .name $key $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Refuses a NetworkPolicy that lets workers reach one of their servers and not the others. */ -}}
+{{- define "hap.egressComplete" -}}
+{{- $policy := .Values.networkPolicy -}}
+{{- if and (or $policy.nats $policy.redis $policy.kubernetes) (not $policy.egress) -}}
+{{- range $server := list "nats" "redis" "kubernetes" -}}
+{{- if not (get $policy $server) -}}
+{{- fail (printf "networkPolicy.%s is empty beside other peers: workers could not reach that server; name where it is, or add a rule to networkPolicy.egress" $server) -}}
+{{- end -}}
+{{- end -}}
+{{- $telemetry := .Values.config.telemetry | default dict -}}
+{{- range $key, $set := dict "telemetry.otlp.endpoint" ($telemetry.otlp | default dict).endpoint "telemetry.page.oidc.issuer" (($telemetry.page | default dict).oidc | default dict).issuer -}}
+{{- if $set -}}
+{{- fail (printf "config.%s cannot be reached: networkPolicy.nats, redis and kubernetes close every other way; add a rule to networkPolicy.egress" $key) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -191,11 +254,14 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- /* What a browser may ask of the page: not metrics, not probes. */ -}}
 {{- define "hap.pagePaths" -}}
 - {type: Exact, path: /}
+- {type: Prefix, path: /accounts}
 - {type: Prefix, path: /assets}
+- {type: Prefix, path: /find}
 - {type: Prefix, path: /oidc}
 - {type: Prefix, path: /pools}
 - {type: Prefix, path: /records}
 - {type: Prefix, path: /rules}
+- {type: Prefix, path: /runtimes}
 - {type: Prefix, path: /tenants}
 {{- end -}}
 
@@ -238,12 +304,14 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{- /* What the worker takes for a section's url: an environment variable in values.env outrules the
+{{- /* What the worker takes for a key with URLs: an environment variable in values.env outrules the
 configuration; where that comes from a Secret it cannot be seen here, and nothing is said. */ -}}
 {{- define "hap.urls" -}}
-{{- $urls := (get .Values.config .section | default dict).url | default list -}}
+{{- $urls := .Values.config -}}
+{{- range splitList "." .key -}}{{- $urls = get ($urls | default dict) . -}}{{- end -}}
+{{- $urls = $urls | default list -}}
 {{- range .Values.env -}}
-{{- if eq (upper .name) (printf "HAP_%s_URL" (upper $.section)) -}}
+{{- if eq (upper .name) (printf "HAP_%s" ($.key | upper | replace "." "_")) -}}
 {{- $urls = .value | default list -}}
 {{- end -}}
 {{- end -}}
@@ -254,15 +322,15 @@ configuration; where that comes from a Secret it cannot be seen here, and nothin
 {{- /* Refuses a connection without TLS to another machine that nobody has decided on. Only
 the host is named: the rest of a URL may be a secret. */ -}}
 {{- define "hap.decidedPlain" -}}
-{{- $section := .section -}}
-{{- if not (get (.Values.plainConnections | default dict) $section) -}}
+{{- if not (get (.Values.plainConnections | default dict) .decides) -}}
 {{- range include "hap.urls" . | fromYamlArray -}}
 {{- $url := trim . -}}
+{{- if and $.scheme (not (contains "://" $url)) -}}{{- $url = printf "%s://%s" $.scheme $url -}}{{- end -}}
 {{- if regexMatch (printf "^(%s)://" $.plain) (lower $url) -}}
 {{- $host := regexReplaceAll "^[^:]*://([^/?#]*@)?([^/?#]*).*$" $url "${2}" -}}
 {{- $name := regexReplaceAll ":[0-9]*$" $host "" | lower | trimSuffix "." -}}
 {{- if not (regexMatch "^(|localhost|.*[.]localhost|127[.][0-9.]+|\\[::1\\])$" $name) -}}
-{{- fail (printf "config.%s.url leads to %s without TLS, where %s can be read on the way. Decide: use %s, or set plainConnections.%s to true where that way is trusted" $section $host $.readable $.instead $section) -}}
+{{- fail (printf "config.%s leads to %s without TLS, where %s can be read on the way. Decide: use %s, or set plainConnections.%s to true where that way is trusted" $.key $host $.readable $.instead $.decides) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

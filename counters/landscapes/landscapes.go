@@ -1,0 +1,127 @@
+// Package landscapes keeps in Redis which landscape all other keys belong to, so that a worker
+// with a wrong address decides nothing.
+package landscapes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// record reads the record, of each field no more than says
+// whether it is too long.
+//
+//	KEYS[1] -> hash of the record
+const record = `
+local function read()
+  local fields = redis.pcall('HMGET', KEYS[1], 'cluster', 'namespace', 'resource', 'shadow')
+  if fields.err then return nil, fields.err end
+  local found = false
+  for i = 1, 4 do
+    found = found or fields[i] ~= false
+    fields[i] = string.sub(fields[i] or '', 1, 300)
+  end
+  return found and fields or false
+end
+`
+
+// readScript reads the record.
+//
+//	Returns {} where there is none, {why} where it cannot be read, else
+//	{cluster, namespace, resource, shadow}
+var readScript = redis.NewScript(record + `
+local have, why = read()
+if why then return {why} end
+return have or {}
+`)
+
+// claimScript writes the record where there is none, and the cluster where
+// only that is not known.
+//
+//	ARGV -> cluster, namespace, resource, shadow
+//
+//	Returns what is recorded then, as readScript
+var claimScript = redis.NewScript(record + `
+local have, why = read()
+if why then return {why} end
+if not have then
+  redis.call('HSET', KEYS[1], 'cluster', ARGV[1], 'namespace', ARGV[2], 'resource', ARGV[3], 'shadow', ARGV[4])
+  return {ARGV[1], ARGV[2], ARGV[3], ARGV[4]}
+end
+if have[1] == '' and ARGV[1] ~= '' and have[2] == ARGV[2] and have[3] == ARGV[3] and have[4] == ARGV[4] then
+  redis.call('HSET', KEYS[1], 'cluster', ARGV[1])
+  have[1] = ARGV[1]
+end
+return have
+`)
+
+// adoptScript writes the record whatever stood there. Fields of a newer version
+// stay.
+//
+//	ARGV -> cluster, namespace, resource, shadow
+//
+//	Returns {}
+var adoptScript = redis.NewScript(record + `
+local _, why = read()
+if why then redis.call('DEL', KEYS[1]) end
+redis.call('HSET', KEYS[1], 'cluster', ARGV[1], 'namespace', ARGV[2], 'resource', ARGV[3], 'shadow', ARGV[4])
+return {}
+`)
+
+// Recorded returns the landscape that is recorded, and whether one is. Errors:
+// engine.ErrNoLandscape where the record cannot be read, else an *engine.Error of Redis.
+func Recorded(ctx context.Context, s *counters.Store) (l engine.Landscape, found bool, err error) {
+	return run(ctx, s, readScript)
+}
+
+// Claim records a landscape where none is recorded, and returns the one that is recorded
+// then. Of several claims at once one wins, and all return that one. Errors as of Recorded.
+func Claim(ctx context.Context, s *counters.Store, want engine.Landscape) (have engine.Landscape, err error) {
+	if err := want.Check(); err != nil {
+		return engine.Landscape{}, err
+	}
+	have, _, err = run(ctx, s, claimScript, fieldsOf(want)...)
+	return have, err
+}
+
+// Adopt records a landscape in the place of whatever is recorded. An *engine.Error of Redis.
+func Adopt(ctx context.Context, s *counters.Store, l engine.Landscape) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	_, _, err := run(ctx, s, adoptScript, fieldsOf(l)...)
+	return err
+}
+
+func fieldsOf(l engine.Landscape) []any {
+	shadow := "0"
+	if l.Shadow {
+		shadow = isShadow
+	}
+	return []any{l.Cluster, l.Namespace, l.Resource, shadow}
+}
+
+// isShadow is the field of a landscape that a shadow works on.
+const isShadow = "1"
+
+func run(ctx context.Context, s *counters.Store, script *redis.Script, args ...any) (engine.Landscape, bool, error) {
+	fields, err := s.Record("landscape", "landscape").Run(ctx, script, args...)
+	switch {
+	case err != nil:
+		return engine.Landscape{}, false, err
+	case len(fields) == 0:
+		return engine.Landscape{}, false, nil
+	case len(fields) != 4:
+		return engine.Landscape{}, false, fmt.Errorf("%w: %w", engine.ErrNoLandscape, errors.New(fields[0]))
+	}
+	l := engine.Landscape{Cluster: fields[0], Namespace: fields[1], Resource: fields[2], Shadow: fields[3] == isShadow}
+	if err := l.Check(); err != nil {
+		return engine.Landscape{}, false, err
+	}
+	return l, true, nil
+}

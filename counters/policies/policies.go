@@ -1,0 +1,100 @@
+// Package policies keeps in Redis by which policy each worker decides, for hapctl.
+package policies
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine/policy"
+)
+
+// forgotten is how long a worker that says nothing any more is remembered.
+const forgotten = 2 * time.Minute
+
+// tellScript writes by which policy a worker decides, and takes off the workers that
+// have said nothing for a while.
+//
+//	KEYS[1] -> hash worker -> digest|since|seen, times in ms
+//	ARGV    -> worker, record, seen before which a worker is taken off (ms), time to live (ms)
+var tellScript = redis.NewScript(`
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+local cursor = '0'
+repeat
+  local page = redis.call('HSCAN', KEYS[1], cursor, 'COUNT', 1000)
+  cursor = page[1]
+  for i = 1, #page[2], 2 do
+    local seen = tonumber(string.match(page[2][i + 1], '|(%d+)$') or 0)
+    if seen < tonumber(ARGV[3]) then redis.call('HDEL', KEYS[1], page[2][i]) end
+  end
+until cursor == '0'
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return {}
+`)
+
+// readScript reads them.
+//
+//	KEYS[1] -> as above
+//
+//	Returns {worker, record, ...}
+var readScript = redis.NewScript(`
+local all, cursor = {}, '0'
+repeat
+  local page = redis.call('HSCAN', KEYS[1], cursor, 'COUNT', 1000)
+  cursor = page[1]
+  for i = 1, #page[2] do all[#all + 1] = page[2][i] end
+until cursor == '0'
+return all
+`)
+
+// forgetScript takes a worker off.
+//
+//	KEYS[1] -> as above
+//	ARGV    -> worker
+var forgetScript = redis.NewScript(`redis.call('HDEL', KEYS[1], ARGV[1]) return {}`)
+
+// Tell records by which policy a worker decides. Workers that have not done so for
+// two minutes are forgotten. An *engine.Error of Redis.
+func Tell(ctx context.Context, s *counters.Store, p policy.InForce) error {
+	record := strings.Join([]string{p.Digest, strconv.FormatInt(p.Since.UnixMilli(), 10), strconv.FormatInt(p.Seen.UnixMilli(), 10)}, "|")
+	before := p.Seen.Add(-forgotten).UnixMilli()
+	_, err := run(ctx, s, tellScript, p.Worker, record, before, forgotten.Milliseconds())
+	return err
+}
+
+// Forget takes a worker off that ends. An *engine.Error of Redis.
+func Forget(ctx context.Context, s *counters.Store, worker string) error {
+	_, err := run(ctx, s, forgetScript, worker)
+	return err
+}
+
+// All are those that workers have told of, in no order. A record that cannot be read
+// is passed over. An *engine.Error of Redis.
+func All(ctx context.Context, s *counters.Store) ([]policy.InForce, error) {
+	fields, err := run(ctx, s, readScript)
+	if err != nil {
+		return nil, err
+	}
+	var all []policy.InForce
+	for i := 0; i+1 < len(fields); i += 2 {
+		parts := strings.Split(fields[i+1], "|")
+		if len(parts) != 3 {
+			continue
+		}
+		since, wrong := strconv.ParseInt(parts[1], 10, 64)
+		seen, unread := strconv.ParseInt(parts[2], 10, 64)
+		if errors.Join(wrong, unread) == nil {
+			all = append(all, policy.InForce{Worker: fields[i], Digest: parts[0], Since: time.UnixMilli(since).UTC(), Seen: time.UnixMilli(seen).UTC()})
+		}
+	}
+	return all, nil
+}
+
+func run(ctx context.Context, s *counters.Store, script *redis.Script, args ...any) ([]string, error) {
+	return s.Record("policies", "policies of workers").Run(ctx, script, args...)
+}

@@ -1,0 +1,32 @@
+package counters
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Record is one key beside the pools that another package keeps: it has no epoch, and no
+// rebuild writes it.
+type Record struct {
+	store *Store
+	key   string
+	about string
+}
+
+// Record returns the record of a name. Its key has no hash tag, so no pool's keys are like
+// it. about is the record in the words of an error.
+func (s *Store) Record(name, about string) Record { return Record{s, s.prefix + ":" + name, about} }
+
+// Run runs a script on the record, which is KEYS[1]. An *engine.Error of Redis.
+func (r Record) Run(ctx context.Context, script *redis.Script, args ...any) ([]string, error) {
+	fields, err := script.Run(ctx, r.store.client(), []string{r.key}, args...).StringSlice()
+	if err != nil {
+		return nil, &engine.Error{
+			Code: engine.CodeInternal, Op: r.about + " in Redis", Err: err, Hint: "check that Redis is reachable and writable",
+		}
+	}
+	return fields, nil
+}

@@ -1,0 +1,32 @@
+package account_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// TestAskForRebuild: a rebuild is asked for where the pool is not built, in whatever the error is
+// wrapped, and for no other reason. The error stays.
+func TestAskForRebuild(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err   error
+		asked []string
+	}{
+		{nil, nil},
+		{errors.New("broken pipe"), nil},
+		{account.ErrNotBuilt, []string{"aws"}},
+		{fmt.Errorf("assign: %w", account.ErrNotBuilt), []string{"aws"}},
+		{account.ErrNotInForce, []string{"aws"}},
+	} {
+		var asked []string
+		err := account.AskForRebuild(c.err, func(pool string) { asked = append(asked, pool) }, "aws")
+		if err != c.err || !slices.Equal(asked, c.asked) { //nolint:errorlint // the very same
+			t.Errorf("%v: returns %v and asks for %v, want %v", c.err, err, asked, c.asked)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package eventstest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+)
+
+// testFoundReplies finds replies by request, binding and tenant.
+func testFoundReplies(b *bench) {
+	b.reply(reply("rt-1", "r", events.StatusAssigned), 0)
+	b.reply(reply("rt-2", "r", events.StatusRejected), 0)
+	others := reply("rt-3", "q", events.StatusAssigned)
+	others.GlobalAccountID, others.ShootName = "ga-2", "ga" // "ga" is in it, and it is not ga's
+	b.reply(others, 0)
+	returned := events.Reply{RequestID: "r", Status: events.StatusReturned, Binding: &events.Binding{Name: "aws.7"}}
+	_, err := b.ledger.Publish(b.ctx(), b.subjects.BindingReply("aws.7", "r"), returned, 0)
+	b.must(err)
+	b.raw(b.subjects.Reply("rt-4", "r"), "junk")
+	b.reply(reply("rt-1", "s", events.StatusReleased), 0)
+
+	ofRequest := func(id string) []string {
+		return b.statuses(func(visit func(events.Stored) error) error { return b.ledger.OfRequest(b.ctx(), id, visit) })
+	}
+	b.same("of request r", ofRequest("r"), []string{"r assigned", "r rejected", "foreign 5", "r returned"})
+	b.same("of no request", ofRequest("rt-1"), nil)
+	b.same("of aws.7", b.statuses(func(visit func(events.Stored) error) error { return b.ledger.OfBinding(b.ctx(), "aws.7", visit) }), []string{"r returned"})
+	enough := errors.New("enough")
+	b.wants(b.ledger.OfRequest(b.ctx(), "r", func(events.Stored) error { return enough }), enough)
+
+	claimed := reply("rt-5", "c", events.StatusAssigned)
+	claimed.Binding = &events.Binding{Name: "aws-5", Claimed: true}
+	b.reply(claimed, 0)
+	b.same("claims", b.statuses(func(visit func(events.Stored) error) error {
+		_, err := b.ledger.Claims(b.ctx(), time.Time{}, 100, visit)
+		return err
+	}), []string{"c assigned"})
+	b.must(b.ledger.Remove(b.ctx(), b.subjects.Reply("rt-5", "c"), 100))
+
+	for _, c := range []struct {
+		what    string
+		since   time.Time
+		most    uint64
+		want    []string
+		read    int
+		bounded bool
+	}{
+		{"all", time.Time{}, 100, []string{"r assigned", "r rejected", "s released"}, 6, false},
+		{"all that there are", time.Time{}, 7, []string{"r assigned", "r rejected", "s released"}, 6, false},
+		{"the newest", time.Time{}, 6, []string{"r rejected", "s released"}, 5, true},
+		{"later ones", time.Now().Add(time.Hour), 1, nil, 0, false},
+	} {
+		b.same(c.what, b.statuses(func(visit func(events.Stored) error) error {
+			extent, err := b.ledger.OfTenant(b.ctx(), "ga", c.since, c.most, visit)
+			if extent.Read != c.read || extent.Bounded != c.bounded || extent.From.IsZero() != (c.read == 0) {
+				b.t.Errorf("%s: the extent is %+v", c.what, extent)
+			}
+			return err
+		}), c.want)
+	}
+}
+
+// testFoundElsewhere finds what waits, what is not settled and what is dead.
+func testFoundElsewhere(b *bench) {
+	_, err := b.dead.Newest(b.ctx(), time.Time{}, 10, func(dead.Letter) error { return errors.New("there is none") })
+	b.must(err)
+	for _, request := range []string{"a", "b"} {
+		b.enter("rt-"+request, request, time.Now().Add(time.Hour))
+		b.event(request)
+		b.must(b.dead.Put(b.ctx(), dead.Event{Type: events.TypeProvision, Sequence: uint64(request[0]), Data: []byte(request)}, engine.CodeInvalidEvent, "why"))
+	}
+	found := func(read func(visit func(events.WaitingRequest) error) error) (ids []string) {
+		b.must(read(func(w events.WaitingRequest) error { ids = append(ids, w.Event.ID); return nil }))
+		return ids
+	}
+	b.same("of ga", found(func(visit func(events.WaitingRequest) error) error {
+		return b.room.Matching(b.ctx(), events.WaitingAddress{GlobalAccountID: "ga"}, visit)
+	}), []string{"a", "b"})
+	b.same("of another one", found(func(visit func(events.WaitingRequest) error) error {
+		return b.room.Matching(b.ctx(), events.WaitingAddress{GlobalAccountID: "a"}, visit)
+	}), nil)
+	b.same("of request b", found(func(visit func(events.WaitingRequest) error) error {
+		return b.room.Matching(b.ctx(), events.WaitingAddress{RequestID: "b"}, visit)
+	}), []string{"b"})
+
+	var queued, letters []string
+	extent, err := b.ledger.Queued(b.ctx(), time.Time{}, 1, func(e events.Event, at time.Time, fault error) error {
+		if at.IsZero() {
+			b.t.Errorf("%s was published at no time", e.ID)
+		}
+		queued = append(queued, e.ID)
+		return fault
+	})
+	b.must(err)
+	b.same("queued", queued, []string{"b"})
+	last, err := b.dead.Newest(b.ctx(), time.Time{}, 10, func(l dead.Letter) error {
+		letters = append(letters, string(l.Data))
+		return nil
+	})
+	b.must(err)
+	b.same("letters", letters, []string{"a", "b"})
+	if !extent.Bounded || last.Bounded || last.Read != 2 {
+		b.t.Errorf("the extents are %+v and %+v", extent, last)
+	}
+}

@@ -1,0 +1,99 @@
+package events
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events/streams"
+)
+
+// OfRequest visits the replies to the requests with an id, of whatever runtimes and bindings,
+// by their subjects: the server finds these in memory, however many replies there are. Sealed
+// ones are included, and what cannot be read comes as Stored.Foreign. It ends with the first
+// error of visit.
+func (l *Ledger) OfRequest(ctx context.Context, requestID string, visit func(Stored) error) error {
+	for _, filter := range l.subjects.RequestReplies(requestID) {
+		subjects, err := l.streams.Subjects(ctx, l.stream(), filter)
+		if err != nil {
+			return err
+		}
+		for _, subject := range slices.Sorted(maps.Keys(subjects)) {
+			msg, err := l.streams.Message(ctx, l.stream(), streams.Query{LastFor: subject})
+			if errors.Is(err, jetstream.ErrMsgNotFound) {
+				continue // forgotten meanwhile
+			}
+			if err != nil {
+				return fmt.Errorf("reading the reply on %s: %w", subject, err)
+			}
+			if err := visit(l.whatever(msg)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// OfBinding visits the replies to the releases of a binding, in the same way as OfRuntime.
+func (l *Ledger) OfBinding(ctx context.Context, binding string, visit func(Stored) error) error {
+	return l.from(ctx, 1, l.subjects.BindingReplies(binding), visit)
+}
+
+// OfTenant visits the replies that name a global account and were stored since a time, in the
+// order of the stream, but none beyond the newest most sequences of the ledger. The subject of
+// a reply does not say whose it is, so each one is read: Extent says how many.
+func (l *Ledger) OfTenant(ctx context.Context, globalAccountID string, since time.Time, most uint64, visit func(Stored) error) (streams.Extent, error) {
+	return l.newest(ctx, `"`+globalAccountID+`"`, since, most, func(stored Stored) error {
+		if stored.Reply.GlobalAccountID == globalAccountID {
+			return visit(stored)
+		}
+		return nil
+	})
+}
+
+// Claims visits the replies since a time whose requests claimed an account, in the same way
+// as OfTenant.
+func (l *Ledger) Claims(ctx context.Context, since time.Time, most uint64, visit func(Stored) error) (streams.Extent, error) {
+	return l.newest(ctx, `"claimed":true`, since, most, func(stored Stored) error {
+		if r := stored.Reply; r.Status == StatusAssigned && r.Binding != nil && r.Binding.Claimed {
+			return visit(stored)
+		}
+		return nil
+	})
+}
+
+// newest visits the newest replies that have a text in them. The others need no decoding.
+func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most uint64, visit func(Stored) error) (streams.Extent, error) {
+	with := []byte(text)
+	return streams.Newest(ctx, l.streams, l.stream(), l.subjects.Replies(), since, most, func(msg streams.Message) error {
+		if !bytes.Contains(msg.Data, with) {
+			return nil
+		}
+		return visit(l.whatever(msg))
+	})
+}
+
+// Queued visits the events that are not settled and were published since a time, oldest first,
+// but none beyond the newest most. Where an event cannot be read its fault says why.
+func (l *Ledger) Queued(ctx context.Context, since time.Time, most uint64, visit func(e Event, published time.Time, fault error) error) (streams.Extent, error) {
+	return streams.Newest(ctx, l.streams, l.subjects.Stream(StreamEvents), ">", since, most, func(msg streams.Message) error {
+		event, fault := Decode(msg.Subject, msg.Header, msg.Data)
+		return visit(event, msg.Time, fault)
+	})
+}
+
+// whatever is the reply in a message, or what else stands there.
+func (l *Ledger) whatever(msg streams.Message) Stored {
+	stored, err := l.storedReply(msg)
+	if found, ok := ForeignOf(err); ok {
+		_ = l.pass(err)
+		return Stored{Foreign: found, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}
+	}
+	return stored
+}

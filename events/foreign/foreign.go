@@ -1,0 +1,132 @@
+// Package foreign finds the messages in streams of ours that readers pass over because they
+// cannot read them, and removes them one by one.
+package foreign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
+)
+
+// ErrKept says that a message is not one of those that Messages removes.
+var ErrKept = errors.New("it is not removed")
+
+// Message is a message in a stream of ours that cannot be read, with what it holds.
+type Message struct {
+	*events.Foreign
+
+	Header nats.Header
+	Data   []byte
+	// Request is whose place it has in HAP_WAITING, by its subject; zero where it has none.
+	Request events.WaitingAddress
+}
+
+// Messages finds the messages that readers pass over, and removes them one by one.
+type Messages struct {
+	streams  streams.Streams
+	subjects events.Subjects
+}
+
+// New returns those of the streams under the subjects.
+func New(js jetstream.JetStream, subjects events.Subjects) *Messages {
+	return &Messages{streams: streams.New(js), subjects: subjects}
+}
+
+// Streams are the names of the streams that are looked through. Messages of
+// HAP_EVENTS that cannot be read are on their way to the dead letters.
+func Streams() []string {
+	return []string{events.StreamEvents, events.StreamWaiting, events.StreamReplies}
+}
+
+// Each visits those of one stream, by its name among Streams, in the order of the
+// stream. It ends with the first error of visit.
+func (f *Messages) Each(ctx context.Context, stream string, visit func(Message) error) error {
+	look := func(msg streams.Message) error {
+		if found, is := f.look(stream, msg); is {
+			return visit(found)
+		}
+		return nil
+	}
+	name := f.subjects.Stream(stream)
+	if stream == events.StreamReplies {
+		return f.streams.Walk(ctx, name, 0, look)
+	}
+	// These are short, and a work-queue stream allows no second consumer.
+	return streams.Each(ctx, f.streams, name, 1, ">", look)
+}
+
+// Find returns the message with a sequence of a stream. Errors: jetstream.ErrMsgNotFound,
+// ErrKept for a message that can be read.
+func (f *Messages) Find(ctx context.Context, stream string, sequence uint64) (Message, error) {
+	name := f.subjects.Stream(stream)
+	msg, err := f.streams.Message(ctx, name, streams.Query{Sequence: sequence})
+	if err != nil {
+		return Message{}, fmt.Errorf("reading sequence %d of %s: %w", sequence, name, err)
+	}
+	found, is := f.look(stream, msg)
+	if !is {
+		return Message{}, fmt.Errorf("sequence %d of %s can be read: %w", sequence, name, ErrKept)
+	}
+	return found, nil
+}
+
+func (f *Messages) look(stream string, msg streams.Message) (Message, bool) {
+	var err error
+	var request events.WaitingAddress
+	name := f.subjects.Stream(stream)
+	switch stream {
+	case events.StreamEvents:
+		if _, fault := events.Decode(msg.Subject, msg.Header, msg.Data); fault != nil {
+			err = events.NewForeign(name, msg, fault)
+		}
+	case events.StreamWaiting:
+		_, err = events.ReadWaiting(f.subjects, msg)
+		request, _ = f.subjects.ParseWaiting(msg.Subject) // the zero address where it is none
+	default:
+		_, err = events.ReadStored(name, msg)
+	}
+	found, is := events.ForeignOf(err)
+	return Message{Foreign: found, Header: msg.Header, Data: msg.Data, Request: request}, is
+}
+
+// Kept returns why a message is not removed, wrapped in ErrKept; nil for one that is: what
+// may be the answer of a newer version, an event that a worker makes a dead letter of, and
+// a message with an older one on its subject, which a purge would take with it.
+func (f *Messages) Kept(ctx context.Context, m Message) error {
+	switch {
+	case m.Stream == f.subjects.Stream(events.StreamEvents):
+		return fmt.Errorf("%w: a worker makes a dead letter of it, and removes it then", ErrKept)
+	case m.Reply && m.Stream == f.subjects.Stream(events.StreamReplies):
+		return fmt.Errorf("%w: it may be the answer of a newer worker; let one of that version run", ErrKept)
+	case strings.ContainsAny(m.Subject, "*>"):
+		return fmt.Errorf("%w: its subject reads as one with wildcards", ErrKept)
+	}
+	first, err := f.streams.Message(ctx, m.Stream, streams.Query{Sequence: 1, NextFor: m.Subject})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading %s on %.80q: %w", m.Stream, m.Subject, err)
+	case first.Sequence < m.Sequence:
+		return fmt.Errorf("%w before sequence %d, which is older and on the same subject: remove that first, or, if it is a request, let it be answered", ErrKept, first.Sequence)
+	}
+	return nil
+}
+
+// Remove deletes a message, and nothing else: it needs only the right to purge, which
+// workers have. Error: ErrKept.
+func (f *Messages) Remove(ctx context.Context, m Message) error {
+	if err := f.Kept(ctx, m); err != nil {
+		return err
+	}
+	// The sequence is the highest that goes, and Kept has found none below it.
+	if err := f.streams.Purge(ctx, m.Stream, m.Subject, m.Sequence); err != nil {
+		return fmt.Errorf("removing sequence %d of %s: %w", m.Sequence, m.Stream, err)
+	}
+	return nil
+}

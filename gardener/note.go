@@ -1,0 +1,108 @@
+package gardener
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+var eventResource = schema.GroupVersionResource{Version: "v1", Resource: "events"}
+
+// kubernetesEvent is an Event as it is written. client-go's recorder would link the typed
+// client, with every kind of Kubernetes.
+type kubernetesEvent struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+	InvolvedObject struct {
+		APIVersion string    `json:"apiVersion"`
+		Kind       string    `json:"kind"`
+		Name       string    `json:"name"`
+		Namespace  string    `json:"namespace"`
+		UID        types.UID `json:"uid"`
+	} `json:"involvedObject"`
+	Source struct {
+		Component string `json:"component"`
+	} `json:"source"`
+	ReportingComponent string `json:"reportingComponent"`
+	Type               string `json:"type"`
+	Reason             string `json:"reason"`
+	Message            string `json:"message"`
+	FirstTimestamp     string `json:"firstTimestamp"`
+	eventCount
+}
+
+// eventCount has the fields of an Event that change when the same happens again.
+type eventCount struct {
+	Count         int    `json:"count"`
+	LastTimestamp string `json:"lastTimestamp"`
+}
+
+// Note writes an Event about a binding, or its higher count. Each request is made once: a
+// note that is lost is lost. One that is there already, as another worker has written it,
+// is done. It needs the rights to create and patch events, and to get bindings. Errors:
+// engine.CodeUnknownBinding, engine.ErrUnavailable and whatever else the API says.
+func (c *Client) Note(ctx context.Context, n engine.Note) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	count := eventCount{Count: n.Count, LastTimestamp: n.Last.UTC().Format(time.RFC3339)}
+	if n.Written {
+		err := c.patchEvent(ctx, n.Name, count)
+		if !apierrors.IsNotFound(err) { // the API server forgets events after an hour
+			return c.noted(err)
+		}
+	}
+	of, err := c.getObject(ctx, n.Binding)
+	if err != nil {
+		return c.noted(err)
+	}
+	if err := c.createEvent(ctx, n, of, count); !apierrors.IsAlreadyExists(err) {
+		return c.noted(err)
+	}
+	return nil
+}
+
+func (c *Client) createEvent(ctx context.Context, n engine.Note, of object, count eventCount) error {
+	e := kubernetesEvent{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}, ReportingComponent: fieldManager, Type: "Normal",
+		Reason: string(n.Reason), Message: n.Message, FirstTimestamp: n.First.UTC().Format(time.RFC3339), eventCount: count,
+	}
+	if n.Reason.Warns() {
+		e.Type = "Warning"
+	}
+	e.Metadata.Name, e.Metadata.Namespace, e.Source.Component = n.Name, c.opts.Namespace, fieldManager
+	e.InvolvedObject.APIVersion = c.kind.resource.GroupVersion().String()
+	e.InvolvedObject.Kind, e.InvolvedObject.Name, e.InvolvedObject.Namespace = c.kind.name, n.Binding, c.opts.Namespace
+	e.InvolvedObject.UID = of.Metadata.UID // kubectl describe asks by it
+	body, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return decode(c.api.Post().MaxRetries(0).AbsPath(c.path(eventResource)...).
+		Param("fieldManager", fieldManager).Body(body).Do(ctx), &object{})
+}
+
+func (c *Client) patchEvent(ctx context.Context, name string, count eventCount) error {
+	body, err := json.Marshal(count)
+	if err != nil {
+		return err
+	}
+	return decode(c.api.Patch(types.MergePatchType).MaxRetries(0).AbsPath(c.path(eventResource, name)...).
+		Param("fieldManager", fieldManager).Body(body).Do(ctx), &object{})
+}
+
+func (c *Client) noted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return named("gardener: write an event", judge(err, true), err)
+}

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/faulty"
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+const (
+	fairWorkers = 3
+	flooded     = 20_000 // events of one tenant
+	stuck       = 10_000 // events that cannot be brought to an end
+	quietTenant = 10     // tenants that go on as usual, each with an account
+	quietRate   = 200.0  // their events per second
+	quietFor    = 10     // seconds
+	pending     = 65_536 // nats.maxAckPending
+	crowd       = 50     // tenants that the stuck events are of, where they are provisions
+)
+
+// fairRound has the figures of the quiet tenants: without the trouble, while its events
+// arrive and for the seconds after that, and then while they are stuck.
+type fairRound struct {
+	Alone  latency `json:"alone"`
+	Beside latency `json:"beside"`
+	Stuck  latency `json:"stuck"` // 0 for a flood, which is over
+	// CPU in cores while the events arrived: workers, Redis, and NATS with the publisher.
+	CPU [3]float64 `json:"cpu"`
+	// Left is how many events of the trouble were neither settled nor answered with a final
+	// reply when the last measurement began.
+	Left int `json:"left"`
+	// FloodAlone and FloodBeside are events per second, of a flood.
+	FloodAlone  float64 `json:"floodAlone,omitempty"`
+	FloodBeside float64 `json:"floodBeside,omitempty"`
+	Lost        int     `json:"unanswered"` // of the quiet ones, in the time that there was
+}
+
+// fairSite is a stack with several workers that reach Kubernetes through a proxy.
+type fairSite struct {
+	*bench
+	trouble
+	kube *faulty.KubeAPI
+}
+
+func openFair(ctx context.Context, s settings, t trouble) (f *fairSite, err error) {
+	f = &fairSite{bench: &bench{settings: s}, trouble: t}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	if f.dir, err = os.MkdirTemp("", "hap-bench-"); err != nil {
+		return f, err
+	}
+	f.stack, err = stack.Start(ctx, stack.Options{Gardener: stack.LightGardener, Config: []byte(config), Accounts: []stack.Account{}, Talk: io.Discard})
+	if err != nil {
+		return f, err
+	}
+	kube, err := f.stack.Kube.Config()
+	if err != nil {
+		return f, err
+	}
+	if err := stack.CreateAccounts(ctx, kube, f.stack.Target, f.accounts()); err != nil {
+		return f, err
+	}
+	if f.kube, err = faulty.NewKubeAPI(kube); err != nil {
+		return f, err
+	}
+	kubeconfig := filepath.Join(f.dir, "kubeconfig")
+	if err := errors.Join(f.kube.WriteKubeconfig(kubeconfig), f.connect()); err != nil {
+		return f, err
+	}
+	if _, err := events.Setup(ctx, f.publish.js, events.Options{Manage: true, MaxAckPending: pending}); err != nil {
+		return f, err
+	}
+	if err := f.fillOwners(); err != nil {
+		return f, err
+	}
+	for range fairWorkers {
+		if _, err := f.stack.AddWorker(ctx, io.Discard, "HAP_TELEMETRY_LOGLEVEL=error", fmt.Sprintf("HAP_NATS_MAXACKPENDING=%d", pending), "HAP_GARDENER_KUBECONFIG="+kubeconfig); err != nil {
+			return f, err
+		}
+	}
+	warm, err := f.quiet("warm", 10*quietTenant)
+	if err != nil {
+		return f, err
+	}
+	flood, err := f.publish.provision("warm-flood", nameFlood)
+	if err != nil {
+		return f, err
+	}
+	_, err = f.publish.answered(ctx, events.StreamReplies, append(warm, flood))
+	return f, err
+}
+
+func (f *fairSite) close() error {
+	if f.kube != nil {
+		f.kube.Close()
+	}
+	return f.stop()
+}
+
+// accounts are one for each quiet tenant and the flood, and those of the trouble.
+func (f *fairSite) accounts() (all []stack.Account) {
+	for n := range quietTenant + 1 {
+		all = append(all, stack.Account{Name: fmt.Sprintf("aws-%d", n), HyperscalerType: "aws"})
+	}
+	for n := range f.trouble.accounts {
+		a := stack.Account{Name: fmt.Sprintf("azure-%05d", n), HyperscalerType: "azure"}
+		if n < f.owners {
+			a.Labels = map[string]string{"tenantName": fmt.Sprintf("owner-%d", n)}
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// fillOwners stores the answers of a runtime for each owner, which the workers rebuild Redis from.
+func (f *fairSite) fillOwners() error {
+	one := 1
+	for n := range f.owners {
+		id, tenant := fmt.Sprintf("old-%d", n), fmt.Sprintf("owner-%d", n)
+		r := events.Reply{
+			RequestID: id, RuntimeID: id, Status: events.StatusAssigned, GlobalAccountID: tenant, Plan: "azure", Provider: "azure",
+			Binding: &events.Binding{
+				Name: fmt.Sprintf("azure-%05d", n), Namespace: f.stack.Target.Namespace, Kind: "CredentialsBinding", HyperscalerType: "azure",
+			},
+			Clusters: &one, Decision: &events.Decision{Sequence: int64(n + 1), Rule: "azure", RuleNumber: 3, Pool: "azure"},
+		}
+		data, err := events.EncodeReply(r, "/bench")
+		if err != nil {
+			return err
+		}
+		if _, err := f.publish.js.PublishAsync(f.publish.subjects.Reply(id, id), data); err != nil {
+			return err
+		}
+	}
+	return f.publish.published(context.Background())
+}
+
+func (f *fairSite) quiet(name string, n int) ([]event, error) {
+	return makeEvents(n, func(i int) (event, error) {
+		return f.publish.provision(fmt.Sprintf("%s-%d", name, i), fmt.Sprintf("ga-%d", i%quietTenant))
+	})
+}
+
+func (f *fairSite) floodOf(name string, from int) ([]event, error) {
+	return makeEvents(flooded, func(i int) (event, error) {
+		return f.publish.provision(fmt.Sprintf("%s-%d", name, from+i), nameFlood)
+	})
+}
+
+func (f *fairSite) provisions(plan string, n int) ([]event, error) {
+	return makeEvents(n, func(i int) (event, error) {
+		return f.publish.provisionOf(plan, fmt.Sprintf("stuck-%d", i), fmt.Sprintf("stuck-%d", i%crowd), "cf-eu10")
+	})
+}
+
+func (f *fairSite) departures() ([]event, error) {
+	return makeEvents(f.owners, func(i int) (event, error) {
+		return f.publish.deprovision(fmt.Sprintf("old-%d", i), fmt.Sprintf("owner-%d", i))
+	})
+}
+
+func makeEvents(n int, one func(int) (event, error)) ([]event, error) {
+	batch := make([]event, n)
+	for i := range batch {
+		var err error
+		if batch[i], err = one(i); err != nil {
+			return nil, err
+		}
+	}
+	return batch, nil
+}
+
+// breakPool makes every script of one pool fail in Redis.
+func (f *fairSite) breakPool(ctx context.Context) error {
+	client, err := f.redis()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	return errors.Join(client.Del(ctx, "hap:{azure}:r").Err(), client.Set(ctx, "hap:{azure}:r", "not a hash", 0).Err())
+}
+
+// measure has the quiet tenants alone, then beside the trouble as it arrives, then beside
+// what is stuck of it.
+func (f *fairSite) measure(ctx context.Context) (round fairRound, err error) {
+	if round.Alone, _, err = f.pace(ctx, "alone", nil); err != nil {
+		return round, err
+	}
+	batch, err := f.batch(f)
+	if err != nil {
+		return round, err
+	}
+	if f.name == nameFlood {
+		took, err := f.publish.answered(ctx, events.StreamReplies, batch)
+		if err != nil {
+			return round, err
+		}
+		round.FloodAlone = float64(len(batch)) / took.Seconds()
+		if batch, err = f.floodOf("again", 0); err != nil {
+			return round, err
+		}
+	} else if err := f.fault(ctx, f); err != nil {
+		return round, err
+	}
+	before, err := f.usage(ctx, f.pids()...)
+	if err != nil {
+		return round, err
+	}
+	begin := time.Now()
+	flood := make(chan error, 1)
+	go func() {
+		var err error
+		if f.name == nameFlood {
+			round.FloodBeside, err = f.floodBeside(ctx, batch)
+		} else {
+			err = f.publish.publish(batch)
+		}
+		flood <- err
+	}()
+	round.Beside, round.Lost, err = f.pace(ctx, "beside", flood)
+	if err != nil {
+		return round, err
+	}
+	after, err := f.usage(ctx, f.pids()...)
+	for i := range after {
+		round.CPU[i] = (after[i] - before[i]).Seconds() / time.Since(begin).Seconds()
+	}
+	if err != nil || f.name == nameFlood {
+		return round, err
+	}
+	if round.Left, err = f.left(ctx); err != nil {
+		return round, err
+	}
+	var lost int
+	round.Stuck, lost, err = f.pace(ctx, "later", nil)
+	round.Lost += lost
+	return round, err
+}
+
+// left is how many events of the trouble still need what fails: they wait, will be delivered
+// again, or left an account that a sweep still has to mark.
+func (f *fairSite) left(ctx context.Context) (int, error) {
+	if f.owners > 0 {
+		client, err := f.unlimited()
+		if err != nil {
+			return 0, err
+		}
+		dirty, err := client.Resource(bindings).Namespace(f.stack.Target.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "dirty=true"})
+		if err != nil {
+			return 0, err
+		}
+		return f.owners - len(dirty.Items), nil
+	}
+	left := 0
+	for _, name := range []string{events.StreamEvents, events.StreamWaiting} {
+		stream, err := f.publish.js.Stream(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		left += int(stream.CachedInfo().State.Msgs)
+	}
+	return left, nil
+}
+
+// floodBeside publishes the flood and returns its rate: its last answer is seen as a stored
+// reply, while other answers are stored too.
+func (f *fairSite) floodBeside(ctx context.Context, batch []event) (float64, error) {
+	begin := time.Now()
+	if err := f.publish.publish(batch); err != nil {
+		return 0, err
+	}
+	stream, err := f.publish.js.Stream(ctx, events.StreamEvents)
+	if err != nil {
+		return 0, err
+	}
+	subject := f.publish.subjects.Provision(nameFlood)
+	every := time.NewTicker(20 * time.Millisecond)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-every.C:
+		}
+		_, err := stream.GetLastMsgForSubject(ctx, subject)
+		switch {
+		case isNotFound(err):
+			return float64(len(batch)) / time.Since(begin).Seconds(), nil
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// pace has the quiet tenants publish at their rate, while the trouble lasts where there is one.
+func (f *fairSite) pace(ctx context.Context, name string, trouble <-chan error) (l latency, lost int, err error) {
+	n := int(quietRate * quietFor)
+	batch, err := f.quiet(name, n)
+	if err != nil {
+		return l, 0, err
+	}
+	nc, publish, err := f.publisher() // the quiet tenants' broker: what others publish is not ahead of it
+	if nc != nil {
+		defer nc.Close()
+	}
+	if err != nil {
+		return l, 0, err
+	}
+	runtime.GC()
+	within, cancel := context.WithTimeoutCause(ctx, (quietFor+60)*time.Second, errors.New("not answered in a minute"))
+	defer cancel()
+	took, err := publish.paced(within, publish.subjects.Replies(), batch, quietRate)
+	lost = n - len(took)
+	if err != nil && (lost == 0 || ctx.Err() != nil) {
+		return l, lost, err
+	}
+	if trouble != nil {
+		if err := <-trouble; err != nil {
+			return l, lost, err
+		}
+	}
+	for range lost {
+		took = append(took, time.Minute) // at least
+	}
+	slices.Sort(took)
+	return latency{Rate: quietRate, P50: milliseconds(took[n/2]), P99: milliseconds(took[n*99/100]), Max: milliseconds(took[n-1])}, lost, nil
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/stack"
+)
+
+// percentiles are of times in milliseconds.
+type percentiles struct {
+	Median float64 `json:"median"`
+	P99    float64 `json:"p99"`
+}
+
+func (p percentiles) String() string { return fmt.Sprintf("%.1f / %.1f", p.Median, p.P99) }
+
+func of(times []time.Duration) percentiles {
+	slices.Sort(times)
+	at := func(share float64) float64 {
+		return float64(times[min(int(share*float64(len(times))), len(times)-1)].Microseconds()) / 1000
+	}
+	return percentiles{Median: at(0.5), P99: at(0.99)}
+}
+
+func (b *bench) measure(ctx context.Context, size int) (f figures, err error) {
+	if err := b.fill(ctx, size); err != nil {
+		return f, err
+	}
+	f.Waiting = size
+	if f.CPU, f.Commands, err = b.idling(ctx); err != nil {
+		return f, err
+	}
+	if f.Enter, f.Leave, err = b.comeAndGo(ctx); err != nil {
+		return f, err
+	}
+	if f.Deadline, err = b.deadlines(ctx); err != nil {
+		return f, err
+	}
+	if f.HandOn, err = b.handOn(ctx); err != nil {
+		return f, err
+	}
+	f.Restart, err = b.restart(ctx)
+	return f, err
+}
+
+// idling watches the workers while nothing happens.
+func (b *bench) idling(ctx context.Context) (share, commands float64, err error) {
+	if err := wait(ctx, 5*time.Second); err != nil { // what came before settles
+		return 0, 0, err
+	}
+	before, asked, err := b.used(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	begin := time.Now()
+	if err := wait(ctx, b.idle); err != nil {
+		return 0, 0, err
+	}
+	after, askedThen, err := b.used(ctx)
+	took := time.Since(begin).Seconds() * float64(b.workers)
+	return (after - before).Seconds() / took, float64(askedThen-asked) / took, err
+}
+
+// used is the processor time of the workers, and the number of commands that Redis was sent.
+func (b *bench) used(ctx context.Context) (used time.Duration, commands int, err error) {
+	for _, w := range b.stack.Workers {
+		one, err := cpu(w.PID())
+		if err != nil {
+			return 0, 0, err
+		}
+		used += one
+	}
+	stats, err := b.redis.Info(ctx, "commandstats").Result()
+	for line := range strings.Lines(stats) {
+		_, values, _ := strings.Cut(line, ":calls=")
+		calls, _, found := strings.Cut(values, ",")
+		if n, err := strconv.Atoi(calls); found && err == nil && !strings.HasPrefix(line, "cmdstat_info") {
+			commands += n
+		}
+	}
+	return used, commands, err
+}
+
+// ticks are the units of CPU time in /proc, per second, on every Linux of today.
+const ticks = 100
+
+// cpu is the CPU time that a process has used so far.
+func cpu(pid int) (time.Duration, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(data), ") ") // the name of the program may hold blanks
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat cannot be read", pid)
+	}
+	user, failed := strconv.Atoi(fields[11])
+	system, err := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * time.Second / ticks, errors.Join(failed, err)
+}
+
+// comeAndGo has requests enter and leave again, one after the other.
+func (b *bench) comeAndGo(ctx context.Context) (enter, leave percentiles, err error) {
+	var entered, left []time.Duration
+	for range b.tries {
+		r := b.next()
+		begin := time.Now()
+		if err := b.provision(r, time.Time{}); err != nil {
+			return enter, leave, err
+		}
+		if _, err := b.answer(ctx, r.provisionReply(b.subjects), events.StatusWaiting); err != nil {
+			return enter, leave, err
+		}
+		entered = append(entered, time.Since(begin))
+		begin = time.Now()
+		if err := b.deprovision(r); err != nil {
+			return enter, leave, err
+		}
+		if _, err := b.answer(ctx, r.deprovisionReply(b.subjects), events.StatusReleased); err != nil {
+			return enter, leave, err
+		}
+		left = append(left, time.Since(begin))
+	}
+	return of(entered), of(left), nil
+}
+
+// apart is the time between two deadlines, and longest how long a step may take.
+const (
+	apart   = 50 * time.Millisecond
+	longest = 5 * time.Minute
+)
+
+// deadlines has requests enter that are refused one after the other.
+func (b *bench) deadlines(ctx context.Context) (percentiles, error) {
+	first := time.Now().Add(5 * time.Second)
+	var requests []request
+	for i := range b.tries {
+		r := b.next()
+		if err := b.provision(r, first.Add(time.Duration(i)*apart)); err != nil {
+			return percentiles{}, err
+		}
+		requests = append(requests, r)
+	}
+	var late []time.Duration
+	for i, r := range requests {
+		at, err := b.answer(ctx, r.provisionReply(b.subjects), events.StatusRejected)
+		if err != nil {
+			return percentiles{}, err
+		}
+		late = append(late, max(at.Sub(first.Add(time.Duration(i)*apart)), 0))
+	}
+	return of(late), nil
+}
+
+// handOn makes accounts, one after the other, each of which is given to a request that waits.
+func (b *bench) handOn(ctx context.Context) (percentiles, error) {
+	var took []time.Duration
+	for i := range b.tries {
+		one, err := b.handOnOne(ctx, i%b.pools)
+		if err != nil {
+			return percentiles{}, err
+		}
+		took = append(took, one)
+	}
+	return of(took), nil
+}
+
+func (b *bench) handOnOne(ctx context.Context, pool int) (time.Duration, error) {
+	b.accounts++
+	name := fmt.Sprintf("made-%06d", b.accounts)
+	begin := time.Now()
+	if err := stack.CreateAccounts(ctx, b.kube, b.stack.Target, []stack.Account{{Name: name, HyperscalerType: b.pool(pool)}}); err != nil {
+		return 0, err
+	}
+	at, err := b.answer(ctx, name, events.StatusAssigned)
+	return at.Sub(begin), err
+}
+
+// restart stops all workers and starts one, then the others.
+func (b *bench) restart(ctx context.Context) (float64, error) {
+	for _, w := range b.stack.Workers {
+		if err := w.Stop(); err != nil {
+			return 0, err
+		}
+	}
+	begin := time.Now()
+	if err := b.stack.Workers[0].Start(ctx); err != nil {
+		return 0, err
+	}
+	_, err := b.handOnOne(ctx, 0)
+	took := time.Since(begin).Seconds()
+	for _, w := range b.stack.Workers[1:] {
+		err = errors.Join(err, w.Start(ctx))
+	}
+	return took, err
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}

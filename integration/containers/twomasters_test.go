@@ -1,0 +1,79 @@
+package containers_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hap-worker/hap-worker/integration/containers"
+)
+
+// TestTwoMastersBehindSentinels leaves the master of Redis to one worker, while the
+// sentinels make a replica the master of the other one; then the same with the sides
+// exchanged, the second time with servers that accept no writes without a replica.
+func TestTwoMastersBehindSentinels(t *testing.T) {
+	t.Parallel()
+	var sentinels *containers.Sentinels
+	s := newScene(t, setting{redis: func(system *containers.System) (at containers.RedisPlace) {
+		var err error
+		if sentinels, err = system.NewSentinels(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return removed(t, sentinels)
+	}})
+	s.twoMasters(sentinels, 0)
+	s.must(sentinels.NeedReplicas(s.ctx, 1))
+	s.twoMasters(sentinels, 1)
+	s.holds()
+}
+
+// TestTwoMastersOfACluster leaves a primary of a Redis Cluster to one worker, while its
+// replica serves the other one; then the same with the sides exchanged.
+func TestTwoMastersOfACluster(t *testing.T) {
+	t.Parallel()
+	var cluster *containers.RedisCluster
+	s := newScene(t, setting{redis: func(system *containers.System) containers.RedisPlace {
+		var err error
+		if cluster, err = system.NewRedisCluster(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return removed(t, cluster)
+	}})
+	s.twoMasters(cluster, 0)
+	s.twoMasters(cluster, 1)
+	s.holds()
+}
+
+// removed is where a Redis is, which goes with the test.
+func removed(t *testing.T, redis containers.Replicated) containers.RedisPlace {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := redis.Remove(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return redis.Place()
+}
+
+// twoMasters leaves the master to one worker until the load is answered again, and heals it.
+func (s *scene) twoMasters(redis containers.Replicated, worker int) {
+	s.t.Helper()
+	master, err := redis.Master(s.ctx)
+	s.must(err)
+	begin := time.Now()
+	split, err := s.Leave(s.ctx, redis, master, worker)
+	s.must(err)
+	now, err := s.Promoted(s.ctx, redis, master)
+	s.must(err)
+	s.t.Logf("server %d is left to worker %d, and server %d is the master after %.1fs", master+1, worker+1, now+1, time.Since(begin).Seconds())
+	s.answers(20)
+	s.t.Logf("parted: no answer for %.1fs of %.1fs", s.load.Silence(begin).Seconds(), time.Since(begin).Seconds())
+
+	begin = time.Now()
+	s.must(split.Heal(s.ctx))
+	s.must(s.Follows(s.ctx, redis, master))
+	s.t.Logf("server %d follows the master %.1fs after it was healed", master+1, time.Since(begin).Seconds())
+	s.must(s.AwaitReady(s.ctx))
+	s.answers(20)
+	s.t.Logf("healed: both workers are ready; no answer for %.1fs of %.1fs", s.load.Silence(begin).Seconds(), time.Since(begin).Seconds())
+}

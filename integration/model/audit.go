@@ -1,0 +1,216 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// drifts numbers everything that an audit ever found.
+type drifts struct {
+	ids   map[account.Drift]uint16
+	all   []account.Drift
+	known map[audited][]account.Drift
+}
+
+// audited is all that an audit looks at.
+type audited struct {
+	pools                  [2]pool
+	bucket                 bucket
+	replies                [maxEvents]reply
+	labels                 [maxBindings]label
+	shoots                 [maxRuntimes]uint8
+	published, acked, room uint8
+}
+
+func newDrifts() *drifts {
+	return &drifts{ids: map[account.Drift]uint16{}, known: map[audited][]account.Drift{}}
+}
+
+func (d *drifts) id(of account.Drift) uint16 {
+	id, known := d.ids[of]
+	if !known {
+		id = uint16(len(d.all))
+		d.ids[of], d.all = id, append(d.all, of)
+	}
+	return id
+}
+
+// audit holds Redis against ledger, labels and Shoots by the code that workers audit with,
+// and lets the worker repair one of the drifts. Both looks are one step. How often there is
+// one is a budget: beside a second delivery that asks again for what an audit took back there
+// would be no end.
+func (m *model) audit(s *state, w int) {
+	if m.missing(s) != 0 {
+		return
+	}
+	for _, d := range m.drifting(s) {
+		on, key := onBinding(bindingIndex(d.Binding)-1), auditKey+maxRuntimes+bindingIndex(d.Binding)
+		if d.Runtime != "" {
+			r := uint8(slices.Index(m.redis.ids[:], d.Runtime))
+			on, key = onRuntime(r), auditKey+r
+		}
+		n := *s
+		again, possible := m.twice(&n, w, key)
+		if !possible {
+			continue
+		}
+		n.left.audits--
+		n.workers[w] = worker{at: auditing, key: key, pool: uint8(slices.Index(poolNames[:], d.Pool)), read: m.redis.drifts.id(d)}
+		m.add(&n, w, "audits, and finds "+string(d.Kind)+" of %s", on).fault = again
+	}
+}
+
+// drifting are the drifts that a repair mends, without those of runtimes and bindings that an
+// event in motion is about.
+func (m *model) drifting(s *state) []account.Drift {
+	of := audited{s.pools, s.bucket, s.replies, s.labels, s.shoots, s.published, s.acked, s.room}
+	found, known := m.redis.drifts.known[of]
+	if !known {
+		found = m.compare(s)
+		m.redis.drifts.known[of] = found
+	}
+	return found
+}
+
+func (m *model) compare(s *state) []account.Drift {
+	g := m.gathering(gathered{replies: s.replies, labels: s.labels, shoots: s.shoots})
+	for e, v := range m.events {
+		if has(s.room, uint8(e)) {
+			g.Waits(m.redis.ids[v.of])
+		}
+	}
+	have, places := map[string]account.Snapshot{}, map[string]account.Place{}
+	for p := range m.pools {
+		have[m.poolName(p)] = m.redis.snapshot(s.pools[p])
+		for id, rt := range have[m.poolName(p)].Runtimes {
+			if rt.State == account.RuntimeAssigned && !m.directory {
+				places[id] = account.Place{Pool: m.poolName(p)}
+			}
+		}
+	}
+	for r, at := range s.bucket.places {
+		if at.pool != 0 && at.pool != gone {
+			places[m.redis.ids[r]] = account.Place{Pool: m.poolName(at.pool - 1)}
+		}
+	}
+	found := g.Compare(have, places)
+	lacking := map[string]bool{}
+	for _, d := range found {
+		if d.Runtime != "" && d.Lacking() != "" && m.moving(s, d) {
+			lacking[d.Lacking()] = true
+		}
+	}
+	found = slices.DeleteFunc(found, func(d account.Drift) bool { return lacking[d.Binding] || m.moving(s, d) })
+	for i := range found {
+		found[i].Message = "" // it may name numbers that say nothing more
+		found[i].Refused = found[i].Kind == account.RuntimeUnknown && m.refused(s, requestSet(found[i].Entry.Request))
+	}
+	return slices.DeleteFunc(found, func(d account.Drift) bool { return m.leaves(found, d) })
+}
+
+// moving reports whether an event in motion is about what drifts.
+func (m *model) moving(s *state, d account.Drift) bool {
+	for e, v := range m.events {
+		open := has(s.published, uint8(e)) && !has(s.acked, uint8(e))
+		if v.kind == release && open && bindingName(v.of) == d.Binding {
+			return true
+		}
+	}
+	for r := range uint8(maxRuntimes) {
+		on := d.Runtime == m.redis.ids[r]
+		for p := range m.pools {
+			at := s.pools[p].runtimes[r].binding
+			on = on || d.Binding != "" && at == bindingIndex(d.Binding)
+		}
+		if on && m.inMotion(s, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// leaves reports whether a repair does nothing about a drift, or not yet: a count is put right
+// after the assignments are back that Redis forgot, or it would make room that there is not.
+func (m *model) leaves(found []account.Drift, d account.Drift) bool {
+	switch remedy := d.Remedy(); {
+	case remedy != account.Mended && remedy != account.Doubted:
+		return true
+	case d.Kind == account.RuntimeUnknown:
+		return m.off[ruleAudit]
+	case d.Kind == account.WaitingUnknown:
+		return m.off[ruleWaitsAudit]
+	case d.Kind == account.LabelUnfollowed || d.Kind == account.BindingMissing:
+		return true // the sweep does the same
+	case d.Kind == account.CountWrong && d.Surplus > 0 && !m.off[ruleRestoreFirst]:
+		return slices.ContainsFunc(found, func(o account.Drift) bool { return o.Lacking() == d.Binding })
+	default:
+		return false
+	}
+}
+
+// refused reports whether all of these requests are refused, and there are any.
+func (m *model) refused(s *state, requests uint8) bool {
+	for e := range uint8(len(m.events)) {
+		if has(requests, e) && s.replies[e].status != rejected && s.replies[e].status != exhausted && s.replies[e].status != superseded {
+			return false
+		}
+	}
+	return requests != 0
+}
+
+// inMotion reports whether an event of the runtime is not settled, or waits.
+func (m *model) inMotion(s *state, r uint8) bool {
+	for i, v := range m.events {
+		e := uint8(i)
+		if v.kind != release && v.of == r && (has(s.published, e) && !has(s.acked, e) || has(s.room, e)) {
+			return true
+		}
+	}
+	return false
+}
+
+// repair runs the script that mends a drift.
+func (m *model) repair(s *state, w int) {
+	n := *s
+	k := &n.workers[w]
+	d := m.redis.drifts.all[k.read]
+	r := m.redis.run(&n.pools[k.pool], call{script: mend, drift: k.read})
+	if r.notBuilt {
+		m.giveUp(s, w)
+		return
+	}
+	n.workers[w] = worker{}
+	what := "mends " + string(d.Kind)
+	if !r.change {
+		what = "finds that " + string(d.Kind) + " is over"
+	}
+	m.script(&n, w, what, thing{}, r)
+}
+
+// mend is Audit.mend of package reconcile, but for the directory.
+func (r *redis) mend(p *account.Pool, d account.Drift) (changed bool, err error) {
+	switch d.Kind {
+	case account.CountWrong:
+		return p.Recount(d.Binding)
+	case account.RuntimeMissing, account.ShootUnknown, account.RuntimeElsewhere:
+		return p.Restore(d.Runtime, d.Entry, d.Wanted, d.Should)
+	case account.RuntimeGoneAlready:
+		left, err := p.ReleaseRuntime(d.Runtime)
+		return !left.Repeated, err
+	case account.RuntimeUnknown, account.WaitingUnknown:
+		for request := range strings.FieldsSeq(d.Entry.Request) {
+			if err := p.TakeBack(d.Runtime, request); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	case account.ShootGone:
+		return p.DropAdopted(d.Runtime, d.Binding)
+	case account.SequenceBehind:
+		return p.Raise(d.Highest)
+	default:
+		return p.Doubt(d.Binding, d.Record.Generation)
+	}
+}

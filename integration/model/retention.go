@@ -1,0 +1,167 @@
+package main
+
+import "github.com/hap-worker/hap-worker/engine/account"
+
+// retain begins to forget a runtime whose release is the ledger's last word on it, with
+// nothing of it in work (rule 14). Its age is not modelled: it may be old enough at any time.
+func (m *model) retain(s *state, w int, r uint8) {
+	last, found := m.released(s, r)
+	if !found || m.missing(s) != 0 || !m.forgettable(s, r) || m.inHand(s, r) {
+		return
+	}
+	if m.inMotion(s, r) && !m.off[ruleBacklog] {
+		return
+	}
+	n := *s
+	again, possible := m.twice(&n, w, retainKey+r)
+	if !possible {
+		return
+	}
+	n.left.retains--
+	asked := uint8(0) // up to now
+	for e, v := range m.events {
+		if v.kind != release && v.of == r && has(s.published, uint8(e)) {
+			asked |= bit(uint8(e))
+		}
+	}
+	n.workers[w] = worker{at: purging, barred: asked, key: retainKey + r, next: last, read: m.found.id(gathered{replies: s.replies})}
+	m.add(&n, w, "finds that %s was released long ago", onRuntime(r)).fault = again
+}
+
+// released is the event whose reply is the release that is in force.
+func (m *model) released(s *state, r uint8) (last uint8, found bool) {
+	highest := uint8(0)
+	for i, v := range m.events {
+		if reply := s.replies[i]; v.kind != release && v.of == r && reply.sequence >= highest && reply.status != unanswered {
+			highest = reply.sequence
+			if reply.status == released {
+				last, found = uint8(i), true
+			} else if reply.status != superseded {
+				found = false
+			}
+		}
+	}
+	return last, found
+}
+
+// forgettable reports whether Redis has the runtime gone, or not at all, and the account that
+// it left does not drain.
+func (m *model) forgettable(s *state, r uint8) bool {
+	for p := range m.pools {
+		rt := s.pools[p].runtimes[r]
+		if rt.state != unknownRuntime && rt.state != goneRuntime || rt.binding > 0 && s.pools[p].bindings[rt.binding-1].state == draining {
+			return false
+		}
+	}
+	return true
+}
+
+// inHand reports whether a worker handles an event of the runtime.
+func (m *model) inHand(s *state, r uint8) bool {
+	for i := range s.workers {
+		k := s.workers[i]
+		if k.at != idle && k.key < sweepKey && m.events[k.key].kind != release && m.events[k.key].of == r {
+			return true
+		}
+	}
+	return false
+}
+
+// purge deletes what the ledger had of the runtime when it was read: first what is before the
+// release, and then, where everything is built and nothing else is known, the rest. What is
+// asked for the runtime from now on is new.
+func (m *model) purge(s *state, w int) {
+	n := *s
+	k := &n.workers[w]
+	r := k.key - retainKey
+	if k.at == purgingRest && (m.missing(s) != 0 || !m.forgettable(s, r)) {
+		*k = worker{}
+		m.add(&n, w, "does not forget %s yet", onRuntime(r))
+		return
+	}
+	n.forgotten |= k.barred
+	read := m.found.all[k.read].replies
+	for i, v := range m.events {
+		e := uint8(i)
+		if v.kind == release || v.of != r {
+			continue
+		}
+		if s.replies[e] == read[e] && (e != k.next || k.at == purgingRest) {
+			n.answer(e, reply{})
+		}
+	}
+	what := "purges what the ledger has of %s before its release"
+	if k.at++; k.at == droppingEntry {
+		what = "purges the release of %s"
+		if m.off[ruleEntryFirst] {
+			k.at = droppingRecord
+		}
+	}
+	m.add(&n, w, what, onRuntime(r))
+}
+
+// dropEntry takes the runtime out of the directory, unless its record is no tombstone.
+func (m *model) dropEntry(s *state, w int) {
+	n := *s
+	k := &n.workers[w]
+	r := k.key - retainKey
+	if at := s.bucket.places[r]; s.bucket.built() && (at.pool == gone || at.pool > 0 && (m.off[ruleEntryFirst] || s.pools[at.pool-1].runtimes[r].state == goneRuntime)) {
+		n.bucket.places[r] = place{}
+	}
+	if k.at = droppingRecord; m.off[ruleEntryFirst] {
+		*k = worker{}
+	}
+	m.add(&n, w, "drops the entry of %s in the directory", onRuntime(r))
+}
+
+// dropRecord drops the tombstone once everybody is done who may have read the entry. Where
+// the ledger knows the runtime again, the entry is put back.
+func (m *model) dropRecord(s *state, w int) {
+	n := *s
+	k := &n.workers[w]
+	r := k.key - retainKey
+	if m.inHand(s, r) && !m.off[ruleSettled] {
+		return
+	}
+	what := "drops the record of %s"
+	for p := range m.pools {
+		rt := s.pools[p].runtimes[r]
+		switch {
+		case rt.state != goneRuntime || !s.bucket.built():
+		case m.known(s, r):
+			if _, notBuilt := m.dirs.locate(&n.bucket, r, p); !notBuilt {
+				what = "finds that the ledger knows %s again, and puts its entry back"
+			}
+		case s.bucket.places[r].pool != p+1 || m.off[ruleEntryFirst]:
+			m.redis.run(&n.pools[p], call{script: forget, runtime: r, sequence: rt.sequence})
+		}
+	}
+	if *k = (worker{}); m.off[ruleEntryFirst] {
+		*k = worker{at: droppingEntry, key: retainKey + r}
+	}
+	m.add(&n, w, what, onRuntime(r))
+}
+
+// known reports whether the ledger has a reply of the runtime.
+func (m *model) known(s *state, r uint8) bool {
+	for e, v := range m.events {
+		if v.kind != release && v.of == r && s.replies[e].status != unanswered {
+			return true
+		}
+	}
+	return false
+}
+
+// misled reports whether the directory does not name the pool that has the runtime assigned.
+func (m *model) misled(s *state, r uint8) bool {
+	for p := range m.pools {
+		if m.directory && s.pools[p].runtimes[r].state == assignedRuntime && s.bucket.places[r].pool != p+1 {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *redis) forget(p *account.Pool, c call) (bool, error) {
+	return p.Forget(r.ids[c.runtime], int64(c.sequence))
+}

@@ -1,0 +1,163 @@
+package bulkhead
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/semaphore"
+)
+
+// part is one part with its circuit breaker.
+type part struct {
+	of      Part
+	options Options
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	slots   *semaphore.Weighted
+
+	mu        sync.Mutex
+	last      error         // the latest failure
+	taken     int           // slots
+	succeeded time.Time     // the latest success, or when the first slot was taken
+	usual     time.Duration // between two successes while slots are taken, smoothed
+}
+
+func newPart(of Part, o Options) *part {
+	p := &part{of: of, options: o, slots: semaphore.NewWeighted(slots), last: o.Hangs}
+	p.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Interval: window, Timeout: pause,
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			return c.ConsecutiveFailures >= inARow || c.Requests >= enough && 2*c.TotalFailures >= c.Requests
+		},
+		IsSuccessful: func(err error) bool { return !p.failed(err) },
+		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the caller's doing
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			// An attempt at an open circuit is no news.
+			if open := to == gobreaker.StateOpen; o.Changed != nil && (to == gobreaker.StateClosed || open && from == gobreaker.StateClosed) {
+				o.Changed(of, open, p.lastFailure())
+			}
+		},
+	})
+	return p
+}
+
+func (p *part) failed(err error) bool {
+	return err != nil && (Held(err) || p.options.Failed(p.of, err))
+}
+
+func (p *part) lastFailure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// begin begins a call, which end is told the error of, or returns an *Error for one that is
+// not to be made.
+func (p *part) begin() (end func(error), err error) {
+	done, err := p.breaker.Allow()
+	if err != nil {
+		return nil, &Error{p.of, p.lastFailure()}
+	}
+	return func(err error) {
+		if !errors.Is(err, errPanic) {
+			p.returned(err)
+		}
+		done(err)
+	}, nil
+}
+
+// held reports whether the circuit is open or about to be tried by another call, or the part hangs.
+func (p *part) held() bool {
+	switch p.breaker.State() {
+	case gobreaker.StateOpen:
+		return true
+	case gobreaker.StateHalfOpen:
+		return p.breaker.Counts().Requests > 0
+	}
+	if !p.slots.TryAcquire(1) {
+		hangs, _ := p.hangs()
+		return hangs
+	}
+	p.slots.Release(1)
+	return false
+}
+
+// attempt counts a failed attempt of a call that would repeat it, and returns an error where
+// that is of no use: the circuit is open, or the attempt was the one that tries it.
+func (p *part) attempt(err error) error {
+	if done, refused := p.breaker.Allow(); refused == nil {
+		p.returned(err)
+		done(err)
+		if p.breaker.State() == gobreaker.StateClosed {
+			return nil
+		}
+	}
+	return &Error{p.of, err}
+}
+
+// errPanic is the error of a call that did not return.
+var errPanic = errors.New("the call panicked")
+
+// returned notes how a call ended.
+func (p *part) returned(err error) {
+	failed := p.failed(err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if failed {
+		if !Held(err) { // else its attempts were told
+			p.last = err
+		}
+		return
+	}
+	if p.taken == 0 || errors.Is(err, context.Canceled) {
+		return
+	}
+	now := time.Now()
+	p.usual += (now.Sub(p.succeeded) - p.usual) / 8
+	p.succeeded = now
+}
+
+// take takes a slot, which free returns.
+func (p *part) take(ctx context.Context) error {
+	for !p.slots.TryAcquire(1) {
+		hangs, wait := p.hangs()
+		if hangs {
+			return &Error{p.of, p.lastFailure()}
+		}
+		within, cancel := context.WithTimeout(ctx, wait)
+		err := p.slots.Acquire(within, 1)
+		cancel()
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.taken == 0 {
+		p.succeeded = time.Now()
+	}
+	p.taken++
+	return nil
+}
+
+func (p *part) free() {
+	p.mu.Lock()
+	p.taken--
+	p.mu.Unlock()
+	p.slots.Release(1)
+}
+
+// hangs reports whether no call has succeeded for longer than usual, and when that is to be
+// looked at again.
+func (p *part) hangs() (hangs bool, again time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	limit := max(patience, slowness*p.usual)
+	since := time.Since(p.succeeded)
+	return since > limit, limit - since + time.Millisecond
+}

@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/bulkhead"
+)
+
+// failedPart reports whether an error says that a part of the world does not serve. A pool
+// that is not built, or another epoch, is an answer.
+func failedPart(of bulkhead.Part, err error) bool {
+	if of.Dependency == bulkhead.Records {
+		return transient(err) && !rebuilding(err) && !errors.Is(err, account.ErrNotInForce)
+	}
+	return errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrUnknownResult) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// unavailable reports whether Gardener does not serve what an event needs of it.
+func unavailable(err error) bool {
+	if held, is := errors.AsType[*bulkhead.Error](err); is {
+		return held.Part.Dependency != bulkhead.Records
+	}
+	return errors.Is(err, engine.ErrUnavailable)
+}
+
+// guardedCounters fail at once for a pool whose records cannot be read. What every event
+// of a pool begins with is guarded; the rest follows it.
+type guardedCounters struct {
+	Counters
+	parts *bulkhead.Bulkheads
+}
+
+func (g guardedCounters) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
+	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: pool}, func() (account.Decision, error) { return g.Counters.Assign(ctx, pool, r) })
+}
+
+func (g guardedCounters) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
+	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: pool}, func() (account.Decision, error) { return g.Counters.LocateAndAssign(ctx, pool, r) })
+}
+
+func (g guardedCounters) ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error) {
+	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: pool}, func() (account.Departure, error) { return g.Counters.ReleaseRuntime(ctx, pool, runtime) })
+}
+
+func (g guardedCounters) InUse(ctx context.Context, pool, binding string) (int, error) {
+	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: pool}, func() (int, error) { return g.Counters.InUse(ctx, pool, binding) })
+}
+
+// guardedGardener fails at once where Gardener does not serve a pool's bindings, or the
+// Shoots. An event that waits for Gardener leaves its place to others.
+type guardedGardener struct {
+	Gardener
+	parts *bulkhead.Bulkheads
+}
+
+func (g guardedGardener) binding(ctx context.Context, of bulkhead.Dependency, pool string, call func(context.Context) (engine.Binding, error)) (engine.Binding, error) {
+	leavePlace(ctx)
+	return bulkhead.AskBounded(ctx, g.parts, bulkhead.Part{Dependency: of, Pool: pool}, call)
+}
+
+func (g guardedGardener) Get(ctx context.Context, name string) (engine.Binding, error) {
+	pool := ""
+	if b, known := g.Cached(name); known {
+		pool = b.Pool().Name()
+	}
+	return g.binding(ctx, bulkhead.Bindings, pool, func(ctx context.Context) (engine.Binding, error) { return g.Gardener.Get(ctx, name) })
+}
+
+func (g guardedGardener) Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return g.binding(ctx, bulkhead.Labels, seen.Pool().Name(), func(ctx context.Context) (engine.Binding, error) { return g.Gardener.Claim(ctx, seen, mark) })
+}
+
+func (g guardedGardener) MarkDirty(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return g.binding(ctx, bulkhead.Labels, seen.Pool().Name(), func(ctx context.Context) (engine.Binding, error) { return g.Gardener.MarkDirty(ctx, seen, mark) })
+}
+
+func (g guardedGardener) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	return g.binding(ctx, bulkhead.Labels, seen.Pool().Name(), func(ctx context.Context) (engine.Binding, error) { return g.Gardener.Unclaim(ctx, seen, mark) })
+}
+
+func (g guardedGardener) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
+	return g.binding(ctx, bulkhead.Labels, seen.Pool().Name(), func(ctx context.Context) (engine.Binding, error) { return g.Gardener.Free(ctx, seen, request) })
+}
+
+func (g guardedGardener) Refers(ctx context.Context, binding string) (bool, error) {
+	leavePlace(ctx)
+	return bulkhead.AskBounded(ctx, g.parts, bulkhead.Part{Dependency: bulkhead.Shoots}, func(ctx context.Context) (bool, error) { return g.Gardener.Refers(ctx, binding) })
+}

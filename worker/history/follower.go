@@ -1,0 +1,184 @@
+package history
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// Ledger is the ledger as it is followed: package events.
+type Ledger interface {
+	// End returns the highest sequence that the ledger ever gave a reply.
+	End(ctx context.Context) (uint64, error)
+	// FactsAfter reads what was stored after a sequence, the replies to releases included.
+	FactsAfter(ctx context.Context, sequence uint64, visit func(events.Fact) error) error
+}
+
+const (
+	keepLast = 100 // replies that are told one by one
+	// patience is how long a look waits for the ledger's end.
+	patience = 200 * time.Millisecond
+	// readWithin bounds one reading. The next look goes on where it ended.
+	readWithin = 5 * time.Minute
+)
+
+// Follower has what is known of the ledger's replies. Its methods may be called by many.
+type Follower struct {
+	ledger Ledger
+	now    func() time.Time
+	ctx    context.Context // ends readings
+
+	mu        sync.Mutex
+	reading   chan struct{} // closed at the end of the reading that goes on; nil without one
+	progress  Progress
+	accounts  trails
+	tenants   trails
+	occupancy *Occupancy
+	last      [keepLast]events.Fact
+	next      int // where the next reply goes in last
+	slots     [Slots]Rate
+}
+
+// Progress is how far the ledger was read.
+type Progress struct {
+	Done bool // its end was reached once; the rest comes as it is stored
+	Read uint64
+	End  uint64
+	Err  error // of the last reading
+}
+
+// New returns a follower that has read nothing; of no ledger, nil, it never has. Its
+// readings end with ctx.
+func New(ctx context.Context, ledger Ledger, now func() time.Time) *Follower {
+	f := &Follower{ledger: ledger, now: now, ctx: ctx}
+	f.forget()
+	return f
+}
+
+func (f *Follower) forget() {
+	f.progress = Progress{}
+	f.accounts, f.tenants = trails{}, trails{}
+	f.occupancy = NewOccupancy(f.now, Day(), Month())
+	f.last, f.next, f.slots = [keepLast]events.Fact{}, 0, [Slots]Rate{}
+}
+
+// Look reads on, for everybody who looks at the same time, and returns how far it came after
+// a moment. A long ledger is read in the background.
+func (f *Follower) Look(ctx context.Context) Progress {
+	f.mu.Lock()
+	if f.ledger == nil {
+		defer f.mu.Unlock()
+		return f.progress
+	}
+	if f.reading == nil && f.ctx.Err() == nil {
+		f.reading = make(chan struct{})
+		go f.read(f.reading)
+	}
+	reading := f.reading
+	f.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-reading:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-f.ctx.Done():
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.progress
+}
+
+func (f *Follower) read(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(f.ctx, readWithin)
+	defer cancel()
+	err := f.readOn(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.progress.Err, f.reading = err, nil
+	f.progress.Done = f.progress.Done || err == nil
+	close(done)
+}
+
+func (f *Follower) readOn(ctx context.Context) error {
+	end, err := f.ledger.End(ctx)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	if end < f.progress.Read { // another stream has its name
+		f.forget()
+	}
+	f.progress.End = end
+	from := f.progress.Read
+	f.mu.Unlock()
+	if end == from {
+		return nil
+	}
+	return f.ledger.FactsAfter(ctx, from, func(fact events.Fact) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.take(fact)
+		return nil
+	})
+}
+
+// take takes a reply in, in the order of the stream.
+func (f *Follower) take(fact events.Fact) {
+	if fact.Foreign != nil {
+		return
+	}
+	f.progress.Read = max(f.progress.Read, fact.Position)
+	f.accounts.add(fact.Binding, fact.Position)
+	f.tenants.add(fact.GlobalAccountID, fact.Position)
+	f.last[f.next] = fact
+	f.next = (f.next + 1) % keepLast
+	f.rate(fact)
+	f.occupancy.Take(fact)
+}
+
+// Last returns up to n of the last replies, newest first.
+func (f *Follower) Last(n int) []events.Fact {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []events.Fact
+	for i := 1; i <= keepLast && len(out) < n; i++ {
+		fact := f.last[(f.next-i+keepLast)%keepLast]
+		if fact.Position == 0 {
+			break
+		}
+		out = append(out, fact)
+	}
+	return out
+}
+
+// Account returns where the last replies about an account are, newest first, and how many
+// older ones there were.
+func (f *Follower) Account(name string, n int) (sequences []uint64, more int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.accounts.of(name, n)
+}
+
+// Tenant returns where the last replies to a tenant are, in the same way as Account.
+func (f *Follower) Tenant(name string, n int) (sequences []uint64, more int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tenants.of(name, n)
+}
+
+// Tenants returns up to n tenants whose name contains a text.
+func (f *Follower) Tenants(text string, n int) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found []string
+	for name := range f.tenants {
+		if len(found) < n && strings.Contains(name, text) {
+			found = append(found, name)
+		}
+	}
+	return found
+}

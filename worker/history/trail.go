@@ -1,0 +1,63 @@
+package history
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+const (
+	// longest is how many replies of one name are found again.
+	longest = 128
+	// most is how many names are kept: with longest, 100 MB at the very worst.
+	most = 50_000
+)
+
+// trails are where the replies of each name are in the ledger.
+type trails map[string]*trail
+
+// trail are the sequences of replies, oldest first.
+type trail struct {
+	sequences []uint64
+	lost      int // older ones, which were dropped
+}
+
+func (t trails) add(name string, sequence uint64) {
+	if name == "" {
+		return
+	}
+	of := t[name]
+	if of == nil {
+		if len(t) >= most {
+			t.halve()
+		}
+		of = &trail{}
+		t[name] = of
+	}
+	if of.sequences = append(of.sequences, sequence); len(of.sequences) == 2*longest {
+		of.lost += longest
+		of.sequences = append(of.sequences[:0], of.sequences[longest:]...)
+	}
+}
+
+// halve forgets the names that were silent for longest.
+func (t trails) halve() {
+	names := slices.SortedFunc(maps.Keys(t), func(a, b string) int { return cmp.Compare(t[a].end(), t[b].end()) })
+	for _, name := range names[:len(names)/2] {
+		delete(t, name)
+	}
+}
+
+func (t *trail) end() uint64 { return t.sequences[len(t.sequences)-1] }
+
+// of returns the last n sequences of a name, newest first, and how many there were before.
+func (t trails) of(name string, n int) (sequences []uint64, more int) {
+	of := t[name]
+	if of == nil {
+		return nil, 0
+	}
+	begin := max(0, len(of.sequences)-n)
+	sequences = slices.Clone(of.sequences[begin:])
+	slices.Reverse(sequences)
+	return sequences, of.lost + begin
+}

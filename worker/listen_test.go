@@ -1,0 +1,300 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// departures are the counters of a landscape in which every runtime is unknown.
+type departures struct {
+	*countersFake
+	mu sync.Mutex
+}
+
+func (d *departures) Depart(ctx context.Context, runtime string) (account.Place, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Model.Depart(ctx, runtime)
+}
+
+// listening is a worker on a real server, and what it tells.
+type listening struct {
+	t        *testing.T
+	server   *eventstest.NATS
+	js       jetstream.JetStream // not the worker's
+	subjects events.Subjects
+	worker   *Worker
+	settled  chan observe.Event
+	lost     chan error    // each attempt to open the consumer again
+	created  chan struct{} // the worker has created what was missing
+}
+
+// listen starts a worker that answers deprovisions. Changes are made to its options.
+func listen(t *testing.T, options []nats.Option, changes ...func(*listening, *Options)) *listening {
+	t.Helper()
+	l := &listening{t: t, server: eventstest.Server(t), settled: make(chan observe.Event, 100), lost: make(chan error, 1000), created: make(chan struct{}, 100)}
+	l.js = l.server.JetStream()
+	l.setup()
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.subjects = subjects
+	js := l.server.JetStream(options...)
+	consumer, err := js.Consumer(l.within(), events.StreamEvents, events.ConsumerWorker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counters := newCountersFake()
+	for n := range account.Buckets {
+		bucket := counters.Bucket(account.BucketName(n))
+		bucket.BeginRebuild("e1", time.Time{}, 0)
+		bucket.Install("e1", account.Directory{})
+	}
+	o := Options{
+		Consumer: consumer, Subjects: subjects, Concurrency: 4, AckWait: time.Minute,
+		Ledger: events.NewLedger(js, subjects, "test"), Room: events.NewWaitingRoom(js, subjects),
+		Dead: dead.NewLetters(js, subjects), Counters: &departures{countersFake: counters}, Rebuild: new(rebuilds),
+		Observer: observe.Observer{
+			OnEvent: func(_ context.Context, i observe.Event) { l.settled <- i },
+			OnRetry: func(_ context.Context, i observe.Retry) {
+				if i.Type == "consume" {
+					l.lost <- i.Err
+				}
+			},
+		},
+	}
+	for _, change := range changes {
+		change(l, &o)
+	}
+	l.worker = New(o)
+	if err := l.worker.Start(l.within()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.worker.Stop)
+	return l
+}
+
+func (l *listening) within() context.Context {
+	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	l.t.Cleanup(cancel)
+	return ctx
+}
+
+// setup creates what is missing.
+func (l *listening) setup() {
+	l.t.Helper()
+	if _, err := events.Setup(l.within(), l.js, events.Options{Manage: true}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *listening) deleteConsumer() {
+	l.t.Helper()
+	if err := l.js.DeleteConsumer(l.within(), events.StreamEvents, events.ConsumerWorker); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *listening) deleteStream() {
+	l.t.Helper()
+	if err := l.js.DeleteStream(l.within(), events.StreamEvents); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// publish asks for a deprovision.
+func (l *listening) publish(id string) {
+	l.t.Helper()
+	data, err := events.EncodeEvent(events.Event{
+		Type: events.TypeDeprovision, ID: id, Source: "/test", Deprovision: &events.Deprovision{RuntimeID: "rt-" + id},
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := l.js.Publish(l.within(), l.subjects.Deprovision(""), data); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// answered waits until the request is answered and acknowledged.
+func (l *listening) answered(id string) {
+	l.t.Helper()
+	if i := l.next(); i.ID != id || i.Outcome != observe.Ack {
+		l.t.Fatalf("settled is %+v, want an answer to %s", i, id)
+	}
+	stored, found, err := events.NewLedger(l.js, l.subjects, "test").Last(l.within(), l.subjects.Reply("rt-"+id, id))
+	if err != nil || !found || stored.Reply.Status != events.StatusReleased {
+		l.t.Fatalf("the reply to %s is %+v, %v, %v", id, stored, found, err)
+	}
+}
+
+// empty waits until no event is left: the server takes an acknowledgement without an
+// answer, and delivers again what it has not taken when the consumer goes.
+func (l *listening) empty() {
+	l.t.Helper()
+	for ctx := l.within(); ; {
+		stream, err := l.js.Stream(ctx, events.StreamEvents)
+		if err != nil {
+			l.t.Fatalf("something is left: %v", err)
+		}
+		if stream.CachedInfo().State.Msgs == 0 {
+			return
+		}
+	}
+}
+
+func (l *listening) next() observe.Event {
+	l.t.Helper()
+	select {
+	case i := <-l.settled:
+		return i
+	case <-l.within().Done():
+		l.t.Fatalf("nothing was settled; consuming: %v", l.worker.Consuming())
+		return observe.Event{}
+	}
+}
+
+// misses waits until the worker has noticed that its consumer is gone.
+func (l *listening) misses() {
+	l.t.Helper()
+	select {
+	case <-l.lost:
+	case <-l.within().Done():
+		l.t.Fatal("the worker does not notice that its consumer is gone")
+	}
+}
+
+// managed has the worker create what is missing.
+func managed(l *listening, o *Options) {
+	o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
+		if _, err := events.Setup(ctx, l.js, events.Options{Manage: true}); err != nil {
+			return nil, err
+		}
+		l.created <- struct{}{}
+		return o.Consumer, nil
+	}
+}
+
+// Events belong to the consumer that delivered them: in a stream that was recreated, their
+// sequences are those of other events.
+func TestEventInWorkWhenItsStreamGoes(t *testing.T) {
+	t.Parallel()
+	published, proceed := make(chan struct{}, 10), make(chan struct{})
+	l := listen(t, nil, func(_ *listening, o *Options) {
+		o.Observer.OnStep = func(_ context.Context, s observe.Step) {
+			if s == observe.StepPublished {
+				published <- struct{}{}
+				<-proceed
+			}
+		}
+	})
+	l.publish("old")
+	<-published
+	l.deleteStream()
+	l.misses()
+	l.setup()
+	l.publish("new") // at the same sequence
+	<-published
+	proceed <- struct{}{}
+	proceed <- struct{}{}
+	outcomes := map[string]observe.Outcome{}
+	for range 2 {
+		i := l.next()
+		outcomes[i.ID] = i.Outcome
+	}
+	if outcomes["old"] != observe.Unsettled || outcomes["new"] != observe.Ack {
+		t.Errorf("the outcomes are %v; want that the old event is not settled", outcomes)
+	}
+}
+
+// Whatever the handler of an event does after its consumer was recreated, the event
+// is delivered again, and answered with what is stored.
+func TestEventInWorkWhenItsConsumerGoes(t *testing.T) {
+	t.Parallel()
+	published, proceed := make(chan struct{}, 10), make(chan struct{})
+	var first atomic.Bool
+	l := listen(t, nil, managed, func(_ *listening, o *Options) {
+		o.Observer.OnStep = func(_ context.Context, s observe.Step) {
+			if s == observe.StepPublished && first.CompareAndSwap(false, true) {
+				published <- struct{}{}
+				<-proceed
+			}
+		}
+	})
+	l.publish("1")
+	<-published
+	l.deleteConsumer()
+	l.answered("1") // the second delivery finds the answer of the first
+	proceed <- struct{}{}
+	if i := l.next(); i.ID != "1" || i.Outcome != observe.Unsettled {
+		t.Errorf("%+v, want the first delivery unsettled", i)
+	}
+	l.empty()
+}
+
+// Stop does not wait for a consumer to come back, but for what is in work.
+func TestStopWhileTheConsumerIsGone(t *testing.T) {
+	t.Parallel()
+	published, proceed := make(chan struct{}, 1), make(chan struct{})
+	l := listen(t, nil, func(_ *listening, o *Options) {
+		o.Observer.OnStep = func(_ context.Context, s observe.Step) {
+			if s == observe.StepPublished {
+				published <- struct{}{}
+				<-proceed
+			}
+		}
+	})
+	l.publish("1")
+	<-published
+	l.deleteStream()
+	l.misses()
+	stopped := make(chan struct{})
+	go func() {
+		l.worker.Stop()
+		close(stopped)
+	}()
+	close(proceed)
+	if i := l.next(); i.ID != "1" || i.Status != string(events.StatusReleased) {
+		t.Errorf("%+v, want the event in work answered", i)
+	}
+	select {
+	case <-stopped:
+	case <-time.After(10 * time.Second):
+		t.Fatal("Stop waits for a consumer that is gone")
+	}
+}
+
+// A worker that takes no events for long says so; one that has just lost its consumer
+// says only that it is not ready.
+func TestDeafWorkerIsNotAlive(t *testing.T) {
+	t.Parallel()
+	var later atomic.Int64
+	l := listen(t, nil, func(_ *listening, o *Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	})
+	if err := l.worker.Deaf(); err != nil {
+		t.Error(err)
+	}
+	l.deleteConsumer()
+	l.misses()
+	if err := l.worker.Deaf(); err != nil {
+		t.Errorf("at once: %v", err)
+	}
+	later.Store(int64(deafFor + time.Second))
+	if err := l.worker.Deaf(); err == nil {
+		t.Error("a worker without events for five minutes is said to be alive")
+	}
+}

@@ -1,0 +1,88 @@
+package notes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// Observer returns the observer that notes claims and releases.
+func (n *Notes) Observer() observe.Observer {
+	return observe.Observer{
+		OnClaim: func(_ context.Context, c observe.Claim) {
+			switch {
+			case c.Result == observe.ClaimWritten:
+				n.note(same{binding: c.Binding, reason: engine.NoteClaimed, message: fmt.Sprintf("claimed in pool %s, for runtime %s", c.Pool, c.Runtime)})
+			case c.Result == observe.ClaimRevoked:
+				n.note(same{binding: c.Binding, reason: engine.NoteClaimRevoked, message: "a claim was taken back: by its labels it is another tenant's or dirty"})
+			case errors.Is(c.Err, engine.ErrRefused):
+				n.note(same{binding: c.Binding, reason: engine.NoteClaimRefused, message: "the API refuses claims of this account"})
+			}
+		},
+		OnEvent: func(_ context.Context, e observe.Event) {
+			if e.Type != string(events.TypeRelease) {
+				return
+			}
+			binding, err := engine.FromToken(e.Subject[strings.LastIndexByte(e.Subject, '.')+1:])
+			if err != nil {
+				return
+			}
+			switch {
+			case e.Status == string(events.StatusReturned):
+				n.note(same{binding: binding, reason: engine.NoteReleased, message: "cleaned and free again, by request " + e.ID})
+			case e.Status == string(events.StatusRejected):
+				n.note(same{binding: binding, reason: engine.NoteReleaseRefused, message: "a release was refused: " + string(e.Code)})
+			}
+		},
+	}
+}
+
+// marks are the labels whose changes are noted.
+type marks struct{ dirty, cordoned bool }
+
+// Changed takes in a binding as the watch has it, or what was last known of one that is
+// gone. Every worker sees every change: the note's name makes one of them.
+func (n *Notes) Changed(b engine.Binding, deleted bool) {
+	is := marks{b.Dirty, b.Cordoned}
+	n.mu.Lock()
+	was, known := n.marks[b.Name]
+	n.marks[b.Name] = is
+	if deleted {
+		delete(n.marks, b.Name)
+	}
+	n.mu.Unlock()
+	if !known || deleted {
+		return
+	}
+	changed := func(reason engine.NoteReason, message string) {
+		n.note(same{binding: b.Name, reason: reason, message: message, version: b.ResourceVersion})
+	}
+	if is.dirty && !was.dirty {
+		changed(engine.NoteDirty, "its last cluster has gone: to be cleaned, and then released")
+	}
+	switch {
+	case is.cordoned && !was.cordoned:
+		changed(engine.NoteCordoned, "kept from new assignments")
+	case was.cordoned && !is.cordoned:
+		changed(engine.NoteUncordoned, "may have new assignments again")
+	}
+}
+
+// nameOf is the name of a note in Kubernetes. Where the version of the binding says which
+// change it is, all workers have the same; else it is this worker's.
+func nameOf(what same, now time.Time) string {
+	const longest = 253 - 17
+	hash := fnv.New64a()
+	fmt.Fprintf(hash, "%s\n%s\n%s\n", what.reason, what.message, what.version)
+	if what.version == "" {
+		fmt.Fprintf(hash, "%d", now.UnixNano())
+	}
+	return fmt.Sprintf("%s.%016x", strings.TrimRight(what.binding[:min(len(what.binding), longest)], "-."), hash.Sum64())
+}

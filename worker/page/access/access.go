@@ -1,0 +1,208 @@
+// Package access lets those see the operations page who may: by a password, a token, or a
+// login at an OpenID Connect issuer. It bounds failed logins, and serves the page's
+// certificate as its files are at each handshake.
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rules say who may look.
+type Rules struct {
+	// Listen is the address that the page is served on, host:port, separate or that of the worker's
+	// listener. On a loopback
+	// address no login is asked for unless a password or token is set.
+	Listen string
+	// Username and PasswordFile are for HTTP basic authentication. Defaults to none.
+	Username, PasswordFile string
+	// TokenFile has a bearer token. Defaults to none.
+	TokenFile string
+	// OIDC is a login at an issuer. Defaults to none.
+	OIDC OIDC
+}
+
+// Open says that the page is served to every client.
+func (a Rules) Open() bool { return !a.asks() && Loopback(a.Listen) }
+
+// Refuses is why the page is not served at all, "" where it is.
+func (a Rules) Refuses() string {
+	if a.asks() || Loopback(a.Listen) {
+		return ""
+	}
+	return fmt.Sprintf("the operations page is not served: it listens on %s, which others can reach, and asks nobody who they are. "+
+		"Set telemetry.page.username with passwordFile, or telemetry.page.tokenFile, or telemetry.page.oidc; "+
+		"or bind telemetry.page.listen to 127.0.0.1; or set telemetry.page.enabled to false", a.Listen)
+}
+
+func (a Rules) asks() bool { return a.PasswordFile != "" || a.TokenFile != "" || a.OIDC.Issuer != "" }
+
+// Loopback reports whether only this machine can reach an address, host:port.
+func Loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && loopbackHost(host)
+}
+
+func loopbackHost(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// guard lets those in who may look.
+type guard struct {
+	Rules
+	next     http.Handler
+	warn     func(string)
+	attempts *attempts
+	login    *login // nil without an issuer
+}
+
+// New returns a handler that serves next to who may look. warn is told what keeps people
+// out; ctx ends the reading of an issuer's keys.
+func New(ctx context.Context, a Rules, next http.Handler, now func() time.Time, warn func(string)) http.Handler {
+	g := &guard{Rules: a, next: next, warn: warn, attempts: newAttempts(now, warn)}
+	if a.OIDC.Issuer != "" {
+		g.login = newLogin(ctx, a.OIDC, now, warn)
+	}
+	if why := a.Refuses(); why != "" {
+		warn(why)
+	}
+	return g
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case g.Refuses() != "":
+		http.Error(w, g.Refuses(), http.StatusForbidden)
+	case g.Open() && !localName(r.Host):
+		// A page of another site may have its name lead here.
+		http.Error(w, "the operations page answers here by the names localhost and 127.0.0.1 only; "+
+			"to give it another name, set a password or a token", http.StatusForbidden)
+	case g.Open():
+		g.next.ServeHTTP(w, r)
+	case g.login != nil && r.URL.Path == CallbackPath:
+		g.login.callback(w, r)
+	case r.Header.Get("Authorization") != "":
+		g.attempt(w, r)
+	default:
+		g.session(w, r)
+	}
+}
+
+// attempt looks at what a request brings to log in, unless too many such have failed.
+func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
+	ended, wait := g.attempts.begin(r)
+	if wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		http.Error(w, "too many logins from your address have failed; wait, and try again", http.StatusTooManyRequests)
+		return
+	}
+	err := g.knows(r)
+	ended(err != nil && !errors.Is(err, errIssuer) && !errors.Is(err, errNotInGroup))
+	g.answer(w, r, err)
+}
+
+// session looks at the cookie of a person who has logged in at the issuer.
+func (g *guard) session(w http.ResponseWriter, r *http.Request) {
+	if g.login == nil {
+		g.answer(w, r, errUnknown)
+		return
+	}
+	cookie, err := r.Cookie(sessionCookie)
+	if err == nil {
+		_, err = g.login.verify(r.Context(), cookie.Value)
+	}
+	navigates := r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
+	if err != nil && navigates && !errors.Is(err, errNotInGroup) {
+		g.login.begin(w, r)
+		return
+	}
+	g.answer(w, r, err)
+}
+
+// answer serves the page to who is known, which is an err of nil, and tells others why not.
+func (g *guard) answer(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case err == nil:
+		g.next.ServeHTTP(w, r)
+	case errors.Is(err, errNotInGroup):
+		http.Error(w, err.Error(), http.StatusForbidden)
+	case errors.Is(err, errIssuer):
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		if g.PasswordFile != "" {
+			w.Header().Add("WWW-Authenticate", `Basic realm="hap-worker", charset="UTF-8"`)
+		}
+		if g.TokenFile != "" || g.login != nil {
+			w.Header().Add("WWW-Authenticate", `Bearer realm="hap-worker"`)
+		}
+		http.Error(w, "who are you? telemetry.page of the worker's configuration says how to log in", http.StatusUnauthorized)
+	}
+}
+
+func localName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return loopbackHost(strings.Trim(host, "[]"))
+}
+
+// errUnknown is the error of a login that is not right.
+var errUnknown = errors.New("unknown")
+
+// knows is nil where the request brings what the files have as they are now, compared in
+// a time that tells nothing, or an ID token of the issuer.
+func (g *guard) knows(r *http.Request) error {
+	if token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
+		if g.TokenFile != "" && g.matches(token, g.TokenFile) {
+			return nil
+		}
+		if g.login != nil && strings.Count(token, ".") == 2 {
+			_, err := g.login.verify(r.Context(), token)
+			return err
+		}
+		return errUnknown
+	}
+	username, password, basic := r.BasicAuth()
+	if !basic || g.PasswordFile == "" {
+		return errUnknown
+	}
+	right := g.matches(password, g.PasswordFile)
+	if same(username, g.Username) && right {
+		return nil
+	}
+	return errUnknown
+}
+
+func (g *guard) matches(given, file string) bool {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		g.warn("nobody can log in to the operations page: " + err.Error())
+		return false
+	}
+	secret := strings.TrimSpace(string(content))
+	if secret == "" {
+		g.warn("nobody can log in to the operations page: " + file + " is empty")
+		return false
+	}
+	return same(given, secret)
+}
+
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}

@@ -1,0 +1,124 @@
+package access
+
+import (
+	"crypto/sha256"
+	"maps"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	maxFailures  = 10              // failed logins that one address may make in a row
+	perFailure   = 6 * time.Second // time after which one more login may fail
+	maxAddresses = 1024            // addresses with an allowance each; all others share one
+	maxLogins    = 64              // successful logins that are remembered
+	warnEvery    = time.Minute
+)
+
+// attempts limits failed logins, so that a password cannot be found by trying. Each address
+// has an allowance. Behind an Ingress, all users have the address of the Ingress. A login
+// that succeeded recently is therefore always checked, however many others have failed.
+type attempts struct {
+	now  func() time.Time
+	warn func(string)
+
+	mu     sync.Mutex
+	by     map[netip.Prefix]*allowance
+	rest   allowance
+	right  map[[sha256.Size]byte]bool // digests of Authorization headers
+	warned time.Time
+}
+
+// allowance is the number of logins that may still fail, at a point in time.
+type allowance struct {
+	left float64
+	at   time.Time
+}
+
+func newAttempts(now func() time.Time, warn func(string)) *attempts {
+	return &attempts{
+		now: now, warn: warn, by: map[netip.Prefix]*allowance{}, right: map[[sha256.Size]byte]bool{},
+		rest: allowance{maxFailures, now()},
+	}
+}
+
+// begin takes one attempt from the allowance of the request's address. If none is left, it
+// returns how long to wait, and the caller must not check the login. Otherwise the caller
+// checks the login and calls ended with the result.
+func (a *attempts) begin(r *http.Request) (ended func(failed bool), wait time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	digest, from := sha256.Sum256([]byte(r.Header.Get("Authorization"))), prefixOf(r.RemoteAddr)
+	if a.right[digest] {
+		return func(failed bool) {
+			if failed { // the password has changed since the last login
+				a.end(digest, nil, failed)
+			}
+		}, 0
+	}
+	mine, now := a.of(from), a.now()
+	mine.refill(now)
+	if mine.left < 1 {
+		if now.Sub(a.warned) >= warnEvery {
+			a.warned = now
+			a.warn("too many failed logins to the operations page; logins from " + from.String() + " have to wait")
+		}
+		return nil, time.Duration((1 - mine.left) * float64(perFailure))
+	}
+	mine.left--
+	return func(failed bool) { a.end(digest, mine, failed) }, 0
+}
+
+func (a *attempts) end(digest [sha256.Size]byte, mine *allowance, failed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if failed {
+		delete(a.right, digest)
+		return
+	}
+	mine.left = min(mine.left+1, maxFailures)
+	if len(a.right) >= maxLogins {
+		clear(a.right)
+	}
+	a.right[digest] = true
+}
+
+func (a *attempts) of(from netip.Prefix) *allowance {
+	if mine := a.by[from]; mine != nil {
+		return mine
+	}
+	now := a.now()
+	if len(a.by) >= maxAddresses {
+		maps.DeleteFunc(a.by, func(_ netip.Prefix, other *allowance) bool {
+			other.refill(now)
+			return other.left >= maxFailures
+		})
+	}
+	if len(a.by) >= maxAddresses {
+		return &a.rest
+	}
+	mine := &allowance{maxFailures, now}
+	a.by[from] = mine
+	return mine
+}
+
+func (l *allowance) refill(now time.Time) {
+	l.left = min(l.left+float64(now.Sub(l.at))/float64(perFailure), maxFailures)
+	l.at = now
+}
+
+// prefixOf returns the network that shares one allowance: an IPv4 address, or the /64 network
+// of an IPv6 address.
+func prefixOf(remote string) netip.Prefix {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	address, bits := at.Addr().Unmap().WithZone(""), 64
+	if address.Is4() {
+		bits = 32
+	}
+	return netip.PrefixFrom(address, bits).Masked()
+}

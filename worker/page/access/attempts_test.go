@@ -1,0 +1,108 @@
+package access
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// from asks from an address.
+type from struct {
+	next    http.Handler
+	address string
+}
+
+func (f from) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r.RemoteAddr = f.address
+	f.next.ServeHTTP(w, r)
+}
+
+func guessed(t *testing.T) (p *served, log *logged, now *time.Time) {
+	t.Helper()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("right"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, log = serve(t, Rules{Listen: ":8080", TokenFile: token})
+	moment := noon
+	p.now = func() time.Time { return moment }
+	return p, log, &moment
+}
+
+// TestGuessing: a login that fails too often has to wait, a login from elsewhere or
+// one that was right lately does not.
+func TestGuessing(t *testing.T) {
+	t.Parallel()
+	p, log, now := guessed(t)
+	ask := func(address, token string, want int) {
+		t.Helper()
+		if w := get(t, from{p, address}, "/assets/page.css", "Authorization", "Bearer "+token); w.Code != want {
+			t.Errorf("%s with %s: %d, want %d", address, token, w.Code, want)
+		} else if wait := w.Header().Get("Retry-After"); want == http.StatusTooManyRequests && wait != "6" {
+			t.Errorf("Retry-After is %q", wait)
+		}
+	}
+	ask("10.0.0.1:5", "right", http.StatusOK)
+	for n := range maxFailures {
+		ask("10.0.0.1:5", fmt.Sprint("guess", n), http.StatusUnauthorized)
+		ask("10.0.0.2:5", fmt.Sprint("guess", n), http.StatusUnauthorized)
+	}
+	ask("10.0.0.1:6", "another", http.StatusTooManyRequests)
+	ask("10.0.0.1:7", "right", http.StatusOK)            // it was right before
+	ask("[2001:db8::1]:7", "x", http.StatusUnauthorized) // from elsewhere
+	if text := log.String(); strings.Count(text, "too many failed logins") != 1 || !strings.Contains(text, "10.0.0.1/32") {
+		t.Errorf("logged %s", text)
+	}
+	*now = now.Add(perFailure)
+	ask("10.0.0.1:5", "guess", http.StatusUnauthorized)
+	ask("10.0.0.1:5", "guess", http.StatusTooManyRequests)
+	for n := range maxFailures { // of one network that a host has
+		ask(fmt.Sprintf("[2001:db8::%x]:1", n+2), "x", http.StatusUnauthorized)
+	}
+	ask("[2001:db8::ffff]:1", "x", http.StatusTooManyRequests)
+	if w := get(t, from{p, "10.0.0.1:5"}, "/assets/page.css"); w.Code != http.StatusUnauthorized {
+		t.Errorf("without a login: %d, it is no attempt", w.Code)
+	}
+}
+
+// TestGuessingTakesTurns: who is right does not use the allowance up.
+func TestGuessingTakesTurns(t *testing.T) {
+	t.Parallel()
+	p, _, _ := guessed(t)
+	for n := range 3 * maxFailures {
+		if w := get(t, from{p, "10.0.0.1:5"}, "/assets/page.css", "Authorization", "Bearer right"); w.Code != http.StatusOK {
+			t.Fatalf("attempt %d: %d", n, w.Code)
+		}
+	}
+}
+
+// TestGuessingFromEverywhere: addresses that are remembered are bounded.
+func TestGuessingFromEverywhere(t *testing.T) {
+	t.Parallel()
+	now := noon
+	a := newAttempts(func() time.Time { return now }, func(string) {})
+	held := 0
+	for n := range 2 * maxAddresses {
+		r, _ := http.NewRequest(http.MethodGet, "/", http.NoBody)
+		r.RemoteAddr = fmt.Sprintf("10.%d.%d.1:1", n/256, n%256)
+		ended, wait := a.begin(r)
+		if wait > 0 {
+			held++
+			continue
+		}
+		ended(true)
+	}
+	if len(a.by) > maxAddresses || held != maxAddresses-maxFailures {
+		t.Errorf("%d addresses are remembered, %d attempts were held", len(a.by), held)
+	}
+	now = now.Add(perFailure)
+	r, _ := http.NewRequest(http.MethodGet, "/", http.NoBody)
+	r.RemoteAddr = "192.0.2.1:1"
+	if _, wait := a.begin(r); wait > 0 || len(a.by) != 1 {
+		t.Errorf("after a while: a wait of %s, %d addresses", wait, len(a.by))
+	}
+}

@@ -1,0 +1,65 @@
+package access
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"sync"
+)
+
+// certificate has what two files hold, as of the last handshake.
+type certificate struct {
+	cert, key string // files
+	warn      func(string)
+
+	mu              sync.Mutex
+	certPEM, keyPEM []byte
+	pair            *tls.Certificate
+	failed          string // what was warned of last
+}
+
+// TLSConfig serves the certificate in two files, as they are at each handshake. While
+// they cannot be read or do not fit, as between two writes, the one before is served and
+// warn is told why, once. It is an error where they are at fault from the beginning.
+func TLSConfig(cert, key string, warn func(string)) (*tls.Config, error) {
+	c := &certificate{cert: cert, key: key, warn: warn}
+	if err := c.read(); err != nil {
+		return nil, fmt.Errorf("telemetry.page.tls: %w", err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get(), nil }}, nil
+}
+
+func (c *certificate) get() *tls.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.read()
+	switch {
+	case err == nil:
+		c.failed = ""
+	case err.Error() != c.failed:
+		c.failed = err.Error()
+		c.warn("telemetry.page.tls: the certificate of before is served: " + c.failed)
+	}
+	return c.pair
+}
+
+func (c *certificate) read() error {
+	cert, err := os.ReadFile(c.cert)
+	if err != nil {
+		return err
+	}
+	key, err := os.ReadFile(c.key)
+	if err != nil {
+		return err
+	}
+	if c.pair != nil && bytes.Equal(cert, c.certPEM) && bytes.Equal(key, c.keyPEM) {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("%s and %s: %w", c.cert, c.key, err)
+	}
+	c.certPEM, c.keyPEM, c.pair = cert, key, &pair
+	return nil
+}

@@ -1,0 +1,292 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// OIDC is a login at an OpenID Connect issuer: for a browser by the authorization code
+// flow with PKCE, for a program by an ID token as bearer token.
+type OIDC struct {
+	// Issuer is its URL, "" for no such login.
+	Issuer string
+	// ClientID is who the page is to the issuer. Tokens for others are refused.
+	ClientID string
+	// ClientSecretFile has its secret. Defaults to none: a public client.
+	ClientSecretFile string
+	// RedirectURL is the page's address with CallbackPath behind it.
+	RedirectURL string
+	// Groups are who may look: one of them has to be in the claim GroupsClaim. With
+	// Everybody among them, everyone who can log in.
+	Groups      []string
+	GroupsClaim string
+	// Scopes are asked for beside openid.
+	Scopes []string
+	// CA is a file with the authorities of the issuer. Defaults to the system's.
+	CA string
+}
+
+const (
+	// CallbackPath is where the issuer sends browsers back to.
+	CallbackPath = "/oidc/callback"
+	// Everybody stands for every group.
+	Everybody = "*"
+)
+
+const (
+	// The prefix __Host- keeps other hosts of a domain from setting them.
+	sessionCookie = "__Host-hap-session" // an ID token
+	loginCookie   = "__Host-hap-login"   // of a login that is under way
+	loginTakes    = 10 * time.Minute
+	maxCookie     = 3800    // of the 4,096 bytes that a browser keeps
+	maxAnswer     = 1 << 20 // bytes of an answer of the issuer
+	issuerTimeout = 10 * time.Second
+	issuerPause   = 5 * time.Second // after one that could not be reached
+)
+
+// errNotInGroup is the error of a person who is known and may not look.
+var errNotInGroup = errors.New("you are logged in, but in no group of telemetry.page.oidc.groups")
+
+// errIssuer is the error of an issuer that cannot be asked.
+var errIssuer = errors.New("the issuer of telemetry.page.oidc cannot be asked; the worker's log says why")
+
+// login asks the issuer. What is to be remembered of a person is in cookies of the
+// browser, so that each of several workers behind one address knows it.
+type login struct {
+	OIDC
+	ctx  context.Context // of the reading of the issuer's keys
+	http *http.Client
+	warn func(string)
+	now  func() time.Time
+
+	mu       sync.Mutex
+	provider *oidc.Provider // nil until the issuer was reached
+	tried    time.Time
+}
+
+func newLogin(ctx context.Context, o OIDC, now func() time.Time, warn func(string)) *login {
+	client := &http.Client{Timeout: issuerTimeout, Transport: bounded{&http.Transport{
+		Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, MaxIdleConns: 2,
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			secure, err := o.tls()
+			if err != nil {
+				return nil, err
+			}
+			return (&tls.Dialer{Config: secure}).DialContext(ctx, network, address)
+		},
+	}}}
+	return &login{OIDC: o, ctx: oidc.ClientContext(ctx, client), http: client, now: now, warn: warn}
+}
+
+// tls reads the authorities at every connection, so that they can be changed.
+func (o OIDC) tls() (*tls.Config, error) {
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CA == "" {
+		return secure, nil
+	}
+	pem, err := os.ReadFile(o.CA)
+	if err != nil {
+		return nil, err
+	}
+	secure.RootCAs = x509.NewCertPool()
+	if !secure.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("telemetry.page.oidc.ca: %s has no certificate in PEM form", o.CA)
+	}
+	return secure, nil
+}
+
+// bounded reads no more of an answer than an issuer has to say.
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.next.RoundTrip(r)
+	if err == nil {
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(answer.Body, maxAnswer), answer.Body}
+	}
+	return answer, err
+}
+
+// issuer returns what the issuer says of itself, which is asked for until it is there.
+func (l *login) issuer() (*oidc.Provider, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.provider != nil {
+		return l.provider, nil
+	}
+	if l.now().Sub(l.tried) < issuerPause {
+		return nil, errIssuer
+	}
+	provider, err := oidc.NewProvider(l.ctx, l.Issuer)
+	l.tried = l.now()
+	if err != nil {
+		l.warn(fmt.Sprintf("nobody can log in to the operations page by telemetry.page.oidc: %q", err))
+		return nil, errIssuer
+	}
+	l.provider = provider
+	return provider, nil
+}
+
+// verify is nil for an ID token of the issuer, for this client, of a person who may look.
+func (l *login) verify(ctx context.Context, raw string) (*oidc.IDToken, error) {
+	provider, err := l.issuer()
+	if err != nil {
+		return nil, err
+	}
+	token, err := provider.VerifierContext(l.ctx, &oidc.Config{ClientID: l.ClientID, Now: l.now}).Verify(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(l.Groups, Everybody) {
+		return token, nil
+	}
+	var claims map[string]any
+	if err := token.Claims(&claims); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(groupsIn(claims[l.GroupsClaim]), func(group string) bool { return slices.Contains(l.Groups, group) }) {
+		return nil, errNotInGroup
+	}
+	return token, nil
+}
+
+// groupsIn reads a claim, which is a list or one word.
+func groupsIn(claim any) (groups []string) {
+	switch claim := claim.(type) {
+	case string:
+		return []string{claim}
+	case []any:
+		for _, group := range claim {
+			if name, is := group.(string); is {
+				groups = append(groups, name)
+			}
+		}
+	}
+	return groups
+}
+
+// client is this page to the issuer.
+func (l *login) client(provider *oidc.Provider) (*oauth2.Config, error) {
+	c := &oauth2.Config{ClientID: l.ClientID, RedirectURL: l.RedirectURL, Endpoint: provider.Endpoint(), Scopes: append([]string{oidc.ScopeOpenID}, l.Scopes...)}
+	if l.ClientSecretFile != "" {
+		secret, err := os.ReadFile(l.ClientSecretFile)
+		if err != nil {
+			return nil, fmt.Errorf("telemetry.page.oidc.clientSecretFile: %w", err)
+		}
+		c.ClientSecret = strings.TrimSpace(string(secret))
+	}
+	return c, nil
+}
+
+// begin sends a browser to the issuer.
+func (l *login) begin(w http.ResponseWriter, r *http.Request) {
+	provider, err := l.issuer()
+	if err == nil {
+		var c *oauth2.Config
+		if c, err = l.client(provider); err == nil {
+			state, nonce, verifier := rand.Text(), rand.Text(), oauth2.GenerateVerifier()
+			back := base64.RawURLEncoding.EncodeToString([]byte(r.URL.RequestURI()))
+			setCookie(w, loginCookie, strings.Join([]string{state, nonce, verifier, back}, "."), l.now().Add(loginTakes))
+			http.Redirect(w, r, c.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), http.StatusFound)
+			return
+		}
+	}
+	http.Error(w, err.Error(), http.StatusServiceUnavailable)
+}
+
+// callback ends a login: the issuer sends the browser here.
+func (l *login) callback(w http.ResponseWriter, r *http.Request) {
+	began, err := r.Cookie(loginCookie)
+	if err != nil {
+		http.Error(w, "no login is under way in this browser; begin at /", http.StatusBadRequest)
+		return
+	}
+	parts := strings.Split(began.Value, ".")
+	query := r.URL.Query()
+	if len(parts) != 4 || !same(parts[0], query.Get("state")) {
+		http.Error(w, "this is the answer to another login; begin again at /", http.StatusBadRequest)
+		return
+	}
+	setCookie(w, loginCookie, "", time.Time{})
+	if refused := query.Get("error"); refused != "" {
+		http.Error(w, fmt.Sprintf("the issuer refuses the login: %.100q", refused), http.StatusForbidden)
+		return
+	}
+	raw, until, err := l.exchange(r.Context(), query.Get("code"), parts[1], parts[2])
+	switch {
+	case errors.Is(err, errNotInGroup):
+		http.Error(w, err.Error(), http.StatusForbidden)
+	case errors.Is(err, errIssuer):
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case err != nil:
+		l.warn(fmt.Sprintf("a login by telemetry.page.oidc failed: %q", err))
+		http.Error(w, "the login failed; the worker's log says why", http.StatusForbidden)
+	default:
+		setCookie(w, sessionCookie, raw, until)
+		http.Redirect(w, r, localPath(parts[3]), http.StatusSeeOther)
+	}
+}
+
+// exchange returns the ID token for the code that the browser brings.
+func (l *login) exchange(ctx context.Context, code, nonce, verifier string) (raw string, until time.Time, err error) {
+	provider, err := l.issuer()
+	if err != nil {
+		return "", until, err
+	}
+	c, err := l.client(provider)
+	if err != nil {
+		return "", until, err
+	}
+	tokens, err := c.Exchange(oidc.ClientContext(ctx, l.http), code, oauth2.VerifierOption(verifier))
+	if err != nil {
+		return "", until, err
+	}
+	raw, _ = tokens.Extra("id_token").(string)
+	token, err := l.verify(ctx, raw)
+	switch {
+	case err != nil:
+		return "", until, err
+	case !same(token.Nonce, nonce):
+		return "", until, errors.New("the token is of another login")
+	case len(raw) > maxCookie:
+		return "", until, fmt.Errorf("the token has %d bytes, and a browser keeps %d: have the issuer put fewer claims into it", len(raw), maxCookie)
+	}
+	return raw, token.Expiry, nil
+}
+
+// localPath is where a login began, a path of this page whatever the cookie says.
+func localPath(back string) string {
+	path, err := base64.RawURLEncoding.DecodeString(back)
+	if err != nil || !strings.HasPrefix(string(path), "/") || strings.HasPrefix(string(path), "//") || bytes.ContainsAny(path, "\\\r\n") {
+		return "/"
+	}
+	return string(path)
+}
+
+// setCookie keeps a value until a moment, or takes it away where the value is empty.
+func setCookie(w http.ResponseWriter, name, value string, until time.Time) {
+	c := &http.Cookie{Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, Expires: until}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+}

@@ -1,0 +1,130 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// accountData is the data of the page of an account.
+type accountData struct {
+	pastData
+
+	Name    string
+	Banner  banner
+	Now     time.Time
+	Account *placed  // nil where neither Gardener nor Redis has it
+	Tenures []tenure // newest first
+}
+
+// tenure is the time that an account was a tenant's, as far as the ledger tells.
+type tenure struct {
+	Tenant   string // "" where that is not known, or the account is shared
+	Shared   bool
+	From     time.Time // zero where it is not known
+	Clusters []stay    // in the order in which they came
+	Emptied  time.Time
+	Dirty    bool      // it was marked dirty when it was emptied
+	Returned time.Time // the cleanup job gave it back
+}
+
+// stay is a cluster's time on an account; a time that is not known is zero.
+type stay struct {
+	Runtime, Tenant, Request string
+	From, To                 time.Time
+}
+
+// Shown are the last clusters, newest first.
+func (t tenure) Shown() []stay {
+	last := slices.Clone(t.Clusters[max(0, len(t.Clusters)-clustersShown):])
+	slices.Reverse(last)
+	return last
+}
+
+// More is how many clusters are not shown.
+func (t tenure) More() int { return max(0, len(t.Clusters)-clustersShown) }
+
+// accountView shows an account: what it is now, and whose it was with which clusters.
+func (p *Page) accountView(w http.ResponseWriter, r *http.Request) {
+	from := p.connected(w)
+	if from == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), recordWithin)
+	defer cancel()
+	s := p.state(r)
+	d := accountData{Name: r.PathValue("account"), Banner: banner{s.Faults}}
+	for _, of := range s.Pools {
+		if i := slices.IndexFunc(of.accounts, func(a acct) bool { return a.Name == d.Name }); i >= 0 {
+			d.Account = &placed{of.accounts[i], of.Name()}
+		}
+	}
+	d.pastData = p.past(ctx, from, func(n int) ([]uint64, int) { return from.past.Account(d.Name, n) })
+	d.Now = d.pastData.Now
+	d.Tenures = tenures(d.replies)
+	if n := len(d.Tenures); n > 0 && d.More > 0 {
+		d.Tenures[n-1].From = time.Time{} // it may have begun with a reply that is not shown
+	}
+	if d.Account == nil && d.Done && d.Fault == "" && len(d.Tenures) == 0 {
+		p.fail(w, http.StatusNotFound, fmt.Sprintf("There is no account %q: Gardener has no such binding, and the ledger does not name it.", d.Name))
+		return
+	}
+	p.write(w, http.StatusOK, view{Title: "Account " + d.Name, Body: "account", Data: d, Taken: s.Taken})
+}
+
+// tenures puts the replies about an account, newest first, together.
+func tenures(replies []events.Stored) []tenure {
+	var all []tenure
+	for _, s := range slices.Backward(replies) {
+		r := s.Reply
+		switch r.Status {
+		case events.StatusAssigned:
+			t := lastTenure(&all, r)
+			t.Clusters = append(t.Clusters, stay{Runtime: r.RuntimeID, Tenant: r.GlobalAccountID, Request: r.RequestID, From: s.Time})
+			if t.From.IsZero() {
+				t.From = s.Time
+			}
+		case events.StatusReleased:
+			t := lastTenure(&all, r)
+			i := slices.IndexFunc(t.Clusters, func(c stay) bool { return c.Runtime == r.RuntimeID && c.To.IsZero() })
+			if i < 0 {
+				t.Clusters = append(t.Clusters, stay{Runtime: r.RuntimeID, Tenant: r.GlobalAccountID, Request: r.RequestID})
+				i = len(t.Clusters) - 1
+			}
+			t.Clusters[i].To = s.Time
+			if r.MarkedDirty || r.Draining {
+				t.Emptied, t.Dirty = s.Time, r.MarkedDirty
+			}
+		case events.StatusReturned:
+			if len(all) == 0 {
+				all = append(all, tenure{})
+			}
+			all[len(all)-1].Returned = s.Time
+		case events.StatusWaiting, events.StatusResolved, events.StatusRejected, events.StatusSealed:
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// lastTenure is the one that a reply belongs to, a new one where the account has come back
+// since, or is another tenant's now.
+func lastTenure(all *[]tenure, r events.Reply) *tenure {
+	shared := r.Binding != nil && r.Binding.Shared
+	tenant := r.GlobalAccountID
+	if shared {
+		tenant = ""
+	}
+	if n := len(*all); n > 0 {
+		last := &(*all)[n-1]
+		if last.Returned.IsZero() && (tenant == "" || last.Tenant == tenant) {
+			return last
+		}
+	}
+	*all = append(*all, tenure{Tenant: tenant, Shared: shared})
+	return &(*all)[len(*all)-1]
+}

@@ -1,0 +1,84 @@
+package page
+
+import (
+	"cmp"
+	"net/url"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// answer is a reply of the ledger in a list.
+type answer struct{ events.Fact }
+
+func answersOf(facts []events.Fact) []answer {
+	out := make([]answer, len(facts))
+	for i, f := range facts {
+		out[i] = answer{f}
+	}
+	return out
+}
+
+// told is the fact of a stored reply.
+func told(s events.Stored) answer {
+	f := s.Reply.Fact()
+	f.Time, f.Position = s.Time, s.Sequence
+	return answer{f}
+}
+
+// Record is the address of the whole reply.
+func (a answer) Record() string {
+	switch {
+	case a.RuntimeID != "":
+		return recordOf(a.RuntimeID, a.RequestID)
+	case a.Binding != "":
+		return "/records/binding/" + url.PathEscape(a.Binding) + "/" + url.PathEscape(a.RequestID)
+	default:
+		return ""
+	}
+}
+
+func recordOf(runtime, request string) string {
+	return "/records/" + url.PathEscape(runtime) + "/" + url.PathEscape(request)
+}
+
+// Fine says that the publisher got what it wanted.
+func (a answer) Fine() bool { return a.Code == "" && a.Status != events.StatusWaiting }
+
+// Took is the time from the request to the stored answer, 0 where it is not known.
+func (a answer) Took() time.Duration {
+	if a.Published.IsZero() || a.Published.After(a.Time) {
+		return 0
+	}
+	return a.Time.Sub(a.Published)
+}
+
+// linkTo is the address of the page of a name; "" where the page would not know it.
+func linkTo(kind, name string) string {
+	switch {
+	case name == "", (kind == "runtimes" || kind == "tenants") && !engine.ValidID(name):
+		return ""
+	default:
+		return "/" + kind + "/" + url.PathEscape(name)
+	}
+}
+
+// trouble is an event that this worker could not answer.
+type trouble struct{ done }
+
+// troubles are the last such events, newest first.
+func (r *Recent) troubles(n int) []trouble {
+	var out []trouble
+	for _, d := range r.events(keepEvents) {
+		stuck := d.Outcome == observe.NakWithDelay || d.Outcome == observe.Unsettled || d.Outcome == observe.DeadLetter && d.Status == ""
+		if stuck && len(out) < n {
+			out = append(out, trouble{d})
+		}
+	}
+	return out
+}
+
+// Name says what the event is about.
+func (t trouble) Name() string { return cmp.Or(t.Runtime, t.Binding, t.ID) }

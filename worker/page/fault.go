@@ -1,0 +1,140 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Part names what the worker depends on.
+type Part string
+
+// The parts. Starting and Page are no dependency: a worker that is not connected to
+// anything yet, and a reading that took too long.
+const (
+	NATS     Part = "NATS"
+	Redis    Part = "Redis"
+	Gardener Part = "Gardener"
+	Ranges   Part = "Network ranges"
+	Worker   Part = "This worker"
+)
+
+// parts lists them, in the order in which events meet them, with what stops while they fail.
+var parts = []struct {
+	Part  Part
+	Stops string
+}{
+	{NATS, "no event is taken and no answer is stored. Events that NATS has are kept; publishers repeat the others."},
+	{Redis, "nothing is decided. Every event stays in its stream and is answered afterwards."},
+	{Gardener, "no account is newly claimed, marked dirty or returned. Tenants whose accounts have room are served."},
+	{Ranges, "clusters that need a network range wait."},
+	{Worker, "this worker takes no events. Other workers do."},
+}
+
+const (
+	// checkWithin bounds the look at one part.
+	checkWithin = 2 * time.Second
+	// longestFault is how much of an error is shown, in bytes.
+	longestFault = 300
+)
+
+// fault is a part that fails.
+type fault struct {
+	Part  Part
+	Says  string // what cannot be done with it
+	Only  string // what stops, where it is less than all that needs the part
+	Err   string
+	Since time.Time
+}
+
+// Stops says what does not go on until the part is well.
+func (f fault) Stops() string { return cmp.Or(f.Only, parts[f.Part.place()].Stops) }
+
+func (p Part) place() int {
+	for i := range parts {
+		if parts[i].Part == p {
+			return i
+		}
+	}
+	return len(parts) - 1
+}
+
+// faults collects what fails, the first of each part.
+type faults struct {
+	mu  sync.Mutex
+	all []fault
+}
+
+func (f *faults) add(part Part, says string, err error) {
+	if err == nil {
+		return
+	}
+	f.put(fault{Part: part, Says: says}, err)
+}
+
+// put adds a fault with its error.
+func (f *faults) put(one fault, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if one.Err = err.Error(); len(one.Err) > longestFault {
+		one.Err = strings.ToValidUTF8(one.Err[:longestFault], "") + "…"
+	}
+	f.all = append(f.all, one)
+}
+
+// sorted are the faults by part, one for each: what was read says more than a check.
+func (f *faults) sorted() []fault {
+	slices.SortStableFunc(f.all, func(a, b fault) int {
+		return cmp.Or(cmp.Compare(a.Part.place(), b.Part.place()), cmp.Compare(a.Says, b.Says))
+	})
+	return slices.CompactFunc(f.all, func(a, b fault) bool { return a.Part == b.Part })
+}
+
+// check looks at every part at the same time.
+func (f *faults) check(ctx context.Context, checks []Check) {
+	var looking sync.WaitGroup
+	for _, c := range checks {
+		looking.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, checkWithin)
+			defer cancel()
+			f.add(c.Part, doesNotWork[c.Part], c.Run(ctx))
+		})
+	}
+	looking.Wait()
+}
+
+// doesNotWork has the words of a failed check.
+var doesNotWork = map[Part]string{
+	NATS: "cannot be reached", Redis: "cannot be used", Gardener: "does not answer", Worker: "is not at work",
+}
+
+// outages remember since when parts fail. A part that is well is forgotten.
+type outages struct {
+	mu    sync.Mutex
+	since map[Part]time.Time
+}
+
+func (o *outages) date(faults []fault, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	failing := map[Part]time.Time{}
+	for i := range faults {
+		since, known := o.since[faults[i].Part]
+		if !known {
+			since = now
+		}
+		failing[faults[i].Part], faults[i].Since = since, since
+	}
+	o.since = failing
+}
+
+// banner is shown by a page above everything: what fails, and since when.
+type banner struct{ Faults []fault }
+
+// Since is when the first of them began.
+func (b banner) Since() time.Time {
+	return slices.MinFunc(b.Faults, func(x, y fault) int { return x.Since.Compare(y.Since) }).Since
+}

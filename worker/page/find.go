@@ -1,0 +1,191 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+const (
+	maxSearched = 253 // bytes of a name; no name is longer
+	foundOfKind = 20  // that are shown
+	maxFinders  = 4   // searches at once
+)
+
+// found has what a search has found.
+type found struct {
+	Query string
+	Kinds []foundKind
+	Fault string // what could not be looked up
+}
+
+// foundKind are the hits of one kind.
+type foundKind struct {
+	Kind string
+	Hits []hit
+	More int
+}
+
+type hit struct {
+	Name, Link, Note string
+	Exact            bool
+}
+
+func (f *found) add(kind string, hits []hit) {
+	if len(hits) == 0 {
+		return
+	}
+	slices.SortFunc(hits, func(a, b hit) int {
+		if a.Exact != b.Exact {
+			if a.Exact {
+				return -1
+			}
+			return 1
+		}
+		return naturally(a.Name, b.Name)
+	})
+	n := min(len(hits), foundOfKind)
+	f.Kinds = append(f.Kinds, foundKind{kind, hits[:n], len(hits) - n})
+}
+
+// only is the hit that a search leads to at once: the only one, or the only exact one.
+func (f *found) only() string {
+	var all, exact []hit
+	for _, k := range f.Kinds {
+		all = append(all, k.Hits...)
+	}
+	for _, h := range all {
+		if h.Exact {
+			exact = append(exact, h)
+		}
+	}
+	switch {
+	case f.Fault != "":
+	case len(exact) == 1:
+		return exact[0].Link
+	case len(all) == 1:
+		return all[0].Link
+	}
+	return ""
+}
+
+// find looks a name up: runtimes and requests by their whole id, in Redis and the ledger;
+// accounts, tenants and pools by a part of their name, in what was read already.
+func (p *Page) find(w http.ResponseWriter, r *http.Request) {
+	f := found{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
+	switch {
+	case f.Query == "":
+		p.fail(w, http.StatusBadRequest, "Give the id of a runtime or a request, or a part of the name of a tenant, an account or a pool.")
+		return
+	case len(f.Query) > maxSearched:
+		p.fail(w, http.StatusBadRequest, fmt.Sprintf("No name has more than %d characters.", maxSearched))
+		return
+	case !p.finders.take():
+		w.Header().Set("Retry-After", "1")
+		p.fail(w, http.StatusServiceUnavailable, "Others are searching just now. Try again in a moment.")
+		return
+	}
+	defer p.finders.give()
+	from := p.connected(w)
+	if from == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), recordWithin)
+	defer cancel()
+	var faults []error
+	if engine.ValidID(f.Query) {
+		faults = append(faults, f.runtime(ctx, from), f.requests(ctx, from))
+	}
+	f.names(p.state(r), from)
+	if err := errors.Join(faults...); err != nil {
+		f.Fault = err.Error()
+	}
+	if to := f.only(); to != "" {
+		http.Redirect(w, r, to, http.StatusSeeOther)
+		return
+	}
+	status := http.StatusOK
+	if len(f.Kinds) == 0 {
+		status = http.StatusNotFound
+	}
+	p.write(w, status, view{Title: "Search", Body: "found", Data: f, Query: f.Query, Taken: p.now()})
+}
+
+func (f *found) runtime(ctx context.Context, from *Sources) error {
+	known := hit{Name: f.Query, Link: linkTo("runtimes", f.Query), Exact: true}
+	place, _, fault := from.Runtimes.Runtime(ctx, f.Query)
+	if fault == nil && place.Pool != "" {
+		f.add("Runtimes", []hit{known})
+		return nil
+	}
+	err := from.Replies.OfRuntime(ctx, f.Query, func(events.Stored) error { return errEnough })
+	if errors.Is(err, errEnough) {
+		f.add("Runtimes", []hit{known})
+		return nil
+	}
+	return errors.Join(fault, err)
+}
+
+func (f *found) requests(ctx context.Context, from *Sources) error {
+	var hits []hit
+	err := from.Replies.OfRequest(ctx, f.Query, func(s events.Stored) error {
+		if s.Foreign == nil && s.Reply.RuntimeID != "" {
+			hits = append(hits, hit{Name: f.Query, Link: recordOf(s.Reply.RuntimeID, f.Query), Note: "for " + s.Reply.RuntimeID, Exact: true})
+		}
+		if len(hits) == foundOfKind {
+			return errEnough
+		}
+		return nil
+	})
+	f.add("Requests", hits)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// names looks through what the page has in memory.
+func (f *found) names(s *state, from *Sources) {
+	var pools, accounts []hit
+	tenants := map[string]bool{}
+	for _, p := range s.Pools {
+		if strings.Contains(p.Name(), f.Query) {
+			pools = append(pools, hit{Name: p.Name(), Link: linkTo("pools", p.Name()), Exact: p.Name() == f.Query})
+		}
+		for i := range p.accounts {
+			a := &p.accounts[i]
+			if strings.Contains(a.Name, f.Query) {
+				accounts = append(accounts, hit{Name: a.Name, Link: linkTo("accounts", a.Name), Note: "of pool " + p.Name(), Exact: a.Name == f.Query})
+			}
+			if strings.Contains(a.Tenant, f.Query) {
+				tenants[a.Tenant] = true
+			}
+		}
+	}
+	for _, name := range from.past.Tenants(f.Query, 10*foundOfKind) {
+		tenants[name] = true
+	}
+	var named []hit
+	for name := range maps.Keys(tenants) {
+		named = append(named, hit{Name: name, Link: linkTo("tenants", name), Exact: name == f.Query})
+	}
+	f.add("Tenants", named)
+	f.add("Accounts", accounts)
+	f.add("Pools", pools)
+}
+
+// connected is where to read; nil where the worker is starting, which is answered.
+func (p *Page) connected(w http.ResponseWriter) *Sources {
+	from := p.sources.Load()
+	if from == nil {
+		p.fail(w, http.StatusServiceUnavailable, "The worker is starting and not connected to everything yet.")
+	}
+	return from
+}

@@ -1,0 +1,69 @@
+package page
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// TestSearchLeads: one hit is where a search leads, also what is exact among others.
+func TestSearchLeads(t *testing.T) {
+	t.Parallel()
+	p, _ := newPage(t, demo(), nil)
+	get(t, p, "/") // the ledger is read
+	for query, want := range map[string]string{
+		"rt-1": "/runtimes/rt-1", "rt-f": "/runtimes/rt-f", "q-f": "/records/rt-f/q-f", "aws-1": "/accounts/aws-1", "ga-4": "/tenants/ga-4",
+		"gcp": "/pools/gcp_cf-sa30+eu", " azure-s ": "/accounts/azure-s",
+	} {
+		w := get(t, p, "/find?q="+url.QueryEscape(query))
+		if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != want {
+			t.Errorf("%q leads to %q with %d, want %q", query, got, w.Code, want)
+		}
+	}
+}
+
+// TestSearchIsBounded: by its length, by how many search at once, and by what it shows.
+func TestSearchIsBounded(t *testing.T) {
+	t.Parallel()
+	p, _ := newPage(t, large(10_000), nil)
+	body := get(t, p, "/find?q=aws-").Body.String()
+	if n := strings.Count(body, `<li><a href="/accounts/`); n != foundOfKind || !strings.Contains(body, "and 9980 more") {
+		t.Errorf("%d accounts are shown:\n%s", n, body[:min(len(body), 3000)])
+	}
+	if w := get(t, p, "/find?q="+strings.Repeat("x", maxSearched+1)); w.Code != http.StatusBadRequest {
+		t.Errorf("a search that is too long is answered %d", w.Code)
+	}
+	if w := get(t, p, "/find?q=%3Cscript%3Ealert(1)%3C/script%3E"); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "<script>alert") {
+		t.Errorf("what was searched is not escaped: %d\n%s", w.Code, w.Body)
+	}
+	for range maxFinders {
+		p.finders.take()
+	}
+	if w := get(t, p, "/find?q=x"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("one search too many is answered %d", w.Code)
+	}
+}
+
+// TestThePastIsUnknown while NATS or Redis do not answer: never none.
+func TestThePastIsUnknown(t *testing.T) {
+	t.Parallel()
+	l := demo()
+	l.down, l.closed = errors.New("no Redis"), errors.New("no responders")
+	p, _ := newPage(t, l, nil)
+	for path, want := range map[string][]string{
+		"/runtimes/rt-none": {"<dt>State</dt><dd>–</dd>", "no Redis", "no responders"},
+		"/tenants/ga-none":  {"no responders", `<p class="empty">–</p>`, "Incomplete since"},
+		"/accounts/none":    {"no responders", "Incomplete since"},
+		"/find?q=rt-none":   {"no Redis", "no responders"},
+		"/":                 {"cannot", "<strong>NATS</strong>"},
+	} {
+		body := get(t, p, path).Body.String()
+		for _, text := range want {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s lacks %q:\n%s", path, text, body)
+			}
+		}
+	}
+}

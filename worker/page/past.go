@@ -1,0 +1,196 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+const (
+	repliesShown  = 60   // of one runtime, account or tenant
+	repliesRead   = 1000 // of a runtime, which has few
+	repliesAtOnce = 16   // that are read at the same time
+	clustersShown = 12   // of an account's time with a tenant
+)
+
+// runtimeData is the data of the page of a runtime.
+type runtimeData struct {
+	ID      string
+	Place   account.Place
+	Record  account.Runtime
+	Known   bool // Redis was read
+	Waiting []waiter
+	Answers []answer // newest first
+	More    int
+	Fault   string
+	Now     time.Time
+}
+
+// runtimeView shows what is known of a runtime: where it is, what it waits for, and every
+// answer that its requests had.
+func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
+	from := p.connected(w)
+	if from == nil {
+		return
+	}
+	d := runtimeData{ID: r.PathValue("runtime"), Now: p.now()}
+	if !engine.ValidID(d.ID) {
+		p.fail(w, http.StatusNotFound, "This is no id of a runtime.")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), recordWithin)
+	defer cancel()
+	var fault, waits error
+	d.Place, d.Record, fault = from.Runtimes.Runtime(ctx, d.ID)
+	d.Known = fault == nil
+	d.Waiting, waits = waitingOf(ctx, from, events.WaitingAddress{RuntimeID: d.ID})
+	err := from.Replies.OfRuntime(ctx, d.ID, func(s events.Stored) error {
+		if s.Foreign == nil && s.Reply.Status != events.StatusSealed {
+			d.Answers = append(d.Answers, told(s))
+		}
+		if len(d.Answers) == repliesRead {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	slices.Reverse(d.Answers)
+	d.More = max(0, len(d.Answers)-repliesShown)
+	d.Answers = d.Answers[:len(d.Answers)-d.More]
+	if err := errors.Join(fault, waits, err); err != nil {
+		d.Fault = err.Error()
+	}
+	status := http.StatusOK
+	if d.Fault == "" && d.Place.Pool == "" && !d.Place.Gone && len(d.Answers)+len(d.Waiting) == 0 {
+		p.fail(w, http.StatusNotFound, fmt.Sprintf("Nothing is known of runtime %s: Redis does not have it, and the ledger has no reply to it. "+
+			"Its replies are forgotten some time after it was released.", d.ID))
+		return
+	}
+	p.write(w, status, view{Title: "Runtime " + d.ID, Body: "runtime", Data: d, Taken: d.Now})
+}
+
+// waitingOf are the requests at an address, the oldest ones.
+func waitingOf(ctx context.Context, from *Sources, of events.WaitingAddress) ([]waiter, error) {
+	var all []waiter
+	err := from.Waits.Matching(ctx, of, func(r events.WaitingRequest) error {
+		if all = append(all, newWaiter(r)); len(all) == mostWaiting {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return all, err
+}
+
+// repliesAt reads replies by their place in the ledger, at the same time, and returns those
+// that are there still, in the order of the places.
+func repliesAt(ctx context.Context, from *Sources, sequences []uint64) ([]events.Stored, error) {
+	all := make([]events.Stored, len(sequences))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(repliesAtOnce)
+	for i, sequence := range sequences {
+		group.Go(func() error {
+			s, found, err := from.Replies.At(ctx, sequence)
+			if found && s.Foreign == nil {
+				all[i] = s
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	return slices.DeleteFunc(all, func(s events.Stored) bool { return s.Sequence == 0 }), err
+}
+
+// pastData has what the ledger says of an account or a tenant.
+type pastData struct {
+	Done    bool // the ledger was read to its end
+	Read    uint64
+	End     uint64
+	More    int // older replies
+	Fault   string
+	Now     time.Time
+	replies []events.Stored // newest first
+}
+
+func (p *Page) past(ctx context.Context, from *Sources, of func(n int) ([]uint64, int)) pastData {
+	d := pastData{Now: p.now()}
+	at := from.past.Look(ctx)
+	d.Done, d.Read, d.End = at.Done, at.Read, at.End
+	sequences, more := of(repliesShown)
+	replies, err := repliesAt(ctx, from, sequences)
+	d.replies, d.More = replies, more
+	if err := cmp.Or(at.Err, err); err != nil {
+		d.Fault = err.Error()
+	}
+	return d
+}
+
+// tenantData is the data of the page of a tenant.
+type tenantData struct {
+	pastData
+
+	Name     string
+	Banner   banner
+	Accounts []placed
+	Known    bool // all accounts were read
+	Waiting  []waiter
+	Answers  []answer
+}
+
+// placed is an account with its pool.
+type placed struct {
+	acct
+
+	Pool string
+}
+
+// tenantView shows a tenant: its accounts, what waits, and what its requests were answered.
+func (p *Page) tenantView(w http.ResponseWriter, r *http.Request) {
+	from := p.connected(w)
+	if from == nil {
+		return
+	}
+	name := r.PathValue("tenant")
+	if !engine.ValidID(name) {
+		p.fail(w, http.StatusNotFound, "This is no id of a global account.")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), recordWithin)
+	defer cancel()
+	s := p.state(r)
+	d := tenantData{Name: name, Banner: banner{s.Faults}, Known: s.Known()}
+	d.pastData = p.past(ctx, from, func(n int) ([]uint64, int) { return from.past.Tenant(name, n) })
+	for _, of := range s.Pools {
+		for _, a := range of.sorted() {
+			if a.Tenant == name {
+				d.Accounts = append(d.Accounts, placed{a, of.Name()})
+			}
+		}
+	}
+	var err error
+	if d.Waiting, err = waitingOf(ctx, from, events.WaitingAddress{GlobalAccountID: name}); err != nil {
+		d.Fault = cmp.Or(d.Fault, err.Error())
+	}
+	for _, s := range d.replies {
+		d.Answers = append(d.Answers, told(s))
+	}
+	if d.Done && d.Fault == "" && len(s.Faults) == 0 && len(d.Accounts)+len(d.Waiting)+len(d.Answers) == 0 {
+		p.fail(w, http.StatusNotFound, fmt.Sprintf("Nothing is known of tenant %s: it has no account, nothing of it waits, and the ledger has no reply to it.", name))
+		return
+	}
+	p.write(w, http.StatusOK, view{Title: "Tenant " + name, Nav: "tenants", Body: "tenant", Data: d, Taken: s.Taken})
+}

@@ -1,0 +1,101 @@
+package page
+
+import (
+	"math"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// urgency is how soon an operator should look at a pool, the most urgent first.
+type urgency int
+
+const (
+	out     urgency = iota // a request waits, or no tenant can claim an account
+	unclear                // what it has is not known
+	low                    // it will be out soon, or is paused
+	well
+)
+
+const (
+	// soon is when a pool that will be empty by then is low: time to order accounts.
+	soon = 24 * time.Hour
+	// fewest is the share of free accounts below which a pool is low.
+	fewest = 10
+)
+
+// Class is the style's name for it.
+func (u urgency) Class() string { return [...]string{"out", "unclear", "low", "well"}[u] }
+
+// Urgency sorts the pool in.
+func (p *pool) Urgency() urgency {
+	free := p.counts[account.Free]
+	switch {
+	case p.Waiting.More() > 0 || len(p.Waiting.First) > 0 || p.Empty():
+		return out
+	case !p.Known() || !p.Waiting.Known:
+		return unclear
+	case p.Status.Paused, !p.Shared && (p.runsOut(soon) || free*fewest < p.Accounts()):
+		return low
+	default:
+		return well
+	}
+}
+
+// Word says it in words, "" for a pool that is well.
+func (p *pool) Word() string {
+	switch u := p.Urgency(); {
+	case u == out && p.Empty():
+		return "none free"
+	case u == out:
+		return "requests wait"
+	case p.Unread:
+		return "not read"
+	case !p.Status.Built:
+		return "not built"
+	case u == unclear:
+		return "unknown"
+	case p.Status.Paused:
+		return "paused"
+	case u == low:
+		return "runs low"
+	default:
+		return ""
+	}
+}
+
+// runsOut reports whether the forecast has the pool empty within a time.
+func (p *pool) runsOut(within time.Duration) bool {
+	return p.forecast && !math.IsInf(p.left, 1) && p.left < within.Seconds()
+}
+
+// EmptyIn is how long accounts can be claimed, if claims go on as of late; "" says nothing
+// of it, since the pool is shared or empty, or no tenant claims.
+func (p *pool) EmptyIn() string {
+	switch {
+	case p.Shared || p.Empty():
+		return ""
+	case !p.forecast || !p.Known():
+		return string(unread)
+	case math.IsInf(p.left, 1):
+		return ""
+	default:
+		return roughly(time.Duration(math.Min(p.left, 1e9)) * time.Second)
+	}
+}
+
+// roughly writes a duration with one unit.
+func roughly(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return many(int(d.Seconds()), "second")
+	case d < 2*time.Hour:
+		return many(int(d.Minutes()), "minute")
+	case d < 48*time.Hour:
+		return many(int(d.Hours()), "hour")
+	case d < 1000*24*time.Hour:
+		return many(int(d.Hours()/24), "day")
+	default:
+		return "years"
+	}
+}

@@ -1,0 +1,164 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+const (
+	// mostWaiting bounds the requests that are read: each costs a round trip.
+	mostWaiting = 50
+	// firstOfPool is how many of a pool are shown.
+	firstOfPool = 5
+	// mostPools bounds the pools whose requests are looked for one by one, where more wait
+	// than mostWaiting.
+	mostPools = 40
+	// longQueue is how many may wait in a pool before places are not looked up:
+	// that reads the whole queue.
+	longQueue = 1000
+)
+
+var errEnough = errors.New("enough is read")
+
+// waiter is a request that waits.
+type waiter struct {
+	Position int // in its pool, 0 where Redis does not have it in the queue
+	Runtime  string
+	Request  string
+	Tenant   string
+	Pool     string
+	Reason   string
+	Since    time.Time
+	Deadline time.Time
+}
+
+func newWaiter(r events.WaitingRequest) waiter {
+	w := waiter{Request: r.Event.ID, Runtime: r.Event.RuntimeID, Pool: r.Pool, Reason: string(r.Reason), Since: r.Since, Deadline: r.Deadline}
+	if p := r.Event.Provision; p != nil {
+		w.Tenant = p.GlobalAccountID
+	}
+	return w
+}
+
+// queue is who waits for a pool.
+type queue struct {
+	First []waiter
+	Count int
+	Known bool // false where neither the stream nor Redis was read
+	Least bool // as many at least
+}
+
+// More is how many wait beside the first.
+func (l queue) More() int { return max(0, l.Count-len(l.First)) }
+
+// Figure is how many wait.
+func (l queue) Figure() figure {
+	if l.Known && l.Least {
+		return figure(strconv.Itoa(l.Count) + " or more")
+	}
+	return figureOf(l.Known, l.Count)
+}
+
+// readWaiting reads the requests that wait, by pool. Where there are many, it looks for the
+// first of each pool that has a queue in Redis.
+func (s *state) readWaiting(ctx context.Context, from *Sources) error {
+	lines := map[string][]waiter{}
+	read := 0
+	err := from.Room.Each(ctx, func(r events.WaitingRequest) error {
+		if read == mostWaiting {
+			s.More = true
+			return errEnough
+		}
+		read++
+		lines[r.Pool] = append(lines[r.Pool], newWaiter(r))
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	s.Queued = true
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		if s.pool(name) == nil { // no account is labelled for it
+			s.Pools = append(s.Pools, &pool{Pool: engine.ParsePool(name), counts: map[account.State]int{}, Unlabelled: true, Status: account.Status{Built: true}})
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(poolsAtOnce)
+	looked := 0
+	for _, p := range s.Pools {
+		found := lines[p.Name()]
+		search := s.More && len(found) < firstOfPool && p.Status.Waiting > len(found) && looked < mostPools
+		if search {
+			looked++
+		}
+		if search || len(found) > 0 {
+			group.Go(func() error { return p.line(ctx, from, found, search) })
+		}
+	}
+	return group.Wait()
+}
+
+// line takes the requests that wait for the pool, in the order in which they are served.
+func (p *pool) line(ctx context.Context, from *Sources, found []waiter, search bool) error {
+	if search {
+		found = nil
+		err := from.Waits.Matching(ctx, events.WaitingAddress{Pool: p.Name()}, func(r events.WaitingRequest) error {
+			if found = append(found, newWaiter(r)); len(found) == firstOfPool {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return err
+		}
+	}
+	places, err := p.places(ctx, from.Records)
+	for i := range found {
+		found[i].Position = places[found[i].Runtime]
+	}
+	slices.SortStableFunc(found, func(a, b waiter) int { return cmp.Compare(place(a), place(b)) })
+	p.Waiting.First, p.Waiting.Count = found[:min(firstOfPool, len(found))], len(found)
+	return err
+}
+
+// place puts those without a place behind the others.
+func place(w waiter) int { return cmp.Or(w.Position, longQueue+1) }
+
+// places are those of the runtimes in the pool's queue, none of a long one.
+func (p *pool) places(ctx context.Context, from Records) (map[string]int, error) {
+	if p.Unread || p.Status.Waiting == 0 || p.Status.Waiting > longQueue {
+		return nil, nil
+	}
+	order, err := from.Queue(ctx, p.Name())
+	if errors.Is(err, account.ErrNotBuilt) {
+		return nil, nil
+	}
+	places := make(map[string]int, len(order))
+	for i, w := range order {
+		places[w.Runtime] = i + 1
+	}
+	return places, err
+}
+
+// countWaiting says how many wait for each pool: where the stream was read to its end, all
+// that were found, whatever they wait for; else at least those in the queue of Redis.
+func (s *state) countWaiting() {
+	for _, p := range s.Pools {
+		p.Waiting.Known = s.Queued || !p.Unread && p.Status.Built
+		if !s.Queued || s.More {
+			p.Waiting.Count = max(p.Waiting.Count, p.Status.Waiting)
+			p.Waiting.Least = !s.Queued || p.Waiting.Count > 0
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+)
+
+// TestTurnsAreForThoseWithoutAPlace: of the events that Gardener holds up and that have left
+// their place, so many are answered at a time. One that has kept its place does not wait, since others wait for it.
+func TestTurnsAreForThoseWithoutAPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := make(chan struct{}, 1)
+		work := func(left bool) (*inWork, context.Context) {
+			in := &inWork{left: left, turns: turns}
+			return in, context.WithValue(t.Context(), placeKey{}, in)
+		}
+		first, firstCtx := work(true)
+		awaitTurn(firstCtx)
+		awaitTurn(firstCtx) // it has one
+		kept, keptCtx := work(false)
+		awaitTurn(keptCtx)
+		awaitTurn(t.Context()) // a request that is served from the waiting room
+		if !first.turn || kept.turn || len(turns) != 1 {
+			t.Fatalf("first: %t, kept its place: %t, turns taken: %d", first.turn, kept.turn, len(turns))
+		}
+		second, secondCtx := work(true)
+		secondCtx, stop := context.WithCancel(secondCtx)
+		waits := make(chan struct{})
+		go func() { awaitTurn(secondCtx); close(waits) }()
+		synctest.Wait()
+		select {
+		case <-waits:
+			t.Fatal("the second does not wait for the first")
+		default:
+		}
+		stop()
+		<-waits
+		if second.turn {
+			t.Error("it waits no more and has a turn")
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package ranges
+
+import (
+	"maps"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// clustersFake are the Clusters that there are, by name.
+type clustersFake map[string]network.Cluster
+
+func (c clustersFake) Now(id network.Identity) (network.Cluster, bool) {
+	now, there := c[id.Name]
+	return now, there && id.Namespace == "n"
+}
+
+// purposed asks each cluster with a purpose for a block at the path of the rule's id.
+func purposed(purposes ...string) *network.Config {
+	config := &network.Config{}
+	for _, p := range purposes {
+		config.Rules = append(config.Rules, network.Rule{
+			ID:         p,
+			Selector:   network.Selector{Purposes: []network.Purposes{{Operator: network.ContainsAll, Values: []string{p}}}},
+			Injections: []network.Injection{{Paths: []string{"/" + p}, Parents: []string{"foo"}, Size: 28}},
+		})
+	}
+	return config
+}
+
+func serving(name string, purposes ...string) network.Cluster {
+	return network.Cluster{Name: name, Namespace: "n", Purposes: purposes}
+}
+
+// TestFollowedClusterIsServed: rules match the Cluster as it stands. What was given stays,
+// and a cluster whose Cluster is not there is taken as its event said.
+func TestFollowedClusterIsServed(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t)
+	for i, name := range []string{"one", "two", "three"} {
+		r := events.Reply{
+			RequestID: "req-" + name, RuntimeID: name, Status: events.StatusAssigned, GlobalAccountID: "ga",
+			Binding:  &events.Binding{Name: "aws-1", Claimed: i == 0},
+			Decision: &events.Decision{Sequence: int64(i + 1), Pool: "aws", Origin: "claimed"},
+			Cluster:  &events.Cluster{Name: name, Namespace: "n", Purposes: []string{"a"}},
+		}
+		if name == "three" {
+			r.Cluster.Namespace = "" // no Cluster can be meant
+		}
+		if _, err := x.archive.Publish(t.Context(), x.subjects.Reply(name, r.RequestID), r, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := clustersFake{"one": serving("one", "b"), "three": serving("three", "b")}
+	worker := x.worker()
+	worker.Networks = configFake{purposed("a", "b", "c")}
+	worker.Follower = &Follower{Clusters: there, Networks: worker.Networks}
+	x.pass(worker)
+	x.want("one", map[string]string{"req-one-net1": "b"})
+	x.want("two", map[string]string{"req-two-net1": "a"})
+	x.want("three", map[string]string{"req-three-net1": "a"})
+
+	there["one"], there["two"] = serving("one", "c"), serving("two")
+	x.pass(worker)
+	x.pass(worker)
+	x.want("one", map[string]string{"req-one-net1": "b", "req-one-net2": "b c"})
+	x.want("two", map[string]string{"req-two-net1": "a"})
+}
+
+// TestFollowerAsksForAPass: only for a rule that matches by now, and once for all changes of
+// two seconds.
+func TestFollowerAsksForAPass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		there := clustersFake{"one": serving("one", "a", "b")}
+		f := &Follower{Clusters: there, Networks: configFake{purposed("a", "b")}, Wanted: func() { asked.Add(1) }}
+		cluster := func(purposes ...string) *network.Cluster { c := serving("one", purposes...); return &c }
+		answer := events.Reply{Cluster: &events.Cluster{Name: "one", Namespace: "n", Purposes: []string{"a"}}}
+		held := func(rules ...string) (applied []network.Applied) {
+			for _, rule := range rules {
+				applied = append(applied, network.Applied{Rule: rule})
+			}
+			return applied
+		}
+		got := map[string]int32{}
+		for name, change := range map[string]func(){
+			"comes, and none matches": func() { f.Changed(nil, cluster("x")) },
+			"changes for none":        func() { f.Changed(cluster("a"), cluster("a", "x")) },
+			"a rule matches no more":  func() { f.Changed(cluster("a", "b"), cluster("b")) },
+			"has all when answered":   func() { f.answered(answer, held("a", "b")) },
+			"is answered without one": func() { f.answered(events.Reply{}, nil) },
+			"comes":                   func() { f.Changed(nil, cluster("a")) },
+			"changes":                 func() { f.Changed(cluster("a"), cluster("b")) },
+			"lacks one when answered": func() { f.answered(answer, held("a")) },
+			"changes again and again": func() {
+				f.Changed(nil, cluster("a"))
+				f.Changed(cluster("a"), cluster("b"))
+				f.Changed(cluster("b"), cluster("a"))
+			},
+		} {
+			asked.Store(0)
+			change()
+			if asked.Load() != 0 {
+				t.Errorf("%s: asked at once", name)
+			}
+			time.Sleep(followAfter)
+			synctest.Wait()
+			got[name] = asked.Load()
+		}
+		if want := (map[string]int32{
+			"comes, and none matches": 0, "changes for none": 0, "a rule matches no more": 0, "has all when answered": 0, "is answered without one": 0,
+			"comes": 1, "changes": 1, "lacks one when answered": 1, "changes again and again": 1,
+		}); !maps.Equal(got, want) {
+			t.Errorf("asked %v, want %v", got, want)
+		}
+		asked.Store(0)
+		f.Networks = configFake{nil}
+		f.Changed(nil, cluster("a"))
+		f.answered(answer, nil)
+		time.Sleep(followAfter)
+		synctest.Wait()
+		if asked.Load() != 0 {
+			t.Error("asked without rules")
+		}
+	})
+}
+
+// TestNobodyIsFollowed: without a Follower the event counts.
+func TestNobodyIsFollowed(t *testing.T) {
+	t.Parallel()
+	var none *Follower
+	said := &events.Cluster{Name: "one", Namespace: "n", Purposes: []string{"a"}}
+	if got := none.standing(said, ""); len(got.Purposes) != 1 {
+		t.Errorf("%+v", got)
+	}
+	none.answered(events.Reply{Cluster: said}, nil)
+}

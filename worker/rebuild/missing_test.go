@@ -1,0 +1,96 @@
+package rebuild
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// TestUnknownPools: requests for pools that nothing is known of cost few rebuilds, however
+// many there are, and hold up no other rebuild; what was asked for is forgotten by the first
+// look after it was built.
+func TestUnknownPools(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		newRebuilder, record := fenced(t)
+		record.replicas = 3
+		redis := servers{memory.NewCounters()}
+		r := newRebuilder(redis)
+		var rebuilds atomic.Int64
+		r.Observer.OnStep = func(_ context.Context, s observe.Step) {
+			if s == observe.StepSealed {
+				rebuilds.Add(1)
+			}
+		}
+		if err := r.Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		defer func() { cancel(); <-done }()
+		before := rebuilds.Load()
+		var pools []string
+		for n := range 30 {
+			pools = append(pools, fmt.Sprintf("aws_region-%d", n))
+			r.Wanted(pools[n])
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		epochs, err := redis.Epochs(t.Context(), pools...)
+		if took := rebuilds.Load() - before; err != nil || took > 5 {
+			t.Errorf("30 pools took %d rebuilds, %v", took, err)
+		}
+		for _, pool := range pools {
+			if epochs[pool] == "" {
+				t.Errorf("%s is not built", pool)
+			}
+		}
+		if err := r.Ensure(t.Context()); err != nil { // the next look
+			t.Fatal(err)
+		}
+		if len(r.asked) > 0 {
+			t.Errorf("%d pools are remembered", len(r.asked))
+		}
+
+		// What is lost is built, whatever pools were asked for a moment ago.
+		r.paced = time.Now().Add(mostPace)
+		if err := redis.Lose(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.Wanted("aws_one-more")
+		time.Sleep(depositionTime + depositionTime/5)
+		if epochs, err = redis.Epochs(t.Context(), "aws_one-more"); err != nil || epochs["aws_one-more"] == "" {
+			t.Errorf("what was lost is not rebuilt: %v, %v", epochs, err)
+		}
+	})
+}
+
+// TestPaceOfAClockThatWasPutBack: it holds nothing up.
+func TestPaceOfAClockThatWasPutBack(t *testing.T) {
+	t.Parallel()
+	newRebuilder, record := fenced(t)
+	redis := servers{memory.NewCounters()}
+	r := newRebuilder(redis)
+	if err := r.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.paced = time.Now().Add(time.Hour)
+	if err := redis.Lose(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Wanted("aws")
+	if err := r.attempt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if epoch, inForce := epochOf(t, redis, record); epoch == "" || epoch != inForce {
+		t.Errorf("built as %q, in force is %q", epoch, inForce)
+	}
+}

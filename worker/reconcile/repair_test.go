@@ -1,0 +1,110 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
+)
+
+// mender notes what is repaired, in its order.
+type mender struct {
+	reconcile.Repairer
+	restores bool
+	calls    []string
+}
+
+func (m *mender) Recount(_ context.Context, _, binding string) (bool, error) {
+	m.calls = append(m.calls, "recount "+binding)
+	return true, nil
+}
+
+func (m *mender) Locate(_ context.Context, _, pool string) (account.Place, error) {
+	return account.Place{Pool: pool}, nil
+}
+
+func (m *mender) Restore(_ context.Context, _, runtime string, _, rt account.Runtime, _ account.Record) (bool, error) {
+	m.calls = append(m.calls, fmt.Sprintf("restore %s on %s", runtime, rt.Binding))
+	return m.restores, nil
+}
+
+// A count that is lowered before the runtimes are back that Redis has forgotten makes room
+// that is given away, and the account then has one more than its limit.
+func TestCountsAreRepairedLast(t *testing.T) {
+	t.Parallel()
+	missing := account.Drift{
+		Kind: account.RuntimeMissing, Pool: "aws", Binding: "a", Runtime: "rt-1",
+		Wanted: account.Runtime{State: account.RuntimeAssigned, Binding: "a", Sequence: 3},
+	}
+	above, below := account.Drift{Kind: account.CountWrong, Pool: "aws", Binding: "a", Surplus: 1}, account.Drift{Kind: account.CountWrong, Pool: "aws", Binding: "a", Surplus: -1}
+	unwanted := missing
+	unwanted.Wanted = account.Runtime{} // Redis has the higher number
+	for _, c := range []struct {
+		name     string
+		restores bool
+		drifts   []account.Drift
+		want     []string
+	}{
+		{"the runtime is put back", true, []account.Drift{above, missing}, []string{"restore rt-1 on a", "recount a"}},
+		{"it is not put back", false, []account.Drift{above, missing}, []string{"restore rt-1 on a"}},
+		{"it may not be put back", false, []account.Drift{above, unwanted}, nil},
+		{"too low a count is raised all the same", false, []account.Drift{below, unwanted}, []string{"recount a"}},
+		{"nothing is missing", false, []account.Drift{above}, []string{"recount a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := &mender{restores: c.restores}
+			if _, err := (&reconcile.Audit{Repairer: m}).RepairAll(t.Context(), c.drifts, false); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(m.calls, c.want) {
+				t.Errorf("it does %q, want %q", m.calls, c.want)
+			}
+		})
+	}
+}
+
+// A runtime that Redis has forgotten is in motion: nothing is said of it now, nor of the
+// count of its account.
+func TestCountOfAForgottenRuntimeInMotion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, audit := newPassage(t)
+		p.answered("rt-1", p.arrives("rt-1"))
+		p.answered("rt-2", p.arrives("rt-2"))
+		kept, err := p.RuntimeIn(t.Context(), "aws", "rt-2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stale := account.Record{State: account.InUse, Tenant: "ga", Generation: 1, Count: 2}
+		if _, err := p.Discard(t.Context(), "aws"); err != nil {
+			t.Fatal(err)
+		}
+		if mine, err := p.BeginRebuild(t.Context(), "aws", "behind", time.Now(), 0); !mine || err != nil {
+			t.Fatal(mine, err)
+		}
+		installed, err := p.Install(t.Context(), "aws", "behind", account.Snapshot{
+			Sequence: 2, Bindings: map[string]account.Record{"a": stale}, Runtimes: map[string]account.Runtime{"rt-2": kept},
+		})
+		if !installed || err != nil {
+			t.Fatal(installed, err)
+		}
+		msg, err := events.Publication(t.Context(), p.subjects, provisionOf("rt-1"))
+		if err == nil {
+			_, err = p.broker.Publish(t.Context(), msg)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := audit.Verify(t.Context())
+		if err != nil || len(found.Drifts) != 0 {
+			t.Errorf("the audit finds %+v, %v", found.Drifts, err)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package retention
+
+import (
+	"context"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// apart are final replies that say nothing of an account: those to releases and resolves,
+// and rejections under no number. No rebuild needs one, so each goes by itself, also while
+// its runtime lives.
+type apart []events.Fact
+
+func (a *apart) add(f events.Fact) {
+	if f.Foreign == nil && f.Status.Final() && f.Status != events.StatusAssigned && f.Sequence == 0 && f.Answer().State == "" {
+		*a = append(*a, f)
+	}
+}
+
+// removeApart deletes those that no event or waiting request can come for any more.
+func (r *Purger) removeApart(ctx context.Context, replies apart, info *observe.Retention) error {
+	if len(replies) == 0 {
+		return nil
+	}
+	backlog, err := r.Ledger.Backlog(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range replies {
+		because := observe.KeptBacklog
+		if backlog.Oldest.IsZero() || backlog.Oldest.After(f.Time) {
+			if because, err = r.heldFor(ctx, f); err != nil {
+				return err
+			}
+		}
+		if because != "" {
+			info.Kept[because]++
+			continue
+		}
+		if err := r.Ledger.Remove(ctx, f.Subject, f.Position); err != nil {
+			return err
+		}
+		info.Removed++
+	}
+	return nil
+}
+
+// heldFor says what a reply is still needed for: its request waits, or Redis holds something
+// for a rejected one, which an audit takes back where the ledger has the rejection.
+func (r *Purger) heldFor(ctx context.Context, f events.Fact) (because observe.KeptBecause, err error) {
+	if f.RuntimeID == "" || f.Status != events.StatusRejected {
+		return "", nil
+	}
+	err = r.Room.Addresses(ctx, f.RuntimeID, func(events.WaitingAddress, *events.Foreign) error {
+		because = observe.KeptWaiting
+		return nil
+	})
+	if err != nil || because != "" {
+		return because, err
+	}
+	place, err := r.Records.Place(ctx, f.RuntimeID)
+	if err != nil || place.Pool == "" {
+		return r.unlessLost("", "", err)
+	}
+	rt, err := r.Records.RuntimeIn(ctx, place.Pool, f.RuntimeID)
+	if err == nil && (rt.State == account.RuntimeAssigned || rt.State == account.RuntimeWaiting) {
+		return observe.KeptDiffers, nil
+	}
+	return r.unlessLost(place.Pool, "", err)
+}

@@ -1,0 +1,383 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/waitlist"
+)
+
+const (
+	// lookEvery is the time between two looks.
+	lookEvery = 15 * time.Second
+	// slice is how many requests a round tries beside the next ones of pools. What is left
+	// goes to the next round, so that an account that is freed meanwhile waits for no more.
+	slice = 32
+	// looks is how many requests a Look tries beside the next ones of pools.
+	looks = 16
+	// heads is of how many tenants the next requests are asked for at once.
+	heads = 16
+	// fruitless is how many requests in a row may find no network blocks: each may need
+	// fewer than the one before.
+	fruitless = 16
+)
+
+// round serves what was woken.
+type round struct {
+	*Rounds
+
+	woken   woken
+	later   woken                    // is tried again after a pause
+	nothing map[place]bool           // tenants for whom there is nothing now
+	empty   map[string]bool          // pools without claims: what appears meanwhile is for the next round, from its beginning
+	down    map[string]bool          // pools for which Gardener takes no claims
+	tried   int                      // of the slice
+	lack    map[*waitlist.Entry]bool // requests for network blocks that were tried
+	failures
+}
+
+// Round serves what was woken since the last one, and what is due.
+func (s *Rounds) Round(ctx context.Context) error {
+	if s.over() {
+		return nil
+	}
+	now := s.Now()
+	s.reliers.nextRound(now)
+	r := round{Rounds: s, woken: s.Wakes.take(), nothing: map[place]bool{}, empty: map[string]bool{}, down: map[string]bool{}, lack: map[*waitlist.Entry]bool{}}
+	if !s.looked.IsZero() && now.Sub(s.looked) >= lookEvery || now.Before(s.looked) {
+		r.woken.look = true
+	}
+	if r.woken.look || s.looked.IsZero() {
+		s.looked = now
+	}
+	if err := s.follow(ctx, &r.woken); err != nil {
+		s.Wakes.keep(r.woken)
+		return err
+	}
+	s.tell()
+	more, err := r.run(ctx)
+	s.Wakes.keep(r.later)
+	if more {
+		s.Wakes.add(woken{})
+	}
+	return cmp.Or(r.first, err)
+}
+
+// run reports whether something is left that does not have to wait for a pause.
+func (r *round) run(ctx context.Context) (more bool, err error) {
+	list := r.seen.list
+	r.spread(list)
+	for _, pool := range list.Pools() { // that of the oldest request first: what pools share goes by age
+		if !r.woken.pools[pool] {
+			continue
+		}
+		if err := r.servePool(ctx, pool); err != nil {
+			r.later.pool(pool)
+			if ctx.Err() != nil || r.over() {
+				return false, err
+			}
+			r.tellFailed(ctx, pool, err)
+		}
+	}
+	if r.woken.network {
+		if err := r.serveNetwork(ctx, list); err != nil {
+			return false, err
+		}
+	}
+	for i, p := range r.woken.places {
+		if r.tried >= slice {
+			r.later.add(woken{places: r.woken.places[i:]})
+			return true, nil
+		}
+		if err := r.servePlace(ctx, list, p); err != nil {
+			r.later.add(woken{places: r.woken.places[i:]})
+			return false, err
+		}
+	}
+	return r.serveDue(ctx, list)
+}
+
+// spread says of which pools and tenants a wake of all is, and a look.
+func (r *round) spread(list *waitlist.List) {
+	if r.woken.all || r.woken.look || r.woken.network {
+		for _, pool := range list.Pools() {
+			r.woken.pool(pool)
+		}
+	}
+	if r.woken.all {
+		list.All(func(e *waitlist.Entry) bool {
+			r.woken.place(place{e.Pool, e.Tenant})
+			return true
+		})
+	}
+	if r.woken.look {
+		for _, e := range list.Next(looks) {
+			list.LookAt(e, r.Now())
+		}
+	}
+}
+
+// tellFailed tells the observer why a pool was left: the others are served, and rounds follow
+// one another as fast as they are woken, so a pool that fails on is told of every now and then.
+func (r *round) tellFailed(ctx context.Context, pool string, err error) {
+	now := r.Now()
+	maps.DeleteFunc(r.failed, func(_ string, at time.Time) bool { return now.Sub(at) >= tellEvery || now.Before(at) })
+	if _, told := r.failed[pool]; !told {
+		r.failed[pool] = now
+		r.Observer.Retry(ctx, observe.Retry{Type: "waiting", Err: fmt.Errorf("pool %s: %w", pool, err)})
+	}
+}
+
+// over reports whether no more is served.
+func (s *Rounds) over() bool {
+	select {
+	case <-s.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// servePool serves the tenants of a pool in turn, each one's oldest first, until one finds
+// nothing that the others could have either.
+func (r *round) servePool(ctx context.Context, pool string) error {
+	var failed failures
+	for most := heads; ; {
+		next, err := r.Queue.Heads(ctx, pool, most)
+		if err != nil {
+			return account.AskForRebuild(err, r.Rebuild.Wanted, pool)
+		}
+		r.outside(ctx, pool, next.Waiting)
+		progress := false
+		for _, head := range r.lastLast(pool, next.First) {
+			if r.nothing[place{pool, head.Tenant}] {
+				continue
+			}
+			for _, e := range r.ofHead(pool, head) {
+				done, err := r.try(ctx, e, true, &failed)
+				if err != nil {
+					return err
+				}
+				progress = progress || done
+			}
+			if r.empty[pool] || r.down[pool] || r.over() {
+				return failed.first
+			}
+		}
+		if !progress && len(next.First) < most {
+			return failed.first
+		}
+		if !progress {
+			most *= 4
+		}
+	}
+}
+
+// ofHead returns the requests of a runtime that is the next one of its tenant in Redis. Where
+// none is in the room, a look takes the tenant's oldest one instead: an operator deleted
+// the message of the next one, and the others would wait for it for ever.
+func (r *round) ofHead(pool string, head account.Waiter) []*waitlist.Entry {
+	found := slices.Clone(r.seen.list.OfRuntime(pool, head.Runtime))
+	if len(found) == 0 && r.woken.look {
+		if oldest := r.seen.list.First(pool, head.Tenant); oldest != nil {
+			return []*waitlist.Entry{oldest}
+		}
+	}
+	return found
+}
+
+// lastLast has those come last that ended the look at the pool before.
+func (r *round) lastLast(pool string, first []account.Waiter) []account.Waiter {
+	last := r.last[pool]
+	delete(r.last, pool)
+	slices.SortStableFunc(first, func(a, b account.Waiter) int {
+		rank := func(w account.Waiter) int {
+			if slices.Contains(last, w.Runtime) {
+				return 1
+			}
+			return 0
+		}
+		return rank(a) - rank(b)
+	})
+	return first
+}
+
+// outside makes the requests due that are not in the queue of Redis, where a look finds that
+// there are some: they wait for Gardener, or have an account already by a handling that could
+// not answer with it.
+func (r *round) outside(ctx context.Context, pool string, waiting int) {
+	all, network := r.seen.list.Size(pool)
+	if !(r.woken.look || r.woken.all) || all-network <= waiting {
+		return
+	}
+	queue, err := r.Queue.Queue(ctx, pool)
+	if err != nil {
+		r.later.look = true
+		return
+	}
+	queued := make(map[string]bool, len(queue))
+	for _, w := range queue {
+		queued[w.Runtime] = true
+	}
+	now := r.Now()
+	r.seen.list.All(func(e *waitlist.Entry) bool {
+		if e.Pool == pool && !queued[e.Runtime] && !e.Reason.Network() {
+			r.seen.list.LookAt(e, now)
+		}
+		return true
+	})
+}
+
+// serveNetwork serves those that wait for network blocks by their age.
+func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) error {
+	var lack []*waitlist.Entry
+	list.All(func(e *waitlist.Entry) bool {
+		if e.Reason.Network() {
+			lack = append(lack, e)
+		}
+		return true
+	})
+	for found := 0; len(lack) > 0 && found < fruitless; lack = lack[1:] {
+		r.lack[lack[0]] = true
+		done, err := r.try(ctx, lack[0], false, &r.failures)
+		if err != nil {
+			r.later.network = true
+			return err
+		}
+		if found++; done {
+			found = 0
+		}
+	}
+	return nil
+}
+
+// servePlace serves a tenant's requests for a pool, oldest first, until one finds nothing.
+func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place) error {
+	for e := list.First(p.pool, p.tenant); e != nil && !r.nothing[p]; {
+		next := list.Following(e)
+		if r.lack[e] {
+			e = next
+			continue
+		}
+		done, err := r.try(ctx, e, false, &r.failures)
+		if err != nil {
+			return err
+		}
+		if !done && !e.Reason.Network() {
+			return nil
+		}
+		if e = next; r.tried >= slice && e != nil {
+			r.later.place(p)
+			return nil
+		}
+	}
+	return nil
+}
+
+// serveDue serves what is due: its deadline is over, it failed, or a look has come to it.
+func (r *round) serveDue(ctx context.Context, list *waitlist.List) (more bool, err error) {
+	for e := list.Due(r.Now()); e != nil && !r.over(); e = list.Due(r.Now()) {
+		if r.tried >= slice {
+			return true, nil
+		}
+		if r.down[e.Pool] && e.Reason == events.WaitingUnavailable {
+			list.LookAt(e, r.again())
+			continue
+		}
+		if _, err := r.try(ctx, e, false, &r.failures); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// again is when a request that failed is tried again.
+func (r *round) again() time.Time { return r.Now().Add(min(r.Every, retryAfter)) }
+
+// retryAfter is the pause before a request is tried again that failed.
+const retryAfter = time.Second
+
+// try serves a request, and keeps what that has told of the others. Its error ends the
+// round: that of the request itself does not, unless several fail in a row.
+func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *failures) (done bool, err error) {
+	if e.Gone() {
+		return true, nil
+	}
+	r.tried++
+	list, at := r.seen.list, place{e.Pool, e.Tenant}
+	list.LookAt(e, r.again())
+	request, found, err := r.Room.Get(ctx, e.Subject)
+	if err != nil {
+		return false, err
+	}
+	if !found {
+		list.Remove(e.Subject)
+		r.seen.changed = true
+		return true, nil
+	}
+	begin := r.Now()
+	result, err := r.Answer(ctx, Turn{Request: request, Next: inTurn && !r.empty[e.Pool] && !r.down[e.Pool], Lasting: r.reliers.lasting})
+	r.reliers.meet(result.Left, begin)
+	switch {
+	case result.Fault == Rebuilding || ctx.Err() != nil:
+		r.later.pool(e.Pool)
+		return false, err
+	case result.Fault == Slow:
+		r.down[e.Pool], r.nothing[at] = true, true
+		r.later.pool(e.Pool)
+		return false, nil
+	case result.Fault == OwnDoing:
+		r.Observer.Retry(ctx, observe.Retry{Type: "waiting", ID: request.Event.ID, Err: err})
+		return false, nil
+	case err != nil:
+		r.nothing[at] = true
+		r.later.pool(e.Pool)
+		err = fmt.Errorf("serve %s: %w", request.Event.ID, err)
+		if f.after(e.Runtime, err) {
+			r.last[e.Pool] = f.row // where these fail for ever, the next look comes to the others
+			return false, err
+		}
+		return false, nil
+	}
+	f.after(e.Runtime, nil)
+	if result.Done {
+		list.Remove(e.Subject)
+		r.seen.changed = true
+		return true, nil
+	}
+	r.stays(e, result, inTurn)
+	return false, nil
+}
+
+// stays notes why a request waits on, and when it is due.
+func (r *round) stays(e *waitlist.Entry, result Result, inTurn bool) {
+	list, now := r.seen.list, r.Now()
+	switch {
+	case len(result.Left) > 0:
+		list.LookAt(e, earlier(e.Deadline, now.Add(relierPause), now))
+	case now.Before(e.Deadline):
+		list.LookAt(e, e.Deadline)
+	}
+	if result.Full || e.Reason.Network() {
+		return // the tenant's others may need fewer addresses
+	}
+	r.nothing[place{e.Pool, e.Tenant}] = true
+	if inTurn && !result.Apart {
+		r.empty[e.Pool] = true
+	}
+}
+
+// earlier is the deadline, where that is to come and before at.
+func earlier(deadline, at, now time.Time) time.Time {
+	if deadline.After(now) && deadline.Before(at) {
+		return deadline
+	}
+	return at
+}

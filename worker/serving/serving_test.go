@@ -1,0 +1,385 @@
+package serving_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/serving"
+)
+
+// desk is a waiting room in memory, and what its requests are answered with.
+type desk struct {
+	*serving.Rounds
+	t        *testing.T
+	broker   *memory.Broker
+	subjects events.Subjects
+	room     *events.WaitingRoom
+	now      time.Time
+
+	queue   map[string][]account.Waiter // by pool
+	broken  error                       // of every look at the queue
+	answers map[string]answer           // by request, the zero answer for the others
+	tried   []string                    // requests, those that may claim with a star
+	lasting []bool                      // whether "other" was met for long, by attempt
+	wanted  []string                    // pools
+	waits   int                         // requests, as told
+	retries []string                    // errors that were told
+}
+
+// answer is how an attempt ends.
+type answer struct {
+	result serving.Result
+	err    error
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker, err := memory.NewBroker(events.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	d := &desk{
+		t: t, broker: broker, subjects: subjects, room: events.NewWaitingRoomOn(broker, subjects), now: time.Unix(1000, 0),
+		queue: map[string][]account.Waiter{}, answers: map[string]answer{},
+	}
+	d.Rounds = serving.New(serving.Options{
+		Wakes: serving.NewWakes(), Room: d.room, Queue: d, Rebuild: d, Answer: d.answer, Every: time.Second,
+		Now: func() time.Time { return d.now },
+		Observer: &observe.Observer{
+			OnWaiting: func(all []observe.Waiting) { d.waits = len(all) },
+			OnRetry:   func(_ context.Context, r observe.Retry) { d.retries = append(d.retries, r.Err.Error()) },
+		},
+	})
+	return d
+}
+
+func (d *desk) Queue(_ context.Context, pool string) ([]account.Waiter, error) {
+	return d.queue[pool], d.broken
+}
+
+func (d *desk) Heads(_ context.Context, pool string, _ int) (account.Heads, error) {
+	return account.Heads{First: slices.Clone(d.queue[pool]), Waiting: len(d.queue[pool])}, d.broken
+}
+
+func (d *desk) Wanted(pool string) { d.wanted = append(d.wanted, pool) }
+
+func (d *desk) answer(_ context.Context, turn serving.Turn) (serving.Result, error) {
+	id := turn.Request.Event.ID
+	d.lasting = append(d.lasting, turn.Lasting("other"))
+	a := d.answers[id]
+	if turn.Next {
+		id += "*"
+	}
+	d.tried = append(d.tried, id)
+	if a.result.Done {
+		d.leave(turn.Request.Subject)
+	}
+	return a.result, a.err
+}
+
+// enter has requests wait for a pool, each of another tenant, and be the next ones in that order.
+func (d *desk) enter(pool string, ids ...string) {
+	d.t.Helper()
+	for _, id := range ids {
+		d.stored(pool, id, events.WaitingPoolEmpty)
+		d.queue[pool] = append(d.queue[pool], account.Waiter{Runtime: "rt-" + id, Tenant: "ga-" + id, Request: id})
+	}
+}
+
+func (d *desk) stored(pool, id string, reason events.WaitingReason) {
+	d.t.Helper()
+	err := d.room.Enter(d.t.Context(), events.WaitingRequest{
+		Pool: pool, Reason: reason, Deadline: d.now.Add(time.Hour), Event: events.Event{
+			Type: events.TypeProvision, ID: id, Source: "/keb", RuntimeID: "rt-" + id,
+			Provision: &events.Provision{RuntimeID: "rt-" + id, GlobalAccountID: "ga-" + id, Plan: "aws"},
+		},
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) leave(subject string) {
+	d.t.Helper()
+	if err := d.room.Leave(d.t.Context(), subject); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// tries serves a round, and compares what it has tried.
+func (d *desk) tries(want ...string) {
+	d.t.Helper()
+	d.tried = nil
+	if err := d.Round(d.t.Context()); err != nil {
+		d.t.Errorf("the round ends with %v", err)
+	}
+	if !slices.Equal(d.tried, want) {
+		d.t.Errorf("tried are %v, want %v", d.tried, want)
+	}
+}
+
+var (
+	done    = answer{result: serving.Result{Done: true}}
+	nothing = answer{}
+	apart   = answer{result: serving.Result{Apart: true}}
+	full    = answer{result: serving.Result{Full: true}}
+)
+
+func failing(f serving.Fault) answer {
+	return answer{serving.Result{Fault: f}, errors.New("broken pipe")}
+}
+
+// The next ones of a pool claim in turn until one finds nothing: what it cannot have, those
+// after it cannot have either.
+func TestNextOnesClaimInTurn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answers []answer // of a, b and c
+		want    []string
+	}{
+		"all are answered":                   {[]answer{done, done, done}, []string{"a*", "b*", "c*"}},
+		"the second finds nothing":           {[]answer{done, nothing, done}, []string{"a*", "b*"}},
+		"the first waits for another reason": {[]answer{apart, done, nothing}, []string{"a*", "b*", "c*"}},
+		"the first lacks addresses alone":    {[]answer{full, done, nothing}, []string{"a*", "b*", "c*"}},
+		"Gardener takes no claims":           {[]answer{failing(serving.Slow), done, done}, []string{"a*"}},
+		"the first always fails by itself":   {[]answer{failing(serving.OwnDoing), done, nothing}, []string{"a*", "b*", "c*"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.enter("aws", "a", "b", "c")
+			for i, id := range []string{"a", "b", "c"} {
+				d.answers[id] = c.answers[i]
+			}
+			d.tries(c.want...)
+			if told := len(d.retries) > 0; told != (c.answers[0].result.Fault == serving.OwnDoing) {
+				t.Errorf("told are %v", d.retries)
+			}
+		})
+	}
+}
+
+// An error of one request is passed over. Where several end so in a row it is likely that all
+// would: the round leaves the pool and says so, and the next one begins with others.
+func TestRequestsThatFailInARow(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enter("aws", "a", "b", "c", "d")
+	d.enter("gcp", "g")
+	for _, id := range []string{"a", "b", "c"} {
+		d.answers[id] = failing(serving.Other)
+	}
+	d.tries("a*", "b*", "c*", "g*")
+	if !slices.Equal(d.retries, []string{"pool aws: serve c: broken pipe"}) {
+		t.Errorf("told is %q", d.retries)
+	}
+	d.answers = map[string]answer{"d": done, "a": done, "b": done, "c": done}
+	d.tries("d*", "a*", "b*", "c*")
+}
+
+// Those that wait for network blocks fail in a row: the round ends with the first error.
+func TestRequestsWithoutBlocksFailInARow(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		d.stored("aws", id, events.WaitingNetworkFull)
+		d.answers[id] = failing(serving.Other)
+	}
+	d.Wakes.WakeNetwork()
+	err := d.Round(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "serve a: broken pipe") || !slices.Equal(d.tried, []string{"a", "b", "c"}) {
+		t.Errorf("tried are %v, %v", d.tried, err)
+	}
+}
+
+// A pool that is to be rebuilt is left at once, and looked at by the next round.
+func TestPoolThatIsNotBuilt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enter("aws", "a", "b")
+	d.enter("gcp", "g")
+	d.answers["a"] = answer{serving.Result{Fault: serving.Rebuilding}, account.ErrRebuilt}
+	d.tries("a*", "g*")
+	d.broken = account.ErrNotBuilt
+	d.tries()
+	if !slices.Equal(d.wanted, []string{"aws"}) {
+		t.Errorf("rebuilds are wanted of %v", d.wanted)
+	}
+	d.broken, d.answers = nil, map[string]answer{"a": done, "b": done}
+	d.tries("a*", "b*")
+}
+
+// A pool that fails on is told of every 15 seconds, however many rounds meet it.
+func TestPoolThatFailsIsToldOf(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enter("aws", "a")
+	d.broken = errors.New("broken pipe")
+	for second := range 32 {
+		if err := d.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want := 1 + second/15; len(d.retries) != want {
+			t.Fatalf("after %d s it is told of %d times, want %d", second, len(d.retries), want)
+		}
+		d.now = d.now.Add(time.Second)
+	}
+	if d.retries[0] != "pool aws: broken pipe" {
+		t.Errorf("told is %q", d.retries)
+	}
+}
+
+// A round tries what was woken, and nothing else before it is due.
+func TestRoundTriesWhatWasWoken(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enter("aws", "a", "b")
+	d.enter("gcp", "g")
+	d.stored("aws", "n", events.WaitingNetworkFull)
+	d.tries("a*", "g*", "n") // new ones wake their pools; n may not be in the queue
+	d.tries()
+	d.Wakes.WakePool("gcp")
+	d.tries("g*")
+	d.Wakes.WakeTenant("aws", "ga-b") // a place on its own account: its turn to claim has not come
+	d.tries("a*", "b")
+	d.Wakes.WakeNetwork()
+	d.tries("a*", "g*", "n")
+	d.Wakes.Wake()
+	d.tries("a*", "g*", "n", "b") // the first of each tenant, once
+	d.now = d.now.Add(time.Hour)  // a look is due, and all are over their deadline
+	d.tries("a*", "g*", "b", "n")
+}
+
+// Serve ends once nothing is woken any more.
+func TestServeServesWhatWasWoken(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enter("aws", "a")
+	if err := d.Serve(t.Context()); err != nil || len(d.tried) > 0 {
+		t.Errorf("without a wake %v are tried, %v", d.tried, err)
+	}
+	d.Wakes.Look()
+	if err := d.Serve(t.Context()); err != nil || !slices.Equal(d.tried, []string{"a*"}) {
+		t.Errorf("tried are %v, %v", d.tried, err)
+	}
+	if d.Wakes.Pending() {
+		t.Error("a wake is left")
+	}
+}
+
+// Requests that other workers served leave the list, and are told no more.
+func TestRequestsOfOthersLeave(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enter("aws", "a", "b")
+	d.tries("a*")
+	if d.waits != 2 {
+		t.Errorf("%d are told, want 2", d.waits)
+	}
+	d.leave(d.subjects.Waiting("aws", "ga-a", "rt-a", "a"))
+	d.now = d.now.Add(time.Minute)
+	d.tries("b*") // the look finds out
+	if d.waits != 1 {
+		t.Errorf("%d are told, want 1", d.waits)
+	}
+}
+
+// A request whose stream was recreated is read anew.
+func TestRoomThatBeginsAnew(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enter("aws", "a", "b")
+	d.tries("a*")
+	d.leave(d.subjects.Waiting("aws", "ga-a", "rt-a", "a"))
+	d.leave(d.subjects.Waiting("aws", "ga-b", "rt-b", "b"))
+	d.now = d.now.Add(time.Minute)
+	d.queue = map[string][]account.Waiter{}
+	d.tries()
+	d.enter("aws", "c")
+	d.tries("c*")
+	if d.waits != 1 {
+		t.Errorf("%d are told, want 1", d.waits)
+	}
+}
+
+// An operator deleted the message of the next request: the tenant's others do not wait for it.
+func TestNextRequestWithoutAMessage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.stored("aws", "a", events.WaitingPoolEmpty)
+	d.queue["aws"] = []account.Waiter{{Runtime: "rt-deleted", Tenant: "ga-a"}}
+	d.tries()
+	d.Wakes.Look()
+	d.tries("a*")
+}
+
+// A handling that is met for longer than one lasts was stopped. It is remembered from one
+// round to another.
+func TestHandlingThatLasts(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enter("aws", "a")
+	d.answers["a"] = answer{result: serving.Result{Left: []string{"other"}}}
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{
+		{0, false}, {serving.Budget, false}, {time.Second, true}, {time.Hour, false}, // forgotten meanwhile
+	} {
+		d.now, d.lasting = d.now.Add(c.after), nil
+		d.Wakes.WakePool("aws")
+		if err := d.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(d.lasting) == 0 || d.lasting[0] != c.want {
+			t.Errorf("after %s more it lasts: %v, want %t", c.after, d.lasting, c.want)
+		}
+	}
+}
+
+// What waits and cannot be read keeps no other request from being served.
+func TestServesBesideJunk(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, subject := range []string{d.subjects.Waiting("aws", "ga", "rt-w", "w"), d.subjects.Prefix() + ".waiting.x"} {
+		if _, err := d.broker.Publish(t.Context(), &nats.Msg{Subject: subject, Data: []byte("hello")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.enter("aws", "a")
+	d.tries("a*")
+}
+
+// Stop ends a Run, and no request is tried after it.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enter("aws", "a")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.Run(t.Context())
+	}()
+	d.Stop()
+	d.Stop() // twice is fine
+	<-ended
+	d.Wakes.Wake()
+	if err := d.Round(t.Context()); err != nil || len(d.tried) > 0 {
+		t.Errorf("after Stop %v are tried, %v", d.tried, err)
+	}
+}

@@ -1,0 +1,113 @@
+// Package plans has what a history is before it is played: requests and faults, drawn from a
+// seed.
+package plans
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Kind says what a plan has happen: a request, a fault of the world, or one of a call.
+type Kind string
+
+// The requests.
+const (
+	Provision   Kind = "provision"
+	Again       Kind = "the same request again"
+	Another     Kind = "another request for the same runtime"
+	Deprovision Kind = "deprovision"
+	Release     Kind = "release"
+	Resolve     Kind = "resolve"
+	Cluster     Kind = "a cluster appears"
+	ClusterGone Kind = "a cluster is gone at last"
+)
+
+// Requests are the kinds that are requests.
+var Requests = []Kind{Provision, Again, Another, Deprovision, Release, Resolve, Cluster, ClusterGone}
+
+// Item is one line of a plan.
+type Item struct {
+	Kind  Kind
+	After int // steps after the item before
+	N, M  int // which one, of what there is then
+}
+
+func (i Item) String() string { return fmt.Sprintf("%s (%d, %d) after %d", i.Kind, i.N, i.M, i.After) }
+
+// Plan is a history before it is played.
+type Plan struct {
+	Seed     uint64
+	Workers  int
+	Bindings int
+	Limit    int // of the tenants with several accounts; 0: none has
+	Hurry    int // of so many steps one lets time pass although calls wait
+	Networks bool
+	Items    []Item
+}
+
+// Draw draws the plan of a seed. A history has some of the faults, so that what needs
+// their absence is found as well.
+func Draw(seed uint64, kinds []Kind) Plan {
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := Plan{
+		Seed: seed, Workers: 1 + r.IntN(3), Bindings: 2 + r.IntN(6), Limit: r.IntN(4), Hurry: []int{8, 30, 150}[r.IntN(3)], Networks: r.IntN(3) == 0,
+	}
+	var some []Kind
+	for _, k := range kinds {
+		rarity := 3
+		if len(kinds) < 6 { // a narrow world
+			rarity = 1
+		}
+		if k == Large { // they cost as much as a hundred histories
+			rarity = 60
+		}
+		if r.IntN(rarity) == 0 {
+			some = append(some, k)
+		}
+	}
+	weights := []int{14, 3, 3, 9, 6, 1, 7, 2}
+	loads := 44 + r.IntN(24)
+	faults := 0
+	if len(some) > 0 {
+		faults = 10 + r.IntN(26)
+	}
+	for range loads {
+		p.Items = append(p.Items, Item{Kind: Requests[weighted(r, weights)]})
+	}
+	for range faults {
+		p.Items = append(p.Items, Item{Kind: some[r.IntN(len(some))]})
+	}
+	r.Shuffle(len(p.Items), func(i, j int) { p.Items[i], p.Items[j] = p.Items[j], p.Items[i] })
+	gap := []int{1, 6, 25}[r.IntN(3)]
+	for i := range p.Items {
+		p.Items[i].After, p.Items[i].N, p.Items[i].M = r.IntN(2*gap), r.IntN(1<<20), r.IntN(1<<20)
+	}
+	return p
+}
+
+func weighted(r *rand.Rand, weights []int) int {
+	n := 0
+	for _, w := range weights {
+		n += w
+	}
+	n = r.IntN(n)
+	for i, w := range weights {
+		if n < w {
+			return i
+		}
+		n -= w
+	}
+	return 0
+}
+
+// Replicated reports whether another Redis may come to be the master beside the present one.
+func (p Plan) Replicated() bool {
+	return slices.ContainsFunc(p.Items, func(i Item) bool { return i.Kind == TwoMasters })
+}
+
+// Without is the plan without the items from i to j.
+func (p Plan) Without(i, j int) Plan {
+	p.Items = slices.Concat(p.Items[:i:i], p.Items[j:])
+	return p
+}

@@ -1,0 +1,109 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// iterator returns the messages of one consumer until the consumer disappears.
+type iterator struct {
+	consumer  jetstream.Consumer
+	messages  jetstream.MessagesContext
+	opened    time.Time
+	created   time.Time // when the consumer was created
+	delivered bool      // at least one message; only the goroutine that calls Next uses it
+
+	gone  atomic.Bool // its messages can no longer be settled
+	cause atomic.Pointer[error]
+}
+
+// ended reports whether err means that the iterator returns no further messages. All other
+// errors are transient.
+func ended(err error) bool {
+	return errors.Is(err, jetstream.ErrMsgIteratorClosed) || errors.Is(err, jetstream.ErrConsumerDeleted) ||
+		errors.Is(err, jetstream.ErrBadRequest)
+}
+
+// end stops the iterator.
+func (i *iterator) end(why error) {
+	i.cause.Store(&why)
+	i.messages.Stop()
+}
+
+// why returns the cause that end was called with. Without one it returns err.
+func (i *iterator) why(err error) error {
+	if cause := i.cause.Load(); cause != nil {
+		return *cause
+	}
+	return err
+}
+
+// look returns an error if the consumer was deleted or recreated since it was opened. It
+// returns nil if the server does not answer.
+func (i *iterator) look(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	info, err := i.consumer.Info(ctx)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
+		return err
+	case err == nil && !info.Created.Equal(i.created):
+		return errors.New("the consumer was recreated")
+	default:
+		return nil
+	}
+}
+
+// ErrGone means that a message can no longer be settled.
+var ErrGone = errors.New("the consumer that delivered the event is gone; the event is delivered again if its stream still has it")
+
+// Message can be settled as long as the consumer that delivered it exists. Later, each method
+// that settles it returns ErrGone.
+type Message struct {
+	jetstream.Msg
+	from   *iterator
+	facts  *jetstream.MsgMetadata
+	unread error // of facts
+}
+
+// Metadata returns what the server said of the delivery. It is read once: the subject of the
+// acknowledgement has it as text.
+func (m Message) Metadata() (*jetstream.MsgMetadata, error) { return m.facts, m.unread }
+
+func (m Message) unlessGone(do func() error) error {
+	if m.from.gone.Load() {
+		return ErrGone
+	}
+	return do()
+}
+
+// Ack settles the message.
+func (m Message) Ack() error { return m.unlessGone(m.Msg.Ack) }
+
+// DoubleAck settles the message, and waits until the server confirms it.
+func (m Message) DoubleAck(ctx context.Context) error {
+	return m.unlessGone(func() error { return m.Msg.DoubleAck(ctx) })
+}
+
+// Nak asks the server to redeliver the message at once.
+func (m Message) Nak() error { return m.unlessGone(m.Msg.Nak) }
+
+// NakWithDelay asks the server to redeliver the message after delay.
+func (m Message) NakWithDelay(delay time.Duration) error {
+	return m.unlessGone(func() error { return m.Msg.NakWithDelay(delay) })
+}
+
+// InProgress restarts the message's AckWait.
+func (m Message) InProgress() error { return m.unlessGone(m.Msg.InProgress) }
+
+// Term tells the server never to redeliver the message.
+func (m Message) Term() error { return m.unlessGone(m.Msg.Term) }
+
+// TermWithReason tells the server never to redeliver the message, and why.
+func (m Message) TermWithReason(reason string) error {
+	return m.unlessGone(func() error { return m.Msg.TermWithReason(reason) })
+}

@@ -1,0 +1,107 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/source"
+)
+
+// consumerFake has an iterator, or an error in its place. Other methods than those below panic.
+type consumerFake struct {
+	jetstream.Consumer
+	messages *messagesFake
+	err      error
+}
+
+func (c *consumerFake) Messages(...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {
+	return c.messages, c.err
+}
+
+func (c *consumerFake) CachedInfo() *jetstream.ConsumerInfo { return &jetstream.ConsumerInfo{} }
+
+// messagesFake is an iterator over what is in a channel, until that is closed.
+type messagesFake struct {
+	jetstream.MessagesContext
+	all chan jetstream.Msg
+}
+
+func (m *messagesFake) Next(...jetstream.NextOpt) (jetstream.Msg, error) {
+	if msg, more := <-m.all; more {
+		return msg, nil
+	}
+	return nil, jetstream.ErrMsgIteratorClosed
+}
+
+func (m *messagesFake) Drain() { close(m.all) }
+
+// message counts how often it goes back.
+type message struct {
+	jetstream.Msg
+	naks int
+}
+
+func (m *message) Nak() error {
+	m.naks++
+	return nil
+}
+
+// What is delivered after the end goes back to the stream at once, and Next ends.
+func TestMessageThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	consumer := &consumerFake{messages: &messagesFake{all: make(chan jetstream.Msg, 1)}, err: errors.New("not now")}
+	s := source.New(source.Options{Consumer: consumer, Now: time.Now, Observer: &observe.Observer{}})
+	if err := s.Open(); !errors.Is(err, consumer.err) {
+		t.Errorf("opened: %v", err)
+	}
+	consumer.err = nil
+	if err := s.Open(); err != nil {
+		t.Errorf("opened again: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	late := &message{}
+	consumer.messages.all <- late
+	s.Drain()
+	if msg, ok := s.Next(ctx); ok || late.naks != 1 {
+		t.Errorf("next is %v, %t; the late message went back %d times, want once", msg, ok, late.naks)
+	}
+}
+
+// A consumer that goes as soon as it is opened is one loss: the pauses grow, and the time
+// since when nothing is taken stays.
+func TestConsumerThatGoesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ended := &messagesFake{all: make(chan jetstream.Msg)}
+		close(ended.all)
+		begin, attempts := time.Now(), 0
+		s := source.New(source.Options{
+			Consumer: &consumerFake{messages: ended}, Now: time.Now, Observer: &observe.Observer{},
+			Reopen: func(context.Context) (jetstream.Consumer, error) {
+				attempts++
+				return &consumerFake{messages: ended}, nil
+			},
+		})
+		if err := s.Open(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, ok := s.Next(ctx); ok {
+			t.Error("there is a message")
+		}
+		if since, why := s.Lost(); !since.Equal(begin) || !errors.Is(why, jetstream.ErrMsgIteratorClosed) {
+			t.Errorf("lost %s after the begin: %v", since.Sub(begin), why)
+		}
+		if attempts < 8 || attempts > 30 { // without growing pauses some 240
+			t.Errorf("%d attempts in a minute", attempts)
+		}
+	})
+}

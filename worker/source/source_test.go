@@ -1,0 +1,302 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/source"
+)
+
+// tap is a source on a real server, and what it takes.
+type tap struct {
+	*source.Source
+	t       *testing.T
+	js      jetstream.JetStream // not the source's
+	subject string
+	taken   chan source.Message
+	lost    chan error    // each attempt to open the consumer again
+	created chan struct{} // the source has created what was missing
+	stop    func()        // returns once Next has returned false
+}
+
+// open opens a source on a connection with these options. Changes are made to its options.
+func open(t *testing.T, options []nats.Option, changes ...func(*tap, *source.Options)) (*tap, *nats.Conn) {
+	t.Helper()
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := eventstest.Server(t)
+	s := &tap{
+		t: t, js: server.JetStream(), subject: subjects.Deprovision(""),
+		taken: make(chan source.Message, 100), lost: make(chan error, 1000), created: make(chan struct{}, 100),
+	}
+	s.setup()
+	js := server.JetStream(options...)
+	consumer, err := js.Consumer(s.within(), events.StreamEvents, events.ConsumerWorker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := source.Options{
+		Consumer: consumer, Prefetch: 4, LookEvery: 100 * time.Millisecond, Now: time.Now,
+		Observer: &observe.Observer{OnRetry: func(_ context.Context, r observe.Retry) {
+			if r.After > 0 { // else the iterator goes on by itself
+				s.lost <- r.Err
+			}
+		}},
+	}
+	for _, change := range changes {
+		change(s, &o)
+	}
+	s.Source = source.New(o)
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	watched, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.Watch(ctx)
+	}()
+	go func() {
+		defer close(ended)
+		for {
+			msg, ok := s.Next(ctx)
+			if !ok {
+				return
+			}
+			s.taken <- msg
+		}
+	}()
+	s.stop = func() {
+		cancel()
+		s.Drain()
+		<-ended
+		<-watched
+	}
+	t.Cleanup(s.stop)
+	return s, js.Conn()
+}
+
+func (s *tap) within() context.Context {
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	s.t.Cleanup(cancel)
+	return ctx
+}
+
+// setup creates what is missing.
+func (s *tap) setup() {
+	s.t.Helper()
+	if _, err := events.Setup(s.within(), s.js, events.Options{Manage: true}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *tap) deleteConsumer() {
+	s.t.Helper()
+	if err := s.js.DeleteConsumer(s.within(), events.StreamEvents, events.ConsumerWorker); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *tap) deleteStream() {
+	s.t.Helper()
+	if err := s.js.DeleteStream(s.within(), events.StreamEvents); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *tap) publish(text string) {
+	s.t.Helper()
+	if _, err := s.js.Publish(s.within(), s.subject, []byte(text)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// takes waits for the next message, which has to be that one.
+func (s *tap) takes(text string) source.Message {
+	s.t.Helper()
+	select {
+	case msg := <-s.taken:
+		if string(msg.Data()) != text {
+			s.t.Fatalf("taken is %s, want %s", msg.Data(), text)
+		}
+		return msg
+	case <-s.within().Done():
+		_, why := s.Lost()
+		s.t.Fatalf("nothing is taken; lost: %v", why)
+		return source.Message{}
+	}
+}
+
+// settles takes a message, and waits until the stream has it no more.
+func (s *tap) settles(text string) {
+	s.t.Helper()
+	if err := s.takes(text).DoubleAck(s.within()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// misses waits until the source has noticed that its consumer is gone.
+func (s *tap) misses() {
+	s.t.Helper()
+	select {
+	case <-s.lost:
+	case <-s.within().Done():
+		s.t.Fatal("the source does not notice that its consumer is gone")
+	}
+}
+
+// managed has the source create what is missing.
+func managed(s *tap, o *source.Options) {
+	o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
+		if _, err := events.Setup(ctx, s.js, events.Options{Manage: true}); err != nil {
+			return nil, err
+		}
+		s.created <- struct{}{}
+		return o.Consumer, nil
+	}
+}
+
+// patient has the source ask for its consumer too seldom to notice anything by that.
+func patient(_ *tap, o *source.Options) { o.LookEvery = time.Hour }
+
+func TestConsumerIsOpenedAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lose    func(*tap)
+		recover func(*tap)
+		change  func(*tap, *source.Options)
+	}{
+		"deleted, and created by the source":        {(*tap).deleteConsumer, nil, managed},
+		"deleted, and created by others":            {(*tap).deleteConsumer, (*tap).setup, nil},
+		"recreated at once":                         {func(s *tap) { s.deleteConsumer(); s.setup() }, nil, nil},
+		"stream deleted, and created by others":     {(*tap).deleteStream, (*tap).setup, nil},
+		"stream deleted, and created by the source": {(*tap).deleteStream, nil, managed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changes := []func(*tap, *source.Options){patient}
+			if c.change != nil {
+				changes = append(changes, c.change)
+			}
+			s, _ := open(t, nil, changes...)
+			s.publish("0")
+			s.settles("0")
+			for _, text := range []string{"1", "2"} { // it may go more than once
+				c.lose(s)
+				s.misses()
+				if c.recover != nil {
+					s.misses() // the attempt that fails
+					if _, why := s.Lost(); why == nil || !strings.Contains(why.Error(), "not found") {
+						t.Errorf("lost: %v, want that nothing is found", why)
+					}
+					c.recover(s)
+				}
+				if c.change != nil {
+					<-s.created
+				}
+				s.publish(text)
+				s.settles(text)
+				if _, why := s.Lost(); why != nil {
+					t.Errorf("after the consumer is back: %v", why)
+				}
+			}
+		})
+	}
+}
+
+// A server tells of a deleted consumer only those that are connected.
+func TestConsumerThatGoesWhileTheSourceIsAway(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	dial := dialer(func(network, address string) (net.Conn, error) {
+		if away.Load() {
+			return nil, errors.New("away")
+		}
+		return net.Dial(network, address)
+	})
+	s, nc := open(t, []nats.Option{nats.SetCustomDialer(dial)})
+	s.publish("1")
+	s.settles("1")
+	left, back := nc.StatusChanged(nats.RECONNECTING), nc.StatusChanged(nats.CONNECTED)
+	away.Store(true)
+	if err := nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	<-left
+	s.deleteStream()
+	s.setup() // with sequences that begin anew
+	away.Store(false)
+	<-back
+	s.misses()
+	s.publish("2")
+	s.settles("2")
+}
+
+type dialer func(network, address string) (net.Conn, error)
+
+func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
+
+// Messages belong to the consumer that delivered them: in a stream that was recreated, their
+// sequences are those of other messages.
+func TestMessageOutlivesItsConsumer(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, nil, patient)
+	s.publish("old")
+	old := s.takes("old")
+	s.deleteStream()
+	s.misses()
+	s.setup()
+	s.publish("new") // at the same sequence
+	fresh := s.takes("new")
+	for name, settle := range map[string]func() error{
+		"Ack": old.Ack, "Nak": old.Nak, "Term": old.Term, "InProgress": old.InProgress,
+		"DoubleAck":      func() error { return old.DoubleAck(s.within()) },
+		"NakWithDelay":   func() error { return old.NakWithDelay(time.Second) },
+		"TermWithReason": func() error { return old.TermWithReason("no") },
+	} {
+		if err := settle(); !errors.Is(err, source.ErrGone) {
+			t.Errorf("%s of the old message: %v, want that its consumer is gone", name, err)
+		}
+	}
+	if err := fresh.DoubleAck(s.within()); err != nil {
+		t.Errorf("the new message: %v", err)
+	}
+}
+
+// Next does not wait for a consumer that is gone once it is told to end, and tells the time
+// since when nothing is taken.
+func TestEndWhileTheConsumerIsGone(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	s, _ := open(t, nil, patient, func(_ *tap, o *source.Options) { o.Now = func() time.Time { return now } })
+	s.publish("1")
+	s.settles("1") // the server has the request for messages: it tells that the consumer goes
+	s.deleteConsumer()
+	s.misses()
+	if since, why := s.Lost(); why == nil || !since.Equal(now) {
+		t.Errorf("lost since %s: %v", since, why)
+	}
+	ended := make(chan struct{})
+	go func() {
+		s.stop()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("Next waits for a consumer that is gone")
+	}
+}
