@@ -1,6 +1,8 @@
 # What a person or CI does with this repository. `make help` lists it.
 SHELL := /bin/bash
 GO ?= go
+# Everything but the race detector is compiled without cgo, as the programs are: once.
+export CGO_ENABLED := 0
 LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 VULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
@@ -18,17 +20,18 @@ N ?= 10000
 # Modules whose programs the development stack builds. They are checked as they are
 # built there, so that Kubernetes and Gardener are compiled once.
 SERVERS := integration/kubeapi integration/gardenerapi
-AS_BUILT := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
+AS_BUILT := GOFLAGS="$(GOFLAGS) -trimpath"
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .PHONY: build
 build: ## build hap-worker and hapctl into bin/, or into BIN
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(BIN)/ ./cmd/hap-worker ./cmd/hapctl
+	$(GO) build -trimpath -ldflags='-s -w' -o $(BIN)/ ./cmd/hap-worker ./cmd/hapctl
 
 .PHONY: demo
 demo: ## five short stories of what hap-worker does, on its own parts; stays on a terminal until Ctrl-C
@@ -36,37 +39,68 @@ demo: ## five short stories of what hap-worker does, on its own parts; stays on 
 	@$(GO) build -C integration -o ../bin/demo ./demo
 	@bin/demo
 
-# Tests of integration wait for most of their time, so more run at once than there are
-# cores. Those that need a built kube-apiserver or gardener-apiserver (TestReal…), a browser
-# (TestPage) or minutes of faults, are named so; HAP_WITHOUT_SERVERS holds the others to it.
-SLOW := ^(TestReal|TestPage$$|TestFaults$$|TestSoak$$)
+# GOTEST runs tests: .ci/gotest where a log of them is kept.
+GOTEST ?= $(GO) test
+
+# What tests of integration need is in their names: a built kube-apiserver or gardener-apiserver
+# (TestReal…), a browser (TestPage), minutes of faults; HAP_WITHOUT_SERVERS holds the others to
+# it. So it is with what measures time (TestTimed…) or what a toolchain makes (TestTool…): another
+# machine or version changes it, and no change of the product.
+MEASURED := ^Test(Timed|Tool)
+SLOW := ^Test(Real|Page$$|Faults$$|Soak$$|Timed|Tool)
 QUICK = $$($(GO) list ./... | grep -v '/containers$$')
 
-.PHONY: test
-test: ## what needs neither a container engine nor a built kube-apiserver, with real NATS and Redis: minutes
-	$(GO) test ./...
-	cd integration && HAP_WITHOUT_SERVERS=1 $(GO) test -timeout 15m -parallel 8 -skip '$(SLOW)' $(QUICK)
-	$(GO) test -C integration/promrules ./...
+# Packages whose tests wait for real time: one after the other, after everything is compiled.
+WAITING = ./cmd/operator ./counters/... ./events/... ./gardener/... ./worker/filewatch ./worker/source
+OTHERS = $$($(GO) list ./... | grep -vxF "$$($(GO) list $(WAITING))")
+
+.PHONY: test test-compile test-waiting test-others test-integration test-alerts
+test: test-compile test-waiting test-others test-integration test-alerts ## what needs neither a container engine nor a built kube-apiserver, with real NATS and Redis: minutes
+test-compile: # what does not compile fails where it is run
+	-@$(GO) test -run '^$$' -exec true ./... >/dev/null
+	-@cd integration && $(GO) test -run '^$$' -exec true $(QUICK) >/dev/null
+test-waiting:
+	$(GOTEST) -p 1 -skip '$(MEASURED)' $(WAITING)
+test-others:
+	$(GOTEST) -skip '$(MEASURED)' $(OTHERS)
+test-integration:
+	cd integration && HAP_WITHOUT_SERVERS=1 $(GOTEST) -p 1 -parallel 3 -timeout 30m -skip '$(SLOW)' $(QUICK)
+test-alerts:
+	cd integration/promrules && $(GOTEST) ./...
 
 .PHONY: test-all
-test-all: test real servers containers faults ## test, and kube-apiserver, gardener-apiserver, the page in a browser, containers, faults
+test-all: ## test, and kube-apiserver, gardener-apiserver, the page in a browser, timed tests, containers, the fault schedule from four seeds
+	.ci/all
+
+.PHONY: release-check
+release-check: ## all that a release demands of its commit: test-all, race, histories, fuzz, soak, all of lint, known weaknesses, demo
+	.ci/all release
 
 .PHONY: real
 real: ## the tests on a built kube-apiserver and gardener-apiserver, and of the page in a browser
-	cd integration && $(GO) test -timeout 30m -run '$(SLOW)' -skip '^(TestFaults|TestSoak)$$' $(QUICK)
+	cd integration && $(GOTEST) -timeout 30m -run '$(SLOW)' -skip '^Test(Faults|Soak|Timed|Tool)' $(QUICK)
+
+.PHONY: timed
+timed: ## the tests that measure: how long something takes, or what a toolchain makes of the sources
+	$(GOTEST) -p 1 -run '$(MEASURED)' ./...
+	cd integration && $(GOTEST) -p 1 -parallel 1 -timeout 30m -run '$(MEASURED)' $(QUICK)
 
 .PHONY: servers
 servers: ## the tests of the programs that serve Kubernetes and Gardener
-	@set -e; for module in $(SERVERS); do $(AS_BUILT) $(GO) test -C $$module ./...; done
+	@set -e; for module in $(SERVERS); do (cd $$module && $(AS_BUILT) $(GOTEST) ./...); done
 
 .PHONY: containers
 containers: ## the tests that run everything in containers; HAP_IMAGES=upstream takes NATS and Redis from a registry
-	$(GO) test -C integration -count 1 -timeout 40m -parallel 3 ./containers
+	cd integration && $(GOTEST) -count 1 -timeout 40m -parallel 3 ./containers
 
 .PHONY: race
 race: ## all tests with the race detector, on kube-apiserver, but for what it cannot see: worker processes, containers, and the model, which is one goroutine
-	CGO_ENABLED=1 HAP_SIMULATION=50 $(GO) test -race ./...
-	cd integration && HAP_TEST_GARDENER=crd CGO_ENABLED=1 $(GO) test -race -timeout 40m -parallel 4 -skip '^(TestFaults|TestSoak|TestLargeLandscape)$$' $$($(GO) list ./... | grep -v '/model$$\|/containers$$')
+	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -skip '$(MEASURED)' ./...
+	cd integration && HAP_TEST_GARDENER=crd CGO_ENABLED=1 $(GOTEST) -race -p 1 -timeout 60m -parallel 3 -skip '^Test(Faults|Soak|Timed|Tool)' $$($(GO) list ./... | grep -v '/model$$\|/containers$$')
+
+.PHONY: race-short
+race-short: ## the packages of the event's path with the race detector, without the tests that wait for real time
+	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -short -skip '$(MEASURED)' $$($(GO) list ./worker/... ./counters/... ./events/... ./engine/... | grep -v '/histories$$')
 
 .PHONY: histories
 histories: ## N random histories of the account protocol, Redis against the model; SEED of the first; prints what they consisted of
@@ -139,13 +173,19 @@ vulncheck: ## known weaknesses in what the programs call; VULNDB or GOVULNDB is 
 	@if curl -fsSL -m 20 -o /dev/null '$(VULNDB)/index/db.json'; then $(GO) run $(VULNCHECK) -db '$(VULNDB)' $(CHECKED); \
 	  else echo "NOT RUN: the search for known weaknesses. The database cannot be reached: vuln.go.dev, or the mirror that VULNDB or GOVULNDB names."; fi
 
+# golangci DIRECTORIES ENVIRONMENT: the linter over modules.
+golangci = set -e; bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; GOBIN=$$bin $(GO) install $(LINT); \
+	  for module in $(1); do echo "$$module: golangci-lint"; (cd $$module && $(2) "$$bin/golangci-lint" run ./...); done
+
 .PHONY: lint
-lint: ## gofmt and golangci-lint, which vets too, over all modules; counts phrases that are read twice
+lint: ## gofmt and golangci-lint, which vets too; counts phrases that are read twice
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt clean:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) test -count=1 -v -run '^TestEnglish$$' ./cmd
-	@set -e; bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; GOBIN=$$bin $(GO) install $(LINT); \
-	  for module in . integration integration/promrules; do echo "$$module: golangci-lint"; (cd $$module && "$$bin/golangci-lint" run ./...); done; \
-	  for module in $(SERVERS); do echo "$$module: golangci-lint"; (cd $$module && $(AS_BUILT) "$$bin/golangci-lint" run ./...); done
+	@$(call golangci,. integration integration/promrules)
+
+.PHONY: lint-servers
+lint-servers: ## golangci-lint over the modules of kube-apiserver and gardener-apiserver
+	@$(call golangci,$(SERVERS),$(AS_BUILT))
 
 .PHONY: docs
 docs: ## write anew what is generated: docs/cli from hapctl's help texts, the tables of docs/messages.md from the code's, the chart's schema and README

@@ -80,7 +80,7 @@ func TestLinkedPackagesAreBounded(t *testing.T) {
 	}
 }
 
-func TestProgramsStaySmall(t *testing.T) {
+func TestToolProgramsStaySmall(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	run(t, "make", "build", "BIN="+dir)

@@ -24,6 +24,7 @@ dir=$(cd "$1" && pwd)
 cd "$root"
 commit=$(git rev-parse HEAD)
 [ -z "$(git status --porcelain)" ] || fail "the working tree differs from commit $commit: what is built would not be what the provenance says"
+grep -qsx "$commit [^ ]* all" dist/release-check || fail "commit $commit has not passed make release-check: dist/release-check does not say so"
 
 for platform in ${PLATFORMS:-linux/amd64 linux/arm64}; do
   for program in hap-worker hapctl; do

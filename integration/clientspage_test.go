@@ -100,7 +100,7 @@ func buildNATSCommand(t *testing.T) string {
 	bin := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", bin, "github.com/nats-io/natscli/nats")
+	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/nats-io/natscli/nats")
 	build.Dir = "natscommand"
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {

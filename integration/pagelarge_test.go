@@ -41,10 +41,10 @@ var largePools = []struct {
 	{engine.Pool{HyperscalerType: "azure", Shared: true}, 500},
 }
 
-// TestLargeLandscape looks at 10,000 accounts with 100,000 runtimes: page and hapctl
+// TestTimedLargeLandscape looks at 10,000 accounts with 100,000 runtimes: page and hapctl
 // pools show all of it. How long the first byte and hapctl take is told with -v, and
 // stands in docs/performance.md: a machine that does something else decides nothing.
-func TestLargeLandscape(t *testing.T) {
+func TestTimedLargeLandscape(t *testing.T) {
 	requireRedis(t)
 	s := startStack(t, stack.Options{Accounts: largeAccounts()})
 	install(t, s)

@@ -211,6 +211,7 @@ func (g *garden) MarkDirty(ctx context.Context, seen engine.Binding, mark engine
 }
 
 func (g *garden) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
+	g.w.frees(seen.Name)
 	return g.write("unclaim", seen.Name, func() (engine.Binding, error) { return g.Gardener.Unclaim(ctx, seen, mark) })
 }
 

@@ -92,7 +92,7 @@ func replied(r events.Reply) string {
 	return w.String()
 }
 
-// frees notes that a release of this command writes the label of a binding.
+// frees notes that a command takes the label off a binding: a release, or a departure from an unused claim.
 func (w *world) frees(binding string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,7 +121,7 @@ func (w *world) observer() observe.Observer {
 		OnRebuild: w.rebuilt,
 		OnFollowed: func(_ context.Context, f observe.Followed) {
 			if f.Observation.Change == account.BecameFree && w.releases(f.Binding) {
-				return // the release that wrote the label says the same to Redis: either may come first
+				return // the event that wrote the label says the same to Redis: either may come first
 			}
 			w.last("%s follows its label: %s, %s", f.Binding, f.Observation.Change, record(f.Observation.Record))
 		},

@@ -76,7 +76,7 @@ type world struct {
 	told   []string          // what happened since the last line
 	tried  []string          // what is tried again, which others do at the same time
 	writes []string          // what is written beside the ledger, while the worker goes on
-	freed  []string          // bindings whose label a release wrote since the last line
+	freed  []string          // bindings whose label an event took off since the last line
 	hooks  map[string][]hook // by the call that they wait for
 	gate   chan struct{}     // closed by the command "proceed"
 }

@@ -47,9 +47,9 @@ func built(t *testing.T) string {
 	return filepath.Join(dir, "bin", "hap-worker")
 }
 
-// TestReproducible builds the program in two folders: the files are the same, and its
+// TestToolReproducible builds the program in two folders: the files are the same, and its
 // bill names every module that it was linked from.
-func TestReproducible(t *testing.T) {
+func TestToolReproducible(t *testing.T) {
 	programs := []string{built(t), built(t)}
 	var sums [2][sha256.Size]byte
 	for i, program := range programs {

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,8 +28,13 @@ type program struct {
 	module  string   // directory of its module
 	target  string   // package, as go build takes it
 	sources []string // files and directories below module that decide what is built
+	flags   []string // of go build, beside those of all
 	hint    string   // what to expect of the first build
 }
+
+// asInImages has what takes minutes to compile compiled once for the stack and for images.
+// The worker is compiled as the tests are, so that there is nothing left but to link it.
+var asInImages = []string{"-trimpath"}
 
 // kubeapiProgram is the Kubernetes API of integration/kubeapi.
 func kubeapiProgram(root string) program {
@@ -37,6 +43,7 @@ func kubeapiProgram(root string) program {
 		module:  filepath.Join(root, "integration", "kubeapi"),
 		target:  ".",
 		sources: []string{"."},
+		flags:   asInImages,
 		hint:    "once per change; the first build compiles Kubernetes and takes some minutes",
 	}
 }
@@ -48,6 +55,7 @@ func gardenerapiProgram(root string) program {
 		module:  filepath.Join(root, "integration", "gardenerapi"),
 		target:  ".",
 		sources: []string{"."},
+		flags:   asInImages,
 		hint:    "once per change; the first build compiles Gardener and takes some minutes",
 	}
 }
@@ -135,7 +143,8 @@ func (p program) compile(ctx context.Context, binary string, talk io.Writer) err
 	fmt.Fprintf(talk, "stack: building %s (%s)\n", p.name, p.hint)
 	start := time.Now()
 	part := fmt.Sprintf("%s.part%d", binary, os.Getpid())
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", part, p.target)
+	args := slices.Concat([]string{"build", "-ldflags=-s -w", "-o", part}, p.flags, []string{p.target})
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = p.module
 	// PWD would let go find a go.work of the caller's, which is not part of the key.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "PWD="+p.module)
