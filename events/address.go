@@ -70,9 +70,10 @@ func (e *Event) subject(s Subjects) string {
 	return s.join(string(e.Type), cmp.Or(e.given().token(), AnyTenant))
 }
 
-// trace takes the trace context of the header where there is one.
+// trace takes the trace context of the header where there is one. One that is not valid replaces
+// none: what stands in the event may be.
 func (e *Event) trace(header nats.Header) {
-	if parent := headerValue(header, "traceparent"); parent != "" {
+	if parent := headerValue(header, "traceparent"); validTraceparent(parent) {
 		e.Traceparent = parent
 		e.Tracestate = headerValue(header, "tracestate")
 	}
@@ -94,6 +95,27 @@ func (e *Event) boundTrace() {
 	if len(e.Tracestate) > maxTracestate {
 		e.Tracestate = ""
 	}
+}
+
+// validTraceparent reports whether the text is a traceparent as W3C Trace Context, section 3.2,
+// has it: version, trace and parent in lower-case hexadecimal digits, of which trace and parent
+// are not zero. Versions after 00 may have more at the end.
+func validTraceparent(text string) bool {
+	const shape = "00-00000000000000000000000000000000-0000000000000000-00"
+	if len(text) < len(shape) || strings.HasPrefix(text, "ff") {
+		return false
+	}
+	rest := text[len(shape):]
+	if rest != "" && (strings.HasPrefix(text, "00") || rest[0] != '-') {
+		return false
+	}
+	for i := range shape {
+		digit := '0' <= text[i] && text[i] <= '9' || 'a' <= text[i] && text[i] <= 'f'
+		if digit != (shape[i] == '0') || !digit && text[i] != '-' {
+			return false
+		}
+	}
+	return text[3:35] != shape[3:35] && text[36:52] != shape[36:52]
 }
 
 // headerValue is the first value of a header, whatever case its name is written

@@ -220,6 +220,38 @@ func TestTraceCarrier(t *testing.T) {
 	}
 }
 
+// A header that is no trace context replaces none: proxies and publishers write such.
+func TestInvalidTraceparent(t *testing.T) {
+	t.Parallel()
+	const inEvent, inHeader = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	data, err := events.EncodeEvent(events.Event{
+		ID: "d-1", Source: "/s", Type: events.TypeDeprovision, Deprovision: &events.Deprovision{RuntimeID: "rt-1"}, Traceparent: inEvent, Tracestate: "a=b",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for header, want := range map[string]string{
+		"":                                     inEvent,
+		inHeader:                               inHeader,
+		"01" + inHeader[2:] + "-more":          "01" + inHeader[2:] + "-more", // a later version
+		inHeader + "-more":                     inEvent,
+		inHeader + "0":                         inEvent,
+		inHeader[:54]:                          inEvent,
+		"ff" + inHeader[2:]:                    inEvent,
+		"none":                                 inEvent,
+		strings.ToUpper(inHeader):              inEvent,
+		strings.ReplaceAll(inHeader, "-", "0"): inEvent,
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01": inEvent,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01": inEvent,
+	} {
+		e, err := events.Decode("hap.v1.deprovision.any", nats.Header{"traceparent": {header}, "tracestate": {"c=d"}}, data)
+		state := map[bool]string{true: "a=b", false: "c=d"}[want == inEvent]
+		if err != nil || e.Traceparent != want || e.Tracestate != state {
+			t.Errorf("header %q: traceparent %q, state %q, %v, want %q, %q", header, e.Traceparent, e.Tracestate, err, want, state)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for kind, data := range full {
 		f.Add("hap.v1."+kind+".ga-1", "application/cloudevents+json",
