@@ -95,7 +95,7 @@ func TestSetupSaysWhatDiffers(t *testing.T) {
 		}
 	}
 	consumer := events.Options{AckWait: time.Minute}.Consumer()
-	consumer.MaxDeliver = 5
+	consumer.MaxAckPending = 5
 	if _, err := js.CreateConsumer(ctx, "HAP_EVENTS", consumer); err != nil {
 		t.Fatal(err)
 	}
@@ -107,13 +107,48 @@ func TestSetupSaysWhatDiffers(t *testing.T) {
 		"stream HAP_REPLIES: max age is 1h0m0s, should be 0s",
 		"stream HAP_REPLIES: direct reads is true, should be false",
 		"consumer hap-worker: ack wait is 1m0s, should be 30s",
-		"consumer hap-worker: max deliver is 5, should be -1",
+		"consumer hap-worker: max ack pending is 5, should be 1000",
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%s\n%v", strings.Join(got, "\n"), err)
 	}
 	if after := config(t, js, "HAP_EVENTS"); !reflect.DeepEqual(after, before) {
 		t.Errorf("the stream was changed from %+v to %+v", before, after)
+	}
+}
+
+// A consumer with which events are lost, or are with several workers at once, is refused with
+// the command that mends it: nothing that a worker does would.
+func TestSetupRefusesConsumer(t *testing.T) {
+	t.Parallel()
+	for name, unfit := range map[string]struct {
+		change func(*jetstream.ConsumerConfig)
+		says   string
+	}{
+		"max deliver":  {func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 5 }, "nats consumer edit HAP_EVENTS hap-worker --max-deliver=-1"},
+		"ack wait":     {func(c *jetstream.ConsumerConfig) { c.AckWait = 100 * time.Millisecond }, "nats consumer edit HAP_EVENTS hap-worker --wait=30s"},
+		"back-off":     {func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{time.Minute, time.Millisecond} }, "comes again after 1ms"},
+		"headers only": {func(c *jetstream.ConsumerConfig) { c.HeadersOnly = true }, "nats consumer rm HAP_EVENTS hap-worker"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			js := eventstest.Server(t).JetStream()
+			ctx := within(t)
+			if _, err := events.Setup(ctx, js, events.Options{Manage: true}); err != nil {
+				t.Fatal(err)
+			}
+			if err := js.DeleteConsumer(ctx, "HAP_EVENTS", "hap-worker"); err != nil {
+				t.Fatal(err)
+			}
+			consumer := events.Options{}.Consumer()
+			unfit.change(&consumer)
+			if _, err := js.CreateConsumer(ctx, "HAP_EVENTS", consumer); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := events.Setup(ctx, js, events.Options{Manage: true}); err == nil || !strings.Contains(err.Error(), unfit.says) {
+				t.Errorf("%v, want %q", err, unfit.says)
+			}
+		})
 	}
 }
 

@@ -98,14 +98,14 @@ func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
 // tellProgress keeps messages from being delivered again while they are handled or queued,
 // until the worker has stopped.
 func (w *Worker) tellProgress(ctx context.Context) {
-	every := w.opts.AckWait / 3
-	loop.Run(ctx, loop.Options{Every: every, Stop: w.done}, func(context.Context) error {
+	every := func() time.Duration { return min(w.opts.AckWait, w.source.AckWait()) / 3 }
+	loop.Run(ctx, loop.Options{Changing: every, Stop: w.done}, func(context.Context) error {
 		for i := range w.places {
 			if at := w.places[i].Load(); at != nil {
 				_ = at.msg.InProgress()
 			}
 		}
-		for _, msg := range w.queue.Before(w.now().Add(-every / 2)) {
+		for _, msg := range w.queue.Before(w.now().Add(-every() / 2)) {
 			_ = msg.InProgress()
 		}
 		return nil

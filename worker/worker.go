@@ -55,7 +55,8 @@ type Options struct {
 	// MaxAckPending is the consumer's: a worker queues an eighth of that, 2,048 to 8,192
 	// events, which it has taken and not begun.
 	MaxAckPending int
-	// AckWait is the consumer's: progress is told after a third of it. Defaults to 30 s.
+	// AckWait is the consumer's, as configured. Progress is told after a third of it, or of the
+	// one that the server has, if that is shorter. Defaults to 30 s.
 	AckWait time.Duration
 	// Budget is how long a handler tries what fails for now before it returns the
 	// event. Defaults to 20 s.
@@ -188,13 +189,17 @@ func (w *Worker) Stuck() error {
 func (w *Worker) Consuming() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch since, lost := w.source.Lost(); {
+	since, why := w.source.Lost()
+	if why == nil {
+		since, why = w.source.Held()
+	}
+	switch {
 	case w.stopped:
 		return errors.New("stopping")
 	case !w.begun:
 		return errors.New("not started yet")
-	case lost != nil:
-		return fmt.Errorf("no events are taken for %s: %w", w.since(since).Round(time.Second), lost)
+	case why != nil:
+		return fmt.Errorf("no events are taken for %s: %w", w.since(since).Round(time.Second), why)
 	default:
 		return nil
 	}

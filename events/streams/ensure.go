@@ -20,13 +20,14 @@ func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 }
 
 // EnsureConsumer is Ensure for a durable consumer of a stream. The consumer yields, if the
-// server allows no second one beside it, is deleted for it.
+// server allows no second one beside it, is deleted for it. A consumer that loses messages, or
+// delivers them to several workers at once, is an error that says how to change it.
 func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, create bool, yields string) (differences []string, err error) {
 	have, err := consumer(ctx, js, stream, want, create, yields)
 	if err != nil {
 		return nil, err
 	}
-	return consumerDifferences(want, have), nil
+	return consumerDifferences(want, have), unfit(stream, &have)
 }
 
 // stream returns the configuration of a stream as the server has it.

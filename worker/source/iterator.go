@@ -42,20 +42,24 @@ func (i *iterator) why(err error) error {
 	return err
 }
 
-// look returns an error if the consumer was deleted or recreated since it was opened. It
-// returns nil if the server does not answer.
-func (i *iterator) look(ctx context.Context, within time.Duration) error {
+// errRecreated means that another consumer of the name has taken the place of the iterator's.
+var errRecreated = errors.New("the consumer was recreated")
+
+// lost reports whether err means that the consumer is gone.
+func lost(err error) bool {
+	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, errRecreated)
+}
+
+// look returns the consumer as the server has it. An error for which lost is false says
+// only that there was no answer.
+func (i *iterator) look(ctx context.Context, within time.Duration) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	info, err := i.consumer.Info(ctx)
-	switch {
-	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
-		return err
-	case err == nil && !info.Created.Equal(i.created):
-		return errors.New("the consumer was recreated")
-	default:
-		return nil
+	if err == nil && !info.Created.Equal(i.created) {
+		return nil, errRecreated
 	}
+	return info, err
 }
 
 // ErrGone means that a message can no longer be settled.

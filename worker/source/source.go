@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -40,12 +41,16 @@ type Source struct {
 	from    *iterator // the present one, or the last
 	drained bool
 
+	ackWait    atomic.Int64         // of the consumer, in nanoseconds
+	held       atomic.Pointer[loss] // nil while the server delivers
+	unanswered int                  // looks in a row without an answer; of the goroutine that calls Watch
+
 	lost     atomic.Pointer[loss]        // nil while messages are taken
 	lastLoss time.Time                   // of the goroutine that calls Next
 	pause    *backoff.ExponentialBackOff // before the next attempt to open the consumer; likewise
 }
 
-// loss is a consumer that is gone.
+// loss is a consumer that is gone, or that delivers nothing.
 type loss struct {
 	since time.Time
 	why   error
@@ -117,20 +122,60 @@ func (s *Source) Lost() (since time.Time, why error) {
 	return time.Time{}, nil
 }
 
+// Held returns since when the server delivers nothing although the consumer is there, such as
+// one that is paused, and why; no error while it delivers.
+func (s *Source) Held() (since time.Time, why error) {
+	if held := s.held.Load(); held != nil {
+		return held.since, held.why
+	}
+	return time.Time{}, nil
+}
+
+// AckWait returns how long the server waits for a sign of life of a message: the consumer's,
+// as it was seen last.
+func (s *Source) AckWait() time.Duration { return time.Duration(s.ackWait.Load()) }
+
 // Watch ends an iterator whose consumer is gone, or is another one of its name, until ctx
 // ends. The server tells only those that are connected and have asked for messages when a
-// consumer is deleted.
+// consumer is deleted, and tells no worker that a consumer was paused or changed.
 func (s *Source) Watch(ctx context.Context) {
 	loop.Run(ctx, loop.Options{Every: s.LookEvery}, func(ctx context.Context) error {
 		from := s.present()
 		if from.gone.Load() {
 			return nil
 		}
-		if err := from.look(ctx, s.LookEvery); err != nil {
+		info, err := from.look(ctx, s.LookEvery)
+		if lost(err) {
 			from.end(err)
+			return nil
 		}
+		s.looked(info, err)
 		return nil
 	})
+}
+
+// mostUnanswered is how many looks may go by without an answer before that means something:
+// one alone may be lost with a connection.
+const mostUnanswered = 2
+
+// looked notes what a look at the consumer has told.
+func (s *Source) looked(info *jetstream.ConsumerInfo, err error) {
+	var why error
+	if err == nil {
+		s.unanswered = 0
+		s.ackWait.Store(int64(streams.AckWait(&info.Config)))
+		why = streams.Hindrance(info)
+	} else if s.unanswered++; s.unanswered >= mostUnanswered {
+		why = fmt.Errorf("NATS says nothing about the consumer: %w", err)
+	}
+	switch held := s.held.Load(); {
+	case why == nil && err == nil:
+		s.held.Store(nil)
+	case why != nil && held == nil:
+		s.held.Store(&loss{since: s.Now(), why: why})
+	case why != nil:
+		s.held.Store(&loss{since: held.since, why: why})
+	}
 }
 
 func (s *Source) present() *iterator {
@@ -145,7 +190,9 @@ func (s *Source) open(consumer jetstream.Consumer) (*iterator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consume events: %w", err)
 	}
-	return &iterator{consumer: consumer, messages: messages, opened: s.Now(), created: consumer.CachedInfo().Created}, nil
+	info := consumer.CachedInfo()
+	s.ackWait.Store(int64(streams.AckWait(&info.Config)))
+	return &iterator{consumer: consumer, messages: messages, opened: s.Now(), created: info.Created}, nil
 }
 
 // proven is how long an iterator that delivers nothing has to last before its loss
@@ -198,5 +245,6 @@ func (s *Source) opened(ctx context.Context) (*iterator, error) {
 	}
 	s.from = from
 	s.lost.Store(nil)
+	s.held.Store(nil)
 	return from, nil
 }

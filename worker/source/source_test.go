@@ -300,3 +300,75 @@ func TestEndWhileTheConsumerIsGone(t *testing.T) {
 		t.Fatal("Next waits for a consumer that is gone")
 	}
 }
+
+// heldUntil waits until the source says something of the kind about a consumer that is there;
+// "" is nothing.
+func (s *tap) heldUntil(says string) {
+	s.t.Helper()
+	ctx := s.within()
+	for every := time.NewTicker(10 * time.Millisecond); ; {
+		_, why := s.Held()
+		if why == nil && says == "" || why != nil && says != "" && strings.Contains(why.Error(), says) {
+			every.Stop()
+			return
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			s.t.Fatalf("held: %v, want %q", why, says)
+		}
+	}
+}
+
+// TestConsumerIsPaused: a paused consumer delivers nothing, and nothing but a look tells.
+func TestConsumerIsPaused(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, nil)
+	if _, err := s.js.PauseConsumer(s.within(), events.StreamEvents, events.ConsumerWorker, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	s.heldUntil("nats consumer resume HAP_EVENTS hap-worker")
+	if _, lost := s.Lost(); lost != nil {
+		t.Errorf("a paused consumer counts as lost: %v", lost) // a restart would not help
+	}
+	if _, err := s.js.ResumeConsumer(s.within(), events.StreamEvents, events.ConsumerWorker); err != nil {
+		t.Fatal(err)
+	}
+	s.heldUntil("")
+}
+
+// TestConsumerIsChanged: workers go by the wait that the server has, and say what they cannot
+// work with.
+func TestConsumerIsChanged(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, nil)
+	if got := s.AckWait(); got != 30*time.Second {
+		t.Errorf("the ack wait is %s", got)
+	}
+	changed := events.Options{AckWait: 3 * time.Second}.Consumer()
+	changed.MaxDeliver = 2
+	if _, err := s.js.UpdateConsumer(s.within(), events.StreamEvents, changed); err != nil {
+		t.Fatal(err)
+	}
+	s.heldUntil("--max-deliver=-1")
+	if got := s.AckWait(); got != 3*time.Second {
+		t.Errorf("the ack wait is %s", got)
+	}
+	changed.MaxDeliver = -1
+	if _, err := s.js.UpdateConsumer(s.within(), events.StreamEvents, changed); err != nil {
+		t.Fatal(err)
+	}
+	s.heldUntil("")
+}
+
+// silent is a consumer that the server says nothing about.
+type silent struct{ jetstream.Consumer }
+
+func (silent) Info(context.Context) (*jetstream.ConsumerInfo, error) { return nil, nats.ErrTimeout }
+
+// TestServerIsSilent: one look without an answer means nothing, several do.
+func TestServerIsSilent(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, nil, func(_ *tap, o *source.Options) { o.Consumer = silent{o.Consumer} })
+	s.heldUntil("NATS says nothing about the consumer")
+}

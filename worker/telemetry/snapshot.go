@@ -66,7 +66,7 @@ func (m *Metrics) observe(b *builder) {
 		standings: b.gauge("hap_pool_accounts", "Accounts of a pool, by standing: the state that page and hapctl show, too."),
 		rules:     b.gauge("hap_rule_without_binding", "1 for every rule whose pool has no binding at all."),
 		inflight:  b.gauge("hap_inflight_events", "Events being handled now."),
-		consumer:  b.gauge("hap_consumer_up", "1 while the worker takes events, 0 while it stops or its consumer is gone."),
+		consumer:  b.gauge("hap_consumer_up", "1 while the worker takes events, 0 while it stops or its consumer is gone or delivers nothing."),
 		built:     b.gauge("hap_redis_built", "1 while Redis holds the pools, 0 while they must be rebuilt."),
 
 		tenants:    m.perTenant,
