@@ -25,6 +25,9 @@ const (
 type EpochRecord struct {
 	Epochs   account.Epochs
 	Sequence uint64 // of the stream; 0 for no record
+	// Unreadable is why the last message under the record's name is no record, nil if it is one.
+	// Which epochs were in force is unknown then: none is.
+	Unreadable error
 }
 
 type recordMessage struct {
@@ -45,7 +48,8 @@ type recordData struct {
 func (l *Ledger) recordSubject() string { return l.subjects.Reply(recordRuntime, recordRequest) }
 
 // Epochs reads the record of the epochs in force from the leader of the stream; the zero
-// EpochRecord where there is none. One that cannot be read is an error.
+// EpochRecord where there is none. A message that is no record is not an error, since a record
+// that is written after it replaces it.
 func (l *Ledger) Epochs(ctx context.Context) (EpochRecord, error) {
 	msg, err := l.streams.Message(ctx, l.stream(), streams.Query{LastFor: l.recordSubject()})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -55,11 +59,17 @@ func (l *Ledger) Epochs(ctx context.Context) (EpochRecord, error) {
 		return EpochRecord{}, fmt.Errorf("reading which epochs are in force: %w", err)
 	}
 	var read recordMessage
-	if err := json.Unmarshal(msg.Data, &read); err != nil {
-		return EpochRecord{}, fmt.Errorf("reading which epochs are in force: message %d of %s: %w", msg.Sequence, l.stream(), err)
+	err = json.Unmarshal(msg.Data, &read)
+	if err == nil && (read.Data.RequestID != recordRequest || read.Data.Status != StatusSealed) {
+		err = errNoRecord
+	}
+	if err != nil {
+		return EpochRecord{Sequence: msg.Sequence, Unreadable: fmt.Errorf("message %d of %s: %w", msg.Sequence, l.stream(), err)}, nil
 	}
 	return EpochRecord{Epochs: read.Data.Epochs, Sequence: msg.Sequence}, nil
 }
+
+var errNoRecord = errors.New("it does not say which epochs are in force")
 
 // SetEpochs writes the record, if the one that it follows is still the last: otherwise the
 // error is ErrWrongLastSequence. After any other error it may have been written or not.

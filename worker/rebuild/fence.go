@@ -140,7 +140,8 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 	if !t.fenced {
 		return nil
 	}
-	named := func(place string) bool { return t.record.Epochs[place] != "" }
+	// A message that is no record may stand where one named every place.
+	named := func(place string) bool { return t.record.Epochs[place] != "" || t.record.Unreadable != nil }
 	// What is deposed is deposed together: where one bucket of the directory is, and the pools of
 	// its server stand, it is built anew there without the runtimes that the pools have counted
 	// and no request was answered with. The rebuild that has the other tokens goes on, or their lease

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/memory"
@@ -23,6 +25,7 @@ func (servers) Replicated(context.Context) (bool, error) { return true, nil }
 // kept is a record whose writes a test watches, and may break.
 type kept struct {
 	*events.Ledger
+	broker   *memory.Broker
 	replicas int
 	write    func(write func() (uint64, error)) (uint64, error)
 }
@@ -45,7 +48,7 @@ func fenced(t *testing.T) (newRebuilder func(redis Builder) *Rebuilder, record *
 		t.Fatal(err)
 	}
 	ledger := events.NewLedgerOn(broker, subjects, "test")
-	record = &kept{Ledger: ledger, replicas: 1, write: func(write func() (uint64, error)) (uint64, error) { return write() }}
+	record = &kept{Ledger: ledger, broker: broker, replicas: 1, write: func(write func() (uint64, error)) (uint64, error) { return write() }}
 	return func(redis Builder) *Rebuilder {
 		r := &Rebuilder{
 			Builder: redis, Inventory: emptyInventory{}, Ledger: ledger, Room: events.NewWaitingRoomOn(broker, subjects), Subjects: subjects, Record: record,
@@ -97,6 +100,37 @@ func TestEpochInForce(t *testing.T) {
 			t.Errorf("built as %q, in force is %q", epoch, inForce)
 		}
 	})
+}
+
+// TestRecordIsReplaced: a message that is no record ends no rebuild. What it has displaced is
+// unknown, so everything is built anew under a record that is written after it, once no leader
+// of NATS can show the one from before.
+func TestRecordIsReplaced(t *testing.T) {
+	t.Parallel()
+	for _, junk := range []string{"{", `"x"`, `{}`, `{"data": {"requestID": "in-force", "status": "released"}}`} {
+		synctest.Test(t, func(t *testing.T) {
+			newRebuilder, record := fenced(t)
+			record.replicas = 3
+			redis := servers{memory.NewCounters()}
+			if err := newRebuilder(redis).Ensure(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := epochOf(t, redis, record)
+			if _, err := record.broker.Publish(t.Context(), &nats.Msg{Subject: "hap.v1.reply._epochs.in-force", Data: []byte(junk)}); err != nil {
+				t.Fatal(err)
+			}
+			r := newRebuilder(redis)
+			foreign, begin := 0, time.Now()
+			r.Observer.OnRebuild = func(_ context.Context, i observe.Rebuild) { foreign += i.Foreign }
+			if err := r.Ensure(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			epoch, inForce := epochOf(t, redis, record)
+			if epoch == before || epoch != inForce || foreign < 1 || time.Since(begin) < outlastTime {
+				t.Errorf("%s: built as %q, in force is %q, before %q; %d foreign messages told, after %s", junk, epoch, inForce, before, foreign, time.Since(begin))
+			}
+		})
+	}
 }
 
 // TestNoRecordWithoutReplicas: one server alone needs none.

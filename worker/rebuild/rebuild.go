@@ -186,6 +186,9 @@ func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 	if err := r.Belongs(ctx); err != nil {
 		return info, err
 	}
+	if missing.record.Unreadable != nil {
+		info.Foreign++ // the record that is written now takes its place
+	}
 	// (a) A token that was never used before, before anything is read.
 	token := missing.token()
 	mine, err := r.begin(ctx, missing, token)

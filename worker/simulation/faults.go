@@ -238,9 +238,9 @@ func (w *world) deleteMessage(ctx context.Context, stream string, i plans.Item) 
 // junk stores what cannot be read.
 func (w *world) junk(ctx context.Context, i plans.Item) bool {
 	p := w.subjects.Prefix()
-	subject := []string{p + ".provision.ga-1", p + ".reply.rt-junk.p-junk", p + ".waiting.aws.ga-1.rt-junk.p-junk"}[i.N%3]
+	subject := []string{p + ".provision.ga-1", p + ".reply.rt-junk.p-junk", p + ".waiting.aws.ga-1.rt-junk.p-junk", p + ".reply._epochs.in-force"}[i.N%4]
 	raw := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: []byte("{")}
-	if i.N%3 == 0 {
+	if i.N%4 == 0 {
 		return w.send(&request{event: events.Event{ID: fmt.Sprintf("junk-%d", i.M)}, raw: raw, subject: "none"}) != nil
 	}
 	_, err := w.broker.Publish(ctx, raw)
