@@ -202,7 +202,7 @@ local function answer(rt, rec, repeated, waited)
   rec.generation, rt.confirmed = generation, confirmed
   if not same_binding then put_binding(rt.binding, rec) end
   if not same_runtime then put_runtime(id, rt, waited) end
-  if rec.state == 'claiming' and not repeated then redis.call('ZADD', KEYS[5], 0, rt.binding .. ' ' .. id) end
+  if rec.state == 'claiming' and not repeated then grow('ZADD', KEYS[5], 0, rt.binding .. ' ' .. id) end
   return 'OK|assigned|' .. rt.binding .. '|' .. num(generation) .. '|' .. num(rt.sequence) .. '|' .. epoch .. '|' ..
     bit(confirmed) .. '|' .. rt.origin .. '|' .. first_request(rt) .. '|' .. bit(repeated) .. '|' .. num(rec.count) .. '|0'
 end
@@ -210,9 +210,9 @@ end
 -- Tenants are served in turn: who has just been is next when all others have.
 local function had_turn(sequence)
   if redis.call('ZCARD', KEYS[6]) == 0 then
-    redis.call('DEL', KEYS[7])
+    shrink('DEL', KEYS[7])
   else
-    redis.call('ZADD', KEYS[7], num(sequence), tenant)
+    grow('ZADD', KEYS[7], num(sequence), tenant)
   end
 end
 
@@ -280,7 +280,7 @@ if not name and not all and not paused then
   return with_considered({'OK', 'short', '', 0, 0, epoch, 0, '', '', 0, 0, 0})
 end
 if forgotten then
-  redis.call('ZREM', KEYS[5], forgotten .. ' ' .. id)
+  shrink('ZREM', KEYS[5], forgotten .. ' ' .. id)
   put_binding(forgotten, read[forgotten])
 end
 if name then return take(name, origin, generation, rt.state == 'waiting') end

@@ -32,7 +32,7 @@ local matches = ARGV[5] == epoch
 var confirmScript = newScript("confirm", []string{records}, claimInput+`
 if not matches or (rec.state ~= 'claiming' and rec.state ~= 'claimed') then return {'OK', 0} end
 if not rec.confirmed or rec.state == 'claiming' then
-  redis.call('ZREMRANGEBYLEX', KEYS[5], '[' .. name .. ' ', '(' .. name .. '!')
+  shrink('ZREMRANGEBYLEX', KEYS[5], '[' .. name .. ' ', '(' .. name .. '!')
   rec.state, rec.confirmed = 'claimed', true
   put_binding(name, rec)
 end
@@ -65,7 +65,7 @@ if rec.state == 'claiming' then
   for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[5], from, to)) do
     drop_runtime(string.sub(member, #name + 2))
   end
-  redis.call('ZREMRANGEBYLEX', KEYS[5], from, to)
+  shrink('ZREMRANGEBYLEX', KEYS[5], from, to)
   free_binding(name, rec)
   return {'OK', 1}
 end

@@ -3,12 +3,11 @@ package counters_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/hap-worker/hap-worker/counters/counterstest"
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestScenariosOnMiniredis(t *testing.T) {
 	t.Parallel()

@@ -96,10 +96,11 @@ func (s *Store) onBinding(ctx context.Context, sc script, pool, binding string, 
 //	ARGV[2] -> tenant of the label, '' is unclaimed
 //	ARGV[3] -> 1: the label is dirty
 //	ARGV[4] -> generation of the label
+//	ARGV[5] -> generation of the record after which Kubernetes itself was read, 0: maybe a cache
 //
 //	Returns {'OK', change, record before, record now}, records packed and '' for none
 var observeScript = newScript("observe", []string{records}, `
-local name, tenant, dirty, generation = ARGV[1], ARGV[2], ARGV[3] == '1', tonumber(ARGV[4])
+local name, tenant, dirty, generation, after = ARGV[1], ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
 local rec = get_binding(name)
 local unclaimed = tenant == '' and not dirty
 
@@ -124,8 +125,7 @@ end
 
 local foreign = tenant ~= '' and tenant ~= rec.tenant
 local function overtaken()
-  if foreign then return generation >= rec.generation or not rec.confirmed end
-  return tenant ~= '' and not dirty and generation > rec.generation
+  return foreign or tenant ~= '' and not dirty and generation > rec.generation
 end
 
 if rec.state == 'free' then
@@ -134,8 +134,9 @@ if rec.state == 'free' then
   return adopt()
 end
 if not loose() then return now('') end
+-- Older than this claim: another claim's, which a cache still shows.
+if generation < rec.generation and (rec.confirmed or after ~= rec.generation) then return now('') end
 if dirty and rec.state ~= 'dirtying' and not foreign then
-  if generation < rec.generation and rec.confirmed then return now('') end
   rec.state, rec.generation, rec.pristine = 'dirtying', generation, false
   put_binding(name, rec)
   return now('dirtying')
@@ -143,7 +144,7 @@ end
 if unclaimed then
   -- An older label is one that this claim has not written yet. An idle claim writes
   -- none: it may be adopted, as the next generation, from a cache that was behind.
-  local idle = rec.state == 'claimed' and not rec.confirmed
+  local idle = rec.state == 'claimed'
   if generation < rec.generation - (idle and 1 or 0) then return now('') end
   free_binding(name, rec)
   return now('freed')
@@ -159,10 +160,10 @@ func (s *Store) Observe(ctx context.Context, pool string, l account.Label) (acco
 	if err := checkNames(l.Binding, l.Tenant); err != nil {
 		return account.Observation{}, err
 	}
-	if err := checkNumbers(l.Generation); err != nil {
+	if err := checkNumbers(l.Generation, l.After); err != nil {
 		return account.Observation{}, err
 	}
-	r, err := s.run(ctx, observeScript, pool, s.poolKeys(pool), l.Binding, l.Tenant, flag(l.Dirty), l.Generation)
+	r, err := s.run(ctx, observeScript, pool, s.poolKeys(pool), l.Binding, l.Tenant, flag(l.Dirty), l.Generation, l.After)
 	if err != nil {
 		return account.Observation{}, err
 	}

@@ -39,9 +39,9 @@ func (s *Store) askClaim(sc script, pool string, c account.Claim) Ask {
 	return Ask{sc, request{keys: s.poolKeys(pool), args: []any{c.Runtime, c.Binding, c.Generation, c.Sequence, c.Epoch}}}
 }
 
-// AskRelease returns the request of ReleaseRuntime.
+// AskRelease returns the request of ReleaseRuntime, for no tenant.
 func (s *Store) AskRelease(pool, runtime string) Ask {
-	return Ask{releaseScript, request{keys: s.poolKeys(pool), args: []any{runtime}}}
+	return Ask{releaseScript, request{keys: s.poolKeys(pool), args: []any{runtime, ""}}}
 }
 
 // AskTakeBack returns the request of TakeBack.

@@ -9,13 +9,20 @@ package counters
 // connection leads to no other one. Without a lane it asks the server itself, since
 // go-redis repeats a command on a new connection with the arguments of the old one.
 //
+// The records of a place are several keys. Its meta has how many of them there are, so that one which was
+// evicted or deleted is noticed at the next call: the place is then not built, as if all were lost.
+//
+// Redis refuses what may grow its memory only as the first write of a script, and undoes nothing. So the first
+// write of a call is one that it may refuse: of a call that has written, nothing more is refused. A request that
+// fails after it has written, as by a key of another type, takes the epochs of the whole call with it.
+//
 // A script decides as many requests as have gathered, one after the other and each as
 // if it had come alone, so that they share what a script costs before its first line.
 // Each is for one of several places, pools or buckets, and maybe for a second one: what the
 // parts of a script call KEYS, epoch and paused are those of the place that it has entered.
 //
 //	KEYS -> those of the first place, then those of the second, …; the first of each
-//	        is meta: epoch, server, history, seq, paused, token, since, tokenServer, tokenHistory
+//	        is meta: epoch, server, history, seq, paused, keys, token, since, tokenServer, tokenHistory
 //	ARGV[1] -> number of places, and for each the number of its keys
 //	then per request: the number of its place, that of a second one or 0, n, its n arguments
 //
@@ -24,7 +31,7 @@ package counters
 const gate = serverID + `
 local given, requests, places = KEYS, ARGV, {}
 local KEYS, epoch, paused
-local joined = false
+local joined, writes, writable = false, 0, false
 
 local next_key = 1
 for number = 1, tonumber(requests[1]) do
@@ -35,20 +42,52 @@ for number = 1, tonumber(requests[1]) do
   places[number] = place
 end
 
+-- How many of the keys of its records there are; nil for a user who may not ask that.
+local function count_keys(place)
+  local n = redis.pcall('EXISTS', unpack(place, 2))
+  return type(n) == 'number' and n or nil
+end
+
+local function depose(place)
+  redis.call('HDEL', place[1], 'epoch', 'server', 'history')
+  place.built = false
+  place.head[1] = false
+end
+
 -- Returns whether the place is built.
 local function enter(number)
   local place = places[number]
   local head = place.head
   if not head then
-    head = redis.call('HMGET', place[1], 'epoch', 'server', 'paused', 'seq', 'history')
-    place.head, place.sequence = head, tonumber(head[4] or '0')
+    head = redis.call('HMGET', place[1], 'epoch', 'server', 'paused', 'seq', 'history', 'keys')
+    place.head, place.sequence, place.stored = head, tonumber(head[4] or '0'), tonumber(head[4] or '0')
     place.built = head[1] and head[2] == server and (not head[5] or head[5] == history) and trusted(head[1])
+    local recorded = tonumber(head[6] or '0')
+    if place.built and (count_keys(place) or recorded) < recorded then depose(place) end
   end
   KEYS, epoch, paused = place, head[1], head[3] == '1'
   return place.built
 end
 
 local function num(n) return string.format('%d', n) end
+
+local function written() writes, KEYS.changed = writes + 1, true end
+
+-- A write that may grow the memory.
+local function grow(...)
+  if not writable then
+    redis.call('HSET', KEYS[1], 'seq', num(KEYS.sequence))
+    writable, KEYS.stored = true, KEYS.sequence
+  end
+  written()
+  if ... then return redis.call(...) end
+end
+
+local function shrink(...)
+  writable = true
+  written()
+  return redis.call(...)
+end
 
 -- What requests write to a hash is written once all are decided, in one command: to the
 -- server and its append-only file a command costs more than a field. Until then get knows it.
@@ -65,6 +104,7 @@ end
 
 -- A value of false deletes the field.
 local function set(number, field, value)
+  if value then grow() elseif writable then written() else shrink('HDEL', KEYS[number], field) end
   local wrote = KEYS.wrote[number]
   if not wrote then
     wrote = {}
@@ -73,7 +113,7 @@ local function set(number, field, value)
   wrote[field] = value
 end
 
-local function raise_sequence(to) KEYS.sequence, KEYS.raised = to, true end
+local function raise_sequence(to) KEYS.sequence = to end
 
 local function next_sequence()
   raise_sequence(KEYS.sequence + 1)
@@ -102,6 +142,21 @@ end
 
 local function failed(why) return {'FAILED', type(why) == 'table' and why.err or tostring(why)} end
 
+-- What has failed in the middle may be half written: whoever asks next has the places built anew.
+local function suspect(why)
+  for _, place in pairs(places) do
+    if place.built then depose(place) end
+  end
+  return redis.error_reply('ERR it failed after it had written, the records are to be built anew: ' .. failed(why)[2])
+end
+
+local function finish(place)
+  for number, fields in pairs(place.wrote) do write(place[number], fields) end
+  local keys = num(count_keys(place) or 0)
+  if keys ~= place.head[6] then redis.call('HSET', place[1], 'seq', num(place.sequence), 'keys', keys)
+  elseif place.sequence ~= place.stored then redis.call('HSET', place[1], 'seq', num(place.sequence)) end
+end
+
 local answers, at = {}, 2 + tonumber(requests[1])
 while at < #requests do
   local place, second, last = tonumber(requests[at]), tonumber(requests[at + 1]), at + 2 + tonumber(requests[at + 2])
@@ -109,18 +164,25 @@ while at < #requests do
   if second > 0 and not enter(second) or not enter(place) then
     answer = {'NOTBUILT'}
   else
-    local done
+    local here, there, before, done = places[place], places[second], writes, nil
+    local last_here, last_there = here.sequence, there and there.sequence
     done, answer = pcall(decide, slice(at + 3, last), place, second)
-    if not done then answer = failed(answer)
+    if not done then
+      if writes > before then return suspect(answer) end
+      here.sequence = last_here
+      if there then there.sequence = last_there end
+      answer = failed(answer)
     elseif joined and type(answer) == 'table' then answer = table.concat(answer, '|') end
   end
   answers[#answers + 1], at = answer, last + 1
 end
 local in_force = {}
 for _, place in pairs(places) do
-  if place.raised then redis.call('HSET', place[1], 'seq', num(place.sequence)) end
-  for number, fields in pairs(place.wrote) do write(place[number], fields) end
   local head = place.head
+  if place.changed then
+    local done, why = pcall(finish, place)
+    if not done then return suspect(why) end
+  end
   if head and head[1] and fenced(head[1]) then in_force[#in_force + 1], in_force[#in_force + 2] = place[1], head[1] end
 end
 if #in_force > 0 then answers[#answers + 1] = in_force end

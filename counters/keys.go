@@ -72,6 +72,13 @@ func (s *Store) bucketKeys(bucket string) []string {
 	})
 }
 
+func (s *Store) keysOf(place string) []string {
+	if isBucket(place) {
+		return s.bucketKeys(place)
+	}
+	return s.poolKeys(place)
+}
+
 func (s *Store) directoryKeys(runtime string) []string {
 	return s.bucketKeys(account.BucketOf(runtime))
 }

@@ -128,25 +128,24 @@ func scanHash[T any](ctx context.Context, s *Store, place, key string, parse fun
 
 // recordScript reads one record.
 //
-//	KEYS[1] -> meta
-//	KEYS[2] -> hash of records
-//	ARGV[1] -> name or id
+//	KEYS    -> those of the place
+//	ARGV[1] -> the number of a key, a hash
+//	ARGV[2] -> field
 //
 //	Returns {'OK', packed record or ''}
 var recordScript = newScript("record", nil, `
-return {'OK', redis.call('HGET', KEYS[2], ARGV[1]) or ''}
+return {'OK', redis.call('HGET', KEYS[tonumber(ARGV[1])], ARGV[2]) or ''}
 `)
 
 func (s *Store) checkBuilt(ctx context.Context, place string) error {
-	_, err := s.run(ctx, recordScript, place, []string{s.metaKey(place), s.metaKey(place)}, "epoch")
+	_, err := s.run(ctx, recordScript, place, s.keysOf(place), 1, "epoch")
 	return err
 }
 
 // Binding returns the record of a binding; one without a record is free.
 // ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) Binding(ctx context.Context, pool, binding string) (account.Record, error) {
-	k := s.poolKeys(pool)
-	r, err := s.run(ctx, recordScript, pool, []string{k[0], k[1]}, binding)
+	r, err := s.run(ctx, recordScript, pool, s.poolKeys(pool), 2, binding)
 	if err != nil {
 		return account.Record{}, err
 	}
@@ -168,8 +167,7 @@ func (s *Store) Runtime(ctx context.Context, id string) (account.Place, account.
 // RuntimeIn returns the runtime's record in a pool, the zero Runtime for an
 // unknown one. ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error) {
-	k := s.poolKeys(pool)
-	r, err := s.run(ctx, recordScript, pool, []string{k[0], k[2]}, id)
+	r, err := s.run(ctx, recordScript, pool, s.poolKeys(pool), 3, id)
 	if err != nil {
 		return account.Runtime{}, err
 	}

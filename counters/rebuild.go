@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -58,24 +59,53 @@ return {'OK', 1}
 // reports whether it is the caller's. It is not where nothing is to be rebuilt,
 // and where another began or renewed less than lease ago. An *engine.Error of Redis.
 func (s *Store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (mine bool, err error) {
-	return s.claimRebuild(ctx, place, token, now, max(0, lease.Milliseconds()))
+	return s.claimRebuild(ctx, place, s.metaKey(place), token, now, max(0, lease.Milliseconds()))
 }
 
 // RenewRebuild extends the lease and reports whether the rebuild is still the
 // token's; if not, the caller stops. An *engine.Error of Redis.
 func (s *Store) RenewRebuild(ctx context.Context, place, token string, now time.Time) (mine bool, err error) {
-	return s.claimRebuild(ctx, place, token, now, -1)
+	return s.claimRebuild(ctx, place, s.metaKey(place), token, now, -1)
 }
 
-func (s *Store) claimRebuild(ctx context.Context, place, token string, now time.Time, lease int64) (bool, error) {
+func (s *Store) claimRebuild(ctx context.Context, place, meta, token string, now time.Time, lease int64) (bool, error) {
 	if err := checkToken(token); err != nil {
 		return false, err
 	}
-	r, err := s.run(ctx, beginScript, place, []string{s.metaKey(place)}, token, now.UnixMilli(), lease)
+	r, err := s.run(ctx, beginScript, place, []string{meta}, token, now.UnixMilli(), lease)
 	if err != nil {
 		return false, err
 	}
 	return r.flag(), r.err
+}
+
+// timeScript tells the server's time.
+//
+//	KEYS[1] -> any key: the server that has it is asked
+//
+//	Returns {'OK', microseconds since 1970}
+var timeScript = newSiteScript("time", `
+local now = tonumber(told(info('server'), 'server_time_usec:'))
+if not now then
+  local t = redis.call('TIME')
+  now = t[1] * 1000000 + t[2]
+end
+return {'OK', string.format('%.0f', now)}
+`)
+
+// Time returns the time by the clock of the server, of a Redis Cluster by that of one node for
+// all callers: leases of rebuilds are told apart by it. An *engine.Error of Redis.
+func (s *Store) Time(ctx context.Context) (time.Time, error) {
+	place := account.BucketName(0)
+	r, err := s.run(ctx, timeScript, place, []string{s.metaKey(place)})
+	if err != nil {
+		return time.Time{}, err
+	}
+	now, err := strconv.ParseInt(r.text(), 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the time of Redis: %w", err)
+	}
+	return time.UnixMicro(now), r.err
 }
 
 // checkToken keeps tokens fit for keys; a token is the pool's next epoch.
@@ -130,16 +160,18 @@ end
 for i = 1, n do
   if entries(KEYS[1 + n + i]) ~= tonumber(ARGV[3 + i]) then return {'OK', 2} end
 end
+local keys = 0
 for i = 1, n do
   redis.call('UNLINK', KEYS[1 + i])
   if tonumber(ARGV[3 + i]) > 0 then
+    keys = keys + 1
     redis.call('RENAME', KEYS[1 + n + i], KEYS[1 + i])
     redis.call('PERSIST', KEYS[1 + i])
   end
 end
 for i = 2 + 2 * n, #KEYS do redis.call('UNLINK', KEYS[i]) end
 redis.call('HDEL', KEYS[1], 'token', 'since', 'tokenServer', 'tokenHistory')
-redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'history', history, 'seq', ARGV[2])
+redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'history', history, 'seq', ARGV[2], 'keys', string.format('%d', keys))
 return {'OK', 1}
 `)
 
@@ -162,8 +194,8 @@ func (s *Store) Install(ctx context.Context, pool, token string, snapshot accoun
 		return false, err
 	}
 	k := s.poolKeys(pool)
-	live, empty := []string{k[1], k[2], k[3], k[5]}, []string{k[4], k[6]}
-	return s.install(ctx, pool, token, snapshot.Sequence, parts, live, empty)
+	to := target{pool, k[0], []string{k[1], k[2], k[3], k[5]}, s.stagingKeys(pool, token), []string{k[4], k[6]}}
+	return s.install(ctx, to, token, snapshot.Sequence, parts)
 }
 
 // stagePool lays out bindings, runtimes, the tenants' bindings and who waits.
@@ -207,54 +239,53 @@ func (s *Store) InstallBucket(ctx context.Context, bucket, token string, d accou
 		}
 		places.add(id, packPlace(place))
 	}
-	return s.install(ctx, bucket, token, d.Sequence, []staged{places}, s.bucketKeys(bucket)[1:], nil)
+	k := s.bucketKeys(bucket)
+	return s.install(ctx, target{bucket, k[0], k[1:], s.stagingKeys(bucket, token), nil}, token, d.Sequence, []staged{places})
 }
 
-func (s *Store) install(ctx context.Context, place, token string, sequence int64, parts []staged, live, empty []string) (bool, error) {
+// target is where a rebuild installs: live keys, the keys that it stages for them, and those that start empty.
+type target struct {
+	place, meta          string
+	live, staging, empty []string
+}
+
+func (s *Store) install(ctx context.Context, to target, token string, sequence int64, parts []staged) (bool, error) {
 	if err := checkToken(token); err != nil {
 		return false, err
 	}
 	if err := checkNumbers(sequence); err != nil {
 		return false, err
 	}
-	staging := s.stagingKeys(place, token)
 	// A run that died under this token may have left parts of an older snapshot.
-	if err := s.client().Unlink(ctx, staging...).Err(); err != nil {
-		return false, &engine.Error{Code: engine.CodeInternal, Op: "install in Redis, " + place, Err: err}
+	if err := s.client().Unlink(ctx, to.staging...).Err(); err != nil {
+		return false, &engine.Error{Code: engine.CodeInternal, Op: "install in Redis, " + to.place, Err: err}
 	}
 	args := []any{token, sequence, len(parts)}
 	for i, part := range parts {
-		if err := s.stage(ctx, place, token, staging[i], part); err != nil {
+		if err := s.stage(ctx, to, token, to.staging[i], part); err != nil {
 			return false, err
 		}
 		args = append(args, part.entries())
 	}
-	keys := append([]string{s.metaKey(place)}, live...)
-	keys = append(append(keys, staging...), empty...)
-	r, err := s.run(ctx, installScript, place, keys, args...)
+	r, err := s.run(ctx, installScript, to.place, slices.Concat([]string{to.meta}, to.live, to.staging, to.empty), args...)
 	if err != nil {
 		return false, err
 	}
 	outcome := r.number()
 	if outcome == 2 {
-		return false, fmt.Errorf("install of %s: what was staged is no longer there, begin the rebuild again", place)
+		return false, fmt.Errorf("install of %s: what was staged is no longer there, begin the rebuild again", to.place)
 	}
 	return outcome == 1, r.err
 }
 
 // stage puts one part into its key, chunk by chunk and several chunks to a round
 // trip. That the rebuild is no longer the token's is left to the install to find.
-func (s *Store) stage(ctx context.Context, place, token, key string, part staged) error {
-	return s.stageUnder(ctx, place, s.metaKey(place), token, key, part)
-}
-
-// stageUnder is stage where the epoch is kept in another key than a pool's meta.
-func (s *Store) stageUnder(ctx context.Context, place, meta, token, key string, part staged) error {
-	keys, ttl := []string{meta, key}, strconv.FormatInt(stagedFor.Milliseconds(), 10)
+func (s *Store) stage(ctx context.Context, to target, token, key string, part staged) error {
+	keys, ttl := []string{to.meta, key}, strconv.FormatInt(stagedFor.Milliseconds(), 10)
 	var calls []call
 	for at := 0; at < len(part.args); at += 2 * chunk {
 		args := append([]any{token, part.command, ttl}, part.args[at:min(at+2*chunk, len(part.args))]...)
-		calls = append(calls, call{place, request{keys: keys, args: args}})
+		calls = append(calls, call{to.place, request{keys: keys, args: args}})
 	}
 	for len(calls) > 0 {
 		n := min(chunksAtOnce, len(calls))

@@ -39,8 +39,8 @@ local function get_binding(name) return unpack_binding(name, get(2, name)) end
 local function put_binding(name, rec)
   local listed = rec.state ~= 'free' and rec.tenant ~= '' and rec.tenant or nil
   if rec.listed ~= listed then
-    if rec.listed then redis.call('ZREM', KEYS[4], rec.listed .. ' ' .. name) end
-    if listed then redis.call('ZADD', KEYS[4], 0, listed .. ' ' .. name) end
+    if rec.listed then shrink('ZREM', KEYS[4], rec.listed .. ' ' .. name) end
+    if listed then grow('ZADD', KEYS[4], 0, listed .. ' ' .. name) end
     rec.listed = listed
   end
   if rec.state == 'free' and rec.count == 0 then
@@ -71,9 +71,9 @@ end
 -- waited says that it did until now.
 local function put_runtime(id, rt, waited)
   if rt.state == 'waiting' then
-    redis.call('ZADD', KEYS[6], num(rt.sequence), id)
+    grow('ZADD', KEYS[6], num(rt.sequence), id)
   elseif waited then
-    redis.call('ZREM', KEYS[6], id)
+    shrink('ZREM', KEYS[6], id)
   end
   set(3, id, rt.state .. '|' .. rt.binding .. '|' .. num(rt.sequence) .. '|' .. rt.request .. '|' ..
     bit(rt.confirmed) .. '|' .. rt.origin .. '|' .. rt.tenant)
@@ -81,7 +81,7 @@ end
 
 local function drop_runtime(id)
   set(3, id, false)
-  redis.call('ZREM', KEYS[6], id)
+  shrink('ZREM', KEYS[6], id)
 end
 
 local function is_shared(rec) return rec.state == 'claimed' and rec.tenant == '' end
@@ -102,7 +102,7 @@ local function unassign(name, id, left)
   if not rec.known then return end
   less(rec)
   rec.pristine = rec.pristine and not left
-  redis.call('ZREM', KEYS[5], name .. ' ' .. id)
+  shrink('ZREM', KEYS[5], name .. ' ' .. id)
   put_binding(name, rec)
 end
 

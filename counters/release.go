@@ -11,12 +11,16 @@ import (
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
+//	ARGV[2] -> tenant that asks, '' for none
 //
-//	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, waited}
+//	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, waited, 1 if it is another tenant's}
 var releaseScript = newScript("release runtime", []string{joined, records}, `
 local id = ARGV[1]
 local rt = get_runtime(id)
 local repeated = rt.state == 'gone'
+if ARGV[2] ~= '' and rt.tenant ~= '' and rt.tenant ~= ARGV[2] and (not repeated or rt.binding ~= '' or rt.request ~= '') then
+  return {'OK', '', '', 0, 0, 0, 'free', 0, '', 1}
+end
 if not repeated then
   local gone = {state = 'gone', binding = '', sequence = next_sequence(), request = '',
     confirmed = false, origin = '', tenant = rt.tenant}
@@ -30,7 +34,7 @@ if not repeated then
   rt = gone
   put_runtime(id, rt, waited)
 end
-local out = {'OK', rt.binding, '', 0, num(rt.sequence), 0, 'free', repeated and 1 or 0, rt.request}
+local out = {'OK', rt.binding, '', 0, num(rt.sequence), 0, 'free', repeated and 1 or 0, rt.request, 0}
 if rt.binding ~= '' then
   local rec = get_binding(rt.binding)
   -- What the binding is now is told only while it is this tenant's.
@@ -41,19 +45,20 @@ end
 return out
 `)
 
-// ReleaseRuntime takes a runtime off its binding for good (rule 7). Repeated,
-// it returns the same sequence. ErrNotBuilt, else an *engine.Error of Redis.
-func (s *Store) ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error) {
-	if err := checkNames(runtime); err != nil {
+// ReleaseRuntime takes a runtime off its binding for good (rule 7), for the tenant that asks, ""
+// where none is named. Another tenant's runtime is left as it is, and the Departure is Foreign.
+// Repeated, it returns the same sequence. ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error) {
+	if err := checkNames(runtime, tenant); err != nil {
 		return account.Departure{}, err
 	}
-	r, err := s.run(ctx, releaseScript, pool, s.poolKeys(pool), runtime)
+	r, err := s.run(ctx, releaseScript, pool, s.poolKeys(pool), runtime, tenant)
 	if err != nil {
 		return account.Departure{}, err
 	}
 	d := account.Departure{
 		Binding: r.text(), Tenant: r.text(), Generation: r.number(), Sequence: r.number(),
-		Count: int(r.number()), State: account.State(r.text()), Repeated: r.flag(), Waited: r.text(),
+		Count: int(r.number()), State: account.State(r.text()), Repeated: r.flag(), Waited: r.text(), Foreign: r.flag(),
 	}
 	return d, r.err
 }

@@ -65,7 +65,7 @@ elseif rec.state == 'draining' then
 end
 rec.count, rec.pristine = rec.count + 1, false
 put_binding(name, rec)
-redis.call('ZREM', KEYS[6], id)
+shrink('ZREM', KEYS[6], id)
 set(3, id, to)
 if tonumber(ARGV[6]) > KEYS.sequence then raise_sequence(tonumber(ARGV[6])) end
 return {'OK', 1}
@@ -167,6 +167,7 @@ func (s *Store) DrainIdle(ctx context.Context, pool, binding string, generation 
 var raiseScript = newScript("raise", []string{records}, `
 if KEYS.sequence >= tonumber(ARGV[1]) then return {'OK', 0} end
 raise_sequence(tonumber(ARGV[1]))
+grow()
 return {'OK', 1}
 `)
 

@@ -2,11 +2,10 @@ package counters
 
 import (
 	"context"
-	"fmt"
-	"slices"
+	"errors"
 	"time"
 
-	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
 )
 
 // Site is the state that another package keeps in Redis as a Store keeps a pool: built, lost and
@@ -90,23 +89,12 @@ func (site *Site) Hash(ctx context.Context, number int) (map[string]string, erro
 
 // BeginRebuild is Store.BeginRebuild for the site.
 func (site *Site) BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (mine bool, err error) {
-	return site.claimRebuild(ctx, token, now, max(0, lease.Milliseconds()))
+	return site.store.claimRebuild(ctx, site.name, site.keys[0], token, now, max(0, lease.Milliseconds()))
 }
 
 // RenewRebuild is Store.RenewRebuild for the site.
 func (site *Site) RenewRebuild(ctx context.Context, token string, now time.Time) (mine bool, err error) {
-	return site.claimRebuild(ctx, token, now, -1)
-}
-
-func (site *Site) claimRebuild(ctx context.Context, token string, now time.Time, lease int64) (bool, error) {
-	if err := checkToken(token); err != nil {
-		return false, err
-	}
-	r, err := site.store.run(ctx, beginScript, site.name, site.keys[:1], token, now.UnixMilli(), lease)
-	if err != nil {
-		return false, err
-	}
-	return r.flag(), r.err
+	return site.store.claimRebuild(ctx, site.name, site.keys[0], token, now, -1)
 }
 
 // Part is the new content of one of the records: a hash, or a sorted set.
@@ -124,30 +112,12 @@ func (p *Part) Add(a, b any) { p.add(a, b) }
 // Install is Store.Install for the site; there is a part for each of the records, in
 // their order.
 func (site *Site) Install(ctx context.Context, token string, parts []Part) (bool, error) {
-	if err := checkToken(token); err != nil {
-		return false, err
-	}
-	s, staging := site.store, site.under(site.tag+"n:"+token+":")
-	// A run that died under this token may have left parts of an older state.
-	if err := s.client().Unlink(ctx, staging...).Err(); err != nil {
-		return false, &engine.Error{Code: engine.CodeInternal, Op: "install in Redis, " + site.name, Err: err}
-	}
-	args := []any{token, 0, len(parts)}
+	all := make([]staged, len(parts))
 	for i, part := range parts {
-		if err := s.stageUnder(ctx, site.name, site.keys[0], token, staging[i], part.staged); err != nil {
-			return false, err
-		}
-		args = append(args, part.entries())
+		all[i] = part.staged
 	}
-	r, err := s.run(ctx, installScript, site.name, slices.Concat(site.keys, staging), args...)
-	if err != nil {
-		return false, err
-	}
-	outcome := r.number()
-	if outcome == 2 {
-		return false, fmt.Errorf("install of %q: what was staged is no longer there, begin the rebuild again", site.name)
-	}
-	return outcome == 1, r.err
+	to := target{site.name, site.keys[0], site.keys[1:], site.under(site.tag + "n:" + token + ":"), nil}
+	return site.store.install(ctx, to, token, 0, all)
 }
 
 // Discard is Store.Discard for the site.
@@ -161,6 +131,12 @@ func (site *Site) Depose(ctx context.Context, epoch string) (bool, error) {
 // Epoch returns the epoch that the site is built with, in force or not, and "" where it is
 // not. An *engine.Error of Redis.
 func (site *Site) Epoch(ctx context.Context) (string, error) {
-	epochs, err := site.store.epochs(ctx, []string{site.name}, []string{site.keys[0]})
-	return epochs[site.name], err
+	r, err := site.store.run(ctx, recordScript, site.name, site.keys, 1, "epoch")
+	if errors.Is(err, account.ErrNotBuilt) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.text(), r.err
 }

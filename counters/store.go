@@ -110,8 +110,8 @@ func (s *Store) Close() error {
 }
 
 // Connect checks that Redis can be relied on and returns warnings about what
-// should be better. A server that evicts keys is connection.ErrEvicts: it would forget
-// assignments one by one, which nothing can notice.
+// should be better. A server that evicts keys is connection.ErrEvicts; each later connection refuses
+// it too.
 func (s *Store) Connect(ctx context.Context) (warnings []string, err error) {
 	var mu sync.Mutex // the masters of a cluster are asked at once
 	err = s.eachMaster(ctx, func(ctx context.Context, c redis.Cmdable) error {

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/connection"
@@ -143,7 +146,7 @@ func TestRefusedArguments(t *testing.T) {
 		bad("runtime "+name, err)
 		_, err = m.Observe(ctx, "p", account.Label{Binding: "a", Tenant: name})
 		bad("label "+name, err)
-		_, err = m.ReleaseRuntime(ctx, "p", name)
+		_, err = m.ReleaseRuntime(ctx, "p", name, "")
 		bad("release "+name, err)
 		_, err = m.Locate(ctx, name, "p")
 		bad("locate "+name, err)
@@ -308,5 +311,16 @@ func TestUnreadableRecord(t *testing.T) {
 				t.Error("reading says nothing")
 			}
 		})
+	}
+}
+
+// TestTime: the server's clock is told, on the redis-server as on miniredis.
+func TestTime(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]redis.UniversalClient{"Redis": counterstest.Redis(t), "miniredis": counterstest.Mini(t)} {
+		now, err := counters.New(client, "").Time(t.Context())
+		if off := time.Since(now).Abs(); err != nil || off > time.Minute {
+			t.Errorf("%s: %s, %s from the time of this machine, %v", name, now, off, err)
+		}
 	}
 }

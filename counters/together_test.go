@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/counterstest"
 	"github.com/hap-worker/hap-worker/engine/account"
+	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 )
 
 // TestTogetherIsOneAfterTheOther asks the same under two prefixes: many requests in one
@@ -25,9 +27,17 @@ func TestTogetherIsOneAfterTheOther(t *testing.T) {
 	for name, client := range servers(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rapid.Check(t, func(t *rapid.T) { together(t, client) })
+			rapid.Check(t, func(t *rapid.T) { together(t, client, false) })
 		})
 	}
+}
+
+// TestFullMemory is the same where Redis has no room now and then: of a call, each request is
+// refused and has written nothing, or it has written all.
+func TestFullMemory(t *testing.T) {
+	t.Parallel()
+	client := counterstest.Redis(t)
+	rapid.Check(t, func(t *rapid.T) { together(t, client, true) })
 }
 
 var (
@@ -36,7 +46,7 @@ var (
 	togetherBindings = []string{"a", "b", "c", "d", "e"}
 )
 
-func together(t *rapid.T, client *redis.Client) {
+func together(t *rapid.T, client *redis.Client, fills bool) {
 	ctx := context.Background()
 	if err := client.FlushDB(ctx).Err(); err != nil {
 		t.Fatal(err)
@@ -59,11 +69,20 @@ func together(t *rapid.T, client *redis.Client) {
 			of := ask(t)
 			all, each = append(all, of(many.Store)), append(each, of(single.Store))
 		}
+		if fills {
+			limit(t, client, rapid.SampledFrom([]string{"0", "1", "1"}).Draw(t, "memory"))
+		}
 		got, err := many.AskTogether(ctx, all...)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if fills {
+			limit(t, client, "0")
+		}
 		for i := range each {
+			if fills && noRoom(got[i]) {
+				continue
+			}
 			want, err := single.AskTogether(ctx, each[i])
 			if err != nil {
 				t.Fatal(err)
@@ -84,6 +103,18 @@ func together(t *rapid.T, client *redis.Client) {
 			t.Fatalf("together they leave\n%v\none after the other\n%v", left, alone)
 		}
 	}
+}
+
+// limit sets the memory of the server, in bytes; 0 is all that there is.
+func limit(t *rapid.T, client *redis.Client, bytes string) {
+	if err := client.ConfigSet(context.Background(), "maxmemory", bytes).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func noRoom(answer any) bool {
+	values, _ := answer.([]any)
+	return len(values) == 2 && values[0] == "FAILED" && strings.Contains(fmt.Sprint(values[1]), "OOM")
 }
 
 // drawAsk draws a script, and returns what draws requests to it.

@@ -18,6 +18,7 @@ type Binding struct {
 	Shared          bool
 	EUAccess        bool
 	Cordoned        bool // kept from new assignments by an operator
+	Deleting        bool // it was deleted, and stays until its finalizers are gone
 
 	// ClaimedIn names the pool of its tenant's claim, "" where nothing says so. Runtimes
 	// are counted there, whatever its labels have become since.
@@ -26,6 +27,9 @@ type Binding struct {
 	Epoch      string // the Redis epoch of its last confirmation
 	ReleasedBy string // the request that released it last
 }
+
+// HeldBack reports whether the binding gains no runtimes, also none of its tenant.
+func (b Binding) HeldBack() bool { return b.Cordoned || b.Deleting }
 
 // Pool is the pool that counts the binding's runtimes: that of its claim, else the one
 // that its labels name.

@@ -24,7 +24,7 @@ type NoteReason string
 const (
 	NoteClaimed        NoteReason = "Claimed"
 	NoteClaimRefused   NoteReason = "ClaimRefused" // Gardener allows no change of it
-	NoteClaimRevoked   NoteReason = "ClaimRevoked" // another tenant's or dirty by then
+	NoteClaimRevoked   NoteReason = "ClaimRevoked" // another tenant's, dirty or being deleted by then
 	NoteDirty          NoteReason = "Dirty"
 	NoteReleased       NoteReason = "Released"
 	NoteReleaseRefused NoteReason = "ReleaseRefused"

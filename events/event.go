@@ -63,8 +63,9 @@ type Provision struct {
 // Deprovision returns what a runtime has after its Shoot is deleted.
 type Deprovision struct {
 	RuntimeID string `json:"runtimeID"`
-	// GlobalAccountID may differ from that of the provision: a runtime can move to another
-	// tenant.
+	// GlobalAccountID is the runtime's own. If it is another one's, a worker refuses the
+	// deprovision as InvalidEvent and changes nothing. If it is absent, the runtime is
+	// deprovisioned whichever tenant has it: that is for the broker and for operators.
 	GlobalAccountID string `json:"globalAccountID,omitzero"`
 	ShootName       string `json:"shootName,omitzero"`
 	ReplyTo         string `json:"replyTo,omitzero"`
@@ -74,7 +75,9 @@ type Deprovision struct {
 type Release struct {
 	Binding string `json:"binding"`
 	// Generation identifies the claim that was cleaned up. If it is set and the binding
-	// has another generation by now, a worker refuses the release as StaleRelease.
+	// has another generation by now, a worker refuses the release as StaleRelease. If it is
+	// absent, the release is for the first claim of the binding: one that was claimed again is
+	// refused alike.
 	Generation *int64 `json:"generation,omitzero"`
 	ReplyTo    string `json:"replyTo,omitzero"`
 }

@@ -168,7 +168,7 @@ func TestLandscapeWithoutTheRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	js, err := jetstream.New(s.Connect(nats.UserInfo("worker", "worker"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})),
-		jetstream.WithDefaultTimeout(300*time.Millisecond))
+		jetstream.WithDefaultTimeout(3*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

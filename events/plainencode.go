@@ -173,6 +173,7 @@ func writeChanged(w plain.Writer, c *Changed) plain.Writer {
 		TextGiven("runtime", c.Runtime).
 		TextGiven("account", c.Account).
 		TextGiven("superseded", c.Superseded).
+		TextGiven("by", c.By).
 		End()
 }
 

@@ -237,7 +237,7 @@ func replyOf(text, name string, n, seconds int64, shape uint16) Reply {
 				Passed:     []Passed{{Rule: text, RuleNumber: int(n), Why: name}, {}},
 				Attempts:   []Attempt{{Binding: text, Result: name}, {}},
 				Times:      &Times{Published: at, Began: at, Waiting: at, Decided: at, Claimed: at},
-				Changed:    &Changed{Runtime: text, Account: name, Superseded: text},
+				Changed:    &Changed{Runtime: text, Account: name, Superseded: text, By: name},
 			}
 		},
 		func() { r.Network = []Network{{Rule: text, ID: name, CIDR: text, Paths: []string{name, text}}, {}} },

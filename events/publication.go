@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 
@@ -9,8 +10,9 @@ import (
 )
 
 // Publication returns the message that publishes an event on its subject, with the id
-// that stands for it once within the duplicate window. With replyTo each Publication has its own
-// id: a repeat has to come to a worker, which sends its copy. Errors: an *engine.Error with
+// that stands for it once within the duplicate window: type, request id, and the runtime or binding
+// that it is for, since requests for two of them may have one request id. With replyTo each
+// Publication has its own id: a repeat has to come to a worker, which sends its copy. Errors: an *engine.Error with
 // CodeInvalidEvent for an event that a worker would refuse.
 func Publication(ctx context.Context, s Subjects, e Event) (*nats.Msg, error) {
 	data, err := EncodeEvent(e)
@@ -21,8 +23,9 @@ func Publication(ctx context.Context, s Subjects, e Event) (*nats.Msg, error) {
 	if e.Traceparent != "" {
 		msg.Header["traceparent"] = []string{e.Traceparent}
 	}
-	id := string(e.Type) + "/" + e.ID
-	if e.Addressed().ReplyTo != "" {
+	to := e.Addressed()
+	id := string(e.Type) + "/" + e.ID + "/" + cmp.Or(to.RuntimeID, to.Binding)
+	if to.ReplyTo != "" {
 		id += "/" + rand.Text()
 	}
 	msg.Header[jetstream.MsgIDHeader] = []string{id}

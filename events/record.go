@@ -38,4 +38,6 @@ type Changed struct {
 	Account string `json:"account,omitzero"`
 	// Superseded is the request of the runtime that waited until then.
 	Superseded string `json:"superseded,omitzero"`
+	// By is the source of the deprovision: who published it.
+	By string `json:"by,omitzero"`
 }

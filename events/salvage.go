@@ -57,8 +57,8 @@ func (e *Event) salvageAddressee(inner map[string]string, kind Type, token strin
 // ofBinding reports whether an answer goes to a binding, else to a runtime.
 func (t Type) ofBinding() bool { return t.Info().Token == tokenBinding }
 
-// idOfMessage is the request id in the header Nats-Msg-Id: <type>/<id>, or
-// <type>/<id>/<what makes it unlike any other>.
+// idOfMessage is the request id in the header Nats-Msg-Id: <type>/<id>, as publishers of
+// before wrote it, or <type>/<id>/<more>.
 func idOfMessage(header nats.Header) string {
 	_, rest, _ := strings.Cut(header.Get(nats.MsgIdHdr), "/")
 	id, _, _ := strings.Cut(rest, "/")

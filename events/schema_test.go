@@ -70,7 +70,7 @@ var full = map[string]string{
 			"origin":"claimed","strategy":"fill-first","attempts":[{"binding":"aws-7","result":"conflict"}],
 			"times":{"published":"2026-11-20T12:00:00Z","began":"2026-11-20T12:00:00Z","waiting":"2026-11-20T12:00:00Z",
 				"decided":"2026-11-20T12:00:00Z","claimed":"2026-11-20T12:00:00Z"},
-			"changed":{"runtime":"waiting","account":"draining","superseded":"req-0"}},
+			"changed":{"runtime":"waiting","account":"draining","superseded":"req-0","by":"/hapctl"}},
 		"network":[{"rule":"mcp-clusters","id":"","cidr":"10.27.0.0/28","paths":["/spec/network/cidr"]}],"networkPending":true,
 		"shootPatch":[{"op":"add","path":"/spec/network/cidr","value":"10.27.0.0/28"}],
 		"shootMergePatch":{"spec":{"network":{"cidr":"10.27.0.0/28"}}},

@@ -200,13 +200,21 @@ const minPayload = 512 << 10
 // firstSequence is where a stream of events begins that is made now: 0 for the usual 1,
 // or, where there are replies of one before, a number beyond all that it gave. To the
 // server an acknowledgement has nothing but names and numbers, so that one of a message
-// that went with the stream would end the message that has its number now.
+// that went with the stream would end the message that has its number now. The number is the
+// server's time in microseconds: one stream after another is made by workers whose clocks differ.
 func firstSequence(ctx context.Context, js jetstream.JetStream, subjects Subjects) (uint64, error) {
 	ctx, cancel := streams.Bounded(ctx, js)
 	defer cancel()
-	_, err := js.Stream(ctx, subjects.Stream(StreamReplies))
+	replies, err := js.Stream(ctx, subjects.Stream(StreamReplies))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return 0, nil
 	}
-	return uint64(time.Now().UnixMicro()), err
+	if err != nil {
+		return 0, err
+	}
+	now := replies.CachedInfo().TimeStamp
+	if now.IsZero() { // before nats-server 2.10
+		now = time.Now()
+	}
+	return uint64(now.UnixMicro()), nil
 }

@@ -226,9 +226,9 @@ func (c *Client) notify(b engine.Binding, deleted bool) {
 }
 
 // Claimable returns what a tenant may get in a dedicated pool, best first, from
-// the cache: the bindings whose label names the tenant (clean, not cordoned, not
+// the cache: the bindings whose label names the tenant (clean, not held back, not
 // internal unless internalTenant), then up to n unclaimed ones (clean, neither
-// internal nor cordoned) in an order of the tenant's own. A greater n returns the
+// internal nor held back) in an order of the tenant's own. A greater n returns the
 // same list, continued. all is true when there are no others, and never before
 // the cache has synced. The time it takes depends on n, not on the pool.
 func (c *Client) Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
@@ -241,7 +241,7 @@ func (c *Client) Claimable(pool engine.Pool, tenant string, internalTenant bool,
 func (c *Client) Shared(pool engine.Pool) []engine.Binding { return c.index.Shared(pool) }
 
 // Barred names the tenant's own bindings that must not gain a runtime: dirty
-// (also one that was marked by hand under its clusters), cordoned, or
+// (also one that was marked by hand under its clusters), held back, or
 // internal while the tenant is none of the internal ones.
 func (c *Client) Barred(pool engine.Pool, tenant string, internalTenant bool) []string {
 	return c.index.Barred(pool, tenant, internalTenant)

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hap-worker/hap-worker/engine"
+	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 	"github.com/hap-worker/hap-worker/engine/suggest"
 )
 

@@ -120,6 +120,7 @@ func (d *decoder) binding(meta *metav1.ObjectMeta) engine.Binding {
 		Shared:          is(d.keys.shared),
 		EUAccess:        is(d.keys.euAccess),
 		Cordoned:        is(LabelCordon),
+		Deleting:        meta.DeletionTimestamp != nil,
 		ClaimedIn:       claimedIn(meta.Annotations[AnnotationPool], meta.Labels[d.keys.tenantName]),
 		Generation:      d.generation(meta),
 		Epoch:           meta.Annotations[AnnotationEpoch],

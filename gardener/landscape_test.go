@@ -29,7 +29,7 @@ func landscapeOf(t *testing.T, code int, body string) (*gardener.Client, *[]stri
 	t.Cleanup(server.Close)
 	warnings := &[]string{}
 	c, err := gardener.New(&rest.Config{Host: server.URL}, gardener.Options{
-		Namespace: "garden-kyma", Budget: 100 * time.Millisecond, Timeout: 50 * time.Millisecond, Warn: func(text string) { *warnings = append(*warnings, text) },
+		Namespace: "garden-kyma", Budget: 2 * time.Second, Timeout: time.Second, Warn: func(text string) { *warnings = append(*warnings, text) },
 	})
 	if err != nil {
 		t.Fatal(err)

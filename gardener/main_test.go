@@ -3,11 +3,12 @@ package gardener
 import (
 	"testing"
 
-	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
+
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // newOffline is a client that is never started: its index is fed by hand.
 func newOffline(t testing.TB, opts Options) *Client {

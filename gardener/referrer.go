@@ -62,7 +62,7 @@ var referringResources = []Resource{CredentialsBindings, SecretBindings}
 // referrer has what the cache keeps of a binding that refers to a Secret.
 type referrer struct {
 	metav1.ObjectMeta
-	secret string // "" where it refers to none of the namespace
+	secret string // "" where it refers to none of the namespace, or is being deleted
 }
 
 func secretIndex(obj any) ([]string, error) {
@@ -85,6 +85,9 @@ func (c *Client) stripReferrer(obj any) (any, error) {
 	kept := &referrer{secret: c.opts.secretOf(&read)}
 	kept.Name, kept.Namespace = o.GetName(), o.GetNamespace()
 	kept.UID, kept.ResourceVersion = o.GetUID(), o.GetResourceVersion()
+	if o.GetDeletionTimestamp() != nil {
+		kept.secret = "" // another one is to be named, where there is another
+	}
 	return kept, nil
 }
 

@@ -1,6 +1,7 @@
 package gardener
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,11 +56,14 @@ func (c *Client) repeat(ctx context.Context, op string, call func(context.Contex
 		backoff.WithMaxInterval(2*time.Second),
 		backoff.WithMaxElapsedTime(c.opts.Budget))}
 	pause.until, pause.limited = ctx.Deadline()
-	var last, stop error
+	var last, answered, stop error
 	err := backoff.Retry(func() error {
 		last = call(ctx)
 		if last == nil {
 			return nil
+		}
+		if ctx.Err() == nil {
+			answered = last
 		}
 		if judge(last, write) != again {
 			return backoff.Permanent(last)
@@ -76,8 +80,8 @@ func (c *Client) repeat(ctx context.Context, op string, call func(context.Contex
 		return stop
 	}
 	verdict := judge(last, write)
-	if ctx.Err() != nil {
-		last = fmt.Errorf("%w; %w", last, context.Cause(ctx))
+	if ctx.Err() != nil { // what the attempts before were told says more than that the last one had no time
+		last = fmt.Errorf("%w; %w", cmp.Or(answered, last), context.Cause(ctx))
 	}
 	return named(op, verdict, last)
 }

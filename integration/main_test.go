@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -103,6 +102,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(killStep) != "" {
 		dieAtStep()
 	}
+	if os.Getenv(heldConfig) != "" {
+		runHeld()
+	}
 	code := m.Run()
 	for _, s := range []*stack.Stack{shared.stack, sharedCRD.stack, sharedReal.stack, sharedFast.stack} {
 		if s == nil {
@@ -114,7 +116,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := leaktest.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/engine/seedtest"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
@@ -99,8 +100,7 @@ func roomyAccounts(tenants int) []stack.Account {
 // newRandom begins with a seed that the log shows.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seedtest.Of(t)
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
@@ -191,7 +191,7 @@ func newPublisher(t *testing.T, s *stack.Stack) *publisher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	return &publisher{t: t, ctx: ctx, stack: s, nc: nc, js: js, subjects: subjects, published: map[string]map[string]string{}}
 }

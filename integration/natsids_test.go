@@ -101,7 +101,7 @@ func TestNATSIDsOfOthers(t *testing.T) {
 			return err
 		})
 	}
-	takes("CLEANUP", "provision/req-1", `{"specversion":"1.0","id":"req-1","source":"/x","type":"hap.provision.v1","data":{"runtimeID":"rt-1","globalAccountID":"ga-1","plan":"aws"}}`,
+	takes("CLEANUP", "provision/req-1/rt-1", `{"specversion":"1.0","id":"req-1","source":"/x","type":"hap.provision.v1","data":{"runtimeID":"rt-1","globalAccountID":"ga-1","plan":"aws"}}`,
 		"hap.v1.release.aws-01", "hap.v1.release.rt-1", "hap.v1.release.ga-1")
 	first, err := kyma.Provision(l.ctx, "req-1", events.Provision{RuntimeID: "rt-1", GlobalAccountID: "ga-1", Plan: "aws"})
 	if err != nil {
@@ -111,7 +111,7 @@ func TestNATSIDsOfOthers(t *testing.T) {
 	if err != nil || !gone.MarkedDirty {
 		t.Fatalf("%+v, %v", gone, err)
 	}
-	takes("PUBLISHER", "release/clean-1", fmt.Sprintf(`{"specversion":"1.0","id":"clean-1","source":"/x","type":"hap.release.v1","data":{"binding":%q}}`, first.Binding.Name),
+	takes("PUBLISHER", "release/clean-1/"+first.Binding.Name, fmt.Sprintf(`{"specversion":"1.0","id":"clean-1","source":"/x","type":"hap.release.v1","data":{"binding":%q}}`, first.Binding.Name),
 		"hap.v1.resolve."+first.Binding.Name, "hap.v1.provision.ga-1", "hap.v1.deprovision.ga-1")
 	if r, err := cleanup.Release(l.ctx, "clean-1", events.Release{Binding: first.Binding.Name, Generation: &gone.Binding.Generation}); err != nil || r.Status != events.StatusReturned {
 		t.Errorf("%+v, %v", r, err)

@@ -82,7 +82,7 @@ func (v *candidates) suggestions(job claimRequest) []account.Seen {
 	for _, name := range v.order {
 		b := v.seen[name].binding
 		mine := b.Tenant == job.tenant && !job.pool.Shared
-		if v.refused[name] || b.Pool() != job.pool || b.Dirty || b.Cordoned || (b.Internal && !(mine && job.internal)) {
+		if v.refused[name] || b.Pool() != job.pool || b.Dirty || b.HeldBack() || (b.Internal && !(mine && job.internal)) {
 			continue
 		}
 		if b.Tenant == "" || mine || job.pool.Shared {
@@ -211,7 +211,8 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 	}
 	b, mark := known.binding, engine.Mark{Tenant: job.tenant, Generation: d.Generation, Epoch: d.Epoch}
 	switch {
-	case b.Dirty || (b.Tenant != "" && b.Tenant != job.tenant) || b.Pool() != job.pool:
+	case b.Dirty || (b.Tenant != "" && b.Tenant != job.tenant) || b.Pool() != job.pool,
+		b.Deleting && b.Tenant == "": // it was deleted after the cache had offered it
 		if !known.live {
 			// The cache may be behind; only the source may cost another its claim.
 			return false, h.read(ctx, d.Binding, seen)

@@ -28,6 +28,7 @@ func TestSuggestions(t *testing.T) {
 		{"another tenant's", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "gb"}, false, false},
 		{"dirty", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Dirty: true}, false, false},
 		{"cordoned", dedicated, engine.Binding{HyperscalerType: "aws", Cordoned: true}, false, false},
+		{"being deleted", dedicated, engine.Binding{HyperscalerType: "aws", Deleting: true}, false, false},
 		{"the tenant's, cordoned", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Cordoned: true}, false, false},
 		{"internal", dedicated, engine.Binding{HyperscalerType: "aws", Internal: true}, false, false},
 		{"internal, of the tenant's name", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Internal: true}, false, false},

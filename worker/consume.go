@@ -23,6 +23,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.source.Open(); err != nil {
 		return err
 	}
+	w.source.Look(ctx) // before a deadline is judged
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	taking, stopTaking := context.WithCancel(work)
 	w.begun, w.cancel, w.stopTaking = true, cancel, stopTaking

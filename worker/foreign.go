@@ -31,12 +31,20 @@ func (h *Handler) foreign(ctx context.Context, a *attempt) outcome {
 	return finalOutcome(reply)
 }
 
-// foreignRuntime is why a runtime cannot be provisioned: rule 3. It says nothing of
-// whose the runtime is, or of what it has.
+// foreignRuntime is why a runtime cannot be provisioned: rule 3.
 func foreignRuntime(e events.Event) error {
+	return notOf(e.RuntimeID, e.Provision.GlobalAccountID, "provision a runtime under an id of its own")
+}
+
+// foreignDeparture is why a runtime is not deprovisioned: rule 7.
+func foreignDeparture(e events.Event) error {
+	return notOf(e.RuntimeID, e.Deprovision.GlobalAccountID,
+		"publish the deprovision with the runtime's own global account, or have an operator run 'hapctl deprovision --runtime "+e.RuntimeID+"'")
+}
+
+// notOf says of a runtime that it is not the tenant's, and nothing of whose it is or of what it has.
+func notOf(runtime, tenant, hint string) error {
 	return &engine.Error{
-		Code: engine.CodeInvalidEvent,
-		Err:  fmt.Errorf("runtime %s is not one of global account %s", e.RuntimeID, e.Provision.GlobalAccountID),
-		Hint: "provision a runtime under an id of its own",
+		Code: engine.CodeInvalidEvent, Err: fmt.Errorf("runtime %s is not one of global account %s", runtime, tenant), Hint: hint,
 	}
 }

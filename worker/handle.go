@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/bulkhead"
+	"github.com/hap-worker/hap-worker/worker/clock"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/dirtying"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -41,6 +42,7 @@ type Handler struct {
 	observer *observe.Observer
 	tracer   trace.Tracer
 	now      Clock
+	clock    *clock.Clock // of the stream: deadlines are judged by it
 
 	subjects  events.Subjects
 	namespace string        // of the bindings
@@ -65,6 +67,9 @@ func newHandler(o *Options) *Handler {
 		}),
 		counters: counters, gardener: gardener, parts: parts, ledger: o.Ledger, room: o.Room, copies: o.Copies, rebuild: o.Rebuild, rules: o.Rules,
 		policies: o.Policies, ranges: o.Ranges, observer: &o.Observer, tracer: o.Tracer, now: o.Now,
+		clock: clock.New(o.Now, func(offset time.Duration) {
+			o.Observer.Clock(context.Background(), observe.Clock{Store: "nats", Offset: offset})
+		}),
 		subjects: o.Subjects, namespace: o.Namespace, kind: o.Kind, budget: o.Budget, ackWait: o.AckWait,
 	}
 }

@@ -51,8 +51,8 @@ type Ender interface {
 	Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error)
 	// TakeBack undoes what a request holds whose stored answer is a refusal, rule 11.
 	TakeBack(ctx context.Context, pool, runtime, request string) error
-	// ReleaseRuntime counts a runtime down, rule 7.
-	ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error)
+	// ReleaseRuntime counts a runtime down, rule 7, for the tenant that asks, "" where none is named.
+	ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error)
 }
 
 // Freer returns cleaned bindings to their pools.

@@ -8,14 +8,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// waitsUntil is the end of an event's waiting: what its first waiting reply said,
-// else the publisher's deadline, else the configured time from now on.
+// waitsUntil is the end of an event's waiting, by the clock of the stream: what its first
+// waiting reply said, else the publisher's deadline, else the configured time from now on.
 func (h *Handler) waitsUntil(a *attempt) time.Time {
 	if !a.until.IsZero() {
 		return a.until
 	}
 	timeout := h.rules.Get().WaitingTimeout()
-	switch a.until = h.now().Add(timeout); {
+	switch a.until = h.clock.Now().Add(timeout); {
 	case timeout == 0: // reject at once, whatever the publisher would bear
 	case !a.event.Provision.Deadline.IsZero():
 		a.until = a.event.Provision.Deadline
@@ -36,7 +36,7 @@ func (h *Handler) postponed(ctx context.Context, a *attempt, err error) outcome 
 	if !unavailable(err) || a.event.Provision == nil || a.pool == "" || ctx.Err() != nil {
 		return notNow(ctx, err)
 	}
-	if !h.now().Before(h.waitsUntil(a)) {
+	if !h.clock.Now().Before(h.waitsUntil(a)) {
 		return notNow(ctx, err) // nothing may wait: an outage is no answer
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.ackWait/3)

@@ -90,7 +90,7 @@ func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 	terms := rules.Terms(p.GlobalAccountID, match.Provider)
 	return answer{event: a.event, match: match, chosen: chosen, terms: terms}, h.beginClaim(claimRequest{
 		runtime: p.RuntimeID, request: a.event.ID, tenant: p.GlobalAccountID, pool: match.Pool, terms: terms,
-		internal: rules.Internal(p.GlobalAccountID), inTurn: a.inTurn, now: !h.now().Before(h.waitsUntil(a)), trace: &a.trace,
+		internal: rules.Internal(p.GlobalAccountID), inTurn: a.inTurn, now: !h.clock.Now().Before(h.waitsUntil(a)), trace: &a.trace,
 	}), nil
 }
 
@@ -151,7 +151,7 @@ func (h *Handler) returnRanges(ctx context.Context, e events.Event, by string) e
 // Redis, so that a redelivery finds the same result.
 func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events.Reply, error) {
 	if reply.decision.Outcome == account.Waiting {
-		if now := h.now(); now.Before(h.waitsUntil(a)) {
+		if now := h.clock.Now(); now.Before(h.waitsUntil(a)) {
 			return reply.waiting(reply.lacks(), a.until), nil
 		}
 		considered := reply.decision.Considered

@@ -24,6 +24,7 @@ type decisionTrace struct {
 	attempts []events.Attempt
 	rules    *rule.Ruleset // once they were asked
 	request  rule.Request
+	made     bool             // chosen is a decision; its number may be 0
 	chosen   account.Decision // the one that looked at bindings, whatever repeated it
 	strategy account.Strategy
 	changed  *events.Changed
@@ -39,13 +40,19 @@ func (t *decisionTrace) decided(at time.Time, d *account.Decision) {
 		return
 	}
 	t.times.Decided = at
-	// A runtime that was adopted from a Shoot can have sequence 0, which an empty trace has too.
-	seen := t.chosen.Outcome == account.Assigned && d.Sequence == t.chosen.Sequence
-	if d.Outcome == account.Assigned && d.Repeated && seen {
+	if t.repeats(d) {
 		d.Considered = t.chosen.Considered
 		return
 	}
-	t.chosen = *d
+	t.made, t.chosen = true, *d
+}
+
+// repeats reports whether a decision is the one that was chosen. Numbers are those of an epoch: a
+// rebuild may give one to another decision.
+func (t *decisionTrace) repeats(d *account.Decision) bool {
+	was := &t.chosen
+	return t.made && d.Repeated && was.Outcome == account.Assigned && d.Outcome == account.Assigned &&
+		d.Epoch == was.Epoch && d.Sequence == was.Sequence && d.Binding == was.Binding
 }
 
 // attempt notes what came of making sure of a label.
@@ -65,11 +72,11 @@ func (t *decisionTrace) attempt(at time.Time, binding string, result observe.Cla
 
 // departed notes what a deprovision changed. That the runtime was gone already may
 // be this event's own doing, before it came again: then nothing is said of it.
-func (t *decisionTrace) departed(left account.Departure, again bool) {
+func (t *decisionTrace) departed(left account.Departure, again bool, by string) {
 	if t.changed != nil {
 		return // a further attempt of this worker
 	}
-	t.changed = &events.Changed{Account: string(left.State), Superseded: left.Waited}
+	t.changed = &events.Changed{Account: string(left.State), Superseded: left.Waited, By: by}
 	switch {
 	case left.Repeated && again:
 	case left.Repeated:
@@ -90,7 +97,9 @@ func (t *decisionTrace) departed(left account.Departure, again bool) {
 const unknownRuntime = "none"
 
 // unknown notes a deprovision of a runtime that had nothing.
-func (t *decisionTrace) unknown() { t.changed = &events.Changed{Runtime: unknownRuntime} }
+func (t *decisionTrace) unknown(by string) {
+	t.changed = &events.Changed{Runtime: unknownRuntime, By: by}
+}
 
 // waits takes over when a request was published and began to wait, from the reply
 // that said so: the worker that serves it did not see it come.
@@ -113,7 +122,8 @@ func (h *Handler) record(a *attempt, r *events.Reply) {
 		}
 		r.Decision = &events.Decision{}
 	}
-	if t.rules != nil && (r.Decision.Rule != "" || r.Decision.Sequence == 0) {
+	// What is assigned without a rule has its place by an earlier request; its number may be 0.
+	if t.rules != nil && (r.Decision.Rule != "" || r.Decision.Sequence == 0 && r.Status != events.StatusAssigned) {
 		r.Decision.PlatformRegion, r.Decision.HyperscalerRegion = t.request.PlatformRegion, t.request.HyperscalerRegion
 		for _, o := range t.rules.Passed(t.request, mostPassed) {
 			r.Decision.Passed = append(r.Decision.Passed, events.Passed{Rule: o.Rule, RuleNumber: o.RuleNumber, Why: o.Why})

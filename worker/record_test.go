@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -47,6 +49,58 @@ func TestTrailOfAnAdoptedRuntime(t *testing.T) {
 	}
 }
 
+// An adopted runtime keeps number 0, and comes again under it after a conflict.
+func TestTrailOfARepeatedNumberZero(t *testing.T) {
+	t.Parallel()
+	var tr decisionTrace
+	decide := func(d account.Decision) account.Decision {
+		d.Outcome, d.Repeated = account.Assigned, true
+		tr.decided(time.Now(), &d)
+		return d
+	}
+	looked := []account.Considered{{Binding: "aws-2", Verdict: account.Chosen}}
+	decide(account.Decision{Binding: "aws-2", Epoch: "e1", Origin: account.Adopted, Considered: looked})
+	if again := decide(account.Decision{Binding: "aws-2", Epoch: "e1", Origin: account.Adopted}); len(again.Considered) != 1 {
+		t.Errorf("the repeat has %v", again.Considered)
+	}
+}
+
+// A rebuild while an event is handled numbers decisions anew: an equal one is another decision's.
+func TestTrailAcrossARebuild(t *testing.T) {
+	t.Parallel()
+	for name, number := range map[string]int64{"number 0": 0, "a number": 5} {
+		var tr decisionTrace
+		before := account.Decision{
+			Outcome: account.Assigned, Binding: "aws-1", Sequence: number, Epoch: "e1", Origin: account.Claimed,
+			Considered: []account.Considered{{Binding: "aws-1", Verdict: account.Chosen}},
+		}
+		tr.decided(time.Now(), &before)
+		after := account.Decision{Outcome: account.Assigned, Binding: "aws-1", Sequence: number, Epoch: "e2", Origin: account.Adopted, Repeated: true}
+		tr.decided(time.Now(), &after)
+		if tr.chosen.Origin != account.Adopted || after.Considered != nil {
+			t.Errorf("%s: the trail has %+v, the decision %v", name, tr.chosen, after.Considered)
+		}
+	}
+}
+
+// An assignment under number 0 by an earlier request is no reason to tell of rules: none was asked.
+func TestRecordOfNumberZeroElsewhere(t *testing.T) {
+	t.Parallel()
+	rules, err := rule.Compile([]string{"aws", "aws(PR=cf-eu11) -> EU"}, rule.Options{Require: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for status, want := range map[events.Status]int{events.StatusAssigned: 0, events.StatusRejected: 1} {
+		a := &attempt{}
+		a.trace.asks(rules, rule.Request{Plan: "aws"})
+		r := events.Reply{Status: status, Decision: &events.Decision{}}
+		new(Handler).record(a, &r)
+		if got := len(r.Decision.Passed); got != want {
+			t.Errorf("%s: %d rules that lost, want %d", status, got, want)
+		}
+	}
+}
+
 // The record stays small however often a claim is lost: the last attempts count.
 func TestTrailBoundsAttempts(t *testing.T) {
 	t.Parallel()
@@ -82,14 +136,14 @@ func TestTrailDeparted(t *testing.T) {
 		"gone, perhaps by this one": {account.Departure{Binding: "aws-1", Repeated: true, State: account.InUse}, true, "", "claimed"},
 	} {
 		var tr decisionTrace
-		tr.departed(c.left, c.again)
-		if got := tr.changed; got.Runtime != c.runtime || got.Account != c.state || got.Superseded != c.left.Waited {
+		tr.departed(c.left, c.again, "/broker")
+		if got := tr.changed; got.Runtime != c.runtime || got.Account != c.state || got.Superseded != c.left.Waited || got.By != "/broker" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	var tr decisionTrace
-	tr.departed(account.Departure{Binding: "aws-1", State: account.Draining}, false)
-	tr.departed(account.Departure{Binding: "aws-1", State: account.Draining, Repeated: true}, false)
+	tr.departed(account.Departure{Binding: "aws-1", State: account.Draining}, false, "")
+	tr.departed(account.Departure{Binding: "aws-1", State: account.Draining, Repeated: true}, false, "")
 	if tr.changed.Runtime != "assigned" {
 		t.Errorf("the second attempt of the same worker made it %+v", tr.changed)
 	}

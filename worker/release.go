@@ -30,17 +30,17 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 		// Unknown here: what the publisher wanted is so. The number makes the
 		// ledger remember it above any provision that is still on its way.
 		r.Decision = &events.Decision{Sequence: place.Sequence}
-		a.trace.unknown()
+		a.trace.unknown(e.Source)
 		return r, nil
 	}
-	left, err := h.counters.ReleaseRuntime(ctx, place.Pool, e.RuntimeID)
+	left, err := h.depart(ctx, place.Pool, e)
 	if err != nil {
-		return r, h.notBuilt(err, place.Pool)
+		return r, err
 	}
 	h.observer.Step(ctx, observe.StepDeparted)
-	a.trace.departed(left, a.again)
+	a.trace.departed(left, a.again, e.Source)
 	r.Decision = &events.Decision{Sequence: left.Sequence, Pool: place.Pool}
-	if err := h.supersede(ctx, e.RuntimeID, place.Pool, left.Sequence); err != nil {
+	if err := h.supersede(ctx, e, place.Pool, left.Sequence); err != nil {
 		return r, err
 	}
 	h.WakeTenant(place.Pool, left.Tenant)
@@ -61,6 +61,19 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 		return r, nil
 	}
 	return h.emptied(ctx, r, place.Pool, left)
+}
+
+// depart counts the runtime of a deprovision down. Another tenant's is left as it is, and the error
+// says so.
+func (h *Handler) depart(ctx context.Context, pool string, e events.Event) (account.Departure, error) {
+	left, err := h.counters.ReleaseRuntime(ctx, pool, e.RuntimeID, e.Deprovision.GlobalAccountID)
+	if err != nil {
+		return left, h.notBuilt(err, pool)
+	}
+	if left.Foreign {
+		return left, foreignDeparture(e)
+	}
+	return left, nil
 }
 
 // emptied marks the account that a deprovision left empty, or says that it drains.
@@ -87,8 +100,8 @@ func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left
 
 // supersede ends the waiting of a runtime that is gone: rule 7. Its requests are
 // answered under the number of the departure, and leave the room.
-func (h *Handler) supersede(ctx context.Context, runtime, pool string, sequence int64) error {
-	return h.room.OfRuntime(ctx, runtime, func(waiting events.WaitingRequest) error {
+func (h *Handler) supersede(ctx context.Context, e events.Event, pool string, sequence int64) error {
+	return h.room.OfRuntime(ctx, e.RuntimeID, func(waiting events.WaitingRequest) error {
 		a := h.begin(delivery{event: waiting.Event, subject: waiting.Event.ReplySubject(h.subjects)})
 		reply := superseded(waiting.Event, pool, sequence)
 		for {
@@ -104,8 +117,8 @@ func (h *Handler) supersede(ctx context.Context, runtime, pool string, sequence 
 			}
 			a.expect = stored.Sequence
 			// Once more, after that was read: the departure has to be of the epoch in force (rule 15).
-			if _, err := h.counters.ReleaseRuntime(ctx, pool, runtime); err != nil {
-				return h.notBuilt(err, pool)
+			if _, err := h.depart(ctx, pool, e); err != nil {
+				return err
 			}
 			err = h.publish(ctx, a, reply)
 			if err == nil {
@@ -199,5 +212,20 @@ func (h *Handler) releasable(ctx context.Context, e events.Event, b engine.Bindi
 			Hint: "deprovision them first; hapctl runtimes lists them",
 		}
 	}
-	return nil
+	return unnumbered(e, b)
+}
+
+// unnumbered returns the error that a release is to be refused with because it does not say which claim
+// of the binding it is for, nil for none: it may come again after a later tenant's claim. A binding that
+// was claimed once has one claim alone.
+func unnumbered(e events.Event, b engine.Binding) error {
+	if e.Release.Generation != nil || b.Generation <= 1 {
+		return nil
+	}
+	return &engine.Error{
+		Code: engine.CodeStaleRelease,
+		Err:  fmt.Errorf("binding %s is at generation %d, and the release does not say of which claim the account was cleaned", b.Name, b.Generation),
+		Hint: fmt.Sprintf("make sure that it was cleaned since this claim, then publish the release with generation %d, or run 'hapctl release --binding %s --generation %d'",
+			b.Generation, b.Name, b.Generation),
+	}
 }

@@ -35,6 +35,12 @@ func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done
 		return out, err == nil, err
 	}
 	if stored.Foreign == nil && !answers(&a.delivery, stored.Reply) {
+		if stored.Reply.For != "" && a.event.Provision != nil && a.invalid == nil {
+			// A deprovision has the id, which may be refused: no provision under it is answered (rule 11).
+			if err := h.takeBack(ctx, a); err != nil {
+				return outcome{}, false, err
+			}
+		}
 		return h.foreign(ctx, a), true, nil // which waits under this id, and is answered here
 	}
 	if waiting := stored.Reply.Waiting; waiting != nil {

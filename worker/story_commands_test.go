@@ -174,7 +174,7 @@ func (w *world) putBinding(c command) (string, error) {
 	generation, err := strconv.ParseInt(c.get("generation", "0"), 10, 64)
 	w.gardener.Put(engine.Binding{
 		Name: c.word(0), HyperscalerType: c.word(1), Tenant: c.get("tenant", ""), Generation: generation, Dirty: c.has("dirty"),
-		Internal: c.has("internal"), Shared: c.has("shared"), EUAccess: c.has("eu"), Cordoned: c.has("cordoned"),
+		Internal: c.has("internal"), Shared: c.has("shared"), EUAccess: c.has("eu"), Cordoned: c.has("cordoned"), Deleting: c.has("deleting"),
 	})
 	if w.worker != nil {
 		w.worker.WakeTenant(engine.Binding{HyperscalerType: c.word(1), Shared: c.has("shared"), EUAccess: c.has("eu")}.Pool().Name(), c.get("tenant", "")) // as the labels do, which few stories run
@@ -293,7 +293,7 @@ func (w *world) changeRedis(c command) (string, error) {
 	var err error
 	switch c.word(0) {
 	case "release":
-		_, err = w.redis.Counters.ReleaseRuntime(ctx, pool, runtime)
+		_, err = w.redis.Counters.ReleaseRuntime(ctx, pool, runtime, "")
 	case "locate":
 		_, err = w.redis.Counters.Locate(ctx, runtime, pool)
 	case "forget-place":

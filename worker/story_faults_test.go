@@ -123,8 +123,8 @@ func (r *redis) Depart(ctx context.Context, runtime string) (account.Place, erro
 	return call(r.w, "depart", runtime, func() (account.Place, error) { return r.Counters.Depart(ctx, runtime) })
 }
 
-func (r *redis) ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error) {
-	return call(r.w, "release-runtime", runtime, func() (account.Departure, error) { return r.Counters.ReleaseRuntime(ctx, pool, runtime) })
+func (r *redis) ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error) {
+	return call(r.w, "release-runtime", runtime, func() (account.Departure, error) { return r.Counters.ReleaseRuntime(ctx, pool, runtime, tenant) })
 }
 
 func (r *redis) Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error) {

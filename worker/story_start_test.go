@@ -68,7 +68,11 @@ func (w *world) options(c command) (worker.Options, error) {
 	if o.Budget, err = c.duration("budget", 0); err != nil {
 		return o, err
 	}
-	o.Drain, err = c.duration("drain", 0)
+	if o.Drain, err = c.duration("drain", 0); err != nil {
+		return o, err
+	}
+	ahead, err := c.duration("ahead", 0)
+	o.Now = func() time.Time { return time.Now().Add(ahead) }
 	return o, err
 }
 

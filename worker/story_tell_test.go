@@ -36,6 +36,7 @@ func labels(b engine.Binding) string {
 	w.addIf(b.Dirty, "dirty")
 	w.addIf(b.Internal, "internal")
 	w.addIf(b.Cordoned, "cordoned")
+	w.addIf(b.Deleting, "being deleted")
 	w.addIf(b.ReleasedBy != "", "released by %s", b.ReleasedBy)
 	return w.String()
 }

@@ -143,17 +143,20 @@ func New(o Options) *Worker {
 		}),
 	}
 	w.source = source.New(source.Options{
-		Consumer: o.Consumer, Reopen: o.Reopen, Prefetch: o.Concurrency, LookEvery: o.AckWait / 3, Observer: w.observer, Now: o.Now,
+		Consumer: o.Consumer, Reopen: o.Reopen, Prefetch: o.Concurrency, LookEvery: o.AckWait / 3, Observer: w.observer, Now: o.Now, Clock: w.clock,
 	})
 	w.rounds = serving.New(serving.Options{
 		Wakes: w.Wakes, Room: o.Room, Queue: o.Counters, Rebuild: o.Rebuild, Observer: w.observer,
-		Answer: w.answerWaiting, Every: o.ServeEvery, Now: o.Now,
+		Answer: w.answerWaiting, Every: o.ServeEvery, Now: w.clock.Now,
 	})
 	for place := range places {
 		w.free <- place
 	}
 	return w
 }
+
+// StreamTime returns the time by the clock of the stream, by which deadlines are judged.
+func (w *Worker) StreamTime() time.Time { return w.clock.Now() }
 
 // Started is closed once events are consumed.
 func (w *Worker) Started() <-chan struct{} { return w.started }

@@ -245,7 +245,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 	}
 	p.rebuild = &rebuild.Rebuilder{
 		Builder: p.counters, Inventory: p.gardener, Ledger: p.ledger, Room: p.room, Subjects: p.subjects, Observer: d.observer(),
-		Belongs: d.identity.check, Record: p.ledger, Replicated: redis.Replicated(), Reconnect: p.counters.Reconnect,
+		Belongs: d.identity.check, Record: p.ledger, Reconnect: p.counters.Reconnect,
 	}
 	if err := d.openNetwork(ctx, background); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/retention"
 )
 
@@ -16,12 +17,14 @@ var (
 	_ retention.Inventory = (*gardener.Client)(nil)
 )
 
-// retention returns the purger, which forgets runtimes that were released nats.retention ago.
-func (d *daemon) retention() *retention.Purger {
+// retention returns the purger, which forgets runtimes that were released nats.retention ago, by
+// the clock of the stream that keeps their replies.
+func (d *daemon) retention(w *worker.Worker) *retention.Purger {
 	p := &d.parts
 	r := &retention.Purger{
 		Ledger: p.ledger, Records: p.counters, Shoots: p.gardener, Room: p.room, Rebuild: p.rebuild, Notes: p.rebuild.Notes,
 		Keep: d.cfg.NATS.Retention, Settle: 2 * (d.cfg.Worker.Budget + d.cfg.Worker.AckWait), Observer: d.observer(),
+		Now: w.StreamTime,
 	}
 	if p.ranges != nil {
 		r.Blocks = p.ranges

@@ -140,7 +140,7 @@ func (d *daemon) goOn(background context.Context, w *worker.Worker) {
 	p.sweep.Store(sweep)
 	d.running.Go(func() { sweep.Run(background) })
 	d.running.Go(func() { d.reconciler().Run(background) })
-	d.running.Go(func() { d.retention().Run(background) })
+	d.running.Go(func() { d.retention(w).Run(background) })
 	if p.extend != nil {
 		d.running.Go(func() { p.extend.Run(background) })
 	}

@@ -45,6 +45,7 @@ type gardenerSide struct {
 	Dirty      bool   `json:"dirty"`
 	Internal   bool   `json:"internal"`
 	Cordoned   bool   `json:"cordoned"`
+	Deleting   bool   `json:"deleting"`
 	Generation int64  `json:"generation"`
 	Epoch      string `json:"epoch,omitempty"`
 	ReleasedBy string `json:"releasedBy,omitempty"`
@@ -67,7 +68,7 @@ func newBindingView(at place, b *engine.Binding, rec *account.Record, limits ter
 	if b != nil {
 		v.Gardener = &gardenerSide{
 			Kind: b.Kind, Namespace: b.Namespace, Tenant: b.Tenant, Dirty: b.Dirty, Internal: b.Internal,
-			Cordoned: b.Cordoned, Generation: b.Generation, Epoch: b.Epoch, ReleasedBy: b.ReleasedBy,
+			Cordoned: b.Cordoned, Deleting: b.Deleting, Generation: b.Generation, Epoch: b.Epoch, ReleasedBy: b.ReleasedBy,
 		}
 	}
 	v.State, v.Standing = v.oldState(b, rec), account.Standing(b, rec)
@@ -106,7 +107,7 @@ func (v *bindingView) oldState(b *engine.Binding, rec *account.Record) string {
 		rec = &account.Record{}
 	}
 	switch word := account.Standing(&here, rec); {
-	case word == account.Internal, word == account.Cordoned:
+	case word == account.Internal, word == account.Cordoned, word == account.Deleting:
 		return string(account.Held)
 	case word == account.InUse && rec.State == account.Free:
 		return stateLabelled
@@ -168,7 +169,7 @@ func labelsText(g *gardenerSide) string {
 	return strings.Join(words, ", ")
 }
 
-// marks are the labels that keep an account from being used.
+// marks are what keeps an account from being used.
 func (v *bindingView) marks() string {
 	g := v.Gardener
 	if g == nil {
@@ -178,7 +179,7 @@ func (v *bindingView) marks() string {
 	for _, mark := range []struct {
 		is   bool
 		word string
-	}{{g.Dirty, "dirty"}, {g.Internal, "internal"}, {g.Cordoned, "cordoned"}} {
+	}{{g.Dirty, "dirty"}, {g.Internal, "internal"}, {g.Cordoned, "cordoned"}, {g.Deleting, "deleting"}} {
 		if mark.is {
 			words = append(words, mark.word)
 		}

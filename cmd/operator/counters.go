@@ -238,7 +238,7 @@ func (s *shell) rebuild(ctx context.Context, p *sources) error {
 	defer tell.end()
 	r := rebuild.Rebuilder{
 		Builder: p.store, Inventory: countedGardener{p.gardener, tell}, Ledger: countedLedger{p.ledger, tell}, Room: p.room, Subjects: p.subjects,
-		Record: p.ledger, Replicated: p.redis.Replicated(), Reconnect: p.store.Reconnect,
+		Record: p.ledger, Reconnect: p.store.Reconnect,
 		Observer: observe.Observer{
 			OnStep: tell.rebuilds,
 			OnRebuild: func(_ context.Context, i observe.Rebuild) {

@@ -56,7 +56,8 @@ func unknownToLedger(ctx context.Context, r *requester, e events.Event) string {
 		"a provision of it that is still on its way is refused", e.Deprovision.RuntimeID)
 }
 
-// notToRelease is about the release of an account that is not there, or not dirty. Scripts
+// notToRelease is about the release of an account that is not there, or not dirty, or whose claim
+// is not named. Scripts
 // need NATS only: for them Gardener is asked where the configuration names it.
 func notToRelease(cfg *config.Config) doubts {
 	return func(ctx context.Context, r *requester, e events.Event) string {
@@ -78,6 +79,9 @@ func notToRelease(cfg *config.Config) doubts {
 			return notLookedAt(r, e, err)
 		case !b.Dirty:
 			return fmt.Sprintf("binding %s is not marked dirty: the release is refused as %s, unless it is marked before", e.Release.Binding, engine.CodeNotDirty)
+		case e.Release.Generation == nil && b.Generation > 1:
+			return fmt.Sprintf("binding %s was claimed more than once: the release is refused as %s; once the account is clean, add --generation %d",
+				e.Release.Binding, engine.CodeStaleRelease, b.Generation)
 		}
 		return ""
 	}

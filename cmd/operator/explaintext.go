@@ -151,7 +151,7 @@ func (e *telling) verdict(c events.Considered) string {
 	case account.LessFitting:
 		return fmt.Sprintf("the tenant's, %s: %s comes first%s", clustersText(c.Clusters), chosen, e.byStrategy())
 	case account.BarredHere:
-		return fmt.Sprintf("%s, %s: cordoned, internal or dirty, it gains none", whose, clustersText(c.Clusters))
+		return fmt.Sprintf("%s, %s: cordoned, internal, being deleted or dirty, it gains none", whose, clustersText(c.Clusters))
 	case account.HeldByOther:
 		if c.Own {
 			return "the tenant's, on its way to dirty: it gains none before it was cleaned and released"
@@ -244,6 +244,9 @@ func (e *telling) changed() {
 	c := e.decision.Changed
 	if r.Status != events.StatusReleased || c == nil {
 		return
+	}
+	if c.By != "" {
+		e.say("by", "%s published the deprovision", c.By)
 	}
 	switch c.Runtime {
 	case string(account.RuntimeGone):

@@ -176,6 +176,8 @@ func plannedState(b *engine.Binding) account.State {
 	switch word := account.Standing(b, &account.Record{}); {
 	case word == account.Dirty:
 		return word
+	case b.Deleting:
+		return account.Deleting
 	case b.Cordoned:
 		return account.Cordoned
 	case b.Internal:
@@ -193,6 +195,8 @@ func (p *planner) unselectable(b *engine.Binding, ways []rule.Selection) string 
 		return "no rule leads to pool " + b.Pool().Name()
 	case !p.referred(b.Name):
 		return "no CredentialsBinding or SecretBinding refers to it: no Shoot can use it"
+	case b.Deleting:
+		return "it was deleted, and stays only until its finalizers are gone"
 	case b.Internal && b.Shared:
 		return "it is internal, and a shared pool leaves internal accounts out"
 	case b.Internal && b.Tenant == "":

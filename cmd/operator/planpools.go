@@ -14,7 +14,7 @@ import (
 type plannedPool struct {
 	capacity.Pool
 	hyperscalerType string
-	leftOut         int // accounts that no request gets: internal, cordoned or missing
+	leftOut         int // accounts that no request gets: internal, cordoned, being deleted or missing
 }
 
 // plannedPools are the pools as they are now, without shared ones: these have room for

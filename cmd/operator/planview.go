@@ -27,7 +27,7 @@ type forecastView struct {
 type poolPlan struct {
 	Pool     string `json:"pool"`
 	Accounts int    `json:"accounts"` // that requests get, now or later
-	LeftOut  int    `json:"leftOut"`  // internal, cordoned or missing
+	LeftOut  int    `json:"leftOut"`  // internal, cordoned, being deleted or missing
 	Free     int    `json:"free"`
 	Cleaning int    `json:"cleaning"`
 	Clusters int    `json:"clusters"`

@@ -33,6 +33,7 @@ type poolView struct {
 	Dirty    figure `json:"dirty"`
 	Internal int    `json:"internal"`
 	Cordoned int    `json:"cordoned"`
+	Deleting int    `json:"deleting"`
 
 	Clusters    figure `json:"clusters"`
 	Limit       int    `json:"limit,omitempty"`
@@ -323,6 +324,9 @@ func (p *poolView) count(v *bindingView) {
 		}
 		if g.Cordoned {
 			p.Cordoned++
+		}
+		if g.Deleting {
+			p.Deleting++
 		}
 	}
 	p.Clusters.n += v.Clusters.n

@@ -234,14 +234,14 @@ end
 for key, p in pairs(before) do
   if not after[key] then
     for l = p[2], 32 do
-      redis.call('ZREMRANGEBYSCORE', KEYS[2], code(p[1], l), code(p[1] + addresses(p[2]) - 1, l))
+      shrink('ZREMRANGEBYSCORE', KEYS[2], code(p[1], l), code(p[1] + addresses(p[2]) - 1, l))
     end
   end
 end
 for key, p in pairs(after) do
   if not before[key] then free(p[1], p[2], p[2]) end
 end
-redis.call('HSET', KEYS[7], 'json', ARGV[1])
+grow('HSET', KEYS[7], 'json', ARGV[1])
 return {'OK'}
 `)
 
@@ -270,11 +270,11 @@ for i = 2, #ARGV do
   if ARGV[1] == '1' then
     if redis.call('HEXISTS', KEYS[6], ARGV[i]) == 0 then
       hold(a, l)
-      redis.call('HSETNX', KEYS[6], ARGV[i], 1)
+      grow('HSETNX', KEYS[6], ARGV[i], 1)
     end
   elseif redis.call('HEXISTS', KEYS[6], ARGV[i]) == 1 then
     drop(a, l)
-    redis.call('HDEL', KEYS[6], ARGV[i])
+    shrink('HDEL', KEYS[6], ARGV[i])
   end
 end
 return {'OK'}

@@ -21,6 +21,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/engine/network/networktest"
+	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 )
 
 // TestRangesEqualSpaceOnRedis and its sibling: whatever happens, the scripts decide

@@ -18,14 +18,14 @@ local function addresses(l) return 2 ^ (32 - l) end
 local function code(a, l) return string.format('%.0f', l * 4294967296 + a) end
 local function around(a, l) return a - a % addresses(l) end -- the block of length l that a is in
 
-local function put_free(a, l) redis.call('ZADD', KEYS[2], code(a, l), code(a, l)) end
+local function put_free(a, l) grow('ZADD', KEYS[2], code(a, l), code(a, l)) end
 
 -- Two free halves are one free block, up to the parent.
 local function join_free(a, l, to)
   while l > to do
     local n = addresses(l)
     local other = a % (2 * n) == 0 and a + n or a - n
-    if redis.call('ZREM', KEYS[2], code(other, l)) == 0 then break end
+    if shrink('ZREM', KEYS[2], code(other, l)) == 0 then break end
     a, l = math.min(a, other), l - 1
   end
   put_free(a, l)
@@ -34,7 +34,7 @@ end
 -- Takes a block out of the free space of a parent around it, all of it or what is left.
 local function cut(a, l, to)
   for from = l, to, -1 do
-    if redis.call('ZREM', KEYS[2], code(around(a, from), from)) == 1 then
+    if shrink('ZREM', KEYS[2], code(around(a, from), from)) == 1 then
       for m = from + 1, l do
         local mine, n = around(a, m), addresses(m)
         put_free(mine % (2 * n) == 0 and mine + n or mine - n, m)
@@ -43,7 +43,7 @@ local function cut(a, l, to)
     end
   end
   for m = l + 1, 32 do
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], code(a, m), code(a + addresses(l) - 1, m))
+    shrink('ZREMRANGEBYSCORE', KEYS[2], code(a, m), code(a + addresses(l) - 1, m))
   end
 end
 
@@ -95,16 +95,16 @@ end
 
 local function hold(a, l)
   local parents = readable()
-  if redis.call('HINCRBY', KEYS[3], code(a, l), 1) > 1 then return end
-  redis.call('ZADD', KEYS[4], string.format('%.0f', a), code(a, l))
+  if grow('HINCRBY', KEYS[3], code(a, l), 1) > 1 then return end
+  grow('ZADD', KEYS[4], string.format('%.0f', a), code(a, l))
   each_parent(parents, a, l, cut)
 end
 
 local function drop(a, l)
   local parents = readable()
-  if redis.call('HINCRBY', KEYS[3], code(a, l), -1) > 0 then return end
-  redis.call('HDEL', KEYS[3], code(a, l))
-  redis.call('ZREM', KEYS[4], code(a, l))
+  if grow('HINCRBY', KEYS[3], code(a, l), -1) > 0 then return end
+  shrink('HDEL', KEYS[3], code(a, l))
+  shrink('ZREM', KEYS[4], code(a, l))
   each_parent(parents, a, l, free)
 end
 
@@ -112,8 +112,8 @@ end
 local function get_records(cluster) return cjson.decode(redis.call('HGET', KEYS[5], cluster) or '[]') end
 
 local function put_records(cluster, list)
-  if #list == 0 then redis.call('HDEL', KEYS[5], cluster)
-  else redis.call('HSET', KEYS[5], cluster, cjson.encode(list)) end
+  if #list == 0 then shrink('HDEL', KEYS[5], cluster)
+  else grow('HSET', KEYS[5], cluster, cjson.encode(list)) end
 end
 
 local function holds(x, y) return x[3] <= y[3] and around(y[2], x[3]) == x[2] end

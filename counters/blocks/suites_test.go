@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/counters/counterstest"
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 	"github.com/hap-worker/hap-worker/engine/network/networktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // What the ranges in memory promise, those in Redis keep too.
 func TestRangesOnRedis(t *testing.T) {

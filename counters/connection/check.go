@@ -27,12 +27,8 @@ func Check(ctx context.Context, c redis.Cmdable) (warnings []string, err error) 
 	for _, section := range []string{"server", "memory", "persistence"} {
 		ReadInfo(c.Info(ctx, section).Val(), info)
 	}
-	if policy, known := info["maxmemory_policy"]; known && policy != "noeviction" {
-		return nil, &engine.Error{
-			Code: engine.CodeInternal, Op: "connecting to Redis",
-			Err:  fmt.Errorf("%w: its maxmemory-policy is %s", ErrEvicts, policy),
-			Hint: "set maxmemory-policy noeviction, or use a server of its own",
-		}
+	if err := evicts(info); err != nil {
+		return nil, err
 	}
 	if info["run_id"] == "" {
 		warnings = append(warnings, "Redis does not tell its run_id: that it started again with older data cannot be noticed")
@@ -41,6 +37,25 @@ func Check(ctx context.Context, c redis.Cmdable) (warnings []string, err error) 
 		warnings = append(warnings, "Redis has no append-only file: unless it makes snapshots, every restart means a rebuild from an empty server")
 	}
 	return warnings, nil
+}
+
+// refuseEvicting is asked at each new connection, since a server can be changed under way, and another one take over.
+func refuseEvicting(ctx context.Context, c *redis.Conn) error {
+	info := map[string]string{}
+	ReadInfo(c.Info(ctx, "memory").Val(), info)
+	return evicts(info)
+}
+
+func evicts(info map[string]string) error {
+	policy, known := info["maxmemory_policy"]
+	if !known || policy == "noeviction" {
+		return nil
+	}
+	return &engine.Error{
+		Code: engine.CodeInternal, Op: "connecting to Redis",
+		Err:  fmt.Errorf("%w: its maxmemory-policy is %s", ErrEvicts, policy),
+		Hint: "set maxmemory-policy noeviction, or use a server of its own",
+	}
 }
 
 var infoLine = regexp.MustCompile(`(?m)^(\w+):(.*?)\r?$`)

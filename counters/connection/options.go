@@ -52,7 +52,7 @@ func (o Options) Client() (redis.UniversalClient, error) {
 	}
 	var first *redis.Options
 	u := &redis.UniversalOptions{
-		MasterName: o.SentinelMaster, IsClusterMode: o.Cluster, PoolSize: o.PoolSize,
+		MasterName: o.SentinelMaster, IsClusterMode: o.Cluster, PoolSize: o.PoolSize, OnConnect: refuseEvicting,
 		// A call ends with its context instead of outliving its event.
 		ContextTimeoutEnabled: true,
 		// Older servers answer both with an error on every connection.

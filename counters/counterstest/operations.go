@@ -143,10 +143,13 @@ func (p *pair) conflict(t *rapid.T) {
 func (p *pair) deprovision(t *rapid.T) {
 	runtime := runtimes.Draw(t, "runtime")
 	before := p.model.Pool(pool).Runtime(runtime)
+	tenant := pick("", before.Tenant, tenants.Draw(t, "another")).Draw(t, "tenant")
 	d := both(p, t, func(m accounttest.Machine) (account.Departure, error) {
-		return m.ReleaseRuntime(p.ctx, pool, runtime)
+		return m.ReleaseRuntime(p.ctx, pool, runtime, tenant)
 	}, accounttest.Departure)
 	switch {
+	case d.Foreign:
+		p.tally.came(keptFrom)
 	case d.Sequence == 0: // it was refused
 	case d.Repeated:
 		p.tally.came(leftAgain)
@@ -231,7 +234,7 @@ func (p *pair) release(t *rapid.T) {
 }
 
 func (p *pair) observe(t *rapid.T) {
-	l := account.Label{Binding: bindings.Draw(t, "binding"), Dirty: rapid.Bool().Draw(t, "dirty"), Generation: low.Draw(t, "generation")}
+	l := account.Label{Binding: bindings.Draw(t, "binding"), Dirty: rapid.Bool().Draw(t, "dirty"), Generation: low.Draw(t, "generation"), After: low.Draw(t, "after")}
 	if p.shared {
 		return // rule 10 is not for shared pools
 	}

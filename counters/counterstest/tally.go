@@ -30,7 +30,7 @@ func NewTally() *Tally {
 // the run has not tested it.
 var outcomes = []string{
 	claimed, own, revived, labelled, shared, repeated, foreign, superseded, refused, waiting, tooShort, servedInTurn,
-	paused, elsewhereFound, atLimit, confirmed, notConfirmed, revoked, kept, drained, unknownLeft, waitingLeft, leftAgain,
+	paused, elsewhereFound, atLimit, confirmed, notConfirmed, revoked, kept, drained, unknownLeft, waitingLeft, leftAgain, keptFrom,
 	dirtied, notDirtied, backPristine, released, notReleased, adopted, freedByLabel, dirtiedByLabel, mended,
 	rebuiltAfterLoss, rebuiltAfterRestart, rebuiltByOperator, takenOver, leftAlone, tooLate, notNeeded, notBuilt, rebuiltSince, sentTwice,
 }
@@ -63,6 +63,7 @@ const (
 	unknownLeft = "an unknown runtime left"
 	waitingLeft = "a runtime left that waited"
 	leftAgain   = "a runtime left again"
+	keptFrom    = "a runtime was kept from another tenant"
 
 	dirtied        = "dirty"
 	notDirtied     = "not to be dirtied: revived, in use or over"

@@ -31,7 +31,7 @@ type Terms struct {
 
 // Seen is a binding as the caller has read it, offered to a decision: either
 // unclaimed and clean, or clean and labelled with the tenant that asks. What is
-// dirty, internal, cordoned or another tenant's is not offered.
+// dirty, internal, held back or another tenant's is not offered.
 type Seen struct {
 	Binding    string
 	Generation int64 // of its label
@@ -58,7 +58,7 @@ type Request struct {
 	// Now says that the request does not wait, or no more: where nothing is found it is
 	// refused in the same step, and is never in the queue.
 	Now bool
-	// Barred are bindings of the tenant that must not gain a runtime: dirty, cordoned, or
+	// Barred are bindings of the tenant that must not gain a runtime: dirty, held back, or
 	// internal while the tenant is none of the internal ones.
 	Barred []string
 	// Epoch is the one that the pool had before the directory was asked for the
@@ -132,7 +132,7 @@ const (
 	Chosen       Verdict = "chosen"
 	AtLimit      Verdict = "at-limit"
 	LessFitting  Verdict = "less-fitting" // another one of the tenant's comes first by the strategy
-	BarredHere   Verdict = "barred"       // cordoned or internal
+	BarredHere   Verdict = "barred"       // held back or internal
 	HeldByOther  Verdict = "held"         // Redis knows it as another tenant's, or as dirtying
 	MoreClusters Verdict = "more-used"    // shared pools: another one has fewer clusters
 )
@@ -198,4 +198,5 @@ type Departure struct {
 	State      State  // of the binding now
 	Repeated   bool   // the runtime was gone before
 	Waited     string // the request that waited until now, to be answered Superseded
+	Foreign    bool   // the runtime is another tenant's: nothing was done, and nothing is said of it
 }

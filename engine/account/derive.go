@@ -1,6 +1,10 @@
 package account
 
-import "github.com/hap-worker/hap-worker/engine"
+import (
+	"cmp"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
 
 // Snapshots returns what each pool is installed with, by the pool's name; one that
 // nothing is known of is not among them.
@@ -73,8 +77,12 @@ func (d *derivation) runtime(id string, r *resident) {
 		return // only the directory knows it
 	}
 	rt := r.Runtime
-	if rt.State == RuntimeGone && r.owner != "" {
-		rt.Tenant = r.owner
+	if rt.State == RuntimeGone {
+		rt.Tenant = cmp.Or(r.last.tenant, rt.Tenant)
+		if rt.Binding == "" && r.last.pool == r.pool {
+			// A request of it was superseded by a release whose own reply is not stored yet.
+			rt.Binding = r.last.binding
+		}
 	}
 	d.pool(r.pool).Runtimes[id] = rt
 	switch {

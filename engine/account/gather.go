@@ -38,9 +38,9 @@ type lodging struct{ runtime, binding string }
 // resident is a runtime as its replies tell it.
 type resident struct {
 	Runtime
-	pool  string // "" where it was gone before it had any
-	owner string // tenant of its last assignment; a deprovision may name another, or none
-	since int64  // sequence of that assignment
+	pool  string  // "" where it was gone before it had any
+	last  tenancy // its last assignment: a deprovision may name another tenant, or none
+	since int64   // sequence of that assignment
 }
 
 // tenancy is a tenant on a binding of a pool.
@@ -76,10 +76,11 @@ func (g *Gathering) Answer(a Answer) {
 		g.runtimes[a.Runtime] = r
 	}
 	if a.State == RuntimeAssigned {
+		at := tenancy{a.Pool, a.Binding, a.Tenant}
 		if a.Sequence >= r.since {
-			r.owner, r.since = a.Tenant, a.Sequence
+			r.last, r.since = at, a.Sequence
 		}
-		if at := (tenancy{a.Pool, a.Binding, a.Tenant}); a.Claimed && a.Sequence > g.claims[at] {
+		if a.Claimed && a.Sequence > g.claims[at] {
 			g.claims[at] = a.Sequence
 		}
 	}

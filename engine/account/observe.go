@@ -24,11 +24,11 @@ func (rec Record) follow(l Label) (Record, Change) {
 	case rec.State == Free:
 		return rec.adopted(l)
 	case !rec.loose():
+	case l.Generation < rec.Generation && (rec.Confirmed || l.After != rec.Generation):
+		// It is older than this claim: another claim's, which a cache still shows.
 	case l.Dirty && rec.State != Dirtying && !rec.foreign(l):
-		if l.Generation >= rec.Generation || !rec.Confirmed {
-			rec.State, rec.Generation, rec.Pristine = Dirtying, l.Generation, false
-			return rec, BecameDirtying
-		}
+		rec.State, rec.Generation, rec.Pristine = Dirtying, l.Generation, false
+		return rec, BecameDirtying
 	case unclaimed:
 		if l.Generation >= rec.followsFrom() {
 			return Record{State: Free}, BecameFree
@@ -39,13 +39,21 @@ func (rec Record) follow(l Label) (Record, Change) {
 	return rec, ""
 }
 
+// AsksFor reports whether the record would follow the label if Kubernetes itself still shows it:
+// a claim that wrote no label yet has an older one, and so has a cache that lags.
+func (rec Record) AsksFor(l Label) bool {
+	l.After = rec.Generation
+	_, change := rec.follow(l)
+	return change != ""
+}
+
 // followsFrom returns the lowest generation of an unclaimed label that frees the record. A
 // label with a lower generation is older than this claim, whose own label is not written yet.
 // An idle claim writes its label only when a runtime is assigned to it. Its bound is therefore
 // one lower: otherwise, an account that was adopted from a cache which lagged behind its
 // release would never become free.
 func (rec Record) followsFrom() int64 {
-	if rec.idle() && !rec.Confirmed {
+	if rec.idle() {
 		return rec.Generation - 1
 	}
 	return rec.Generation
@@ -56,10 +64,7 @@ func (rec Record) foreign(l Label) bool { return l.Tenant != "" && l.Tenant != r
 
 // overtaken reports whether the label belongs to a later claim than the record.
 func (rec Record) overtaken(l Label) bool {
-	if rec.foreign(l) {
-		return l.Generation >= rec.Generation || !rec.Confirmed
-	}
-	return l.Tenant != "" && !l.Dirty && l.Generation > rec.Generation
+	return rec.foreign(l) || l.Tenant != "" && !l.Dirty && l.Generation > rec.Generation
 }
 
 // adopted returns the record for a label that Redis did not know. If the label is not dirty,

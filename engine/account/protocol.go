@@ -54,6 +54,9 @@ type Label struct {
 	Tenant     string // "" is unclaimed
 	Dirty      bool
 	Generation int64
+	// After is the generation of the record after which the label was read from Kubernetes
+	// itself. 0: it may be from a cache, and older than the record's claim.
+	After int64
 }
 
 // Change says what an observed label did to a record.

@@ -1,14 +1,18 @@
 package account
 
-// ReleaseRuntime takes a runtime off its binding for good (rule 7). A runtime
-// that is gone stays gone: its provision, if it ever comes, is superseded.
-// Repeated, it returns the same sequence. ErrNotBuilt.
-func (p *Pool) ReleaseRuntime(runtime string) (Departure, error) {
+// ReleaseRuntime takes a runtime off its binding for good (rule 7), for the tenant
+// that asks, "" where none is named. Another tenant's runtime is left as it is, and
+// the Departure is Foreign. A runtime that is gone stays gone: its provision, if it
+// ever comes, is superseded. Repeated, it returns the same sequence. ErrNotBuilt.
+func (p *Pool) ReleaseRuntime(runtime, tenant string) (Departure, error) {
 	if p.epoch == "" {
 		return Departure{}, ErrNotBuilt
 	}
 	rt := p.runtimes[runtime]
 	repeated := rt.State == RuntimeGone
+	if rt.kept(tenant) {
+		return Departure{State: Free, Foreign: true}, nil
+	}
 	if !repeated {
 		rt = p.depart(runtime, rt)
 	}
@@ -21,6 +25,14 @@ func (p *Pool) ReleaseRuntime(runtime string) (Departure, error) {
 		d.Tenant, d.Generation, d.Count, d.State = rec.Tenant, rec.Generation, rec.Count, rec.State
 	}
 	return d, nil
+}
+
+// kept reports whether the runtime is kept from a tenant that asks to release it: it is
+// another one's. A tombstone that has nothing to tell is kept from no tenant, and neither is a
+// record of an older version that does not say whose it is.
+func (rt Runtime) kept(tenant string) bool {
+	told := rt.State != RuntimeGone || rt.Binding != "" || rt.Request != ""
+	return tenant != "" && rt.Tenant != "" && rt.Tenant != tenant && told
 }
 
 // depart leaves a tombstone, with the request that waited until now.

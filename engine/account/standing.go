@@ -8,6 +8,7 @@ const (
 	Dirty    State = "dirty"
 	Internal State = "internal"
 	Cordoned State = "cordoned"
+	Deleting State = "deleting"
 	Common   State = "shared"
 	Held     State = "held"
 	Missing  State = "missing"
@@ -16,7 +17,7 @@ const (
 
 // States lists the states that Standing returns, from use to none.
 func States() []State {
-	return []State{Claiming, InUse, Common, Draining, Dirtying, Dirty, Internal, Cordoned, Held, Missing, Unknown, Free}
+	return []State{Claiming, InUse, Common, Draining, Dirtying, Dirty, Internal, Cordoned, Deleting, Held, Missing, Unknown, Free}
 }
 
 // Standing returns the state of an account: one word, the same in metrics, on the
@@ -28,17 +29,19 @@ func States() []State {
 //	unknown   the record could not be read, or its state is none of a record's
 //	missing   Redis has a record, Gardener no such binding in the pool (10)
 //	dirty     the label decides, over every record: no new runtime (I5)
+//	deleting  of a shared pool: it was deleted, no new runtime (3)
 //	internal  of a shared pool: the label decides, no new runtime (I5)
 //	cordoned  of a shared pool: the label decides, no new runtime (3)
 //	shared    the label decides: used by all tenants; the record only counts
-//	claiming  the record decides over the tenant's label, and over internal and
-//	          cordoned: taken, the label is not confirmed (3, 5)
+//	claiming  the record decides over the tenant's label, and over internal,
+//	          cordoned and deleting: taken, the label is not confirmed (3, 5)
 //	claimed   the record decides likewise: a tenant's, with runtimes or idle
 //	draining  the record decides likewise: empty, the tenant may come back (7)
 //	dirtying  the record decides likewise: on its way to the label dirty (8)
 //	held      the record decides over the tenant's label: runtimes are on it that no
 //	          label accounts for; it is given to no tenant (13)
 //	claimed   there is no record, and the label names a tenant: Redis adopts it (10)
+//	deleting  there is no record: it was deleted, and is not claimed (3)
 //	internal  there is no record: the label keeps it from being claimed (I5)
 //	cordoned  there is no record: the label keeps it from being claimed (3)
 //	free      neither side speaks against a claim (3)
@@ -70,9 +73,11 @@ func Standing(b *engine.Binding, rec *Record) State {
 	}
 }
 
-// barredOr returns the label that keeps the account from new runtimes, else otherwise.
+// barredOr returns what keeps the account from new runtimes, else otherwise.
 func barredOr(b *engine.Binding, otherwise State) State {
 	switch {
+	case b.Deleting:
+		return Deleting
 	case b.Internal:
 		return Internal
 	case b.Cordoned:

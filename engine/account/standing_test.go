@@ -19,12 +19,13 @@ const (
 	internal
 	shared
 	cordoned
+	deleting
 	everyMark
 )
 
 func (m mark) binding() *engine.Binding {
 	b := &engine.Binding{
-		Name: "b", HyperscalerType: "aws", Dirty: m&dirty != 0, Internal: m&internal != 0, Shared: m&shared != 0, Cordoned: m&cordoned != 0,
+		Name: "b", HyperscalerType: "aws", Dirty: m&dirty != 0, Internal: m&internal != 0, Shared: m&shared != 0, Cordoned: m&cordoned != 0, Deleting: m&deleting != 0,
 	}
 	if m&named != 0 {
 		b.Tenant = "t"
@@ -44,10 +45,12 @@ type standing struct {
 // one of the four states in which it is in use, and a state that no version writes.
 var standings = []standing{
 	{dirty, "unknown", "dirty", "dirty", "dirty", "dirty"},
+	{shared | deleting, "unknown", "deleting", "deleting", "deleting", "deleting"},
 	{shared | internal, "unknown", "internal", "internal", "internal", "internal"},
 	{shared | cordoned, "unknown", "cordoned", "cordoned", "cordoned", "cordoned"},
 	{shared, "unknown", "shared", "shared", "shared", "shared"},
 	{named, "unknown", "claimed", "held", "", "unknown"},
+	{deleting, "unknown", "deleting", "held", "", "unknown"},
 	{internal, "unknown", "internal", "held", "", "unknown"},
 	{cordoned, "unknown", "cordoned", "held", "", "unknown"},
 	{0, "unknown", "free", "held", "", "unknown"},
@@ -122,7 +125,7 @@ func TestOnlyFreeIsClaimed(t *testing.T) {
 		if rec.State != account.Free || rec.Count > 0 {
 			known["b"] = rec
 		}
-		for _, m := range []mark{0, dirty, internal, cordoned, dirty | internal, internal | cordoned} {
+		for _, m := range []mark{0, dirty, internal, cordoned, deleting, dirty | internal, internal | cordoned} {
 			p := account.NewPool()
 			if !p.BeginRebuild("e", time.Time{}, time.Hour) || !p.Install("e", account.Snapshot{Bindings: known}) {
 				t.Fatal("the pool is not built")

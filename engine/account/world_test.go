@@ -14,6 +14,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
+	"github.com/hap-worker/hap-worker/engine/seedtest"
 )
 
 // TestProtocolInAWorldThatFails lets workers that follow docs/protocol.md settle
@@ -23,7 +24,7 @@ import (
 // step it looks for a broken invariant, and names it with the seed that leads there.
 func TestProtocolInAWorldThatFails(t *testing.T) {
 	t.Parallel()
-	first, worlds := uint64(time.Now().UnixNano()), *worldsFlag
+	first, worlds := seedtest.Of(t), *worldsFlag
 	if *seedFlag != 0 {
 		first, worlds = *seedFlag, 1
 	}

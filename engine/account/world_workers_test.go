@@ -172,7 +172,7 @@ func (w *world) deprovision(e *event, p pace) {
 	}
 	for {
 		p("release runtime")
-		d := must(w.m.ReleaseRuntime(w.ctx, pool, e.runtime))
+		d := must(w.m.ReleaseRuntime(w.ctx, pool, e.runtime, ""))
 		w.supersede(e.runtime, d.Sequence, p)
 		if d.Count == 0 && (d.State == account.Draining || d.State == account.Dirtying) {
 			w.markDirty(d.Binding, d.Tenant, d.Generation, p)
@@ -286,9 +286,15 @@ func (w *world) free(e *event, p pace) (outcome string, over bool) {
 func (w *world) sweepBinding(name string, p pace) {
 	view := w.labels[name]
 	p("observe " + name)
-	o := must(w.m.Observe(w.ctx, pool, account.Label{
-		Binding: name, Tenant: view.tenant, Dirty: view.dirty, Generation: view.generation,
-	}))
+	l := account.Label{Binding: name, Tenant: view.tenant, Dirty: view.dirty, Generation: view.generation}
+	o := must(w.m.Observe(w.ctx, pool, l))
+	if o.Change == "" && o.Record.AsksFor(l) {
+		view = w.labels[name]
+		p("observe once more " + name)
+		o = must(w.m.Observe(w.ctx, pool, account.Label{
+			Binding: name, Tenant: view.tenant, Dirty: view.dirty, Generation: view.generation, After: o.Record.Generation,
+		}))
+	}
 	rec := o.Record
 	if rec.Count == 0 && (rec.State == account.Draining || rec.State == account.Dirtying) {
 		w.markDirty(name, rec.Tenant, rec.Generation, p)

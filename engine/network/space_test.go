@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/engine/network/networktest"
+	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 )
 
 // TestSpaceAgainstBitmap: whatever happens, the Space decides as a map of single

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hap-worker/hap-worker/engine/policy"
+	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 )
 
 // world is everything that a resolution depends on, in the short form.

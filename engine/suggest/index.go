@@ -22,7 +22,7 @@ type Index struct {
 // pool is one pool's part of the index.
 type pool struct {
 	size      int
-	unclaimed ring                         // clean, not internal, not cordoned; dedicated pools only
+	unclaimed ring                         // clean, not internal, not held back; dedicated pools only
 	owned     map[string][]*engine.Binding // by tenant, in order of names, in whatever state; dedicated pools only
 	shared    []*engine.Binding            // assignable, in order of names; shared pools only
 }
@@ -101,8 +101,8 @@ func (x *Index) leave(b *engine.Binding) {
 }
 
 // Claimable returns what a tenant may get in a dedicated pool, best first: the bindings
-// whose label names the tenant (clean, not cordoned, not internal unless internalTenant),
-// then up to n unclaimed ones (clean, neither internal nor cordoned) in an order of the
+// whose label names the tenant (clean, not held back, not internal unless internalTenant),
+// then up to n unclaimed ones (clean, neither internal nor held back) in an order of the
 // tenant's own. A greater n returns the same list, continued. all is true when there are
 // no others. The time it takes depends on n, not on the pool.
 func (x *Index) Claimable(id engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
@@ -116,7 +116,7 @@ func (x *Index) Claimable(id engine.Pool, tenant string, internalTenant bool, n 
 	own := p.owned[tenant]
 	seen = make([]engine.Binding, 0, len(own)+min(n, len(p.unclaimed)))
 	for _, b := range own {
-		if !b.Dirty && !b.Cordoned && (internalTenant || !b.Internal) {
+		if !b.Dirty && !b.HeldBack() && (internalTenant || !b.Internal) {
 			seen = append(seen, *b)
 		}
 	}
@@ -147,7 +147,7 @@ func (x *Index) Owned(id engine.Pool, tenant string) []engine.Binding {
 	return nil
 }
 
-// Barred names the tenant's own bindings that must not gain a runtime: dirty, cordoned,
+// Barred names the tenant's own bindings that must not gain a runtime: dirty, held back,
 // or internal while the tenant is none of the internal ones.
 func (x *Index) Barred(id engine.Pool, tenant string, internalTenant bool) []string {
 	x.mu.RLock()
@@ -158,7 +158,7 @@ func (x *Index) Barred(id engine.Pool, tenant string, internalTenant bool) []str
 	}
 	var names []string
 	for _, b := range p.owned[tenant] {
-		if b.Dirty || b.Cordoned || b.Internal && !internalTenant {
+		if b.Dirty || b.HeldBack() || b.Internal && !internalTenant {
 			names = append(names, b.Name)
 		}
 	}
@@ -200,7 +200,7 @@ func (x *Index) All() []*engine.Binding {
 }
 
 // assignable reports whether b could be assigned to a tenant that does not have it.
-func assignable(b *engine.Binding) bool { return !b.Dirty && !b.Internal && !b.Cordoned }
+func assignable(b *engine.Binding) bool { return !b.Dirty && !b.Internal && !b.HeldBack() }
 
 func byName(a, b *engine.Binding) int { return strings.Compare(a.Name, b.Name) }
 

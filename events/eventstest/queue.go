@@ -35,7 +35,7 @@ func testEventsUntilAcknowledged(b *bench) {
 	// Not NumPending: the server counts it a moment after it stored a message.
 	if facts.Sequence.Stream != 1 || facts.Sequence.Consumer != 1 || facts.Timestamp.IsZero() ||
 		facts.Stream != b.subjects.Stream(events.StreamEvents) || facts.Consumer != events.ConsumerWorker ||
-		msg.Subject() != b.subjects.Provision("ga") || msg.Headers().Get(jetstream.MsgIDHeader) != "provision/a" {
+		msg.Subject() != b.subjects.Provision("ga") || msg.Headers().Get(jetstream.MsgIDHeader) != "provision/a/rt-a" {
 		b.t.Errorf("the first message is %+v on %s, %v", facts, msg.Subject(), msg.Headers())
 	}
 	b.same("delivered, still there", b.unsettled(), []string{"a", "b"})

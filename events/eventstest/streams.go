@@ -167,7 +167,7 @@ func (b *bench) unsettled() []string {
 }
 
 // shortWait is the AckWait of tests that wait for its end, longer than a busy machine pauses.
-const shortWait = time.Second
+const shortWait = 3 * time.Second
 
 // iterator asks for one message at a time.
 type iterator struct {

@@ -80,7 +80,7 @@ func TestClientRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What is not allowed ends with the context, and says why.
-	ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(within(t), 3*time.Second)
 	defer cancel()
 	_, err = c.Release(ctx, "2", events.Release{Binding: "aws-7"})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(strings.ToLower(err.Error()), "permissions violation") {
@@ -195,7 +195,7 @@ func TestClientPublish(t *testing.T) {
 		t.Fatalf("%+v, %v", stream.CachedInfo().State, err)
 	}
 	msg, err := stream.GetMsg(within(t), 1)
-	if err != nil || msg.Subject != "hap.v1.provision.ga-1" || msg.Header.Get("Nats-Msg-Id") != "provision/1" ||
+	if err != nil || msg.Subject != "hap.v1.provision.ga-1" || msg.Header.Get("Nats-Msg-Id") != "provision/1/rt-1" ||
 		msg.Header.Get("Content-Type") != "application/cloudevents+json" {
 		t.Errorf("%+v, %v", msg, err)
 	}
@@ -235,7 +235,7 @@ func TestClientFullStream(t *testing.T) {
 	if _, err := events.Setup(within(t), srv.JetStream(), events.Options{Manage: true, MaxBytes: 100}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(within(t), 3*time.Second)
 	defer cancel()
 	_, err := client(t, srv.Connect()).Provision(ctx, "1", *provision("1").Provision)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "maximum bytes exceeded") {

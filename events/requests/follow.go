@@ -213,6 +213,13 @@ func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) 
 	}
 }
 
+// heard reports whether anything was stored on the subject.
+func (w *waiter) heard() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sequence > 0
+}
+
 // advance acts on the newest reply; done with a final one.
 func (w *waiter) advance() (reply events.Reply, done bool, err error) {
 	reply, err = w.read()
@@ -239,9 +246,12 @@ func (w *waiter) advance() (reply events.Reply, done bool, err error) {
 }
 
 func (w *waiter) unanswered(cause error) error {
-	state := "is in work"
-	if w.last.Waiting != nil {
+	state := "no worker has said anything of it so far"
+	switch {
+	case w.last.Waiting != nil:
 		state = fmt.Sprintf("waits (%s)", w.last.Waiting.Reason)
+	case w.heard():
+		state = "is in work"
 	}
 	return fmt.Errorf("request %s has no final reply yet and %s; ask again under the same id, or await it: %w", w.id, state, cause)
 }

@@ -19,7 +19,7 @@ func TestClientIDUsedFirst(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
 	c, ctx := client(t, srv.Connect()), within(t)
-	for _, id := range []string{"provision/1", "provision/2"} {
+	for _, id := range []string{"provision/1/rt-1", "provision/2/rt-2"} {
 		if _, err := js.Publish(ctx, subjects(t).Release("aws-1"), []byte("{}"), jetstream.WithMsgID(id)); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestClientIDUsedFirst(t *testing.T) {
 			return fmt.Errorf("%q", found)
 		}
 		for n, id := range found {
-			if begins := fmt.Sprintf("provision/%d/", n+1); !strings.HasPrefix(id, begins) || len(id) < len(begins)+26 {
+			if begins := fmt.Sprintf("provision/%d/rt-%[1]d/", n+1); !strings.HasPrefix(id, begins) || len(id) < len(begins)+26 {
 				t.Errorf("message %d has the id %s", n, id)
 			}
 		}
@@ -88,5 +88,45 @@ func TestClientIDUsedFirst(t *testing.T) {
 	}
 	if found := ids(); len(found) != 2 {
 		t.Errorf("a request that has a reply is published again: %q", found)
+	}
+}
+
+// TestOneIDForTwo asks for two runtimes, and releases two accounts, under one id within the duplicate
+// window: the stream has all four, and each is answered.
+func TestOneIDForTwo(t *testing.T) {
+	t.Parallel()
+	srv, js := setup(t)
+	answer(t, js, once(func(e events.Event) events.Reply {
+		if e.Release != nil {
+			return events.Reply{Status: events.StatusReturned}
+		}
+		return events.Reply{Status: events.StatusAssigned}
+	}))
+	ctx := within(t)
+	for n, e := range []events.Event{
+		{Type: events.TypeProvision, Provision: &events.Provision{RuntimeID: "rt-u1", GlobalAccountID: "ga-1", Plan: "aws"}},
+		{Type: events.TypeProvision, Provision: &events.Provision{RuntimeID: "rt-u2", GlobalAccountID: "ga-1", Plan: "aws"}},
+		{Type: events.TypeRelease, Release: &events.Release{Binding: "aws-1"}},
+		{Type: events.TypeRelease, Release: &events.Release{Binding: "aws.1"}},
+	} {
+		e.ID, e.Source = "op-two", "/keb"
+		msg, err := events.Publication(ctx, subjects(t), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ack, err := js.PublishMsg(ctx, msg); err != nil || ack.Duplicate {
+			t.Errorf("request %d: %+v, %v", n, ack, err)
+		}
+	}
+	c := client(t, srv.Connect())
+	for _, runtime := range []string{"rt-u1", "rt-u2"} {
+		if r, err := c.Await(ctx, runtime, "op-two"); err != nil || r.Status != events.StatusAssigned {
+			t.Errorf("%s: %+v, %v", runtime, r, err)
+		}
+	}
+	for _, binding := range []string{"aws-1", "aws.1"} {
+		if r, err := c.AwaitRelease(ctx, binding, "op-two"); err != nil || r.Status != events.StatusReturned {
+			t.Errorf("%s: %+v, %v", binding, r, err)
+		}
 	}
 }

@@ -72,6 +72,10 @@ func (l *landscape) Change(name string, edit func(*engine.Binding)) {
 		patch[label] = value
 	}
 	l.b.label(l.t, name, patch)
+	if b.Deleting {
+		l.b.hold(l.t, l.b.resource(), name)
+		l.b.remove(l.t, name)
+	}
 }
 
 func (l *landscape) Remove(name string) { l.b.remove(l.t, name) }

@@ -254,6 +254,20 @@ func (b *bench) annotate(t *testing.T, r schema.GroupVersionResource, name strin
 	}
 }
 
+// hold keeps an object from going when it is deleted, until the test ends.
+func (b *bench) hold(t *testing.T, r schema.GroupVersionResource, name string) {
+	t.Helper()
+	finalizers := func(ctx context.Context, held string) error {
+		patch := []byte(`{"metadata":{"finalizers":` + held + `}}`)
+		_, err := b.admin.Resource(r).Namespace(b.Namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
+	if err := finalizers(t.Context(), `["test.hap-worker/held"]`); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = finalizers(context.Background(), "null") })
+}
+
 func (b *bench) remove(t *testing.T, name string) {
 	t.Helper()
 	if err := b.admin.Resource(b.resource()).Namespace(b.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"strconv"
@@ -19,6 +18,8 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
 	tcnetwork "github.com/testcontainers/testcontainers-go/network"
+
+	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
 // owner is the label with the id of the process that made a container or network.
@@ -282,17 +283,15 @@ func until(ctx context.Context, check func(context.Context) error) error {
 	}
 }
 
-// FreePorts returns free ports. If the engine chose the published port, a restart would
-// change it.
+// FreePorts returns free ports, none of which the kernel hands out meanwhile. If the engine
+// chose the published port, a restart would change it.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {
-		l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-		if err != nil {
+		var err error
+		if ports[i], err = stack.FreePort(); err != nil {
 			return nil, err
 		}
-		defer func() { _ = l.Close() }()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	return ports, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/hap-worker/hap-worker/engine/seedtest"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/containers"
@@ -120,8 +121,7 @@ func newScene(t *testing.T, where setting) *scene {
 	s := &scene{Landscape: l, t: t, ctx: ctx, system: system, dir: dir}
 	t.Cleanup(s.end)
 	s.must(l.Replicated(ctx))
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seedtest.Of(t)
 	s.load, err = l.StartLoad(ctx, faults.LoadOptions{
 		Seed: seed, Dir: dir, Every: 150 * time.Millisecond, Settle: settled, Log: t.Logf,
 	})

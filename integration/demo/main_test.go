@@ -3,10 +3,10 @@ package main
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	workIfAsked() // the demo's workers run out of the demo's program, which is this one
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }

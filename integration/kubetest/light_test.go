@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/gardener/gardenertest"
 	"github.com/hap-worker/hap-worker/integration/kubetest"
@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second

@@ -36,6 +36,7 @@ type call struct {
 	script                              script
 	runtime, request, tenant, binding   uint8
 	generation, sequence, epoch, barred uint8
+	after                               uint8
 	inTurn, dirty, reversed, shared     bool
 	drift                               uint16 // of mend: its number
 	offered                             uint8  // bindings that the caller suggests
@@ -148,7 +149,7 @@ func (r *redis) execute(p, before *account.Pool, c call) result {
 		err = p.TakeBack(runtime, request)
 	case releaseRuntime:
 		var d account.Departure
-		d, err = p.ReleaseRuntime(runtime)
+		d, err = p.ReleaseRuntime(runtime, "")
 		out = departure(d)
 	case beginDirtying:
 		var permit account.Permit
@@ -162,7 +163,7 @@ func (r *redis) execute(p, before *account.Pool, c call) result {
 		out.ok, err = p.MarkFreed(claim.Binding, claim.Generation)
 	case observe:
 		var o account.Observation
-		o, err = p.Observe(account.Label{Binding: claim.Binding, Tenant: tenantName(c.tenant), Dirty: c.dirty, Generation: claim.Generation})
+		o, err = p.Observe(account.Label{Binding: claim.Binding, Tenant: tenantName(c.tenant), Dirty: c.dirty, Generation: claim.Generation, After: int64(c.after)})
 		out.change = o.Change != ""
 	case doubt:
 		out.change, err = p.Doubt(claim.Binding, claim.Generation)

@@ -70,7 +70,11 @@ func sameClaim(l label, rec record) bool {
 // change, but may miss one, so that nothing may depend on it.
 func (m *model) follow(s *state, w int, p, b uint8, l label) {
 	probe := s.pools[p]
-	if m.off[ruleFollow] || m.shared && !m.off[ruleSharedLabel] || !m.redis.run(&probe, observation(b, l)).change {
+	after := uint8(0) // the cache shows it
+	if l == s.labels[b] || l.deleted {
+		after = probe.bindings[b].generation // read once more, where the script asks for it
+	}
+	if m.off[ruleFollow] || m.shared && !m.off[ruleSharedLabel] || !m.redis.run(&probe, observation(b, l, after)).change {
 		return
 	}
 	n := *s
@@ -78,7 +82,7 @@ func (m *model) follow(s *state, w int, p, b uint8, l label) {
 	if !possible {
 		return
 	}
-	n.workers[w] = worker{at: observing, key: sweepKey + b, pool: p, binding: b, view: l}
+	n.workers[w] = worker{at: observing, key: sweepKey + b, pool: p, binding: b, view: l, generation: after}
 	what, trouble := "sweeps %s and sees its label", again
 	if l.deleted {
 		what = "sweeps %s, which has left the pool"
@@ -104,15 +108,15 @@ func contradicts(l label, r record) bool {
 	}
 }
 
-func observation(b uint8, l label) call {
-	return call{script: observe, binding: b, tenant: l.tenant, dirty: l.dirty, generation: l.generation}
+func observation(b uint8, l label, after uint8) call {
+	return call{script: observe, binding: b, tenant: l.tenant, dirty: l.dirty, generation: l.generation, after: after}
 }
 
 func (m *model) observe(s *state, w int) {
 	n := *s
 	k := n.workers[w]
 	n.workers[w] = worker{}
-	r := m.redis.run(&n.pools[k.pool], observation(k.binding, k.view))
+	r := m.redis.run(&n.pools[k.pool], observation(k.binding, k.view, k.generation))
 	what := "lets the record of %s follow its label"
 	if !r.change {
 		what = "would let the record of %s follow its label: it says nothing new"

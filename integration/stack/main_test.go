@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 )
 
 // goCache is go's build cache, which follows the HOME that tests change.
@@ -20,5 +20,5 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	goCache = strings.TrimSpace(string(out))
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }

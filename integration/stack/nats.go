@@ -51,7 +51,7 @@ func (n *NATS) Start(ctx context.Context) error {
 		return fmt.Errorf("nats: %w", err)
 	}
 	s.Start()
-	wait := 10 * time.Second
+	wait := 2 * time.Minute // a server that hangs; a loaded machine takes seconds
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline))
 	}

@@ -10,12 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var (
 	errDown  = errors.New("down")

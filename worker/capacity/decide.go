@@ -64,7 +64,7 @@ func (r *replay) assign(cluster string, inTurn bool) (bool, error) {
 // leave ends a cluster. Its account is cleaned after its last one.
 func (r *replay) leave(cluster string) error {
 	r.tally.decisions++
-	d, err := r.rules.ReleaseRuntime(cluster)
+	d, err := r.rules.ReleaseRuntime(cluster, "")
 	if err != nil {
 		return err
 	}

@@ -70,10 +70,6 @@ type Redis struct {
 	PoolSize int `key:"poolSize"`
 }
 
-// Replicated reports whether these are several servers, of which another one may come to be
-// the master.
-func (r Redis) Replicated() bool { return r.Cluster || r.SentinelMaster != "" || len(r.URL) > 1 }
-
 // TLS names the files of a TLS connection.
 type TLS struct {
 	// CA is a file with the certificate authorities that the server's certificate must come from.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 )
 
 func unbounded(share int) Options { return Options{Events: 1 << 20, Bytes: 1 << 40, Share: share} }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-	"go.uber.org/goleak"
+
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // watched is a path that is being watched: the sums that it had when changed was called.
 type watched struct {

@@ -11,14 +11,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/leaktest"
+	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 	"github.com/hap-worker/hap-worker/events"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var noon = time.Date(2026, 11, 20, 12, 0, 5, 0, time.UTC)
 

@@ -118,8 +118,8 @@ func (c *Counters) Revoke(ctx context.Context, pool string, claim account.Claim)
 }
 
 // ReleaseRuntime counts a runtime down, rule 7.
-func (c *Counters) ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error) {
-	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Departure, error) { return p.ReleaseRuntime(runtime) })
+func (c *Counters) ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Departure, error) { return p.ReleaseRuntime(runtime, tenant) })
 }
 
 // Refuse ends a request that found nothing, rule 12.
@@ -210,6 +210,9 @@ func (c *Counters) Resume(ctx context.Context, pool string) error {
 	return err
 }
 
+// Time returns the time by the clock of the store.
+func (c *Counters) Time(ctx context.Context) (time.Time, error) { return time.Now(), ctx.Err() }
+
 // BeginRebuild claims the rebuild of a pool or bucket, rule 13a.
 func (c *Counters) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
 	return step(ctx, c, c.made, place, func(s site) (bool, error) { return s.BeginRebuild(token, now, lease), nil })
@@ -249,9 +252,6 @@ func (c *Counters) Discard(ctx context.Context, place string) (bool, error) {
 func (c *Counters) Depose(ctx context.Context, place, epoch string) (bool, error) {
 	return step(ctx, c, c.site, place, func(s site) (bool, error) { return s.Depose(epoch), nil })
 }
-
-// Replicated reports that no other server may come to be the master.
-func (c *Counters) Replicated(ctx context.Context) (bool, error) { return false, ctx.Err() }
 
 // Landscape returns the landscape that is recorded, and whether one is.
 func (c *Counters) Landscape(ctx context.Context) (l engine.Landscape, found bool, err error) {

@@ -12,13 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // api is where notes are written.
 type api struct {
@@ -133,7 +132,7 @@ func TestTheStoryOfAnAccount(t *testing.T) {
 		d.Changed(engine.Binding{Name: "a.1", Dirty: true}, false) // made anew
 		time.Sleep(time.Minute)
 		const want = `a.1 ClaimRefused x1: the API refuses claims of this account
-a.1 ClaimRevoked x1: a claim was taken back: by its labels it is another tenant's or dirty
+a.1 ClaimRevoked x1: a claim was taken back: by its labels it is another tenant's or dirty, or it is being deleted
 a.1 Claimed x1: claimed in pool aws, for runtime rt-2
 a.1 Cordoned x1: kept from new assignments
 a.1 Dirty x1: its last cluster has gone: to be cleaned, and then released

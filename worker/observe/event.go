@@ -127,7 +127,7 @@ const (
 	ClaimConflict    ClaimResult = "conflict"    // another writer wrote the binding meanwhile
 	ClaimUnknown     ClaimResult = "unknown"     // the write may have happened
 	ClaimUnavailable ClaimResult = "unavailable" // Gardener does not answer
-	ClaimRevoked     ClaimResult = "revoked"     // another tenant's or dirty by now
+	ClaimRevoked     ClaimResult = "revoked"     // another tenant's, dirty or being deleted by now
 )
 
 // ClaimResults lists the results of a claim.

@@ -1,6 +1,9 @@
 package observe
 
-import "log/slog"
+import (
+	"log/slog"
+	"time"
+)
 
 // Load says what a worker has in hand.
 type Load struct {
@@ -30,6 +33,12 @@ func (c Circuit) LogValue() slog.Value {
 		attrs = append(attrs, slog.String("error", c.Err.Error()))
 	}
 	return slog.GroupValue(attrs...)
+}
+
+// Clock is a measurement of a store's clock.
+type Clock struct {
+	Store  string        // nats or redis
+	Offset time.Duration // how far its clock is ahead of this machine's
 }
 
 // Queued is how many events of a class are taken and not begun.

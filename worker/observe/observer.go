@@ -26,6 +26,7 @@ type Observer struct {
 	OnRetention func(context.Context, Retention)
 	OnFence     func(context.Context, Fence)
 	OnCircuit   func(context.Context, Circuit)
+	OnClock     func(context.Context, Clock)
 }
 
 // tell calls on, if there is one.
@@ -90,6 +91,9 @@ func (o *Observer) Fence(ctx context.Context, f Fence) { tell(ctx, o.OnFence, f)
 // Circuit tells of a part of the world that is asked no more, or again.
 func (o *Observer) Circuit(ctx context.Context, c Circuit) { tell(ctx, o.OnCircuit, c) }
 
+// Clock tells of a measurement of a store's clock.
+func (o *Observer) Clock(ctx context.Context, c Clock) { tell(ctx, o.OnClock, c) }
+
 // Join returns an observer that passes every fact to all of these, in order.
 func Join(all ...Observer) Observer {
 	var j Observer
@@ -99,7 +103,7 @@ func Join(all ...Observer) Observer {
 		j.OnRebuild, j.OnFollowed, j.OnDrift = both(j.OnRebuild, o.OnRebuild), both(j.OnFollowed, o.OnFollowed), both(j.OnDrift, o.OnDrift)
 		j.OnSkipped, j.OnExtended, j.OnNoted = both(j.OnSkipped, o.OnSkipped), both(j.OnExtended, o.OnExtended), both(j.OnNoted, o.OnNoted)
 		j.OnRefresh, j.OnRetention = both(j.OnRefresh, o.OnRefresh), both(j.OnRetention, o.OnRetention)
-		j.OnFence, j.OnCircuit = both(j.OnFence, o.OnFence), both(j.OnCircuit, o.OnCircuit)
+		j.OnFence, j.OnCircuit, j.OnClock = both(j.OnFence, o.OnFence), both(j.OnCircuit, o.OnCircuit), both(j.OnClock, o.OnClock)
 		j.OnWaiting = bothOfAll(j.OnWaiting, o.OnWaiting)
 	}
 	return j

@@ -49,7 +49,8 @@ type Page struct {
 	outages   outages
 	templates *template.Template
 	handler   http.Handler
-	streams   seats
+	streams   audience
+	limits    limits
 	trials    seats // of the playground
 	finders   seats // of the search
 	now       func() time.Time
@@ -61,7 +62,7 @@ func New(ctx context.Context, o Options) *Page {
 	if o.Every == 0 {
 		o.Every = atMostEvery
 	}
-	p := &Page{opts: o, ctx: ctx, streams: make(seats, maxStreams), trials: make(seats, maxTrials), finders: make(seats, maxFinders), now: time.Now}
+	p := &Page{opts: o, ctx: ctx, limits: limits{write: writeWithin, stream: streamAge}, trials: make(seats, maxTrials), finders: make(seats, maxFinders), now: time.Now}
 	p.cache = cache{ctx: ctx, now: time.Now, read: func(ctx context.Context) *state {
 		s := read(ctx, p.sources.Load(), o.Settings(), p.now)
 		p.outages.date(s.Faults, s.Taken)
@@ -235,10 +236,8 @@ func many(n any, one string) string {
 // seats bounds how many do something at once.
 type seats chan struct{}
 
-const (
-	maxStreams = 32 // viewers whose page updates itself
-	maxTrials  = 2  // rule sets that are tried at once
-)
+// maxTrials is how many rule sets are tried at once.
+const maxTrials = 2
 
 func (s seats) take() bool {
 	select {

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 

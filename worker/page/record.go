@@ -80,7 +80,7 @@ func verdictText(verdict string) string {
 	case account.LessFitting:
 		return "another one of the tenant's comes first"
 	case account.BarredHere:
-		return "cordoned or internal"
+		return "cordoned, internal, dirty or being deleted"
 	case account.HeldByOther:
 		return "another tenant's, or to be cleaned"
 	case account.MoreClusters:

@@ -53,6 +53,7 @@ type acct struct {
 	Clusters int
 	Limit    int // 0 is none
 	Cordoned bool
+	Deleting bool
 	Internal bool
 }
 
@@ -61,7 +62,7 @@ type acct struct {
 func newAccount(name string, b *engine.Binding, rec *account.Record) acct {
 	a := acct{Name: name, Standing: account.Standing(b, rec)}
 	if b != nil {
-		a.Tenant, a.Cordoned, a.Internal = b.Tenant, b.Cordoned, b.Internal
+		a.Tenant, a.Cordoned, a.Deleting, a.Internal = b.Tenant, b.Cordoned, b.Deleting, b.Internal
 	}
 	if rec != nil {
 		a.Tenant, a.Clusters = cmp.Or(rec.Tenant, a.Tenant), rec.Count

@@ -3,14 +3,28 @@ package page
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/hap-worker/hap-worker/worker/page/access"
 )
 
-// writeWithin is how long a viewer may take to accept an update: one who does not
-// is let go of.
-const writeWithin = 10 * time.Second
+const (
+	// writeWithin is how long a viewer may take to accept an update: one who does not
+	// is let go of.
+	writeWithin = 10 * time.Second
+	// streamAge is how long a stream goes on; the browser opens the next one. A client that never
+	// reads is found by writeWithin only once the buffers on the way are full, which takes
+	// hours where little changes.
+	streamAge = 5 * time.Minute
+	// comesAgain tells the browser how long to wait before it opens the next one.
+	comesAgain = "retry: 1000\n\n"
+)
+
+// limits are how long a viewer may take: to accept an update, and with a stream in all.
+type limits struct{ write, stream time.Duration }
 
 // live serves a view: as a page, and to its script as a stream of the parts that
 // changed, at the same address.
@@ -25,39 +39,52 @@ func (p *Page) live(build func(*http.Request) (view, int)) http.Handler {
 	})
 }
 
+// stream sends what changed, until the viewer leaves, its login is over, its place is another
+// viewer's or the stream has become old. The browser comes again then, and is told why not.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request, build func(*http.Request) (view, int)) {
-	if !p.streams.take() {
+	place := p.streams.enter(access.Viewer(r))
+	if place == nil {
 		w.Header().Set("Retry-After", "30")
 		http.Error(w, "too many pages update themselves already; reload to see the state", http.StatusServiceUnavailable)
 		return
 	}
-	defer p.streams.give()
-	control := http.NewResponseController(w)
+	defer p.streams.leave(place)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
+	if _, err := io.WriteString(w, comesAgain); err != nil {
+		return
+	}
 	sent := map[string]string{}
-	tick := time.NewTicker(p.opts.Every)
+	tick, old := time.NewTicker(p.opts.Every), time.NewTimer(p.limits.stream)
 	defer tick.Stop()
-	for {
-		v, status := build(r)
-		if status != http.StatusOK {
-			return // the browser comes again, and is told
-		}
-		_ = control.SetWriteDeadline(time.Now().Add(writeWithin))
-		if err := p.send(w, v, sent); err != nil {
-			return
-		}
-		if err := control.Flush(); err != nil {
-			return
-		}
+	defer old.Stop()
+	for p.tell(w, r, build, sent) {
 		select {
 		case <-r.Context().Done():
 			return
 		case <-p.ctx.Done():
 			return
+		case <-place.lost:
+			return
+		case <-old.C:
+			return
 		case <-tick.C:
 		}
 	}
+}
+
+// tell sends one update. It reports whether there may be a next one.
+func (p *Page) tell(w http.ResponseWriter, r *http.Request, build func(*http.Request) (view, int), sent map[string]string) bool {
+	if !access.Stands(r) {
+		return false
+	}
+	v, status := build(r)
+	if status != http.StatusOK {
+		return false
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(p.limits.write))
+	return p.send(w, v, sent) == nil && control.Flush() == nil
 }
 
 // update is sent to the script.

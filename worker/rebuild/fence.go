@@ -42,9 +42,9 @@ const (
 // unbuilt has what is to be rebuilt.
 type unbuilt struct {
 	places  []string
-	deposed account.Epochs     // those that places have, and that are not in force
+	judged  []string           // they, and those that are built and in force
+	deposed account.Epochs     // those that places have, and that are not in force, or are not to be any more
 	record  events.EpochRecord // as it was read before the token is written
-	fenced  bool               // the record is to name the token
 	unknown bool               // none of them is a bucket or the pool of a binding: requests alone asked for them
 }
 
@@ -52,7 +52,7 @@ type unbuilt struct {
 // epoch is not in force. The record is read after Redis, so that an epoch which it does not
 // name is not one that was installed in between.
 func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.Epochs) (unbuilt, error) {
-	t := unbuilt{deposed: account.Epochs{}}
+	t := unbuilt{judged: places, deposed: account.Epochs{}}
 	if r.Record != nil {
 		var err error
 		if t.record, err = r.Record.Epochs(ctx); err != nil {
@@ -64,7 +64,7 @@ func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.E
 		epoch, named := epochs[place], t.record.Epochs[place]
 		switch {
 		case epoch == "":
-		case r.Record == nil, epoch == named, !account.Fenced(epoch) && named == "" && !r.Replicated:
+		case r.Record == nil, epoch == named:
 			continue
 		default:
 			t.deposed[place] = epoch
@@ -80,18 +80,49 @@ func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.E
 			return t, err
 		}
 	}
-	t.fenced = r.Replicated || t.record.Sequence > 0
-	if t.fenced {
-		return t, nil
+	t.together(epochs)
+	return t, nil
+}
+
+// together adds what stands to a rebuild of a part of the directory. A bucket alone would be built
+// without the runtimes that the pools have counted and no request was answered with. What is
+// missing comes first: where another worker builds that, it is left to it, and nothing is deposed.
+func (t *unbuilt) together(epochs account.Epochs) {
+	if !slices.ContainsFunc(t.places, account.IsBucket) {
+		return
 	}
-	var err error
-	t.fenced, err = r.Builder.Replicated(ctx)
-	return t, err
+	for _, place := range t.judged {
+		if !slices.Contains(t.places, place) {
+			t.deposed[place] = epochs[place]
+			t.places = append(t.places, place)
+		}
+	}
+}
+
+// next is the record that names the token for places. Where the directory is among them, it names it
+// for every pool that this worker does not know, too, by a cache that lags: what such a pool has
+// counted is not in the directory, so it is built anew by the worker that has a request for it.
+func (t *unbuilt) next(places []string, token string) account.Epochs {
+	next := maps.Clone(t.record.Epochs)
+	if next == nil {
+		next = account.Epochs{}
+	}
+	if slices.ContainsFunc(places, account.IsBucket) {
+		for place := range next {
+			if place != account.RangesPlace && !slices.Contains(t.judged, place) {
+				next[place] = token
+			}
+		}
+	}
+	for _, place := range places {
+		next[place] = token
+	}
+	return next
 }
 
 // token returns one that was never used before.
-func (t unbuilt) token() string {
-	if t.fenced {
+func (r *Rebuilder) token() string {
+	if r.Record != nil {
 		return account.FencedEpoch(uuid.NewString())
 	}
 	return uuid.NewString()
@@ -137,7 +168,7 @@ func (r *Rebuilder) doubt(ctx context.Context, sequence uint64) error {
 // enforce has the record name the token for places, and returns when no decision of the
 // epochs before can have an effect any more.
 func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, token string) error {
-	if !t.fenced {
+	if r.Record == nil {
 		return nil
 	}
 	// A message that is no record may stand where one named every place.
@@ -149,14 +180,7 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 	if len(places) < len(t.places) && slices.ContainsFunc(places, named) {
 		return fmt.Errorf("%w: it has %d of %d places", ErrElsewhere, len(t.places)-len(places), len(t.places))
 	}
-	next := maps.Clone(t.record.Epochs)
-	if next == nil {
-		next = account.Epochs{}
-	}
-	for _, place := range places {
-		next[place] = token
-	}
-	sequence, err := r.Record.SetEpochs(ctx, next, t.record.Sequence)
+	sequence, err := r.Record.SetEpochs(ctx, t.next(places, token), t.record.Sequence)
 	if errors.Is(err, events.ErrWrongLastSequence) {
 		return fmt.Errorf("%w: %w", ErrElsewhere, err)
 	}

@@ -20,8 +20,6 @@ import (
 // servers are Redis, of which one may come to be the master beside another.
 type servers struct{ *memory.Counters }
 
-func (servers) Replicated(context.Context) (bool, error) { return true, nil }
-
 // kept is a record whose writes a test watches, and may break.
 type kept struct {
 	*events.Ledger
@@ -133,16 +131,25 @@ func TestRecordIsReplaced(t *testing.T) {
 	}
 }
 
-// TestNoRecordWithoutReplicas: one server alone needs none.
-func TestNoRecordWithoutReplicas(t *testing.T) {
+// TestEpochOfAnOlderVersion: an epoch that no record names, as an older version made for a server without
+// replicas, is built anew: a second server may stand beside it under the same name.
+func TestEpochOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	newRebuilder, record := fenced(t)
 	redis := memory.NewCounters()
-	if err := newRebuilder(redis).Ensure(t.Context()); err != nil {
+	older := newRebuilder(redis)
+	older.Record = nil
+	if err := older.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if epoch, inForce := epochOf(t, redis, record); account.Fenced(epoch) || epoch == "" || inForce != "" {
-		t.Errorf("built as %q, in force is %q", epoch, inForce)
+		t.Fatalf("built as %q, in force is %q", epoch, inForce)
+	}
+	if err := newRebuilder(redis).Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if epoch, inForce := epochOf(t, redis, record); !account.Fenced(epoch) || epoch != inForce {
+		t.Errorf("then built as %q, in force is %q", epoch, inForce)
 	}
 }
 
@@ -313,6 +320,7 @@ func TestTwoSidesWithReplicatedStreams(t *testing.T) {
 			r := newRebuilder(redis)
 			ended.Go(func() {
 				for ctx.Err() == nil {
+					r.Wanted("aws")    // a request does, where the directory was built without its pool
 					_ = r.attempt(ctx) // it is made again, as Ensure does
 					time.Sleep(time.Second)
 				}

@@ -43,16 +43,20 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) error {
 	if err := r.Belongs(ctx); err != nil {
 		return err
 	}
-	begin, token := r.Now(), missing.token()
+	begin, token := r.Now(), r.token()
 	if epoch != "" {
 		if _, err := r.Ranges.Depose(ctx, epoch); err != nil {
 			return err
 		}
 	}
-	if mine, err := r.Ranges.BeginRebuild(ctx, token, r.Now(), r.Lease); err != nil || !mine {
+	now, err := r.storeClock(ctx)
+	if err != nil {
+		return err
+	}
+	if mine, err := r.Ranges.BeginRebuild(ctx, token, now(), r.Lease); err != nil || !mine {
 		return errors.Join(err, ErrElsewhere)
 	}
-	renew := func(ctx context.Context) { _, _ = r.Ranges.RenewRebuild(ctx, token, r.Now()) } // one that is lost is noticed by the install
+	renew := func(ctx context.Context) { _, _ = r.Ranges.RenewRebuild(ctx, token, now()) } // one that is lost is noticed by the install
 	stop := r.whileWorking(ctx, renew)
 	defer stop()
 	if err := r.enforce(ctx, missing, missing.places, token); err != nil {

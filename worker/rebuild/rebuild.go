@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/clock"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -25,10 +26,10 @@ import (
 type Builder interface {
 	// Epochs returns the epochs of those pools and buckets that are built, in force or not.
 	Epochs(ctx context.Context, places ...string) (account.Epochs, error)
-	// Replicated reports whether another server may come to be the master.
-	Replicated(ctx context.Context) (bool, error)
 	// Depose takes the epoch of a place away, if it still is this one.
 	Depose(ctx context.Context, place, epoch string) (bool, error)
+	// Time returns the time by the clock of the store, by which leases are compared.
+	Time(ctx context.Context) (time.Time, error)
 	// BeginRebuild writes the token, unless the place is built or another worker's
 	// token is younger than lease; it reports whether the token stands.
 	BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error)
@@ -73,12 +74,9 @@ type Rebuilder struct {
 	Inventory Inventory
 	Ledger    Ledger
 	Room      Room
-	// Record says which epochs are in force, rule 15. Defaults to none: then no operator must
-	// be able to make another server of Redis the master.
+	// Record says which epochs are in force, rule 15. Defaults to none: then no other
+	// server of Redis must be able to serve.
 	Record Record
-	// Replicated says that Redis is set up with several servers: Sentinel or Redis Cluster. Where
-	// it is not, the servers are asked.
-	Replicated bool
 	// Reconnect has the client look for the master anew. Defaults to nothing.
 	Reconnect func()
 	Ranges    RangeBuilder    // nil without network ranges
@@ -190,15 +188,19 @@ func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 		info.Foreign++ // the record that is written now takes its place
 	}
 	// (a) A token that was never used before, before anything is read.
-	token := missing.token()
-	mine, err := r.begin(ctx, missing, token)
+	token := r.token()
+	now, err := r.storeClock(ctx)
+	if err != nil {
+		return info, err
+	}
+	mine, err := r.begin(ctx, missing, token, now)
 	if err != nil {
 		return info, err
 	}
 	if len(mine) == 0 {
 		return info, ErrElsewhere
 	}
-	stop := r.keepAlive(ctx, mine, token)
+	stop := r.keepAlive(ctx, mine, token, now)
 	defer stop()
 	r.Observer.Step(ctx, observe.StepToken)
 	// Rule 15: from here on no decision of another server has an effect.
@@ -228,16 +230,30 @@ func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 	return info, nil
 }
 
+// storeClock returns the clock of Redis, as it is now and goes on: leases are compared with those
+// of workers whose clocks may differ from this one's.
+func (r *Rebuilder) storeClock(ctx context.Context) (now func() time.Time, err error) {
+	asked := r.Now()
+	said, err := r.Builder.Time(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answered := time.Now() // goes on evenly, whatever the machine's clock is set to
+	c := clock.New(r.Now, func(offset time.Duration) { r.Observer.Clock(ctx, observe.Clock{Store: "redis", Offset: offset}) })
+	c.Measure(asked, said)
+	return func() time.Time { return said.Add(time.Since(answered)) }, nil
+}
+
 // begin writes the token, and returns where it stands. Where the first place is another
 // worker's, so are the others: two that share them would wait for each other's record.
-func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string) (mine []string, err error) {
+func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string, now func() time.Time) (mine []string, err error) {
 	for _, place := range missing.places {
 		if epoch := missing.deposed[place]; epoch != "" {
 			if _, err := r.Builder.Depose(ctx, place, epoch); err != nil {
 				return nil, err
 			}
 		}
-		ours, err := r.Builder.BeginRebuild(ctx, place, token, r.Now(), r.Lease)
+		ours, err := r.Builder.BeginRebuild(ctx, place, token, now(), r.Lease)
 		if err != nil {
 			return nil, err
 		}
@@ -269,11 +285,11 @@ func (r *Rebuilder) sameServer(ctx context.Context, missing unbuilt, mine []stri
 }
 
 // keepAlive renews the token while the rebuild reads, so that no other worker starts.
-func (r *Rebuilder) keepAlive(ctx context.Context, places []string, token string) (stop func()) {
+func (r *Rebuilder) keepAlive(ctx context.Context, places []string, token string, now func() time.Time) (stop func()) {
 	return r.whileWorking(ctx, func(ctx context.Context) {
 		for _, place := range places {
 			// A token that is lost is noticed by the install.
-			_, _ = r.Builder.RenewRebuild(ctx, place, token, r.Now())
+			_, _ = r.Builder.RenewRebuild(ctx, place, token, now())
 		}
 	})
 }

@@ -149,7 +149,12 @@ func (s *Labels) follow(ctx context.Context, b engine.Binding) error {
 	if b.Pool().Shared {
 		return nil
 	}
-	return s.observe(ctx, b.Pool().Name(), account.Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation})
+	return s.observe(ctx, b.Pool().Name(), label(b, 0))
+}
+
+// label has the labels of a binding, read after the record of a generation, or from a cache.
+func label(b engine.Binding, after int64) account.Label {
+	return account.Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation, After: after}
 }
 
 // aboveAll is a generation that no claim reaches.
@@ -181,7 +186,23 @@ func (s *Labels) observe(ctx context.Context, pool string, l account.Label) erro
 		s.Observer.Followed(ctx, observe.Followed{Binding: l.Binding, Pool: pool, Observation: seen})
 		return nil
 	}
+	if l.After == 0 && seen.Record.AsksFor(l) {
+		return s.ask(ctx, pool, l.Binding, seen.Record.Generation)
+	}
 	return s.doubt(ctx, pool, l, seen.Record)
+}
+
+// ask follows what Gardener shows after the record was read: what the cache shows is older than
+// the record's claim, which may have written no label, or the cache lags.
+func (s *Labels) ask(ctx context.Context, pool, binding string, generation int64) error {
+	b, err := s.Bindings.Get(ctx, binding)
+	switch {
+	case engine.CodeOf(err) == engine.CodeUnknownBinding, err == nil && b.Pool().Name() != pool:
+		return nil // forget sees to it once the cache shows it
+	case err != nil:
+		return err
+	}
+	return s.observe(ctx, pool, label(b, generation))
 }
 
 // doubt looks at an account that seems to have been taken away from under its

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -125,6 +127,51 @@ func TestDoubt(t *testing.T) {
 			}
 			if source.reads != c.reads || !slices.Equal(wanted, c.wanted) {
 				t.Errorf("%d reads, rebuilds of %v; want %d and %v", source.reads, wanted, c.reads, c.wanted)
+			}
+		})
+	}
+}
+
+// A label older than the record's claim is followed where its source still shows it, and not
+// where a cache lags: that would free a claim which is there, and adopt it as an idle one (I8).
+func TestOlderLabelIsAskedFor(t *testing.T) {
+	t.Parallel()
+	rebuilt := account.Record{State: account.Draining, Tenant: "ga", Generation: 2}
+	dirty := engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga", Dirty: true, Generation: 1}
+	moved := dirty
+	moved.EUAccess = true
+	for _, c := range []struct {
+		name   string
+		cached engine.Binding
+		live   *engine.Binding // nil is not there
+		down   error           // of Gardener
+		reads  int
+		want   account.Record
+	}{
+		{name: "the cache lags", cached: dirty, live: &engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga", Generation: 2}, reads: 1, want: rebuilt},
+		{name: "it is so", cached: dirty, live: &dirty, reads: 1, want: account.Record{State: account.Dirtying, Tenant: "ga", Generation: 1}},
+		{name: "of this claim", cached: engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga", Dirty: true, Generation: 2}, want: account.Record{State: account.Dirtying, Tenant: "ga", Generation: 2}},
+		{name: "it says nothing new", cached: engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga", Generation: 1}, want: rebuilt},
+		{name: "moved to another pool", cached: dirty, live: &moved, reads: 1, want: rebuilt},
+		{name: "deleted", cached: dirty, reads: 1, want: rebuilt},
+		{name: "Gardener is not there", cached: dirty, live: &dirty, down: engine.ErrUnavailable, reads: 1, want: rebuilt},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			counters, source := memory.NewCounters(), &sourceFake{live: c.live, down: c.down}
+			_, begun := counters.BeginRebuild(t.Context(), "aws", "e", time.Time{}, 0)
+			_, built := counters.Install(t.Context(), "aws", "e", account.Snapshot{Bindings: map[string]account.Record{"a": rebuilt}})
+			if err := errors.Join(begun, built); err != nil {
+				t.Fatal(err)
+			}
+			s := Labels{Follower: counters, Bindings: source, Rebuild: &rebuilds{}}
+			if err := s.follow(t.Context(), c.cached); !errors.Is(err, c.down) {
+				t.Errorf("it ends with %v, want %v", err, c.down)
+			}
+			for got, err := range counters.Bindings(t.Context(), "aws") {
+				if err != nil || got.Record != c.want || source.reads != c.reads {
+					t.Errorf("%+v after %d reads, %v; want %+v after %d", got.Record, source.reads, err, c.want, c.reads)
+				}
 			}
 		})
 	}

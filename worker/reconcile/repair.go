@@ -27,7 +27,7 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	case account.RuntimeMissing, account.ShootUnknown, account.RuntimeElsewhere:
 		return a.restore(ctx, d)
 	case account.RuntimeGoneAlready:
-		gone, err := a.Repairer.ReleaseRuntime(ctx, d.Pool, d.Runtime)
+		gone, err := a.Repairer.ReleaseRuntime(ctx, d.Pool, d.Runtime, "")
 		return !gone.Repeated, err
 	case account.RuntimeUnknown, account.WaitingUnknown:
 		return a.takeBack(ctx, d)
@@ -83,7 +83,7 @@ func (a *Audit) follow(ctx context.Context, d account.Drift) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	seen, err := a.Repairer.Observe(ctx, d.Pool, account.Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation})
+	seen, err := a.Repairer.Observe(ctx, d.Pool, label(b, d.Record.Generation))
 	return seen.Change != "", err
 }
 

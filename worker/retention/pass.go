@@ -190,6 +190,8 @@ type testimony struct {
 	pools   map[string]bool // that they name, "" for the directory alone
 	pool    string          // of the release
 	binding string          // that was released
+	since   int64           // of its last assignment
+	on      [2]string       // pool and binding of that
 	number  int64           // of the decision
 	release uint64          // sequence in the stream
 	last    uint64          // the last reply's; 0 where there is none
@@ -211,6 +213,9 @@ func (r *Purger) examine(ctx context.Context, runtime string, seen around) (t te
 		}
 		a := stored.Reply.Fact().Answer()
 		t.pools[a.Pool] = true
+		if a.State == account.RuntimeAssigned && a.Sequence >= t.since {
+			t.since, t.on = a.Sequence, [2]string{a.Pool, a.Binding}
+		}
 		switch {
 		case stored.Reply.Status == events.StatusWaiting:
 			because = observe.KeptWaiting
@@ -223,6 +228,9 @@ func (r *Purger) examine(ctx context.Context, runtime string, seen around) (t te
 		}
 		return nil
 	})
+	if t.binding == "" && t.on[0] == t.pool {
+		t.binding = t.on[1] // only a Superseded is stored of its release, which names none
+	}
 	switch {
 	case err != nil || because != "" || t.last == 0:
 	case t.newest.After(seen.cutoff):

@@ -79,6 +79,15 @@ func TestRetentionKeeps(t *testing.T) {
 		{observe.KeptShoot, func(x *retained) { x.r.Shoots = shootsFake{{Name: "c", RuntimeID: "old", Binding: "aws-1"}} }},
 		{observe.KeptShoot, func(x *retained) { x.r.Shoots = shootsFake{{Name: "old", Binding: "aws-1"}} }},
 		{observe.KeptDraining, func(x *retained) { x.leave("anchor", 0) }},
+		{observe.KeptDraining, func(x *retained) { // its release was deleted by hand before it was answered
+			x.leave("anchor", 0)
+			for i := range x.ledger.stored {
+				if r := &x.ledger.stored[i].Reply; r.RuntimeID == "old" && r.Status == events.StatusReleased {
+					r.Status, r.Binding = events.StatusRejected, nil
+					r.Error = &events.ReplyError{Code: engine.CodeSuperseded}
+				}
+			}
+		}},
 		{observe.KeptDraining, func(x *retained) {
 			x.leave("anchor", 0)
 			if permit, err := x.tombs.BeginDirtying(x.t.Context(), "aws", "aws-1", 1); err != nil || !permit.Given {

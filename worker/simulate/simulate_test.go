@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"

@@ -68,6 +68,7 @@ type Binding struct {
 	Shared          bool   `json:"shared,omitempty"`
 	EUAccess        bool   `json:"euAccess,omitempty"`
 	Cordoned        bool   `json:"cordoned,omitempty"`
+	Deleting        bool   `json:"deleting,omitempty"`
 	ClaimedIn       string `json:"claimedIn,omitempty"`
 	Generation      int64  `json:"generation,omitempty"`
 	Epoch           string `json:"epoch,omitempty"`

@@ -2,9 +2,11 @@ package simulation
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
 // What is in Redis has to fit, after every step, what is answered and labelled.
@@ -16,10 +18,12 @@ func (w *world) counted(r events.Reply) {
 		return
 	}
 	m := w.masters[0]
-	if len(w.masters) > 1 && !w.inForce(m, r.Decision.Pool) {
-		if m = w.masters[1]; !w.inForce(m, r.Decision.Pool) {
-			return // neither: it is being rebuilt
+	if all := slices.Concat(w.masters, w.former); len(all) > 1 {
+		at := slices.IndexFunc(all, func(m *master) bool { return w.inForce(m, r.Decision.Pool) })
+		if at < 0 {
+			return // none: it is being rebuilt
 		}
+		m = all[at]
 	}
 	rt, err := m.counters.RuntimeIn(context.Background(), r.Decision.Pool, r.RuntimeID)
 	if err == nil && (rt.State != account.RuntimeAssigned || rt.Binding != r.Binding.Name) {
@@ -46,7 +50,7 @@ func (w *world) inForce(m *master, places ...string) bool {
 // no later claim has written one (rule 9).
 func (w *world) markedFreed(binding string) {
 	if b := w.truth.labels[binding]; (b.Tenant != "" || b.Dirty) && !w.truth.edited[binding] {
-		w.bad("I3 OneTenant", "%s is free in Redis, its label is %s", binding, labelText(b))
+		w.bad("I3 OneTenant", "%s is free in Redis, its label is %s", binding, trace.Label(b))
 	}
 }
 
@@ -110,7 +114,7 @@ func (w *world) located(m *master) {
 			if rt.State != account.RuntimeAssigned {
 				continue
 			}
-			if len(w.masters) > 1 && !w.inForce(m, pool.Name(), account.BucketOf(rt.ID)) {
+			if len(w.masters)+len(w.former) > 1 && !w.inForce(m, pool.Name(), account.BucketOf(rt.ID)) {
 				continue // the two were built at different times
 			}
 			if place, err := m.counters.Place(ctx, rt.ID); err == nil && place.Pool != pool.Name() {

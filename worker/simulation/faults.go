@@ -95,7 +95,7 @@ func (w *world) befall(i plans.Item) bool {
 		if !w.plan.Networks {
 			return false
 		}
-		w.ranges.Store(networkRules(i.N % 2))
+		w.ranges.Store(plans.NetworkRules(i.N % 2))
 		for _, p := range alive {
 			p.late.Wanted()
 		}
@@ -194,6 +194,9 @@ func (w *world) befallStores(i plans.Item) bool {
 			return false
 		}
 		other := m.copy("redis-b")
+		if i.N%3 == 0 {
+			other = newMaster("redis-b") // no replica of it: another Pod under the same name
+		}
 		other.restart(ctx)
 		w.masters = []*master{other, m}
 		for n, p := range w.alive() {
@@ -269,7 +272,7 @@ func (w *world) befallLabels(i plans.Item) bool {
 	}
 	switch i.Kind {
 	case plans.LabelClaimed:
-		return change(func(b engine.Binding) bool { return b.Tenant == "" && !b.Dirty }, func(b *engine.Binding) { b.Tenant = tenants[i.M%len(tenants)] })
+		return change(func(b engine.Binding) bool { return b.Tenant == "" && !b.Dirty && !b.Deleting }, func(b *engine.Binding) { b.Tenant = tenants[i.M%len(tenants)] })
 	case plans.LabelCleaned:
 		return change(func(b engine.Binding) bool { return b.Dirty }, func(b *engine.Binding) { b.Dirty, b.Tenant = false, "" })
 	case plans.LabelDirty:
@@ -296,6 +299,9 @@ func (w *world) befallLabels(i plans.Item) bool {
 				}
 			})
 	case plans.Deleted:
+		if i.M%2 == 0 { // a finalizer holds it, until it is deleted again
+			return change(func(b engine.Binding) bool { return !b.Deleting }, func(b *engine.Binding) { b.Deleting = true })
+		}
 		found := w.bindings(func(b engine.Binding) bool { return !used(b) })
 		if len(found) < 2 {
 			return false
@@ -324,6 +330,9 @@ func (w *world) befallRequests(i plans.Item) bool {
 		was.Provision, was.ReplyTo = &p, p.ReplyTo
 		return w.publish(was) != nil
 	case plans.RuntimeTwice:
+		if i.M%2 == 0 {
+			return w.deprovision(was.RuntimeID, other)
+		}
 		return w.publish(events.Event{Type: events.TypeProvision, ID: w.id("x"), RuntimeID: was.RuntimeID, ReplyTo: p.ReplyTo, Provision: &p}) != nil
 	case plans.TypeTwice:
 		return w.publish(events.Event{Type: events.TypeDeprovision, ID: was.ID, RuntimeID: was.RuntimeID, Deprovision: &events.Deprovision{

@@ -32,8 +32,9 @@ type request struct {
 // client has what the publishers know of a runtime.
 type client struct {
 	id, tenant, plan string
-	asked            int  // requests for it
-	leaves           bool // its deprovision was published
+	asked            int      // requests for it
+	leaves           bool     // its deprovision was published
+	ended            []string // by the deprovisions of these tenants, "" for an operator
 }
 
 func (w *world) publish(e events.Event) *request {
@@ -109,7 +110,7 @@ func (w *world) ask(i plans.Item) bool {
 		if len(left) == 0 {
 			return false
 		}
-		w.deleteShoot(left[i.N%len(left)])
+		w.deleteShoots(left[i.N%len(left)])
 		return true
 	}
 	return false
@@ -156,9 +157,11 @@ func (w *world) leftShoots() (ids []string) {
 	return ids
 }
 
-func (w *world) deleteShoot(runtime string) {
-	w.note("publisher", "deletes the Shoot of", runtime, "")
-	w.garden.DeleteShoot("shoot-" + runtime)
+func (w *world) deleteShoots(runtimes ...string) {
+	for _, runtime := range runtimes {
+		w.note("publisher", "deletes the Shoot of", runtime, "")
+		w.garden.DeleteShoot("shoot-" + runtime)
+	}
 }
 
 // askDeprovision has a runtime go. Its Shoot goes first, or is still being deleted when
@@ -177,12 +180,18 @@ func (w *world) askDeprovision(i plans.Item) bool {
 	if i.M%3 > 0 {
 		w.garden.DeleteShoot("shoot-" + rt.id)
 	}
-	rt.leaves = true
-	if life := w.truth.lives[rt.id]; life != nil {
-		life.leaves = true
+	by := rt.tenant
+	if i.M>>12%8 == 0 { // as an operator does
+		by = ""
 	}
-	return w.publish(events.Event{Type: events.TypeDeprovision, ID: w.id("d"), RuntimeID: rt.id, Deprovision: &events.Deprovision{
-		RuntimeID: rt.id, GlobalAccountID: rt.tenant,
+	w.leaves(rt.id, by)
+	return w.deprovision(rt.id, by)
+}
+
+// deprovision has a tenant ask for the end of a runtime, "" for an operator.
+func (w *world) deprovision(runtime, by string) bool {
+	return w.publish(events.Event{Type: events.TypeDeprovision, ID: w.id("d"), RuntimeID: runtime, Deprovision: &events.Deprovision{
+		RuntimeID: runtime, GlobalAccountID: by,
 	}}) != nil
 }
 

@@ -23,9 +23,17 @@ func (w *world) asked(r account.Request) account.Request {
 	return r
 }
 
-// assigned returns what Redis decides, as a process gets it.
-func (w *world) assigned(string, account.Request) func(account.Decision, error) (account.Decision, error) {
+// assigned returns what Redis decides, as a process gets it, and notes the limit of what is gained.
+func (w *world) assigned(_ string, r account.Request) func(account.Decision, error) (account.Decision, error) {
 	return func(d account.Decision, err error) (account.Decision, error) {
+		if d.Outcome == account.Assigned && !d.Repeated {
+			limit := 1 << 20
+			if r.Terms.Several && r.Terms.Limit > 0 {
+				limit = r.Terms.Limit
+			}
+			key := gain(r.Runtime, d.Binding, d.Sequence)
+			w.truth.gained[key] = max(w.truth.gained[key], limit)
+		}
 		if w.off("answer") && d.Outcome == account.Assigned { // rule 4: at once
 			d.Confirmed = true
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"go.opentelemetry.io/otel/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -26,23 +26,24 @@ import (
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 	"github.com/hap-worker/hap-worker/worker/retention"
+	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
 // This file alone knows how a worker is put together: cmd/hap-worker in small.
 
 const (
 	opRenew   = "renew rebuild"
-	opAsk     = "ask for an event"
+	opAsk     = trace.Ask
 	opDeliver = "take"
 	opAck     = "acknowledge"
 	opNak     = "hand back"
 	opTerm    = "end"
-	opInfo    = "look at the consumer"
+	opInfo    = trace.Info
 	opReopen  = "reopen the consumer"
-	opBuilt   = "built"
+	opBuilt   = trace.Built
 	opAssign  = "assign"
 	opInstall = "install"
-	opPools   = "pools"
+	opPools   = trace.Pools
 )
 
 const (
@@ -131,7 +132,7 @@ func (w *world) start(number int) *process {
 	p.fence = fence.New(seen{p, ledger}, observe.Observer{})
 	p.rebuilder = &rebuild.Rebuilder{
 		Builder: store{p}, Inventory: p.garden, Ledger: w.sealed(ledger), Room: room, Subjects: w.subjects, Now: p.now,
-		Record: &record{Ledger: ledger}, Replicated: w.fenced, Reconnect: p.reconnect,
+		Record: &record{Ledger: ledger}, Reconnect: p.reconnect,
 	}
 	options := worker.Options{
 		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: dead.NewLettersOn(server{p}, w.subjects),
@@ -338,8 +339,8 @@ type tracer struct {
 	p *process
 }
 
-func (t tracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
-	config := trace.NewSpanStartConfig(options...)
+func (t tracer) Start(ctx context.Context, name string, options ...oteltrace.SpanStartOption) (context.Context, oteltrace.Span) {
+	config := oteltrace.NewSpanStartConfig(options...)
 	for _, a := range config.Attributes() {
 		if a.Key == "messaging.message.id" {
 			event := name + " " + a.Value.AsString()

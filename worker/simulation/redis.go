@@ -138,9 +138,12 @@ func (s store) Depart(ctx context.Context, runtime string) (account.Place, error
 	return decided(ctx, s, "depart", runtime, bucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Depart(ctx, runtime) })
 }
 
-func (s store) ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error) {
+func (s store) ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error) {
 	return decided(ctx, s, "release runtime", runtime, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Departure, error) {
-		return c.ReleaseRuntime(ctx, pool, runtime)
+		if s.p.world.off("owner") { // rule 7: which tenant asks
+			tenant = ""
+		}
+		return c.ReleaseRuntime(ctx, pool, runtime, tenant)
 	})
 }
 
@@ -327,11 +330,16 @@ func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, er
 	})
 }
 
-// Replicated returns what INFO says of a server.
-func (s store) Replicated(context.Context) (bool, error) { return s.p.world.fenced, nil }
+// placed is scripted for a place that is rebuilt. One that no runtime is in always is.
+func placed(ctx context.Context, s store, op, place string, do func(context.Context, *memory.Counters) (bool, error)) (bool, error) {
+	if silent(place) {
+		return true, nil
+	}
+	return scripted(ctx, s, op, place, do)
+}
 
 func (s store) Depose(ctx context.Context, place, epoch string) (bool, error) {
-	return scripted(ctx, s, "discard", place, func(ctx context.Context, c *memory.Counters) (bool, error) {
+	return placed(ctx, s, "discard", place, func(ctx context.Context, c *memory.Counters) (bool, error) {
 		if s.p.world.off("depose") {
 			return false, nil
 		}
@@ -339,26 +347,30 @@ func (s store) Depose(ctx context.Context, place, epoch string) (bool, error) {
 	})
 }
 
+func (s store) Time(ctx context.Context) (time.Time, error) {
+	return scripted(ctx, s, "time", "", func(ctx context.Context, c *memory.Counters) (time.Time, error) { return c.Time(ctx) })
+}
+
 func (s store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
-	return scripted(ctx, s, "begin rebuild", place, func(ctx context.Context, c *memory.Counters) (bool, error) {
+	return placed(ctx, s, "begin rebuild", place, func(ctx context.Context, c *memory.Counters) (bool, error) {
 		return c.BeginRebuild(ctx, place, token, now, lease)
 	})
 }
 
 func (s store) RenewRebuild(ctx context.Context, place, token string, now time.Time) (bool, error) {
-	return scripted(ctx, s, opRenew, place, func(ctx context.Context, c *memory.Counters) (bool, error) {
+	return placed(ctx, s, opRenew, place, func(ctx context.Context, c *memory.Counters) (bool, error) {
 		return c.RenewRebuild(ctx, place, token, now)
 	})
 }
 
 func (s store) Install(ctx context.Context, pool, token string, snapshot account.Snapshot) (bool, error) {
-	return scripted(ctx, s, opInstall, pool, func(ctx context.Context, c *memory.Counters) (bool, error) {
+	return placed(ctx, s, opInstall, pool, func(ctx context.Context, c *memory.Counters) (bool, error) {
 		return c.Install(ctx, pool, s.p.world.token(ctx, c, pool, token), s.p.world.snapshot(snapshot))
 	})
 }
 
 func (s store) InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error) {
-	return scripted(ctx, s, opInstall, bucket, func(ctx context.Context, c *memory.Counters) (bool, error) {
+	return placed(ctx, s, opInstall, bucket, func(ctx context.Context, c *memory.Counters) (bool, error) {
 		return c.InstallBucket(ctx, bucket, s.p.world.token(ctx, c, bucket, token), d)
 	})
 }

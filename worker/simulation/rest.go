@@ -13,11 +13,9 @@ import (
 )
 
 const (
-	// calm is for how many moments nothing has to change until everything is at rest:
-	// longer than a look at the labels of each pool, and every pause of a retry.
+	// calm is longer than a look at the labels of each pool, and every pause of a retry, in moments.
 	calm = 30
-	// patience is how many moments everything may take to come to rest: more than the
-	// longest waiting.
+	// patience is how many moments everything may take to come to rest: more than the longest waiting.
 	patience = 1000
 	// tireless is how many steps it may take.
 	tireless = 30_000
@@ -38,7 +36,8 @@ func (w *world) rest() {
 
 // wanted asks for what nothing else asks for, and reports whether there is any: blocks that a
 // handling took for a runtime which went meanwhile, and could not return, are found by a pass
-// over the network ranges; a pool whose last binding is gone is built when a request asks for it.
+// over the network ranges; a pool whose last binding is gone is built when a request asks for it. A
+// cluster is deleted whose deprovision was accepted since the faults ended.
 func (w *world) wanted() bool {
 	for _, p := range w.alive() {
 		if w.plan.Networks {
@@ -51,7 +50,9 @@ func (w *world) wanted() bool {
 	for _, pool := range empty {
 		w.alive()[0].rebuilder.Wanted(pool.Name())
 	}
-	return w.plan.Networks || len(empty) > 0
+	left := w.leftShoots()
+	w.deleteShoots(left...)
+	return w.plan.Networks || len(empty)+len(left) > 0
 }
 
 // comeToRest plays on until nothing changes any more.
@@ -84,6 +85,7 @@ func (w *world) heal() {
 	w.allUp()
 	w.gate.moment(1 << 20)
 	w.must(w.broker.Setup())
+	w.former = append(w.former, w.masters[1:]...)
 	w.masters = w.masters[:1]
 	for _, p := range w.alive() {
 		p.lagging = 0
@@ -93,9 +95,7 @@ func (w *world) heal() {
 	if w.settings.timeout == 0 {
 		w.reconfigure(w.settings.several, time.Minute)
 	}
-	for _, id := range w.leftShoots() {
-		w.deleteShoot(id)
-	}
+	w.deleteShoots(w.leftShoots()...)
 	if len(w.alive()) == 0 {
 		w.processes = append(w.processes, w.start(1))
 	}
@@ -152,7 +152,7 @@ func (w *world) waitingAtRest() {
 		}
 		free := w.bindings(func(b engine.Binding) bool {
 			rec, err := w.masters[0].counters.Binding(context.Background(), r.Pool, b.Name)
-			return err == nil && b.Pool().Name() == r.Pool && b.Tenant == "" && !b.Dirty && !b.Cordoned && rec.State == account.Free
+			return err == nil && b.Pool().Name() == r.Pool && b.Tenant == "" && !b.Dirty && !b.HeldBack() && rec.State == account.Free
 		})
 		if len(free) > 0 && !w.holdsBack(r) {
 			w.bad("I8 NothingLost", "%s waits, and %s is free", r.Event.ID, free[0].Name)
@@ -196,12 +196,8 @@ func (w *world) runtimesAtRest() {
 			}
 		}
 	}
-	waits := map[string]bool{}
-	for _, r := range w.waiting() {
-		waits[r.Event.RuntimeID] = true
-	}
 	for _, id := range runtimeIDs {
-		if w.truth.excused[id] || waits[id] && w.networkFull(id) { // it may have an account until its deadline: rule 12
+		if w.truth.excused[id] || w.waitsForBlocks(id) { // it may have an account until its deadline: rule 12
 			continue
 		}
 		force := ""
@@ -212,6 +208,17 @@ func (w *world) runtimesAtRest() {
 			w.bad("I6 CountsTrue", "runtime %s is on %q in the ledger and on %q in Redis", id, force, inRedis[id])
 		}
 	}
+}
+
+// waitsForBlocks reports whether a request of a runtime waits, and there are no blocks for it.
+func (w *world) waitsForBlocks(runtime string) bool {
+	return w.networkFull(runtime) && slices.ContainsFunc(w.waiting(), func(r events.WaitingRequest) bool { return r.Event.RuntimeID == runtime })
+}
+
+// heldForBlocks reports whether all runtimes of a binding wait for blocks.
+func (w *world) heldForBlocks(binding string) bool {
+	on := slices.DeleteFunc(w.runtimesOn(binding), func(rt account.NamedRuntime) bool { return rt.State != account.RuntimeAssigned })
+	return len(on) > 0 && !slices.ContainsFunc(on, func(rt account.NamedRuntime) bool { return !w.waitsForBlocks(rt.ID) })
 }
 
 // poolAtRest compares the records of a pool with the labels.
@@ -232,12 +239,16 @@ func (w *world) poolAtRest(pool engine.Pool) {
 		case b.Dirty && r.State != account.Dirtying:
 			w.bad("I5 NoDirty", "%s is dirty, its record is %+v", b.Name, r)
 		case b.Dirty:
+		case r.State == account.Claiming && b.Tenant == "" && w.heldForBlocks(b.Name):
+			// Its label is written once there are blocks for a request: rule 12.
 		case b.Tenant == "" && !free:
 			w.bad("I6 CountsTrue", "%s is unclaimed, its record is %+v", b.Name, r)
 		case b.Tenant != "" && (r.Tenant != b.Tenant || free || r.State == account.Dirtying):
 			w.bad("I6 CountsTrue", "%s is labelled %s, its record is %+v", b.Name, b.Tenant, r)
-		case r.State == account.Draining && !w.shootOn(b.Name):
-			w.bad("I8 NothingLost", "%s drains for ever: %+v", b.Name, r)
+		case r.State == account.Draining:
+			if !w.shootOn(b.Name) { // rule 8
+				w.bad("I8 NothingLost", "%s drains for ever: %+v", b.Name, r)
+			}
 		case b.Tenant != "" && r.Count == 0 && w.left(b):
 			w.bad("I8 NothingLost", "%s is idle for ever, and the last cluster of its claim is gone: %+v", b.Name, r)
 		}
@@ -254,14 +265,19 @@ func (w *world) left(b engine.Binding) bool {
 // excusedOn reports whether Redis has a runtime on a binding whose event was taken away
 // by hand.
 func (w *world) excusedOn(binding string) bool {
+	return slices.ContainsFunc(w.runtimesOn(binding), func(rt account.NamedRuntime) bool { return w.truth.excused[rt.ID] })
+}
+
+// runtimesOn are those whose records in Redis name a binding.
+func (w *world) runtimesOn(binding string) (on []account.NamedRuntime) {
 	for _, pool := range w.pools {
 		for rt, err := range w.masters[0].counters.Runtimes(context.Background(), pool.Name()) {
-			if err == nil && rt.Binding == binding && w.truth.excused[rt.ID] {
-				return true
+			if err == nil && rt.Binding == binding {
+				on = append(on, rt)
 			}
 		}
 	}
-	return false
+	return on
 }
 
 func (w *world) shootOn(binding string) bool {

@@ -1,24 +1,30 @@
 package simulation
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
+	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
 // Result says what came of a history.
 type Result struct {
 	Plan      plans.Plan
 	Violation string // the first invariant that did not hold, "" for none
-	Trace     []Step
-	Hash      uint64 // of the trace
-	Events    int    // lines of the plan that came about
+	Trace     trace.Trace
+	Events    int // lines of the plan that came about
 	Steps     int
 	Moments   int
 	Befell    map[plans.Kind]int
+}
+
+// Prose tells the history: its plan, then its trace.
+func (r Result) Prose() string {
+	return fmt.Sprintf("seed %d: %s\n\n%s\n%s", r.Plan.Seed, r.Violation, r.Plan.Prose(), r.Trace.Prose())
 }
 
 // Simulated is how much time has passed in it.
@@ -63,6 +69,6 @@ func play(plan plans.Plan, mutant string) Result {
 	}
 	w.end()
 	return Result{
-		Plan: plan, Violation: w.violation, Trace: w.trace, Hash: w.hash, Events: done, Steps: w.steps, Moments: w.moments, Befell: w.befell,
+		Plan: plan, Violation: w.violation, Trace: w.trace, Events: done, Steps: w.steps, Moments: w.moments, Befell: w.befell,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hap-worker/hap-worker/engine/seedtest"
 	"github.com/hap-worker/hap-worker/worker/simulation"
 	"github.com/hap-worker/hap-worker/worker/simulation/campaign"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
@@ -28,7 +29,7 @@ func number(t *testing.T, name string, otherwise int) int {
 // TestHistories plays HAP_SIMULATION histories from the seed HAP_SIMULATION_SEED on.
 func TestHistories(t *testing.T) {
 	n := number(t, "HAP_SIMULATION", 60)
-	r := campaign.Run(t, uint64(number(t, "HAP_SIMULATION_SEED", 1)), n, plans.Faults)
+	r := campaign.Run(t, uint64(number(t, "HAP_SIMULATION_SEED", int(seedtest.Of(t)))), n, plans.Faults)
 	t.Log(r)
 	for i, failed := range r.Failed {
 		if i >= 3 { // told whole is enough of three
@@ -53,11 +54,11 @@ func TestSameSeedSameTrace(t *testing.T) {
 		}
 		plan := plans.Draw(seed, kinds)
 		first, second := simulation.Play(t, plan, ""), simulation.Play(t, plan, "")
-		if first.Hash != second.Hash {
+		if first.Trace.Hash != second.Trace.Hash {
 			t.Errorf("seed %d has two traces, of %d and of %d steps", seed, first.Steps, second.Steps)
 		}
 	}
-	if a, b := simulation.Play(t, plans.Draw(1, plans.Faults), ""), simulation.Play(t, plans.Draw(2, plans.Faults), ""); a.Hash == b.Hash {
+	if a, b := simulation.Play(t, plans.Draw(1, plans.Faults), ""), simulation.Play(t, plans.Draw(2, plans.Faults), ""); a.Trace.Hash == b.Trace.Hash {
 		t.Error("two seeds have one trace")
 	}
 }
@@ -65,11 +66,14 @@ func TestSameSeedSameTrace(t *testing.T) {
 // TestCuredFailures plays histories that broke once, each with what was wrong.
 func TestCuredFailures(t *testing.T) {
 	t.Parallel()
-	for seed, was := range map[uint64]string{
-		89: "one bucket of the directory was deposed alone", 205: "the same", 2417: "the same",
-	} {
+	for seed, was := range campaign.Cured {
 		if r := simulation.Play(t, plans.Draw(seed, plans.Faults), ""); r.Violation != "" {
 			t.Errorf("seed %d, where %s: %s", seed, was, r.Violation)
+		}
+	}
+	for _, f := range campaign.CuredNarrow {
+		if r := simulation.Play(t, plans.Draw(f.Seed, f.Kinds), ""); r.Violation != "" {
+			t.Errorf("seed %d, where %s: %s", f.Seed, f.Name, r.Violation)
 		}
 	}
 }

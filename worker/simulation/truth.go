@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	eventstreams "github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
 // truth has what publishers asked, were told, and may rely on. It is kept from what is
@@ -37,13 +39,14 @@ type truth struct {
 	edited    map[string]bool         // bindings that were changed by hand
 	labels    map[string]engine.Binding
 	freed     map[string]string // by binding: the release that took its labels off last
+	gained    map[string]int    // by decision: the limit under which Redis counted a runtime on a binding
 }
 
 // life is a runtime that was answered with a binding.
 type life struct {
 	runtime, tenant, binding, pool string
 	generation, sequence           int64
-	limit                          int                     // when it was answered first; a repeat gains no runtime
+	limit                          int                     // when its binding gained it; a repeat gains no runtime
 	blocks                         map[string]netip.Prefix // by rule and injection
 	leaves                         bool                    // its deprovision was published
 	since                          int                     // the step of its first answer
@@ -53,7 +56,7 @@ func (t *truth) init() {
 	t.clusters, t.final, t.lives, t.claims = map[string]bool{}, map[string]events.Reply{}, map[string]*life{}, map[string]string{}
 	t.buried, t.edited, t.labels = map[uint64]bool{}, map[string]bool{}, map[string]engine.Binding{}
 	t.deadlines, t.freed = map[string]time.Time{}, map[string]string{}
-	t.force, t.excused = map[string]events.Reply{}, map[string]bool{}
+	t.gained, t.force, t.excused = map[string]int{}, map[string]events.Reply{}, map[string]bool{}
 }
 
 // replied is told of each reply that is stored.
@@ -66,7 +69,7 @@ func (w *world) replied(subject string, r events.Reply) {
 	t.changed = w.moments
 	w.isolated(subject, r)
 	if r.For == events.TypeDeprovision {
-		w.leaves(r.RuntimeID) // also by one that took a provision's id before it was answered
+		w.taken(subject) // also by one that took a provision's id before it was answered
 	}
 	if r.Waiting != nil {
 		t.deadlines[subject] = r.Waiting.Deadline
@@ -75,12 +78,16 @@ func (w *world) replied(subject string, r events.Reply) {
 		return
 	}
 	t.final[subject] = r
+	if l := t.lives[r.RuntimeID]; r.Status == events.StatusReleased && l != nil && !l.leaves && !t.excused[l.runtime] {
+		w.bad("Isolation", "runtime %s of %s is deprovisioned by another tenant's %s", l.runtime, l.tenant, r.RequestID)
+	}
 	for binding, by := range t.freed {
 		if by == r.RequestID && r.Status != events.StatusReturned && !t.edited[binding] {
 			w.bad("I7 OneAnswer", "release %s took the labels off %s, and is answered %s", by, binding, r.Status)
 		}
 	}
-	if r.Status == events.StatusAssigned || r.Status == events.StatusReleased {
+	// That a request was superseded says that its runtime is gone, too: rule 13.
+	if r.Status == events.StatusAssigned || r.Status == events.StatusReleased || r.Error != nil && r.Error.Code == engine.CodeSuperseded && r.Decision != nil {
 		if before := t.force[r.RuntimeID].Decision; before == nil || r.Decision.Sequence >= before.Sequence {
 			t.force[r.RuntimeID] = r
 		}
@@ -91,14 +98,24 @@ func (w *world) replied(subject string, r events.Reply) {
 	}
 }
 
-// leaves is told of a runtime whose deprovision is accepted.
-func (w *world) leaves(runtime string) {
-	for _, rt := range w.truth.runtimes {
-		if rt.id == runtime {
-			rt.leaves = true
+// taken is told of an id that a deprovision has taken.
+func (w *world) taken(subject string) {
+	for _, q := range w.truth.requests {
+		if q.subject == subject && q.event.Deprovision != nil {
+			w.leaves(q.event.RuntimeID, q.tenant)
 		}
 	}
-	if l := w.truth.lives[runtime]; l != nil {
+}
+
+// leaves is told of a deprovision that is accepted: it ends the runtime of its tenant, "" of any.
+func (w *world) leaves(runtime, by string) {
+	for _, rt := range w.truth.runtimes {
+		if rt.id == runtime {
+			rt.leaves = rt.leaves || by == "" || by == rt.tenant
+			rt.ended = append(rt.ended, by)
+		}
+	}
+	if l := w.truth.lives[runtime]; l != nil && (by == "" || by == l.tenant) {
 		l.leaves = true
 	}
 }
@@ -144,11 +161,11 @@ func (w *world) answered(r events.Reply) {
 	l := t.lives[r.RuntimeID]
 	if l == nil {
 		l = &life{
-			runtime: r.RuntimeID, tenant: r.GlobalAccountID, binding: r.Binding.Name, pool: r.Decision.Pool, limit: r.Limit, since: w.steps,
-			blocks: map[string]netip.Prefix{},
+			runtime: r.RuntimeID, tenant: r.GlobalAccountID, binding: r.Binding.Name, pool: r.Decision.Pool, since: w.steps,
+			limit: cmp.Or(t.gained[gain(r.RuntimeID, r.Binding.Name, r.Decision.Sequence)], r.Limit), blocks: map[string]netip.Prefix{},
 		}
 		for _, rt := range t.runtimes {
-			l.leaves = l.leaves || rt.id == r.RuntimeID && rt.leaves
+			l.leaves = l.leaves || rt.id == r.RuntimeID && (slices.Contains(rt.ended, "") || slices.Contains(rt.ended, l.tenant))
 		}
 		t.lives[r.RuntimeID] = l
 		t.all = append(t.all, l)
@@ -167,6 +184,11 @@ func (w *world) answered(r events.Reply) {
 	}
 	w.among(l)
 	w.blocks(l, r)
+}
+
+// gain names a decision that counted a runtime on a binding.
+func gain(runtime, binding string, sequence int64) string {
+	return fmt.Sprint(runtime, " ", binding, " ", sequence)
 }
 
 // among checks an answer against the other runtimes that are there: I2, I3, I4, I5.
@@ -228,7 +250,9 @@ func (w *world) labelled(b engine.Binding, deleted bool) {
 	t := &w.truth
 	for _, p := range w.processes {
 		if !p.dead.Load() {
-			p.watched = append(p.watched, watched{b, deleted})
+			seen := b
+			seen.Deleting = b.Deleting && !w.off("deleting") // rule 3: offered although it is being deleted
+			p.watched = append(p.watched, watched{seen, deleted})
 		}
 	}
 	t.changed = w.moments
@@ -238,7 +262,10 @@ func (w *world) labelled(b engine.Binding, deleted bool) {
 		return
 	}
 	t.labels[b.Name] = b
-	w.note("label", b.Name, labelText(b), "")
+	w.note("label", b.Name, trace.Label(b), "")
+	if was.Deleting && was.Tenant == "" && b.Tenant != "" && !b.Dirty {
+		w.bad("I5 NoDirty", "%s is claimed for %s while it is being deleted", b.Name, b.Tenant)
+	}
 	if t.edited[b.Name] {
 		return
 	}
@@ -294,20 +321,6 @@ func replyDetails(r events.Reply) string {
 		said = append(said, string(r.Error.Code))
 	}
 	return strings.Join(said, ", ")
-}
-
-func labelText(b engine.Binding) string {
-	text := "unclaimed"
-	if b.Tenant != "" {
-		text = "of " + b.Tenant
-	}
-	if b.Dirty {
-		text += ", dirty"
-	}
-	if b.Cordoned {
-		text += ", cordoned"
-	}
-	return fmt.Sprintf("%s, generation %d, in pool %s", text, b.Generation, b.Pool().Name())
 }
 
 func (s settings) mayHaveSeveral(tenant string) bool {

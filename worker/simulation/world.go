@@ -21,10 +21,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
+	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
-
-// opTime is that time has passed.
-const opTime = "time passes"
 
 // moment is the least time that passes. Calls begin at moments only: within one it does
 // not matter how long a random pause is. The nanosecond keeps moments and time-outs apart.
@@ -43,8 +41,8 @@ type world struct {
 	replies  string // how the subjects of replies begin
 	broker   *memory.Broker
 	garden   *memory.Gardener
-	fenced   bool      // the plan has two masters
 	masters  []*master // the first one is where a process that starts connects to
+	former   []*master // that were beside it until the faults ended: what they decided may count until a rebuild
 	older    *master   // what was saved last
 	live     *config.Live
 	settings settings
@@ -61,8 +59,7 @@ type world struct {
 	tally     map[string]int // by binding, of the check that is under way
 	befell    map[plans.Kind]int
 	known     map[string]events.Reply // by what is stored of it
-	trace     []Step
-	hash      uint64
+	trace     trace.Trace
 	violation string
 }
 
@@ -87,7 +84,7 @@ func newWorld(plan plans.Plan, mutant string) *world {
 		pools:    []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "gcp"}},
 		settings: settings{limit: plan.Limit, timeout: 2 * time.Minute},
 	}
-	w.fenced, w.trace = plan.Replicated(), make([]Step, 0, 2048)
+	w.trace.Steps = make([]trace.Step, 0, 2048)
 	w.truth.init()
 	var err error
 	w.subjects, err = events.NewSubjects("")
@@ -97,7 +94,7 @@ func newWorld(plan plans.Plan, mutant string) *world {
 	w.must(err)
 	w.live = config.NewLive(w.settings.decisions())
 	if plan.Networks {
-		w.ranges.Store(networkRules(0))
+		w.ranges.Store(plans.NetworkRules(0))
 	}
 	w.garden = memory.NewGardener("garden", "CredentialsBinding")
 	w.garden.OnChange(w.labelled)
@@ -145,21 +142,6 @@ func (s settings) decisions() *config.Decisions {
 	return decisions
 }
 
-// networkRules are a small configuration, so that blocks run out. The second version
-// has another rule besides, which clusters get late.
-func networkRules(version int) *network.Config {
-	text := "internalStateRefreshCycleDuration: 0s\nparentCIDRs: {hall: [10.0.0.0/28]}\ninjectionRules:\n" +
-		"- {id: pods, injections: [{path: spec.pods, parents: [hall], subnetSize: 31}]}\n"
-	if version > 0 {
-		text += "- {id: more, injections: [{path: spec.more, parents: [hall], subnetSize: 32}]}\n"
-	}
-	parsed, _, err := network.Parse([]byte(text))
-	if err != nil {
-		panic(err)
-	}
-	return parsed
-}
-
 // store publishes what a process publishes, and holds it against the invariants.
 func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	var reply events.Reply
@@ -203,7 +185,7 @@ func (w *world) decoded(data []byte) events.Reply {
 // pass lets time pass.
 func (w *world) pass(moments int) {
 	w.moments += moments
-	w.note("", opTime, "", "")
+	w.note("", trace.Time, "", "")
 	time.Sleep(time.Duration(moments) * moment)
 	synctest.Wait()
 	w.gate.moment(moments)
@@ -337,6 +319,9 @@ func (w *world) effect(c *call, how string) {
 	if c.op == opAssign || c.op == opInstall {
 		w.located(c.by.redis.Load())
 	}
+	if strings.HasPrefix(c.op, opInstall) {
+		w.truth.changed = w.moments
+	}
 }
 
 // release lets the caller go on.
@@ -364,6 +349,11 @@ func (w *world) end() {
 	}
 	running.Wait()
 	w.broker.Close()
+}
+
+// note adds a line to the trace.
+func (w *world) note(actor, op, arg, how string) {
+	w.trace.Note(trace.Step{At: time.Duration(w.moments) * moment, Actor: actor, Op: op, Arg: arg, How: how})
 }
 
 // bad is an invariant that does not hold.

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/worker/clock"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -31,6 +32,8 @@ type Options struct {
 	LookEvery time.Duration
 	Observer  *observe.Observer
 	Now       func() time.Time
+	// Clock, which may be nil, is measured at each look.
+	Clock *clock.Clock
 }
 
 // Source takes messages, after Open. One goroutine calls Next.
@@ -43,7 +46,7 @@ type Source struct {
 
 	ackWait    atomic.Int64         // of the consumer, in nanoseconds
 	held       atomic.Pointer[loss] // nil while the server delivers
-	unanswered int                  // looks in a row without an answer; of the goroutine that calls Watch
+	unanswered int                  // looks in a row without an answer; of the goroutine that looks
 
 	lost     atomic.Pointer[loss]        // nil while messages are taken
 	lastLoss time.Time                   // of the goroutine that calls Next
@@ -140,18 +143,27 @@ func (s *Source) AckWait() time.Duration { return time.Duration(s.ackWait.Load()
 // consumer is deleted, and tells no worker that a consumer was paused or changed.
 func (s *Source) Watch(ctx context.Context) {
 	loop.Run(ctx, loop.Options{Every: s.LookEvery}, func(ctx context.Context) error {
-		from := s.present()
-		if from.gone.Load() {
-			return nil
-		}
-		info, err := from.look(ctx, s.LookEvery)
-		if lost(err) {
-			from.end(err)
-			return nil
-		}
-		s.looked(info, err)
+		s.Look(ctx)
 		return nil
 	})
+}
+
+// Look asks the server for the consumer once.
+func (s *Source) Look(ctx context.Context) {
+	from := s.present()
+	if from.gone.Load() {
+		return
+	}
+	asked := s.Now()
+	info, err := from.look(ctx, s.LookEvery)
+	if lost(err) {
+		from.end(err)
+		return
+	}
+	if err == nil && s.Clock != nil {
+		s.Clock.Measure(asked, info.TimeStamp)
+	}
+	s.looked(info, err)
 }
 
 // mostUnanswered is how many looks may go by without an answer before that means something:

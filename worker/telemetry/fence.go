@@ -26,7 +26,7 @@ type fenceMetrics struct {
 
 func newFenceMetrics(b *builder) fenceMetrics {
 	return fenceMetrics{
-		checks: newCounter(b.counter("hap_epoch_checks_total", "Decisions of a replicated Redis that were held against the epochs in force."), maxSeries, func(result string) []attribute.KeyValue {
+		checks: newCounter(b.counter("hap_epoch_checks_total", "Decisions that were held against the epochs in force."), maxSeries, func(result string) []attribute.KeyValue {
 			return []attribute.KeyValue{attribute.String("result", result)}
 		}),
 		seconds: b.histogram("hap_epoch_check_seconds", "Reading which epochs are in force.", redisBounds),

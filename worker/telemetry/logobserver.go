@@ -3,7 +3,9 @@ package telemetry
 import (
 	"context"
 	"log/slog"
+	"sync"
 
+	"github.com/hap-worker/hap-worker/worker/clock"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -12,10 +14,10 @@ const mostConflicts = 100
 
 // LogObserver returns an observer that logs facts.
 func LogObserver(log *slog.Logger) observe.Observer {
-	l := logObserver{log}
+	l := logObserver{log: log, off: &sync.Map{}}
 	return observe.Observer{
 		OnEvent: l.event, OnClaim: l.claim, OnRebuild: l.rebuild, OnDrift: l.drift, OnExtended: l.extended,
-		OnNoted: l.noted, OnRefresh: l.refresh, OnRetention: l.retention, OnCircuit: l.circuit,
+		OnNoted: l.noted, OnRefresh: l.refresh, OnRetention: l.retention, OnCircuit: l.circuit, OnClock: l.clock,
 		OnDecision: func(ctx context.Context, d observe.Decision) {
 			if log.Enabled(ctx, slog.LevelDebug) {
 				log.DebugContext(ctx, "decision", "decision", d)
@@ -32,7 +34,10 @@ func LogObserver(log *slog.Logger) observe.Observer {
 	}
 }
 
-type logObserver struct{ log *slog.Logger }
+type logObserver struct {
+	log *slog.Logger
+	off *sync.Map // stores whose clock differs by more than is tolerated
+}
 
 func (l logObserver) event(ctx context.Context, e observe.Event) {
 	switch e.Outcome {
@@ -75,6 +80,20 @@ func (l logObserver) circuit(ctx context.Context, c observe.Circuit) {
 		return
 	}
 	l.log.InfoContext(ctx, "a dependency answers again", "circuit", c)
+}
+
+// clock logs when a clock begins to differ by more than is tolerated, and when it no longer does.
+func (l logObserver) clock(ctx context.Context, c observe.Clock) {
+	differs := c.Offset.Abs() > clock.Tolerated
+	_, differed := l.off.Load(c.Store)
+	switch {
+	case differs && !differed:
+		l.off.Store(c.Store, true)
+		l.log.WarnContext(ctx, "the clock of this machine differs from that of a server; have both follow the same time service. Deadlines and leases go by the server's", "server", c.Store, "ahead", c.Offset)
+	case differed && !differs:
+		l.off.Delete(c.Store)
+		l.log.InfoContext(ctx, "the clock of this machine agrees with that of a server again", "server", c.Store, "ahead", c.Offset)
+	}
 }
 
 func (l logObserver) drift(ctx context.Context, d observe.Drift) {

@@ -105,6 +105,12 @@ func TestLogObserver(t *testing.T) {
 		}, `level=WARN msg="a dependency fails or hangs; it is now called once a second" circuit.dependency=labels circuit.pool=aws circuit.error="broken pipe"`, ""},
 		{"a circuit that closes", func(o observe.Observer) { o.Circuit(t.Context(), observe.Circuit{Dependency: "shoots"}) },
 			`level=INFO msg="a dependency answers again" circuit.dependency=shoots`, ""},
+		{"a clock that differs", func(o observe.Observer) {
+			for _, offset := range []time.Duration{time.Second, -3 * time.Second, -4 * time.Second, 0, time.Second} {
+				o.Clock(t.Context(), observe.Clock{Store: "nats", Offset: offset})
+			}
+		}, `level=WARN msg="the clock of this machine differs from that of a server; have both follow the same time service. Deadlines and leases go by the server's" server=nats ahead=-3s`,
+			`level=INFO msg="the clock of this machine agrees with that of a server again" server=nats ahead=0s`},
 		{"a pass that failed", func(o observe.Observer) { o.Retention(t.Context(), observe.Retention{Err: broken}) },
 			`level=WARN msg="could not forget all released runtimes; the next pass continues" retention.purged=0 retention.forgotten=0 retention.removed=0 retention.duration=0s retention.error="broken pipe"`, ""},
 	} {

@@ -3,7 +3,7 @@ package telemetry
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/hap-worker/hap-worker/engine/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

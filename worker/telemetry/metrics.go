@@ -60,6 +60,7 @@ type Metrics struct {
 	forecast     forecast
 	tenants      bool
 	queue        queueMetrics
+	clocks       clocks
 	perTenant    bool // show keb_credentials_bindings_per_ga
 	now          func() time.Time
 }
@@ -102,6 +103,7 @@ func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 	m.observeNetwork(&b)
 	m.observeWaiting(&b)
 	m.observeQueue(&b)
+	m.observeClocks(&b)
 	observeBuild(&b, o.Build)
 	m.begin()
 	return m, errors.Join(b.errs...)

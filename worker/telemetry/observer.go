@@ -63,6 +63,7 @@ func (m *Metrics) Observer() observe.Observer {
 			m.network.conflicts.Store(&conflicts)
 		},
 		OnFence:     m.fence.looked,
+		OnClock:     m.clocks.measured,
 		OnRetention: func(ctx context.Context, r observe.Retention) { m.purged.Add(ctx, int64(r.Purged)) },
 	}
 }

@@ -6,17 +6,17 @@ package histories_test
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/hap-worker/hap-worker/counters/counterstest"
+	"github.com/hap-worker/hap-worker/engine/leaktest"
+	"github.com/hap-worker/hap-worker/engine/seedtest"
 )
 
 const (
@@ -34,15 +34,15 @@ func TestMain(m *testing.M) {
 	set("rapid.nofailfile", true) // the seed is enough
 	flag.Parse()                  // what the command line says wins
 	byHand = flag.Lookup("rapid.seed").Value.String() != "0"
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // TestHistories runs HAP_HISTORIES random histories and prints what they
 // consisted of. A failure names the invariant that broke, or what the store said
 // that the model does not say, and the seed of its history. HAP_HISTORIES_SEED is
-// the seed of the first one, so that one history is run again with HAP_HISTORIES=1.
+// the seed of the first one, HAP_SEED where it is not set, so that one history is run again with HAP_HISTORIES=1.
 func TestHistories(t *testing.T) {
-	n, seed := number(t, "HAP_HISTORIES", histories), number(t, "HAP_HISTORIES_SEED", rand.Uint64()>>1)
+	n, seed := number(t, "HAP_HISTORIES", histories), number(t, "HAP_HISTORIES_SEED", seedtest.Of(t))
 	parts := min(shards, n)
 	clients := make([]*redis.Client, parts)
 	for part := range clients {

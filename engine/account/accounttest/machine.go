@@ -15,7 +15,7 @@ type Machine interface {
 	Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	Confirm(ctx context.Context, pool string, c account.Claim) (bool, error)
 	Revoke(ctx context.Context, pool string, c account.Claim) (bool, error)
-	ReleaseRuntime(ctx context.Context, pool, runtime string) (account.Departure, error)
+	ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error)
 	Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error)
 	TakeBack(ctx context.Context, pool, runtime, request string) error
 	BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error)
@@ -116,8 +116,8 @@ func (m *Model) Revoke(_ context.Context, pool string, c account.Claim) (bool, e
 }
 
 // ReleaseRuntime is that of the pool.
-func (m *Model) ReleaseRuntime(_ context.Context, pool, runtime string) (account.Departure, error) {
-	return m.Pool(pool).ReleaseRuntime(runtime)
+func (m *Model) ReleaseRuntime(_ context.Context, pool, runtime, tenant string) (account.Departure, error) {
+	return m.Pool(pool).ReleaseRuntime(runtime, tenant)
 }
 
 // Refuse is that of the pool.

@@ -196,7 +196,7 @@ func (s *Story) claiming(ctx context.Context, l line) (string, bool, error) {
 func (s *Story) releasing(ctx context.Context, l line) (string, bool, error) {
 	switch l.d.Cmd {
 	case "release":
-		d, err := s.m.ReleaseRuntime(ctx, l.pool(), l.name(0))
+		d, err := s.m.ReleaseRuntime(ctx, l.pool(), l.name(0), l.text("tenant", ""))
 		return Departure(d), true, err
 	case "forget":
 		ok, err := s.m.Forget(ctx, l.pool(), l.name(0), l.number("seq"))
@@ -212,7 +212,7 @@ func (s *Story) releasing(ctx context.Context, l line) (string, bool, error) {
 		return yes(ok), true, err
 	case "observe":
 		o, err := s.m.Observe(ctx, l.pool(), account.Label{
-			Binding: l.name(0), Tenant: l.text("tenant", ""), Dirty: l.has("dirty"), Generation: l.number("g"),
+			Binding: l.name(0), Tenant: l.text("tenant", ""), Dirty: l.has("dirty"), Generation: l.number("g"), After: l.number("after"),
 		})
 		return Observation(o), true, err
 	}

@@ -66,7 +66,11 @@ func Decision(d account.Decision) string {
 // Departure writes a departure.
 func Departure(d account.Departure) string {
 	var w words
-	w.add("gone")
+	if d.Foreign {
+		w.add("foreign")
+	} else {
+		w.add("gone")
+	}
 	w.text("binding", d.Binding)
 	w.text("tenant", d.Tenant)
 	w.number("g", d.Generation)

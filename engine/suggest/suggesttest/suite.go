@@ -56,6 +56,7 @@ func Run(t *testing.T, newLandscape func(t *testing.T) Landscape) {
 		{"Missing", testMissing},
 		{"CallerGone", testCallerGone},
 		{"Suggestions", testSuggestions},
+		{"Deleting", testDeleting},
 		{"Moves", testMoves},
 		{"Shoots", testShoots},
 	} {
@@ -249,6 +250,42 @@ func testSuggestions(b *bench) {
 	})
 	if seen, _ = b.Claimable(pool, "ga-2", false, 8); len(seen) != 3 || seen[0] != claimed {
 		b.t.Errorf("claimable to who has claimed are %v", names(seen))
+	}
+}
+
+// testDeleting is of bindings that were deleted, and that a finalizer holds: none gains a
+// runtime, each stays what it is, and workers still write its labels.
+func testDeleting(b *bench) {
+	pool := engine.Pool{HyperscalerType: b.Type()}
+	shared := engine.Pool{HyperscalerType: b.Type(), Shared: true}
+	free, own := b.account(1, nil), b.account(2, func(x *engine.Binding) { x.Tenant = "ga-1" })
+	one := b.account(3, func(x *engine.Binding) { x.Shared = true })
+	stays := b.account(4, nil)
+	for _, x := range []engine.Binding{free, own, one} {
+		b.Change(x.Name, func(x *engine.Binding) { x.Deleting = true })
+	}
+	b.Until("the cache has seen that they are being deleted", func() bool {
+		cached, _ := b.Cached(one.Name)
+		return cached.Deleting
+	})
+	if seen, all := b.Claimable(pool, "ga-1", true, 8); !slices.Equal(names(seen), []string{stays.Name}) || !all {
+		b.t.Errorf("claimable are %v, all of them %t", names(seen), all)
+	}
+	if got := b.Barred(pool, "ga-1", true); !slices.Equal(got, []string{own.Name}) {
+		b.t.Errorf("barred are %v", got)
+	}
+	if got := b.Shared(shared); len(got) != 0 {
+		b.t.Errorf("shared are %v", names(got))
+	}
+	if _, err := b.Claim(b.t.Context(), free, engine.Mark{Tenant: "ga-1", Generation: 1}); !errors.Is(err, engine.ErrConflict) {
+		b.t.Errorf("the claim of one that was offered before: %v", err)
+	}
+	if read := b.get(free.Name); !read.Deleting || read.Tenant != "" {
+		b.t.Errorf("it is %+v", read)
+	}
+	dirty, err := b.MarkDirty(b.t.Context(), b.get(own.Name), engine.Mark{Tenant: "ga-1", Generation: 1})
+	if err != nil || !dirty.Dirty || !dirty.Deleting {
+		b.t.Errorf("marked dirty: %+v, %v", dirty, err)
 	}
 }
 

@@ -93,7 +93,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the operations page answers here by the names localhost and 127.0.0.1 only; "+
 			"to give it another name, set a password or a token", http.StatusForbidden)
 	case g.Open():
-		g.next.ServeHTTP(w, r)
+		g.admit(w, r, visit{who: prefixOf(r.RemoteAddr).String()})
 	case g.login != nil && r.URL.Path == CallbackPath:
 		g.login.callback(w, r)
 	case r.Header.Get("Authorization") != "":
@@ -111,34 +111,31 @@ func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many logins from your address have failed; wait, and try again", http.StatusTooManyRequests)
 		return
 	}
-	err := g.knows(r)
+	who, err := g.knows(r)
 	ended(err != nil && !errors.Is(err, errIssuer) && !errors.Is(err, errNotInGroup))
-	g.answer(w, r, err)
+	g.answer(w, r, err, visit{who, func() error { _, err := g.knows(r); return err }})
 }
 
 // session looks at the cookie of a person who has logged in at the issuer.
 func (g *guard) session(w http.ResponseWriter, r *http.Request) {
 	if g.login == nil {
-		g.answer(w, r, errUnknown)
+		g.answer(w, r, errUnknown, visit{})
 		return
 	}
-	cookie, err := r.Cookie(sessionCookie)
-	if err == nil {
-		_, err = g.login.verify(r.Context(), cookie.Value)
-	}
+	who, err := g.login.remembers(r)
 	navigates := r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 	if err != nil && navigates && !errors.Is(err, errNotInGroup) {
 		g.login.begin(w, r)
 		return
 	}
-	g.answer(w, r, err)
+	g.answer(w, r, err, visit{who, func() error { _, err := g.login.remembers(r); return err }})
 }
 
 // answer serves the page to who is known, which is an err of nil, and tells others why not.
-func (g *guard) answer(w http.ResponseWriter, r *http.Request, err error) {
+func (g *guard) answer(w http.ResponseWriter, r *http.Request, err error, v visit) {
 	switch {
 	case err == nil:
-		g.next.ServeHTTP(w, r)
+		g.admit(w, r, v)
 	case errors.Is(err, errNotInGroup):
 		http.Error(w, err.Error(), http.StatusForbidden)
 	case errors.Is(err, errIssuer):
@@ -165,27 +162,27 @@ func localName(host string) bool {
 var errUnknown = errors.New("unknown")
 
 // knows is nil where the request brings what the files have as they are now, compared in
-// a time that tells nothing, or an ID token of the issuer.
-func (g *guard) knows(r *http.Request) error {
+// a time that tells nothing, or an ID token of the issuer. who names the viewer.
+func (g *guard) knows(r *http.Request) (who string, err error) {
+	from := " at " + prefixOf(r.RemoteAddr).String()
 	if token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
 		if g.TokenFile != "" && g.matches(token, g.TokenFile) {
-			return nil
+			return "token" + from, nil
 		}
 		if g.login != nil && strings.Count(token, ".") == 2 {
-			_, err := g.login.verify(r.Context(), token)
-			return err
+			return g.login.person(r.Context(), token)
 		}
-		return errUnknown
+		return "", errUnknown
 	}
 	username, password, basic := r.BasicAuth()
 	if !basic || g.PasswordFile == "" {
-		return errUnknown
+		return "", errUnknown
 	}
 	right := g.matches(password, g.PasswordFile)
 	if same(username, g.Username) && right {
-		return nil
+		return "password" + from, nil
 	}
-	return errUnknown
+	return "", errUnknown
 }
 
 func (g *guard) matches(given, file string) bool {

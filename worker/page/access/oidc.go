@@ -169,6 +169,24 @@ func (l *login) verify(ctx context.Context, raw string) (*oidc.IDToken, error) {
 	return token, nil
 }
 
+// person verifies an ID token, and names the person that it is of.
+func (l *login) person(ctx context.Context, raw string) (string, error) {
+	token, err := l.verify(ctx, raw)
+	if err != nil {
+		return "", err
+	}
+	return "person " + token.Subject, nil
+}
+
+// remembers verifies the session that the browser keeps in its cookie.
+func (l *login) remembers(r *http.Request) (string, error) {
+	cookie, err := r.Cookie(sessionCookie)
+	if err != nil {
+		return "", err
+	}
+	return l.person(r.Context(), cookie.Value)
+}
+
 // groupsIn reads a claim, which is a list or one word.
 func groupsIn(claim any) (groups []string) {
 	switch claim := claim.(type) {

@@ -78,7 +78,7 @@ func (i *issuer) sign(more map[string]any) string {
 }
 
 // page is one that asks the issuer.
-func (i *issuer) page() (*served, *logged) {
+func (i *issuer) page(change ...func(*Rules)) (*served, *logged) {
 	i.t.Helper()
 	dir := i.t.TempDir()
 	ca, secret := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "secret")
@@ -88,10 +88,14 @@ func (i *issuer) page() (*served, *logged) {
 			i.t.Fatal(err)
 		}
 	}
-	return serve(i.t, Rules{Listen: ":8443", OIDC: OIDC{
+	rules := Rules{Listen: ":8443", OIDC: OIDC{
 		Issuer: i.server.URL, ClientID: "hap", ClientSecretFile: secret, RedirectURL: "https://hap.example" + CallbackPath,
 		Groups: []string{"operators"}, GroupsClaim: "groups", Scopes: []string{"groups"}, CA: ca,
-	}})
+	}}
+	for _, f := range change {
+		f(&rules)
+	}
+	return serve(i.t, rules)
 }
 
 // browser keeps cookies as a browser does.

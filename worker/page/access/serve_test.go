@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -16,14 +17,18 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 type served struct {
 	http.Handler
 
-	now func() time.Time
+	now  func() time.Time
+	seen atomic.Pointer[http.Request] // that was let in last, as the page has it
 }
 
 // serve has a page that shows the account aws-1. What keeps people out is logged.
 func serve(t *testing.T, rules Rules) (*served, *logged) {
 	t.Helper()
 	log, s := &logged{}, &served{now: func() time.Time { return noon }}
-	shows := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "aws-1") })
+	shows := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.seen.Store(r)
+		_, _ = io.WriteString(w, "aws-1")
+	})
 	s.Handler = New(t.Context(), rules, shows, func() time.Time { return s.now() }, log.add)
 	return s, log
 }

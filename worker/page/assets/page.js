@@ -26,7 +26,7 @@
   const show = (state, text) => {
     asof.dataset.state = state;
     word.textContent = text;
-    button.textContent = state === "paused" ? "Resume" : "Pause";
+    button.textContent = { paused: "Resume", over: "Reload" }[state] || "Pause";
   };
 
   const open = () => {
@@ -40,7 +40,12 @@
       time.textContent = JSON.parse(event.data).time;
       show("live", "Live");
     });
-    source.addEventListener("error", () => show("lost", source.readyState === EventSource.CLOSED ? "Not live, as of" : "Reconnecting, as of"));
+    // The browser opens a stream that ended again. One that is refused, since the login is over
+    // or too many look, it does not: a page that is loaded anew asks for the login.
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED) show("over", "Not live, as of");
+      else show("lost", "Reconnecting, as of");
+    });
   };
 
   const close = () => {
@@ -50,6 +55,10 @@
 
   let paused = false;
   button.addEventListener("click", () => {
+    if (asof.dataset.state === "over") {
+      location.reload();
+      return;
+    }
     paused = !paused;
     if (paused) {
       close();

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // Kind says what a plan has happen: a request, a fault of the world, or one of a call.
@@ -101,9 +102,14 @@ func weighted(r *rand.Rand, weights []int) int {
 	return 0
 }
 
-// Replicated reports whether another Redis may come to be the master beside the present one.
-func (p Plan) Replicated() bool {
-	return slices.ContainsFunc(p.Items, func(i Item) bool { return i.Kind == TwoMasters })
+// Prose tells a plan, a line for each item.
+func (p Plan) Prose() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d workers, %d bindings, limit %d, network ranges %t\n", p.Workers, p.Bindings, p.Limit, p.Networks)
+	for _, i := range p.Items {
+		fmt.Fprintf(&text, "  %s\n", i)
+	}
+	return text.String()
 }
 
 // Without is the plan without the items from i to j.

@@ -1,0 +1,53 @@
+// Package seedtest seeds random tests. It is fixed, so that a test says the same
+// every time; HAP_SEED is another one, and "random" draws one.
+package seedtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// Variable is the environment variable with the seed of all random tests.
+const Variable = "HAP_SEED"
+
+// usual is the seed where nothing says otherwise.
+const usual = 1
+
+// Seed returns the seed of this process. One that was drawn is printed.
+var Seed = sync.OnceValues(func() (uint64, error) {
+	seed, err := parse(os.Getenv(Variable), func() uint64 { return rand.Uint64() >> 1 })
+	if err == nil && os.Getenv(Variable) == "random" {
+		fmt.Fprintf(os.Stderr, "%s=%d\n", Variable, seed)
+	}
+	return seed, err
+})
+
+// parse reads what Variable has.
+func parse(text string, draw func() uint64) (uint64, error) {
+	switch text {
+	case "":
+		return usual, nil
+	case "random":
+		return max(draw(), 1), nil
+	}
+	seed, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || seed == 0 {
+		return 0, fmt.Errorf("%s is %q: it is to be a number above 0, or random", Variable, text)
+	}
+	return seed, nil
+}
+
+// Of returns the seed for a test, whose log shows it.
+func Of(t testing.TB) uint64 {
+	t.Helper()
+	seed, err := Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seed %d: %s=%d has it again", seed, Variable, seed)
+	return seed
+}

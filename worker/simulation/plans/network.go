@@ -1,0 +1,18 @@
+package plans
+
+import "github.com/hap-worker/hap-worker/engine/network"
+
+// NetworkRules are a small configuration, so that blocks run out. The second version
+// has another rule besides, which clusters get late.
+func NetworkRules(version int) *network.Config {
+	text := "internalStateRefreshCycleDuration: 0s\nparentCIDRs: {hall: [10.0.0.0/28]}\ninjectionRules:\n" +
+		"- {id: pods, injections: [{path: spec.pods, parents: [hall], subnetSize: 31}]}\n"
+	if version > 0 {
+		text += "- {id: more, injections: [{path: spec.more, parents: [hall], subnetSize: 32}]}\n"
+	}
+	parsed, _, err := network.Parse([]byte(text))
+	if err != nil {
+		panic(err)
+	}
+	return parsed
+}

@@ -1,0 +1,95 @@
+// Package trace has what happened in a history, step by step, and how it is told.
+package trace
+
+import (
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Operations that a reader can mostly do without.
+const (
+	Time  = "time passes"
+	Ask   = "ask for an event"
+	Info  = "look at the consumer"
+	Built = "built"
+	Pools = "pools"
+)
+
+// Trace is the steps of a history, in their order.
+type Trace struct {
+	Steps []Step
+	Hash  uint64 // of the steps: two are compared in one process alone
+}
+
+// hashSeed is that of the hashes of traces.
+var hashSeed = maphash.MakeSeed()
+
+// Step is one line of a trace.
+type Step struct {
+	At                  time.Duration // since the beginning of the history
+	Actor, Op, Arg, How string
+}
+
+func (s Step) String() string {
+	text := fmt.Sprintf("%8s  ", s.At.Truncate(100*time.Millisecond))
+	if s.Actor != "" {
+		text += s.Actor + ": "
+	}
+	text += s.Op
+	if s.Arg != "" {
+		text += " " + s.Arg
+	}
+	if s.How != "" {
+		text += " (" + s.How + ")"
+	}
+	return text
+}
+
+// dull are the steps that a reader can do without.
+func (s Step) dull() bool {
+	nothing := strings.Contains(s.How, "message not found")
+	return s.How == "the answer arrives" || s.Op == Built && s.How == "" || strings.HasPrefix(s.Op, "state of") ||
+		nothing && strings.Contains(s.Arg, ".waiting.") || nothing && strings.HasPrefix(s.Arg, ">") ||
+		s.Op == Ask || s.Op == Info || s.Op == "looks at all labels" || strings.Contains(s.Actor, " sweep ") && (s.Op == Pools || s.Op == "bindings")
+}
+
+// Note adds a step.
+func (t *Trace) Note(s Step) {
+	t.Steps = append(t.Steps, s)
+	t.Hash = t.Hash*1099511628211 ^ maphash.Comparable(hashSeed, [...]string{s.Actor, s.Op, s.Arg, s.How})
+}
+
+// Prose tells the steps that say something.
+func (t *Trace) Prose() string {
+	var text strings.Builder
+	steps := slices.DeleteFunc(slices.Clone(t.Steps), Step.dull)
+	for i, s := range steps {
+		if s.Op != Time || i+1 == len(steps) || steps[i+1].Op != Time {
+			fmt.Fprintf(&text, "%s\n", s)
+		}
+	}
+	return text.String()
+}
+
+// Label tells what the labels of a binding say.
+func Label(b engine.Binding) string {
+	text := "unclaimed"
+	if b.Tenant != "" {
+		text = "of " + b.Tenant
+	}
+	if b.Dirty {
+		text += ", dirty"
+	}
+	if b.Cordoned {
+		text += ", cordoned"
+	}
+	if b.Deleting {
+		text += ", being deleted"
+	}
+	return fmt.Sprintf("%s, generation %d, in pool %s", text, b.Generation, b.Pool().Name())
+}
