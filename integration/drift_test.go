@@ -84,6 +84,12 @@ func TestDriftIsFoundAndRepaired(t *testing.T) {
 			on[e.Provision.GlobalAccountID] = l.assigned(e)
 		}
 	}
+	// A bucket that is emptied by hand is a lost key, and built anew.
+	for id, tenant := range map[string]string{"rt-1-0": "ga-1", "rt-4-0": "ga-4"} {
+		e := ask(besides(id), tenant)
+		l.provision(e)
+		l.assigned(e)
+	}
 	verify := func(exit int, args ...string) verified {
 		t.Helper()
 		out, _ := hapctl(exit, append([]string{"counters", "verify", "-o", "json"}, args...)...)
@@ -93,7 +99,7 @@ func TestDriftIsFoundAndRepaired(t *testing.T) {
 		}
 		return v
 	}
-	if v := verify(0); v.Runtimes != 16 {
+	if v := verify(0); v.Runtimes != 18 {
 		t.Errorf("nothing drifts with %+v", v)
 	}
 
@@ -201,6 +207,15 @@ func (l *landscape) invent(hand *redis.Client, runtime, binding, rest string) {
 
 func directoryOf(runtime string) string { return "hap:{" + account.BucketOf(runtime) + "}:d" }
 
+// besides is an id in the bucket of another.
+func besides(id string) string {
+	for n := 0; ; n++ {
+		if other := fmt.Sprintf("rt-beside-%d", n); account.BucketOf(other) == account.BucketOf(id) {
+			return other
+		}
+	}
+}
+
 // claimIdle labels one of n accounts that is not used, and waits until Redis has it.
 func (l *landscape) claimIdle(used []string, n int) (idle string) {
 	l.t.Helper()
@@ -219,7 +234,7 @@ func (l *landscape) claimIdle(used []string, n int) (idle string) {
 func (l *landscape) repaired(on map[string]string) {
 	l.t.Helper()
 	facts := l.facts()
-	for tenant, count := range map[string]int{"ga-0": 2, "ga-1": 2, "ga-4": 2, "ga-5": 3, "ga-7": 3} {
+	for tenant, count := range map[string]int{"ga-0": 2, "ga-1": 3, "ga-4": 3, "ga-5": 3, "ga-7": 3} {
 		if r := facts.Records[on[tenant]]; r.Count != count || r.Tenant != tenant || r.State != account.InUse {
 			l.t.Errorf("the account of %s is %+v, want %d runtimes", tenant, r, count)
 		}
@@ -238,15 +253,15 @@ func (l *landscape) repaired(on map[string]string) {
 	if got := l.assigned(ask("rt-1-2", "ga-1")); got != on["ga-1"] {
 		l.t.Errorf("the next of ga-1 is on %s, want %s", got, on["ga-1"])
 	}
-	if r := l.answered(ask("rt-1-2", "ga-1")); r.Decision.Sequence <= 16 {
-		l.t.Errorf("its number is %d, numbers up to 16 were given", r.Decision.Sequence)
+	if r := l.answered(ask("rt-1-2", "ga-1")); r.Decision.Sequence <= 18 {
+		l.t.Errorf("its number is %d, numbers up to 18 were given", r.Decision.Sequence)
 	}
 	if got := l.assigned(ask("rt-2-2", "ga-2")); got == on["ga-2"] {
 		l.t.Errorf("the next of ga-2 is on %s, whose label is ga-else's", got)
 	}
 	// A restored runtime is found by its deprovision.
 	l.depart(goes("rt-1-0", "ga-1"))
-	if r := l.answered(goes("rt-1-0", "ga-1")); r.Binding == nil || r.Binding.Name != on["ga-1"] || *r.Clusters != 2 {
+	if r := l.answered(goes("rt-1-0", "ga-1")); r.Binding == nil || r.Binding.Name != on["ga-1"] || *r.Clusters != 3 {
 		l.t.Errorf("the deprovision of a restored runtime is answered %s %+v", r.Status, r.Binding)
 	}
 }

@@ -57,6 +57,7 @@ func TestPage(t *testing.T) {
 	t.Run("it shows the pools and updates itself", func(t *testing.T) { b.t = t; pageUpdates(b, l, w) })
 	t.Run("an account has a tile, a decision a record", func(t *testing.T) { b.t = t; pageLinks(b, w) })
 	t.Run("the playground answers", func(t *testing.T) { b.t = t; pagePlayground(b, w) })
+	t.Run("the rules of access find what they are for", func(t *testing.T) { b.t = t; pageRules(b) })
 	t.Run("keyboard and screen reader lead through it", func(t *testing.T) {
 		b.t = t
 		pageAccess(b, w, "/", "/pools/aws", "/tenants", "/rules?plan=aws", "/records/rt-new/req-rt-new")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
@@ -143,13 +142,12 @@ func (b *browser) tree() []string {
 	return nodes
 }
 
-// TestAccessRulesFindWhatTheyAreFor: a rule that a broken page does not break holds nothing.
-func TestAccessRulesFindWhatTheyAreFor(t *testing.T) {
-	b := newBrowser(t)
+// pageRules: a rule that a broken page does not break holds nothing.
+func pageRules(b *browser) {
 	b.run(chromedp.Navigate("data:text/html," + strings.ReplaceAll(brokenPage, "\n", "")))
 	for rule, script := range accessRules {
 		if n := eval[int](b, `(`+script+`).length`); n == 0 {
-			t.Errorf("a page that breaks %q passes", rule)
+			b.t.Errorf("a page that breaks %q passes", rule)
 		}
 	}
 }

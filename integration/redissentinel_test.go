@@ -25,7 +25,7 @@ func sentinelProcess(t *testing.T, port, master int, further ...string) {
 	lines := append([]string{
 		fmt.Sprintf("port %d", port), "bind 127.0.0.1", fmt.Sprintf("dir %q", filepath.Dir(conf)),
 		fmt.Sprintf("sentinel monitor accounts 127.0.0.1 %d 1", master),
-		"sentinel down-after-milliseconds accounts 2000", "sentinel failover-timeout accounts 10000",
+		"sentinel down-after-milliseconds accounts 60000", "sentinel failover-timeout accounts 10000",
 	}, further...)
 	if err := os.WriteFile(conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)

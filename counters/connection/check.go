@@ -43,7 +43,10 @@ func Check(ctx context.Context, c redis.Cmdable) (warnings []string, err error) 
 func refuseEvicting(ctx context.Context, c *redis.Conn) error {
 	info := map[string]string{}
 	ReadInfo(c.Info(ctx, "memory").Val(), info)
-	return evicts(info)
+	if err := evicts(info); err != nil {
+		return fmt.Errorf("refused: %w", err) // go-redis takes the outer error off
+	}
+	return nil
 }
 
 func evicts(info map[string]string) error {

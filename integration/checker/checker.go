@@ -58,7 +58,9 @@ func Read(ctx context.Context, s Sources) (Facts, error) {
 		Records: map[string]account.Record{}, Runtimes: map[string][]PooledRuntime{},
 	}
 	err := s.Ledger.Each(ctx, func(stored events.Stored) error {
-		f.Replies[stored.Subject] = stored.Reply
+		if stored.Reply.Status != events.StatusSealed || stored.Reply.RuntimeID != "" { // the record of epochs is no reply
+			f.Replies[stored.Subject] = stored.Reply
+		}
 		return nil
 	})
 	if err != nil {
