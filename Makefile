@@ -107,8 +107,11 @@ histories: ## N random histories of the account protocol, Redis against the mode
 	HAP_HISTORIES=$(N) HAP_HISTORIES_SEED=$(SEED) $(GO) test -count 1 -timeout 1h -v -run '^TestHistories$$' ./counters/counterstest/histories
 
 .PHONY: simulate
-simulate: ## N histories of the real code in a world that fails at will; SEED of the first; prints what they consisted of
-	HAP_SIMULATION=$(N) HAP_SIMULATION_SEED=$(SEED) $(GO) test -count 1 -timeout 0 -v -run '^TestHistories$$' ./worker/simulation
+simulate: ## N histories of the real code in a world that fails at will; SEED of the first, or one drawn; Ctrl-C says how to go on; what fails goes to DIR
+	@# Not go test, which does not wait for what is interrupted.
+	@$(GO) test -c -o $(BIN)/simulation ./worker/simulation
+	@cd worker/simulation && GODEBUG=adaptivestackstart=1 HAP_SIMULATION=$(N) HAP_SIMULATION_SEED=$(or $(SEED),$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')) \
+	  HAP_SIMULATION_DIR=$(abspath $(or $(DIR),dist/simulation)) exec $(abspath $(BIN))/simulation -test.timeout 0 -test.v -test.run '^TestHistories$$'
 
 .PHONY: faults
 faults: ## the fault schedule for DURATION, from SEED, with a step of the broker EVERY 70ms; prints figures, keeps logs in DIR

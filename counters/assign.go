@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/hap-worker/hap-worker/counters/lua"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -24,14 +25,15 @@ import (
 //	ARGV[9] -> 1: it is this request's turn among those who wait; 2: it does not wait; 3: both
 //	ARGV[10] -> most bindings to list as considered
 //	ARGV[11] -> epoch that the pool must have, '' for any
-//	ARGV[12] -> n, the number of barred bindings
-//	ARGV[13..12+n] -> barred bindings
+//	ARGV[12] -> number of the runtime's place
+//	ARGV[13] -> n, the number of barred bindings
+//	ARGV[14..13+n] -> barred bindings
 //	then per suggestion: binding, generation of its label, 1 if it is labelled with the tenant
 //
 //	Returns {'OK', outcome, binding, generation, sequence, epoch, confirmed, origin, request, repeated,
 //	count, position} and three values for each considered binding: name, count, verdict; {'REBUILT'} where the
 //	pool has another epoch
-var assignScript = newScript("assign", []string{joined, records, assignRequest, assignChoice, assignOutcome}, assignDecision)
+var assignScript = newScript("assign", []string{lua.Joined, records, assignRequest, assignChoice, assignOutcome}, assignDecision)
 
 // locateAndAssignScript looks a runtime up in the directory, as locate does, and decides about
 // it as assign does if it belongs to the pool. The second place is the directory's bucket.
@@ -41,7 +43,7 @@ var assignScript = newScript("assign", []string{joined, records, assignRequest, 
 //	ARGV[#]  -> entry that says that the runtime belongs to the pool
 //
 //	Returns what assign returns, or {'ELSEWHERE'}
-var locateAndAssignScript = newScript("locate and assign", []string{joined, records, assignRequest, assignChoice, assignOutcome}, `
+var locateAndAssignScript = newScript("locate and assign", []string{lua.Joined, records, assignRequest, assignChoice, assignOutcome}, `
 local mine = table.remove(ARGV)
 enter(second)
 local entry = get(2, ARGV[1])
@@ -89,9 +91,9 @@ func assignArgs(r account.Request) ([]any, error) {
 	if err := checkNames(r.Runtime, r.Request, r.Tenant); err != nil {
 		return nil, err
 	}
-	args := make([]any, 0, 12+len(r.Barred)+3*len(r.Seen))
+	args := make([]any, 0, 13+len(r.Barred)+3*len(r.Seen))
 	args = append(args, r.Runtime, r.Request, r.Tenant, flag(r.Shared), flag(r.Terms.Several), r.Terms.Limit,
-		string(r.Terms.Strategy), flag(r.All), turn(r), account.MaxConsidered, r.Epoch, len(r.Barred))
+		string(r.Terms.Strategy), flag(r.All), turn(r), account.MaxConsidered, r.Epoch, r.After, len(r.Barred))
 	for _, name := range r.Barred {
 		args = append(args, name)
 	}

@@ -11,9 +11,9 @@ local function take_up(ARGV)
   shared, several, limit, strategy = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7]
   all, most = ARGV[8] == '1', tonumber(ARGV[10])
   in_turn, now = ARGV[9] == '1' or ARGV[9] == '3', ARGV[9] == '2' or ARGV[9] == '3'
-  first = 13 + tonumber(ARGV[12])
+  first = 14 + tonumber(ARGV[13])
   barred, read, considered = {}, {}, {}
-  for i = 13, first - 1 do barred[ARGV[i]] = true end
+  for i = 14, first - 1 do barred[ARGV[i]] = true end
 end
 
 -- What was read once is not read again, and a record that the runtime is taken
@@ -257,7 +257,8 @@ end
 const assignDecision = `
 take_up(ARGV)
 if ARGV[11] ~= '' and ARGV[11] ~= epoch then return {'REBUILT'} end
-local rt = get_runtime(id)
+local rt, left = arrived(id, tonumber(ARGV[12]))
+if left then return decided('moved', rt) end
 if rt.state == 'gone' then return decided('superseded', {binding = '', sequence = rt.sequence, request = rt.request}) end
 if rt.state == 'refused' and rt.request == request then return decided('refused', rt) end
 if (rt.state == 'assigned' or rt.state == 'waiting') and rt.tenant ~= '' and rt.tenant ~= tenant then

@@ -113,7 +113,7 @@ func BenchmarkTogether(b *testing.B) {
 			return err
 		}},
 		{"release", func(ctx context.Context, n int64) error {
-			_, err := m.ReleaseRuntime(ctx, "p", fmt.Sprintf("new-%d", n), "")
+			_, err := m.ReleaseRuntime(ctx, account.Place{Pool: "p"}, fmt.Sprintf("new-%d", n), "")
 			return err
 		}},
 	} {

@@ -9,10 +9,12 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// The entries of a bucket are "pool|<name>" or "gone|<sequence>".
+// The entries of a bucket are "pool|<name>", "gone|<sequence>" or, of a runtime that came from another
+// pool, "moved|<sequence>|<name>": no worker of an older version takes it for one that did not.
 const (
-	entryPool = "pool|"
-	entryGone = "gone|"
+	entryPool  = "pool|"
+	entryGone  = "gone|"
+	entryMoved = "moved|"
 )
 
 // locateScript returns a runtime's place, setting it where there is none.
@@ -84,6 +86,71 @@ func (s *Store) ForgetPlace(ctx context.Context, runtime string, p account.Place
 	return r.flag(), r.err
 }
 
+// movePlaceScript puts another entry in the place of one.
+//
+//	KEYS[1] -> meta of the bucket
+//	KEYS[2] -> hash runtime -> entry
+//	ARGV[1] -> runtime
+//	ARGV[2] -> the entry that it must be
+//	ARGV[3] -> the entry to be
+//
+//	Returns {'OK', 1 if it was that one}
+var movePlaceScript = newScript("move place", nil, `
+if get(2, ARGV[1]) ~= ARGV[2] then return {'OK', 0} end
+set(2, ARGV[1], ARGV[3])
+return {'OK', 1}
+`)
+
+// MovePlace makes to the runtime's place if it still is from, and reports whether it did (rule 16).
+// ErrNotBuilt, else an *engine.Error of Redis.
+func (s *Store) MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error) {
+	if err := checkNames(runtime); err != nil {
+		return false, err
+	}
+	r, err := s.run(ctx, movePlaceScript, account.BucketOf(runtime), s.directoryKeys(runtime), runtime, packPlace(from), packPlace(to))
+	if err != nil {
+		return false, err
+	}
+	return r.flag(), r.err
+}
+
+// leaveScript takes a runtime without an account out of a pool (rule 16).
+//
+//	KEYS    -> see records
+//	ARGV[1] -> runtime
+//	ARGV[2] -> request whose rule names another pool
+//	ARGV[3] -> its tenant
+//	ARGV[4] -> number of the runtime's place
+//
+//	Returns {'OK', 1 if it has left, the number under which it did}
+var leaveScript = newScript("leave", []string{records}, `
+local id, request, tenant = ARGV[1], ARGV[2], ARGV[3]
+local rt, left = arrived(id, tonumber(ARGV[4]))
+if left then return {'OK', 1, num(rt.sequence)} end
+local waited = rt.state == 'waiting'
+if rt.state == 'assigned' or rt.state == 'gone' or rt.state == 'refused' and rt.request == request or
+  waited and (rt.request ~= request or rt.tenant ~= '' and rt.tenant ~= tenant) then return {'OK', 0, 0} end
+rt = unknown_runtime()
+rt.state, rt.sequence = 'moved', next_sequence()
+put_runtime(id, rt, waited)
+return {'OK', 1, num(rt.sequence)}
+`)
+
+// Leave takes a runtime out of the pool of its place that has no account, for a request whose rule names another
+// one, and reports whether it has left, and under which number. Repeated, it returns the same. ErrNotBuilt, else an
+// *engine.Error of Redis.
+func (s *Store) Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
+	if err := checkNames(runtime, request, tenant); err != nil {
+		return 0, false, err
+	}
+	r, err := s.run(ctx, leaveScript, place.Pool, s.poolKeys(place.Pool), runtime, request, tenant, place.Sequence)
+	if err != nil {
+		return 0, false, err
+	}
+	left, sequence = r.flag(), r.number()
+	return sequence, left, r.err
+}
+
 // placeScript reads an entry.
 //
 //	KEYS[1] -> meta of the bucket
@@ -114,10 +181,14 @@ func (r *reply) place() (account.Place, error) {
 }
 
 func packPlace(p account.Place) string {
-	if p.Gone {
+	switch {
+	case p.Gone:
 		return entryGone + strconv.FormatInt(p.Sequence, 10)
+	case p.Sequence > 0:
+		return entryMoved + strconv.FormatInt(p.Sequence, 10) + "|" + p.Pool
+	default:
+		return entryPool + p.Pool
 	}
-	return entryPool + p.Pool
 }
 
 func unpackPlace(entry string) (account.Place, error) {
@@ -127,6 +198,11 @@ func unpackPlace(entry string) (account.Place, error) {
 	if sequence, ok := strings.CutPrefix(entry, entryGone); ok {
 		n, err := strconv.ParseInt(sequence, 10, 64)
 		return account.Place{Gone: true, Sequence: n}, err
+	}
+	if moved, ok := strings.CutPrefix(entry, entryMoved); ok {
+		sequence, pool, _ := strings.Cut(moved, "|")
+		n, err := strconv.ParseInt(sequence, 10, 64)
+		return account.Place{Pool: pool, Sequence: n}, err
 	}
 	return account.Place{}, fmt.Errorf("the directory's entry %q is unreadable", entry)
 }

@@ -41,7 +41,7 @@ func (s *Store) askClaim(sc script, pool string, c account.Claim) Ask {
 
 // AskRelease returns the request of ReleaseRuntime, for no tenant.
 func (s *Store) AskRelease(pool, runtime string) Ask {
-	return Ask{releaseScript, request{keys: s.poolKeys(pool), args: []any{runtime, ""}}}
+	return Ask{releaseScript, request{keys: s.poolKeys(pool), args: []any{runtime, "", 0}}}
 }
 
 // AskTakeBack returns the request of TakeBack.

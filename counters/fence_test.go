@@ -74,21 +74,35 @@ func TestEpochsOfDecisions(t *testing.T) {
 		}{
 			"locate and assign": {func(ctx context.Context) error { _, err := m.LocateAndAssign(ctx, "aws", request); return err }, account.Epochs{"aws": all["aws"], bucket: all[bucket]}},
 			"assign":            {func(ctx context.Context) error { _, err := m.Assign(ctx, "aws", request); return err }, account.Epochs{"aws": all["aws"]}},
-			"refuse":            {func(ctx context.Context) error { _, err := m.Refuse(ctx, "aws", runtime, "req-1"); return err }, account.Epochs{"aws": all["aws"]}},
-			"locate":            {func(ctx context.Context) error { _, err := m.Locate(ctx, runtime, "aws"); return err }, account.Epochs{bucket: all[bucket]}},
-			"depart":            {func(ctx context.Context) error { _, err := m.Depart(ctx, runtime); return err }, account.Epochs{bucket: all[bucket]}},
-			"place":             {func(ctx context.Context) error { _, err := m.Place(ctx, runtime); return err }, account.Epochs{bucket: all[bucket]}},
-			"release runtime":   {func(ctx context.Context) error { _, err := m.ReleaseRuntime(ctx, "aws", "rt-2", ""); return err }, account.Epochs{"aws": all["aws"]}},
-			"begin dirtying":    {func(ctx context.Context) error { _, err := m.BeginDirtying(ctx, "aws", "b", 1); return err }, account.Epochs{"aws": all["aws"]}},
-			"in use":            {func(ctx context.Context) error { _, err := m.InUse(ctx, "aws", "b"); return err }, account.Epochs{"aws": all["aws"]}},
-			"runtime":           {func(ctx context.Context) error { _, err := m.RuntimeIn(ctx, "aws", runtime); return err }, account.Epochs{"aws": all["aws"]}},
-			"blocks of":         {func(ctx context.Context) error { _, err := ranges.Applied(ctx, runtime); return err }, account.Epochs{account.RangesPlace: account.FencedEpoch("ranges")}},
-			"acquire":           {func(ctx context.Context) error { _, err := ranges.Acquire(ctx, runtime, "req-1", nil); return err }, account.Epochs{account.RangesPlace: account.FencedEpoch("ranges")}},
-			"of old":            {func(ctx context.Context) error { _, err := m.InUse(ctx, "gcp", "b"); return err }, nil},
-			"take back":         {func(ctx context.Context) error { return m.TakeBack(ctx, "aws", "rt-3", "req-3") }, nil},
-			"mark freed":        {func(ctx context.Context) error { _, err := m.MarkFreed(ctx, "aws", "b", 1); return err }, nil},
-			"status":            {func(ctx context.Context) error { _, err := m.Status(ctx, "aws"); return err }, nil},
-			"epochs":            {func(ctx context.Context) error { _, err := m.Epochs(ctx, "aws", bucket); return err }, nil},
+			"refuse": {func(ctx context.Context) error {
+				_, err := m.Refuse(ctx, account.Place{Pool: "aws"}, runtime, "req-1")
+				return err
+			}, account.Epochs{"aws": all["aws"]}},
+			"locate": {func(ctx context.Context) error { _, err := m.Locate(ctx, runtime, "aws"); return err }, account.Epochs{bucket: all[bucket]}},
+			"depart": {func(ctx context.Context) error { _, err := m.Depart(ctx, runtime); return err }, account.Epochs{bucket: all[bucket]}},
+			"place":  {func(ctx context.Context) error { _, err := m.Place(ctx, runtime); return err }, account.Epochs{bucket: all[bucket]}},
+			"leave": {func(ctx context.Context) error {
+				_, _, err := m.Leave(ctx, account.Place{Pool: "aws"}, runtime, "req-1", "ga-1")
+				return err
+			}, account.Epochs{"aws": all["aws"]}},
+			"move place": {func(ctx context.Context) error {
+				_, err := m.MovePlace(ctx, runtime, account.Place{Pool: "aws"}, account.Place{Pool: "aws"})
+				return err
+			}, account.Epochs{bucket: all[bucket]}},
+			"release runtime": {func(ctx context.Context) error {
+				_, err := m.ReleaseRuntime(ctx, account.Place{Pool: "aws"}, "rt-2", "")
+				return err
+			}, account.Epochs{"aws": all["aws"]}},
+			"begin dirtying": {func(ctx context.Context) error { _, err := m.BeginDirtying(ctx, "aws", "b", 1); return err }, account.Epochs{"aws": all["aws"]}},
+			"in use":         {func(ctx context.Context) error { _, err := m.InUse(ctx, "aws", "b"); return err }, account.Epochs{"aws": all["aws"]}},
+			"runtime":        {func(ctx context.Context) error { _, err := m.RuntimeIn(ctx, "aws", runtime); return err }, account.Epochs{"aws": all["aws"]}},
+			"blocks of":      {func(ctx context.Context) error { _, err := ranges.Applied(ctx, runtime); return err }, account.Epochs{account.RangesPlace: account.FencedEpoch("ranges")}},
+			"acquire":        {func(ctx context.Context) error { _, err := ranges.Acquire(ctx, runtime, "req-1", nil); return err }, account.Epochs{account.RangesPlace: account.FencedEpoch("ranges")}},
+			"of old":         {func(ctx context.Context) error { _, err := m.InUse(ctx, "gcp", "b"); return err }, nil},
+			"take back":      {func(ctx context.Context) error { return m.TakeBack(ctx, "aws", "rt-3", "req-3") }, nil},
+			"mark freed":     {func(ctx context.Context) error { _, err := m.MarkFreed(ctx, "aws", "b", 1); return err }, nil},
+			"status":         {func(ctx context.Context) error { _, err := m.Status(ctx, "aws"); return err }, nil},
+			"epochs":         {func(ctx context.Context) error { _, err := m.Epochs(ctx, "aws", bucket); return err }, nil},
 			"confirm": {func(ctx context.Context) error {
 				_, err := m.Confirm(ctx, "aws", account.Claim{Runtime: runtime, Binding: "b", Epoch: all["aws"]})
 				return err

@@ -36,14 +36,14 @@ func TestFailOverAndBack(t *testing.T) {
 		t.Fatalf("the replica has not taken what was installed: %d, %v", n, err)
 	}
 	follow(t, second, "") // a fail-over that the first one does not notice at once
-	lost, err := m.ReleaseRuntime(ctx, "p", "rt-lost", "")
+	lost, err := m.ReleaseRuntime(ctx, account.Place{Pool: "p"}, "rt-lost", "")
 	if err != nil || lost.Sequence != 1 {
 		t.Fatalf("%+v, %v", lost, err)
 	}
 	follow(t, first, secondAt)
 	follow(t, first, "")
 
-	if d, err := m.ReleaseRuntime(ctx, "p", "rt-other", ""); !errors.Is(err, account.ErrNotBuilt) {
+	if d, err := m.ReleaseRuntime(ctx, account.Place{Pool: "p"}, "rt-other", ""); !errors.Is(err, account.ErrNotBuilt) {
 		t.Errorf("decided with lost writes: number %d, as rt-lost had, %v", d.Sequence, err)
 	}
 	if mine, err := m.RenewRebuild(ctx, "q", account.FencedEpoch("q"), now); err != nil || mine {
@@ -58,7 +58,7 @@ func TestFailOverAndBack(t *testing.T) {
 	if built, err := m.Install(ctx, "p", account.FencedEpoch("next"), account.Snapshot{Sequence: 1}); err != nil || !built {
 		t.Errorf("the next rebuild's install: %v, %v", built, err)
 	}
-	if d, err := m.ReleaseRuntime(ctx, "p", "rt-other", ""); err != nil || d.Sequence != 2 {
+	if d, err := m.ReleaseRuntime(ctx, account.Place{Pool: "p"}, "rt-other", ""); err != nil || d.Sequence != 2 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -83,7 +83,7 @@ func TestBuiltByAnOlderVersion(t *testing.T) {
 	if n, err := client.HDel(ctx, metas[0], "history").Result(); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
-	if _, err := m.ReleaseRuntime(ctx, "p", "rt", ""); err != nil {
+	if _, err := m.ReleaseRuntime(ctx, account.Place{Pool: "p"}, "rt", ""); err != nil {
 		t.Error(err)
 	}
 }

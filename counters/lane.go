@@ -35,7 +35,7 @@ var errNoLane = errors.New("no connection for it")
 //
 // A lane knows which run of the server its connection leads to: it asks once, on
 // this very connection, and never sends anything over another one. A script that
-// comes over a lane is therefore spared the question (see gate).
+// comes over a lane is therefore spared the question (see lua.Gate).
 type lane struct {
 	master *redis.Client // whose server it leads to
 	slots  bool          // the server is one of a cluster

@@ -119,7 +119,7 @@ func TestEvictsByNow(t *testing.T) {
 	if _, err := store.Status(t.Context(), "p"); !errors.Is(err, connection.ErrEvicts) {
 		t.Errorf("asked a server that evicts: %v", err)
 	}
-	if _, err := store.Connect(t.Context()); err == nil || !strings.Contains(err.Error(), "set maxmemory-policy noeviction") {
+	if _, err := store.Connect(t.Context()); err == nil || !strings.Contains(err.Error(), "set maxmemory-policy to noeviction") {
 		t.Errorf("a start is told %v", err)
 	}
 	policy("noeviction")

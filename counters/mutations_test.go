@@ -90,7 +90,7 @@ var mutations = []mutation{
 	{"rule07-release", "binding kept", "gone.binding = rt.binding\n", ""},
 	{"rule07-release", "this tenant's", "if rec.tenant == rt.tenant or is_shared(rec) then", "if true then"},
 	{"rule07-release", "tombstone", "rt.sequence ~= tonumber(ARGV[2]) or", ""},
-	{"rule07-release", "only tombstones", "or (rt.state ~= 'gone' and rt.state ~= 'refused') then", "then"},
+	{"rule07-release", "only tombstones", "or (rt.state ~= 'gone' and rt.state ~= 'refused' and rt.state ~= 'moved') then", "then"},
 
 	{"rule08-dirtying", "state", "(rec.state == 'draining' or rec.state == 'dirtying') and rec.generation", "rec.generation"},
 	{"rule08-dirtying", "generation", "and rec.generation == generation and", "and"},
@@ -168,6 +168,22 @@ var mutations = []mutation{
 	{"rule13-rebuild", "epoch", "'epoch', token, 'server'", "'epoch', 'e', 'server'"},
 
 	{"rule13-rebuild", "discarded", "redis.call('HDEL', KEYS[1], 'epoch', 'server', 'history')\nreturn {'OK', built", "return {'OK', built"},
+
+	{"rule16-move", "has left", "if rt.sequence > after then return rt, true end", ""},
+	{"rule16-move", "came back", "if rt.sequence > after then return rt, true end", "do return rt, true end"},
+	{"rule16-move", "numbers follow", "if after > KEYS.sequence then", "if false then"},
+	{"rule16-move", "nothing is assigned meanwhile", "if left then return decided('moved', rt) end\nif rt.state == 'gone' then", "if rt.state == 'gone' then"},
+	{"rule16-move", "nothing is refused meanwhile", "if left then return decided('moved', rt) end", ""},
+	{"rule16-move", "nothing is released meanwhile", "if left then return {'OK', '', '', 0, num(rt.sequence), 0, 'free', 0, '', 0, 1} end", ""},
+	{"rule16-move", "with an account", "if rt.state == 'assigned' or rt.state == 'gone' or", "if rt.state == 'gone' or"},
+	{"rule16-move", "gone", "if rt.state == 'assigned' or rt.state == 'gone' or", "if rt.state == 'assigned' or"},
+	{"rule16-move", "refused", "rt.state == 'refused' and rt.request == request or\n", "\n"},
+	{"rule16-move", "another request", "waited and (rt.request ~= request or", "waited and ("},
+	{"rule16-move", "another tenant", "rt.tenant ~= '' and rt.tenant ~= tenant) then return {'OK', 0, 0} end", "false) then return {'OK', 0, 0} end"},
+	{"rule16-move", "waits no more", "put_runtime(id, rt, waited)\nreturn {'OK', 1", "put_runtime(id, rt, false)\nreturn {'OK', 1"},
+	{"rule16-move", "the same number", "if left then return {'OK', 1, num(rt.sequence)} end", ""},
+	{"rule16-move", "only that place", "if get(2, ARGV[1]) ~= ARGV[2] then return {'OK', 0} end\nset(", "set("},
+	{"rule16-move", "forgotten", " and rt.state ~= 'moved') then", ") then"},
 
 	{"repair", "only a wrong count", "if rec.count == count then return {'OK', 0} end", ""},
 	{"repair", "as it was read", "if (get(3, id) or '') ~= was then return {'OK', 0} end", ""},

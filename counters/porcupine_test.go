@@ -49,7 +49,7 @@ func (a ask) ofModel(p *account.Pool) string {
 	case a.records:
 		return fmt.Sprint(p.Bindings(), p.Runtimes())
 	default:
-		return said(p.ReleaseRuntime(a.release, a.by))
+		return said(p.ReleaseRuntime(a.release, a.by, 0))
 	}
 }
 
@@ -69,7 +69,7 @@ func (a ask) ofRedis(ctx context.Context, m *counterstest.Machine, pool string) 
 		}
 		return fmt.Sprint(bindings, runtimes), nil
 	default:
-		return said(m.ReleaseRuntime(ctx, pool, a.release, a.by)), nil
+		return said(m.ReleaseRuntime(ctx, account.Place{Pool: pool}, a.release, a.by)), nil
 	}
 }
 

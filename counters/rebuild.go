@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hap-worker/hap-worker/counters/lua"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -26,7 +27,7 @@ const chunksAtOnce = 16
 // the token of a rebuild whose install it has lost (rule 13e).
 //
 //	KEYS[1] -> meta
-const site = serverID + `
+const site = lua.ServerID + `
 local head = redis.call('HMGET', KEYS[1], 'epoch', 'server', 'token', 'since', 'tokenServer', 'history', 'tokenHistory')
 local built = head[1] and head[2] == server and (not head[6] or head[6] == history) and trusted(head[1])
 local here = head[5] == server and (not head[7] or head[7] == history)

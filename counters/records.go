@@ -56,16 +56,33 @@ local function free_binding(name, rec)
   put_binding(name, rec)
 end
 
+local function unknown_runtime()
+  return {state = '', binding = '', sequence = 0, request = '', confirmed = false, origin = '', tenant = ''}
+end
+
 local function get_runtime(id)
   local packed = get(3, id)
-  if not packed then
-    return {state = '', binding = '', sequence = 0, request = '', confirmed = false, origin = '', tenant = ''}
-  end
+  if not packed then return unknown_runtime() end
   local state, binding, sequence, request, confirmed, origin, tenant =
     string.match(packed, '^(%a+)|([^|]*)|(%d+)|([^|]*)|([01])|(%a*)|([^|]*)$')
   if not state then error('the record of runtime ' .. id .. ' is unreadable') end
   return {state = state, binding = binding, sequence = tonumber(sequence), request = request,
     confirmed = confirmed == '1', origin = origin, tenant = tenant}
+end
+
+-- Rule 16: what is remembered of a runtime whose place has this number, nothing of before it came back;
+-- and whether it has left since that place was read.
+local function arrived(id, after)
+  local rt = get_runtime(id)
+  if rt.state == 'moved' then
+    if rt.sequence > after then return rt, true end
+    rt = unknown_runtime()
+  end
+  if after > KEYS.sequence then
+    raise_sequence(after)
+    grow()
+  end
+  return rt, false
 end
 
 -- waited says that it did until now.

@@ -11,11 +11,13 @@ import (
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
 //	ARGV[2] -> request
+//	ARGV[3] -> number of the runtime's place
 //
-//	Returns what assign returns; the outcome is refused, superseded or assigned
+//	Returns what assign returns; the outcome is refused, superseded, assigned or moved
 var refuseScript = newScript("refuse", []string{records}, `
 local id, request = ARGV[1], ARGV[2]
-local rt = get_runtime(id)
+local rt, left = arrived(id, tonumber(ARGV[3]))
+if left then return decided('moved', rt) end
 if rt.state == 'gone' then return decided('superseded', {binding = '', sequence = rt.sequence, request = rt.request}) end
 if rt.state == 'assigned' then -- left to whoever serves it
   local out = decided('assigned', rt)
@@ -32,13 +34,13 @@ return decided('refused', rt)
 `)
 
 // Refuse ends the waiting of a request at its deadline (rule 12): the outcome
-// is Refused, Superseded where the runtime is gone, or Assigned, and then
+// is Refused, Superseded where the runtime is gone, or Assigned or Moved, and then
 // nothing changed. Repeated, it returns the same. ErrNotBuilt, else an *engine.Error of Redis.
-func (s *Store) Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error) {
+func (s *Store) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
 	if err := checkNames(runtime, request); err != nil {
 		return account.Decision{}, err
 	}
-	reply, err := s.run(ctx, refuseScript, pool, s.poolKeys(pool), runtime, request)
+	reply, err := s.run(ctx, refuseScript, place.Pool, s.poolKeys(place.Pool), runtime, request, place.Sequence)
 	if err != nil {
 		return account.Decision{}, err
 	}

@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 
+	"github.com/hap-worker/hap-worker/counters/lua"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -12,14 +13,17 @@ import (
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
 //	ARGV[2] -> tenant that asks, '' for none
+//	ARGV[3] -> number of the runtime's place
 //
-//	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, waited, 1 if it is another tenant's}
-var releaseScript = newScript("release runtime", []string{joined, records}, `
+//	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, waited, 1 if it is another tenant's,
+//	1 if it has moved}
+var releaseScript = newScript("release runtime", []string{lua.Joined, records}, `
 local id = ARGV[1]
-local rt = get_runtime(id)
+local rt, left = arrived(id, tonumber(ARGV[3]))
+if left then return {'OK', '', '', 0, num(rt.sequence), 0, 'free', 0, '', 0, 1} end
 local repeated = rt.state == 'gone'
 if ARGV[2] ~= '' and rt.tenant ~= '' and rt.tenant ~= ARGV[2] and (not repeated or rt.binding ~= '' or rt.request ~= '') then
-  return {'OK', '', '', 0, 0, 0, 'free', 0, '', 1}
+  return {'OK', '', '', 0, 0, 0, 'free', 0, '', 1, 0}
 end
 if not repeated then
   local gone = {state = 'gone', binding = '', sequence = next_sequence(), request = '',
@@ -34,7 +38,7 @@ if not repeated then
   rt = gone
   put_runtime(id, rt, waited)
 end
-local out = {'OK', rt.binding, '', 0, num(rt.sequence), 0, 'free', repeated and 1 or 0, rt.request, 0}
+local out = {'OK', rt.binding, '', 0, num(rt.sequence), 0, 'free', repeated and 1 or 0, rt.request, 0, 0}
 if rt.binding ~= '' then
   local rec = get_binding(rt.binding)
   -- What the binding is now is told only while it is this tenant's.
@@ -48,22 +52,22 @@ return out
 // ReleaseRuntime takes a runtime off its binding for good (rule 7), for the tenant that asks, ""
 // where none is named. Another tenant's runtime is left as it is, and the Departure is Foreign.
 // Repeated, it returns the same sequence. ErrNotBuilt, else an *engine.Error of Redis.
-func (s *Store) ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error) {
+func (s *Store) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
 	if err := checkNames(runtime, tenant); err != nil {
 		return account.Departure{}, err
 	}
-	r, err := s.run(ctx, releaseScript, pool, s.poolKeys(pool), runtime, tenant)
+	r, err := s.run(ctx, releaseScript, place.Pool, s.poolKeys(place.Pool), runtime, tenant, place.Sequence)
 	if err != nil {
 		return account.Departure{}, err
 	}
 	d := account.Departure{
 		Binding: r.text(), Tenant: r.text(), Generation: r.number(), Sequence: r.number(),
-		Count: int(r.number()), State: account.State(r.text()), Repeated: r.flag(), Waited: r.text(), Foreign: r.flag(),
+		Count: int(r.number()), State: account.State(r.text()), Repeated: r.flag(), Waited: r.text(), Foreign: r.flag(), Moved: r.flag(),
 	}
 	return d, r.err
 }
 
-// forgetScript drops the record of a runtime that is gone or refused.
+// forgetScript drops the record of a runtime that is gone, was refused or has moved.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
@@ -72,12 +76,12 @@ func (s *Store) ReleaseRuntime(ctx context.Context, pool, runtime, tenant string
 //	Returns {'OK', 1 if it was dropped}
 var forgetScript = newScript("forget", []string{records}, `
 local rt = get_runtime(ARGV[1])
-if rt.sequence ~= tonumber(ARGV[2]) or (rt.state ~= 'gone' and rt.state ~= 'refused') then return {'OK', 0} end
+if rt.sequence ~= tonumber(ARGV[2]) or (rt.state ~= 'gone' and rt.state ~= 'refused' and rt.state ~= 'moved') then return {'OK', 0} end
 drop_runtime(ARGV[1])
 return {'OK', 1}
 `)
 
-// Forget drops what is remembered of a runtime that is gone or refused under
+// Forget drops what is remembered of a runtime that is gone, was refused or has moved under
 // that sequence, once its event cannot come again (rule 12), and reports
 // whether it did. ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {

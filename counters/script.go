@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/hap-worker/hap-worker/counters/lua"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -27,7 +28,7 @@ type script struct {
 // newScript makes a script of the functions that it uses and the body of the one that
 // decides a request.
 func newScript(name string, functions []string, body string) script {
-	text := gate + strings.Join(functions, "") + "\nlocal function decide(ARGV, place, second)\n" + body + "\nend\n" + each
+	text := lua.Gate + strings.Join(functions, "") + "\nlocal function decide(ARGV, place, second)\n" + body + "\nend\n" + lua.Each
 	return script{name: name, many: true, Script: redis.NewScript(text)}
 }
 

@@ -146,7 +146,7 @@ func TestRefusedArguments(t *testing.T) {
 		bad("runtime "+name, err)
 		_, err = m.Observe(ctx, "p", account.Label{Binding: "a", Tenant: name})
 		bad("label "+name, err)
-		_, err = m.ReleaseRuntime(ctx, "p", name, "")
+		_, err = m.ReleaseRuntime(ctx, account.Place{Pool: "p"}, name, "")
 		bad("release "+name, err)
 		_, err = m.Locate(ctx, name, "p")
 		bad("locate "+name, err)

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (l *Ledger) recordSubject() string { return l.subjects.Reply(recordRuntime,
 
 // Epochs reads the record of the epochs in force from the leader of the stream; the zero
 // EpochRecord where there is none. A message that is no record is not an error, since a record
-// that is written after it replaces it.
+// that is written after it replaces it. What is returned is shared, and not to be changed.
 func (l *Ledger) Epochs(ctx context.Context) (EpochRecord, error) {
 	msg, err := l.streams.Message(ctx, l.stream(), streams.Query{LastFor: l.recordSubject()})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -57,6 +58,10 @@ func (l *Ledger) Epochs(ctx context.Context) (EpochRecord, error) {
 	}
 	if err != nil {
 		return EpochRecord{}, fmt.Errorf("reading which epochs are in force: %w", err)
+	}
+	// By its bytes, since a stream that is made anew counts its messages from 1 again.
+	if last := l.record.Load(); last != nil && bytes.Equal(last.data, msg.Data) {
+		return EpochRecord{Epochs: last.epochs, Sequence: msg.Sequence}, nil
 	}
 	var read recordMessage
 	err = json.Unmarshal(msg.Data, &read)
@@ -66,7 +71,13 @@ func (l *Ledger) Epochs(ctx context.Context) (EpochRecord, error) {
 	if err != nil {
 		return EpochRecord{Sequence: msg.Sequence, Unreadable: fmt.Errorf("message %d of %s: %w", msg.Sequence, l.stream(), err)}, nil
 	}
+	l.record.Store(&readRecord{data: bytes.Clone(msg.Data), epochs: read.Data.Epochs})
 	return EpochRecord{Epochs: read.Data.Epochs, Sequence: msg.Sequence}, nil
+}
+
+type readRecord struct {
+	data   []byte
+	epochs account.Epochs
 }
 
 var errNoRecord = errors.New("it does not say which epochs are in force")

@@ -121,11 +121,11 @@ func TestWaitingRoomPassesOverJunk(t *testing.T) {
 	publishRaw(t, nc, &nats.Msg{Subject: subjects(t).Prefix() + ".waiting.=ZZ.-.x", Data: body})
 	foreign := len(junk()) + 3
 	for range 2 { // delivered twice
-		if err := room.Enter(within(t), mine); err != nil {
+		if _, err := room.Enter(within(t), mine); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := room.Enter(within(t), other); err != nil {
+	if _, err := room.Enter(within(t), other); err != nil {
 		t.Fatal(err)
 	}
 	told = 0

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,6 +43,7 @@ type Ledger struct {
 	streams  streams.Streams
 	source   string
 	subjects Subjects
+	record   atomic.Pointer[readRecord]
 }
 
 // NewLedger returns the ledger under the subjects. Source is the CloudEvents source

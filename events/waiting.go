@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 const (
 	HeaderDeadline = "Hap-Deadline" // when the waiting ends, RFC 3339
 	HeaderWaiting  = "Hap-Waiting"  // the WaitingReason
+	HeaderSince    = "Hap-Since"    // when it began to wait, where that was for another pool, RFC 3339
 )
 
 // WaitingRequest is a provision that waits, as HAP_WAITING keeps it.
@@ -26,7 +26,8 @@ type WaitingRequest struct {
 	Pool     string
 	Reason   WaitingReason
 	Deadline time.Time
-	Since    time.Time // it began to wait
+	Since    time.Time // it began to wait; Enter takes zero as now
+	Entered  time.Time // it came in for this pool
 	Subject  string
 	Sequence uint64 // of the stream
 }
@@ -49,56 +50,49 @@ func NewWaitingRoomOn(streams streams.Streams, subjects Subjects) *WaitingRoom {
 	return &WaitingRoom{streams: streams, subjects: subjects}
 }
 
-// Enter stores a request and returns once the stream has it. One that is there
+// Enter stores a request, and returns its deadline once the stream has it. One that is there
 // already stays as it is, with the deadline that it was given first; beside one that
 // cannot be read the request is stored, and both leave together.
-func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) error {
+func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) (deadline time.Time, err error) {
 	data, err := encodeEvent(w.Event, maxKept)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnstorable, err)
+		return w.Deadline, fmt.Errorf("%w: %w", ErrUnstorable, err)
 	}
 	msg := message(ctx, r.Subject(w.Pool, w.Event), data)
 	msg.Header[HeaderDeadline] = []string{w.Deadline.UTC().Format(time.RFC3339Nano)}
 	msg.Header[HeaderWaiting] = []string{string(w.Reason)}
+	if !w.Since.IsZero() {
+		msg.Header[HeaderSince] = []string{w.Since.UTC().Format(time.RFC3339Nano)}
+	}
 	msg.Header[jetstream.ExpectedStreamHeader] = []string{r.stream()}
 	for expected := uint64(0); ; {
 		msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(expected, 10)}
 		_, err = r.streams.Publish(ctx, msg)
 		if err == nil {
-			return nil
+			return w.Deadline, nil
 		}
 		if streams.Refused(err) {
-			return fmt.Errorf("the waiting request %s has %d bytes: %w: %w", quote(w.Event.ID), len(data), ErrUnstorable, err)
+			return w.Deadline, fmt.Errorf("the waiting request %s has %d bytes: %w: %w", quote(w.Event.ID), len(data), ErrUnstorable, err)
 		}
 		if !streams.WrongLastSequence(err) {
-			return fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
+			return w.Deadline, fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
 		}
-		if expected, err = r.unreadable(ctx, msg.Subject); err != nil {
-			return fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
+		msg, err := r.streams.Message(ctx, r.stream(), streams.Query{LastFor: msg.Subject})
+		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return w.Deadline, fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
 		}
-		if expected == readable {
-			return nil
+		expected = msg.Sequence // 0 where there is none any more
+		if expected == 0 {
+			continue
+		}
+		stored, err := r.read(msg)
+		if err == nil {
+			return stored.Deadline, nil
+		}
+		if err := r.pass(err); err != nil {
+			return w.Deadline, err
 		}
 	}
-}
-
-// readable is no sequence of a stream.
-const readable = math.MaxUint64
-
-// unreadable is the sequence of the last message on a subject, where that is no waiting
-// request; readable where it is one, and 0 where there is none.
-func (r *WaitingRoom) unreadable(ctx context.Context, subject string) (uint64, error) {
-	msg, err := r.streams.Message(ctx, r.stream(), streams.Query{LastFor: subject})
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	if _, err := r.read(msg); err != nil {
-		return msg.Sequence, r.pass(err)
-	}
-	return readable, nil
 }
 
 func (r *WaitingRoom) stream() string { return r.subjects.Stream(StreamWaiting) }
@@ -236,14 +230,15 @@ func waitingRequest(subjects Subjects, msg streams.Message) (WaitingRequest, err
 		return WaitingRequest{}, fmt.Errorf("it is the %s %s of runtime %s", event.Type, event.ID, event.RuntimeID)
 	}
 	return WaitingRequest{
-		Event: event, Pool: address.Pool, Subject: msg.Subject, Sequence: msg.Sequence, Since: msg.Time,
-		Reason: WaitingReason(headerValue(header, HeaderWaiting)), Deadline: deadline(header, msg.Time),
+		Event: event, Pool: address.Pool, Subject: msg.Subject, Sequence: msg.Sequence,
+		Since: timeOf(header, HeaderSince, msg.Time), Entered: msg.Time,
+		Reason: WaitingReason(headerValue(header, HeaderWaiting)), Deadline: timeOf(header, HeaderDeadline, msg.Time),
 	}, nil
 }
 
-// deadline is the header's; a message without one has waited long enough.
-func deadline(header nats.Header, fallback time.Time) time.Time {
-	at, err := time.Parse(time.RFC3339Nano, headerValue(header, HeaderDeadline))
+// timeOf reads a header, or says fallback: a message without a deadline has waited long enough.
+func timeOf(header nats.Header, name string, fallback time.Time) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, headerValue(header, name))
 	if err != nil {
 		return fallback
 	}

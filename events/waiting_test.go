@@ -28,8 +28,8 @@ func TestWaitingRoomKeepsEachRequestOnceUntilItLeaves(t *testing.T) {
 		waits("rt-1", "a", deadline), waits("rt-2", "b", deadline), waits("rt-1", "c", deadline),
 		waits("rt-1", "a", deadline.Add(time.Hour)), // again: the first deadline stays
 	} {
-		if err := room.Enter(within(t), w); err != nil {
-			t.Fatal(err)
+		if kept, err := room.Enter(within(t), w); err != nil || !kept.Equal(deadline) {
+			t.Fatal(kept, err)
 		}
 	}
 	all := func() (ids []string) {
@@ -79,7 +79,7 @@ func TestWaitingRoomIsReadToWhereItEnded(t *testing.T) {
 	room := events.NewWaitingRoom(js, subjects(t))
 	enter := func(id string) {
 		t.Helper()
-		if err := room.Enter(within(t), waits("rt-1", id, time.Now())); err != nil {
+		if _, err := room.Enter(within(t), waits("rt-1", id, time.Now())); err != nil {
 			t.Fatal(err)
 		}
 	}

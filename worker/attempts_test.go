@@ -71,7 +71,7 @@ func (leaving) Depart(_ context.Context, runtime string) (account.Place, error) 
 	return account.Place{Pool: "aws", Gone: runtime != "rt-1", Sequence: 7}, nil
 }
 
-func (leaving) ReleaseRuntime(context.Context, string, string, string) (account.Departure, error) {
+func (leaving) ReleaseRuntime(context.Context, account.Place, string, string) (account.Departure, error) {
 	return account.Departure{Sequence: 8}, nil
 }
 

@@ -71,13 +71,17 @@ func (d *delivery) tenant() string {
 type attempt struct {
 	delivery
 
-	again  bool      // a reply may be stored already: it is read before anything is decided
-	expect uint64    // the last sequence of the reply's subject, as it was read when handling began
-	taken  bool      // the reply stored last says that the id is this event's
-	sent   bool      // a reply was published that is stored, or may be yet
-	waited bool      // a request may lie in the waiting room
-	until  time.Time // the end of its waiting, once that is known
-	since  int64     // the number under which it waits, as its stored reply says
+	again   bool      // a reply may be stored already: it is read before anything is decided
+	expect  uint64    // the last sequence of the reply's subject, as it was read when handling began
+	taken   bool      // the reply stored last says that the id is this event's
+	sent    bool      // a reply was published that is stored, or may be yet
+	waited  bool      // a request may lie in the waiting room
+	until   time.Time // the end of its waiting, once that is known
+	room    string    // the pool that it is in the waiting room for, where it is served from there
+	entered time.Time // when it came in for that pool, by the clock of NATS
+	begun   time.Time // when it began to wait
+	moves   time.Time // when it is tried anew, as its rule leads to another pool
+	since   int64     // the number under which it waits, as its stored reply says
 
 	pool     string                   // that it was decided on
 	decision int64                    // the number of the last decision about it

@@ -33,7 +33,7 @@ func (h *Handler) foreign(ctx context.Context, a *attempt) outcome {
 
 // foreignRuntime is why a runtime cannot be provisioned: rule 3.
 func foreignRuntime(e events.Event) error {
-	return notOf(e.RuntimeID, e.Provision.GlobalAccountID, "provision a runtime under an id of its own")
+	return notOf(e.RuntimeID, e.Provision.GlobalAccountID, "provision a runtime with another runtimeID")
 }
 
 // foreignDeparture is why a runtime is not deprovisioned: rule 7.

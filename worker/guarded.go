@@ -41,8 +41,10 @@ func (g guardedCounters) LocateAndAssign(ctx context.Context, pool string, r acc
 	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: pool}, func() (account.Decision, error) { return g.Counters.LocateAndAssign(ctx, pool, r) })
 }
 
-func (g guardedCounters) ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error) {
-	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: pool}, func() (account.Departure, error) { return g.Counters.ReleaseRuntime(ctx, pool, runtime, tenant) })
+func (g guardedCounters) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
+	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: place.Pool}, func() (account.Departure, error) {
+		return g.Counters.ReleaseRuntime(ctx, place, runtime, tenant)
+	})
 }
 
 func (g guardedCounters) InUse(ctx context.Context, pool, binding string) (int, error) {

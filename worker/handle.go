@@ -138,7 +138,7 @@ func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 			return outcome{}, err
 		}
 		h.record(a, &reply)
-		if reply.Status == events.StatusWaiting && a.served && !slices.ContainsFunc(a.left, a.lasting) {
+		if reply.Status == events.StatusWaiting && !a.enters(reply) && !slices.ContainsFunc(a.left, a.lasting) {
 			return h.waitsOn(ctx, a, reply)
 		}
 		err = h.publish(ctx, a, reply)
@@ -189,14 +189,15 @@ func (h *Handler) dispatch(ctx context.Context, a *attempt) (events.Reply, error
 // publish stores a reply. One that says waiting is preceded by the record of the
 // request, so that it is never in neither place.
 func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error {
-	if r.Status == events.StatusWaiting && !a.served {
+	if a.enters(r) {
 		a.waited = true
-		err := h.room.Enter(ctx, events.WaitingRequest{
-			Event: a.event, Pool: r.Decision.Pool, Reason: r.Waiting.Reason, Deadline: r.Waiting.Deadline,
+		deadline, err := h.room.Enter(ctx, events.WaitingRequest{
+			Event: a.event, Pool: r.Decision.Pool, Reason: r.Waiting.Reason, Deadline: r.Waiting.Deadline, Since: a.begun,
 		})
 		if err != nil {
 			return err
 		}
+		r.Waiting.Deadline, a.until = deadline, deadline
 		h.observer.Step(ctx, observe.StepEntered)
 	}
 	ctx, end := h.span(ctx, "publish reply")
@@ -231,7 +232,7 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 		if err := h.outlive(ctx, a); err != nil {
 			return outcome{}, err
 		}
-		if !a.served {
+		if a.enters(r) {
 			h.WakeTenant(r.Decision.Pool, r.GlobalAccountID) // what it found nothing of may have been freed before it entered
 		}
 	}

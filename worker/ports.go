@@ -24,6 +24,8 @@ type Directory interface {
 	Place(ctx context.Context, runtime string) (account.Place, error)
 	// Depart says where a runtime that goes is to be looked for.
 	Depart(ctx context.Context, runtime string) (account.Place, error)
+	// MovePlace makes to the runtime's place, if it still is from, and reports whether it did: rule 16.
+	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
 }
 
 // Assigner decides which binding a runtime gets.
@@ -48,11 +50,14 @@ type Confirmer interface {
 // Ender ends what a request or a runtime holds.
 type Ender interface {
 	// Refuse ends a request that found nothing, rule 12.
-	Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error)
+	Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error)
+	// Leave takes a runtime out of the pool of its place that has no account there, and reports whether it has left, and
+	// under which number: rule 16.
+	Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error)
 	// TakeBack undoes what a request holds whose stored answer is a refusal, rule 11.
 	TakeBack(ctx context.Context, pool, runtime, request string) error
 	// ReleaseRuntime counts a runtime down, rule 7, for the tenant that asks, "" where none is named.
-	ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error)
+	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
 }
 
 // Freer returns cleaned bindings to their pools.
@@ -132,8 +137,8 @@ type Ledger interface {
 
 // WaitingRoom is where a request begins and ends to wait: package events.
 type WaitingRoom interface {
-	// Enter stores a request; one that is there stays as it is.
-	Enter(ctx context.Context, w events.WaitingRequest) error
+	// Enter stores a request, and returns its deadline; one that is there stays as it is.
+	Enter(ctx context.Context, w events.WaitingRequest) (deadline time.Time, err error)
 	// Leave removes a request, if it is there.
 	Leave(ctx context.Context, subject string) error
 	// OfRuntime visits the requests of one runtime, oldest first.

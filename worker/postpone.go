@@ -8,17 +8,22 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// waitsUntil is the end of an event's waiting, by the clock of the stream: what its first
-// waiting reply said, else the publisher's deadline, else the configured time from now on.
+// waitsUntil is the end of an event's waiting, by the clock of the stream: the deadline of its first
+// waiting reply, else the publisher's deadline or the longest wait, whichever is sooner, else the
+// configured time from now on.
 func (h *Handler) waitsUntil(a *attempt) time.Time {
 	if !a.until.IsZero() {
 		return a.until
 	}
-	timeout := h.rules.Get().WaitingTimeout()
-	switch a.until = h.clock.Now().Add(timeout); {
+	rules, now := h.rules.Get(), h.clock.Now()
+	timeout, longest := rules.WaitingTimeout(), now.Add(rules.LongestWait())
+	switch a.until = now.Add(timeout); {
 	case timeout == 0: // reject at once, whatever the publisher would bear
 	case !a.event.Provision.Deadline.IsZero():
 		a.until = a.event.Provision.Deadline
+	}
+	if a.until.After(longest) {
+		a.until = longest
 	}
 	return a.until
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
@@ -26,13 +27,20 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 		return events.Reply{}, err
 	}
 	h.observer.Step(ctx, observe.StepLocated)
+	if !place.Gone && place.Pool != claim.pool.Name() {
+		if place, err = h.follow(ctx, a, claim, place); err != nil {
+			return events.Reply{}, err
+		}
+	}
 	if place.Gone {
 		return superseded(a.event, "", place.Sequence), nil
 	}
 	if reply.elsewhere = place.Pool != claim.pool.Name(); reply.elsewhere {
-		// An earlier request assigned the runtime to another pool. The runtime stays there (I10).
+		// The runtime has its account there and keeps it (I10), or moved there just now.
 		claim = h.beginClaimIn(engine.ParsePool(place.Pool), claim)
+		a.moves = h.clock.Now().Add(moveEvery)
 	}
+	reply.place, claim.request.After = place, place.Sequence
 	reply.pool, a.pool = claim.pool, place.Pool
 	// Acquire the blocks before the account: a request that waits for one of them holds neither.
 	if a.held, err = h.ranges.Acquire(ctx, a.event, a.relier()); err != nil {
@@ -52,6 +60,12 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 	if err != nil {
 		return events.Reply{}, h.notBuilt(err, place.Pool)
 	}
+	if reply.decision.Outcome == account.Moved {
+		if _, err := h.arrive(ctx, claim, place, reply.decision.Sequence); err != nil {
+			return events.Reply{}, err
+		}
+		return h.provision(ctx, a)
+	}
 	if reply.decision.Outcome != account.Assigned {
 		return h.withoutBlocks(ctx, a, reply)
 	}
@@ -69,18 +83,9 @@ func (h *Handler) withoutBlocks(ctx context.Context, a *attempt, reply answer) (
 // match applies the policy and the rules to the event, and begins the search for a binding.
 func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 	p, rules := a.event.Provision, h.rules.Get()
-	request := rule.Request{
-		Plan: p.Plan, PlatformRegion: p.PlatformRegion, HyperscalerRegion: p.HyperscalerRegion, Provider: p.Provider, Tenant: p.GlobalAccountID,
-	}
-	var chosen *policy.Decision
-	if p.Interface != nil {
-		var err error
-		if chosen, err = h.choose(p.Interface); err != nil {
-			return answer{}, nil, err
-		}
-		if request.Provider == "" {
-			request.Provider = providerOf(chosen, rules.Rules().Plans()[p.Plan])
-		}
+	request, chosen, err := h.request(p, rules)
+	if err != nil {
+		return answer{}, nil, err
 	}
 	a.trace.asks(rules.Rules(), request)
 	match, err := rules.Rules().Match(request)
@@ -92,6 +97,21 @@ func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 		runtime: p.RuntimeID, request: a.event.ID, tenant: p.GlobalAccountID, pool: match.Pool, terms: terms,
 		internal: rules.Internal(p.GlobalAccountID), inTurn: a.inTurn, now: !h.clock.Now().Before(h.waitsUntil(a)), trace: &a.trace,
 	}), nil
+}
+
+// request returns what the rules are asked, and the choice of the policy where the event asks for an interface.
+func (h *Handler) request(p *events.Provision, rules *config.Decisions) (rule.Request, *policy.Decision, error) {
+	r := rule.Request{
+		Plan: p.Plan, PlatformRegion: p.PlatformRegion, HyperscalerRegion: p.HyperscalerRegion, Provider: p.Provider, Tenant: p.GlobalAccountID,
+	}
+	if p.Interface == nil {
+		return r, nil, nil
+	}
+	chosen, err := h.choose(p.Interface)
+	if err == nil && r.Provider == "" {
+		r.Provider = providerOf(chosen, rules.Rules().Plans()[p.Plan])
+	}
+	return r, chosen, err
 }
 
 // giveBack ends the hold of an attempt on its blocks if the attempt ends without an assignment.
@@ -155,7 +175,7 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 			return reply.waiting(reply.lacks(), a.until), nil
 		}
 		considered := reply.decision.Considered
-		refused, err := h.counters.Refuse(ctx, reply.pool.Name(), reply.event.RuntimeID, reply.event.ID)
+		refused, err := h.counters.Refuse(ctx, reply.place, reply.event.RuntimeID, reply.event.ID)
 		if err != nil {
 			return events.Reply{}, err
 		}
@@ -165,8 +185,8 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 			// back (rule 11).
 			return events.Reply{}, reply.held.Full
 		}
-		if refused.Outcome == account.Assigned {
-			return events.Reply{}, fmt.Errorf("runtime %s was served at its deadline: asking again", reply.event.RuntimeID)
+		if refused.Outcome == account.Assigned || refused.Outcome == account.Moved {
+			return events.Reply{}, fmt.Errorf("runtime %s is %s at its deadline: asking again", reply.event.RuntimeID, refused.Outcome)
 		}
 		reply.decision = refused
 		reply.decision.Considered = considered
@@ -221,6 +241,7 @@ type answer struct {
 	match     rule.Match
 	chosen    *policy.Decision // set if the event asks for an interface
 	pool      engine.Pool
+	place     account.Place
 	elsewhere bool // the rule now leads to another pool
 	terms     account.Terms
 	decision  account.Decision

@@ -33,14 +33,20 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 		a.trace.unknown(e.Source)
 		return r, nil
 	}
-	left, err := h.depart(ctx, place.Pool, e)
+	left, err := h.depart(ctx, place, e)
 	if err != nil {
 		return r, err
+	}
+	if left.Moved { // a worker died between the two: rule 16
+		if _, err := h.counters.MovePlace(ctx, e.RuntimeID, place, account.Place{Pool: place.Pool, Sequence: left.Sequence}); err != nil {
+			return r, h.notBuilt(err, "")
+		}
+		return h.deprovision(ctx, a)
 	}
 	h.observer.Step(ctx, observe.StepDeparted)
 	a.trace.departed(left, a.again, e.Source)
 	r.Decision = &events.Decision{Sequence: left.Sequence, Pool: place.Pool}
-	if err := h.supersede(ctx, e, place.Pool, left.Sequence); err != nil {
+	if err := h.supersede(ctx, e, place, left.Sequence); err != nil {
 		return r, err
 	}
 	h.WakeTenant(place.Pool, left.Tenant)
@@ -65,10 +71,10 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 
 // depart counts the runtime of a deprovision down. Another tenant's is left as it is, and the error
 // says so.
-func (h *Handler) depart(ctx context.Context, pool string, e events.Event) (account.Departure, error) {
-	left, err := h.counters.ReleaseRuntime(ctx, pool, e.RuntimeID, e.Deprovision.GlobalAccountID)
+func (h *Handler) depart(ctx context.Context, place account.Place, e events.Event) (account.Departure, error) {
+	left, err := h.counters.ReleaseRuntime(ctx, place, e.RuntimeID, e.Deprovision.GlobalAccountID)
 	if err != nil {
-		return left, h.notBuilt(err, pool)
+		return left, h.notBuilt(err, place.Pool)
 	}
 	if left.Foreign {
 		return left, foreignDeparture(e)
@@ -100,10 +106,10 @@ func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left
 
 // supersede ends the waiting of a runtime that is gone: rule 7. Its requests are
 // answered under the number of the departure, and leave the room.
-func (h *Handler) supersede(ctx context.Context, e events.Event, pool string, sequence int64) error {
+func (h *Handler) supersede(ctx context.Context, e events.Event, place account.Place, sequence int64) error {
 	return h.room.OfRuntime(ctx, e.RuntimeID, func(waiting events.WaitingRequest) error {
 		a := h.begin(delivery{event: waiting.Event, subject: waiting.Event.ReplySubject(h.subjects)})
-		reply := superseded(waiting.Event, pool, sequence)
+		reply := superseded(waiting.Event, place.Pool, sequence)
 		for {
 			stored, found, err := h.ledger.Last(ctx, a.subject)
 			if errors.Is(err, events.ErrUnknownReply) {
@@ -117,7 +123,7 @@ func (h *Handler) supersede(ctx context.Context, e events.Event, pool string, se
 			}
 			a.expect = stored.Sequence
 			// Once more, after that was read: the departure has to be of the epoch in force (rule 15).
-			if _, err := h.depart(ctx, pool, e); err != nil {
+			if _, err := h.depart(ctx, place, e); err != nil {
 				return err
 			}
 			err = h.publish(ctx, a, reply)

@@ -293,9 +293,14 @@ func (w *world) changeRedis(c command) (string, error) {
 	var err error
 	switch c.word(0) {
 	case "release":
-		_, err = w.redis.Counters.ReleaseRuntime(ctx, pool, runtime, "")
+		_, err = w.redis.Counters.ReleaseRuntime(ctx, account.Place{Pool: pool}, runtime, "")
 	case "locate":
 		_, err = w.redis.Counters.Locate(ctx, runtime, pool)
+	case "leave":
+		var place account.Place
+		if place, err = w.redis.Counters.Place(ctx, runtime); err == nil {
+			_, _, err = w.redis.Counters.Leave(ctx, place, runtime, c.word(2), c.word(3))
+		}
 	case "forget-place":
 		_, err = w.redis.ForgetPlace(ctx, runtime, account.Place{Pool: pool})
 	case "forget":

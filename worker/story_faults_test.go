@@ -123,12 +123,24 @@ func (r *redis) Depart(ctx context.Context, runtime string) (account.Place, erro
 	return call(r.w, "depart", runtime, func() (account.Place, error) { return r.Counters.Depart(ctx, runtime) })
 }
 
-func (r *redis) ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error) {
-	return call(r.w, "release-runtime", runtime, func() (account.Departure, error) { return r.Counters.ReleaseRuntime(ctx, pool, runtime, tenant) })
+func (r *redis) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
+	return call(r.w, "release-runtime", runtime, func() (account.Departure, error) { return r.Counters.ReleaseRuntime(ctx, place, runtime, tenant) })
 }
 
-func (r *redis) Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error) {
-	return call(r.w, "refuse", runtime, func() (account.Decision, error) { return r.Counters.Refuse(ctx, pool, runtime, request) })
+func (r *redis) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
+	return call(r.w, "refuse", runtime, func() (account.Decision, error) { return r.Counters.Refuse(ctx, place, runtime, request) })
+}
+
+func (r *redis) Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
+	_, err = call(r.w, "leave", runtime, none(func() error {
+		sequence, left, err = r.Counters.Leave(ctx, place, runtime, request, tenant)
+		return err
+	}))
+	return sequence, left, err
+}
+
+func (r *redis) MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error) {
+	return call(r.w, "move-place", runtime, func() (bool, error) { return r.Counters.MovePlace(ctx, runtime, from, to) })
 }
 
 func (r *redis) TakeBack(ctx context.Context, pool, runtime, request string) error {
@@ -276,9 +288,8 @@ type lobby struct {
 	w *world
 }
 
-func (l *lobby) Enter(ctx context.Context, r events.WaitingRequest) error {
-	_, err := call(l.w, "enter", r.Event.ID, none(func() error { return l.WaitingRoom.Enter(ctx, r) }))
-	return err
+func (l *lobby) Enter(ctx context.Context, r events.WaitingRequest) (time.Time, error) {
+	return call(l.w, "enter", r.Event.ID, func() (time.Time, error) { return l.WaitingRoom.Enter(ctx, r) })
 }
 
 // After begins when all else is done that takes no time: an event that wakes those who wait

@@ -141,7 +141,10 @@ func (w *world) provision(c command) (string, error) {
 		RuntimeID: c.word(1), GlobalAccountID: c.word(2), Plan: c.get("plan", "aws"), PlatformRegion: c.get("region", ""),
 		Provider: c.get("provider", ""), ReplyTo: c.get("inbox", ""), ShootName: c.get("shoot", ""),
 	}
-	if _, given := c.lookup("deadline"); given {
+	switch until, given := c.lookup("deadline"); {
+	case until == "never": // in UTC it has a year of five digits, which nothing can write
+		p.Deadline = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -(23*60+59)*60))
+	case given:
 		after, err := c.duration("deadline", 0)
 		if err != nil {
 			return "", err

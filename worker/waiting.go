@@ -42,18 +42,18 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 	defer cancel()
 	d := delivery{event: r.Event, subject: r.Event.ReplySubject(w.subjects), number: 1, served: true, inTurn: t.Next}
 	a := w.begin(d)
-	a.waited, a.until, a.lasting = true, r.Deadline, t.Lasting
+	a.waited, a.until, a.lasting, a.room, a.entered, a.begun = true, r.Deadline, t.Lasting, r.Pool, r.Entered, r.Since
 	ctx, end := w.span(r.Event.TraceContext(ctx), "serve waiting")
 	defer end()
 	begin := w.now()
 	out, err := w.answerGuarded(ctx, a)
 	result := serving.Result{
-		Apart: a.pool != r.Pool || a.trace.chosen.MayNotClaim(), Full: a.held.Full != nil, Left: a.left, Fault: faultOf(err),
+		Apart: a.pool != r.Pool || a.trace.chosen.MayNotClaim(), Full: a.held.Full != nil, Left: a.left, Again: a.moves, Fault: faultOf(err),
 	}
 	if err != nil {
 		w.abandon(all, a)
 	}
-	if err != nil || out.status == events.StatusWaiting {
+	if err != nil || out.status == events.StatusWaiting && a.pool == r.Pool {
 		return result, err
 	}
 	// A reply without a pool does not say where the record lies; this does.
@@ -61,10 +61,13 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 		result.Fault = faultOf(err)
 		return result, err
 	}
+	result.Done = true
+	if out.status == events.StatusWaiting {
+		return result, nil // for another pool
+	}
 	info := d.told(r.Subject, out)
 	info.Outcome, info.Duration, info.Waited = observe.Served, w.since(begin), w.since(r.Since)
 	settledAs(ctx, &info)
 	w.observer.Event(ctx, info)
-	result.Done = true
 	return result, nil
 }

@@ -147,7 +147,7 @@ func New(o Options) *Worker {
 	})
 	w.rounds = serving.New(serving.Options{
 		Wakes: w.Wakes, Room: o.Room, Queue: o.Counters, Rebuild: o.Rebuild, Observer: w.observer,
-		Answer: w.answerWaiting, Every: o.ServeEvery, Now: w.clock.Now,
+		Answer: w.answerWaiting, Elsewhere: w.elsewhere, Every: o.ServeEvery, Now: w.clock.Now,
 	})
 	for place := range places {
 		w.free <- place

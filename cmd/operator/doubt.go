@@ -57,8 +57,7 @@ func unknownToLedger(ctx context.Context, r *requester, e events.Event) string {
 }
 
 // notToRelease is about the release of an account that is not there, or not dirty, or whose claim
-// is not named. Scripts
-// need NATS only: for them Gardener is asked where the configuration names it.
+// is not named. Scripts need NATS only: for them Gardener is asked where the configuration names it.
 func notToRelease(cfg *config.Config) doubts {
 	return func(ctx context.Context, r *requester, e events.Event) string {
 		if !terminal(r.s.stdin) && !cfg.Given("gardener") {

@@ -88,6 +88,8 @@ func (v explanation) said() string {
 		if v.Binding != "" {
 			text += ", it was on " + v.Binding + " in pool " + v.Pool
 		}
+	case account.RuntimeMoved:
+		text = "on its way from pool " + v.Pool + " to the one that its rule names by now"
 	case account.RuntimeRefused:
 		text = "refused: it found no account in pool " + v.Pool
 	case stateNone:

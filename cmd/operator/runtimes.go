@@ -125,7 +125,7 @@ func (f runtimeFilter) takes(rt account.Runtime) bool {
 
 func newRuntimes(s *shell) *cobra.Command {
 	var f runtimeFilter
-	state := choice{of: words(account.RuntimeAssigned, account.RuntimeWaiting, account.RuntimeGone, account.RuntimeRefused)}
+	state := choice{of: words(account.RuntimeAssigned, account.RuntimeWaiting, account.RuntimeGone, account.RuntimeRefused, account.RuntimeMoved)}
 	cmd := &cobra.Command{
 		Use:   "runtimes [ID]",
 		Short: "Show runtimes and their accounts",

@@ -40,7 +40,7 @@ func TestOneWord(t *testing.T) {
 		"its label was written by hand":          {engine.Binding{Tenant: "t"}, &free, "claimed"},
 		"the same, and internal":                 {engine.Binding{Tenant: "t", Internal: true}, &free, "claimed"},
 		"cordoned, and nobody's":                 {engine.Binding{Cordoned: true}, &free, "cordoned"},
-		"being deleted, and nobody's":            {engine.Binding{Deleting: true, Internal: true, Cordoned: true}, &free, "deleting"},
+		"being deleted, without a tenant":        {engine.Binding{Deleting: true, Internal: true, Cordoned: true}, &free, "deleting"},
 		"being deleted, and a tenant's":          {engine.Binding{Tenant: "t", Deleting: true}, &claimed, "claimed"},
 		"internal, and nobody's":                 {engine.Binding{Internal: true}, &free, "internal"},
 		"claiming":                               {engine.Binding{}, &account.Record{State: account.Claiming, Tenant: "t", Count: 1}, "claiming"},

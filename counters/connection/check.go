@@ -39,12 +39,13 @@ func Check(ctx context.Context, c redis.Cmdable) (warnings []string, err error) 
 	return warnings, nil
 }
 
-// refuseEvicting is asked at each new connection, since a server can be changed under way, and another one take over.
+// refuseEvicting checks each new connection: an operator can change the policy of a running server, and a
+// fail-over can lead to another server.
 func refuseEvicting(ctx context.Context, c *redis.Conn) error {
 	info := map[string]string{}
 	ReadInfo(c.Info(ctx, "memory").Val(), info)
 	if err := evicts(info); err != nil {
-		return fmt.Errorf("refused: %w", err) // go-redis takes the outer error off
+		return fmt.Errorf("refused: %w", err) // go-redis unwraps it once
 	}
 	return nil
 }
@@ -57,7 +58,7 @@ func evicts(info map[string]string) error {
 	return &engine.Error{
 		Code: engine.CodeInternal, Op: "connecting to Redis",
 		Err:  fmt.Errorf("%w: its maxmemory-policy is %s", ErrEvicts, policy),
-		Hint: "set maxmemory-policy noeviction, or use a server of its own",
+		Hint: "set maxmemory-policy to noeviction, or use a separate server",
 	}
 }
 

@@ -77,6 +77,7 @@ var operations = []operation{
 	{"label changed", 2, (*pair).observe},
 	{"deadline", 1, (*pair).deadline},
 	{"take back", 1, (*pair).takeBack},
+	{"leave", 1, (*pair).leave},
 	{"forget", 3, (*pair).forget},
 	{"pause or resume", 1, (*pair).pause},
 	{"repair", 1, (*pair).repair},

@@ -3,6 +3,7 @@ package counterstest
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -19,7 +20,7 @@ var (
 	suggests   = rapid.SliceOfNDistinct(rapid.Custom(drawSeen), 0, 4, func(s account.Seen) string { return s.Binding })
 	limits     = pick(0, 1, 2, 2)
 	repairs    = pick("recount", "drop adopted", "doubt", "drain idle", "raise", "restore")
-	asked      = pick("locate", "depart", "forget", "build")
+	asked      = pick("locate", "depart", "forget", "move", "build")
 	places     = pick(pool, "gcp_cf-sa30")
 	strategies = pick("", account.FillMostPopulated, account.FillFirst, account.RoundRobin)
 	barred     = rapid.SliceOfN(bindings, 0, 2)
@@ -43,8 +44,13 @@ func (p *pair) drawRequest(t *rapid.T) account.Request {
 			Several: rapid.Bool().Draw(t, "several"), Limit: limits.Draw(t, "limit"),
 			Strategy: strategies.Draw(t, "strategy"),
 		},
-		Seen: suggests.Draw(t, "seen"),
+		Seen: suggests.Draw(t, "seen"), After: p.after(t),
 	}
+}
+
+// after is the number of a runtime's place, mostly of one that never left a pool.
+func (p *pair) after(t *rapid.T) int64 {
+	return pick(0, 0, 0, max(0, p.model.Pool(pool).Status().Sequence+low.Draw(t, "ahead")-2)).Draw(t, "after")
 }
 
 func (p *pair) assign(t *rapid.T) {
@@ -101,6 +107,7 @@ func decided(d account.Decision) string {
 	}
 	return map[account.Outcome]string{
 		account.Superseded: superseded, account.Refused: refused, account.Waiting: waiting, account.Short: tooShort, account.Foreign: foreign,
+		account.Moved: movedOn,
 	}[d.Outcome]
 }
 
@@ -144,10 +151,13 @@ func (p *pair) deprovision(t *rapid.T) {
 	runtime := runtimes.Draw(t, "runtime")
 	before := p.model.Pool(pool).Runtime(runtime)
 	tenant := pick("", before.Tenant, tenants.Draw(t, "another")).Draw(t, "tenant")
+	place := account.Place{Pool: pool, Sequence: p.after(t)}
 	d := both(p, t, func(m accounttest.Machine) (account.Departure, error) {
-		return m.ReleaseRuntime(p.ctx, pool, runtime, tenant)
+		return m.ReleaseRuntime(p.ctx, place, runtime, tenant)
 	}, accounttest.Departure)
 	switch {
+	case d.Moved:
+		p.tally.came(movedOn)
 	case d.Foreign:
 		p.tally.came(keptFrom)
 	case d.Sequence == 0: // it was refused
@@ -174,12 +184,25 @@ func (p *pair) drawAsked(t *rapid.T) (runtime, request string) {
 
 func (p *pair) deadline(t *rapid.T) {
 	runtime, request := p.drawAsked(t)
+	place := account.Place{Pool: pool, Sequence: p.after(t)}
 	d := both(p, t, func(m accounttest.Machine) (account.Decision, error) {
-		return m.Refuse(p.ctx, pool, runtime, request)
+		return m.Refuse(p.ctx, place, runtime, request)
 	}, accounttest.Decision)
 	if d.Outcome == account.Refused {
 		p.tally.came(refused)
 	}
+}
+
+// leave is a rule that names another pool by now.
+func (p *pair) leave(t *rapid.T) {
+	runtime, request := p.drawAsked(t)
+	tenant := pick(p.model.Pool(pool).Runtime(runtime).Tenant, tenants.Draw(t, "another")).Draw(t, "tenant")
+	place := account.Place{Pool: pool, Sequence: p.after(t)}
+	left := both(p, t, func(m accounttest.Machine) (string, error) {
+		sequence, left, err := m.Leave(p.ctx, place, runtime, request, tenant)
+		return fmt.Sprint(sequence, left), err
+	}, plain)
+	p.tally.cameIf(strings.HasSuffix(left, "true"), hasLeft, stayed)
 }
 
 func (p *pair) takeBack(t *rapid.T) {
@@ -324,7 +347,7 @@ func (p *pair) owned(binding string) account.Record {
 func (p *pair) directory(t *rapid.T) {
 	runtime := runtimes.Draw(t, "runtime")
 	in := places.Draw(t, "pool")
-	call := asked.Draw(t, "call")
+	call, from := asked.Draw(t, "call"), pick[int64](0, 0, 1).Draw(t, "from")
 	if call == "build" {
 		p.buildBucket(t, account.BucketOf(runtime), map[string]account.Place{runtime: {Pool: in}})
 		return
@@ -337,8 +360,11 @@ func (p *pair) directory(t *rapid.T) {
 		case "depart":
 			place, err := m.Depart(p.ctx, runtime)
 			return accounttest.Place(place), err
+		case "move":
+			ok, err := m.MovePlace(p.ctx, runtime, account.Place{Pool: in, Sequence: from}, account.Place{Pool: pool, Sequence: from + 1})
+			return plain(ok), err
 		default:
-			ok, err := m.ForgetPlace(p.ctx, runtime, account.Place{Pool: in})
+			ok, err := m.ForgetPlace(p.ctx, runtime, account.Place{Pool: in, Sequence: from})
 			return plain(ok), err
 		}
 	}, plain)

@@ -30,7 +30,7 @@ func NewTally() *Tally {
 // the run has not tested it.
 var outcomes = []string{
 	claimed, own, revived, labelled, shared, repeated, foreign, superseded, refused, waiting, tooShort, servedInTurn,
-	paused, elsewhereFound, atLimit, confirmed, notConfirmed, revoked, kept, drained, unknownLeft, waitingLeft, leftAgain, keptFrom,
+	paused, elsewhereFound, atLimit, confirmed, notConfirmed, revoked, kept, drained, unknownLeft, waitingLeft, leftAgain, keptFrom, hasLeft, stayed, movedOn,
 	dirtied, notDirtied, backPristine, released, notReleased, adopted, freedByLabel, dirtiedByLabel, mended,
 	rebuiltAfterLoss, rebuiltAfterRestart, rebuiltByOperator, takenOver, leftAlone, tooLate, notNeeded, notBuilt, rebuiltSince, sentTwice,
 }
@@ -64,6 +64,10 @@ const (
 	waitingLeft = "a runtime left that waited"
 	leftAgain   = "a runtime left again"
 	keptFrom    = "a runtime was kept from another tenant"
+
+	hasLeft = "a runtime went to another pool"
+	stayed  = "a runtime stayed though its rule names another pool"
+	movedOn = "asked for a runtime that has gone to another pool"
 
 	dirtied        = "dirty"
 	notDirtied     = "not to be dirtied: revived, in use or over"

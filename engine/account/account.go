@@ -65,6 +65,8 @@ type Request struct {
 	// runtime's place: what a directory said that was lost since holds no more.
 	// "" asks the pool as it is.
 	Epoch string
+	// After is the number of the runtime's place (Place.Sequence).
+	After int64
 }
 
 // Outcome says what became of a request.
@@ -78,6 +80,7 @@ const (
 	Waiting    Outcome = "waiting"    // nothing fits
 	Short      Outcome = "short"      // nothing of Seen fits, and Seen was not all
 	Foreign    Outcome = "foreign"    // the runtime is another tenant's, and nothing is said of it
+	Moved      Outcome = "moved"      // the runtime has left the pool since its place was read
 )
 
 // Origin says how a binding was found.
@@ -175,6 +178,7 @@ const (
 	RuntimeAssigned RuntimeState = "assigned"
 	RuntimeGone     RuntimeState = "gone"
 	RuntimeRefused  RuntimeState = "refused"
+	RuntimeMoved    RuntimeState = "moved" // to another pool, under its sequence: rule 16
 )
 
 // Runtime is the state of a runtime. The zero value is an unknown one.
@@ -199,4 +203,5 @@ type Departure struct {
 	Repeated   bool   // the runtime was gone before
 	Waited     string // the request that waited until now, to be answered Superseded
 	Foreign    bool   // the runtime is another tenant's: nothing was done, and nothing is said of it
+	Moved      bool   // the runtime has left the pool since its place was read: nothing was done
 }

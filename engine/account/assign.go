@@ -12,8 +12,10 @@ func (p *Pool) Assign(r Request) (Decision, error) {
 	if r.Epoch != "" && r.Epoch != p.epoch {
 		return Decision{}, ErrRebuilt // what the directory said may be lost
 	}
-	rt := p.runtimes[r.Runtime]
+	rt, left := p.arrived(r.Runtime, r.After)
 	switch {
+	case left:
+		return p.decided(Moved, rt), nil
 	case rt.State == RuntimeGone:
 		return p.decided(Superseded, rt), nil
 	case rt.State == RuntimeRefused && rt.Request == r.Request:
@@ -150,15 +152,17 @@ func (p *Pool) position(sequence int64) int {
 	return place
 }
 
-// Refuse ends the waiting of a request at its deadline (rule 12). An assigned
-// runtime is left to the worker that serves it: the outcome is Assigned and nothing
-// changes. ErrNotBuilt.
-func (p *Pool) Refuse(runtime, request string) (Decision, error) {
+// Refuse ends the waiting of a request at its deadline (rule 12), for a runtime whose place has the
+// number after. An assigned runtime is left to the worker that serves it: the outcome is Assigned and
+// nothing changes. ErrNotBuilt.
+func (p *Pool) Refuse(runtime, request string, after int64) (Decision, error) {
 	if p.epoch == "" {
 		return Decision{}, ErrNotBuilt
 	}
-	rt := p.runtimes[runtime]
+	rt, left := p.arrived(runtime, after)
 	switch {
+	case left:
+		return p.decided(Moved, rt), nil
 	case rt.State == RuntimeGone:
 		return p.decided(Superseded, rt), nil
 	case rt.State == RuntimeAssigned:

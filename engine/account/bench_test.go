@@ -32,7 +32,7 @@ func BenchmarkAssign(b *testing.B) {
 				if err != nil || d.Binding != "b-7" {
 					b.Fatal(d, err)
 				}
-				gone, err := p.ReleaseRuntime("r", "")
+				gone, err := p.ReleaseRuntime("r", "", 0)
 				if err != nil {
 					b.Fatal(err)
 				}

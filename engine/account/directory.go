@@ -112,6 +112,19 @@ func (b *Bucket) Install(token string, d Directory) bool {
 	return installed
 }
 
+// Move makes to the runtime's place if it still is from, and reports whether it did (rule 16).
+// ErrNotBuilt.
+func (b *Bucket) Move(runtime string, from, to Place) (bool, error) {
+	if b.epoch == "" {
+		return false, ErrNotBuilt
+	}
+	if was, known := b.places[runtime]; !known || was != from {
+		return false, nil
+	}
+	b.places[runtime] = to
+	return true, nil
+}
+
 // Status returns what is remembered of the bucket as a whole.
 func (b *Bucket) Status() Status {
 	return Status{Built: b.epoch != "", Epoch: b.epoch, Sequence: b.sequence, Runtimes: len(b.places)}

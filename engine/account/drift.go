@@ -191,6 +191,8 @@ func (c *comparison) compare(pool string, have Snapshot) {
 			c.assigned(id, rt)
 		case rt.State == RuntimeWaiting && !c.waiting[id]:
 			c.note(WaitingUnknown, Drift{Runtime: id}, "waits by number %d, and no request of it waits", rt.Sequence)
+		case rt.State == RuntimeWaiting && c.places[id].Sequence > rt.Sequence && c.places[id].Pool != pool:
+			c.note(WaitingUnknown, Drift{Runtime: id}, "waits by number %d, and has gone to pool %s since", rt.Sequence, c.places[id].Pool)
 		}
 	}
 	for id, wanted := range c.want[pool].Runtimes {

@@ -87,9 +87,11 @@ type Snapshot struct {
 // Place is a runtime's entry in the directory: the pool that it belongs to, or
 // Gone where it was deprovisioned before it had any.
 type Place struct {
-	Pool     string
-	Gone     bool
-	Sequence int64 // of the bucket, where Gone
+	Pool string
+	Gone bool
+	// Sequence is the bucket's where Gone. Else it is the number under which the runtime left its last pool, 0 where
+	// it never did: all that is decided of it from then on has a higher one (rule 16).
+	Sequence int64
 }
 
 // Directory has what a rebuild gathered of one bucket.

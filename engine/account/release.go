@@ -1,14 +1,18 @@
 package account
 
 // ReleaseRuntime takes a runtime off its binding for good (rule 7), for the tenant
-// that asks, "" where none is named. Another tenant's runtime is left as it is, and
-// the Departure is Foreign. A runtime that is gone stays gone: its provision, if it
-// ever comes, is superseded. Repeated, it returns the same sequence. ErrNotBuilt.
-func (p *Pool) ReleaseRuntime(runtime, tenant string) (Departure, error) {
+// that asks, "" where none is named, and whose place has the number after. Another
+// tenant's runtime is left as it is, and the Departure is Foreign. A runtime that is gone
+// stays gone: its provision, if it ever comes, is superseded. Repeated, it returns the same
+// sequence. ErrNotBuilt.
+func (p *Pool) ReleaseRuntime(runtime, tenant string, after int64) (Departure, error) {
 	if p.epoch == "" {
 		return Departure{}, ErrNotBuilt
 	}
-	rt := p.runtimes[runtime]
+	rt, left := p.arrived(runtime, after)
+	if left {
+		return Departure{Sequence: rt.Sequence, State: Free, Moved: true}, nil
+	}
 	repeated := rt.State == RuntimeGone
 	if rt.kept(tenant) {
 		return Departure{State: Free, Foreign: true}, nil
@@ -52,15 +56,15 @@ func (p *Pool) depart(runtime string, rt Runtime) Runtime {
 	return gone
 }
 
-// Forget drops what is remembered of a runtime that is gone or refused under
-// that sequence, once its event cannot come again (rule 12), and reports
+// Forget drops what is remembered of a runtime that is gone, was refused or has moved
+// under that sequence, once its event cannot come again (rule 12), and reports
 // whether it did. ErrNotBuilt.
 func (p *Pool) Forget(runtime string, sequence int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
 	}
 	rt := p.runtimes[runtime]
-	if rt.Sequence != sequence || rt.State != RuntimeGone && rt.State != RuntimeRefused {
+	if rt.Sequence != sequence || rt.State != RuntimeGone && rt.State != RuntimeRefused && rt.State != RuntimeMoved {
 		return false, nil
 	}
 	p.forget(runtime)

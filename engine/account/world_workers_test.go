@@ -62,7 +62,7 @@ func (w *world) provision(e *event, deadline bool, p pace) {
 		p("decide")
 		var d account.Decision
 		if deadline {
-			if d = must(w.m.Refuse(w.ctx, pool, e.runtime, e.id)); d.Outcome == account.Assigned {
+			if d = must(w.m.Refuse(w.ctx, account.Place{Pool: pool}, e.runtime, e.id)); d.Outcome == account.Assigned {
 				return // left to the worker that serves it
 			}
 		} else {
@@ -172,7 +172,7 @@ func (w *world) deprovision(e *event, p pace) {
 	}
 	for {
 		p("release runtime")
-		d := must(w.m.ReleaseRuntime(w.ctx, pool, e.runtime, ""))
+		d := must(w.m.ReleaseRuntime(w.ctx, account.Place{Pool: pool}, e.runtime, ""))
 		w.supersede(e.runtime, d.Sequence, p)
 		if d.Count == 0 && (d.State == account.Draining || d.State == account.Dirtying) {
 			w.markDirty(d.Binding, d.Tenant, d.Generation, p)

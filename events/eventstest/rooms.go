@@ -17,9 +17,10 @@ import (
 // enter has a request wait.
 func (b *bench) enter(runtime, request string, deadline time.Time) {
 	b.t.Helper()
-	b.must(b.room.Enter(b.ctx(), events.WaitingRequest{
+	_, err := b.room.Enter(b.ctx(), events.WaitingRequest{
 		Event: provision(runtime, request), Pool: "aws+eu", Reason: events.WaitingPoolEmpty, Deadline: deadline,
-	}))
+	})
+	b.must(err)
 }
 
 // waiting are the requests that wait, of one runtime or with "" all.
@@ -150,7 +151,8 @@ func testLargestWaits(b *bench) {
 	if len(message) != events.MaxMessage || len(e.Tracestate) != 512 {
 		b.t.Fatalf("%d bytes, with %+v", len(message), header)
 	}
-	b.must(b.room.Enter(b.ctx(), events.WaitingRequest{Event: e, Pool: "aws+eu", Reason: events.WaitingPoolEmpty, Deadline: time.Now()}))
+	_, err = b.room.Enter(b.ctx(), events.WaitingRequest{Event: e, Pool: "aws+eu", Reason: events.WaitingPoolEmpty, Deadline: time.Now()})
+	b.must(err)
 	b.same("waiting", b.waiting(""), []string{"a"})
 	b.must(b.room.OfRuntime(b.ctx(), "rt", func(w events.WaitingRequest) error {
 		if len(w.Event.Provision.Cluster.Labels["l"]) != len(e.Provision.Cluster.Labels["l"]) || w.Event.Tracestate != e.Tracestate {

@@ -54,7 +54,7 @@ func TestForeignMessages(t *testing.T) {
 	}
 	at := room.Subject(mine.Pool, mine.Event)
 	publish(t, nc, at, "first")
-	if err := room.Enter(within(t), mine); err != nil {
+	if _, err := room.Enter(within(t), mine); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, nc, at, "second")

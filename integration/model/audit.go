@@ -197,7 +197,7 @@ func (r *redis) mend(p *account.Pool, d account.Drift) (changed bool, err error)
 	case account.RuntimeMissing, account.ShootUnknown, account.RuntimeElsewhere:
 		return p.Restore(d.Runtime, d.Entry, d.Wanted, d.Should)
 	case account.RuntimeGoneAlready:
-		left, err := p.ReleaseRuntime(d.Runtime, "")
+		left, err := p.ReleaseRuntime(d.Runtime, "", 0)
 		return !left.Repeated, err
 	case account.RuntimeUnknown, account.WaitingUnknown:
 		for request := range strings.FieldsSeq(d.Entry.Request) {

@@ -143,13 +143,13 @@ func (r *redis) execute(p, before *account.Pool, c call) result {
 		out.ok, err = p.Revoke(claim)
 	case refuse:
 		var d account.Decision
-		d, err = p.Refuse(runtime, request)
+		d, err = p.Refuse(runtime, request, 0)
 		out = decision(d)
 	case takeBack:
 		err = p.TakeBack(runtime, request)
 	case releaseRuntime:
 		var d account.Departure
-		d, err = p.ReleaseRuntime(runtime, "")
+		d, err = p.ReleaseRuntime(runtime, "", 0)
 		out = departure(d)
 	case beginDirtying:
 		var permit account.Permit

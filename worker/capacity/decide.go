@@ -64,7 +64,7 @@ func (r *replay) assign(cluster string, inTurn bool) (bool, error) {
 // leave ends a cluster. Its account is cleaned after its last one.
 func (r *replay) leave(cluster string) error {
 	r.tally.decisions++
-	d, err := r.rules.ReleaseRuntime(cluster, "")
+	d, err := r.rules.ReleaseRuntime(cluster, "", 0)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (r *replay) refuse(cluster string) error {
 	if r.rules.Runtime(cluster).State != account.RuntimeWaiting {
 		return nil
 	}
-	d, err := r.rules.Refuse(cluster, cluster)
+	d, err := r.rules.Refuse(cluster, cluster, 0)
 	if err != nil {
 		return err
 	}

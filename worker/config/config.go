@@ -90,6 +90,9 @@ type Waiting struct {
 	// Timeout is how long a request without a deadline waits for an account; with 0 it is rejected at once.
 	// Defaults to 10m.
 	Timeout time.Duration `key:"timeout"`
+	// Longest is how long a request waits at most, whatever its deadline says; Timeout, if that is longer.
+	// Defaults to 720h.
+	Longest time.Duration `key:"longest"`
 }
 
 // Plan is an entry of hap.plans.

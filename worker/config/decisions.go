@@ -22,7 +22,7 @@ type Decisions struct {
 	anyone   bool
 	limits   map[string]int
 	strategy account.Strategy
-	waiting  time.Duration
+	waiting  Waiting
 }
 
 // Decisions compiles c. The error is [document.Faults], every fault of the section hap.
@@ -56,7 +56,11 @@ func (d *Decisions) Terms(tenant, provider string) account.Terms {
 
 // WaitingTimeout is how long a request without a deadline waits for
 // an account; 0 rejects it at once.
-func (d *Decisions) WaitingTimeout() time.Duration { return d.waiting }
+func (d *Decisions) WaitingTimeout() time.Duration { return d.waiting.Timeout }
+
+// LongestWait is how long a request waits at most, whatever its deadline says; it is never shorter than
+// WaitingTimeout. Without it a deadline could be in a year that a reply cannot hold.
+func (d *Decisions) LongestWait() time.Duration { return max(d.waiting.Longest, d.waiting.Timeout) }
 
 // Live is the Decisions of now. The handler of an event takes them once, with
 // Get; a changed configuration puts new ones in place with Set.
@@ -100,7 +104,7 @@ func (h *HAP) compile(wrong *faults, labels rule.Labels) *Decisions {
 	return &Decisions{
 		rules: rules, internal: set(h.InternalGlobalAccounts),
 		allowed: allowed, anyone: allowed[AnyTenant],
-		limits: limits, strategy: h.MultiHyperscalerAccount.Strategy, waiting: h.Waiting.Timeout,
+		limits: limits, strategy: h.MultiHyperscalerAccount.Strategy, waiting: h.Waiting,
 	}
 }
 

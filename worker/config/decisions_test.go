@@ -67,6 +67,14 @@ func TestDecisions(t *testing.T) {
 	if d.WaitingTimeout() != 10*time.Minute {
 		t.Errorf("the waiting time is %v", d.WaitingTimeout())
 	}
+	if d.LongestWait() != 30*24*time.Hour {
+		t.Errorf("a request waits for at most %v", d.LongestWait())
+	}
+	patient := Default()
+	patient.HAP.Waiting.Timeout = 2000 * time.Hour // as was allowed before there was a longest wait
+	if d, err := patient.Decisions(); err != nil || d.LongestWait() != 2000*time.Hour {
+		t.Errorf("with a longer timeout a request waits for at most %v, %v", d.LongestWait(), err)
+	}
 }
 
 // TestDecisionsDoNotChange holds that who changes the configuration afterwards changes no decision.

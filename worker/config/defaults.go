@@ -56,7 +56,7 @@ func Default() *Config {
 		HAP: HAP{
 			Rule:                    InitialRules(),
 			MultiHyperscalerAccount: MultiHyperscalerAccount{Strategy: account.FillMostPopulated},
-			Waiting:                 Waiting{Timeout: 10 * time.Minute},
+			Waiting:                 Waiting{Timeout: 10 * time.Minute, Longest: 30 * 24 * time.Hour},
 		},
 		Policy:  Policy{ConfigMap: "hap-policy", Key: "policy.yaml"},
 		Network: Network{Config: "ipam"},

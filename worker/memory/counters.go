@@ -118,13 +118,24 @@ func (c *Counters) Revoke(ctx context.Context, pool string, claim account.Claim)
 }
 
 // ReleaseRuntime counts a runtime down, rule 7.
-func (c *Counters) ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error) {
-	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Departure, error) { return p.ReleaseRuntime(runtime, tenant) })
+func (c *Counters) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
+	return step(ctx, c, c.pool, place.Pool, func(p *account.Pool) (account.Departure, error) {
+		return p.ReleaseRuntime(runtime, tenant, place.Sequence)
+	})
 }
 
 // Refuse ends a request that found nothing, rule 12.
-func (c *Counters) Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error) {
-	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Decision, error) { return p.Refuse(runtime, request) })
+func (c *Counters) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
+	return step(ctx, c, c.pool, place.Pool, func(p *account.Pool) (account.Decision, error) { return p.Refuse(runtime, request, place.Sequence) })
+}
+
+// Leave takes a runtime without an account out of a pool, rule 16.
+func (c *Counters) Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
+	_, err = step(ctx, c, c.pool, place.Pool, func(p *account.Pool) (any, error) {
+		sequence, left, err = p.Leave(runtime, request, tenant, place.Sequence)
+		return nil, err
+	})
+	return sequence, left, err
 }
 
 // TakeBack undoes what a refused request holds, rule 11.

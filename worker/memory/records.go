@@ -22,6 +22,11 @@ func (c *Counters) ForgetPlace(ctx context.Context, runtime string, p account.Pl
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (bool, error) { return b.Forget(runtime, p) })
 }
 
+// MovePlace makes to the runtime's place, if it still is from.
+func (c *Counters) MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error) {
+	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (bool, error) { return b.Move(runtime, from, to) })
+}
+
 // Place looks a runtime up; the zero Place for one that the directory does not know.
 func (c *Counters) Place(ctx context.Context, runtime string) (account.Place, error) {
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (account.Place, error) {

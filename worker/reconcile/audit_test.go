@@ -88,7 +88,7 @@ func (p *passage) answered(runtime string, number int64) {
 // leaves counts a runtime down, and stores the answer.
 func (p *passage) leaves(runtime string) {
 	p.t.Helper()
-	d, err := p.ReleaseRuntime(p.t.Context(), "aws", runtime, "")
+	d, err := p.ReleaseRuntime(p.t.Context(), account.Place{Pool: "aws"}, runtime, "")
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ type Marker interface {
 	MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (dirtying.Marking, error)
 }
 
-// Asker asks for a rebuild of what Redis has lost: package rebuild.
+// Asker asks for a rebuild of what Redis has lost, of pool among it, "" for none in particular: package rebuild.
 type Asker interface {
 	Wanted(pool string)
 }
@@ -231,7 +231,8 @@ func (s *Labels) doubt(ctx context.Context, pool string, l account.Label, rec ac
 }
 
 // everything compares all labels with Redis, and marks what drains or was left
-// half-way to dirty: rules 8 and 10.
+// half-way to dirty: rules 8 and 10. It has the epochs looked at, rule 15: what changes only Redis
+// is asked of a server whose epochs are not in force as well, and finds no error there.
 func (s *Labels) everything(ctx context.Context) error {
 	var errs error
 	empty := map[string]vacant{}
@@ -239,6 +240,7 @@ func (s *Labels) everything(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.Rebuild.Wanted("")
 	for pool := range pools {
 		errs = errors.Join(errs, s.pool(ctx, pool, empty))
 	}

@@ -27,7 +27,7 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	case account.RuntimeMissing, account.ShootUnknown, account.RuntimeElsewhere:
 		return a.restore(ctx, d)
 	case account.RuntimeGoneAlready:
-		gone, err := a.Repairer.ReleaseRuntime(ctx, d.Pool, d.Runtime, "")
+		gone, err := a.Repairer.ReleaseRuntime(ctx, account.Place{Pool: d.Pool}, d.Runtime, "")
 		return !gone.Repeated, err
 	case account.RuntimeUnknown, account.WaitingUnknown:
 		return a.takeBack(ctx, d)

@@ -222,7 +222,7 @@ func newRetained(t *testing.T) *retained {
 // leave releases a runtime, as long ago as that.
 func (x *retained) leave(runtime string, ago time.Duration) {
 	x.t.Helper()
-	left, err := x.tombs.ReleaseRuntime(x.t.Context(), "aws", runtime, "")
+	left, err := x.tombs.ReleaseRuntime(x.t.Context(), account.Place{Pool: "aws"}, runtime, "")
 	if err != nil {
 		x.t.Fatal(err)
 	}

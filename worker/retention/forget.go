@@ -10,15 +10,16 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// grave has what Redis remembers of a runtime that is gone.
+// grave has what Redis remembers of a runtime that is gone, or has left a pool (rule 16).
 type grave struct {
 	runtime string
 	pool    string        // that has the record; "" where the directory alone knows it
 	number  int64         // of the record
-	place   account.Place // the entry of the directory that goes with it
+	moved   bool          // the record says that it has left the pool
+	place   account.Place // the entry of the directory, where that alone knows it
 }
 
-// tombstones are all runtimes that are gone in Redis. What is not built has none.
+// tombstones are all runtimes that are gone in Redis, or have left a pool. What is not built has none.
 func (r *Purger) tombstones(ctx context.Context) (map[string][]grave, error) {
 	all := map[string][]grave{}
 	pools, err := r.Records.Pools(ctx)
@@ -33,8 +34,8 @@ func (r *Purger) tombstones(ctx context.Context) (map[string][]grave, error) {
 			if err != nil {
 				return nil, err
 			}
-			if rt.State == account.RuntimeGone {
-				all[rt.ID] = append(all[rt.ID], grave{runtime: rt.ID, pool: pool, number: rt.Sequence, place: account.Place{Pool: pool}})
+			if g, dead := graveIn(pool, rt); dead {
+				all[rt.ID] = append(all[rt.ID], g)
 			}
 		}
 	}
@@ -52,6 +53,12 @@ func (r *Purger) tombstones(ctx context.Context) (map[string][]grave, error) {
 		}
 	}
 	return all, nil
+}
+
+// graveIn returns the grave of a runtime in a pool, and reports whether it is gone or has left.
+func graveIn(pool string, rt account.NamedRuntime) (g grave, dead bool) {
+	g = grave{runtime: rt.ID, pool: pool, number: rt.Sequence, moved: rt.State == account.RuntimeMoved}
+	return g, g.moved || rt.State == account.RuntimeGone
 }
 
 // orphaned are the tombstones of runtimes that have no reply at all: those that a
@@ -137,6 +144,9 @@ func (r *Purger) forgetPlace(ctx context.Context, g grave) (bool, error) {
 		if err != nil || rt.State != account.RuntimeGone || rt.Sequence != g.number {
 			return false, wrapForget(g, err)
 		}
+		if g.place, err = r.Records.Place(ctx, g.runtime); err != nil || g.place.Pool != g.pool {
+			return false, wrapForget(g, err)
+		}
 	}
 	dropped, err := r.Records.ForgetPlace(ctx, g.runtime, g.place)
 	return dropped, wrapForget(g, err)
@@ -148,7 +158,7 @@ func (r *Purger) forgetPlace(ctx context.Context, g grave) (bool, error) {
 func (r *Purger) forgetRecord(ctx context.Context, g grave) (bool, error) {
 	known, err := r.known(ctx, g.runtime)
 	switch {
-	case err != nil:
+	case err != nil || known && g.moved:
 		return false, err
 	case known && g.pool != "":
 		_, err = r.Records.Locate(ctx, g.runtime, g.pool)

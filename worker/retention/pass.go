@@ -297,11 +297,12 @@ func (r *Purger) lies(ctx context.Context, runtime string, told testimony) ([]gr
 			continue
 		}
 		rt, err := r.Records.RuntimeIn(ctx, pool, runtime)
+		g, dead := graveIn(pool, account.NamedRuntime{ID: runtime, Runtime: rt})
 		switch {
 		case err != nil:
 			return nil, "", err
-		case rt.State == account.RuntimeGone:
-			graves = append(graves, grave{runtime: runtime, pool: pool, number: rt.Sequence, place: account.Place{Pool: pool}})
+		case dead && (pool != place.Pool || !g.moved):
+			graves = append(graves, g)
 		case rt.State != "":
 			return nil, observe.KeptDiffers, nil
 		}

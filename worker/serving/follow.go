@@ -20,6 +20,7 @@ type waitingRoom struct {
 	took     time.Duration // by that
 	told     time.Time     // the observer
 	changed  bool          // since the observer was told
+	latest   time.Time     // when it was brought up to date
 }
 
 // compareShare is how much longer than a comparison of list and room the pause after it is,
@@ -32,16 +33,25 @@ const (
 
 // follow brings the list up to date, and wakes the pools of what is new.
 func (s *Rounds) follow(ctx context.Context, woken *woken) error {
+	now := s.Now()
+	if s.seen.latest.Sub(now) > retryAfter {
+		s.seen.list.Back(now)
+	}
+	s.seen.latest = now
 	if woken.look || woken.all {
 		if err := s.compare(ctx); err != nil {
 			return err
 		}
 	}
-	read, err := s.Room.After(ctx, s.seen.read, func(r events.WaitingRequest) error {
+	from := s.seen.read
+	if woken.all {
+		from = 0 // what the list does not have of a request decides where the rules lead it
+	}
+	read, err := s.Room.After(ctx, from, func(r events.WaitingRequest) error {
 		e := s.seen.list.Put(r)
 		s.seen.changed = true
 		woken.pool(r.Pool)
-		if r.Reason != events.WaitingPoolEmpty {
+		if r.Reason != events.WaitingPoolEmpty || s.Elsewhere(r) {
 			s.seen.list.LookAt(e, s.Now()) // it may not be in the queue, and what it lacks may have come meanwhile
 		}
 		return nil

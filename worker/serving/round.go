@@ -362,6 +362,8 @@ func (r *round) stays(e *waitlist.Entry, result Result, inTurn bool) {
 	switch {
 	case len(result.Left) > 0:
 		list.LookAt(e, earlier(e.Deadline, now.Add(relierPause), now))
+	case result.Again.After(now):
+		list.LookAt(e, earlier(e.Deadline, result.Again, now))
 	case now.Before(e.Deadline):
 		list.LookAt(e, e.Deadline)
 	}

@@ -78,11 +78,12 @@ const (
 
 // Result says what became of a request that was tried.
 type Result struct {
-	Done  bool     // it waits no more
-	Apart bool     // it waits on for a reason that the others do not share
-	Full  bool     // it lacks network blocks
-	Left  []string // other handlings that rely on network blocks for it, also where the attempt failed
-	Fault Fault    // None without an error
+	Done  bool      // it waits no more
+	Apart bool      // it waits on for a reason that the others do not share
+	Full  bool      // it lacks network blocks
+	Left  []string  // other handlings that rely on network blocks for it, also where the attempt failed
+	Again time.Time // when to try it anew though nothing woke it; zero if only then
+	Fault Fault     // None without an error
 }
 
 // Options are what rounds work with.
@@ -94,6 +95,9 @@ type Options struct {
 	Observer *observe.Observer
 	// Answer tries to answer a request that waits, and takes about Budget at most.
 	Answer func(context.Context, Turn) (Result, error)
+	// Elsewhere reports whether the rules lead a request to another pool by now, or to none. It is asked about each one
+	// after Wake. Defaults to no.
+	Elsewhere func(events.WaitingRequest) bool
 	// Every is how often the room is asked for requests that are new, and the longest
 	// pause before a request is tried again that failed.
 	Every time.Duration
@@ -119,6 +123,9 @@ type Rounds struct {
 
 // New returns rounds that are not begun.
 func New(o Options) *Rounds {
+	if o.Elsewhere == nil {
+		o.Elsewhere = func(events.WaitingRequest) bool { return false }
+	}
 	quit := make(chan struct{})
 	return &Rounds{
 		Options: o, last: map[string][]string{}, failed: map[string]time.Time{}, seen: waitingRoom{list: waitlist.New()},

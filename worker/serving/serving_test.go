@@ -32,6 +32,7 @@ type desk struct {
 	tried   []string                    // requests, those that may claim with a star
 	lasting []bool                      // whether "other" was met for long, by attempt
 	wanted  []string                    // pools
+	moved   string                      // request whose rules lead elsewhere
 	waits   int                         // requests, as told
 	retries []string                    // errors that were told
 }
@@ -59,7 +60,8 @@ func newDesk(t *testing.T) *desk {
 	}
 	d.Rounds = serving.New(serving.Options{
 		Wakes: serving.NewWakes(), Room: d.room, Queue: d, Rebuild: d, Answer: d.answer, Every: time.Second,
-		Now: func() time.Time { return d.now },
+		Now:       func() time.Time { return d.now },
+		Elsewhere: func(r events.WaitingRequest) bool { return r.Event.ID == d.moved },
 		Observer: &observe.Observer{
 			OnWaiting: func(all []observe.Waiting) { d.waits = len(all) },
 			OnRetry:   func(_ context.Context, r observe.Retry) { d.retries = append(d.retries, r.Err.Error()) },
@@ -103,7 +105,7 @@ func (d *desk) enter(pool string, ids ...string) {
 
 func (d *desk) stored(pool, id string, reason events.WaitingReason) {
 	d.t.Helper()
-	err := d.room.Enter(d.t.Context(), events.WaitingRequest{
+	_, err := d.room.Enter(d.t.Context(), events.WaitingRequest{
 		Pool: pool, Reason: reason, Deadline: d.now.Add(time.Hour), Event: events.Event{
 			Type: events.TypeProvision, ID: id, Source: "/keb", RuntimeID: "rt-" + id,
 			Provision: &events.Provision{RuntimeID: "rt-" + id, GlobalAccountID: "ga-" + id, Plan: "aws"},
@@ -263,6 +265,24 @@ func TestRoundTriesWhatWasWoken(t *testing.T) {
 	d.tries("a*", "g*", "n", "b") // the first of each tenant, once
 	d.now = d.now.Add(time.Hour)  // a look is due, and all are over their deadline
 	d.tries("a*", "g*", "b", "n")
+}
+
+// With new rules a round tries each request that they lead elsewhere, also behind others of its tenant. One that
+// stays for now says when it is tried again.
+func TestRoundTriesWhatGoesElsewhere(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enter("aws", "a", "b")
+	d.tries("a*")
+	d.moved = "b"
+	d.Wakes.WakePool("aws")
+	d.tries("a*")
+	d.answers["b"] = answer{result: serving.Result{Again: d.now.Add(time.Minute)}}
+	d.Wakes.Wake()
+	d.tries("a*", "b")
+	d.tries()
+	d.now = d.now.Add(time.Minute)
+	d.tries("a*", "b")
 }
 
 // Serve ends once nothing is woken any more.

@@ -27,7 +27,7 @@ func (s *Simulator) enter(ctx context.Context, state *State) error {
 				continue
 			}
 			s.restored[rt.Request] = true
-			err := s.room.Enter(ctx, events.WaitingRequest{
+			_, err := s.room.Enter(ctx, events.WaitingRequest{
 				Event: events.Event{Type: events.TypeProvision, ID: rt.Request, Source: source, Provision: asked}.Addressed(),
 				Pool:  p.Name, Reason: events.WaitingPoolEmpty, Deadline: s.clock.AddDate(1, 0, 0),
 			})

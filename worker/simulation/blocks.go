@@ -9,6 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 )
 
 // blocks are the network ranges in Redis as one process reaches them.
@@ -30,7 +31,7 @@ func allotted[T any](ctx context.Context, b blocks, op, arg string, do func(cont
 }
 
 func ranged[T any](ctx context.Context, b blocks, op, arg string, do func(context.Context, *memory.Ranges) (T, error)) (T, error) {
-	return ask(ctx, b.p, call{port: redis, op: op, arg: arg, write: true}, func(ctx context.Context) (T, error) { return do(ctx, b.p.redis.Load().ranges) })
+	return ask(ctx, b.p, call{Port: gate.Redis, Op: op, Arg: arg, Write: true}, func(ctx context.Context) (T, error) { return do(ctx, b.p.redis.Load().ranges) })
 }
 
 func (b blocks) Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {

@@ -34,7 +34,7 @@ func (w *world) counted(r events.Reply) {
 // inForce reports whether the record names the epochs that a Redis has of these places.
 func (w *world) inForce(m *master, places ...string) bool {
 	ctx := context.Background()
-	found, err := events.NewLedgerOn(w.broker, w.subjects, "/simulation").Epochs(ctx)
+	found, err := w.ledger.Epochs(ctx)
 	w.must(err)
 	epochs, err := m.counters.Epochs(ctx, places...)
 	w.must(err)
@@ -114,8 +114,8 @@ func (w *world) located(m *master) {
 			if rt.State != account.RuntimeAssigned {
 				continue
 			}
-			if len(w.masters)+len(w.former) > 1 && !w.inForce(m, pool.Name(), account.BucketOf(rt.ID)) {
-				continue // the two were built at different times
+			if !w.inForce(m, pool.Name(), account.BucketOf(rt.ID)) {
+				continue // built at different times, or not at all since
 			}
 			if place, err := m.counters.Place(ctx, rt.ID); err == nil && place.Pool != pool.Name() {
 				w.bad("I6 CountsTrue", "runtime %s is on %s in pool %s, and the directory does not say so", rt.ID, rt.Binding, pool.Name())

@@ -12,17 +12,16 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	eventstreams "github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
-
-var ports = []port{redis, streams, gardener}
 
 // struck lets the call meet a fault that waits for one of its port.
 func (w *world) struck(c *call) bool {
 	at := slices.IndexFunc(w.armed, func(i plans.Item) bool {
-		return ports[i.N%len(ports)] == c.port && c.meets(i)
+		return meets(c, i)
 	})
-	if at < 0 || c.op == opDeliver || c.op == opAsk {
+	if at < 0 || c.Op == opDeliver || c.Op == opAsk {
 		return false
 	}
 	kind := w.armed[at].Kind
@@ -31,66 +30,62 @@ func (w *world) struck(c *call) bool {
 	w.befell[kind]++
 	switch kind {
 	case plans.EffectLost:
-		w.release(c, c.port.failed(c.write), c.op+" "+string(kind))
+		w.release(c, c.Port.Failed(c.Write), c.Op+" "+string(kind))
 	case plans.Refusal:
-		w.release(c, c.port.refused(), "is refused")
+		w.release(c, c.Port.Refused(), "is refused")
 	case plans.AnswerLost:
 		w.effect(c, "its answer is lost")
-		w.release(c, c.port.failed(c.write), "")
+		w.release(c, c.Port.Failed(c.Write), "")
 	case plans.EffectLate:
-		w.note(c.actor, c.op, c.arg, "fails, and may take effect later")
-		w.gate.mu.Lock()
-		c.left, c.parked = true, item.M%8
-		c.by.last[c.actor] = time.Now()
-		w.gate.mu.Unlock()
-		c.answer <- c.port.failed(c.write)
+		w.note(c.Actor, c.Op, c.Arg, "fails, and may take effect later")
+		w.gate.Abandon(c, item.M%8, c.Port.Failed(c.Write))
 	case plans.Delay:
-		w.note(c.actor, c.op, c.arg, "is delayed")
-		w.gate.mu.Lock()
-		c.parked = 2 + item.M%30
-		w.gate.mu.Unlock()
+		w.note(c.Actor, c.Op, c.Arg, "is delayed")
+		w.gate.Park(c, 2+item.M%30)
 	}
 	return true
 }
 
+// settle waits until a caller that was let go on a moment ago is at its next call.
+func (w *world) settle() {
+	synctest.Wait()
+	w.gate.NoTurn()
+}
+
 // befall executes a line of the plan. It reports whether it could.
 func (w *world) befall(i plans.Item) bool {
-	synctest.Wait() // a caller that was let go on a moment ago is at its next call
+	w.settle()
 	if slices.Contains(plans.Requests, i.Kind) {
 		return w.ask(i)
 	}
 	alive := w.alive()
+	if len(alive) == 0 && slices.Contains(plans.OfProcesses, i.Kind) {
+		return false
+	}
 	switch i.Kind {
 	case plans.EffectLost, plans.AnswerLost, plans.EffectLate, plans.Refusal, plans.Delay:
 		w.armed = append(w.armed, i)
 		return false // counted when a call meets it
 	case plans.Death:
-		return len(alive) > 0 && w.kill(alive[i.N%len(alive)], i)
+		return w.kill(alive[i.N%len(alive)], i)
 	case plans.Stopping:
-		return len(alive) > 0 && w.stop(alive[i.N%len(alive)])
+		return w.stop(alive[i.N%len(alive)])
 	case plans.Outage:
-		w.goesDown(ports[i.N%len(ports)], 1+i.M%20)
+		w.gate.GoesDown(gate.Ports[i.N%len(gate.Ports)], 1+i.M%20)
 	case plans.CacheLags:
-		if len(alive) == 0 {
-			return false
-		}
 		alive[i.N%len(alive)].lagging = 20 + i.M%100
 	case plans.ClockJumps:
-		if len(alive) == 0 {
-			return false
-		}
 		alive[i.N%len(alive)].skew.Store(int64(time.Duration(i.M%600-300) * time.Second))
 	case plans.Auditing:
-		if len(alive) == 0 {
-			return false
-		}
 		alive[i.N%len(alive)].audit()
 	case plans.Forgetting:
-		return len(alive) > 0 && w.forget(alive[i.N%len(alive)])
+		return w.forget(alive[i.N%len(alive)])
 	case plans.Reconfigured:
-		w.reconfigure(i.N%2 == 0, time.Duration(30+i.M%120)*time.Second)
+		w.settings.several, w.settings.timeout, w.settings.led = i.N%2 == 0, time.Duration(30+i.M%120)*time.Second, i.M%4 == 0
+		w.reconfigure(i)
 	case plans.NoWaiting:
-		w.reconfigure(w.settings.several, 0)
+		w.settings.timeout = 0
+		w.reconfigure(i)
 	case plans.Renetworked:
 		if !w.plan.Networks {
 			return false
@@ -109,9 +104,23 @@ func (w *world) befall(i plans.Item) bool {
 	return true
 }
 
-func (w *world) reconfigure(several bool, timeout time.Duration) {
-	w.settings.several, w.settings.timeout = several, timeout
-	w.live.Set(w.settings.decisions())
+// reconfigure has the processes take the settings up; in one of three, one of them does only with its next sweep.
+func (w *world) reconfigure(i plans.Item) {
+	for n, p := range w.alive() {
+		if p.behind = true; i.M%3 > 0 || i.N%w.plan.Workers != n {
+			p.takeUp()
+		}
+	}
+}
+
+// takeUp has a process take the settings of now up, as it does once it has seen that the configuration changed.
+func (p *process) takeUp() {
+	if p.behind {
+		p.behind = false
+		p.live.Set(p.world.settings.decisions())
+		p.worker.Wake()
+		synctest.Wait()
+	}
 }
 
 // kill has a process die, wherever it is, and another one start. What it had sent may
@@ -122,8 +131,8 @@ func (w *world) kill(p *process, i plans.Item) bool {
 	p.iterator.Stop()
 	p.cancel()
 	synctest.Wait()
-	for _, c := range w.gate.drop(p) {
-		if c.write && i.M%4 == 0 {
+	for _, c := range w.gate.Drop(p) {
+		if c.Write && i.M%4 == 0 {
 			w.effect(c, "its process is dead")
 		}
 	}
@@ -134,9 +143,7 @@ func (w *world) kill(p *process, i plans.Item) bool {
 // stop stops a process as an upgrade does.
 func (w *world) stop(p *process) bool {
 	w.note("fault", p.name, "is stopped", "")
-	w.gate.mu.Lock()
-	p.ended = true
-	w.gate.mu.Unlock()
+	p.ended.Store(true)
 	go p.worker.Stop()
 	time.AfterFunc(2*drain, p.cancel)
 	synctest.Wait()
@@ -166,7 +173,7 @@ func (w *world) befallStores(i plans.Item) bool {
 			w.excuse(q)
 		}
 		clear(w.truth.buried)
-		for _, c := range w.gate.settling() { // an acknowledgement on its way would be another event's
+		for _, c := range w.gate.Pending(opAck, opNak, opTerm) { // an acknowledgement on its way would be another event's
 			w.release(c, nil, "is lost with its stream")
 			synctest.Wait()
 		}

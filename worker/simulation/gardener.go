@@ -6,6 +6,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/suggest"
+	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 )
 
 // landscape is Gardener as one process sees it: live reads and writes through the gate,
@@ -16,13 +17,13 @@ type landscape struct {
 }
 
 func (l *landscape) Get(ctx context.Context, name string) (engine.Binding, error) {
-	return ask(ctx, l.p, call{port: gardener, op: "get", arg: name}, func(ctx context.Context) (engine.Binding, error) {
+	return ask(ctx, l.p, call{Port: gate.Gardener, Op: "get", Arg: name}, func(ctx context.Context) (engine.Binding, error) {
 		return l.p.world.garden.Get(ctx, name)
 	})
 }
 
 func (l *landscape) write(ctx context.Context, op string, seen engine.Binding, do func(context.Context, engine.Binding) (engine.Binding, error)) (engine.Binding, error) {
-	return ask(ctx, l.p, call{port: gardener, op: op, arg: seen.Name, write: true}, func(ctx context.Context) (engine.Binding, error) {
+	return ask(ctx, l.p, call{Port: gate.Gardener, Op: op, Arg: seen.Name, Write: true}, func(ctx context.Context) (engine.Binding, error) {
 		if l.p.world.off("version") { // rule 2: written over what stands there
 			now, err := l.p.world.garden.Get(ctx, seen.Name)
 			if err != nil {
@@ -69,14 +70,14 @@ func (l *landscape) Free(ctx context.Context, seen engine.Binding, request strin
 		}
 		b, err := l.p.world.garden.Free(ctx, seen, request)
 		if err == nil {
-			l.p.world.freed(b.Name, by)
+			l.p.world.freed(seen, by)
 		}
 		return b, err
 	})
 }
 
 func (l *landscape) Refers(ctx context.Context, binding string) (bool, error) {
-	return ask(ctx, l.p, call{port: gardener, op: "shoots on", arg: binding}, func(ctx context.Context) (bool, error) {
+	return ask(ctx, l.p, call{Port: gate.Gardener, Op: "shoots on", Arg: binding}, func(ctx context.Context) (bool, error) {
 		if l.p.world.off("shoots") {
 			return false, nil
 		}
@@ -97,7 +98,7 @@ func (l *landscape) Shoots(ctx context.Context, f func(engine.Shoot) error) erro
 }
 
 func visited[T any](ctx context.Context, p *process, op string, list func(context.Context, func(T) error) error, f func(T) error) error {
-	all, err := ask(ctx, p, call{port: gardener, op: op}, func(ctx context.Context) (all []T, err error) {
+	all, err := ask(ctx, p, call{Port: gate.Gardener, Op: op}, func(ctx context.Context) (all []T, err error) {
 		err = list(ctx, func(one T) error { all = append(all, one); return nil })
 		return all, err
 	})

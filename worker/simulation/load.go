@@ -126,7 +126,7 @@ func (w *world) askProvision(i plans.Item) bool {
 	if len(t.runtimes) >= len(runtimeIDs)-2 {
 		return false
 	}
-	rt := &client{id: runtimeIDs[len(t.runtimes)], tenant: tenants[i.N%len(tenants)], plan: "aws"}
+	rt := &client{id: runtimeIDs[len(t.runtimes)], tenant: tenants[i.N%w.plan.Tenants], plan: "aws"}
 	if i.M%4 == 0 {
 		rt.plan = "gcp"
 	}
@@ -242,7 +242,7 @@ func (w *world) askLarge(i plans.Item) bool {
 	if len(w.truth.runtimes) >= len(runtimeIDs)-2 {
 		return false
 	}
-	rt := &client{id: runtimeIDs[len(w.truth.runtimes)], tenant: tenants[i.N%len(tenants)], plan: "aws"}
+	rt := &client{id: runtimeIDs[len(w.truth.runtimes)], tenant: tenants[i.N%w.plan.Tenants], plan: "aws"}
 	labels := map[string]string{}
 	e := events.Event{Type: events.TypeProvision, ID: w.id("p"), Source: "/broker", RuntimeID: rt.id, Provision: &events.Provision{
 		RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.plan, Cluster: &events.Cluster{Name: "c-" + rt.id, Namespace: "garden", Labels: labels},

@@ -17,6 +17,9 @@ func (w *world) asked(r account.Request) account.Request {
 	if w.off("epoch") {
 		r.Epoch = ""
 	}
+	if w.off("after") { // rule 16: numbers begin anew in each pool
+		r.After = 0
+	}
 	if w.off("terms") {
 		r.Terms = account.Terms{Several: true, Limit: 1, Strategy: account.RoundRobin}
 	}
@@ -67,6 +70,15 @@ func (w *world) sealed(l *events.Ledger) rebuild.Ledger {
 		return newest{l}
 	}
 	return l
+}
+
+// asker is the rebuilder as a sweep asks it.
+type asker struct{ *process }
+
+func (a asker) Wanted(pool string) {
+	if pool != "" || !a.world.off("looks") { // rule 15: no look at what nothing is decided about
+		a.rebuilder.Wanted(pool)
+	}
 }
 
 // alwaysBuilt is the epoch of the buckets that no runtime is in.

@@ -61,8 +61,8 @@ func (m marker) WakeTenant(pool, tenant string) { m.p.worker.WakeTenant(pool, te
 func (m marker) SharedPools(names []string) { m.p.worker.SharedPools(names) }
 
 func (m marker) MarkDirty(_ context.Context, pool, binding, tenant string, generation int64) (dirtying.Marking, error) {
-	m.p.world.gate.mu.Lock() // a sweep marks several at a time
-	defer m.p.world.gate.mu.Unlock()
+	m.p.mu.Lock() // a sweep marks several at a time
+	defer m.p.mu.Unlock()
 	m.p.marks[binding] = vacant{pool, tenant, generation}
 	return dirtying.Unmarked, nil
 }

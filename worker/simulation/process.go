@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
@@ -20,12 +21,14 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 	"github.com/hap-worker/hap-worker/worker/retention"
+	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
@@ -58,16 +61,19 @@ const (
 
 // process is one worker process from its start to its death.
 type process struct {
-	world *world
-	name  string // worker and incarnation
-	dead  death
-	ended bool // it was stopped, or died
-	redis atomic.Pointer[master]
-	skew  atomic.Int64 // of its clock, in nanoseconds
+	world           *world
+	name            string // worker and incarnation
+	looks, rebuilds string // the actors of its fence and of its rebuilder, which is several goroutines at a time
+	dead            atomic.Bool
+	ended           atomic.Bool // it was stopped, or died
+	redis           atomic.Pointer[master]
+	skew            atomic.Int64 // of its clock, in nanoseconds
 
 	fence     *fence.Fence
 	worker    *worker.Worker
 	rebuilder *rebuild.Rebuilder
+	live      *config.Live // the configuration
+	behind    bool         // it is not that of now
 	garden    *landscape
 	late      *ranges.Reconciler
 	iterator  *iterator
@@ -84,11 +90,10 @@ type process struct {
 	sweepPool engine.Pool
 	nextSweep time.Time
 	nextServe time.Time
+	mu        sync.Mutex        // of marks and handled
 	marks     map[string]vacant // bindings that a sweep wants marked
 	passes    int               // of audits and the like, so that each has a name
 	handled   map[string]int    // deliveries by event, so that each has a name
-
-	last map[string]time.Time // when an actor's last call returned
 }
 
 // sweeping is one look at all labels of a pool.
@@ -115,11 +120,13 @@ func (w *world) start(number int) *process {
 	w.incarnations++
 	p := &process{
 		world: w, name: fmt.Sprintf("worker %d (start %d)", number, w.incarnations),
-		marks: map[string]vacant{}, handled: map[string]int{}, last: map[string]time.Time{}, nextSweep: time.Now(),
+		marks: map[string]vacant{}, handled: map[string]int{}, nextSweep: time.Now(),
 	}
+	p.live = config.NewLive(w.settings.decisions())
+	p.looks, p.rebuilds = p.name+" looks", p.name+" rebuilds"
 	p.sweeping = sweeping{p.name + " sweep 0", func() {}}
 	p.redis.Store(w.masters[0])
-	p.ctx, p.cancel = context.WithCancel(as(context.Background(), p.name))
+	p.ctx, p.cancel = context.WithCancel(gate.As(context.Background(), p.name))
 	p.garden = &landscape{p: p, cache: suggest.New()}
 	for b := range w.garden.All() {
 		p.garden.cache.Set(&b)
@@ -136,7 +143,7 @@ func (w *world) start(number int) *process {
 	}
 	options := worker.Options{
 		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: dead.NewLettersOn(server{p}, w.subjects),
-		Room: room, Copies: ledger, Counters: store{p}, Gardener: p.garden, Rebuild: p.rebuilder, Rules: w.live, Tracer: tracer{p: p},
+		Room: room, Copies: ledger, Counters: store{p}, Gardener: p.garden, Rebuild: p.rebuilder, Rules: p.live, Tracer: tracer{p: p},
 		Namespace: "garden", Kind: "CredentialsBinding", Concurrency: handlers, Budget: budget, ServeEvery: never, Drain: drain, Now: p.now,
 	}
 	if w.plan.Networks {
@@ -145,11 +152,11 @@ func (w *world) start(number int) *process {
 			Ranges: blocks{p}, Networks: w, Ledger: ledger, Runtimes: lookup{store{p}}, Rebuild: p.rebuilder, Subjects: w.subjects, Keeper: blocks{p},
 		}
 		options.Ranges = &ranges.Allotter{Blocks: blocks{p}, Networks: w, Late: p.late, Rebuild: p.rebuilder}
-		go p.late.Run(as(p.ctx, p.name+" ranges"))
+		go p.late.Run(gate.As(p.ctx, p.name+" ranges"))
 	}
 	p.worker = worker.New(options)
 	w.must(p.worker.Start(p.ctx))
-	go p.rebuilder.Run(as(p.ctx, p.name+" rebuilds"))
+	go p.rebuilder.Run(gate.As(p.ctx, p.rebuilds))
 	synctest.Wait() // no two goroutines at once
 	return p
 }
@@ -161,7 +168,7 @@ type seen struct {
 }
 
 func (s seen) Epochs(ctx context.Context) (events.EpochRecord, error) {
-	return s.ledger.Epochs(as(ctx, s.p.name+" looks"))
+	return s.ledger.Epochs(gate.As(ctx, s.p.looks))
 }
 
 func (p *process) inForce(ctx context.Context, epochs account.Epochs) error {
@@ -191,7 +198,7 @@ func (l lookup) Runtime(ctx context.Context, id string) (account.Place, account.
 }
 
 func (p *process) reopen(ctx context.Context) (jetstream.Consumer, error) {
-	source, err := ask(as(ctx, p.name+" takes"), p, call{port: streams, op: opReopen}, func(ctx context.Context) (jetstream.Consumer, error) {
+	source, err := ask(gate.As(ctx, p.name+" takes"), p, call{Port: gate.NATS, Op: opReopen}, func(ctx context.Context) (jetstream.Consumer, error) {
 		if err := p.world.broker.Setup(); err != nil {
 			return nil, err
 		}
@@ -203,41 +210,32 @@ func (p *process) reopen(ctx context.Context) (jetstream.Consumer, error) {
 	return consumer{source, p}, nil
 }
 
-// admission is when the scheduler sees a call. Pauses of retries and loops are random in
+// Admission is when the scheduler sees a call. Pauses of retries and loops are random in
 // the production code; what comes after one is seen when the longest of its kind is over.
-// The gate's lock is held.
-func (p *process) admission(c *call) time.Time {
-	if c.op == opPools && c.actor == p.sweeper() {
+func (p *process) Admission(c *call, last time.Time) time.Time {
+	if c.Op == opPools && c.Actor == p.sweeper() {
 		if p.looked == p.sweeps {
-			return c.arrived.Add(never) // the next sweep begins anew, instead of this one after its pause
+			return c.Arrived.Add(never) // the next sweep begins anew, instead of this one after its pause
 		}
 		p.looked = p.sweeps
-		return c.arrived
+		return c.Arrived
 	}
-	if p.ended && c.actor == p.name && strings.HasPrefix(c.op, "read") && strings.Contains(c.arg, " from ") {
-		return c.arrived.Add(never) // whether it serves once more while it stops is drawn by a select
+	if p.ended.Load() && c.Actor == p.name && strings.HasPrefix(c.Op, "read") && strings.Contains(c.Arg, " from ") {
+		return c.Arrived.Add(never) // whether it serves once more while it stops is drawn by a select
 	}
-	last, known := p.last[c.actor]
-	if !known || !c.arrived.After(last) {
-		return c.arrived
+	if last.IsZero() || !c.Arrived.After(last) {
+		return c.Arrived
 	}
 	switch {
-	case c.op == opBuilt:
+	case c.Op == opBuilt:
 		return last.Add(3 * time.Second)
-	case c.op == opReopen:
+	case c.Op == opReopen:
 		return last.Add(7500 * time.Millisecond)
-	case c.op == "walk "+events.StreamReplies && c.actor == p.name+" ranges":
+	case c.Op == "walk "+events.StreamReplies && c.Actor == p.name+" ranges":
 		return last.Add(15 * time.Second)
 	default:
-		return c.arrived
+		return c.Arrived
 	}
-}
-
-// returned notes when an actor's last call returned.
-func (p *process) returned(actor string) {
-	p.world.gate.mu.Lock()
-	defer p.world.gate.mu.Unlock()
-	p.last[actor] = time.Now()
 }
 
 // sweeper is the actor of the sweep of now.
@@ -246,7 +244,7 @@ func (p *process) sweeper() string { return p.sweeping.actor }
 // pass names what is done beside the events.
 func (p *process) pass(what string) context.Context {
 	p.passes++
-	return as(p.ctx, fmt.Sprintf("%s %s (%d)", p.name, what, p.passes))
+	return gate.As(p.ctx, fmt.Sprintf("%s %s (%d)", p.name, what, p.passes))
 }
 
 // sweep begins a look at all labels of one pool. What the one before has not finished
@@ -254,6 +252,7 @@ func (p *process) pass(what string) context.Context {
 func (p *process) sweep() {
 	p.sweeping.stop()
 	synctest.Wait() // the sweep that is given up may wake the worker once more, and Look does too
+	p.takeUp()
 	p.sweeps++
 	p.nextSweep = time.Now().Add(sweepEvery)
 	pools := p.world.pools
@@ -261,12 +260,12 @@ func (p *process) sweep() {
 	ctx, cancel := context.WithCancel(p.ctx)
 	p.sweeping = sweeping{fmt.Sprintf("%s sweep %d", p.name, p.sweeps), cancel}
 	p.labels = &reconcile.Labels{
-		Worker: marker{p}, Bindings: p.garden, Rebuild: p.rebuilder, Budget: 10 * time.Second,
+		Worker: marker{p}, Bindings: p.garden, Rebuild: asker{p}, Budget: 10 * time.Second,
 		Follower: onePool{store{p}, p.sweepPool}, Cache: onePoolCache{p.garden, p.sweepPool}, Every: never,
 	}
 	actor := p.sweeper()
-	p.last[actor] = time.Now()
-	go p.labels.Run(as(ctx, actor))
+	p.world.gate.Returned(actor)
+	go p.labels.Run(gate.As(ctx, actor))
 	p.worker.Look() // which a worker does by itself as often
 }
 
@@ -344,11 +343,11 @@ func (t tracer) Start(ctx context.Context, name string, options ...oteltrace.Spa
 	for _, a := range config.Attributes() {
 		if a.Key == "messaging.message.id" {
 			event := name + " " + a.Value.AsString()
-			t.p.world.gate.mu.Lock()
+			t.p.mu.Lock()
 			t.p.handled[event]++
 			n := t.p.handled[event]
-			t.p.world.gate.mu.Unlock()
-			return t.Tracer.Start(as(ctx, fmt.Sprintf("%s handles %s (%d)", t.p.name, event, n)), name, options...)
+			t.p.mu.Unlock()
+			return t.Tracer.Start(gate.As(ctx, fmt.Sprintf("%s handles %s (%d)", t.p.name, event, n)), name, options...)
 		}
 	}
 	return t.Tracer.Start(ctx, name, options...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 )
 
 // master is a Redis that serves.
@@ -56,7 +57,7 @@ func silent(place string) bool {
 func heard(places []string) []string { return slices.DeleteFunc(slices.Clone(places), silent) }
 
 func scripted[T any](ctx context.Context, s store, op, arg string, do func(context.Context, *memory.Counters) (T, error)) (T, error) {
-	return ask(ctx, s.p, call{port: redis, op: op, arg: arg, write: true}, func(ctx context.Context) (T, error) { return do(ctx, s.at()) })
+	return ask(ctx, s.p, call{Port: gate.Redis, Op: op, Arg: arg, Write: true}, func(ctx context.Context) (T, error) { return do(ctx, s.at()) })
 }
 
 // decided is scripted for what has effects outside of Redis: the epochs of the places have
@@ -102,9 +103,26 @@ func (s store) LocateAndAssign(ctx context.Context, pool string, r account.Reque
 	})
 }
 
-func (s store) Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error) {
-	return decided(ctx, s, "refuse", runtime, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
-		return c.Refuse(ctx, pool, runtime, request)
+func (s store) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
+	return decided(ctx, s, "refuse", runtime, []string{place.Pool}, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+		return c.Refuse(ctx, place, runtime, request)
+	})
+}
+
+func (s store) Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
+	if s.p.world.off("follow") { // rule 16: it stays where it began to wait
+		return 0, false, nil
+	}
+	_, err = decided(ctx, s, "leave", runtime+" "+place.Pool, []string{place.Pool}, func(ctx context.Context, c *memory.Counters) (any, error) {
+		sequence, left, err = c.Leave(ctx, place, runtime, request, tenant)
+		return nil, err
+	})
+	return sequence, left, err
+}
+
+func (s store) MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error) {
+	return decided(ctx, s, "move place", runtime+" to "+to.Pool, bucketOf(runtime), func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.MovePlace(ctx, runtime, from, to)
 	})
 }
 
@@ -138,12 +156,12 @@ func (s store) Depart(ctx context.Context, runtime string) (account.Place, error
 	return decided(ctx, s, "depart", runtime, bucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Depart(ctx, runtime) })
 }
 
-func (s store) ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error) {
-	return decided(ctx, s, "release runtime", runtime, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Departure, error) {
+func (s store) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
+	return decided(ctx, s, "release runtime", runtime, []string{place.Pool}, func(ctx context.Context, c *memory.Counters) (account.Departure, error) {
 		if s.p.world.off("owner") { // rule 7: which tenant asks
 			tenant = ""
 		}
-		return c.ReleaseRuntime(ctx, pool, runtime, tenant)
+		return c.ReleaseRuntime(ctx, place, runtime, tenant)
 	})
 }
 

@@ -9,7 +9,9 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
 const (
@@ -60,7 +62,7 @@ func (w *world) comeToRest() {
 	began, steps := w.moments, w.steps
 	w.truth.changed = w.moments
 	for w.violation == "" {
-		if more := w.step(); !more && w.moments-w.truth.changed > calm && w.unsettled() == 0 {
+		if more := w.step(); !more && w.moments-w.truth.changed > calm && w.unsettled() == 0 && !w.moving() {
 			break
 		}
 		if w.moments-began > patience || w.steps-steps > tireless {
@@ -76,24 +78,34 @@ func (w *world) unsettled() uint64 {
 	return state.Msgs
 }
 
+// moving reports whether a request came in too lately for a pool that its rule does not lead to, and so may
+// still leave it (rule 16).
+func (w *world) moving() bool {
+	return slices.ContainsFunc(w.waiting(), func(r events.WaitingRequest) bool {
+		return r.Pool != w.leads(r.Event.Provision.Plan) && time.Since(r.Entered) < 2*time.Minute
+	})
+}
+
 // heal ends all faults.
 func (w *world) heal() {
 	synctest.Wait()
 	w.note("", "all faults end", "", "")
 	w.healing = true
 	w.armed = nil
-	w.allUp()
-	w.gate.moment(1 << 20)
+	w.gate.AllUp()
+	w.gate.Moment(1 << 20)
 	w.must(w.broker.Setup())
 	w.former = append(w.former, w.masters[1:]...)
 	w.masters = w.masters[:1]
+	if w.settings.timeout == 0 {
+		w.settings.timeout = time.Minute
+		w.reconfigure(plans.Item{M: 1})
+	}
 	for _, p := range w.alive() {
+		p.takeUp()
 		p.lagging = 0
 		p.redis.Store(w.masters[0])
 		p.skew.Store(0)
-	}
-	if w.settings.timeout == 0 {
-		w.reconfigure(w.settings.several, time.Minute)
 	}
 	w.deleteShoots(w.leftShoots()...)
 	if len(w.alive()) == 0 {
@@ -147,7 +159,13 @@ func (w *world) waitingAtRest() {
 		if told && time.Now().After(deadline.Add(time.Minute)) {
 			w.bad("I8 NothingLost", "%s waits beyond its deadline", r.Event.ID)
 		}
-		if w.truth.excused[r.Event.RuntimeID] || w.networkFull(r.Event.RuntimeID) {
+		if w.truth.excused[r.Event.RuntimeID] {
+			continue
+		}
+		if led := w.leads(r.Event.Provision.Plan); r.Pool != led {
+			w.bad("I8 NothingLost", "%s waits for pool %s, and its rule leads to %s", r.Event.ID, r.Pool, led)
+		}
+		if w.networkFull(r.Event.RuntimeID) {
 			continue
 		}
 		free := w.bindings(func(b engine.Binding) bool {
@@ -158,6 +176,13 @@ func (w *world) waitingAtRest() {
 			w.bad("I8 NothingLost", "%s waits, and %s is free", r.Event.ID, free[0].Name)
 		}
 	}
+}
+
+// leads is the pool that the rule of a plan names.
+func (w *world) leads(plan string) string {
+	match, err := w.settings.decisions().Rules().Match(rule.Request{Plan: plan})
+	w.must(err)
+	return match.Pool.Name()
 }
 
 // networkFull reports whether there are no blocks for a runtime.

@@ -22,6 +22,12 @@ type Result struct {
 	Befell    map[plans.Kind]int
 }
 
+// Brief returns the violation, the plan, and the steps of the trace that touch what broke.
+func (r Result) Brief() string {
+	return fmt.Sprintf("seed %d, since step %d, after %s: %s\n\n%s\n%s",
+		r.Plan.Seed, r.Steps, r.Simulated().Round(time.Second), r.Violation, r.Plan.Prose(), r.Trace.Brief(r.Violation))
+}
+
 // Prose tells the history: its plan, then its trace.
 func (r Result) Prose() string {
 	return fmt.Sprintf("seed %d: %s\n\n%s\n%s", r.Plan.Seed, r.Violation, r.Plan.Prose(), r.Trace.Prose())

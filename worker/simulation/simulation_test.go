@@ -1,9 +1,12 @@
 package simulation_test
 
 import (
+	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hap-worker/hap-worker/engine/seedtest"
@@ -26,17 +29,27 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// TestHistories plays HAP_SIMULATION histories from the seed HAP_SIMULATION_SEED on.
+// TestHistories plays HAP_SIMULATION histories from the seed HAP_SIMULATION_SEED on, and keeps those that
+// fail in HAP_SIMULATION_DIR. It stops at a signal.
 func TestHistories(t *testing.T) {
-	n := number(t, "HAP_SIMULATION", 60)
-	r := campaign.Run(t, uint64(number(t, "HAP_SIMULATION_SEED", int(seedtest.Of(t)))), n, plans.Faults)
+	n := number(t, "HAP_SIMULATION", 400)
+	ctx, ignore := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer ignore()
+	c := campaign.Campaign{
+		Seed: uint64(number(t, "HAP_SIMULATION_SEED", int(seedtest.Of(t)))), N: n, Kinds: plans.Faults,
+		Dir: os.Getenv("HAP_SIMULATION_DIR"), Stop: ctx.Done(), Tell: func(r campaign.Report) { fmt.Fprintln(os.Stderr, r.Progress()) },
+	}
+	r := c.Run(t)
 	t.Log(r)
 	for i, failed := range r.Failed {
-		if i >= 3 { // told whole is enough of three
+		if i >= 3 { // told at length is enough of three
 			t.Errorf("seed %d: %s", failed.Plan.Seed, failed.Violation)
 			continue
 		}
-		t.Errorf("seed %d: %s\nshortened: %s", failed.Plan.Seed, failed.Violation, campaign.Shorten(t, failed, "", 200).Prose())
+		t.Errorf("seed %d: %s\nshortened: %s", failed.Plan.Seed, failed.Violation, campaign.Shorten(t, failed, "", 200).Brief())
+	}
+	if rest := r.Rest(); rest != "" {
+		t.Error(rest)
 	}
 	if missing := r.Missing(plans.Faults); n >= 1000 && len(missing) > 0 {
 		t.Errorf("never came: %v", missing)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	eventstreams "github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 )
 
 // server is NATS as one process reaches it: streams.Streams.
@@ -23,19 +24,19 @@ func (s server) Message(ctx context.Context, stream string, q eventstreams.Query
 	if q.Sequence > 0 {
 		about += " from " + strconv.FormatUint(q.Sequence, 10)
 	}
-	return ask(ctx, s.p, call{port: streams, op: "read " + stream, arg: about}, func(ctx context.Context) (eventstreams.Message, error) {
+	return ask(ctx, s.p, call{Port: gate.NATS, Op: "read " + stream, Arg: about}, func(ctx context.Context) (eventstreams.Message, error) {
 		return s.p.world.broker.Message(ctx, stream, q)
 	})
 }
 
 func (s server) State(ctx context.Context, stream string) (jetstream.StreamState, error) {
-	return ask(ctx, s.p, call{port: streams, op: "state of", arg: stream}, func(ctx context.Context) (jetstream.StreamState, error) {
+	return ask(ctx, s.p, call{Port: gate.NATS, Op: "state of", Arg: stream}, func(ctx context.Context) (jetstream.StreamState, error) {
 		return s.p.world.broker.State(ctx, stream)
 	})
 }
 
 func (s server) Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {
-	return ask(ctx, s.p, call{port: streams, op: "subjects of", arg: stream}, func(ctx context.Context) (map[string]uint64, error) {
+	return ask(ctx, s.p, call{Port: gate.NATS, Op: "subjects of", Arg: stream}, func(ctx context.Context) (map[string]uint64, error) {
 		return s.p.world.broker.Subjects(ctx, stream, filter)
 	})
 }
@@ -44,7 +45,7 @@ func (s server) Subjects(ctx context.Context, stream, filter string) (map[string
 func (s server) Walk(ctx context.Context, stream string, after uint64, visit func(eventstreams.Message) error) error {
 	const piece = 8
 	for next := after + 1; ; {
-		read, err := ask(ctx, s.p, call{port: streams, op: "walk " + stream, arg: "from " + strconv.FormatUint(next, 10)}, func(ctx context.Context) ([]eventstreams.Message, error) {
+		read, err := ask(ctx, s.p, call{Port: gate.NATS, Op: "walk " + stream, Arg: "from " + strconv.FormatUint(next, 10)}, func(ctx context.Context) ([]eventstreams.Message, error) {
 			var read []eventstreams.Message
 			for from := next; len(read) < piece; {
 				m, err := s.p.world.broker.Message(ctx, stream, eventstreams.Query{Sequence: from, NextFor: ">"})
@@ -74,13 +75,13 @@ func (s server) Walk(ctx context.Context, stream string, after uint64, visit fun
 }
 
 func (s server) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
-	return ask(ctx, s.p, call{port: streams, op: "publish", arg: msg.Subject, write: true}, func(ctx context.Context) (*jetstream.PubAck, error) {
+	return ask(ctx, s.p, call{Port: gate.NATS, Op: "publish", Arg: msg.Subject, Write: true}, func(ctx context.Context) (*jetstream.PubAck, error) {
 		return s.p.world.store(ctx, msg)
 	})
 }
 
 func (s server) Purge(ctx context.Context, stream, subjects string, upTo uint64) error {
-	_, err := ask(ctx, s.p, call{port: streams, op: "purge " + stream, arg: subjects, write: true}, func(ctx context.Context) (any, error) {
+	_, err := ask(ctx, s.p, call{Port: gate.NATS, Op: "purge " + stream, Arg: subjects, Write: true}, func(ctx context.Context) (any, error) {
 		err := s.p.world.broker.Purge(ctx, stream, subjects, upTo)
 		if stream == events.StreamReplies && err == nil {
 			s.p.world.forgotten(ctx, subjects)
@@ -92,7 +93,7 @@ func (s server) Purge(ctx context.Context, stream, subjects string, upTo uint64)
 
 // Send has no answer: what is lost is lost.
 func (s server) Send(msg *nats.Msg) error {
-	if s.p.dead.Load() || s.p.world.isDown(streams) {
+	if s.p.dead.Load() || s.p.world.gate.IsDown(gate.NATS) {
 		return nil
 	}
 	return s.p.world.broker.Send(msg)
@@ -120,7 +121,7 @@ type consumer struct {
 // Info is asked every ten seconds, as often as a process tells that it is still at work on
 // an event: through the gate it comes after that, where both come at the same instant.
 func (c consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
-	return ask(as(ctx, c.p.name+" watches"), c.p, call{port: streams, op: opInfo}, c.Consumer.Info)
+	return ask(gate.As(ctx, c.p.name+" watches"), c.p, call{Port: gate.NATS, Op: opInfo}, c.Consumer.Info)
 }
 
 func (c consumer) Messages(options ...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {
@@ -141,18 +142,18 @@ type iterator struct {
 }
 
 func (i *iterator) Next(options ...jetstream.NextOpt) (jetstream.Msg, error) {
-	ctx := as(context.Background(), i.p.name+" takes")
+	ctx := gate.As(context.Background(), i.p.name+" takes")
 	// In which order processes ask is the scheduler's: they may be done at the same instant.
-	_, _ = ask(ctx, i.p, call{port: streams, op: opAsk}, func(context.Context) (any, error) { return nil, nil })
+	_, _ = ask(ctx, i.p, call{Port: gate.NATS, Op: opAsk}, func(context.Context) (any, error) { return nil, nil })
 	msg, err := i.MessagesContext.Next(options...)
 	if i.p.dead.Load() {
-		<-i.p.world.gate.over
+		<-i.p.world.gate.Over()
 	}
 	if err != nil {
-		i.p.returned(i.p.name + " takes") // the pause before the consumer is opened again begins now
+		i.p.world.gate.Returned(i.p.name + " takes") // the pause before the consumer is opened again begins now
 		return nil, err
 	}
-	_, _ = ask(ctx, i.p, call{port: streams, op: opDeliver, arg: msg.Subject()}, func(context.Context) (any, error) { return nil, nil })
+	_, _ = ask(ctx, i.p, call{Port: gate.NATS, Op: opDeliver, Arg: msg.Subject()}, func(context.Context) (any, error) { return nil, nil })
 	return &message{Msg: msg, p: i.p}, nil
 }
 
@@ -165,8 +166,8 @@ type message struct {
 
 func (m *message) say(op string, do func() error) error {
 	facts, _ := m.Metadata()
-	ctx := as(context.Background(), m.p.name+" settles "+strconv.FormatUint(facts.Sequence.Stream, 10)+" of delivery "+strconv.FormatUint(facts.NumDelivered, 10))
-	_, err := ask(ctx, m.p, call{port: streams, op: op, arg: m.Subject()}, func(context.Context) (any, error) { return nil, do() })
+	ctx := gate.As(context.Background(), m.p.name+" settles "+strconv.FormatUint(facts.Sequence.Stream, 10)+" of delivery "+strconv.FormatUint(facts.NumDelivered, 10))
+	_, err := ask(ctx, m.p, call{Port: gate.NATS, Op: op, Arg: m.Subject()}, func(context.Context) (any, error) { return nil, do() })
 	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) {
 		return nil
 	}
@@ -184,7 +185,7 @@ func (m *message) TermWithReason(reason string) error {
 }
 
 func (m *message) InProgress() error {
-	if m.p.dead.Load() || m.p.world.isDown(streams) {
+	if m.p.dead.Load() || m.p.world.gate.IsDown(gate.NATS) {
 		return nil
 	}
 	return m.Msg.InProgress()

@@ -294,13 +294,15 @@ func (w *world) labelled(b engine.Binding, deleted bool) {
 }
 
 // freed is told of each release that takes the labels off a binding. Runtimes that were answered
-// before it was asked for keep their account, even if it was marked dirty (rule 9).
-func (w *world) freed(binding, by string) {
-	t := &w.truth
+// before it was asked for keep their account, even if it was marked dirty (rule 9), but for one that a hand
+// took the pool of their claim off (rule 10).
+func (w *world) freed(b engine.Binding, by string) {
+	t, binding := &w.truth, b.Name
 	t.freed[binding] = by
 	at := slices.IndexFunc(t.requests, func(q *request) bool { return q.event.ID == by })
 	for _, l := range t.all {
-		if at >= 0 && l.binding == binding && !l.leaves && !t.excused[l.runtime] && l.since < t.requests[at].since {
+		taken := t.edited[binding] && l.pool != b.Pool().Name()
+		if at >= 0 && l.binding == binding && !taken && !l.leaves && !t.excused[l.runtime] && l.since < t.requests[at].since {
 			w.bad("I3 OneTenant", "%s is released under runtime %s", binding, l.runtime)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
@@ -33,25 +34,24 @@ type world struct {
 	plan    plans.Plan
 	random  *rand.Rand
 	mutant  string
-	gate    gate
+	gate    *gate.Gate
 	moments int
 	steps   int
 
 	subjects events.Subjects
 	replies  string // how the subjects of replies begin
 	broker   *memory.Broker
+	ledger   *events.Ledger // as the checks read it
 	garden   *memory.Gardener
 	masters  []*master // the first one is where a process that starts connects to
 	former   []*master // that were beside it until the faults ended: what they decided may count until a rebuild
 	older    *master   // what was saved last
-	live     *config.Live
 	settings settings
 	ranges   atomic.Pointer[network.Config]
 	pools    []engine.Pool
 
 	processes    []*process
 	incarnations int
-	down         map[port]int // moments for which a dependency does not answer
 	armed        []plans.Item // faults that wait for a call
 	healing      bool
 
@@ -79,8 +79,8 @@ var runtimeIDs = func() (ids []string) {
 
 func newWorld(plan plans.Plan, mutant string) *world {
 	w := &world{
-		plan: plan, mutant: mutant, random: rand.New(rand.NewPCG(plan.Seed, 1)), gate: gate{over: make(chan struct{})},
-		down: map[port]int{}, tally: map[string]int{}, befell: map[plans.Kind]int{}, known: map[string]events.Reply{}, masters: []*master{newMaster("redis-a")},
+		plan: plan, mutant: mutant, random: rand.New(rand.NewPCG(plan.Seed, 1)), gate: gate.New(),
+		tally: map[string]int{}, befell: map[plans.Kind]int{}, known: map[string]events.Reply{}, masters: []*master{newMaster("redis-a")},
 		pools:    []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "gcp"}},
 		settings: settings{limit: plan.Limit, timeout: 2 * time.Minute},
 	}
@@ -92,7 +92,7 @@ func newWorld(plan plans.Plan, mutant string) *world {
 	w.replies = w.subjects.Prefix() + ".reply."
 	w.broker, err = memory.NewBroker(events.Options{})
 	w.must(err)
-	w.live = config.NewLive(w.settings.decisions())
+	w.ledger = events.NewLedgerOn(w.broker, w.subjects, "/simulation")
 	if plan.Networks {
 		w.ranges.Store(plans.NetworkRules(0))
 	}
@@ -123,6 +123,7 @@ type settings struct {
 	limit   int
 	timeout time.Duration
 	several bool // ga-1 and ga-2, not ga-1 alone
+	led     bool // the plan aws leads to the pool gcp
 }
 
 func (s settings) decisions() *config.Decisions {
@@ -134,6 +135,9 @@ func (s settings) decisions() *config.Decisions {
 			c.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts = tenants[:2]
 		}
 		c.HAP.MultiHyperscalerAccount.Limits = map[string]int{config.DefaultLimit: s.limit}
+	}
+	if s.led {
+		c.HAP.Plans = map[string]config.Plan{"aws": {Providers: []string{"gcp"}}}
 	}
 	decisions, err := c.Decisions()
 	if err != nil {
@@ -188,41 +192,16 @@ func (w *world) pass(moments int) {
 	w.note("", trace.Time, "", "")
 	time.Sleep(time.Duration(moments) * moment)
 	synctest.Wait()
-	w.gate.moment(moments)
-	w.gate.mu.Lock()
-	for p, left := range w.down {
-		w.down[p] = max(0, left-moments)
-	}
-	w.gate.mu.Unlock()
+	w.gate.Moment(moments)
 	for _, p := range w.processes {
 		p.lagging = max(0, p.lagging-moments)
 	}
 }
 
-// goesDown takes a dependency down for some moments.
-func (w *world) goesDown(p port, moments int) {
-	w.gate.mu.Lock()
-	defer w.gate.mu.Unlock()
-	w.down[p] = moments
-}
-
-func (w *world) allUp() {
-	w.gate.mu.Lock()
-	defer w.gate.mu.Unlock()
-	clear(w.down)
-}
-
-// isDown reports whether a dependency is down.
-func (w *world) isDown(p port) bool {
-	w.gate.mu.Lock()
-	defer w.gate.mu.Unlock()
-	return w.down[p] > 0
-}
-
 // alive are the processes that run, in the order of their starts.
 func (w *world) alive() (alive []*process) {
 	for _, p := range w.processes {
-		if !p.dead.Load() && !p.ended {
+		if !p.dead.Load() && !p.ended.Load() {
 			alive = append(alive, p)
 		}
 	}
@@ -234,7 +213,7 @@ func (w *world) alive() (alive []*process) {
 func (w *world) step() bool {
 	synctest.Wait()
 	w.steps++
-	choices := w.gate.choices(time.Now())
+	choices := w.gate.Choices(time.Now())
 	beside := w.beside(choices)
 	n := len(choices) + len(beside)
 	if n == 0 {
@@ -256,14 +235,14 @@ func (w *world) step() bool {
 // beside are steps that are no calls: what the watch brings, and looks at the labels.
 func (w *world) beside(choices []*call) (steps []func()) {
 	for _, p := range w.processes {
-		if p.dead.Load() || p.ended {
+		if p.dead.Load() || p.ended.Load() {
 			continue
 		}
 		sweeping := false
 		for _, c := range choices {
-			sweeping = sweeping || c.actor == p.sweeper()
+			sweeping = sweeping || c.Actor == p.sweeper()
 		}
-		if len(p.watched) > 0 && p.lagging == 0 && !w.gate.busy(p.sweeper()) {
+		if len(p.watched) > 0 && p.lagging == 0 && !w.gate.Busy(p.sweeper()) {
 			steps = append(steps, func() { w.note(p.name, "sees the label of", p.watched[0].binding.Name, ""); p.bring() })
 		}
 		if !sweeping && !time.Now().Before(p.nextSweep) {
@@ -282,66 +261,58 @@ func (w *world) beside(choices []*call) (steps []func()) {
 // proceed lets a call have its effect, or return.
 func (w *world) proceed(c *call) {
 	switch {
-	case c.done:
-		w.release(c, c.outcome, "the answer arrives")
-	case c.left && w.random.IntN(2) == 0:
-		w.gate.take(c)
-		w.note(c.actor, c.op, c.arg, "is lost, its caller waits no more")
-	case c.left:
-		w.gate.take(c)
+	case c.Done:
+		w.release(c, c.Outcome, "the answer arrives")
+	case c.Left && w.random.IntN(2) == 0:
+		w.gate.Take(c)
+		w.note(c.Actor, c.Op, c.Arg, "is lost, its caller waits no more")
+	case c.Left:
+		w.gate.Take(c)
 		w.befell[plans.EffectLate]++
 		w.effect(c, "takes effect after its caller has given up")
-	case w.isDown(c.port):
-		w.release(c, c.port.refused(), c.op+" is refused: "+string(c.port)+" is down")
+	case w.gate.IsDown(c.Port):
+		w.release(c, c.Port.Refused(), c.Op+" is refused: "+string(c.Port)+" is down")
 	case w.struck(c):
 	default:
 		w.effect(c, "")
 		if w.random.IntN(6) == 0 {
-			w.gate.mu.Lock()
-			c.done = true
-			w.gate.mu.Unlock()
+			w.gate.Finish(c)
 			return
 		}
-		w.release(c, c.outcome, "")
+		w.release(c, c.Outcome, "")
 	}
 }
 
 // effect executes a call.
 func (w *world) effect(c *call, how string) {
-	c.outcome = c.do()
-	if c.outcome != nil {
-		how += ": " + c.outcome.Error()
+	c.Outcome = c.Do()
+	if c.Outcome != nil {
+		how += ": " + c.Outcome.Error()
 	}
-	w.note(c.actor, c.op, c.arg, how)
-	if c.port == redis && c.changes() {
-		w.consistent(c.by.redis.Load())
+	w.note(c.Actor, c.Op, c.Arg, how)
+	p, _ := c.By.(*process)
+	if c.Port == gate.Redis && changes(c) {
+		w.consistent(p.redis.Load())
 	}
-	if c.op == opAssign || c.op == opInstall {
-		w.located(c.by.redis.Load())
+	if c.Op == opAssign || c.Op == opInstall {
+		w.located(p.redis.Load())
 	}
-	if strings.HasPrefix(c.op, opInstall) {
+	if strings.HasPrefix(c.Op, opInstall) {
 		w.truth.changed = w.moments
 	}
 }
 
 // release lets the caller go on.
 func (w *world) release(c *call, err error, how string) {
-	w.gate.take(c)
 	if how != "" {
-		w.note(c.actor, c.op, c.arg, how)
+		w.note(c.Actor, c.Op, c.Arg, how)
 	}
-	w.gate.mu.Lock()
-	c.by.last[c.actor] = time.Now()
-	left := c.left
-	w.gate.mu.Unlock()
-	if !left {
-		c.answer <- err
-	}
+	w.gate.Release(c, err)
 }
 
 // end ends everything that runs in the bubble.
 func (w *world) end() {
-	close(w.gate.over)
+	w.gate.End()
 	var running sync.WaitGroup
 	for _, p := range w.processes {
 		p.cancel()

@@ -50,8 +50,11 @@ func New() *List { return &List{bySubject: map[string]*Entry{}, pools: map[strin
 // Len is the number of entries.
 func (l *List) Len() int { return len(l.bySubject) }
 
-// Put adds a request, in place of the one on its subject.
+// Put adds a request, in place of the one on its subject. The same message again changes nothing.
 func (l *List) Put(r events.WaitingRequest) *Entry {
+	if e := l.bySubject[r.Subject]; e != nil && e.Sequence == r.Sequence {
+		return e
+	}
 	l.Remove(r.Subject)
 	e := &Entry{
 		Subject: r.Subject, Pool: r.Pool, Tenant: r.Event.Provision.GlobalAccountID, Runtime: r.Event.RuntimeID,
@@ -221,6 +224,17 @@ func (l *List) NextDue() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return l.dues[0].due, true
+}
+
+// Back makes due now what is due after its deadline and after now: it was put off by a clock that has gone
+// back since.
+func (l *List) Back(now time.Time) {
+	l.All(func(e *Entry) bool {
+		if e.due.After(e.Deadline) && e.due.After(now) {
+			l.LookAt(e, now)
+		}
+		return true
+	})
 }
 
 // LookAt makes an entry due at a time. One before its deadline is followed by that; one

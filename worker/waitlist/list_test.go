@@ -180,3 +180,29 @@ func TestRetain(t *testing.T) {
 		t.Errorf("%d are unknown, %d stay", unknown, list.Len())
 	}
 }
+
+// TestPutTheSame keeps when a request is due where its message is read again.
+func TestPutTheSame(t *testing.T) {
+	t.Parallel()
+	list, r := waitlist.New(), request(3, 0, 0, 0, false)
+	e := list.Put(r)
+	list.LookAt(e, begin)
+	if list.Put(r) != e || list.Due(begin) != e || list.Len() != 1 {
+		t.Error("the same message has become another entry")
+	}
+}
+
+// TestBack makes due what was put off beyond its deadline by a clock that has gone back, and nothing else.
+func TestBack(t *testing.T) {
+	t.Parallel()
+	list := waitlist.New()
+	over, soon := list.Put(request(1, 0, 0, 0, false)), list.Put(request(2, 0, 1, 1, false))
+	list.LookAt(over, begin.Add(time.Hour))
+	now := begin.Add(90 * time.Second)
+	if list.Back(now); list.Due(now) != over {
+		t.Error("the one that is over is not due")
+	}
+	if list.Remove(over.Subject); list.Due(now) != nil || list.Due(soon.Deadline) != soon {
+		t.Error("the one that waits is due at another time than its deadline")
+	}
+}

@@ -15,8 +15,9 @@ type Machine interface {
 	Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	Confirm(ctx context.Context, pool string, c account.Claim) (bool, error)
 	Revoke(ctx context.Context, pool string, c account.Claim) (bool, error)
-	ReleaseRuntime(ctx context.Context, pool, runtime, tenant string) (account.Departure, error)
-	Refuse(ctx context.Context, pool, runtime, request string) (account.Decision, error)
+	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
+	Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error)
+	Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error)
 	TakeBack(ctx context.Context, pool, runtime, request string) error
 	BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error)
 	InUse(ctx context.Context, pool, binding string) (int, error)
@@ -37,6 +38,7 @@ type Machine interface {
 	LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	Depart(ctx context.Context, runtime string) (account.Place, error)
 	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
+	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
 
 	BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error)
 	RenewRebuild(ctx context.Context, place, token string, now time.Time) (bool, error)
@@ -116,13 +118,18 @@ func (m *Model) Revoke(_ context.Context, pool string, c account.Claim) (bool, e
 }
 
 // ReleaseRuntime is that of the pool.
-func (m *Model) ReleaseRuntime(_ context.Context, pool, runtime, tenant string) (account.Departure, error) {
-	return m.Pool(pool).ReleaseRuntime(runtime, tenant)
+func (m *Model) ReleaseRuntime(_ context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
+	return m.Pool(place.Pool).ReleaseRuntime(runtime, tenant, place.Sequence)
 }
 
 // Refuse is that of the pool.
-func (m *Model) Refuse(_ context.Context, pool, runtime, request string) (account.Decision, error) {
-	return m.Pool(pool).Refuse(runtime, request)
+func (m *Model) Refuse(_ context.Context, place account.Place, runtime, request string) (account.Decision, error) {
+	return m.Pool(place.Pool).Refuse(runtime, request, place.Sequence)
+}
+
+// Leave is that of the pool.
+func (m *Model) Leave(_ context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
+	return m.Pool(place.Pool).Leave(runtime, request, tenant, place.Sequence)
 }
 
 // TakeBack is that of the pool.
@@ -217,6 +224,11 @@ func (m *Model) Depart(_ context.Context, runtime string) (account.Place, error)
 // ForgetPlace is that of the runtime's bucket.
 func (m *Model) ForgetPlace(_ context.Context, runtime string, p account.Place) (bool, error) {
 	return m.bucketOf(runtime).Forget(runtime, p)
+}
+
+// MovePlace is that of the runtime's bucket.
+func (m *Model) MovePlace(_ context.Context, runtime string, from, to account.Place) (bool, error) {
+	return m.bucketOf(runtime).Move(runtime, from, to)
 }
 
 // BeginRebuild is that of the pool or bucket.

@@ -130,13 +130,18 @@ func (l line) number(key string) int64 {
 
 func (l line) pool() string { return l.text("pool", "p") }
 
+// place reads [pool=P] [after=N].
+func (l line) place() account.Place {
+	return account.Place{Pool: l.pool(), Sequence: l.number("after")}
+}
+
 // request reads: assign RUNTIME REQUEST tenant=T [seen=(name@generation, name@generation*)]
-// [barred=(name)] [epoch=E] [all] [in-turn] [now] [shared] [several] [limit=N] [strategy=S]. A star is a
+// [barred=(name)] [epoch=E] [after=N] [all] [in-turn] [now] [shared] [several] [limit=N] [strategy=S]. A star is a
 // label that names the tenant.
 func (l line) request() account.Request {
 	r := account.Request{
 		Runtime: l.name(0), Request: l.name(1), Tenant: l.text("tenant", ""), Shared: l.has("shared"),
-		All: l.has("all"), InTurn: l.has("in-turn"), Now: l.has("now"), Barred: l.list("barred"), Epoch: l.text("epoch", ""),
+		All: l.has("all"), InTurn: l.has("in-turn"), Now: l.has("now"), Barred: l.list("barred"), Epoch: l.text("epoch", ""), After: l.number("after"),
 		Terms: account.Terms{
 			Several: l.has("several"), Limit: int(l.number("limit")),
 			Strategy: account.Strategy(l.text("strategy", "")),
@@ -164,8 +169,14 @@ func (s *Story) deciding(ctx context.Context, l line) (string, bool, error) {
 		d, err := s.m.Assign(ctx, l.pool(), l.request())
 		return Decision(d), true, err
 	case "refuse":
-		d, err := s.m.Refuse(ctx, l.pool(), l.name(0), l.name(1))
+		d, err := s.m.Refuse(ctx, l.place(), l.name(0), l.name(1))
 		return Decision(d), true, err
+	case "leave":
+		sequence, left, err := s.m.Leave(ctx, l.place(), l.name(0), l.name(1), l.text("tenant", ""))
+		if !left {
+			return "stays", true, err
+		}
+		return fmt.Sprintf("left seq=%d", sequence), true, err
 	case "take-back":
 		return "done", true, s.m.TakeBack(ctx, l.pool(), l.name(0), l.name(1))
 	case "pause":
@@ -196,7 +207,7 @@ func (s *Story) claiming(ctx context.Context, l line) (string, bool, error) {
 func (s *Story) releasing(ctx context.Context, l line) (string, bool, error) {
 	switch l.d.Cmd {
 	case "release":
-		d, err := s.m.ReleaseRuntime(ctx, l.pool(), l.name(0), l.text("tenant", ""))
+		d, err := s.m.ReleaseRuntime(ctx, l.place(), l.name(0), l.text("tenant", ""))
 		return Departure(d), true, err
 	case "forget":
 		ok, err := s.m.Forget(ctx, l.pool(), l.name(0), l.number("seq"))
@@ -230,6 +241,9 @@ func (s *Story) locating(ctx context.Context, l line) (string, bool, error) {
 	case "forget-place":
 		p := account.Place{Pool: l.text("pool", ""), Gone: l.has("gone"), Sequence: l.number("seq")}
 		ok, err := s.m.ForgetPlace(ctx, l.name(0), p)
+		return yes(ok), true, err
+	case "move-place":
+		ok, err := s.m.MovePlace(ctx, l.name(0), l.place(), account.Place{Pool: l.text("to", ""), Sequence: l.number("seq")})
 		return yes(ok), true, err
 	case "records":
 		out, err := Records(ctx, s.m, l.pool())

@@ -66,9 +66,12 @@ func Decision(d account.Decision) string {
 // Departure writes a departure.
 func Departure(d account.Departure) string {
 	var w words
-	if d.Foreign {
+	switch {
+	case d.Foreign:
 		w.add("foreign")
-	} else {
+	case d.Moved:
+		w.add("moved")
+	default:
 		w.add("gone")
 	}
 	w.text("binding", d.Binding)
@@ -105,6 +108,9 @@ func Observation(o account.Observation) string {
 func Place(p account.Place) string {
 	if p.Gone {
 		return fmt.Sprintf("gone seq=%d", p.Sequence)
+	}
+	if p.Sequence > 0 {
+		return fmt.Sprintf("pool %s after=%d", p.Pool, p.Sequence)
 	}
 	return "pool " + p.Pool
 }

@@ -5,6 +5,8 @@ package campaign
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -16,9 +18,21 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// Report says what a run of many histories consisted of.
+// Campaign is a run of many histories.
+type Campaign struct {
+	Seed  uint64 // of the first one; the others follow it
+	N     int    // how many
+	Kinds []plans.Kind
+
+	Dir  string          // where each history that fails is kept, shortened and whole; "" for nowhere
+	Stop <-chan struct{} // once closed, no further history begins
+	Tell func(Report)    // is told now and then how far it is, if it is given
+}
+
+// Report says what a run consisted of.
 type Report struct {
-	Histories int
+	Of        Campaign
+	Histories int   // played: those from the seed on, without a gap
 	Events    []int // of each history, in order
 	Steps     int
 	Simulated time.Duration
@@ -27,29 +41,41 @@ type Report struct {
 	Failed    []simulation.Result // by seed
 }
 
-// Run plays n histories from a seed on, several at a time.
-func Run(t *testing.T, seed uint64, n int, kinds []plans.Kind) Report {
+// tellEvery is how often a campaign tells how far it is.
+const tellEvery = 10 * time.Second
+
+// Run plays the histories, several at a time.
+func (c Campaign) Run(t *testing.T) Report {
 	t.Helper()
-	r := Report{Histories: n, Befell: map[plans.Kind]int{}}
-	began := time.Now()
+	r := Report{Of: c, Befell: map[plans.Kind]int{}}
+	began, told := time.Now(), time.Now()
 	var mu sync.Mutex
-	next := 0
+	begun := 0
+	next := func() (seed uint64, more bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if begun >= c.N || c.stopped() {
+			return 0, false
+		}
+		begun++
+		return c.Seed + uint64(begun) - 1, true
+	}
+	note := func(got simulation.Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		r.add(got)
+		r.Took = time.Since(began)
+		if c.Tell != nil && time.Since(told) > tellEvery {
+			told = time.Now()
+			c.Tell(r)
+		}
+	}
 	t.Run("histories", func(t *testing.T) {
 		for range goruntime.GOMAXPROCS(0) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
-				for {
-					mu.Lock()
-					at := next
-					next++
-					mu.Unlock()
-					if at >= n {
-						return
-					}
-					got := simulation.Play(t, plans.Draw(seed+uint64(at), kinds), "")
-					mu.Lock()
-					r.add(got)
-					mu.Unlock()
+				for seed, more := next(); more; seed, more = next() {
+					note(simulation.Play(t, plans.Draw(seed, c.Kinds), ""))
 				}
 			})
 		}
@@ -57,10 +83,38 @@ func Run(t *testing.T, seed uint64, n int, kinds []plans.Kind) Report {
 	r.Took = time.Since(began)
 	slices.Sort(r.Events)
 	slices.SortFunc(r.Failed, func(a, b simulation.Result) int { return int(int64(a.Plan.Seed) - int64(b.Plan.Seed)) })
+	if c.Dir != "" {
+		for _, failed := range r.Failed {
+			c.keep(t, failed)
+		}
+	}
 	return r
 }
 
+func (c Campaign) stopped() bool {
+	select {
+	case <-c.Stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// keep writes a history that fails to a file: what to read first, then all of it.
+func (c Campaign) keep(t *testing.T, failed simulation.Result) {
+	t.Helper()
+	if err := os.MkdirAll(c.Dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(c.Dir, fmt.Sprintf("seed-%d.txt", failed.Plan.Seed))
+	text := Shorten(t, failed, "", 200).Brief() + "\n\n== the whole history\n\n" + failed.Prose()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (r *Report) add(got simulation.Result) {
+	r.Histories++
 	r.Events = append(r.Events, got.Events)
 	r.Steps += got.Steps
 	r.Simulated += got.Simulated()
@@ -82,10 +136,31 @@ func (r Report) Missing(kinds []plans.Kind) (missing []plans.Kind) {
 	return missing
 }
 
+// Progress says in a line how far the run is.
+func (r Report) Progress() string {
+	rate := float64(r.Histories) / r.Took.Seconds()
+	left := time.Duration(float64(r.Of.N-r.Histories) / rate * float64(time.Second))
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d of %d histories, %.0f a second, %s left, %d failed", r.Histories, r.Of.N, rate, left.Round(time.Second), len(r.Failed))
+	for _, failed := range r.Failed {
+		fmt.Fprintf(&text, "\n  seed %d: %s", failed.Plan.Seed, failed.Violation)
+	}
+	return text.String()
+}
+
+// Rest says how to go on where it was stopped, "" where it was not.
+func (r Report) Rest() string {
+	if r.Histories >= r.Of.N {
+		return ""
+	}
+	return fmt.Sprintf("stopped; go on with N=%d SEED=%d", r.Of.N-r.Histories, r.Of.Seed+uint64(r.Histories))
+}
+
 func (r Report) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d histories in %s: %d events in the median, %d steps, %s simulated, %d failed\n",
-		r.Histories, r.Took.Round(time.Second/10), r.Events[len(r.Events)/2], r.Steps, r.Simulated.Round(time.Minute), len(r.Failed))
+	fmt.Fprintf(&text, "%d histories from seed %d in %s: %.0f a second, %d events in the median, %d steps, %s simulated, %d failed\n",
+		r.Histories, r.Of.Seed, r.Took.Round(time.Second/10), float64(r.Histories)/r.Took.Seconds(),
+		r.Events[len(r.Events)/2], r.Steps, r.Simulated.Round(time.Minute), len(r.Failed))
 	for _, kind := range slices.Sorted(maps.Keys(r.Befell)) {
 		fmt.Fprintf(&text, "%9d  %s\n", r.Befell[kind], kind)
 	}

@@ -23,7 +23,13 @@ var Cured = map[uint64]string{
 	902014: "an account stayed with a provision whose id a deprovision had, which was refused",
 	10252:  "a rebuild did not know which account a superseded runtime had left", 11101: "the same",
 	26121682: "a cache that lagged showed the end of an earlier claim of a rebuilt account", 1795663633: "the same",
-	26119243: "an account was claimed for a request that then waited for blocks",
+	26119243:   "an account was claimed for a request that then waited for blocks",
+	246531927:  "a server whose epochs were not in force was asked only for what changes Redis alone",
+	2265236254: "a request was put into the pool of rules that had changed meanwhile",
+	27998924:   "a request was put off by a clock that then went back",
+	747818449:  "a request waited until another deadline than its reply named",
+	228162287:  "an account that was moved in use was cleaned by hand",
+	246538705:  "the directory was looked for where no epoch was in force",
 }
 
 // CuredNarrow are those of narrower worlds.

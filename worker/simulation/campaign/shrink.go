@@ -14,8 +14,17 @@ var names = regexp.MustCompile(`"[^"]*"|[a-z]+-[0-9]+|[0-9]+|\{.*`)
 // class is a violation without the names in it.
 func class(violation string) string { return names.ReplaceAllString(violation, "…") }
 
-// Shorten looks for a shorter plan that breaks the same in the same way: fewer lines, then fewer
-// workers, and plays at most tries histories for that.
+// simpler are worlds in which there is less.
+var simpler = []func(*plans.Plan) bool{
+	func(p *plans.Plan) bool { p.Workers--; return p.Workers > 0 },
+	func(p *plans.Plan) bool { p.Bindings--; return p.Bindings > 0 },
+	func(p *plans.Plan) bool { was := p.Networks; p.Networks = false; return was },
+	func(p *plans.Plan) bool { was := p.Limit; p.Limit = 0; return was > 0 },
+	func(p *plans.Plan) bool { was := p.Tenants; p.Tenants--; return was > 1 },
+}
+
+// Shorten looks for a shorter plan that breaks the same in the same way: fewer lines, then fewer workers,
+// bindings and tenants, no network and no limit, then no steps between the lines. It plays at most tries histories for that.
 func Shorten(t *testing.T, r simulation.Result, mutant string, tries int) simulation.Result {
 	t.Helper()
 	breaks := func(p plans.Plan) bool {
@@ -32,18 +41,21 @@ func Shorten(t *testing.T, r simulation.Result, mutant string, tries int) simula
 		}
 		return false
 	}
-	for size := len(r.Plan.Items) / 2; size > 0; size /= 2 {
-		for at := 0; at < len(r.Plan.Items) && tries > 0; {
-			if !breaks(r.Plan.Without(at, min(at+size, len(r.Plan.Items)))) {
-				at += size
+	each := func(change func(p plans.Plan, from, to int) plans.Plan) {
+		for size := len(r.Plan.Items) / 2; size > 0; size /= 2 {
+			for at := 0; at < len(r.Plan.Items) && tries > 0; {
+				before := len(r.Plan.Items)
+				if !breaks(change(r.Plan, at, min(at+size, before))) || len(r.Plan.Items) == before {
+					at += size
+				}
 			}
 		}
 	}
-	for r.Plan.Workers > 1 {
-		fewer := r.Plan
-		if fewer.Workers--; !breaks(fewer) {
-			break
+	each(plans.Plan.Without)
+	for _, less := range simpler {
+		for p := r.Plan; less(&p) && breaks(p); p = r.Plan {
 		}
 	}
+	each(plans.Plan.AtOnce)
 	return r
 }

@@ -46,6 +46,9 @@ const (
 	Quiet        Kind = "everything heals and comes to rest"
 )
 
+// OfProcesses are those that happen to a process that runs.
+var OfProcesses = []Kind{Death, Stopping, CacheLags, ClockJumps, Auditing, Forgetting}
+
 // Faults are those of a run, all but those that a known failure hides behind: campaign/known.go.
 var Faults = []Kind{
 	EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,

@@ -41,6 +41,7 @@ type Plan struct {
 	Seed     uint64
 	Workers  int
 	Bindings int
+	Tenants  int // 1 to 3
 	Limit    int // of the tenants with several accounts; 0: none has
 	Hurry    int // of so many steps one lets time pass although calls wait
 	Networks bool
@@ -52,7 +53,7 @@ type Plan struct {
 func Draw(seed uint64, kinds []Kind) Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := Plan{
-		Seed: seed, Workers: 1 + r.IntN(3), Bindings: 2 + r.IntN(6), Limit: r.IntN(4), Hurry: []int{8, 30, 150}[r.IntN(3)], Networks: r.IntN(3) == 0,
+		Seed: seed, Workers: 1 + r.IntN(3), Bindings: 2 + r.IntN(6), Tenants: 3, Limit: r.IntN(4), Hurry: []int{8, 30, 150}[r.IntN(3)], Networks: r.IntN(3) == 0,
 	}
 	var some []Kind
 	for _, k := range kinds {
@@ -105,7 +106,7 @@ func weighted(r *rand.Rand, weights []int) int {
 // Prose tells a plan, a line for each item.
 func (p Plan) Prose() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d workers, %d bindings, limit %d, network ranges %t\n", p.Workers, p.Bindings, p.Limit, p.Networks)
+	fmt.Fprintf(&text, "%d workers, %d bindings, %d tenants, limit %d, network ranges %t\n", p.Workers, p.Bindings, p.Tenants, p.Limit, p.Networks)
 	for _, i := range p.Items {
 		fmt.Fprintf(&text, "  %s\n", i)
 	}
@@ -115,5 +116,14 @@ func (p Plan) Prose() string {
 // Without is the plan without the items from i to j.
 func (p Plan) Without(i, j int) Plan {
 	p.Items = slices.Concat(p.Items[:i:i], p.Items[j:])
+	return p
+}
+
+// AtOnce is the plan with the items from i to j each right behind the one before.
+func (p Plan) AtOnce(i, j int) Plan {
+	p.Items = slices.Clone(p.Items)
+	for ; i < j; i++ {
+		p.Items[i].After = 0
+	}
 	return p
 }

@@ -1,6 +1,7 @@
-package counters
+// Package lua has the parts that are common to all scripts in Redis.
+package lua
 
-// gate begins every script that decides or reads: rule 1, nothing is decided
+// Gate begins every script that decides or reads: rule 1, nothing is decided
 // where there is no epoch. The epoch counts only on the server that it was
 // installed on: a server that started again may have come up with older data, and one
 // that was a replica for a while has lost what it alone had. A place that an older
@@ -28,7 +29,7 @@ package counters
 //
 //	Returns for each request what the script returns, or {'NOTBUILT'}, or {'FAILED', why}; then,
 //	where a place has a fenced epoch, a list of their metas, each with its epoch
-const gate = serverID + `
+const Gate = ServerID + `
 local given, requests, places = KEYS, ARGV, {}
 local KEYS, epoch, paused
 local joined, writes, writable = false, 0, false
@@ -121,8 +122,8 @@ local function next_sequence()
 end
 `
 
-// each ends a script: it decides the requests by the function that the script is.
-const each = `
+// Each ends a script: it decides the requests by the function that the script is.
+const Each = `
 local function write(key, fields)
   local put, gone = {}, {}
   for field, value in pairs(fields) do
@@ -142,7 +143,8 @@ end
 
 local function failed(why) return {'FAILED', type(why) == 'table' and why.err or tostring(why)} end
 
--- What has failed in the middle may be half written: whoever asks next has the places built anew.
+-- A request that failed between two writes leaves its places half written. Without their epochs, the next call
+-- has them rebuilt.
 local function suspect(why)
   for _, place in pairs(places) do
     if place.built then depose(place) end
@@ -189,17 +191,17 @@ if #in_force > 0 then answers[#answers + 1] = in_force end
 return answers
 `
 
-// joined is a part of scripts that are asked often and return texts and small numbers:
+// Joined is a part of scripts that are asked often and return texts and small numbers:
 // they are joined to one text, which is cheaper for the server to send, and to read.
-const joined = `joined = true
+const Joined = `joined = true
 `
 
-// serverID takes the id of the server's run off the arguments, or asks for it, and asks
+// ServerID takes the id of the server's run off the arguments, or asks for it, and asks
 // which replication history the server is on; '-' where the server does not tell. The
 // history is asked for at every call: it is another one once a server was a replica for a
 // while, and that changes under an open connection. Since its first replica a server keeps a
 // backlog: the replica that it had may be the master by now.
-const serverID = `
+const ServerID = `
 local function info(section)
   local text = redis.pcall('INFO', section)
   return type(text) == 'string' and text or ''

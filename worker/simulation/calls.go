@@ -1,0 +1,65 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/simulation/gate"
+	"github.com/hap-worker/hap-worker/worker/simulation/plans"
+)
+
+type call = gate.Call
+
+// ask takes a call of a process through the gate.
+func ask[T any](ctx context.Context, p *process, c call, do func(context.Context) (T, error)) (T, error) {
+	c.By = p
+	return gate.Ask(ctx, p.world.gate, c, do)
+}
+
+// looks are the calls of Redis that change nothing.
+var looks = []string{
+	"place", "status", "in use", "queue", opPools, "bindings", "runtimes", "places", "runtime", "binding", opBuilt, "blocks of", "all blocks", "ranges built",
+}
+
+// seldom are the calls that come a few times in a history.
+var seldom = []string{
+	"mark freed", "begin dirtying", "release runtime", "revoke", "take back", "refuse", "install", "install ranges", "release blocks", "doubt",
+	"free", "mark dirty", "unclaim", "purge " + events.StreamWaiting, "purge " + events.StreamReplies,
+}
+
+// turns are calls that change nothing whose order is the scheduler's all the same.
+var turns = []string{opAsk, opDeliver, opInfo, opReopen}
+
+// meets reports whether a fault that waits for a call meets this one: some wait for one
+// that changes something, some for one that is seldom.
+func meets(c *call, i plans.Item) bool {
+	if gate.Ports[i.N%len(gate.Ports)] != c.Port {
+		return false
+	}
+	switch i.M >> 10 % 4 {
+	case 0:
+		return slices.Contains(seldom, c.Op)
+	case 1:
+		return changes(c)
+	default:
+		return true
+	}
+}
+
+// changes reports whether the call may change what others see.
+func changes(c *call) bool { return c.Write && !slices.Contains(looks, c.Op) }
+
+// Straight lets three of four reads of the actor whose turn it is pass without the scheduler, unless a fault waits
+// for such a call: the scheduler could have chosen them next. The draw depends only on the call and the step, not on
+// the order of goroutines. Reads of a rebuild do not pass: its goroutines share what they have read.
+func (p *process) Straight(c *call, mine, down bool) bool {
+	if down || !mine && c.Actor != p.looks || changes(c) || slices.Contains(turns, c.Op) || c.Actor == p.rebuilds {
+		return false
+	}
+	sum := p.world.plan.Seed ^ uint64(p.world.steps)<<16 ^ uint64(len(c.Actor)<<12^len(c.Op)<<6^len(c.Arg))
+	return sum*0x9e3779b97f4a7c15>>40%4 > 0 && !slices.ContainsFunc(p.world.armed, func(i plans.Item) bool { return meets(c, i) })
+}
+
+// Dead reports that the process is gone.
+func (p *process) Dead() bool { return p.dead.Load() }

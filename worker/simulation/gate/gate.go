@@ -1,0 +1,281 @@
+// Package gate is where the calls of all processes wait for the scheduler of a simulation.
+package gate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Caller is a process.
+type Caller interface {
+	// Dead reports that it is gone: its goroutines then wait for the end of the history.
+	Dead() bool
+	// Admission is when the scheduler sees a call. Last is when the last call of its actor returned,
+	// zero for none. It is called under the gate's lock.
+	Admission(c *Call, last time.Time) time.Time
+	// Straight reports whether a call passes without the scheduler. Mine: it is the turn of the call's
+	// actor. Down: the call's port is down. It is called under the gate's lock.
+	Straight(c *Call, mine, down bool) bool
+}
+
+// Call is one call of a port on its way: it is asked, has its effect, and returns.
+type Call struct {
+	By      Caller
+	Actor   string // which goroutine of the process, by what it does
+	Port    Port
+	Op, Arg string
+	Do      func() error
+	Write   bool // an unknown result differs from a failure
+	Arrived time.Time
+
+	ready  time.Time // before that the scheduler does not see it
+	answer chan error
+
+	// Changed under the gate's lock, and read by the scheduler alone.
+	Left    bool // its caller waits no more
+	Done    bool // it had its effect
+	Outcome error
+	parked  int // moments for which it is not chosen
+}
+
+// compare is the order in which the scheduler sees calls.
+func compare(a, b *Call) int {
+	return cmp.Or(strings.Compare(a.Actor, b.Actor), strings.Compare(a.Op, b.Op), strings.Compare(a.Arg, b.Arg), a.Arrived.Compare(b.Arrived))
+}
+
+// ErrOver is the answer to every call after the end of the history.
+var ErrOver = errors.New("the history is over")
+
+// Gate has the calls that wait.
+type Gate struct {
+	mu      sync.Mutex
+	pending []*Call              // in the order of compare, which does not depend on which goroutine was faster
+	ready   []*Call              // what Choices returned last
+	going   string               // the actor whose turn it is
+	last    map[string]time.Time // when an actor's last call returned
+	down    map[Port]int         // moments for which a dependency does not answer
+	over    chan struct{}        // closed at the end of the history
+}
+
+// New returns a gate at which nothing waits.
+func New() *Gate {
+	return &Gate{last: map[string]time.Time{}, down: map[Port]int{}, over: make(chan struct{})}
+}
+
+type actorKey struct{}
+
+// As returns a context whose calls are those of an actor.
+func As(ctx context.Context, actor string) context.Context {
+	return context.WithValue(ctx, actorKey{}, actor)
+}
+
+// Pass takes a call through the gate. Left reports that its caller may not read what the
+// effect leaves, since that may still come.
+func (g *Gate) Pass(ctx context.Context, c *Call) (left bool, err error) {
+	if c.By.Dead() {
+		<-g.over
+	}
+	select {
+	case <-g.over:
+		return true, ErrOver
+	default:
+	}
+	if ctx.Err() != nil {
+		return true, c.Port.expired(ctx, c.Write)
+	}
+	c.Actor, _ = ctx.Value(actorKey{}).(string)
+	c.Arrived, c.answer = time.Now(), make(chan error, 1)
+	if g.enter(c) {
+		return false, c.Do()
+	}
+	select {
+	case err := <-c.answer:
+		return false, err
+	case <-ctx.Done():
+		if c.By.Dead() {
+			<-g.over
+			return true, ErrOver
+		}
+		g.mu.Lock()
+		c.Left = true
+		g.mu.Unlock()
+		return true, c.Port.expired(ctx, c.Write)
+	case <-g.over:
+		return true, ErrOver
+	}
+}
+
+// enter has a call wait, or reports that it goes straight through.
+func (g *Gate) enter(c *Call) (straight bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.ready = c.By.Admission(c, g.last[c.Actor])
+	if !c.ready.After(c.Arrived) && c.By.Straight(c, c.Actor == g.going, g.down[c.Port] > 0) {
+		g.last[c.Actor] = c.Arrived
+		return true
+	}
+	at := sort.Search(len(g.pending), func(i int) bool { return compare(g.pending[i], c) > 0 })
+	g.pending = slices.Insert(g.pending, at, c)
+	return false
+}
+
+// Ask takes a call with a result through the gate.
+func Ask[T any](ctx context.Context, g *Gate, c Call, do func(context.Context) (T, error)) (out T, err error) {
+	var none T
+	c.Do = func() (err error) {
+		out, err = do(context.Background())
+		return err
+	}
+	left, err := g.Pass(ctx, &c)
+	if left {
+		return none, err
+	}
+	return out, err
+}
+
+// Choices are the calls that the scheduler may choose from, until it asks again.
+func (g *Gate) Choices(now time.Time) []*Call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ready, g.going = g.ready[:0], ""
+	for _, c := range g.pending {
+		if c.parked == 0 && !c.ready.After(now) {
+			g.ready = append(g.ready, c)
+		}
+	}
+	return g.ready
+}
+
+// NoTurn notes that several actors may go on.
+func (g *Gate) NoTurn() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.going = ""
+}
+
+// Moment lets parked calls come closer to their turn, and dependencies to their return.
+func (g *Gate) Moment(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, c := range g.pending {
+		c.parked = max(0, c.parked-n)
+	}
+	for p, left := range g.down {
+		g.down[p] = max(0, left-n)
+	}
+}
+
+// Take removes a call.
+func (g *Gate) Take(c *Call) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if at := slices.Index(g.pending, c); at >= 0 {
+		g.pending = slices.Delete(g.pending, at, at+1)
+	}
+}
+
+// Release lets the caller go on, with an answer: it is its turn.
+func (g *Gate) Release(c *Call, err error) {
+	g.Take(c)
+	g.mu.Lock()
+	g.last[c.Actor], g.going = time.Now(), c.Actor
+	left := c.Left
+	g.mu.Unlock()
+	if !left {
+		c.answer <- err
+	}
+}
+
+// Finish notes that a call had its effect; its answer comes later.
+func (g *Gate) Finish(c *Call) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.Done = true
+}
+
+// Park puts a call off.
+func (g *Gate) Park(c *Call, moments int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.parked = moments
+}
+
+// Abandon lets the caller go on while the call may have its effect later.
+func (g *Gate) Abandon(c *Call, moments int, err error) {
+	g.mu.Lock()
+	c.Left, c.parked, g.last[c.Actor] = true, moments, time.Now()
+	g.mu.Unlock()
+	c.answer <- err
+}
+
+// Returned notes that an actor's pause begins now.
+func (g *Gate) Returned(actor string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last[actor] = time.Now()
+}
+
+// Drop removes the calls of a process that died; it returns those that had no effect yet.
+func (g *Gate) Drop(by Caller) (open []*Call) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pending = slices.DeleteFunc(g.pending, func(c *Call) bool {
+		if c.By == by && !c.Done {
+			open = append(open, c)
+		}
+		return c.By == by
+	})
+	return open
+}
+
+// Pending are the calls of some operations.
+func (g *Gate) Pending(ops ...string) (all []*Call) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, c := range g.pending {
+		if slices.Contains(ops, c.Op) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// Busy reports whether an actor has a call on its way.
+func (g *Gate) Busy(actor string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.pending, func(c *Call) bool { return c.Actor == actor && !c.Left })
+}
+
+// GoesDown takes a dependency down for some moments.
+func (g *Gate) GoesDown(p Port, moments int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.down[p] = moments
+}
+
+// AllUp ends every outage.
+func (g *Gate) AllUp() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(g.down)
+}
+
+// IsDown reports whether a dependency is down.
+func (g *Gate) IsDown(p Port) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.down[p] > 0
+}
+
+// Over is closed at the end of the history.
+func (g *Gate) Over() <-chan struct{} { return g.over }
+
+// End ends the history.
+func (g *Gate) End() { close(g.over) }

@@ -1,0 +1,61 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Port is a dependency that calls go to.
+type Port string
+
+// The dependencies.
+const (
+	Redis    Port = "Redis"
+	NATS     Port = "NATS"
+	Gardener Port = "Gardener"
+)
+
+// Ports are all of them.
+var Ports = []Port{Redis, NATS, Gardener}
+
+// errBroken is the answer of Redis over a broken connection.
+var errBroken = errors.New("read tcp: connection reset by peer")
+
+// expired is the error of a call whose context has ended.
+func (p Port) expired(ctx context.Context, write bool) error {
+	if p == Gardener {
+		return fmt.Errorf("%w: %w", p.Failed(write), context.Cause(ctx))
+	}
+	return context.Cause(ctx)
+}
+
+// Failed is the error of a call of which its caller knows nothing more.
+func (p Port) Failed(write bool) error {
+	switch {
+	case p == Gardener && write:
+		return engine.ErrUnknownResult
+	case p == Gardener:
+		return engine.ErrUnavailable
+	case p == NATS:
+		return nats.ErrTimeout
+	default:
+		return errBroken
+	}
+}
+
+// Refused is the error of a call that certainly had no effect.
+func (p Port) Refused() error {
+	switch p {
+	case Gardener:
+		return engine.ErrUnavailable
+	case NATS:
+		return nats.ErrNoResponders
+	default:
+		return errBroken
+	}
+}
