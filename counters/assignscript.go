@@ -53,8 +53,9 @@ end
 const assignChoice = `
 local function full(rec) return several and limit > 0 and rec.count >= limit end
 
--- One account: the fullest, whatever the strategy; an idle second one may exist (I4).
+-- One account: the fullest, whatever the strategy, of equal ones the one that was claimed last; an idle second one may exist (I4).
 local function prefers(a, b)
+  if not several and a.count == b.count then return a.claimed > b.claimed end
   if several and strategy == 'round-robin' then return a.count < b.count end
   if several and strategy == 'fill-first' then return a.claimed > b.claimed end
   return a.count > b.count
@@ -171,12 +172,11 @@ local function with_considered(out)
 end
 
 -- Rule 3: an unconfirmed claim of g that meets an unclaimed label at g or above
--- was released meanwhile; ours must be told apart from that one.
+-- was released meanwhile; ours must be told apart from that one. So it was where it meets one of the tenant's above g.
 local function outgrown(name, generation)
   for i = first, #asked, 3 do
-    if asked[i] == name and asked[i + 2] == '0' and tonumber(asked[i + 1]) >= generation then
-      return tonumber(asked[i + 1]) + 1
-    end
+    local seen = tonumber(asked[i + 1])
+    if asked[i] == name and (seen > generation or seen == generation and asked[i + 2] == '0') then return seen + 1 end
   end
   return generation
 end

@@ -67,7 +67,7 @@ func (s *Store) ReleaseRuntime(ctx context.Context, place account.Place, runtime
 	return d, r.err
 }
 
-// forgetScript drops the record of a runtime that is gone, was refused or has moved.
+// forgetScript drops the record of a runtime that has no account.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
@@ -76,13 +76,13 @@ func (s *Store) ReleaseRuntime(ctx context.Context, place account.Place, runtime
 //	Returns {'OK', 1 if it was dropped}
 var forgetScript = newScript("forget", []string{records}, `
 local rt = get_runtime(ARGV[1])
-if rt.sequence ~= tonumber(ARGV[2]) or (rt.state ~= 'gone' and rt.state ~= 'refused' and rt.state ~= 'moved') then return {'OK', 0} end
+if rt.sequence ~= tonumber(ARGV[2]) or rt.state == 'assigned' or rt.state == '' then return {'OK', 0} end
 drop_runtime(ARGV[1])
 return {'OK', 1}
 `)
 
-// Forget drops what is remembered of a runtime that is gone, was refused or has moved under
-// that sequence, once its event cannot come again (rule 12), and reports
+// Forget drops what is remembered of a runtime without an account under
+// that sequence, once its event cannot come again (rule 12) or no request of it waits (rule 11), and reports
 // whether it did. ErrNotBuilt, else an *engine.Error of Redis.
 func (s *Store) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {
 	if err := checkNames(runtime); err != nil {

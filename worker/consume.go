@@ -84,8 +84,9 @@ func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
 	ctx, end := w.eventSpan(ctx, &a.delivery, msg.Subject())
 	defer end()
 	out := w.guarded(ctx, a)
+	err := crash.Guard(func() error { return w.settle(ctx, msg, &a.delivery, &out) })
 	info := a.told(msg.Subject(), out)
-	if err := crash.Guard(func() error { return w.settle(ctx, msg, &a.delivery, out) }); err != nil {
+	if err != nil {
 		info.Outcome, info.Reason = observe.Unsettled, err.Error()
 	}
 	if a.again {

@@ -178,7 +178,7 @@ func (h *Handler) dispatch(ctx context.Context, a *attempt) (events.Reply, error
 	case events.TypeDeprovision:
 		return h.deprovision(ctx, a)
 	case events.TypeRelease:
-		return h.release(ctx, e)
+		return h.release(ctx, a)
 	case events.TypeResolve:
 		return h.resolve(e)
 	default:

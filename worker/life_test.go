@@ -92,7 +92,7 @@ func TestLifeNamesTheStates(t *testing.T) {
 		}
 	}
 	outcomes := []observe.Outcome{
-		observe.Ack, observe.DeadLetter, observe.NakWithDelay, observe.Nak, observe.Served, observe.Unsettled,
+		observe.Ack, observe.DeadLetter, observe.Lost, observe.NakWithDelay, observe.Nak, observe.Served, observe.Unsettled,
 	}
 	for _, outcome := range outcomes {
 		if !strings.Contains(string(content), "\n| `"+string(outcome)+"` |") {

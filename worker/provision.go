@@ -36,7 +36,7 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 		return superseded(a.event, "", place.Sequence), nil
 	}
 	if reply.elsewhere = place.Pool != claim.pool.Name(); reply.elsewhere {
-		// The runtime has its account there and keeps it (I10), or moved there just now.
+		// The runtime has its account there and keeps it (I10), or waits there and may not leave yet (rule 16).
 		claim = h.beginClaimIn(engine.ParsePool(place.Pool), claim)
 		a.moves = h.clock.Now().Add(moveEvery)
 	}

@@ -140,9 +140,10 @@ func (h *Handler) supersede(ctx context.Context, e events.Event, place account.P
 }
 
 // release returns a cleaned binding to its pool, rule 9.
-func (h *Handler) release(ctx context.Context, e events.Event) (events.Reply, error) {
+func (h *Handler) release(ctx context.Context, a *attempt) (events.Reply, error) {
+	e := a.event
 	r := events.Reply{RequestID: e.ID, Status: events.StatusReturned}
-	b, from, err := h.freed(ctx, e)
+	b, from, err := h.freed(ctx, a)
 	if err != nil {
 		return r, err
 	}
@@ -168,7 +169,12 @@ func (h *Handler) release(ctx context.Context, e events.Event) (events.Reply, er
 // freed takes the labels off the binding, unless this release did so before, and returns
 // it with the pool that it was in: its labels may have named another one since it was
 // claimed. It reads again after every write that did not certainly succeed.
-func (h *Handler) freed(ctx context.Context, e events.Event) (b engine.Binding, from string, err error) {
+//
+// Between reading and writing it stores a mark in the ledger (rule 11). If another attempt has stored its answer by then, the mark
+// fails and nothing is written; after the mark no older answer can be stored. A later attempt finds the binding as it was
+// read here, or released by this.
+func (h *Handler) freed(ctx context.Context, a *attempt) (b engine.Binding, from string, err error) {
+	e := a.event
 	for {
 		b, err = h.gardener.Get(ctx, e.Release.Binding)
 		from = b.Pool().Name()
@@ -176,6 +182,9 @@ func (h *Handler) freed(ctx context.Context, e events.Event) (b engine.Binding, 
 			return b, from, err
 		}
 		if err = h.releasable(ctx, e, b, from); err != nil {
+			return b, from, err
+		}
+		if err = h.mark(ctx, a); err != nil {
 			return b, from, err
 		}
 		b, err = h.gardener.Free(ctx, b, e.ID)

@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -70,7 +71,7 @@ func notNow(ctx context.Context, err error) outcome {
 		o.verdict, o.reason = observe.Nak, errDraining.Error()
 	case rebuilding(err):
 		o.delay = time.Second // a rebuild is on its way
-	case unavailable(err):
+	case unavailable(err), streams.NoRoom(err):
 		o.delay = 5 * time.Second
 	default:
 		o.delay = 2 * time.Second
@@ -78,9 +79,9 @@ func notNow(ctx context.Context, err error) outcome {
 	return o
 }
 
-// settle tells the stream what became of the message. An error means that the
+// settle tells the stream what became of the message, and has the outcome say so. An error means that the
 // message comes again, which every handler can bear.
-func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o outcome) error {
+func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o *outcome) error {
 	var err error
 	switch o.verdict {
 	case observe.Ack:
@@ -100,15 +101,26 @@ func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o o
 }
 
 // deadLetter stores the dead letter before it ends the message, so that it is never in
-// neither place.
-func (w *Worker) deadLetter(ctx context.Context, msg jetstream.Msg, d *delivery, o outcome) error {
+// neither place. While HAP_DEAD has no room a bounded number of events comes again; any other
+// is ended without a dead letter, so that it holds up no other event.
+func (w *Worker) deadLetter(ctx context.Context, msg jetstream.Msg, d *delivery, o *outcome) error {
 	letter := dead.Event{
 		Type: d.event.Type, Subject: msg.Subject(), Sequence: d.sequence, Published: d.published,
 		Header: msg.Headers(), Data: msg.Data(),
 	}
-	if err := w.opts.Dead.Put(ctx, letter, o.code, o.reason); err != nil {
-		return errors.Join(err, msg.NakWithDelay(time.Second))
+	err := w.opts.Dead.Put(ctx, letter, o.code, o.reason)
+	switch {
+	case streams.NoRoom(err):
+		pause := untilRoom(d.number)
+		if now := w.now(); w.unburied.hold(d.sequence, now, now.Add(pause+w.opts.AckWait)) {
+			return errors.Join(err, msg.NakWithDelay(pause))
+		}
+		o.verdict, o.reason = observe.Lost, o.reason+"; "+err.Error()
+		return msg.TermWithReason(string(o.code))
+	case err != nil:
+		return errors.Join(err, msg.NakWithDelay(longer(time.Second, d.number)))
 	}
+	w.unburied.forget(d.sequence)
 	w.observer.Step(ctx, observe.StepBuried)
 	return msg.TermWithReason(string(o.code))
 }

@@ -69,17 +69,23 @@ func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, done bool,
 }
 
 func (h *Handler) takeOnce(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
-	mark := events.Reply{RequestID: a.event.ID, RuntimeID: a.event.RuntimeID, Status: events.StatusSealed, For: a.event.Type}
-	sequence, err := h.ledger.Publish(ctx, a.subject, mark, a.expect)
-	if err == nil {
-		a.expect, a.taken = sequence, true
-		return outcome{}, false, nil
-	}
-	a.again = true
+	err = h.mark(ctx, a)
 	if !errors.Is(err, events.ErrWrongLastSequence) {
 		return outcome{}, false, err
 	}
 	return h.readStored(ctx, a)
+}
+
+// mark stores that the id is that of the event: no answer that was decided before is stored after it.
+func (h *Handler) mark(ctx context.Context, a *attempt) error {
+	sealed := events.Reply{RequestID: a.event.ID, RuntimeID: a.event.RuntimeID, Status: events.StatusSealed, For: a.event.Type}
+	sequence, err := h.ledger.Publish(ctx, a.subject, sealed, a.expect)
+	if err != nil {
+		a.again = true
+		return err
+	}
+	a.expect, a.taken = sequence, true
+	return nil
 }
 
 // leave takes the event out of the waiting room, after its final reply.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
@@ -32,6 +34,7 @@ var faults = map[string]error{
 	"lost":        engine.ErrUnknownResult, // and it was done
 	"broken":      errors.New("broken pipe"),
 	"broken-done": errors.New("broken pipe"), // and it was done
+	"full":        &jetstream.APIError{Code: 503, ErrorCode: 10077, Description: "maximum bytes exceeded"},
 	"panic":       errors.New("panic"),
 }
 

@@ -65,6 +65,11 @@ func (w *world) options(c command) (worker.Options, error) {
 			return o, err
 		}
 	}
+	if n, ok := c.lookup("pending"); ok {
+		if o.MaxAckPending, err = strconv.Atoi(n); err != nil {
+			return o, err
+		}
+	}
 	if o.Budget, err = c.duration("budget", 0); err != nil {
 		return o, err
 	}

@@ -127,6 +127,7 @@ type Worker struct {
 	free       chan int                        // places without a handler
 	turns      chan struct{}                   // taken by events that are held up and being answered
 	faults     faults
+	unburied   *unburied
 	rounds     *serving.Rounds
 }
 
@@ -135,7 +136,7 @@ func New(o Options) *Worker {
 	o = o.withDefaults()
 	places := o.Concurrency * (1 + slowPlaces)
 	w := &Worker{
-		Handler: newHandler(&o), opts: o,
+		Handler: newHandler(&o), opts: o, unburied: newUnburied(o.MaxAckPending),
 		started: make(chan struct{}), done: make(chan struct{}),
 		places: make([]atomic.Pointer[inWork], places), free: make(chan int, places), turns: make(chan struct{}, heldTurns),
 		queue: dispatch.New[source.Message](dispatch.Options{

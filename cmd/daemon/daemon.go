@@ -22,6 +22,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -302,7 +303,8 @@ func (d *daemon) openStreams(ctx context.Context) error {
 	}
 	p.up.streams.up.Store(true)
 	passed := d.newForeigners()
-	p.ledger, p.room = events.NewLedger(p.js, p.subjects, "hap-worker"), events.NewWaitingRoom(p.js, p.subjects)
+	p.streams = streams.OnFull(streams.New(p.js), d.tel.Metrics.StreamFull)
+	p.ledger, p.room = events.NewLedgerOn(p.streams, p.subjects, "hap-worker"), events.NewWaitingRoomOn(p.streams, p.subjects)
 	p.ledger.OnForeign(passed.met)
 	p.room.OnForeign(passed.met)
 	return nil
@@ -369,7 +371,7 @@ func (d *daemon) workerOptions() worker.Options {
 	}
 	o := worker.Options{
 		Consumer: p.consumer, Reopen: d.setup, Subjects: p.subjects, Ledger: p.ledger, Copies: p.ledger,
-		Dead: dead.NewLetters(p.js, p.subjects), Room: p.room, Counters: p.counters, Gardener: p.gardener,
+		Dead: dead.NewLettersOn(p.streams, p.subjects), Room: p.room, Counters: p.counters, Gardener: p.gardener,
 		Rebuild: p.rebuild, Rules: d.rules, Policies: &d.policies, Observer: d.observer(), Tracer: d.tel.Tracer, Ranges: d.allotter(),
 		Namespace: p.options.Namespace, Kind: kind,
 		Concurrency: w.Concurrency, MaxAckPending: d.cfg.NATS.MaxAckPending, AckWait: w.AckWait, Budget: w.Budget, Drain: w.Drain,

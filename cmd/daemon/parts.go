@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/shadows"
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/fence"
@@ -50,6 +51,7 @@ var (
 type parts struct {
 	nats     *nats.Conn
 	js       jetstream.JetStream
+	streams  streams.Streams // tell of those that are full
 	consumer jetstream.Consumer
 	subjects events.Subjects
 	ledger   *events.Ledger

@@ -92,6 +92,7 @@ func (s *shell) check(read func() (rule.File, error), only []string, opts rule.O
 			opts.Plans = opts.Plans.Only(only...)
 		}
 		faults, v.Warnings, v.has = checkRules(file, opts)
+		v.Warnings = append(v.Warnings, file.Warnings...)
 	}
 	v.Valid, v.Errors, v.Warnings = len(faults) == 0, notNil([]rule.Fault(faults)), notNil(v.Warnings)
 	if err := s.print(v); err != nil {

@@ -86,10 +86,10 @@ func (p *Pool) answer(r Request, rt Runtime) Decision {
 
 // outgrown is the generation of an unconfirmed claim of binding. Rule 3: where
 // its label is unclaimed at g or above, the claim of g was released meanwhile,
-// and ours must be told apart from that one.
+// and ours must be told apart from that one; so it was where the label is the tenant's, above g.
 func outgrown(g int64, r Request, binding string) int64 {
 	for _, s := range r.Seen {
-		if s.Binding == binding && !s.Mine && s.Generation >= g {
+		if s.Binding == binding && (s.Generation > g || s.Generation == g && !s.Mine) {
 			return s.Generation + 1
 		}
 	}

@@ -92,9 +92,12 @@ func (t Terms) full(rec Record) bool {
 
 // prefers reports whether a comes before b, being no tie. A tenant with one
 // account gets its fullest, whatever the strategy: an idle second one may
-// exist, and to use that would be a second account (I4).
+// exist, and to use that would be a second account (I4). Of equal ones it gets the one that was claimed last: after a loss
+// that took departures along two are in use, and the earlier one had been left before the other was claimed.
 func (t Terms) prefers(a, b Record) bool {
 	switch {
+	case !t.Several && a.Count == b.Count:
+		return a.Claimed > b.Claimed
 	case t.Several && t.Strategy == RoundRobin:
 		return a.Count < b.Count
 	case t.Several && t.Strategy == FillFirst:

@@ -56,15 +56,15 @@ func (p *Pool) depart(runtime string, rt Runtime) Runtime {
 	return gone
 }
 
-// Forget drops what is remembered of a runtime that is gone, was refused or has moved
-// under that sequence, once its event cannot come again (rule 12), and reports
+// Forget drops what is remembered of a runtime without an account
+// under that sequence, once its event cannot come again (rule 12) or no request of it waits (rule 11), and reports
 // whether it did. ErrNotBuilt.
 func (p *Pool) Forget(runtime string, sequence int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
 	}
 	rt := p.runtimes[runtime]
-	if rt.Sequence != sequence || rt.State != RuntimeGone && rt.State != RuntimeRefused && rt.State != RuntimeMoved {
+	if rt.Sequence != sequence || rt.State == RuntimeAssigned || rt.State == "" {
 		return false, nil
 	}
 	p.forget(runtime)

@@ -142,6 +142,9 @@ func (n Node) Texts() []string {
 
 // Whole reads a whole number.
 func (n Node) Whole() (int, bool) {
+	if !n.Unambiguous() {
+		return 0, false
+	}
 	number, ok := n.Scalar().(int)
 	if !ok {
 		n.Expected("a whole number")

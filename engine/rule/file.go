@@ -15,6 +15,7 @@ type File struct {
 	Plans    map[string]Plan // hap.plans
 	Internal []string        // hap.internalGlobalAccounts
 	Labels   Labels          // gardener.labels, alone or below config; the zero value where the file has none
+	Warnings []Fault         // of other keys below hap
 }
 
 const noRules = "the file has no rules; write them as hap.rule, as rule, or as a list"
@@ -94,6 +95,7 @@ func (f *File) read(r *document.Reader, root document.Node) {
 	if n, ok := top.Get("hap"); ok && !n.Null() {
 		hap, _ := n.Object()
 		keys = append(keysOf(hap), keys...)
+		f.plans(hap)
 		f.settings(hap)
 	}
 	f.labels(top)
@@ -176,8 +178,8 @@ func texts(n document.Node) []string {
 	return texts
 }
 
-// settings are the other keys below hap that rules depend on.
-func (f *File) settings(hap document.Object) {
+// plans reads the other keys below hap that rules depend on.
+func (f *File) plans(hap document.Object) {
 	if n, ok := hap.Get("internalGlobalAccounts"); ok && !n.Null() {
 		f.Internal = texts(n)
 	}

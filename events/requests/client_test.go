@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,7 +39,14 @@ func answer(t testing.TB, js jetstream.JetStream, reply func(context.Context, *e
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the last PubAck may come after the test's end
+	var handling sync.Mutex                                               // Closed does not wait for a call that has begun
+	ended := false
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
+		handling.Lock()
+		defer handling.Unlock()
+		if ended {
+			return
+		}
 		e, err := events.Decode(msg.Subject(), msg.Headers(), msg.Data())
 		if err == nil {
 			err = reply(ctx, ledger, e)
@@ -53,7 +61,14 @@ func answer(t testing.TB, js jetstream.JetStream, reply func(context.Context, *e
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { consuming.Stop(); <-consuming.Closed(); cancel() })
+	t.Cleanup(func() {
+		consuming.Stop()
+		<-consuming.Closed()
+		handling.Lock()
+		defer handling.Unlock()
+		ended = true
+		cancel()
+	})
 }
 
 // once stores the one final reply, unless a final one is there.

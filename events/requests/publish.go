@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // tryFor bounds one attempt of something that is tried until ctx ends.
@@ -45,7 +46,7 @@ func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg) (ack *je
 		if hopeless(err) {
 			return backoff.Permanent(err)
 		}
-		return err
+		return streams.Explained(msg.Header.Get(jetstream.ExpectedStreamHeader), msg.Subject, err)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("request %s is not published on %s: %w", id, msg.Subject, err)

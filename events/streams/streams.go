@@ -113,7 +113,8 @@ func (s server) Walk(ctx context.Context, stream string, after uint64, visit fun
 func (s server) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	ctx, cancel := Bounded(ctx, s.js)
 	defer cancel()
-	return s.js.PublishMsg(ctx, msg)
+	ack, err := s.js.PublishMsg(ctx, msg)
+	return ack, Explained(msg.Header.Get(jetstream.ExpectedStreamHeader), msg.Subject, err)
 }
 
 func (s server) Purge(ctx context.Context, name, subjects string, upTo uint64) error {

@@ -41,6 +41,24 @@ func render(t *testing.T, values string) (map[string][]*unstructured.Unstructure
 // renderOf is render of several values; later ones outrule earlier ones.
 func renderOf(t *testing.T, values ...string) (map[string][]*unstructured.Unstructured, error) {
 	t.Helper()
+	files, err := filesOf(t, values...)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]*unstructured.Unstructured{}
+	for file, content := range files {
+		if name := path.Base(file); path.Ext(name) == ".yaml" {
+			if objects := manifests(t, name, content); len(objects) > 0 {
+				out[name] = objects
+			}
+		}
+	}
+	return out, nil
+}
+
+// filesOf are the files that the templates make, as text.
+func filesOf(t *testing.T, values ...string) (map[string]string, error) {
+	t.Helper()
 	chart, err := loader.Load(chartDir)
 	if err != nil {
 		t.Fatal(err)
@@ -58,19 +76,7 @@ func renderOf(t *testing.T, values ...string) (map[string][]*unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Render(chart, full)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string][]*unstructured.Unstructured{}
-	for file, content := range files {
-		if name := path.Base(file); path.Ext(name) == ".yaml" {
-			if objects := manifests(t, name, content); len(objects) > 0 {
-				out[name] = objects
-			}
-		}
-	}
-	return out, nil
+	return engine.Render(chart, full)
 }
 
 func mustRender(t *testing.T, values string) map[string][]*unstructured.Unstructured {
@@ -111,7 +117,12 @@ func value(t *testing.T, object *unstructured.Unstructured, at ...string) any {
 // workerConfig is the configuration that a release has for its workers, read by them.
 func workerConfig(t *testing.T, values string) *config.Config {
 	t.Helper()
-	text := value(t, mustRender(t, values)["config.yaml"][0], "data", "config.yaml").(string)
+	return load(t, value(t, mustRender(t, values)["config.yaml"][0], "data", "config.yaml").(string))
+}
+
+// load returns the configuration that a worker reads in a file.
+func load(t *testing.T, text string) *config.Config {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -199,7 +199,9 @@ func (r *redis) mend(p *account.Pool, d account.Drift) (changed bool, err error)
 	case account.RuntimeGoneAlready:
 		left, err := p.ReleaseRuntime(d.Runtime, "", 0)
 		return !left.Repeated, err
-	case account.RuntimeUnknown, account.WaitingUnknown:
+	case account.WaitingUnknown:
+		return p.Forget(d.Runtime, d.Entry.Sequence)
+	case account.RuntimeUnknown:
 		for request := range strings.FieldsSeq(d.Entry.Request) {
 			if err := p.TakeBack(d.Runtime, request); err != nil {
 				return false, err

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/document"
@@ -158,12 +159,22 @@ func (d *decoder) texts(n document.Node, fallback []string) []string {
 	return texts
 }
 
-// measure decodes a number with a unit.
+// measure decodes a number with a unit. Quotes change nothing, so that files, Helm and the
+// environment agree.
 func measure[V any](n document.Node, write string, parse func(string) (V, error), into *V) {
 	var text string
+	if !n.Unambiguous() {
+		return
+	}
 	switch value := n.Scalar().(type) {
 	case string:
-		text = value
+		text = strings.TrimSpace(value)
+		if value, err := document.Number(text); err != nil {
+			n.Fault(document.Value, "%s", err)
+			return
+		} else if whole, is := value.(int); is {
+			text = fmt.Sprint(whole)
+		}
 	case int:
 		text = fmt.Sprint(value)
 	default:
@@ -179,6 +190,9 @@ func measure[V any](n document.Node, write string, parse func(string) (V, error)
 }
 
 func number(n document.Node, into *float64) {
+	if !n.Unambiguous() {
+		return
+	}
 	switch value := n.Scalar().(type) {
 	case int:
 		*into = float64(value)

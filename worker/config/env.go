@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -100,17 +101,12 @@ func envValue(path string, kind reflect.Type, text string) (any, error) {
 		}
 		return value, nil
 	case kind.Kind() == reflect.Int:
-		value, err := strconv.Atoi(trimmed)
-		if err != nil {
-			return nil, fmt.Errorf("must be a whole number")
-		}
-		return value, nil
+		return envNumber[int](trimmed, "must be a whole number")
 	case kind.Kind() == reflect.Float64:
-		value, err := strconv.ParseFloat(trimmed, 64)
-		if err != nil {
-			return nil, fmt.Errorf("must be a number")
+		if whole, err := envNumber[int](trimmed, ""); err == nil {
+			return whole, nil
 		}
-		return value, nil
+		return envNumber[float64](trimmed, "must be a number")
 	case kind.Kind() == reflect.Slice:
 		return envList(path, trimmed), nil
 	case kind.Kind() == reflect.Map:
@@ -118,6 +114,15 @@ func envValue(path string, kind reflect.Type, text string) (any, error) {
 	default:
 		return text, nil
 	}
+}
+
+// envNumber reads a number as a file has it.
+func envNumber[N int | float64](text, otherwise string) (any, error) {
+	value, err := document.Number(text)
+	if _, is := value.(N); err == nil && !is {
+		err = errors.New(otherwise)
+	}
+	return value, err
 }
 
 func envYAML(text string) (any, error) {

@@ -57,6 +57,7 @@ type Outcome string
 const (
 	Ack          Outcome = "ack"       // answered, or a repeat of an answered one
 	DeadLetter   Outcome = "bury"      // never valid: dead letter, then terminated
+	Lost         Outcome = "lost"      // never valid, and no room for its dead letter: terminated
 	NakWithDelay Outcome = "later"     // not possible now: redelivered after a delay
 	Nak          Outcome = "hand-back" // the worker stops: redelivered at once
 	Served       Outcome = "served"    // a request that waited has its final answer

@@ -72,7 +72,7 @@ type trouble struct{ done }
 func (r *Recent) troubles(n int) []trouble {
 	var out []trouble
 	for _, d := range r.events(keepEvents) {
-		stuck := d.Outcome == observe.NakWithDelay || d.Outcome == observe.Unsettled || d.Outcome == observe.DeadLetter && d.Status == ""
+		stuck := d.Outcome == observe.NakWithDelay || d.Outcome == observe.Unsettled || d.Outcome == observe.Lost || d.Outcome == observe.DeadLetter && d.Status == ""
 		if stuck && len(out) < n {
 			out = append(out, trouble{d})
 		}

@@ -49,10 +49,14 @@ func (p *Page) record(w http.ResponseWriter, r *http.Request) {
 
 // outcomeText says what became of an event that was not answered.
 func outcomeText(t trouble) string {
-	if t.Outcome == observe.DeadLetter {
+	switch t.Outcome {
+	case observe.DeadLetter:
 		return "dead letter"
+	case observe.Lost:
+		return "lost: no room in HAP_DEAD"
+	default:
+		return "comes again"
 	}
-	return "comes again"
 }
 
 func reasonText(reason string) string {

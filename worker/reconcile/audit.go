@@ -34,6 +34,7 @@ type Repairer interface {
 	DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error)
 	Raise(ctx context.Context, pool string, sequence int64) (bool, error)
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
+	Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error)
 	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
 	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
 	TakeBack(ctx context.Context, pool, runtime, request string) error

@@ -7,12 +7,8 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"maps"
-	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -75,11 +71,14 @@ type Labels struct {
 	// Every is the time between two looks at everything. Defaults to 15 s; each is
 	// put off by up to a fifth, so that workers do not look at once.
 	Every time.Duration
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
 
 	once    sync.Once
 	mu      sync.Mutex
 	changed map[place]struct{} // what the watch told of
 	signal  chan struct{}
+	waits   map[string]wait // the accounts that the last sweep could not mark; none of them changes
 }
 
 // place is a binding where it is, or was.
@@ -93,6 +92,9 @@ func (s *Labels) init() {
 		s.changed, s.signal = map[place]struct{}{}, make(chan struct{}, 1)
 		if s.Every == 0 {
 			s.Every = 15 * time.Second
+		}
+		if s.Now == nil {
+			s.Now = time.Now
 		}
 	})
 }
@@ -228,169 +230,6 @@ func (s *Labels) doubt(ctx context.Context, pool string, l account.Label, rec ac
 		}})
 	}
 	return s.notBuilt(err, pool)
-}
-
-// everything compares all labels with Redis, and marks what drains or was left
-// half-way to dirty: rules 8 and 10. It has the epochs looked at, rule 15: what changes only Redis
-// is asked of a server whose epochs are not in force as well, and finds no error there.
-func (s *Labels) everything(ctx context.Context) error {
-	var errs error
-	empty := map[string]vacant{}
-	pools, err := s.pools(ctx)
-	if err != nil {
-		return err
-	}
-	s.Rebuild.Wanted("")
-	for pool := range pools {
-		errs = errors.Join(errs, s.pool(ctx, pool, empty))
-	}
-	return errors.Join(errs, s.markVacant(ctx, empty))
-}
-
-// pools are those of the labels and those of Redis, which knows a pool whose last
-// binding was taken out of it.
-func (s *Labels) pools(ctx context.Context) (map[engine.Pool]struct{}, error) {
-	pools := map[engine.Pool]struct{}{}
-	for _, pool := range s.Cache.Pools() {
-		pools[pool] = struct{}{}
-	}
-	known, err := s.Follower.Pools(ctx)
-	for _, name := range known {
-		pools[engine.ParsePool(name)] = struct{}{}
-	}
-	var shared []string
-	maps.DeleteFunc(pools, func(pool engine.Pool, _ struct{}) bool {
-		if pool.Shared {
-			shared = append(shared, pool.Name())
-		}
-		return pool.Shared
-	})
-	if err == nil {
-		s.Worker.SharedPools(shared)
-	}
-	return pools, err
-}
-
-// vacant is a binding without runtimes and that is to become dirty.
-type vacant struct {
-	pool   string
-	record account.Record
-}
-
-// pool lets the records of a pool follow their labels, and adds those that are to
-// become dirty to empty.
-func (s *Labels) pool(ctx context.Context, pool engine.Pool, empty map[string]vacant) error {
-	records := map[string]account.Record{}
-	for b, err := range s.Follower.Bindings(ctx, pool.Name()) {
-		if err != nil {
-			return s.notBuilt(err, pool.Name())
-		}
-		records[b.Binding] = b.Record
-	}
-	for b := range s.Cache.All() {
-		if b.Pool() != pool {
-			continue
-		}
-		r := records[b.Name]
-		if contradicts(b, r) {
-			if err := s.follow(ctx, b); err != nil {
-				return err
-			}
-			s.Worker.WakeTenant(pool.Name(), b.Tenant)
-		}
-		if r.Count == 0 && !b.Dirty && (r.State == account.Draining || r.State == account.Dirtying) {
-			empty[b.Name] = vacant{pool.Name(), r}
-		}
-		delete(records, b.Name)
-	}
-	for name, r := range records {
-		if r.State != account.Claiming {
-			if err := s.forget(ctx, name, pool); err != nil {
-				return err
-			}
-			s.Worker.WakeTenant(pool.Name(), "")
-		}
-	}
-	return nil
-}
-
-const (
-	// markings is how many bindings a sweep marks at a time: those that wait share a list of the Shoots.
-	markings = 8
-	// mostFailures is how many markings may fail with none between them that succeeds, before the others
-	// wait for the next sweep: then it is more likely that what all of them need fails.
-	mostFailures = 3
-)
-
-// markVacant marks the bindings that no Shoot refers to. One list of the Shoots
-// passes over those that are still in use; the marking looks again at each.
-func (s *Labels) markVacant(ctx context.Context, empty map[string]vacant) error {
-	if len(empty) == 0 {
-		return nil
-	}
-	err := s.Cache.Shoots(ctx, func(shoot engine.Shoot) error {
-		delete(empty, shoot.Binding)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	var (
-		marking errgroup.Group
-		mu      sync.Mutex
-		errs    error
-		row     int
-	)
-	marking.SetLimit(markings)
-	enough := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return row >= mostFailures || ctx.Err() != nil
-	}
-	for _, binding := range slices.Sorted(maps.Keys(empty)) {
-		if enough() {
-			break
-		}
-		marking.Go(func() error {
-			err := s.mark(ctx, empty[binding].pool, binding, empty[binding].record)
-			mu.Lock()
-			defer mu.Unlock()
-			errs = errors.Join(errs, err)
-			if row++; err == nil {
-				row = 0
-			}
-			return nil
-		})
-	}
-	_ = marking.Wait() // the errors are in errs, all of them
-	return errs
-}
-
-// contradicts reports whether a label says something that the record does not:
-// only then the script is asked.
-func contradicts(b engine.Binding, r account.Record) bool {
-	switch r.State {
-	case "", account.Free:
-		return b.Tenant != "" || b.Dirty
-	case account.Claiming:
-		return false // its claim is on the way
-	default:
-		return b.Tenant != r.Tenant || b.Dirty != (r.State == account.Dirtying)
-	}
-}
-
-// mark tries once more what the deprovision could not do, rule 8. The handler's
-// steps are the same: a Shoot that still refers leaves the binding draining.
-func (s *Labels) mark(ctx context.Context, pool, binding string, r account.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, s.Budget)
-	defer cancel()
-	became, err := s.Worker.MarkDirty(ctx, pool, binding, r.Tenant, r.Generation)
-	if became == dirtying.Marked {
-		s.Observer.Followed(ctx, observe.Followed{Binding: binding, Pool: pool, Observation: account.Observation{
-			Change: account.BecameDirtying, Before: r, Record: r,
-		}})
-	}
-	return err
 }
 
 // notBuilt asks for a rebuild where err says that one is needed.

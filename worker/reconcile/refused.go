@@ -37,11 +37,10 @@ func (a *Audit) noteRefused(ctx context.Context, drifts []account.Drift) error {
 	return nil
 }
 
-// takeBack undoes what refused requests hold, rule 11, and the waiting of those that
-// nothing will ever serve. A refusal stands for ever, and a request that comes again asks
+// takeBack undoes what refused requests hold, rule 11. A refusal stands for ever, and a request that comes again asks
 // Redis anew, so that nothing is to be looked at again but the record, which the script does.
 func (a *Audit) takeBack(ctx context.Context, d account.Drift) (bool, error) {
-	if d.Kind == account.RuntimeUnknown && !d.Refused {
+	if !d.Refused {
 		return false, nil
 	}
 	for request := range strings.FieldsSeq(d.Entry.Request) {

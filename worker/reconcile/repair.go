@@ -29,8 +29,10 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	case account.RuntimeGoneAlready:
 		gone, err := a.Repairer.ReleaseRuntime(ctx, account.Place{Pool: d.Pool}, d.Runtime, "")
 		return !gone.Repeated, err
-	case account.RuntimeUnknown, account.WaitingUnknown:
+	case account.RuntimeUnknown:
 		return a.takeBack(ctx, d)
+	case account.WaitingUnknown:
+		return a.Repairer.Forget(ctx, d.Pool, d.Runtime, d.Entry.Sequence) // it may have been served since it was read
 	case account.ShootGone:
 		dropped, err := a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
 		if err == nil && dropped {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -15,12 +16,16 @@ import (
 )
 
 // noCache has the Shoots alone.
-type noCache struct{ shoots []engine.Shoot }
+type noCache struct {
+	shoots []engine.Shoot
+	lists  int // of all Shoots
+}
 
-func (noCache) Pools() []engine.Pool                 { return nil }
-func (noCache) All() iter.Seq[engine.Binding]        { return func(func(engine.Binding) bool) {} }
-func (noCache) Cached(string) (engine.Binding, bool) { return engine.Binding{}, false }
-func (c noCache) Shoots(_ context.Context, f func(engine.Shoot) error) error {
+func (*noCache) Pools() []engine.Pool                 { return nil }
+func (*noCache) All() iter.Seq[engine.Binding]        { return func(func(engine.Binding) bool) {} }
+func (*noCache) Cached(string) (engine.Binding, bool) { return engine.Binding{}, false }
+func (c *noCache) Shoots(_ context.Context, f func(engine.Shoot) error) error {
+	c.lists++
 	for _, s := range c.shoots {
 		if err := f(s); err != nil {
 			return err
@@ -71,14 +76,14 @@ func TestOneFailureHoldsUpNoOther(t *testing.T) {
 		{name: "one in use", used: []string{"b"}, asked: []string{"a", "c", "d", "e", "f"}},
 		{name: "one fails", fails: []string{"b"}, asked: all},
 	} {
-		marker, cache := &markerFake{fails: map[string]bool{}}, noCache{}
+		marker, cache := &markerFake{fails: map[string]bool{}}, &noCache{}
 		for _, b := range c.fails {
 			marker.fails[b] = true
 		}
 		for _, b := range c.used {
 			cache.shoots = append(cache.shoots, engine.Shoot{Binding: b})
 		}
-		s := Labels{Worker: marker, Cache: cache}
+		s := Labels{Worker: marker, Cache: cache, Now: time.Now}
 		err := s.markVacant(t.Context(), vacantAccounts(all...))
 		if slices.Sort(marker.asked); !slices.Equal(marker.asked, c.asked) || errors.Is(err, engine.ErrUnavailable) != (len(c.fails) > 0) {
 			t.Errorf("%s: asked for %v, %v; want %v", c.name, marker.asked, err, c.asked)
@@ -94,9 +99,63 @@ func TestSweepEndsWhereNoneCanBeMarked(t *testing.T) {
 		names[i] = fmt.Sprintf("aws-%d", i)
 		marker.fails[names[i]] = true
 	}
-	s := Labels{Worker: marker, Cache: noCache{}}
+	s := Labels{Worker: marker, Cache: &noCache{}, Now: time.Now}
 	err := s.markVacant(t.Context(), vacantAccounts(names...))
 	if n := len(marker.asked); !errors.Is(err, engine.ErrUnavailable) || n < mostFailures || n > mostFailures+markings {
 		t.Errorf("asked for %d of %d, %v", n, len(names), err)
+	}
+}
+
+// TestFailuresComeLast: as many accounts that can never be marked as end a sweep hold up none of the others for longer
+// than one.
+func TestFailuresComeLast(t *testing.T) {
+	t.Parallel()
+	marker, names := &markerFake{fails: map[string]bool{}}, make([]string, 100)
+	for i := range names {
+		names[i] = fmt.Sprintf("aws-%03d", i)
+		marker.fails[names[i]] = i < 50
+	}
+	now := time.Unix(1000, 0)
+	s := Labels{Worker: marker, Cache: &noCache{}, Now: func() time.Time { now = now.Add(time.Second); return now }}
+	for sweep := 0; !slices.Contains(marker.asked, names[99]); sweep++ {
+		if sweep > 50/mostFailures {
+			t.Fatalf("after %d sweeps %s was not asked for", sweep, names[99])
+		}
+		if err := s.markVacant(t.Context(), vacantAccounts(names...)); !errors.Is(err, engine.ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestShootsAreListedLessOften: an account that drains for long has the Shoots listed less and less often, and one that is left meanwhile has
+// them listed at once, for both.
+func TestShootsAreListedLessOften(t *testing.T) {
+	t.Parallel()
+	marker, cache := &markerFake{}, &noCache{shoots: []engine.Shoot{{Binding: "a"}}}
+	now := time.Unix(1000, 0)
+	s := Labels{Worker: marker, Cache: cache, Now: func() time.Time { return now }}
+	sweeps := func(during time.Duration, names ...string) int {
+		t.Helper()
+		before := cache.lists
+		for end := now.Add(during); now.Before(end); now = now.Add(15 * time.Second) {
+			if err := s.markVacant(t.Context(), vacantAccounts(names...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return cache.lists - before
+	}
+	if n := sweeps(2*time.Minute, "a"); n != 8 {
+		t.Errorf("%d lists in the first two minutes, want one for each sweep", n)
+	}
+	sweeps(time.Hour, "a")
+	if n := sweeps(time.Hour, "a"); n != 12 {
+		t.Errorf("%d lists in the third hour, want one every five minutes", n)
+	}
+	if n := sweeps(15*time.Second, "a", "b"); n != 1 || !slices.Equal(marker.asked, []string{"b"}) {
+		t.Errorf("%d lists for one more, asked for %v", n, marker.asked)
+	}
+	cache.shoots = nil
+	if sweeps(longestLook, "a"); !slices.Contains(marker.asked, "a") {
+		t.Error("an account that no Shoot refers to any more is not marked")
 	}
 }

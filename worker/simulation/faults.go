@@ -82,6 +82,9 @@ func (w *world) befall(i plans.Item) bool {
 		return w.forget(alive[i.N%len(alive)])
 	case plans.Reconfigured:
 		w.settings.several, w.settings.timeout, w.settings.led = i.N%2 == 0, time.Duration(30+i.M%120)*time.Second, i.M%4 == 0
+		if w.settings.limit > 0 {
+			w.settings.limit = 1 + i.N%3
+		}
 		w.reconfigure(i)
 	case plans.NoWaiting:
 		w.settings.timeout = 0

@@ -20,6 +20,9 @@ func (w *world) asked(r account.Request) account.Request {
 	if w.off("after") { // rule 16: numbers begin anew in each pool
 		r.After = 0
 	}
+	if w.off("limit") {
+		r.Terms.Limit = 0
+	}
 	if w.off("terms") {
 		r.Terms = account.Terms{Several: true, Limit: 1, Strategy: account.RoundRobin}
 	}

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// calm is longer than a look at the labels of each pool, and every pause of a retry, in moments.
-	calm = 30
+	// calm is longer than two looks at the labels of each pool, and every pause of a retry, in moments: what changes in Redis alone
+	// does not begin it anew.
+	calm = 45
 	// patience is how many moments everything may take to come to rest: more than the longest waiting.
 	patience = 1000
 	// tireless is how many steps it may take.

@@ -233,8 +233,8 @@ func (w *world) blocks(l *life, r events.Reply) {
 		}
 		l.blocks[key] = cidr
 		for _, o := range w.truth.all {
-			if o == l || o.leaves {
-				continue
+			if o == l || o.leaves || w.truth.excused[o.runtime] || w.truth.excused[l.runtime] {
+				continue // an event that was deleted by hand is in no seal
 			}
 			for _, other := range o.blocks {
 				if other.Overlaps(cidr) {

@@ -119,6 +119,11 @@ func (w *world) off(rule string) bool { return w.mutant == rule }
 func (w *world) Config() *network.Config { return w.ranges.Load() }
 
 // settings are what a configuration says that changes while workers run.
+// longest is how long a request waits at most, also until a deadline that is beyond all years that a reply can hold.
+const longest = 10 * time.Minute
+
+var farOff = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
+
 type settings struct {
 	limit   int
 	timeout time.Duration
@@ -128,7 +133,7 @@ type settings struct {
 
 func (s settings) decisions() *config.Decisions {
 	c := config.Default()
-	c.HAP.Waiting.Timeout = s.timeout
+	c.HAP.Waiting.Timeout, c.HAP.Waiting.Longest = s.timeout, longest
 	if s.limit > 0 {
 		c.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts = []string{tenants[0]}
 		if s.several {

@@ -47,6 +47,8 @@ func (l logObserver) event(ctx context.Context, e observe.Event) {
 		}
 	case observe.DeadLetter:
 		l.log.WarnContext(ctx, "dead letter", "event", e)
+	case observe.Lost:
+		l.log.ErrorContext(ctx, "dead letter lost: HAP_DEAD has no room", "event", e)
 	default:
 		l.log.WarnContext(ctx, "event will be redelivered", "event", e)
 	}

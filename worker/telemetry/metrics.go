@@ -45,6 +45,8 @@ type Metrics struct {
 	reloads      metric.Int64Counter
 	failures     metric.Int64Counter
 	dead         *counter[[2]string]
+	lost         *counter[[2]string]
+	full         *counter[string]
 	networkRules *counter[[2]string]
 	purged       metric.Int64Counter
 	foreign      *counter[string]
@@ -57,6 +59,7 @@ type Metrics struct {
 	drift        atomic.Pointer[map[account.DriftKind]int]
 	network      networkMetrics
 	waiting      atomic.Pointer[waitingRoom]
+	stocked      atomic.Pointer[map[string]bool] // pools that have accounts
 	forecast     forecast
 	tenants      bool
 	queue        queueMetrics
@@ -88,6 +91,10 @@ func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 	m.reloads = b.counter("hap_config_reloads_total", "Changed configurations taken over.")
 	m.failures = b.counter("hap_config_reload_failures_total", "Changed configurations refused.")
 	m.dead = newCounter(b.counter("hap_dead_letters_total", "Events put into the dead-letter stream."), maxSeries, pair("type", "code"))
+	m.lost = newCounter(b.counter("hap_dead_letters_lost_total", "Events ended without a dead letter, since the dead-letter stream had no room."), maxSeries, pair("type", "code"))
+	m.full = newCounter(b.counter("hap_stream_full_total", "Messages of this worker that a stream had no room for."), maxSeries, func(stream string) []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("stream", stream)}
+	})
 	m.networkRules = newCounter(b.counter("hap_network_rules_total", "Network rules that were not applied with the answer to a request."), maxSeries, pair("rule", "result"))
 	m.foreign = newCounter(b.counter("hap_foreign_messages_total", "Messages in a stream of the workers that cannot be read, and are passed over."), maxSeries, func(stream string) []attribute.KeyValue {
 		return []attribute.KeyValue{attribute.String("stream", stream)}
@@ -116,6 +123,7 @@ func (m *Metrics) begin() {
 		m.claims.add(ctx, result, 0)
 	}
 	m.dead.add(ctx, [2]string{events.UnknownType, string(engine.CodeInvalidEvent)}, 0)
+	m.lost.add(ctx, [2]string{events.UnknownType, string(engine.CodeInvalidEvent)}, 0)
 	for _, info := range engine.Codes() {
 		for _, kind := range info.Answers {
 			m.beginCode(ctx, kind, info)
@@ -123,6 +131,9 @@ func (m *Metrics) begin() {
 	}
 	for _, result := range notes.Results() {
 		m.notes.add(ctx, result, 0)
+	}
+	for _, stream := range []string{events.StreamReplies, events.StreamWaiting, events.StreamDead} {
+		m.full.add(ctx, stream, 0)
 	}
 	m.reloads.Add(ctx, 0)
 	m.failures.Add(ctx, 0)
@@ -134,6 +145,7 @@ func (m *Metrics) begin() {
 func (m *Metrics) beginCode(ctx context.Context, kind string, info engine.CodeInfo) {
 	if info.Fate == engine.FateDeadLettered {
 		m.dead.add(ctx, [2]string{kind, string(info.Code)}, 0)
+		m.lost.add(ctx, [2]string{kind, string(info.Code)}, 0)
 	}
 	if info.AfterWaiting && !m.tenants { // a tenant is unknown before its first event
 		m.events.add(ctx, settled{Type: kind, Outcome: observe.Ack, Code: info.Code}, 0)
@@ -142,7 +154,14 @@ func (m *Metrics) beginCode(ctx context.Context, kind string, info engine.CodeIn
 }
 
 // Look updates the forecast of when pools run out. Call it regularly with the present bindings.
-func (m *Metrics) Look(now time.Time, bindings []BindingFacts) { m.forecast.look(now, bindings) }
+func (m *Metrics) Look(now time.Time, bindings []BindingFacts) {
+	m.forecast.look(now, bindings)
+	stocked := map[string]bool{}
+	for i := range bindings {
+		stocked[bindings[i].Binding.Pool().Name()] = true
+	}
+	m.stocked.Store(&stocked)
+}
 
 // Exhaustions calls the function with the value of hap_pool_exhaustion_seconds of each pool.
 func (m *Metrics) Exhaustions(visit func(pool string, seconds float64)) { m.forecast.each(visit) }
@@ -164,6 +183,9 @@ func (m *Metrics) Reload(ctx context.Context, err error) {
 // Foreign counts n messages of a stream that cannot be read. Call it with 0 to create the series
 // before the first such message.
 func (m *Metrics) Foreign(ctx context.Context, stream string, n int64) { m.foreign.add(ctx, stream, n) }
+
+// StreamFull counts a message that a stream had no room for.
+func (m *Metrics) StreamFull(stream string) { m.full.add(context.Background(), stream, 1) }
 
 // Note counts an Event about a binding.
 func (m *Metrics) Note(r notes.Result) { m.notes.add(context.Background(), r, 1) }

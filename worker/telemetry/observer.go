@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -74,6 +73,9 @@ func (m *Metrics) event(ctx context.Context, e observe.Event) {
 	if e.Outcome == observe.DeadLetter {
 		m.dead.add(ctx, [2]string{e.Type, string(e.Code)}, 1)
 	}
+	if e.Outcome == observe.Lost {
+		m.lost.add(ctx, [2]string{e.Type, string(e.Code)}, 1)
+	}
 }
 
 func (m *Metrics) decision(ctx context.Context, d observe.Decision) {
@@ -103,18 +105,6 @@ func (m *Metrics) noted(ctx context.Context, n observe.Noted) {
 	if n.Err != nil {
 		m.network.configs.add(ctx, "failed", 1)
 	}
-}
-
-// wait replaces the list of waiting requests.
-func (m *Metrics) wait(requests []observe.Waiting) {
-	room := waitingRoom{at: m.now(), counts: map[[2]string]int64{}, oldest: map[string]time.Time{}}
-	for _, r := range requests {
-		room.counts[[2]string{r.Pool, r.Reason}]++
-		if first, known := room.oldest[r.Pool]; !known || r.Since.Before(first) {
-			room.oldest[r.Pool] = r.Since
-		}
-	}
-	m.waiting.Store(&room)
 }
 
 // tenant returns the value of the tenant label: a copy of the tenant, so that the whole message is

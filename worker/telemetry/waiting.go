@@ -1,10 +1,15 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // waitingKnown is the maximum age of a look into the waiting room. An older look says nothing:
@@ -16,6 +21,56 @@ type waitingRoom struct {
 	at     time.Time
 	counts map[[2]string]int64 // by pool and reason
 	oldest map[string]time.Time
+}
+
+// maxWaitingPools limits the pools that waiting requests are told of by name; the others are told of as "other".
+// Where a rule has regions in its pool, a publisher can name as many as it likes.
+const maxWaitingPools = 200
+
+// wait replaces the list of waiting requests.
+func (m *Metrics) wait(requests []observe.Waiting) {
+	byPool := map[string]int{}
+	for _, r := range requests {
+		byPool[r.Pool]++
+	}
+	named := m.named(byPool)
+	room := waitingRoom{at: m.now(), counts: map[[2]string]int64{}, oldest: map[string]time.Time{}}
+	for _, r := range requests {
+		pool := other
+		if named == nil || named[r.Pool] {
+			pool = r.Pool
+		}
+		room.counts[[2]string{pool, r.Reason}]++
+		if first, known := room.oldest[pool]; !known || r.Since.Before(first) {
+			room.oldest[pool] = r.Since
+		}
+	}
+	m.waiting.Store(&room)
+}
+
+// named returns the pools that are told of by name, those that have accounts before those that have none, and then those for which most
+// requests wait; nil for all.
+func (m *Metrics) named(byPool map[string]int) map[string]bool {
+	if len(byPool) <= maxWaitingPools {
+		return nil
+	}
+	var stocked map[string]bool
+	if known := m.stocked.Load(); known != nil {
+		stocked = *known
+	}
+	bare := func(pool string) int {
+		if stocked[pool] {
+			return 0
+		}
+		return 1
+	}
+	named := make(map[string]bool, maxWaitingPools)
+	for _, pool := range slices.SortedFunc(maps.Keys(byPool), func(a, b string) int {
+		return cmp.Or(cmp.Compare(bare(a), bare(b)), cmp.Compare(byPool[b], byPool[a]), cmp.Compare(a, b))
+	})[:maxWaitingPools] {
+		named[pool] = true
+	}
+	return named
 }
 
 func (m *Metrics) observeWaiting(b *builder) {

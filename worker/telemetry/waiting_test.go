@@ -1,9 +1,12 @@
 package telemetry
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -40,4 +43,30 @@ hap_waiting_requests{pool="gcp",reason="network-full"} 1
 	shows("")
 	o.Waiting(nil)
 	shows("")
+}
+
+// TestWaitingPoolsAreBounded: pools that a publisher makes up do not hide the one that has accounts, nor do they
+// become series without end.
+func TestWaitingPoolsAreBounded(t *testing.T) {
+	t.Parallel()
+	telemetry := start(t, Options{})
+	m := telemetry.Metrics
+	now := m.now()
+	m.Look(now, []BindingFacts{{Binding: engine.Binding{Name: "b", HyperscalerType: "real"}}})
+	waits := []observe.Waiting{{Pool: "real", Reason: "pool-empty", Since: now}}
+	for i := range 3 * maxWaitingPools {
+		pool := fmt.Sprintf("made-up-%03d", i)
+		waits = append(waits, observe.Waiting{Pool: pool, Reason: "pool-empty", Since: now}, observe.Waiting{Pool: pool, Reason: "pool-empty", Since: now})
+	}
+	o := m.Observer()
+	o.Waiting(waits)
+	got := scrape(t, telemetry, "hap_waiting_requests{")
+	if n := strings.Count(got, "\n"); n != maxWaitingPools+1 {
+		t.Errorf("%d series, want %d and one for the others", n, maxWaitingPools)
+	}
+	for _, want := range []string{`{pool="real",reason="pool-empty"} 1`, `{pool="other",reason="pool-empty"} 802`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
 }

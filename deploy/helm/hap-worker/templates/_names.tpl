@@ -163,13 +163,18 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- (.Values.config.telemetry | default dict).listen | default ":8080" -}}
 {{- end -}}
 
+{{- /* The port at the end of an address, without zeros before it, which YAML and int take for octal. */ -}}
+{{- define "hap.portOf" -}}
+{{- regexReplaceAll "^0+([0-9])" (regexFind "[0-9]+$" .) "${1}" -}}
+{{- end -}}
+
 {{- /* The port of the listener. */ -}}
 {{- define "hap.port" -}}
 {{- $listen := include "hap.listen" . -}}
 {{- if regexMatch "^(127\\.|localhost|\\[::1\\])" $listen -}}
 {{- fail (printf "config.telemetry.listen is %s: on loopback neither probes nor Prometheus reach it; write :8080" $listen) -}}
 {{- end -}}
-{{- $port := regexFind "[0-9]+$" $listen -}}
+{{- $port := include "hap.portOf" $listen -}}
 {{- if or (not $port) (eq $port "0") -}}
 {{- fail (printf "config.telemetry.listen is %s: the Service needs a port that is known; write :8080" $listen) -}}
 {{- end -}}
@@ -179,11 +184,13 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- /* worker.drain in seconds, rounded up by one. */ -}}
 {{- define "hap.drain" -}}
 {{- $drain := (.Values.config.worker | default dict).drain | default "25s" | toString -}}
-{{- $days := regexFind "[0-9]+d" $drain | trimSuffix "d" | int -}}
-{{- $hours := regexFind "[0-9]+h" $drain | trimSuffix "h" | int -}}
-{{- $minutes := regexFind "[0-9]+m([^s]|$)" $drain | regexFind "[0-9]+" | int -}}
-{{- $seconds := regexFind "[0-9]+([.][0-9]+)?s" $drain | trimSuffix "s" | float64 | ceil | int -}}
-{{- add (mul 86400 $days) (mul 3600 $hours) (mul 60 $minutes) $seconds -}}
+{{- $number := "[0-9]*[.]?[0-9]*" -}}
+{{- $seconds := 0.0 -}}
+{{- range $unit, $size := dict "d" 86400 "h" 3600 "m([^s]|$)" 60 "s" 1 "ms" 0.001 -}}
+{{- $count := regexFind (printf "%s%s" $number $unit) $drain | regexFind $number -}}
+{{- $seconds = addf $seconds (mulf (float64 $count) $size) -}}
+{{- end -}}
+{{- ceil $seconds | int64 -}}
 {{- end -}}
 
 {{- define "hap.grace" -}}
@@ -244,7 +251,7 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- if kindIs "string" $urls -}}{{- $urls = splitList "," $urls -}}{{- end -}}
 {{- $ports := list -}}
 {{- range $urls -}}
-{{- $ports = append $ports (regexFind ":[0-9]+(/.*)?$" . | regexFind "[0-9]+" | default $.default | int) -}}
+{{- $ports = append $ports (regexFind ":[0-9]+(/.*)?$" . | regexFind "[0-9]+" | include "hap.portOf" | default $.default | int) -}}
 {{- end -}}
 {{- range uniq $ports }}
 - {port: {{ . }}, protocol: TCP}
@@ -269,7 +276,7 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- define "hap.pagePort" -}}
 {{- $listen := ((.Values.config.telemetry | default dict).page | default dict).listen -}}
 {{- if and $listen (not (regexMatch "^(127\\.|localhost|\\[::1\\])" $listen)) -}}
-{{- $port := regexFind "[0-9]+$" $listen -}}
+{{- $port := include "hap.portOf" $listen -}}
 {{- if or (not $port) (eq $port "0") -}}
 {{- fail (printf "config.telemetry.page.listen is %s: the Service needs a port that is known; write :8443" $listen) -}}
 {{- else if eq $port (include "hap.port" .) -}}

@@ -1,0 +1,237 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/dirtying"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// everything compares all labels with Redis, and marks what drains or was left
+// half-way to dirty: rules 8 and 10. It has the epochs looked at, rule 15: what changes only Redis
+// is asked of a server whose epochs are not in force as well, and finds no error there.
+func (s *Labels) everything(ctx context.Context) error {
+	var errs error
+	empty := map[string]vacant{}
+	pools, err := s.pools(ctx)
+	if err != nil {
+		return err
+	}
+	s.Rebuild.Wanted("")
+	bindings := map[engine.Pool][]engine.Binding{}
+	for b := range s.Cache.All() {
+		bindings[b.Pool()] = append(bindings[b.Pool()], b)
+	}
+	for pool := range pools {
+		errs = errors.Join(errs, s.pool(ctx, pool, bindings[pool], empty))
+	}
+	return errors.Join(errs, s.markVacant(ctx, empty))
+}
+
+// pools are those of the labels and those of Redis, which knows a pool whose last
+// binding was taken out of it.
+func (s *Labels) pools(ctx context.Context) (map[engine.Pool]struct{}, error) {
+	pools := map[engine.Pool]struct{}{}
+	for _, pool := range s.Cache.Pools() {
+		pools[pool] = struct{}{}
+	}
+	known, err := s.Follower.Pools(ctx)
+	for _, name := range known {
+		pools[engine.ParsePool(name)] = struct{}{}
+	}
+	var shared []string
+	maps.DeleteFunc(pools, func(pool engine.Pool, _ struct{}) bool {
+		if pool.Shared {
+			shared = append(shared, pool.Name())
+		}
+		return pool.Shared
+	})
+	if err == nil {
+		s.Worker.SharedPools(shared)
+	}
+	return pools, err
+}
+
+// vacant is a binding without runtimes and that is to become dirty.
+type vacant struct {
+	pool   string
+	record account.Record
+}
+
+// pool lets the records of a pool follow the labels of its bindings, and adds those that are to
+// become dirty to empty.
+func (s *Labels) pool(ctx context.Context, pool engine.Pool, bindings []engine.Binding, empty map[string]vacant) error {
+	records := map[string]account.Record{}
+	for b, err := range s.Follower.Bindings(ctx, pool.Name()) {
+		if err != nil {
+			return s.notBuilt(err, pool.Name())
+		}
+		records[b.Binding] = b.Record
+	}
+	for _, b := range bindings {
+		r := records[b.Name]
+		if contradicts(b, r) {
+			if now, known := s.cachedIn(pool, b.Name); known {
+				b = now // the record is newer than what the sweep began with
+			}
+			if err := s.follow(ctx, b); err != nil {
+				return err
+			}
+			s.Worker.WakeTenant(pool.Name(), b.Tenant)
+		}
+		if r.Count == 0 && !b.Dirty && (r.State == account.Draining || r.State == account.Dirtying) {
+			empty[b.Name] = vacant{pool.Name(), r}
+		}
+		delete(records, b.Name)
+	}
+	for name, r := range records {
+		if _, known := s.cachedIn(pool, name); !known && r.State != account.Claiming {
+			if err := s.forget(ctx, name, pool); err != nil {
+				return err
+			}
+			s.Worker.WakeTenant(pool.Name(), "")
+		}
+	}
+	return nil
+}
+
+// cachedIn returns a binding as the watch has it by now, and whether it is in the pool.
+func (s *Labels) cachedIn(pool engine.Pool, name string) (engine.Binding, bool) {
+	b, known := s.Cache.Cached(name)
+	return b, known && b.Pool() == pool
+}
+
+const (
+	// markings is how many bindings a sweep marks at a time: those that wait share a list of the Shoots.
+	markings = 8
+	// mostFailures is how many markings may fail with none between them that succeeds, before the others
+	// wait for the next sweep: then it is more likely that what all of them need fails.
+	mostFailures = 3
+	// An account that a Shoot still refers to is looked for in a list of all Shoots again after lookShare of the time that it
+	// has been so already, and after longestLook at most: a cluster may take days to go.
+	lookShare   = 10
+	longestLook = 5 * time.Minute
+)
+
+// wait is why no sweep has marked an account yet.
+type wait struct {
+	since, again time.Time // a Shoot refers to it, and is looked for again
+	failed       time.Time // the last marking
+}
+
+// markVacant marks the bindings that no Shoot refers to. One list of the Shoots
+// passes over those that are still in use; the marking looks again at each. Without any to look for now, none is made. Those
+// whose marking failed come last, the last one last, so that they hold up no others.
+func (s *Labels) markVacant(ctx context.Context, empty map[string]vacant) error {
+	now := s.Now()
+	s.mu.Lock()
+	before := s.waits
+	s.mu.Unlock()
+	waits := make(map[string]wait, len(empty))
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waits = waits
+	}()
+	due := false
+	for binding := range empty {
+		w := before[binding]
+		due = due || !w.again.After(now)
+		if w != (wait{}) {
+			waits[binding] = w
+		}
+	}
+	if !due {
+		return nil
+	}
+	if err := s.passOver(ctx, empty, waits, now); err != nil {
+		return err
+	}
+	var (
+		marking errgroup.Group
+		mu      sync.Mutex
+		errs    error
+		row     int
+	)
+	marking.SetLimit(markings)
+	enough := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return row >= mostFailures || ctx.Err() != nil
+	}
+	for _, binding := range slices.SortedFunc(maps.Keys(empty), func(a, b string) int {
+		return cmp.Or(before[a].failed.Compare(before[b].failed), cmp.Compare(a, b))
+	}) {
+		if enough() {
+			break
+		}
+		marking.Go(func() error {
+			err := s.mark(ctx, empty[binding].pool, binding, empty[binding].record)
+			mu.Lock()
+			defer mu.Unlock()
+			delete(waits, binding)
+			errs = errors.Join(errs, err)
+			if row++; err == nil {
+				row = 0
+			} else {
+				waits[binding] = wait{failed: now}
+			}
+			return nil
+		})
+	}
+	_ = marking.Wait() // the errors are in errs, all of them
+	return errs
+}
+
+// passOver takes out of empty what a Shoot refers to, and notes when it is to be looked for again.
+func (s *Labels) passOver(ctx context.Context, empty map[string]vacant, waits map[string]wait, now time.Time) error {
+	return s.Cache.Shoots(ctx, func(shoot engine.Shoot) error {
+		if _, is := empty[shoot.Binding]; is {
+			delete(empty, shoot.Binding)
+			w := wait{since: waits[shoot.Binding].since}
+			if w.since.IsZero() {
+				w.since = now
+			}
+			w.again = now.Add(min(now.Sub(w.since)/lookShare, longestLook))
+			waits[shoot.Binding] = w
+		}
+		return nil
+	})
+}
+
+// contradicts reports whether a label says something that the record does not:
+// only then the script is asked.
+func contradicts(b engine.Binding, r account.Record) bool {
+	switch r.State {
+	case "", account.Free:
+		return b.Tenant != "" || b.Dirty
+	case account.Claiming:
+		return false // its claim is on the way
+	default:
+		return b.Tenant != r.Tenant || b.Dirty != (r.State == account.Dirtying)
+	}
+}
+
+// mark tries once more what the deprovision could not do, rule 8. The handler's
+// steps are the same: a Shoot that still refers leaves the binding draining.
+func (s *Labels) mark(ctx context.Context, pool, binding string, r account.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Budget)
+	defer cancel()
+	became, err := s.Worker.MarkDirty(ctx, pool, binding, r.Tenant, r.Generation)
+	if became == dirtying.Marked {
+		s.Observer.Followed(ctx, observe.Followed{Binding: binding, Pool: pool, Observation: account.Observation{
+			Change: account.BecameDirtying, Before: r, Record: r,
+		}})
+	}
+	return err
+}
