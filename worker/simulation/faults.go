@@ -173,7 +173,7 @@ func (w *world) befallStores(i plans.Item) bool {
 		}
 	case plans.StreamGone:
 		for _, q := range w.truth.requests {
-			w.excuse(q)
+			w.lose(q)
 		}
 		clear(w.truth.buried)
 		for _, c := range w.gate.Pending(opAck, opNak, opTerm) { // an acknowledgement on its way would be another event's
@@ -227,6 +227,15 @@ func (w *world) excuse(q *request) {
 	w.truth.excused[q.event.RuntimeID] = true
 }
 
+// lose excuses a request that is deleted from the streams in which a rebuild looks for what it
+// has to seal.
+func (w *world) lose(q *request) {
+	w.excuse(q)
+	if _, final := w.truth.final[q.subject]; !final && q.lost == 0 {
+		q.lost = w.moments
+	}
+}
+
 func (w *world) deleteMessage(ctx context.Context, stream string, i plans.Item) bool {
 	state, err := w.broker.State(ctx, stream)
 	if err != nil || state.Msgs == 0 {
@@ -240,7 +249,7 @@ func (w *world) deleteMessage(ctx context.Context, stream string, i plans.Item) 
 	for _, q := range w.truth.requests {
 		_, final := w.truth.final[q.subject]
 		if !final && (stream == events.StreamEvents && q.raw.Subject == m.Subject && q.sequence <= m.Sequence || q.event.ID == event.ID && event.ID != "") {
-			w.excuse(q)
+			w.lose(q)
 		}
 	}
 	w.must(w.broker.Purge(ctx, stream, m.Subject, m.Sequence))

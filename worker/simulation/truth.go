@@ -34,6 +34,7 @@ type truth struct {
 	force     map[string]events.Reply // by runtime: the reply with the highest sequence
 	excused   map[string]bool         // runtimes whose event was taken away by hand
 	changed   int                     // the moment at which something was last stored or labelled
+	installed int                     // the moment of the last install of a rebuild
 	claims    map[string]string       // tenant, by binding and generation
 	buried    map[uint64]bool         // sequences of HAP_EVENTS with a dead letter
 	edited    map[string]bool         // bindings that were changed by hand
@@ -50,6 +51,7 @@ type life struct {
 	blocks                         map[string]netip.Prefix // by rule and injection
 	leaves                         bool                    // its deprovision was published
 	since                          int                     // the step of its first answer
+	lost                           int                     // the moment at which the event of its first answer was deleted, 0 if it was not
 }
 
 func (t *truth) init() {
@@ -93,7 +95,7 @@ func (w *world) replied(subject string, r events.Reply) {
 		}
 	}
 	if r.Status == events.StatusAssigned {
-		w.answered(r)
+		w.answered(subject, r)
 		w.counted(r)
 	}
 }
@@ -156,7 +158,7 @@ func (w *world) buried(msg *nats.Msg) {
 }
 
 // answered checks an assignment against those that are in force.
-func (w *world) answered(r events.Reply) {
+func (w *world) answered(subject string, r events.Reply) {
 	t := &w.truth
 	l := t.lives[r.RuntimeID]
 	if l == nil {
@@ -167,10 +169,15 @@ func (w *world) answered(r events.Reply) {
 		for _, rt := range t.runtimes {
 			l.leaves = l.leaves || rt.id == r.RuntimeID && (slices.Contains(rt.ended, "") || slices.Contains(rt.ended, l.tenant))
 		}
+		for _, q := range t.requests {
+			if q.subject == subject {
+				l.lost = q.lost
+			}
+		}
 		t.lives[r.RuntimeID] = l
 		t.all = append(t.all, l)
 	}
-	if l.binding != r.Binding.Name {
+	if l.binding != r.Binding.Name && !t.unsealed(l) {
 		w.bad("I1 OneBinding", "runtime %s was answered with %s, and now with %s", l.runtime, l.binding, r.Binding.Name)
 	}
 	l.generation, l.sequence = r.Binding.Generation, max(l.sequence, r.Decision.Sequence)
@@ -185,6 +192,10 @@ func (w *world) answered(r events.Reply) {
 	w.among(l)
 	w.blocks(l, r)
 }
+
+// unsealed reports whether a rebuild may have read the ledger before this answer came: its event
+// was deleted by hand, so the rebuild had nothing to seal ("What is not covered" in docs/protocol.md).
+func (t *truth) unsealed(l *life) bool { return l.lost > 0 && t.installed > l.lost }
 
 // gain names a decision that counted a runtime on a binding.
 func gain(runtime, binding string, sequence int64) string {
@@ -233,8 +244,8 @@ func (w *world) blocks(l *life, r events.Reply) {
 		}
 		l.blocks[key] = cidr
 		for _, o := range w.truth.all {
-			if o == l || o.leaves || w.truth.excused[o.runtime] || w.truth.excused[l.runtime] {
-				continue // an event that was deleted by hand is in no seal
+			if o == l || o.leaves || w.truth.unsealed(o) || w.truth.unsealed(l) {
+				continue
 			}
 			for _, other := range o.blocks {
 				if other.Overlaps(cidr) {

@@ -303,7 +303,7 @@ func (w *world) effect(c *call, how string) {
 		w.located(p.redis.Load())
 	}
 	if strings.HasPrefix(c.Op, opInstall) {
-		w.truth.changed = w.moments
+		w.truth.changed, w.truth.installed = w.moments, w.moments
 	}
 }
 

@@ -35,6 +35,7 @@ var Cured = map[uint64]string{
 	163260145:  "a sweep came after the check of what is at rest",
 	747818449:  "a request waited until another deadline than its reply named",
 	228162287:  "an account that was moved in use was cleaned by hand",
+	3127162639: "an event was deleted while it was handled, and Redis failed over before its answer",
 	246538705:  "the directory was looked for where no epoch was in force",
 }
 
