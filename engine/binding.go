@@ -17,8 +17,9 @@ type Binding struct {
 	Internal        bool   // never claimed
 	Shared          bool
 	EUAccess        bool
-	Cordoned        bool // kept from new assignments by an operator
-	Deleting        bool // it was deleted, and stays until its finalizers are gone
+	Cordoned        bool   // kept from new assignments by an operator
+	Deleting        bool   // it was deleted, and stays until its finalizers are gone
+	SameSecretAs    string // the binding whose account this one names, too; "" for none, and where it was read alone
 
 	// ClaimedIn names the pool of its tenant's claim, "" where nothing says so. Runtimes
 	// are counted there, whatever its labels have become since.
@@ -29,7 +30,7 @@ type Binding struct {
 }
 
 // HeldBack reports whether the binding gains no runtimes, also none of its tenant.
-func (b Binding) HeldBack() bool { return b.Cordoned || b.Deleting }
+func (b Binding) HeldBack() bool { return b.Cordoned || b.Deleting || b.SameSecretAs != "" }
 
 // Pool is the pool that counts the binding's runtimes: that of its claim, else the one
 // that its labels name.

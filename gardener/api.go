@@ -52,6 +52,8 @@ func (c *Client) path(r schema.GroupVersionResource, name ...string) []string {
 // object is the part of an answer that a binding is made of.
 type object struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
+
+	references `json:",inline"` // none where only the metadata was asked for
 }
 
 func (c *Client) getObject(ctx context.Context, name string) (object, error) {

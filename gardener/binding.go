@@ -84,17 +84,21 @@ func (c *Client) ListOf(ctx context.Context, tenant string, f func(engine.Bindin
 }
 
 func (c *Client) list(ctx context.Context, selector string, f func(engine.Binding) error) error {
-	var found []engine.Binding
-	of := listing{resource: c.kind.resource, accept: metadataOnlyList, selector: selector}
+	var found []*account
+	of := listing{resource: c.kind.resource, accept: wholeObjects, selector: selector}
+	if c.opts.Resource == Secrets {
+		of.accept = metadataOnlyList
+	}
 	err := list(ctx, c, of, func() { found = found[:0] }, func(o object) bool {
-		found = append(found, c.decoder.binding(&o.Metadata))
+		found = append(found, c.decoder.listed(&o))
 		return true
 	})
 	if err != nil {
 		return err
 	}
+	markSame(found)
 	for _, b := range found {
-		if err := f(b); err != nil {
+		if err := f(b.Binding); err != nil {
 			return err
 		}
 	}

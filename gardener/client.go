@@ -80,24 +80,31 @@ func New(config *rest.Config, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
 	}
-	if err := client.watch(meta); err != nil || opts.Resource != Secrets {
-		return client, err
-	}
 	whole, err := dynamic.NewForConfigAndClient(config, client.http)
 	if err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
+	}
+	if err := client.watch(meta, whole); err != nil || opts.Resource != Secrets {
+		return client, err
 	}
 	return client, client.watchReferrers(whole)
 }
 
 // watch prepares the informer. Objects without the hyperscaler type's label are
-// no accounts and stay on the server.
-func (c *Client) watch(meta metadata.Interface) error {
-	c.informer = metadataInformer(meta, watched{
+// no accounts and stay on the server. Of a Secret only the metadata is read; of a
+// binding also what it refers to.
+func (c *Client) watch(meta metadata.Interface, whole dynamic.Interface) error {
+	of := watched{
 		resource:  c.kind.resource,
 		namespace: c.opts.Namespace,
 		narrow:    func(o *metav1.ListOptions) { o.LabelSelector = c.decoder.keys.hyperscalerType },
-	})
+	}
+	if c.opts.Resource == Secrets {
+		c.informer = metadataInformer(meta, of)
+	} else {
+		of.indexers = cache.Indexers{byCredentials: credentialsIndex}
+		c.informer = objectInformer(whole, of)
+	}
 	if err := c.informer.SetTransform(c.decoder.account); err != nil {
 		return fmt.Errorf("gardener: %w", err)
 	}
@@ -106,8 +113,13 @@ func (c *Client) watch(meta metadata.Interface) error {
 	}
 	var err error
 	c.events, err = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    c.changed,
-		UpdateFunc: func(_, obj any) { c.changed(obj) },
+		AddFunc: c.changed,
+		UpdateFunc: func(old, obj any) {
+			c.changed(obj)
+			if was, ok := old.(*account); ok {
+				c.regroup(was.credentials)
+			}
+		},
 		DeleteFunc: c.deleted,
 	})
 	if err != nil {
@@ -197,11 +209,13 @@ func (c *Client) changed(obj any) {
 	if ok && known.ResourceVersion == is.ResourceVersion {
 		return
 	}
-	c.index.Set(&is.Binding)
-	if ok && known.Pool() != is.Pool() {
-		c.notify(known, true)
+	b := &is.Binding
+	if as := sameAs(is, c.sameSecret(is.credentials)); as != "" {
+		held := is.Binding // the watch's cache has the other one
+		held.SameSecretAs, b = as, &held
 	}
-	c.notify(is.Binding, false)
+	c.take(b)
+	c.regroup(is.credentials)
 }
 
 // deleted takes over the removal of an object, also one that the watch missed
@@ -217,6 +231,7 @@ func (c *Client) deleted(obj any) {
 	if b, ok := c.index.Remove(is.Name); ok {
 		c.notify(b, true)
 	}
+	c.regroup(is.credentials)
 }
 
 func (c *Client) notify(b engine.Binding, deleted bool) {

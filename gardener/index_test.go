@@ -85,7 +85,7 @@ func TestIndexStories(t *testing.T) {
 				feed(t, c, b.Name, b.ResourceVersion, map[string]string{}, nil)
 				return strings.Join(append(told, "told nothing"), "\n")
 			case "delete", "delete-missed":
-				var obj any = &account{engine.Binding{Name: d.Input}}
+				var obj any = &account{Binding: engine.Binding{Name: d.Input}}
 				if d.Cmd == "delete-missed" {
 					obj = cache.DeletedFinalStateUnknown{Key: d.Input, Obj: obj}
 				}
@@ -183,7 +183,7 @@ func TestIndexEqualsFilter(t *testing.T) {
 			},
 			"delete": func(r *rapid.T) {
 				b := name.Draw(r, "name")
-				c.deleted(&account{engine.Binding{Name: b}})
+				c.deleted(&account{Binding: engine.Binding{Name: b}})
 				delete(naive, b)
 			},
 			"": func(r *rapid.T) {

@@ -1,6 +1,7 @@
 package gardener
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,8 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -187,7 +190,12 @@ func (d *decoder) warnOnce(w warning, what string) {
 
 // account has what the informer's cache keeps of a binding. The index refers to the
 // same one, so that ten thousand of them are in memory once.
-type account struct{ engine.Binding }
+type account struct {
+	engine.Binding
+
+	credentials string // what it refers to
+	created     int64  // in seconds
+}
 
 // GetObjectMeta returns what the informer asks for, made anew: most fields of an
 // ObjectMeta would lie empty beside each binding.
@@ -199,9 +207,21 @@ func (a *account) GetObjectMeta() metav1.Object {
 // kubectl may hold a whole Secret, and managed fields are most of the bytes of a
 // small object.
 func (d *decoder) account(obj any) (any, error) {
-	meta, ok := obj.(*metav1.PartialObjectMetadata)
-	if !ok {
+	switch o := obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		return d.listed(&object{Metadata: o.ObjectMeta}), nil
+	case *unstructured.Unstructured:
+		var read object
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &read); err != nil {
+			return nil, fmt.Errorf("gardener: %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		return d.listed(&read), nil
+	default:
 		return obj, nil
 	}
-	return &account{d.binding(&meta.ObjectMeta)}, nil
+}
+
+// listed makes an account of an object of a list or a watch.
+func (d *decoder) listed(o *object) *account {
+	return &account{d.binding(&o.Metadata), o.credentials().named(cmp.Or(o.Metadata.Namespace, d.namespace)), o.Metadata.CreationTimestamp.Unix()}
 }

@@ -22,8 +22,21 @@ type referring struct {
 	Metadata struct {
 		Name string `json:"name"`
 	} `json:"metadata"`
+
+	references `json:",inline"`
+}
+
+// references are what a binding refers to, by one of them.
+type references struct {
 	SecretRef      target `json:"secretRef"`      // SecretBinding
 	CredentialsRef target `json:"credentialsRef"` // CredentialsBinding
+}
+
+func (r *references) credentials() target {
+	if r.CredentialsRef != (target{}) {
+		return r.CredentialsRef
+	}
+	return r.SecretRef
 }
 
 type target struct {
@@ -82,7 +95,7 @@ func (c *Client) stripReferrer(obj any) (any, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &read); err != nil {
 		return nil, fmt.Errorf("gardener: %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
-	kept := &referrer{secret: c.opts.secretOf(&read)}
+	kept := &referrer{secret: c.opts.secretOf(&read.references)}
 	kept.Name, kept.Namespace = o.GetName(), o.GetNamespace()
 	kept.UID, kept.ResourceVersion = o.GetUID(), o.GetResourceVersion()
 	if o.GetDeletionTimestamp() != nil {
@@ -92,11 +105,8 @@ func (c *Client) stripReferrer(obj any) (any, error) {
 }
 
 // secretOf is the Secret of the namespace that a binding refers to, "" for none.
-func (o *Options) secretOf(r *referring) string {
-	to := r.CredentialsRef
-	if to == (target{}) {
-		to = r.SecretRef
-	}
+func (o *Options) secretOf(r *references) string {
+	to := r.credentials()
 	if (to.Kind == "" || to.Kind == "Secret") && (to.Namespace == "" || to.Namespace == o.Namespace) {
 		return to.Name
 	}
@@ -192,7 +202,7 @@ func (c *Client) secretsOfBindings(ctx context.Context) (map[reference]string, e
 	for _, r := range referringResources {
 		k := kinds[r]
 		err := list(ctx, c, listing{resource: k.resource, accept: wholeObjects}, func() {}, func(o referring) bool {
-			if secret := c.opts.secretOf(&o); secret != "" {
+			if secret := c.opts.secretOf(&o.references); secret != "" {
 				secrets[reference{k.name, o.Metadata.Name}] = secret
 			}
 			return true

@@ -19,7 +19,7 @@ type Snapshot struct {
 	opts     Options
 	kind     kind
 	decoder  *decoder
-	bindings []engine.Binding
+	bindings []*account
 	secrets  map[reference]string // that bindings refer to; of Secrets only
 	shoots   []snapshotShoot
 	skipped  int
@@ -58,9 +58,9 @@ type snapshotObject struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Items    []json.RawMessage `json:"items"`
 
-	Spec           json.RawMessage `json:"spec"`
-	SecretRef      target          `json:"secretRef"`
-	CredentialsRef target          `json:"credentialsRef"`
+	Spec json.RawMessage `json:"spec"`
+
+	references
 }
 
 // Read adds the objects of one file: YAML or JSON, objects and lists of objects,
@@ -114,7 +114,7 @@ func (s *Snapshot) object(o *snapshotObject) error {
 	known := false
 	if _, labelled := o.Metadata.Labels[s.decoder.keys.hyperscalerType]; labelled && o.Kind == s.kind.name {
 		known = true
-		b := s.decoder.binding(&o.Metadata)
+		b := s.decoder.listed(&object{o.Metadata, o.references})
 		b.Namespace = o.Metadata.Namespace
 		s.bindings = append(s.bindings, b)
 	}
@@ -124,7 +124,7 @@ func (s *Snapshot) object(o *snapshotObject) error {
 			known = true
 			here := s.opts
 			here.Namespace = o.Metadata.Namespace
-			if secret := here.secretOf(&referring{SecretRef: o.SecretRef, CredentialsRef: o.CredentialsRef}); secret != "" {
+			if secret := here.secretOf(&o.references); secret != "" {
 				s.secrets[reference{o.Kind, o.Metadata.Name}] = secret
 			}
 		}
@@ -151,8 +151,9 @@ func (s *Snapshot) Skipped() int { return s.skipped }
 
 // List calls f with each binding. An error of f ends it and is returned.
 func (s *Snapshot) List(_ context.Context, f func(engine.Binding) error) error {
+	markSame(s.bindings)
 	for _, b := range s.bindings {
-		if err := f(b); err != nil {
+		if err := f(b.Binding); err != nil {
 			return err
 		}
 	}

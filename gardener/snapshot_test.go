@@ -122,3 +122,31 @@ func TestSnapshotFaults(t *testing.T) {
 		}
 	}
 }
+
+func TestSnapshotWithOneSecret(t *testing.T) {
+	t.Parallel()
+	s, err := NewSnapshot(Options{Resource: SecretBindings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const list = `
+kind: List
+items:
+- {kind: SecretBinding, metadata: {name: a, namespace: g, creationTimestamp: "2026-02-01T00:00:00Z", labels: {hyperscalerType: aws}}, secretRef: {name: one, namespace: g}}
+- {kind: SecretBinding, metadata: {name: b, namespace: g, creationTimestamp: "2026-01-01T00:00:00Z", labels: {hyperscalerType: gcp}}, secretRef: {name: one}}
+- {kind: SecretBinding, metadata: {name: c, namespace: g, labels: {hyperscalerType: aws}}, secretRef: {name: two, namespace: g}}
+- {kind: SecretBinding, metadata: {name: d, namespace: h, labels: {hyperscalerType: aws}}, secretRef: {name: one}}
+- {kind: SecretBinding, metadata: {name: e, namespace: g, labels: {hyperscalerType: aws}}}
+- {kind: SecretBinding, metadata: {name: f, namespace: g, labels: {hyperscalerType: aws}}}
+`
+	if err := s.Read(strings.NewReader(list)); err != nil {
+		t.Fatal(err)
+	}
+	same := map[string]string{}
+	if err := s.List(t.Context(), func(b engine.Binding) error { same[b.Name] = b.SameSecretAs; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]string{"a": "b", "b": "", "c": "", "d": "", "e": "", "f": ""}; !reflect.DeepEqual(same, want) {
+		t.Errorf("%v, want %v", same, want)
+	}
+}

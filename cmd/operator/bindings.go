@@ -81,7 +81,7 @@ func (f bindingFilter) takes(v bindingView) bool {
 func newBindings(s *shell) *cobra.Command {
 	var f bindingFilter
 	state := choice{of: words(account.Free, account.Claiming, account.InUse, account.Draining, account.Dirtying, account.Dirty,
-		account.Internal, account.Cordoned, account.Deleting, account.Common, account.Held, account.Missing, account.Unknown, stateLabelled)}
+		account.Internal, account.Cordoned, account.Deleting, account.Duplicate, account.Common, account.Held, account.Missing, account.Unknown, stateLabelled)}
 	cmd := &cobra.Command{
 		Use:   "bindings [NAME]",
 		Short: "Show accounts as Redis and Gardener record them",
@@ -100,13 +100,14 @@ STANDING is the state of the account. Metrics and the page use the same words:
 - dirty: it has to be cleaned
 - internal, cordoned, shared: its label says so
 - deleting: it was deleted in Gardener, and stays until its finalizers are gone
+- duplicate: it refers to the Secret of another account, MARKS says of which
 - held: it has runtimes, but no label accounts for them
 - missing: it is not in Gardener's pool
 - unknown: the pool is not built
 
 STATE differs in two cases. labelled: the label names a tenant that Redis does not
-know yet; STANDING says claimed. held: STATE also uses it for internal, cordoned
-and deleting accounts.
+know yet; STANDING says claimed. held: STATE also uses it for internal, cordoned,
+deleting and duplicate accounts.
 
 A difference may disappear by itself while a worker processes the account. A
 difference that stays is drift; run 'hapctl counters verify' to check it.`,

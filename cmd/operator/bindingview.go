@@ -39,16 +39,18 @@ type redisSide struct {
 
 // gardenerSide has what labels and annotations say; nil where there is no such binding.
 type gardenerSide struct {
-	Kind       string `json:"kind"`
-	Namespace  string `json:"namespace"`
-	Tenant     string `json:"tenant,omitempty"`
-	Dirty      bool   `json:"dirty"`
-	Internal   bool   `json:"internal"`
-	Cordoned   bool   `json:"cordoned"`
-	Deleting   bool   `json:"deleting"`
-	Generation int64  `json:"generation"`
-	Epoch      string `json:"epoch,omitempty"`
-	ReleasedBy string `json:"releasedBy,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Tenant    string `json:"tenant,omitempty"`
+	Dirty     bool   `json:"dirty"`
+	Internal  bool   `json:"internal"`
+	Cordoned  bool   `json:"cordoned"`
+	Deleting  bool   `json:"deleting"`
+	// SameSecretAs is the binding that the account counts under, where this one has the Secret of another.
+	SameSecretAs string `json:"sameSecretAs,omitempty"`
+	Generation   int64  `json:"generation"`
+	Epoch        string `json:"epoch,omitempty"`
+	ReleasedBy   string `json:"releasedBy,omitempty"`
 }
 
 // stateLabelled is the old word for a tenant's by its label, which Redis does not know yet.
@@ -68,7 +70,7 @@ func newBindingView(at place, b *engine.Binding, rec *account.Record, limits ter
 	if b != nil {
 		v.Gardener = &gardenerSide{
 			Kind: b.Kind, Namespace: b.Namespace, Tenant: b.Tenant, Dirty: b.Dirty, Internal: b.Internal,
-			Cordoned: b.Cordoned, Deleting: b.Deleting, Generation: b.Generation, Epoch: b.Epoch, ReleasedBy: b.ReleasedBy,
+			Cordoned: b.Cordoned, Deleting: b.Deleting, SameSecretAs: b.SameSecretAs, Generation: b.Generation, Epoch: b.Epoch, ReleasedBy: b.ReleasedBy,
 		}
 	}
 	v.State, v.Standing = v.oldState(b, rec), account.Standing(b, rec)
@@ -107,7 +109,7 @@ func (v *bindingView) oldState(b *engine.Binding, rec *account.Record) string {
 		rec = &account.Record{}
 	}
 	switch word := account.Standing(&here, rec); {
-	case word == account.Internal, word == account.Cordoned, word == account.Deleting:
+	case word == account.Internal, word == account.Cordoned, word == account.Deleting, word == account.Duplicate:
 		return string(account.Held)
 	case word == account.InUse && rec.State == account.Free:
 		return stateLabelled
@@ -179,7 +181,7 @@ func (v *bindingView) marks() string {
 	for _, mark := range []struct {
 		is   bool
 		word string
-	}{{g.Dirty, "dirty"}, {g.Internal, "internal"}, {g.Cordoned, "cordoned"}, {g.Deleting, "deleting"}} {
+	}{{g.Dirty, "dirty"}, {g.Internal, "internal"}, {g.Cordoned, "cordoned"}, {g.Deleting, "deleting"}, {g.SameSecretAs != "", "duplicate of " + g.SameSecretAs}} {
 		if mark.is {
 			words = append(words, mark.word)
 		}

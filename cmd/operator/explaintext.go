@@ -151,7 +151,7 @@ func (e *telling) verdict(c events.Considered) string {
 	case account.LessFitting:
 		return fmt.Sprintf("the tenant's, %s: %s comes first%s", clustersText(c.Clusters), chosen, e.byStrategy())
 	case account.BarredHere:
-		return fmt.Sprintf("%s, %s: cordoned, internal, being deleted or dirty, it gains none", whose, clustersText(c.Clusters))
+		return fmt.Sprintf("%s, %s: cordoned, internal, being deleted, dirty or a duplicate, it gains none", whose, clustersText(c.Clusters))
 	case account.HeldByOther:
 		if c.Own {
 			return "the tenant's, on its way to dirty: it gains none before it was cleaned and released"

@@ -182,6 +182,8 @@ func plannedState(b *engine.Binding) account.State {
 		return account.Cordoned
 	case b.Internal:
 		return account.Internal
+	case b.SameSecretAs != "":
+		return account.Duplicate
 	default:
 		return word
 	}
@@ -197,6 +199,8 @@ func (p *planner) unselectable(b *engine.Binding, ways []rule.Selection) string 
 		return "no CredentialsBinding or SecretBinding refers to it: no Shoot can use it"
 	case b.Deleting:
 		return "it was deleted, and stays only until its finalizers are gone"
+	case b.SameSecretAs != "":
+		return "it refers to the same credentials as " + b.SameSecretAs + ": they are one account, under that name"
 	case b.Internal && b.Shared:
 		return "it is internal, and a shared pool leaves internal accounts out"
 	case b.Internal && b.Tenant == "":

@@ -5,19 +5,20 @@ import "github.com/hap-worker/hap-worker/engine"
 // The states that an account has beside those of its record, by its label or by
 // what is not known of it.
 const (
-	Dirty    State = "dirty"
-	Internal State = "internal"
-	Cordoned State = "cordoned"
-	Deleting State = "deleting"
-	Common   State = "shared"
-	Held     State = "held"
-	Missing  State = "missing"
-	Unknown  State = "unknown"
+	Dirty     State = "dirty"
+	Internal  State = "internal"
+	Cordoned  State = "cordoned"
+	Deleting  State = "deleting"
+	Duplicate State = "duplicate"
+	Common    State = "shared"
+	Held      State = "held"
+	Missing   State = "missing"
+	Unknown   State = "unknown"
 )
 
 // States lists the states that Standing returns, from use to none.
 func States() []State {
-	return []State{Claiming, InUse, Common, Draining, Dirtying, Dirty, Internal, Cordoned, Deleting, Held, Missing, Unknown, Free}
+	return []State{Claiming, InUse, Common, Draining, Dirtying, Dirty, Internal, Cordoned, Deleting, Duplicate, Held, Missing, Unknown, Free}
 }
 
 // Standing returns the state of an account: one word, the same in metrics, on the
@@ -32,9 +33,10 @@ func States() []State {
 //	deleting  of a shared pool: it was deleted, no new runtime (3)
 //	internal  of a shared pool: the label decides, no new runtime (I5)
 //	cordoned  of a shared pool: the label decides, no new runtime (3)
+//	duplicate of a shared pool: another binding has its Secret, no new runtime (3)
 //	shared    the label decides: used by all tenants; the record only counts
 //	claiming  the record decides over the tenant's label, and over internal,
-//	          cordoned and deleting: taken, the label is not confirmed (3, 5)
+//	          cordoned, deleting and duplicate: taken, the label is not confirmed (3, 5)
 //	claimed   the record decides likewise: a tenant's, with runtimes or idle
 //	draining  the record decides likewise: empty, the tenant may come back (7)
 //	dirtying  the record decides likewise: on its way to the label dirty (8)
@@ -44,6 +46,7 @@ func States() []State {
 //	deleting  there is no record: it was deleted, and is not claimed (3)
 //	internal  there is no record: the label keeps it from being claimed (I5)
 //	cordoned  there is no record: the label keeps it from being claimed (3)
+//	duplicate there is no record: another binding has its Secret (3)
 //	free      neither side speaks against a claim (3)
 func Standing(b *engine.Binding, rec *Record) State {
 	switch {
@@ -82,6 +85,8 @@ func barredOr(b *engine.Binding, otherwise State) State {
 		return Internal
 	case b.Cordoned:
 		return Cordoned
+	case b.SameSecretAs != "":
+		return Duplicate
 	default:
 		return otherwise
 	}

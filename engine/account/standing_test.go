@@ -20,12 +20,16 @@ const (
 	shared
 	cordoned
 	deleting
+	duplicate
 	everyMark
 )
 
 func (m mark) binding() *engine.Binding {
 	b := &engine.Binding{
 		Name: "b", HyperscalerType: "aws", Dirty: m&dirty != 0, Internal: m&internal != 0, Shared: m&shared != 0, Cordoned: m&cordoned != 0, Deleting: m&deleting != 0,
+	}
+	if m&duplicate != 0 {
+		b.SameSecretAs = "a"
 	}
 	if m&named != 0 {
 		b.Tenant = "t"
@@ -48,11 +52,13 @@ var standings = []standing{
 	{shared | deleting, "unknown", "deleting", "deleting", "deleting", "deleting"},
 	{shared | internal, "unknown", "internal", "internal", "internal", "internal"},
 	{shared | cordoned, "unknown", "cordoned", "cordoned", "cordoned", "cordoned"},
+	{shared | duplicate, "unknown", "duplicate", "duplicate", "duplicate", "duplicate"},
 	{shared, "unknown", "shared", "shared", "shared", "shared"},
 	{named, "unknown", "claimed", "held", "", "unknown"},
 	{deleting, "unknown", "deleting", "held", "", "unknown"},
 	{internal, "unknown", "internal", "held", "", "unknown"},
 	{cordoned, "unknown", "cordoned", "held", "", "unknown"},
+	{duplicate, "unknown", "duplicate", "held", "", "unknown"},
 	{0, "unknown", "free", "held", "", "unknown"},
 }
 

@@ -60,6 +60,7 @@ func Run(t *testing.T, newServer func(t *testing.T) Server) {
 		{"CacheSurvivesOutage", testCacheSurvivesOutage},
 		{"NoListOnTheWay", testNoListOnTheWay},
 		{"MetadataOnly", testMetadataOnly},
+		{"SameSecret", testSameSecret},
 		{"ListPaged", testListPaged},
 		{"ListOfTenant", testListOfTenant},
 		{"ListForgotten", testListForgotten},
@@ -171,21 +172,27 @@ func (b *bench) account(t *testing.T, n int, labels map[string]string) string {
 	if b.Resource != gardener.Secrets {
 		b.create(t, secrets, name, nil, map[string]any{"data": map[string]any{"key": secretContent}})
 	}
+	b.binding(t, name, name, all)
+	return name
+}
+
+// binding creates one of the kind under test that refers to a Secret, or is it.
+func (b *bench) binding(t *testing.T, name, secret string, labels map[string]string) {
+	t.Helper()
 	switch b.Resource {
 	case gardener.SecretBindings:
-		b.create(t, secretBindings, name, all, map[string]any{
+		b.create(t, secretBindings, name, labels, map[string]any{
 			"provider":  map[string]any{"type": "aws"},
-			"secretRef": map[string]any{"name": name, "namespace": b.Namespace},
+			"secretRef": map[string]any{"name": secret, "namespace": b.Namespace},
 		})
 	case gardener.Secrets:
-		b.create(t, secrets, name, all, map[string]any{"data": map[string]any{"key": secretContent}})
+		b.create(t, secrets, name, labels, map[string]any{"data": map[string]any{"key": secretContent}})
 	default:
-		b.create(t, credentialsBindings, name, all, map[string]any{
+		b.create(t, credentialsBindings, name, labels, map[string]any{
 			"provider":       map[string]any{"type": "aws"},
-			"credentialsRef": map[string]any{"apiVersion": "v1", "kind": "Secret", "name": name, "namespace": b.Namespace},
+			"credentialsRef": map[string]any{"apiVersion": "v1", "kind": "Secret", "name": secret, "namespace": b.Namespace},
 		})
 	}
-	return name
 }
 
 func (b *bench) create(t *testing.T, r schema.GroupVersionResource, name string, labels map[string]string, content map[string]any) {

@@ -135,7 +135,7 @@ func (s segment) Pattern() string {
 		return "hatch"
 	case "dirty", "dirtying":
 		return "dots"
-	case "internal", "cordoned", "deleting", "held", "missing", "unknown":
+	case "internal", "cordoned", "deleting", "duplicate", "held", "missing", "unknown":
 		return "bars"
 	case "shared":
 		return "stripes"

@@ -84,7 +84,7 @@ func verdictText(verdict string) string {
 	case account.LessFitting:
 		return "another one of the tenant's comes first"
 	case account.BarredHere:
-		return "cordoned, internal, dirty or being deleted"
+		return "cordoned, internal, dirty, being deleted or a duplicate"
 	case account.HeldByOther:
 		return "another tenant's, or to be cleaned"
 	case account.MoreClusters:

@@ -69,6 +69,7 @@ type Binding struct {
 	EUAccess        bool   `json:"euAccess,omitempty"`
 	Cordoned        bool   `json:"cordoned,omitempty"`
 	Deleting        bool   `json:"deleting,omitempty"`
+	SameSecretAs    string `json:"sameSecretAs,omitempty"`
 	ClaimedIn       string `json:"claimedIn,omitempty"`
 	Generation      int64  `json:"generation,omitempty"`
 	Epoch           string `json:"epoch,omitempty"`

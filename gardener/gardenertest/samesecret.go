@@ -1,0 +1,88 @@
+package gardenertest
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/gardener"
+)
+
+// testSameSecret: of the bindings that refer to one Secret, one gains clusters. A Secret is one
+// account, whatever refers to it.
+func testSameSecret(t *testing.T, b *bench) {
+	var mu sync.Mutex
+	var lines []string
+	c, told := b.watching(t, gardener.Options{Warn: func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	}})
+	first := b.account(t, 1, nil)
+	offered := func(tenant string, want ...string) func() bool {
+		return func() bool {
+			seen, _ := c.Claimable(b.pool(), tenant, false, 8)
+			return slices.EqualFunc(seen, want, func(b engine.Binding, name string) bool { return b.Name == name })
+		}
+	}
+	if b.Resource == gardener.Secrets {
+		b.secretBinding(t, b.name(2), first)
+		b.secretBinding(t, b.name(3), first)
+		told.until(t, "a Secret that two bindings refer to is offered", offered("ga-1", first))
+		return
+	}
+	told.until(t, "the account is offered", offered("ga-1", first))
+	second := b.name(2)
+	b.binding(t, second, first, map[string]string{"hyperscalerType": b.id})
+	told.until(t, "the second binding of the Secret is seen", func() bool { held, _ := c.Cached(second); return held.SameSecretAs == first })
+	if !offered("ga-1", first)() {
+		t.Error("the second one is offered, or the first one is not")
+	}
+	listed := map[string]string{}
+	if err := c.List(t.Context(), func(x engine.Binding) error { listed[x.Name] = x.SameSecretAs; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if listed[first] != "" || listed[second] != first {
+		t.Errorf("listed: %v", listed)
+	}
+
+	// A tenant's is the account's, though the other one is older.
+	b.label(t, second, map[string]any{"tenantName": "ga-1"})
+	told.until(t, "the tenant's is the account's", offered("ga-1", second))
+	if !offered("ga-2")() {
+		t.Error("another tenant is offered the account")
+	}
+	b.label(t, second, map[string]any{"tenantName": nil})
+	told.until(t, "nothing is claimed: the older one is the account's", offered("ga-2", first))
+
+	b.bothShared(t, c, told, first, second)
+	told.until(t, "one of them is offered", offered("ga-1", first))
+
+	if err := b.admin.Resource(b.resource()).Namespace(b.Namespace).Delete(t.Context(), first, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	told.until(t, "the one that is left is offered", offered("ga-1", second))
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, second+" refers to the same credentials as "+first) }) {
+		t.Errorf("told: %q", lines)
+	}
+}
+
+// bothShared: two shared bindings keep no tenants apart, so both are offered.
+func (b *bench) bothShared(t *testing.T, c *gardener.Client, told *changes, both ...string) {
+	t.Helper()
+	shared := b.pool()
+	shared.Shared = true
+	for _, name := range both {
+		b.label(t, name, map[string]any{"shared": "true"})
+	}
+	told.until(t, "both are offered to all", func() bool { return len(c.Shared(shared)) == 2 })
+	for _, name := range both {
+		b.label(t, name, map[string]any{"shared": nil})
+	}
+}

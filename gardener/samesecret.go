@@ -1,0 +1,117 @@
+package gardener
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
+
+// Bindings that refer to the same Secret are one account under several names. One of them is the
+// account's; the others are held back, since the clusters of two tenants would share it, and each
+// name would have a count and a limit beside the other's.
+
+// byCredentials is the index of the cache of bindings by what they refer to.
+const byCredentials = "credentials"
+
+func credentialsIndex(obj any) ([]string, error) {
+	if a, ok := obj.(*account); ok && a.credentials != "" {
+		return []string{a.credentials}, nil
+	}
+	return nil, nil
+}
+
+// named names it within a namespace, "" for nothing.
+func (t target) named(namespace string) string {
+	if t.Name == "" {
+		return ""
+	}
+	return cmp.Or(t.Kind, "Secret") + " " + cmp.Or(t.Namespace, namespace) + "/" + t.Name
+}
+
+// holder is that of the bindings of one account which is the account's: one that has a tenant or is
+// dirty, then the oldest, then the first by name; nil where all are shared, which keep no tenants apart.
+func holder(same []*account) *account {
+	if !slices.ContainsFunc(same, func(a *account) bool { return !a.Shared }) {
+		return nil
+	}
+	return slices.MinFunc(same, func(a, b *account) int {
+		return cmp.Or(free(a)-free(b), cmp.Compare(a.created, b.created), strings.Compare(a.Name, b.Name))
+	})
+}
+
+func free(a *account) int {
+	if a.Tenant == "" && !a.Dirty {
+		return 1
+	}
+	return 0
+}
+
+// sameAs is SameSecretAs of a binding, of those that refer to what it refers to.
+func sameAs(a *account, same []*account) string {
+	if h := holder(same); h != nil && h.Name != a.Name {
+		return h.Name
+	}
+	return ""
+}
+
+// sameSecret are the bindings of the cache that refer to the same credentials.
+func (c *Client) sameSecret(credentials string) []*account {
+	if credentials == "" {
+		return nil
+	}
+	found, err := c.informer.GetIndexer().ByIndex(byCredentials, credentials)
+	if err != nil {
+		return nil // there is no such index: of Secrets
+	}
+	same := make([]*account, 0, len(found))
+	for _, obj := range found {
+		if a, ok := obj.(*account); ok {
+			same = append(same, a)
+		}
+	}
+	return same
+}
+
+// regroup brings up to date which bindings of one account are held back.
+func (c *Client) regroup(credentials string) {
+	same := c.sameSecret(credentials)
+	for _, a := range same {
+		b, known := c.index.Cached(a.Name)
+		if as := sameAs(a, same); known && b.SameSecretAs != as {
+			b.SameSecretAs = as
+			c.take(&b)
+		}
+	}
+}
+
+// take puts a binding into the cache and tells of it.
+func (c *Client) take(b *engine.Binding) {
+	known, ok := c.index.Cached(b.Name)
+	c.index.Set(b)
+	if b.SameSecretAs != "" && b.SameSecretAs != known.SameSecretAs {
+		c.opts.Warn(fmt.Sprintf("%s %s/%s refers to the same credentials as %s and gains no clusters: docs/gardener.md#two-bindings-with-one-secret",
+			b.Kind, b.Namespace, b.Name, b.SameSecretAs))
+	}
+	if ok && known.Pool() != b.Pool() {
+		c.notify(known, true)
+	}
+	c.notify(*b, false)
+}
+
+// markSame sets SameSecretAs of bindings that were listed together.
+func markSame(all []*account) {
+	same := map[string][]*account{}
+	for _, a := range all {
+		if a.credentials != "" {
+			same[a.credentials] = append(same[a.credentials], a)
+		}
+	}
+	for _, a := range all {
+		if several := same[a.credentials]; len(several) > 1 {
+			a.SameSecretAs = sameAs(a, several)
+		}
+	}
+}
