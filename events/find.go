@@ -80,11 +80,11 @@ func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most 
 }
 
 // Queued visits the events that are not settled and were published since a time, oldest first,
-// but none beyond the newest most. Where an event cannot be read its fault says why.
-func (l *Ledger) Queued(ctx context.Context, since time.Time, most uint64, visit func(e Event, published time.Time, fault error) error) (streams.Extent, error) {
+// but none beyond the newest most, each with its sequence. Where an event cannot be read its fault says why.
+func (l *Ledger) Queued(ctx context.Context, since time.Time, most uint64, visit func(e Event, sequence uint64, published time.Time, fault error) error) (streams.Extent, error) {
 	return streams.Newest(ctx, l.streams, l.subjects.Stream(StreamEvents), ">", since, most, func(msg streams.Message) error {
 		event, fault := Decode(msg.Subject, msg.Header, msg.Data)
-		return visit(event, msg.Time, fault)
+		return visit(event, msg.Sequence, msg.Time, fault)
 	})
 }
 

@@ -182,6 +182,12 @@ type queuedView struct {
 	RuntimeID string    `json:"runtimeID,omitempty"`
 	Binding   string    `json:"binding,omitempty"`
 	Published time.Time `json:"published"`
+	// TakenUp says whether a worker has taken it up; nil where the consumer could not be asked.
+	TakenUp *bool `json:"takenUp,omitempty"`
+	// Before is how many events no worker has taken up either that come before it.
+	Before uint64 `json:"before,omitempty"`
+
+	sequence, place uint64 // in HAP_EVENTS; among those that were read
 }
 
 // queued returns those of the newest unsettled events for which take returns true.
@@ -189,27 +195,62 @@ func (f *finder) queued(ctx context.Context, since time.Time, take func(events.E
 	found := []queuedView{}
 	err := f.s.withStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		ledger := events.NewLedger(js, subjects, source)
-		extent, err := ledger.Queued(ctx, since, f.newest, func(e events.Event, published time.Time, _ error) error {
+		read := uint64(0)
+		extent, err := ledger.Queued(ctx, since, f.newest, func(e events.Event, sequence uint64, published time.Time, _ error) error {
 			if take(e) {
 				found = append(found, queuedView{
 					RequestID: e.ID, Type: string(e.Type), RuntimeID: e.RuntimeID, Binding: e.Binding, Published: published.UTC(),
+					sequence: sequence, place: read,
 				})
 			}
+			read++
 			return nil
 		})
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
 		}
 		f.searched(events.StreamEvents, extent)
+		if len(found) > 0 {
+			placeQueued(ctx, js, subjects, found, read)
+		}
 		return err
 	})
 	return found, err
 }
 
+// placeQueued says how far the worker's consumer has come to events that were found among the
+// newest ones, of which so many were read. Where there is no consumer, that stays open.
+func placeQueued(ctx context.Context, js jetstream.JetStream, subjects events.Subjects, found []queuedView, read uint64) {
+	consumer, err := js.Consumer(ctx, subjects.Stream(events.StreamEvents), events.ConsumerWorker)
+	if err != nil {
+		return
+	}
+	info := consumer.CachedInfo()
+	for i := range found {
+		q := &found[i]
+		q.TakenUp = new(q.sequence <= info.Delivered.Stream)
+		if behind := read - q.place; !*q.TakenUp && info.NumPending > behind {
+			q.Before = info.NumPending - behind
+		}
+	}
+}
+
+// state says how far an event that is not settled has come.
+func (q *queuedView) state() string {
+	switch {
+	case q.TakenUp == nil:
+		return "no worker has finished it"
+	case *q.TakenUp:
+		return "in work, a worker has taken it up and not finished it"
+	default:
+		return fmt.Sprintf("no worker has taken it up yet; events before it: %d", q.Before)
+	}
+}
+
 func toldOfQueued(queued []queuedView) [][2]string {
 	var lines [][2]string
 	for _, q := range queued {
-		lines = append(lines, [2]string{"NOT SETTLED", fmt.Sprintf("the %s %s, published %s: no worker has finished it", q.Type, q.RequestID, q.Published.Format(time.RFC3339))})
+		lines = append(lines, [2]string{"NOT SETTLED", fmt.Sprintf("the %s %s, published %s: %s", q.Type, q.RequestID, q.Published.Format(time.RFC3339), q.state())})
 	}
 	return lines
 }

@@ -87,9 +87,9 @@ func testFoundElsewhere(b *bench) {
 	}), []string{"b"})
 
 	var queued, letters []string
-	extent, err := b.ledger.Queued(b.ctx(), time.Time{}, 1, func(e events.Event, at time.Time, fault error) error {
-		if at.IsZero() {
-			b.t.Errorf("%s was published at no time", e.ID)
+	extent, err := b.ledger.Queued(b.ctx(), time.Time{}, 1, func(e events.Event, sequence uint64, at time.Time, fault error) error {
+		if at.IsZero() || sequence == 0 {
+			b.t.Errorf("%s was published at no time, or has no sequence", e.ID)
 		}
 		queued = append(queued, e.ID)
 		return fault
