@@ -18,7 +18,11 @@ type landscape struct {
 
 func (l *landscape) Get(ctx context.Context, name string) (engine.Binding, error) {
 	return ask(ctx, l.p, call{Port: gate.Gardener, Op: "get", Arg: name}, func(ctx context.Context) (engine.Binding, error) {
-		return l.p.world.garden.Get(ctx, name)
+		b, err := l.p.world.garden.Get(ctx, name)
+		if b.Dirty && l.p.world.off("unnumbered") { // rule 9: a binding has had one claim alone
+			b.Generation = min(b.Generation, 1)
+		}
+		return b, err
 	})
 }
 

@@ -25,9 +25,10 @@ type request struct {
 	sequence uint64 // in HAP_EVENTS
 	tenant   string
 	raw      *nats.Msg
-	excused  bool // it was taken out of the stream by hand
-	lost     int  // the moment at which it was, where it had no final reply by then
-	since    int  // the step at which it was published
+	excused  bool  // it was taken out of the stream by hand
+	lost     int   // the moment at which it was, where it had no final reply by then
+	since    int   // the step at which it was published
+	cleaned  int64 // by a release: the claim of the account that had been cleaned by then, 0 for none
 }
 
 // client has what the publishers know of a runtime.
@@ -213,7 +214,11 @@ func (w *world) askRelease(i plans.Item) bool {
 		generation := b.Generation
 		r.Generation = &generation
 	}
-	return w.publish(events.Event{Type: events.TypeRelease, ID: w.id("r"), Binding: b.Name, Release: r}) != nil
+	q := w.publish(events.Event{Type: events.TypeRelease, ID: w.id("r"), Binding: b.Name, Release: r})
+	if q != nil && b.Dirty {
+		q.cleaned = b.Generation
+	}
+	return q != nil
 }
 
 // bindings are those that Gardener has, by name.

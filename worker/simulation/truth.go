@@ -311,6 +311,11 @@ func (w *world) freed(b engine.Binding, by string) {
 	t, binding := &w.truth, b.Name
 	t.freed[binding] = by
 	at := slices.IndexFunc(t.requests, func(q *request) bool { return q.event.ID == by })
+	if at >= 0 && !t.edited[binding] {
+		if claim, now := t.requests[at].cleaned, t.labels[binding].Generation; claim != 0 && claim != now {
+			w.bad("I5 NoDirty", "release %s takes the labels off %s at claim %d, and claim %d was cleaned", by, binding, now, claim)
+		}
+	}
 	for _, l := range t.all {
 		taken := t.edited[binding] && l.pool != b.Pool().Name()
 		if at >= 0 && l.binding == binding && !taken && !l.leaves && !t.excused[l.runtime] && l.since < t.requests[at].since {

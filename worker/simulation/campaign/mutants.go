@@ -44,6 +44,7 @@ var Mutants = []Mutant{
 	{"in-use", "9", "an account is released under its runtimes", 11, nil},
 	{"freed-generation", "9", "a release frees whichever claim there is", 1248, slow},
 	{"released-by", "9", "a release forgets what it has done", 28, nil},
+	{"unnumbered", "9", "a release need not say which claim was cleaned", 801, nil},
 	{"moved", "10", "nothing says which pool an account was claimed in", 1, nil},
 	{"observe", "10", "labels of others are not followed", 8, nil},
 	{"expect", "11", "a reply is stored whatever stands there", 0, nil},
