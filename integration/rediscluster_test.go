@@ -87,7 +87,7 @@ func (p *primaries) addUsers(ctx context.Context, t *testing.T, admin *redis.Cli
 				rules = append(rules, word)
 			}
 		}
-		rules = append(rules, "+cluster|slots", "+command")
+		rules = append(rules, "+cluster|slots", "+command", "+asking")
 		if err := admin.Do(ctx, rules...).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ type RangeBuilder interface {
 
 // rebuildRanges is rule 13 for the network ranges. It comes after the pools, whose
 // seal it does not rely on: an event may have been decided in between.
-func (r *Rebuilder) rebuildRanges(ctx context.Context) error {
+func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	if r.Ranges == nil {
 		return nil
 	}
@@ -53,6 +53,11 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer func() { // as giveUp does
+		if err != nil {
+			_, _ = r.Ranges.RenewRebuild(ctx, token, now().Add(-r.Lease))
+		}
+	}()
 	if mine, err := r.Ranges.BeginRebuild(ctx, token, now(), r.Lease); err != nil || !mine {
 		return errors.Join(err, ErrElsewhere)
 	}

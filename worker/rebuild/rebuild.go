@@ -98,6 +98,7 @@ type Rebuilder struct {
 	mu     sync.Mutex
 	asked  map[string]bool // pools, until they are built
 	doubts doubted         // of the one attempt at a time
+	failed givenUp         // the same
 	paced  time.Time       // no rebuild before this moment that requests alone ask for
 }
 
@@ -168,8 +169,7 @@ func (r *Rebuilder) attempt(ctx context.Context) error {
 }
 
 // rebuild is one pass of rule 13 over everything that is not built.
-func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
-	var info observe.Rebuild
+func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err error) {
 	missing, err := r.missing(ctx)
 	if err != nil || len(missing.places) == 0 {
 		return info, err
@@ -194,6 +194,12 @@ func (r *Rebuilder) rebuild(ctx context.Context) (observe.Rebuild, error) {
 		return info, err
 	}
 	mine, err := r.begin(ctx, missing, token, now)
+	defer func() { // after the renewals have ended
+		if err != nil {
+			r.failed = givenUp{token, mine}
+			r.giveUp(ctx, now)
+		}
+	}()
 	if err != nil {
 		return info, err
 	}
@@ -244,18 +250,19 @@ func (r *Rebuilder) storeClock(ctx context.Context) (now func() time.Time, err e
 	return func() time.Time { return said.Add(time.Since(answered)) }, nil
 }
 
-// begin writes the token, and returns where it stands. Where the first place is another
-// worker's, so are the others: two that share them would wait for each other's record.
+// begin writes the token, and returns where it stands, or after an error may stand. Where the first
+// place is another worker's, so are the others: two that share them would wait for each other's record.
 func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string, now func() time.Time) (mine []string, err error) {
+	r.giveUp(ctx, now) // what Redis did not hear of
 	for _, place := range missing.places {
 		if epoch := missing.deposed[place]; epoch != "" {
 			if _, err := r.Builder.Depose(ctx, place, epoch); err != nil {
-				return nil, err
+				return mine, err
 			}
 		}
 		ours, err := r.Builder.BeginRebuild(ctx, place, token, now(), r.Lease)
 		if err != nil {
-			return nil, err
+			return append(mine, place), err
 		}
 		if ours {
 			mine = append(mine, place)
@@ -291,6 +298,22 @@ func (r *Rebuilder) keepAlive(ctx context.Context, places []string, token string
 			// A token that is lost is noticed by the install.
 			_, _ = r.Builder.RenewRebuild(ctx, place, token, now())
 		}
+	})
+}
+
+// givenUp are places whose token is of an attempt that has failed.
+type givenUp struct {
+	token  string
+	places []string
+}
+
+// giveUp ends the lease of a rebuild that failed, so that the next attempt of any worker need not wait for it.
+func (r *Rebuilder) giveUp(ctx context.Context, now func() time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, r.Lease)
+	defer cancel()
+	r.failed.places = slices.DeleteFunc(r.failed.places, func(place string) bool {
+		_, err := r.Builder.RenewRebuild(ctx, place, r.failed.token, now().Add(-r.Lease))
+		return err == nil
 	})
 }
 
