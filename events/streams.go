@@ -154,7 +154,7 @@ func (o Options) Consumer() jetstream.ConsumerConfig {
 
 // Setup makes sure that the four streams and the workers' consumer are there. What
 // exists is never changed: where it differs from its definition, a line of the
-// result says so. Without Manage nothing is created, and what is missing is an
+// result says so, or an error where a worker cannot work with it. Without Manage nothing is created, and what is missing is an
 // error that names it. While a cluster has no leader no server answers, and Setup ends
 // with a time-out after js's own; it can be repeated.
 func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences []string, err error) {
@@ -182,7 +182,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 		}
 		differences = append(differences, found...)
 	}
-	found, err := streams.EnsureConsumer(ctx, js, subjects.Stream(StreamEvents), o.Consumer(), o.Manage, ConsumerShadow)
+	found, err := streams.EnsureConsumer(ctx, js, subjects.Stream(StreamEvents), subjects.Events(), o.Consumer(), o.Manage, ConsumerShadow)
 	if err != nil {
 		return nil, err
 	}

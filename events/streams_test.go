@@ -87,8 +87,8 @@ func TestSetupSaysWhatDiffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	streams[0].MaxBytes, streams[0].Discard = 1<<20, jetstream.DiscardOld
-	streams[1].AllowDirect, streams[1].MaxAge = true, time.Hour
+	streams[0].MaxBytes, streams[0].Duplicates = 1<<20, time.Minute
+	streams[1].AllowDirect, streams[1].MaxMsgSize = true, 1<<20
 	for _, stream := range streams[:2] {
 		if _, err := js.CreateStream(ctx, stream); err != nil {
 			t.Fatal(err)
@@ -102,9 +102,9 @@ func TestSetupSaysWhatDiffers(t *testing.T) {
 	before := config(t, js, "HAP_EVENTS")
 	got, err := events.Setup(ctx, js, events.Options{Manage: true})
 	want := []string{
-		"stream HAP_EVENTS: discard is DiscardOld, should be DiscardNew",
 		"stream HAP_EVENTS: max bytes is 1048576, should be 1073741824",
-		"stream HAP_REPLIES: max age is 1h0m0s, should be 0s",
+		"stream HAP_EVENTS: duplicate window is 1m0s, should be 2m0s",
+		"stream HAP_REPLIES: max message size is 1048576, should be -1",
 		"stream HAP_REPLIES: direct reads is true, should be false",
 		"consumer hap-worker: ack wait is 1m0s, should be 30s",
 		"consumer hap-worker: max ack pending is 5, should be 1000",

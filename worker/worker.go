@@ -144,7 +144,7 @@ func New(o Options) *Worker {
 		}),
 	}
 	w.source = source.New(source.Options{
-		Consumer: o.Consumer, Reopen: o.Reopen, Prefetch: o.Concurrency, LookEvery: o.AckWait / 3, Observer: w.observer, Now: o.Now, Clock: w.clock,
+		Consumer: o.Consumer, Reopen: o.Reopen, Prefetch: o.Concurrency, Subjects: o.Subjects.Events(), LookEvery: o.AckWait / 3, Observer: w.observer, Now: o.Now, Clock: w.clock,
 	})
 	w.rounds = serving.New(serving.Options{
 		Wakes: w.Wakes, Room: o.Room, Queue: o.Counters, Rebuild: o.Rebuild, Observer: w.observer,

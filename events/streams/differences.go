@@ -31,7 +31,10 @@ func streamDifferences(want, have jetstream.StreamConfig) []string {
 		{"replicas", want.Replicas, have.Replicas},
 		{"purge denied", want.DenyPurge, have.DenyPurge},
 		{"sealed", want.Sealed, have.Sealed},
+		{"delete denied", want.DenyDelete, have.DenyDelete},
+		{"max consumers", want.MaxConsumers, have.MaxConsumers},
 		{"acknowledgement off", want.NoAck, have.NoAck},
+		{"sources", len(want.Sources), len(have.Sources)},
 	})
 }
 
@@ -59,7 +62,7 @@ func texts(of string, differences []difference) []string {
 	var lines []string
 	for _, d := range differences {
 		if want, have := fmt.Sprint(d.want), fmt.Sprint(d.have); want != have {
-			lines = append(lines, fmt.Sprintf("%s: %s is %s, should be %s", of, d.setting, have, want))
+			lines = append(lines, fmt.Sprintf("%s: %s is %s, should be %s", of, d.setting, OneLine(have, mostText), want))
 		}
 	}
 	return lines

@@ -10,70 +10,88 @@ import (
 )
 
 // Ensure makes sure that a stream is there, creates it where it may, and says in a line
-// each where the one that is there differs from its definition.
+// each where the one that is there differs from its definition. One that cannot be used, or whose
+// subjects another one has, is an error that says whose it is, what differs and what to type.
 func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (differences []string, err error) {
 	have, err := stream(ctx, js, want, create)
 	if err != nil {
 		return nil, err
 	}
-	return streamDifferences(want, have), nil
+	return streamDifferences(want, have.Config), unusable(&want, have)
 }
 
 // EnsureConsumer is Ensure for a durable consumer of a stream. The consumer yields, if the
-// server allows no second one beside it, is deleted for it. A consumer that loses messages, or
-// delivers them to several workers at once, is an error that says how to change it.
-func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, create bool, yields string) (differences []string, err error) {
+// server allows no second one beside it, is deleted for it. A consumer that loses messages of the
+// subjects, delivers them to several workers at once or cannot be pulled from is an error, as for Ensure.
+func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stream string, subjects []string, want jetstream.ConsumerConfig, create bool, yields string) (differences []string, err error) {
 	have, err := consumer(ctx, js, stream, want, create, yields)
 	if err != nil {
 		return nil, err
 	}
-	return consumerDifferences(want, have), unfit(stream, &have)
+	return consumerDifferences(want, have.Config), unfit(have, Use{Subjects: subjects})
 }
 
-// stream returns the configuration of a stream as the server has it.
-func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (jetstream.StreamConfig, error) {
-	ctx, cancel := Bounded(ctx, js)
+// stream returns a stream as the server has it.
+func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (*jetstream.StreamInfo, error) {
+	asking, cancel := Bounded(ctx, js)
 	defer cancel()
-	found, err := js.Stream(ctx, want.Name)
+	found, err := js.Stream(asking, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && create {
-		found, err = js.CreateStream(ctx, want)
+		found, err = js.CreateStream(asking, want)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another worker was first, with other settings
-			found, err = js.Stream(ctx, want.Name)
+			found, err = js.Stream(asking, want.Name)
 		}
 	}
 	switch {
+	case overlaps(err):
+		return nil, overlapped(ctx, js, &want, err)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return jetstream.StreamConfig{}, fmt.Errorf("stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Name, err)
+		return nil, fmt.Errorf("stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Name, err)
 	case err != nil:
-		return jetstream.StreamConfig{}, fmt.Errorf("stream %s: %w", want.Name, err)
+		return nil, fmt.Errorf("stream %s: %w", want.Name, err)
 	}
-	return found.CachedInfo().Config, nil
+	return found.CachedInfo(), nil
 }
 
-// consumer returns the configuration of the workers' consumer as the server has it.
-func consumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, create bool, yields string) (jetstream.ConsumerConfig, error) {
-	ctx, cancel := Bounded(ctx, js)
+// consumer returns the workers' consumer as the server has it.
+func consumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, create bool, yields string) (*jetstream.ConsumerInfo, error) {
+	asking, cancel := Bounded(ctx, js)
 	defer cancel()
-	found, err := js.Consumer(ctx, stream, want.Durable)
+	found, err := js.Consumer(asking, stream, want.Durable)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) && create {
-		found, err = js.CreateConsumer(ctx, stream, want)
-		switch {
-		case errors.Is(err, jetstream.ErrConsumerExists):
-			found, err = js.Consumer(ctx, stream, want.Durable)
-		case TakenByOther(err):
-			// A shadow took the events while there was no worker. It listens from now on.
-			if err = js.DeleteConsumer(ctx, stream, yields); err == nil {
-				found, err = js.CreateConsumer(ctx, stream, want)
-			}
-		}
+		found, err = createConsumer(asking, js, stream, want, yields)
 	}
 	switch {
+	case errors.Is(err, jetstream.ErrNotPullConsumer):
+		pushed, err := js.PushConsumer(asking, stream, want.Durable)
+		if err != nil {
+			return nil, fmt.Errorf("consumer %s of stream %s: %w", want.Durable, stream, err)
+		}
+		return pushed.CachedInfo(), nil
+	case TakenByOther(err):
+		return nil, occupied(ctx, js, stream, want.Durable, err)
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Durable, stream, err)
+		return nil, fmt.Errorf("consumer %s of stream %s is missing; create it as docs/messages.md says, or let the worker do it with nats.manage: true: %w", want.Durable, stream, err)
 	case err != nil:
-		return jetstream.ConsumerConfig{}, fmt.Errorf("consumer %s of stream %s: %w", want.Durable, stream, err)
+		return nil, fmt.Errorf("consumer %s of stream %s: %w", want.Durable, stream, err)
 	}
-	return found.CachedInfo().Config, nil
+	return found.CachedInfo(), nil
+}
+
+// createConsumer creates the workers' consumer, in the place of one that yields.
+func createConsumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, yields string) (jetstream.Consumer, error) {
+	created, err := js.CreateConsumer(ctx, stream, want)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerExists):
+		return js.Consumer(ctx, stream, want.Durable)
+	case TakenByOther(err):
+		// A shadow took the events while there was no worker. It listens from now on.
+		if err := js.DeleteConsumer(ctx, stream, yields); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return nil, err
+		}
+		return js.CreateConsumer(ctx, stream, want) // refused again where it is another application's
+	}
+	return created, err
 }
 
 // TakenByOther knows the codes with which a work-queue stream refuses a second

@@ -1,9 +1,9 @@
 package streams
 
 import (
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,9 +23,15 @@ func AckWait(c *jetstream.ConsumerConfig) time.Duration {
 	return c.AckWait
 }
 
+// Use is how workers use their consumer.
+type Use struct {
+	Subjects []string // of the events
+	Batch    int      // messages that a worker asks for at once, 0 where it is not known
+}
+
 // Hindrance returns why no worker gets messages of a consumer that exists, or why some would
 // be lost with it, with the command that changes this; nil if a worker can use it.
-func Hindrance(info *jetstream.ConsumerInfo) error {
+func Hindrance(info *jetstream.ConsumerInfo, use Use) error {
 	if info.Paused {
 		return fmt.Errorf("consumer %s of stream %s is paused for another %s; to end that: nats consumer resume %s %s",
 			info.Name, info.Stream, info.PauseRemaining.Round(time.Second), info.Stream, info.Name)
@@ -33,24 +39,29 @@ func Hindrance(info *jetstream.ConsumerInfo) error {
 	if info.Cluster != nil && info.Cluster.Name != "" && info.Cluster.Leader == "" {
 		return fmt.Errorf("consumer %s of stream %s has no leader; nats consumer report %s tells which servers are away", info.Name, info.Stream, info.Stream)
 	}
-	return unfit(info.Stream, &info.Config)
+	return unfit(info, use)
 }
 
+// pullWait is how long a worker's request for messages stays with the server: jetstream's default.
+const pullWait = 30 * time.Second
+
 // unfit returns why a consumer cannot be that of the workers, with the command that mends it.
-func unfit(stream string, c *jetstream.ConsumerConfig) error {
-	change := func(what, flag string) error {
-		return fmt.Errorf("consumer %s of stream %s: %s; to change that: nats consumer edit %s %s %s", c.Durable, stream, what, stream, c.Durable, flag)
+func unfit(info *jetstream.ConsumerInfo, use Use) error {
+	c := &info.Config
+	wait, explicit := AckWait(c), c.AckPolicy == jetstream.AckExplicitPolicy
+	var left []string
+	if filter := filters(*c); len(filter) > 0 {
+		left = uncovered(use.Subjects, filter)
 	}
-	var faults []error
-	if c.MaxDeliver > 0 {
-		faults = append(faults, change(fmt.Sprintf("max deliver is %d: an event that fails as often is never answered", c.MaxDeliver), "--max-deliver=-1"))
-	}
-	if wait := AckWait(c); c.AckPolicy == jetstream.AckExplicitPolicy && wait < shortestAckWait {
-		faults = append(faults, change(fmt.Sprintf("an event comes again after %s without a sign of life, less than %s: several workers would handle it", wait, shortestAckWait), "--wait=30s"))
-	}
-	if c.AckPolicy != jetstream.AckExplicitPolicy || c.HeadersOnly {
-		faults = append(faults, fmt.Errorf("consumer %s of stream %s: ack policy is %s and headers only is %t, must be %s and false; delete it, and a worker with nats.manage: true creates it: nats consumer rm %s %s",
-			c.Durable, stream, c.AckPolicy, c.HeadersOnly, jetstream.AckExplicitPolicy, stream, c.Durable))
-	}
-	return errors.Join(faults...)
+	return existingConsumer(info).refuse([]fault{
+		{c.MaxDeliver > 0, fmt.Sprintf("max deliver is %d, must be -1: an event that fails as often is never answered", c.MaxDeliver), "--max-deliver=-1"},
+		{explicit && wait < shortestAckWait, fmt.Sprintf("an event comes again after %s without a sign of life, less than %s: several workers would handle it", wait, shortestAckWait), "--wait=30s"},
+		{!explicit, fmt.Sprintf("ack policy is %s, must be %s", c.AckPolicy, jetstream.AckExplicitPolicy), ""},
+		{c.HeadersOnly, "headers only is true, must be false", ""},
+		{len(left) > 0, "filter is " + listed(filters(*c)) + ", must be none: it leaves out " + listed(left), "--filter='" + strings.Join(use.Subjects, "' --filter='") + "'"},
+		{c.DeliverSubject != "", "it pushes to " + OneLine(c.DeliverSubject, mostText) + ", must be one that workers pull from", ""},
+		{len(c.PriorityGroups) > 0, "priority groups is " + listed(c.PriorityGroups) + ", must be none: workers ask in the name of no group", ""},
+		{c.MaxRequestBatch > 0 && c.MaxRequestBatch < use.Batch, fmt.Sprintf("max pull batch is %d, a worker asks for %d and gets none", c.MaxRequestBatch, use.Batch), fmt.Sprintf("--max-pull-batch=%d", use.Batch)},
+		{c.MaxRequestExpires > 0 && c.MaxRequestExpires < pullWait, fmt.Sprintf("max pull expire is %s, a worker asks for %s and gets none", c.MaxRequestExpires, pullWait), "--max-pull-expire=" + pullWait.String()},
+	})
 }

@@ -28,6 +28,8 @@ type Options struct {
 	// Prefetch is how many messages are requested at once. What is prefetched waits with
 	// its AckWait running, so no more than can be begun.
 	Prefetch int
+	// Subjects are those of the messages that the consumer is to have.
+	Subjects []string
 	// LookEvery is how often Watch asks the server for the consumer.
 	LookEvery time.Duration
 	Observer  *observe.Observer
@@ -176,7 +178,7 @@ func (s *Source) looked(info *jetstream.ConsumerInfo, err error) {
 	if err == nil {
 		s.unanswered = 0
 		s.ackWait.Store(int64(streams.AckWait(&info.Config)))
-		why = streams.Hindrance(info)
+		why = streams.Hindrance(info, streams.Use{Subjects: s.Subjects, Batch: s.Prefetch})
 	} else if s.unanswered++; s.unanswered >= mostUnanswered {
 		why = fmt.Errorf("NATS says nothing about the consumer: %w", err)
 	}

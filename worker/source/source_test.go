@@ -49,7 +49,7 @@ func open(t *testing.T, options []nats.Option, changes ...func(*tap, *source.Opt
 		t.Fatal(err)
 	}
 	o := source.Options{
-		Consumer: consumer, Prefetch: 4, LookEvery: 100 * time.Millisecond, Now: time.Now,
+		Consumer: consumer, Prefetch: 4, Subjects: subjects.Events(), LookEvery: 100 * time.Millisecond, Now: time.Now,
 		Observer: &observe.Observer{OnRetry: func(_ context.Context, r observe.Retry) {
 			if r.After > 0 { // else the iterator goes on by itself
 				s.lost <- r.Err
@@ -195,6 +195,9 @@ func TestConsumerIsOpenedAgain(t *testing.T) {
 			s.publish("0")
 			s.settles("0")
 			for _, text := range []string{"1", "2"} { // it may go more than once
+				for len(s.lost) > 0 { // attempts that failed while it was being created
+					<-s.lost
+				}
 				c.lose(s)
 				s.misses()
 				if c.recover != nil {
@@ -356,6 +359,28 @@ func TestConsumerIsChanged(t *testing.T) {
 	}
 	changed.MaxDeliver = -1
 	if _, err := s.js.UpdateConsumer(s.within(), events.StreamEvents, changed); err != nil {
+		t.Fatal(err)
+	}
+	s.heldUntil("")
+}
+
+// TestConsumerIsNarrowed: another filter leaves events in the stream, and one that asks for too little at once
+// delivers none; the server tells no worker.
+func TestConsumerIsNarrowed(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, nil)
+	for says, change := range map[string]func(*jetstream.ConsumerConfig){
+		"it leaves out":      func(c *jetstream.ConsumerConfig) { c.FilterSubject = "hap.v1.release.*" },
+		"--max-pull-batch=4": func(c *jetstream.ConsumerConfig) { c.MaxRequestBatch = 3 },
+	} {
+		changed := events.Options{}.Consumer()
+		change(&changed)
+		if _, err := s.js.UpdateConsumer(s.within(), events.StreamEvents, changed); err != nil {
+			t.Fatal(err)
+		}
+		s.heldUntil(says)
+	}
+	if _, err := s.js.UpdateConsumer(s.within(), events.StreamEvents, events.Options{}.Consumer()); err != nil {
 		t.Fatal(err)
 	}
 	s.heldUntil("")
