@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/document"
 )
 
 // maxLine is the longest line that --stdin takes, in bytes.
@@ -91,7 +92,11 @@ func readLines(ctx context.Context, in io.Reader) <-chan inputLine {
 	lines := make(chan inputLine)
 	go func() {
 		defer close(lines)
-		reader := bufio.NewReaderSize(in, 64<<10)
+		text, err := document.Stream(in)
+		if err != nil {
+			text = failing{err}
+		}
+		reader := bufio.NewReaderSize(text, 64<<10)
 		for {
 			line := readLine(reader)
 			end := errors.Is(line.err, io.EOF)
@@ -112,6 +117,11 @@ func readLines(ctx context.Context, in io.Reader) <-chan inputLine {
 	}()
 	return lines
 }
+
+// failing is a reader whose input cannot be read.
+type failing struct{ error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.error }
 
 // readLine reads to the next line end; a line beyond maxLine is thrown away.
 func readLine(r *bufio.Reader) inputLine {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -271,7 +272,11 @@ func (s *shell) readObjects(into *gardener.Snapshot, path string) error {
 		defer func() { _ = opened.Close() }()
 		file = opened
 	}
-	if err := into.Read(file); err != nil {
+	text, err := document.Stream(file)
+	if err == nil {
+		err = into.Read(text)
+	}
+	if err != nil {
 		return fmt.Errorf("read the landscape: %s: %w", path, err)
 	}
 	return nil

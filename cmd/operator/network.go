@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -55,31 +54,16 @@ func networkFile(s *shell, cmd *cobra.Command) func() (*network.Config, document
 // readNetwork reads a file of network rules, standard input for "-". An invalid
 // one is a document.Faults.
 func (s *shell) readNetwork(path string) (*network.Config, document.Faults, error) {
-	content, err := s.contentOf(path)
+	content, err := s.readText(path, "network rules")
 	if err != nil {
 		return nil, nil, err
 	}
 	if elsewhere := namedFile(content); elsewhere != "" {
-		if content, err = s.contentOf(elsewhere); err != nil {
+		if content, err = s.readText(elsewhere, "network rules"); err != nil {
 			return nil, nil, fmt.Errorf("network.file of %s: %w", path, err)
 		}
 	}
 	return network.Parse(content)
-}
-
-func (s *shell) contentOf(path string) ([]byte, error) {
-	if path == "-" {
-		content, err := io.ReadAll(s.stdin)
-		if err != nil {
-			return nil, fmt.Errorf("read the network rules: %w", err)
-		}
-		return content, nil
-	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the network rules: %w", err)
-	}
-	return content, nil
 }
 
 // namedFile is network.file of hap-worker's configuration, "" for any other file.

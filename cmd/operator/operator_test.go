@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs the stories of testdata/script. Beside testscript's own
 // commands they have "exits CODE COMMAND ARGS…", which runs a command and holds
 // its exit code against CODE, and "converses CODE FILE COMMAND ARGS…", which also
-// asks it line by line; scriptServers has more. $DEPLOY is the folder deploy, with its examples.
+// asks it line by line, and "encode FORM FILE…"; scriptServers has more. $DEPLOY is the folder deploy, with its examples.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	deploy, err := filepath.Abs("../../deploy")
@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := scriptServers{t}.commands()
-	commands["exits"], commands["converses"] = operatortest.Exits, operatortest.Converses
+	commands["exits"], commands["converses"], commands["encode"] = operatortest.Exits, operatortest.Converses, operatortest.Encode
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",

@@ -11,7 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/capacity"
@@ -143,9 +145,13 @@ func (g *historian) finish() {
 
 // loadHistory reads a file of 'hapctl plan --save-history'.
 func loadHistory(path string) (*history, error) {
-	text, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the history: %w", err)
+	}
+	text, err := document.Text(content)
+	if err != nil {
+		return nil, fmt.Errorf("read the history: %w", connect.InFile(err, path))
 	}
 	h := &history{}
 	if err := json.Unmarshal(text, h); err != nil {

@@ -25,7 +25,8 @@ show, diff, apply and rollback use the policy that workers read.`
 	return cmd
 }
 
-// readText reads a file, standard input for "-".
+// readText reads a file, standard input for "-", in UTF-8 without a byte order mark. What is no text
+// it leaves to the reader of what the file has, whose faults say so.
 func (s *shell) readText(name, what string) ([]byte, error) {
 	var content []byte
 	var err error
@@ -36,6 +37,9 @@ func (s *shell) readText(name, what string) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the %s: %w", what, err)
+	}
+	if text, err := document.Text(content); err == nil {
+		return text, nil
 	}
 	return content, nil
 }

@@ -13,10 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
@@ -148,9 +150,13 @@ func readRanges(ctx context.Context, store *counters.Store, state *simulate.Stat
 
 // loadState reads what 'hapctl pools save' wrote.
 func loadState(path string) (*simulate.State, error) {
-	text, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the saved pools: %w", err)
+	}
+	text, err := document.Text(content)
+	if err != nil {
+		return nil, fmt.Errorf("read the saved pools: %w", connect.InFile(err, path))
 	}
 	state := &simulate.State{}
 	if err := json.Unmarshal(text, state); err != nil {

@@ -1,25 +1,13 @@
 package operator
 
-import (
-	"fmt"
-	"io"
-	"os"
-
-	"github.com/hap-worker/hap-worker/engine/rule"
-)
+import "github.com/hap-worker/hap-worker/engine/rule"
 
 // readRules reads a file of rules, standard input for "-". A file that is no
 // file of rules is a rule.Faults.
 func (s *shell) readRules(path string) (rule.File, error) {
-	var content []byte
-	var err error
-	if path == "-" {
-		content, err = io.ReadAll(s.stdin)
-	} else {
-		content, err = os.ReadFile(path)
-	}
+	content, err := s.readText(path, "rules")
 	if err != nil {
-		return rule.File{}, fmt.Errorf("read the rules: %w", err)
+		return rule.File{}, err
 	}
 	return rule.ReadFile(content)
 }

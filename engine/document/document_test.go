@@ -144,6 +144,7 @@ func FuzzReader(f *testing.F) {
 		"", "a: 1", "a: {b: [1, x, null, true, 1.5]}", "a: &a {b: 1}\nc: {<<: *a, b: 2}", "a: 1\na: 2",
 		"- 2020-01-01\n- !!str 7", "? [a]\n: b", "a: &a [*a]", "{\n\t\"a\": 1\n}", "---\n---\na: 1\n---\nb: 2", "a: !!int x",
 		"&a {a: *a}", "x: &m {a: 1}\ny: {<<: [*m, {a: 2, b: 3}]}", "~: 1\n1: 2",
+		"\xef\xbb\xbfa: 1", "\xff\xfea\x00:\x00\n\x00", "\xfe\xff\x00a", "a:\n\tb: 1", "a: \x01", "a: g\xe4", "n\u0430me: b\u200bc",
 	} {
 		f.Add([]byte(seed))
 	}

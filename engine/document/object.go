@@ -62,12 +62,17 @@ func (n Node) Object(known ...string) (Object, bool) {
 	return o, true
 }
 
-// Meant is the advice for a word that is not among the known ones.
+// Meant is the advice for a word that is not among the known ones, which are ASCII.
 func Meant(word string, known []string) string {
-	if closest := spelling.Closest(word, known); closest != "" {
-		return fmt.Sprintf("did you mean %s?", closest)
+	note := ""
+	if l, foreign := spelling.Foreign(word); foreign {
+		note = fmt.Sprintf("its character %d is %s; ", l.Column, l)
+		word = spelling.Fold(word)
 	}
-	return "there are " + strings.Join(known, ", ")
+	if closest := spelling.Closest(word, known); closest != "" {
+		return note + "did you mean " + closest + "?"
+	}
+	return note + "there are " + strings.Join(known, ", ")
 }
 
 // gatherer collects the fields of a mapping.

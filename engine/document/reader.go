@@ -33,6 +33,9 @@ type Reader struct {
 	// without any never reaches the bound.
 	visits  int
 	bounded bool
+
+	content []byte   // of the present file
+	lines   []string // of content, once a fault asks for them
 }
 
 // All returns the documents of content up to the first that is no YAML, without
@@ -42,6 +45,12 @@ func (r *Reader) All(content []byte) []Node {
 		r.Whole(Syntax, "has %d MiB; the most is %d", len(content)>>20, mostBytes>>20)
 		return nil
 	}
+	content, err := Text(content)
+	if faults, is := errors.AsType[Faults](err); is {
+		r.fault(faults[0].Line, faults[0].Column, "", faults[0].Kind, "%s", faults[0].Message)
+		return nil
+	}
+	r.content, r.lines = content, nil
 	if trimmed := bytes.TrimSpace(content); len(trimmed) > 0 && trimmed[0] == '{' {
 		// JSON may be indented with tabs, which YAML refuses; in its strings a tab is \t.
 		content = bytes.ReplaceAll(content, []byte{'\t'}, []byte{' '})
@@ -56,6 +65,9 @@ func (r *Reader) All(content []byte) []Node {
 			return all
 		case err != nil:
 			text := strings.TrimPrefix(err.Error(), "yaml: ")
+			if r.strange(text) {
+				return all
+			}
 			if line := locate(content, text); line > 0 {
 				text = fmt.Sprintf("line %d: %s", line, yamlLine.ReplaceAllString(text, ""))
 			}

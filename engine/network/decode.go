@@ -1,16 +1,13 @@
 package network
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
-
 	"github.com/hap-worker/hap-worker/engine/document"
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // decoder makes a Config of a document. Beside each thing that is checked against
@@ -84,13 +81,24 @@ func texts(o document.Object, name string) []string {
 	if !ok {
 		return nil
 	}
-	return n.Texts()
+	all := []string{}
+	list, _ := n.List()
+	for _, item := range list {
+		if text, ok := item.Text(); ok {
+			all = append(all, text)
+			item.Strange(spelling.Deceptive)
+		}
+	}
+	return all
 }
 
 // byName are the fields of an object that have a value, by their names.
 func byName(n document.Node) []document.Node {
 	o, _ := n.Object()
 	fields := slices.DeleteFunc(o.Fields, document.Node.Null)
+	for _, n := range fields {
+		n.StrangeName(spelling.Deceptive)
+	}
 	slices.SortFunc(fields, func(a, b document.Node) int { return strings.Compare(a.Name, b.Name) })
 	return fields
 }
@@ -137,6 +145,9 @@ func (d *decoder) parent(n document.Node) []netip.Prefix {
 
 func cidr(n document.Node, text string) (netip.Prefix, bool) {
 	prefix, err := netip.ParsePrefix(text)
+	if n.Strange(spelling.Foreign) {
+		return netip.Prefix{}, false
+	}
 	if err != nil || !prefix.Addr().Is4() {
 		n.Fault(document.Value, "%q is no IPv4 CIDR; write one such as 10.27.0.0/16", text)
 		return netip.Prefix{}, false
@@ -205,6 +216,7 @@ func optional(o document.Object, name string) string {
 		return ""
 	}
 	text, _ := n.Text()
+	n.Strange(spelling.Deceptive)
 	return text
 }
 
@@ -227,7 +239,7 @@ func injection(n document.Node) (Injection, placedInjection) {
 		n.Field("path").Fault(document.Missing, "is missing; write path, or a list as paths")
 	}
 	for _, item := range items(all, "parents") {
-		if id, ok := item.Text(); ok {
+		if id, ok := item.Text(); ok && !item.Strange(spelling.Deceptive) {
 			in.Parents, where.parents = append(in.Parents, id), append(where.parents, placed{item, id})
 		}
 	}
@@ -258,10 +270,14 @@ func injectedAt(in *Injection, where *placedInjection, n document.Node) {
 		text = "" // told already; it is not missing as well
 	}
 	where.paths = append(where.paths, placed{n, text})
-	pointer, err := Pointer(text)
-	if err != nil {
-		n.Fault(document.Value, "%v", err)
-		ok = false
+	ok = ok && !n.Strange(spelling.Deceptive)
+	var pointer string
+	if ok {
+		var err error
+		if pointer, err = Pointer(text); err != nil {
+			n.Fault(document.Value, "%v", err)
+			ok = false
+		}
 	}
 	if !ok {
 		in.Paths = append(in.Paths, unreadPath)
@@ -275,119 +291,3 @@ func injectedAt(in *Injection, where *placedInjection, n document.Node) {
 
 // unreadPath stands for a path that is no path, so that it is compared with none.
 const unreadPath = "unread"
-
-func selector(all document.Object) Selector {
-	s := Selector{}
-	s.ByIdentity, s.Identities = identities(all)
-	if labels, ok := given(all, "matchLabels"); ok {
-		for _, n := range byName(labels) {
-			if value, ok := n.Text(); ok {
-				require(&s, n, n.Name, selection.Equals, []string{value})
-			}
-		}
-	}
-	for _, item := range items(all, "matchExpressions") {
-		expression(&s, item)
-	}
-	for _, item := range items(all, "matchPurposes") {
-		if p, ok := purposes(item); ok {
-			s.Purposes = append(s.Purposes, p)
-		}
-	}
-	if s.ByIdentity && len(s.Labels)+len(s.Purposes) > 0 {
-		all.Warn(Unused, "matchIdentities outrules the other selectors; they have no effect")
-	}
-	return s
-}
-
-// identities reads either spelling; both at once is a fault.
-func identities(all document.Object) (bool, []Identity) {
-	list, plural := given(all, "matchIdentities")
-	one, singular := given(all, "matchIdentity")
-	switch {
-	case plural && singular:
-		one.Fault(document.Duplicate, "matchIdentities says the same; keep one of them")
-		return true, nil
-	case singular:
-		list = one
-	case !plural:
-		return false, nil
-	}
-	items := []document.Node{list}
-	if !list.Mapping() {
-		items, _ = list.List()
-	}
-	var identities []Identity
-	for _, item := range items {
-		f, _ := item.Object("name", "namespace")
-		id := Identity{Name: optional(f, "name"), Namespace: optional(f, "namespace")}
-		switch {
-		case id.Name != "":
-			identities = append(identities, id)
-			if id.Namespace == "" {
-				item.Warn(document.Value, "without a namespace this matches a cluster without one only")
-			}
-		case id.Namespace != "":
-			item.Field("name").Fault(document.Missing, "is missing; a namespace alone names no cluster")
-		}
-	}
-	if len(identities) == 0 {
-		list.Warn(Unused, "this names no cluster, so the rule matches none; leave it out to match by the other selectors")
-	}
-	return true, identities
-}
-
-// expressionOperators are those of matchExpressions, as Kubernetes has them.
-var expressionOperators = map[string]selection.Operator{
-	"In": selection.In, "NotIn": selection.NotIn, "Exists": selection.Exists, "DoesNotExist": selection.DoesNotExist,
-}
-
-func expression(s *Selector, n document.Node) {
-	all, _ := n.Object("key", "operator", "values")
-	key, name := required(all, "key"), required(all, "operator")
-	values := texts(all, "values")
-	operator, ok := expressionOperators[name]
-	if !ok {
-		noOperator(all, name, slices.Sorted(maps.Keys(expressionOperators)))
-		return
-	}
-	takes := operator == selection.In || operator == selection.NotIn
-	switch {
-	case takes && len(values) == 0:
-		n.Field("values").Fault(document.Value, "%s needs values", name)
-	case !takes && len(values) > 0:
-		n.Field("values").Fault(document.Value, "%s must have no values", name)
-	default:
-		require(s, n, key, operator, values)
-	}
-}
-
-// noOperator reports an operator that does not exist; a missing one is reported already.
-func noOperator(o document.Object, name string, known []string) {
-	if n, ok := given(o, "operator"); ok {
-		n.Fault(document.Value, "there is no operator %q; %s", name, document.Meant(name, known))
-	}
-}
-
-func require(s *Selector, n document.Node, key string, operator selection.Operator, values []string) {
-	requirement, err := labels.NewRequirement(key, operator, values)
-	if err != nil {
-		if key != "" || operator == selection.Equals {
-			n.Fault(document.Value, "no label: %v", err)
-		}
-		return
-	}
-	s.Labels = append(s.Labels, *requirement)
-}
-
-func purposes(n document.Node) (Purposes, bool) {
-	all, _ := n.Object("operator", "values")
-	name := required(all, "operator")
-	p := Purposes{Operator: Operator(name), Values: texts(all, "values")}
-	known := []string{string(ContainsAll), string(ContainsAny), string(ContainsNone), string(Equals)}
-	if !slices.Contains(known, name) {
-		noOperator(all, name, known)
-		return p, false
-	}
-	return p, true
-}

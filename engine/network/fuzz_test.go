@@ -18,6 +18,7 @@ func FuzzPath(f *testing.F) {
 	for _, seed := range []string{
 		"", "/", "/a~1b", "a.b", ".a.b", "a[0]", "a[b]", "a['b.c']", `a["b.c"]`, `a\.b`, "a..b", "a[", "a['", "a]", "$.a",
 		"größe", "\xff", "a~b", "[a]", ".[a]", `a\`, "a['']", "['']", "\x00",
+		"a.b\u00a0", "a\u200b", "/\u0430bc",
 	} {
 		f.Add(seed)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // PathError is a path that cannot be read.
@@ -30,6 +32,9 @@ func (e *PathError) Error() string {
 func Pointer(path string) (string, error) {
 	if !utf8.ValidString(path) {
 		return "", &PathError{Path: path, Index: invalidAt(path), Why: "this is no UTF-8"}
+	}
+	if l, found := spelling.Deceptive(path); found {
+		return "", &PathError{Path: path, Index: l.Column - 1, Why: "this is " + l.String()}
 	}
 	if path == "" || path == "/" {
 		return "", nil

@@ -68,7 +68,8 @@ func (d *decoder) ruleID(id string, at document.Node, seen map[string]document.N
 	first, twice := seen[id]
 	_, isText := at.Scalar().(string)
 	switch {
-	case !isText: // reported already
+	case !isText || deceptive(id): // reported already
+	case spelling.Fold(id) != id && at.Strange(spelling.Foreign):
 	case !ruleID.MatchString(id):
 		at.Fault(document.Value, "%q is no id of a rule; it has small letters, digits and -, and begins and ends with a letter or digit", id)
 	case twice:

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hap-worker/hap-worker/engine/document"
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // The kinds of OCF manifests: those that are read, and those that a hub's content
@@ -120,8 +121,10 @@ func identity(o document.Object, dir string) (document.Object, Ref) {
 	ref.Path = root + strings.ReplaceAll(strings.TrimPrefix(dir+"/", "./")+name, "/", ".")
 	if strings.Contains(name, "/") || !pathForm.MatchString(ref.Path) {
 		n, _ := metadata.Get("name")
-		n.Fault(document.Syntax,
-			"directory and name make %q, which is no path; use letters, digits, - and _, or write metadata.path in full", ref.Path)
+		if !n.Strange(spelling.Foreign) {
+			n.Fault(document.Syntax,
+				"directory and name make %q, which is no path; use letters, digits, - and _, or write metadata.path in full", ref.Path)
+		}
 		ref.Path = ""
 	}
 	return metadata, ref
@@ -136,7 +139,7 @@ func attributes(metadata document.Object) []Ref {
 	entries, _ := n.Object()
 	var all []Ref
 	for _, n := range entries.Fields {
-		if !pathForm.MatchString(n.Name) {
+		if !pathForm.MatchString(n.Name) && !n.StrangeName(spelling.Foreign) {
 			n.KeyFault(document.Syntax, "is no path; write it in full, such as cap.attribute.cloud.provider.gcp")
 		}
 		if o, ok := n.Object(); ok {
@@ -182,7 +185,7 @@ var sectionKeys = []string{"oneOf", "allOf", "anyOf"}
 // requirement reads an entry of spec.requires, whose key is the prefix of what it lists.
 func requirement(n document.Node) Requirement {
 	prefix := n.Name
-	if !pathForm.MatchString(prefix) {
+	if !pathForm.MatchString(prefix) && !n.StrangeName(spelling.Foreign) {
 		n.KeyFault(document.Syntax, "is no prefix of a path; write one such as cap.type.gcp.auth")
 	}
 	o, ok := n.Object(sectionKeys...)
@@ -196,6 +199,9 @@ func requirement(n document.Node) Requirement {
 		}
 		if ok && pathForm.MatchString(prefix) && !pathForm.MatchString(name) {
 			n, _ := o.Get("name")
+			if n.Strange(spelling.Foreign) {
+				return Ref{}
+			}
 			n.Fault(document.Syntax, "%q is no path; use letters, digits, - and _", name)
 		}
 		return Ref{Path: name, Revision: revisionOf(o, true)}

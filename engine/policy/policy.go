@@ -6,6 +6,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	"github.com/hap-worker/hap-worker/engine/document"
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // Policy has the preferences of a cluster admin: rules for single interfaces, and a rule for
@@ -102,12 +103,15 @@ func apiVersion(o document.Object) {
 	}
 	version, err := semver.NewVersion(text)
 	if err != nil || !supported.Check(version) {
+		if n.Strange(spelling.Foreign) {
+			return
+		}
 		n.Fault(Version, `%q is not supported; write "0.1.0", or another release of 0.1`, text)
 	}
 }
 
 func ruleOf(n document.Node) Rule {
-	if fault := keyFault(n.Name); fault != "" {
+	if fault := keyFault(n.Name); fault != "" && !n.StrangeName(spelling.Foreign) {
 		n.KeyFault(document.Syntax, "%s", fault)
 	}
 	rule := Rule{Key: n.Name, Line: n.KeyLine}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"github.com/hap-worker/hap-worker/engine/document"
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // The kinds of faults and warnings besides those of every document.
@@ -10,11 +11,14 @@ const (
 	Redundant document.Kind = "redundant" // warning: the document means the same without it
 )
 
-// text is a string that is not empty.
+// text is a string that is not empty; "" after a fault.
 func text(n document.Node) string {
 	text, ok := n.Text()
 	if ok && text == "" {
 		n.Fault(document.Syntax, "is an empty string; write a value")
+	}
+	if n.Strange(spelling.Deceptive) {
+		return ""
 	}
 	return text
 }
@@ -35,6 +39,9 @@ func pathOf(o document.Object, field, example string) string {
 	path, ok := need(o, field, example)
 	if ok && !pathForm.MatchString(path) {
 		n, _ := o.Get(field)
+		if n.Strange(spelling.Foreign) {
+			return path
+		}
 		n.Fault(document.Syntax, "%q is no path; write it in full, such as %s", path, example)
 	}
 	return path
@@ -50,6 +57,9 @@ func revisionOf(o document.Object, required bool) string {
 		return ""
 	}
 	revision := n.Spelled() // 1.2 is a number, 0.1.0 a string
+	if n.Strange(spelling.Foreign) {
+		return ""
+	}
 	if !revisionForm.MatchString(revision) {
 		n.Expected("a revision of three numbers, such as 0.1.0")
 		return ""

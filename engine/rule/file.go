@@ -1,9 +1,12 @@
 package rule
 
 import (
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hap-worker/hap-worker/engine/document"
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // File has the content of a file of rules: hap.rule of a configuration or of a chart's
@@ -33,8 +36,10 @@ type key struct {
 // ReadFile reads a file of rules. What else the file has is passed over. The error
 // is a Faults: the file is none, or it has no rules.
 func ReadFile(content []byte) (File, error) {
-	if texts := lines(string(content)); texts != nil {
-		return File{Texts: texts}, nil
+	if text, err := document.Text(content); err == nil {
+		if texts := lines(string(text)); texts != nil {
+			return File{Texts: texts}, nil
+		}
 	}
 	var r document.Reader
 	var file File
@@ -55,15 +60,16 @@ func ReadFile(content []byte) (File, error) {
 
 // lines are the rules of a file with one a line, nil for a file that is YAML. The first
 // line that says something decides: a rule begins with the name of its plan and has no
-// colon, and neither a YAML list nor an object begins so.
+// colon, and neither a YAML list nor an object begins so. A name in other letters than
+// ASCII counts too, so that the parser of rules finds fault with it.
 func lines(content string) []string {
 	var texts []string
 	for line := range strings.Lines(content) {
-		text := WithoutComment(strings.TrimSpace(line))
+		text := WithoutComment(strings.Trim(line, space))
 		switch {
 		case text == "":
 			continue
-		case texts == nil && (!alphanumeric(text[0]) || strings.Contains(text, ":")):
+		case texts == nil && (!alphanumeric(text[0]) && text[0] < utf8.RuneSelf || strings.Contains(text, ":")):
 			return nil
 		}
 		texts = append(texts, text)
@@ -75,7 +81,7 @@ func lines(content string) []string {
 func WithoutComment(line string) string {
 	for i := range len(line) {
 		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
-			return strings.TrimSpace(line[:i])
+			return strings.Trim(line[:i], space)
 		}
 	}
 	return line
@@ -91,15 +97,18 @@ func (f *File) read(r *document.Reader, root document.Node) {
 		return
 	}
 	top, _ := root.Object()
+	strange := lookalikes(top, append([]string{"hap", "rule"}, olderKeys...))
 	keys := keysOf(top)
 	if n, ok := top.Get("hap"); ok && !n.Null() {
 		hap, _ := n.Object()
+		strange = lookalikes(hap, append([]string{"rule", "plans", "internalGlobalAccounts"}, olderKeys...)) || strange
 		keys = append(keysOf(hap), keys...)
 		f.plans(hap)
 		f.settings(hap)
 	}
 	f.labels(top)
 	switch {
+	case len(keys) == 0 && strange: // that is why
 	case len(keys) == 0:
 		r.Whole(document.Missing, noRules)
 	case clash(keys):
@@ -110,6 +119,18 @@ func (f *File) read(r *document.Reader, root document.Node) {
 	default:
 		f.Texts = texts(keys[0].Node)
 	}
+}
+
+// lookalikes finds fault with names of fields that are read as one of the known keys, and are another,
+// and reports whether there are any.
+func lookalikes(o document.Object, known []string) bool {
+	found := false
+	for _, n := range o.Fields {
+		if slices.Contains(known, spelling.Fold(n.Name)) {
+			found = n.StrangeName(spelling.Foreign) || found
+		}
+	}
+	return found
 }
 
 func keysOf(o document.Object) []key {

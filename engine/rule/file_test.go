@@ -36,6 +36,7 @@ func FuzzReadFile(f *testing.F) {
 		"- {a: 1}", "\x00", "hap: 1", "--- a\n--- b", "#", "hap: {rule: }", "hap: {rule: [aws], sharedRule: x}", "rule: [aws]\nhap: {rule: [aws]}",
 		"hap: {<<: {rule: [aws]}, internalGlobalAccounts: [ga, 7]}", "euAccessRule:\nsharedRule: [a]",
 		"# all\naws\n\ngcp -> S # shared\r\nx: y", "aws#", "aws: x",
+		"\xef\xbb\xbfaws", "\xff\xfea\x00w\x00s\x00", "\u0430ws", "h\u0430p: {rule: [aws]}", "rule:\n\t- aws", "a\x00w\x00s\x00",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // Plan is a service plan: the hyperscalers that its clusters can run on.
@@ -71,14 +72,14 @@ func (p Plans) With(changes map[string]Plan) (Plans, error) {
 func (p *Plan) flaws(name string) []string {
 	var flaws []string
 	if !validName(name) {
-		flaws = append(flaws, fmt.Sprintf("%q is no name of a plan: a rule could not name it", name))
+		flaws = append(flaws, fmt.Sprintf("%q is no name of a plan: a rule could not name it%s", name, spelling.Note(name)))
 	}
 	if len(p.Providers) == 0 {
 		flaws = append(flaws, fmt.Sprintf("plan %s has no providers: list at least one", name))
 	}
 	for _, provider := range p.Providers {
 		if !validName(provider) {
-			flaws = append(flaws, fmt.Sprintf("plan %s has the provider %q, which is no label value", name, provider))
+			flaws = append(flaws, fmt.Sprintf("plan %s has the provider %q, which is no label value%s", name, provider, spelling.Note(provider)))
 		}
 	}
 	if p.Default != "" && !slices.Contains(p.Providers, p.Default) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // space is the white space that may stand between tokens.
@@ -37,6 +39,11 @@ type token struct {
 func (t token) String() string {
 	if t.kind == tokenEnd {
 		return "the end of the rule"
+	}
+	if t.kind == tokenBad {
+		if l, foreign := spelling.Foreign(t.text); foreign {
+			return fmt.Sprintf("%q (%s)", t.text, l)
+		}
 	}
 	return fmt.Sprintf("%q", t.text)
 }

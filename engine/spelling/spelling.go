@@ -1,4 +1,4 @@
-// Package spelling finds the word that was meant.
+// Package spelling finds the word that was meant, and characters that only look like those that were.
 package spelling
 
 import "strings"

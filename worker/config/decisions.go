@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // Decisions has what deciding needs of a configuration, compiled. It never
@@ -86,7 +87,7 @@ func (h *HAP) compile(wrong *faults, labels rule.Labels) *Decisions {
 	before := len(wrong.list)
 	for i, tenant := range h.InternalGlobalAccounts {
 		if !engine.ValidID(tenant) {
-			wrong.add(element("hap.internalGlobalAccounts", i), "%q is not a global account id", tenant)
+			wrong.add(element("hap.internalGlobalAccounts", i), "%q is not a global account id%s", tenant, spelling.Note(tenant))
 		}
 	}
 	if h.Waiting.Timeout < 0 {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
@@ -126,11 +124,19 @@ func envNumber[N int | float64](text, otherwise string) (any, error) {
 }
 
 func envYAML(text string) (any, error) {
+	r := document.Reader{Private: true}
+	root, ok := r.One([]byte(text), "")
 	var value any
-	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-		return nil, fmt.Errorf("is not valid YAML on one line")
+	if ok {
+		value = root.Value()
 	}
-	return value, nil
+	switch {
+	case len(r.Faults) == 0:
+		return value, nil
+	case r.Faults[0].Column > 0: // a character, or what the reader of the file says too
+		return nil, fmt.Errorf("is not valid YAML on one line: %s", strings.TrimPrefix(r.Faults[0].Message, "is no YAML: "))
+	}
+	return nil, errors.New("is not valid YAML on one line")
 }
 
 func envList(path, text string) []any {

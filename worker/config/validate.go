@@ -12,6 +12,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // Validate checks c as a whole. The error is [document.Faults], every fault.
@@ -69,13 +70,13 @@ func (m *MultiHyperscalerAccount) check(wrong *faults, providers []string) {
 	const path = "hap.multiHyperscalerAccount"
 	for i, tenant := range m.AllowedGlobalAccounts {
 		if tenant != AnyTenant && !engine.ValidID(tenant) {
-			wrong.add(element(path+".allowedGlobalAccounts", i), "%q is not a global account id", tenant)
+			wrong.add(element(path+".allowedGlobalAccounts", i), "%q is not a global account id%s", tenant, spelling.Note(tenant))
 		}
 	}
 	for _, provider := range sortedKeys(m.Limits) {
 		at := join(path+".limits", provider)
 		if provider != DefaultLimit && !slices.Contains(providers, provider) {
-			wrong.add(at, "unknown provider%s (known: %s)", didYouMean(provider, append(providers, DefaultLimit)), strings.Join(providers, ", "))
+			wrong.add(at, "unknown provider%s (known: %s)%s", didYouMean(provider, append(providers, DefaultLimit)), strings.Join(providers, ", "), spelling.Note(provider))
 		}
 		if m.Limits[provider] < 0 {
 			wrong.add(at, "%d is negative; 0 is no limit", m.Limits[provider])
@@ -116,7 +117,7 @@ func shootKeys(wrong *faults, path string, keys []string) {
 	}
 	for i, key := range keys {
 		if !validLabelKey(key) {
-			wrong.add(element(path, i), "%q is not a valid key of an annotation or label", key)
+			wrong.add(element(path, i), "%q is not a valid key of an annotation or label%s", key, spelling.Note(key))
 		}
 	}
 }
@@ -133,7 +134,7 @@ func (l *Labels) check(wrong *faults) {
 	} {
 		at := join("gardener.labels", label.key)
 		if !validLabelKey(label.value) {
-			wrong.add(at, "%q is not a valid label key", label.value)
+			wrong.add(at, "%q is not a valid label key%s", label.value, spelling.Note(label.value))
 		}
 		if other := used[label.value]; other != "" {
 			wrong.add(at, "%q is already the key of %s", label.value, other)
@@ -217,13 +218,13 @@ func checkURL(wrong *faults, path, text string, schemes ...string) *url.URL {
 
 func oneOf(wrong *faults, path, value string, words ...string) {
 	if !slices.Contains(words, value) {
-		wrong.add(path, "%q must be one of %s%s", value, strings.Join(words, ", "), didYouMean(value, words))
+		wrong.add(path, "%q must be one of %s%s%s", value, strings.Join(words, ", "), didYouMean(value, words), spelling.Note(value))
 	}
 }
 
 func matches(wrong *faults, path, value string, pattern *regexp.Regexp, what string) {
 	if !pattern.MatchString(value) {
-		wrong.add(path, "%q cannot be %s", value, what)
+		wrong.add(path, "%q cannot be %s%s", value, what, spelling.Note(value))
 	}
 }
 
