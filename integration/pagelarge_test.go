@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -164,12 +165,13 @@ func install(t *testing.T, s *stack.Stack) {
 	for n := range account.Buckets {
 		directories[account.BucketName(n)] = account.Directory{Places: map[string]account.Place{}}
 	}
-	const token = "large"
+	token, epochs := account.FencedEpoch("large"), account.Epochs{}
 	built := func(place string, installed bool, err error) {
 		t.Helper()
 		if err != nil || !installed {
 			t.Fatalf("installing %s: %t, %v", place, installed, err)
 		}
+		epochs[place] = token
 	}
 	runtimes := 0
 	for i, p := range largePools {
@@ -188,6 +190,10 @@ func install(t *testing.T, s *stack.Stack) {
 		built(name, begun, err)
 		installed, err := store.InstallBucket(t.Context(), name, token, directory)
 		built(name, installed, err)
+	}
+	l := landscapeOn(t, s)
+	if _, err := events.NewLedger(l.js, l.subjects, "large").SetEpochs(t.Context(), epochs, 0); err != nil { // else workers build all of it anew
+		t.Fatal(err)
 	}
 }
 

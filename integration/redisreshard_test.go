@@ -54,13 +54,16 @@ func (p *primaries) slotsInUse(t *testing.T) (slots []int) {
 // owner is the number of the primary that has a slot.
 func (p *primaries) owner(t *testing.T, slot int) int {
 	t.Helper()
-	shards, err := p.admins[0].ClusterSlots(t.Context()).Result()
+	shards, err := p.admins[0].ClusterShards(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range shards {
-		if s.Start <= slot && slot <= s.End {
-			return slices.Index(p.addresses, s.Nodes[0].Addr)
+		owns := slices.ContainsFunc(s.Slots, func(r redis.SlotRange) bool { return r.Start <= int64(slot) && int64(slot) <= r.End })
+		for _, node := range s.Nodes {
+			if owns && node.Role == "master" {
+				return slices.Index(p.addresses, net.JoinHostPort(node.IP, strconv.FormatInt(node.Port, 10)))
+			}
 		}
 	}
 	t.Fatalf("no primary has slot %d", slot)

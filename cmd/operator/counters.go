@@ -193,8 +193,9 @@ func newRebuild(s *shell) *cobra.Command {
 		Short: "Rebuild Redis from the ledger, labels and Shoots",
 		Long: `Discard what Redis records, and rebuild all pools and the directory from the ledger,
 labels and Shoots. Until that is done, workers assign nothing; events and requests
-wait, and none is lost. A running worker may rebuild a part of it, and rebuilds all
-network ranges. Do not run it after Redis lost data or restarted: workers notice that
+wait, and none is lost. Workers that run rebuild it. If none does within a minute,
+hapctl does, except for network ranges, and needs the rights of a worker on NATS
+then. Do not run it after Redis lost data or restarted: workers notice that
 themselves.`,
 		Example: `  hapctl counters rebuild --yes`,
 		Args:    arguments(cobra.NoArgs),
@@ -256,13 +257,18 @@ func (s *shell) rebuild(ctx context.Context, p *sources) error {
 		return err
 	}
 	if ranges {
-		s.say("rebuild: the network ranges are discarded too: a worker that allots any builds them anew within %s", 15*time.Second)
+		s.say("rebuild: the network ranges are discarded too: a worker that allots any builds them anew within %s", workersLook)
 	}
-	for _, pool := range pools {
-		r.Wanted(pool)
-	}
-	if err := r.Ensure(ctx); err != nil {
-		return gardenerError(err)
+	if done, err := s.builtByWorkers(ctx, p); err != nil || !done {
+		if err != nil {
+			return err
+		}
+		for _, pool := range pools {
+			r.Wanted(pool)
+		}
+		if err := r.Ensure(ctx); err != nil {
+			return gardenerError(err)
+		}
 	}
 	v := rebuilt{Pools: []string{}}
 	if v.Pools, err = p.store.Pools(ctx); err != nil {
@@ -279,14 +285,54 @@ func (s *shell) rebuild(ctx context.Context, p *sources) error {
 	return s.print(v)
 }
 
+// When workers build what Redis lacks, each of which looks at what is not built.
+const (
+	workersLook   = 15 * time.Second
+	workersWithin = 4 * workersLook
+)
+
+// builtByWorkers leaves it to the workers that run to build what was discarded: an operator has
+// no right to write which epochs are in force, nor a seal. It returns false where none runs, or none has.
+func (s *shell) builtByWorkers(ctx context.Context, p *sources) (bool, error) {
+	info, err := workersConsumer(ctx, p.js, p.subjects)
+	if err == nil && info.NumWaiting == 0 && info.NumAckPending == 0 {
+		return false, ctx.Err()
+	}
+	s.say("rebuild: left to the workers that run; they begin within %s", workersLook)
+	places := bucketNames()
+	for _, pool := range p.gardener.Pools() {
+		places = append(places, pool.Name())
+	}
+	within, cancel := context.WithTimeout(ctx, workersWithin)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		built, err := p.store.Built(within, places...)
+		if err == nil && !slices.ContainsFunc(places, func(place string) bool { return !built[place] }) {
+			return true, nil
+		}
+		select {
+		case <-within.Done():
+			s.say("rebuild: no worker has built it within %s; hapctl does, which takes the rights of a worker", workersWithin)
+			return false, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func bucketNames() []string {
+	names := make([]string, account.Buckets)
+	for n := range names {
+		names[n] = account.BucketName(n)
+	}
+	return names
+}
+
 // discard takes pools, directory and network ranges out of Redis, and reports
 // whether there were ranges.
 func (p *sources) discard(ctx context.Context, pools []string) (ranges bool, err error) {
-	places := slices.Clone(pools)
-	for n := range account.Buckets {
-		places = append(places, account.BucketName(n))
-	}
-	for _, place := range places {
+	for _, place := range slices.Concat(pools, bucketNames()) {
 		if _, err := p.store.Discard(ctx, place); err != nil {
 			return false, err
 		}

@@ -221,11 +221,10 @@ func (f *finder) queued(ctx context.Context, since time.Time, take func(events.E
 // placeQueued says how far the worker's consumer has come to events that were found among the
 // newest ones, of which so many were read. Where there is no consumer, that stays open.
 func placeQueued(ctx context.Context, js jetstream.JetStream, subjects events.Subjects, found []queuedView, read uint64) {
-	consumer, err := js.Consumer(ctx, subjects.Stream(events.StreamEvents), events.ConsumerWorker)
+	info, err := workersConsumer(ctx, js, subjects)
 	if err != nil {
 		return
 	}
-	info := consumer.CachedInfo()
 	for i := range found {
 		q := &found[i]
 		q.TakenUp = new(q.sequence <= info.Delivered.Stream)
@@ -233,6 +232,15 @@ func placeQueued(ctx context.Context, js jetstream.JetStream, subjects events.Su
 			q.Before = info.NumPending - behind
 		}
 	}
+}
+
+// workersConsumer is what NATS says of the consumer of all workers.
+func workersConsumer(ctx context.Context, js jetstream.JetStream, subjects events.Subjects) (*jetstream.ConsumerInfo, error) {
+	consumer, err := js.Consumer(ctx, subjects.Stream(events.StreamEvents), events.ConsumerWorker)
+	if err != nil {
+		return nil, err
+	}
+	return consumer.CachedInfo(), nil
 }
 
 // state says how far an event that is not settled has come.

@@ -21,6 +21,7 @@ type sources struct {
 	ledger   *events.Ledger
 	room     *events.WaitingRoom
 	subjects events.Subjects
+	js       jetstream.JetStream
 	redis    config.Redis // where store is
 }
 
@@ -78,7 +79,7 @@ func (p *sources) streams(ctx context.Context, s *shell, nc *nats.Conn, cfg *con
 	if p.ledger, err = openLedger(ctx, s, cfg, nc, p.subjects); err != nil {
 		return err
 	}
-	js, err := jetstream.New(nc)
-	p.room = events.NewWaitingRoom(js, p.subjects)
+	p.js, err = jetstream.New(nc)
+	p.room = events.NewWaitingRoom(p.js, p.subjects)
 	return err
 }
