@@ -58,11 +58,10 @@ func (p *primaries) owner(t *testing.T, slot int) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range shards {
-		owns := slices.ContainsFunc(s.Slots, func(r redis.SlotRange) bool { return r.Start <= int64(slot) && int64(slot) <= r.End })
-		for _, node := range s.Nodes {
-			if owns && node.Role == "master" {
-				return slices.Index(p.addresses, net.JoinHostPort(node.IP, strconv.FormatInt(node.Port, 10)))
+	for _, shard := range shards {
+		for _, s := range shard.Slots {
+			if s.Start <= int64(slot) && int64(slot) <= s.End {
+				return slices.Index(p.addresses, net.JoinHostPort(shard.Nodes[0].IP, fmt.Sprint(shard.Nodes[0].Port)))
 			}
 		}
 	}

@@ -307,14 +307,15 @@ type givenUp struct {
 	places []string
 }
 
-// giveUp ends the lease of a rebuild that failed, so that the next attempt of any worker need not wait for it.
+// giveUp ends the lease of a rebuild that failed, so that the next attempt of any worker need not wait
+// for it. Where Redis does not answer, the rest is left to this worker's next attempt.
 func (r *Rebuilder) giveUp(ctx context.Context, now func() time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, r.Lease)
-	defer cancel()
-	r.failed.places = slices.DeleteFunc(r.failed.places, func(place string) bool {
-		_, err := r.Builder.RenewRebuild(ctx, place, r.failed.token, now().Add(-r.Lease))
-		return err == nil
-	})
+	for len(r.failed.places) > 0 && ctx.Err() == nil {
+		if _, err := r.Builder.RenewRebuild(ctx, r.failed.places[0], r.failed.token, now().Add(-r.Lease)); err != nil {
+			return
+		}
+		r.failed.places = r.failed.places[1:]
+	}
 }
 
 func (r *Rebuilder) whileWorking(ctx context.Context, renew func(context.Context)) (stop func()) {
