@@ -90,7 +90,8 @@ func newWorld(plan plans.Plan, mutant string) *world {
 	w.subjects, err = events.NewSubjects("")
 	w.must(err)
 	w.replies = w.subjects.Prefix() + ".reply."
-	w.broker, err = memory.NewBroker(events.Options{})
+	// No multiple of the pause between two signs of life: one of them and the end of the wait came at the same instant.
+	w.broker, err = memory.NewBroker(events.Options{AckWait: 30*time.Second + time.Nanosecond})
 	w.must(err)
 	w.ledger = events.NewLedgerOn(w.broker, w.subjects, "/simulation")
 	if plan.Networks {
