@@ -3,6 +3,8 @@ package rebuild
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,6 +131,49 @@ func TestFailedRangesAreNotWaitedFor(t *testing.T) {
 		}
 		if took := time.Since(begin); took >= time.Second {
 			t.Errorf("built %s after an attempt that failed", took)
+		}
+	})
+}
+
+// crowd is a Redis that is slow, and counts who begins a rebuild at once.
+type crowd struct {
+	servers
+	now, most atomic.Int32
+}
+
+func (c *crowd) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
+	c.most.Store(max(c.most.Load(), c.now.Add(1)))
+	defer c.now.Add(-1)
+	time.Sleep(roundTrip) // virtual
+	return c.servers.BeginRebuild(ctx, place, token, now, lease)
+}
+
+// TestAttemptsAreOneAtATime: the first build of a worker and what its events ask for share what is
+// known of an attempt. Who waits for a turn does not do so beyond its context.
+func TestAttemptsAreOneAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		newRebuilder, _ := fenced(t)
+		redis := &crowd{servers: servers{memory.NewCounters()}}
+		r := newRebuilder(redis)
+		var running sync.WaitGroup
+		for range 3 {
+			running.Go(func() {
+				if err := r.Ensure(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		enough := errors.New("enough")
+		cancel(enough)
+		if err := r.attempt(ctx); !errors.Is(err, enough) {
+			t.Errorf("who waits for a turn: %v", err)
+		}
+		running.Wait()
+		if most := redis.most.Load(); most != 1 {
+			t.Errorf("%d attempts at once", most)
 		}
 	})
 }

@@ -95,10 +95,11 @@ type Rebuilder struct {
 
 	once   sync.Once
 	signal chan struct{}
+	turn   chan struct{} // has room for the one attempt at a time
+	doubts doubted       // the attempt's
+	failed givenUp       // the same
 	mu     sync.Mutex
 	asked  map[string]bool // pools, until they are built
-	doubts doubted         // of the one attempt at a time
-	failed givenUp         // the same
 	paced  time.Time       // no rebuild before this moment that requests alone ask for
 }
 
@@ -107,7 +108,7 @@ var ErrElsewhere = errors.New("another worker is rebuilding")
 
 func (r *Rebuilder) init() {
 	r.once.Do(func() {
-		r.signal, r.asked = make(chan struct{}, 1), map[string]bool{}
+		r.signal, r.turn, r.asked = make(chan struct{}, 1), make(chan struct{}, 1), map[string]bool{}
 		if r.Lease == 0 {
 			r.Lease = 10 * time.Second
 		}
@@ -150,6 +151,12 @@ func (r *Rebuilder) Ensure(ctx context.Context) error {
 }
 
 func (r *Rebuilder) attempt(ctx context.Context) error {
+	select { // a worker's first build meets what its events ask for
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	begin := r.Now()
 	info, err := r.rebuild(ctx)
 	if errors.Is(err, errPaced) {
