@@ -36,6 +36,7 @@ var pure = map[string][]string{
 	"engine/network":  {"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/selection"},
 	"engine/policy":   {"github.com/Masterminds/semver/v3"},
 	"engine/document": {"go.yaml.in/yaml/v3"},
+	"engine/spelling": {"golang.org/x/text/unicode/norm", "golang.org/x/text/unicode/runenames"},
 }
 
 // vague are names that say nothing of what a package is for.

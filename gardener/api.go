@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
 const (
@@ -140,7 +142,7 @@ func decode(answer rest.Result, into any) error {
 	raw, plain := answer.Raw()
 	if plain != nil {
 		// Raw knows the status code and the headers, Error what the body says.
-		return &answerError{err: answer.Error(), after: suggestedDelay(plain)}
+		return &answerError{err: answer.Error(), after: verdict.Delay(plain)}
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return &garbledError{err}
@@ -157,11 +159,6 @@ type answerError struct {
 
 func (e *answerError) Error() string { return e.err.Error() }
 func (e *answerError) Unwrap() error { return e.err }
-
-func suggestedDelay(err error) time.Duration {
-	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return time.Duration(seconds) * time.Second
-}
 
 // garbledError is an answer of success whose body cannot be read. What a write
 // did is then as unknown as after a lost connection.

@@ -18,6 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/coalesce"
 	"github.com/hap-worker/hap-worker/engine/suggest"
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
 // Client reads and marks the bindings of one namespace. It is safe for
@@ -186,7 +187,7 @@ func (c *Client) WaitSynced(ctx context.Context) error {
 // watchFailed tells the operator, once for each different failure in a row; the
 // informer tries again by itself.
 func (c *Client) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
-	if expected(err) {
+	if verdict.Expected(err) {
 		return
 	}
 	c.mu.Lock()

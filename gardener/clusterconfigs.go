@@ -23,6 +23,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
 // ClusterConfigsOptions say who is told of changes.
@@ -301,8 +302,7 @@ func pages(ctx context.Context, timeout time.Duration, page func(context.Context
 
 // gone reports an object that is not there, where its kind is.
 func gone(err error) bool {
-	status := apierrors.APIStatus(nil)
-	return errors.As(err, &status) && judge(err, false) == missing
+	return verdict.Of(err, false) == verdict.Missing
 }
 
 // noteError names what an error of the API means; nil stays nil.
@@ -311,14 +311,14 @@ func noteError(op string, err error) error {
 		return nil
 	}
 	as := engine.ErrUnavailable
-	switch judge(err, true) {
-	case conflict:
+	switch verdict.Of(err, true) {
+	case verdict.Conflict:
 		as = engine.ErrConflict
-	case unknown:
+	case verdict.Unknown:
 		as = engine.ErrUnknownResult
-	case invalid:
+	case verdict.Invalid:
 		as = network.ErrRefused
-	case again, missing, refused, expired: // what is missing is a namespace
+	case verdict.Again, verdict.Missing, verdict.Refused, verdict.Expired: // what is missing is a namespace
 	}
 	return &judgedError{"gardener: " + op, as, err}
 }

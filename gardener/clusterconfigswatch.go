@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
 // watch prepares the informer of what workers have written.
@@ -94,7 +96,7 @@ func (c *ClusterConfigs) Stop() {
 // watchFailed tells the operator, once for each different failure in a row; the
 // informer tries again by itself.
 func (c *ClusterConfigs) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
-	if expected(err) {
+	if verdict.Expected(err) {
 		return
 	}
 	c.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
 var eventResource = schema.GroupVersionResource{Version: "v1", Resource: "events"}
@@ -104,5 +105,5 @@ func (c *Client) noted(err error) error {
 	if err == nil {
 		return nil
 	}
-	return named("gardener: write an event", judge(err, true), err)
+	return named("gardener: write an event", verdict.Of(err, true), err)
 }

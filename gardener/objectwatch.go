@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
 // objectWatch watches objects of one kind.
@@ -121,7 +123,7 @@ func (w *objectWatch) WaitSynced(ctx context.Context) error {
 // watchFailed tells the operator, once for each different failure in a row; the
 // informer tries again by itself.
 func (w *objectWatch) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
-	if expected(err) {
+	if verdict.Expected(err) {
 		return
 	}
 	w.mu.Lock()

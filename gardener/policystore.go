@@ -17,6 +17,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
 const (
@@ -179,16 +180,16 @@ func (p *PolicyStore) Write(ctx context.Context, over PolicyVersion, text string
 // policyError names what an error of the API means.
 func policyError(verb string, o PolicyConfigOptions, err error, write bool) error {
 	as := engine.ErrUnavailable
-	switch judge(err, write) {
-	case conflict:
+	switch verdict.Of(err, write) {
+	case verdict.Conflict:
 		as = ErrPolicyChanged
-	case missing:
+	case verdict.Missing:
 		as = ErrNoConfigMap
-	case unknown:
+	case verdict.Unknown:
 		as = engine.ErrUnknownResult
-	case invalid, barred:
+	case verdict.Invalid, verdict.Barred:
 		as = ErrPolicyRefused
-	case again, refused, expired:
+	case verdict.Again, verdict.Refused, verdict.Expired:
 	}
 	return &judgedError{fmt.Sprintf("%s ConfigMap %s/%s", verb, o.Namespace, o.Name), as, err}
 }

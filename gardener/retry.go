@@ -5,31 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/hap-worker/hap-worker/engine"
-)
-
-// verdict says what a failed request means.
-type verdict int
-
-const (
-	again    verdict = iota // not served; the same request may be sent again
-	unknown                 // a write that may have taken place
-	conflict                // the object has changed since
-	missing                 // the object is not there
-	refused                 // the API is not there, or not for us
-	barred                  // a write that is not allowed on this object
-	expired                 // the rest of a list is forgotten
-	invalid                 // the server does not accept such a request
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
 // read repeats call until it succeeds, fails for good, or the budget is spent.
@@ -65,11 +46,11 @@ func (c *Client) repeat(ctx context.Context, op string, call func(context.Contex
 		if ctx.Err() == nil {
 			answered = last
 		}
-		if judge(last, write) != again {
+		if verdict.Of(last, write) != verdict.Again {
 			return backoff.Permanent(last)
 		}
-		if !limited(last) {
-			if stop = engine.AttemptFailed(ctx, named(op, again, last)); stop != nil {
+		if !verdict.Limited(last) {
+			if stop = engine.AttemptFailed(ctx, named(op, verdict.Again, last)); stop != nil {
 				return backoff.Permanent(stop)
 			}
 		}
@@ -79,11 +60,11 @@ func (c *Client) repeat(ctx context.Context, op string, call func(context.Contex
 	if err == nil || stop != nil {
 		return stop
 	}
-	verdict := judge(last, write)
+	of := verdict.Of(last, write)
 	if ctx.Err() != nil { // what the attempts before were told says more than that the last one had no time
 		last = fmt.Errorf("%w; %w", cmp.Or(answered, last), context.Cause(ctx))
 	}
-	return named(op, verdict, last)
+	return named(op, of, last)
 }
 
 // pauses are those between attempts: exponential, never shorter than the server
@@ -107,84 +88,9 @@ func (p *pauses) NextBackOff() time.Duration {
 	return d
 }
 
-// judge says what err means. A write is certain to have had no effect only if
-// the server said so or if no server heard it.
-func judge(err error, write bool) verdict {
-	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) {
-		if write && !unheard(err) {
-			return unknown
-		}
-		return again
-	}
-	switch code := int(status.Status().Code); {
-	case code == http.StatusConflict:
-		return conflict
-	case code == http.StatusTooManyRequests, write && code == http.StatusForbidden && unlooked(status):
-		return again
-	case code == http.StatusNotFound && ofObject(status):
-		return missing
-	case write && ofObject(status) && (code == http.StatusForbidden || code == http.StatusUnprocessableEntity):
-		return barred
-	case code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusNotAcceptable:
-		return refused
-	case code == http.StatusGone:
-		return expired
-	case code >= 500 || code < 400:
-		if write {
-			return unknown
-		}
-		return again
-	default:
-		return invalid
-	}
-}
-
-// ofObject tells an answer about an object from one about its API: only the first
-// names the object.
-func ofObject(status apierrors.APIStatus) bool {
-	details := status.Status().Details
-	return details != nil && details.Name != ""
-}
-
-// limited reports whether a server that serves wants to be asked later.
-func limited(err error) bool {
-	status := apierrors.APIStatus(nil)
-	return errors.As(err, &status) && (status.Status().Code == http.StatusTooManyRequests || unlooked(status))
-}
-
-// noLook is the message of an admission plugin that has not come to look at the object:
-// it waits for its caches, or in the queue of a client that limits itself. Such an
-// answer names the object and has the reason Forbidden, as a lasting one has; only
-// the words differ.
-var noLook = []string{
-	"client rate limiter Wait returned an error", // k8s.io/client-go/rest
-	"not yet ready to handle request",            // k8s.io/apiserver/pkg/admission, and Gardener's plugins
-}
-
-// unlooked tells a refusal of the moment, before which nothing was looked at nor
-// written, from one because of what the object is.
-func unlooked(status apierrors.APIStatus) bool {
-	message := status.Status().Message
-	return slices.ContainsFunc(noLook, func(said string) bool { return strings.Contains(message, said) })
-}
-
-// unheard reports whether no connection was made, so that the request cannot
-// have reached anybody.
-func unheard(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
-}
-
-// expected reports whether a failure of the watch is part of its normal life.
-func expected(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) ||
-		apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
-}
-
 // retryAfter is when the server wants the request again, by header or body.
 func retryAfter(err error) time.Duration {
-	after := suggestedDelay(err)
+	after := verdict.Delay(err)
 	if answer := (*answerError)(nil); errors.As(err, &answer) {
 		after = max(after, answer.after)
 	}
@@ -207,22 +113,22 @@ var (
 	errInvalid = &engine.Error{Code: engine.CodeInternal, Err: errors.New("the API does not accept the request")}
 )
 
-func named(op string, v verdict, err error) error {
+func named(op string, v verdict.Verdict, err error) error {
 	as := error(errInvalid)
 	switch v {
-	case again, refused:
+	case verdict.Again, verdict.Refused:
 		as = engine.ErrUnavailable
-	case barred:
+	case verdict.Barred:
 		as = engine.ErrRefused
-	case unknown:
+	case verdict.Unknown:
 		as = engine.ErrUnknownResult
-	case conflict:
+	case verdict.Conflict:
 		as = engine.ErrConflict
-	case missing:
+	case verdict.Missing:
 		as = errMissing
-	case expired:
+	case verdict.Expired:
 		as = engine.ErrUnavailable
-	case invalid:
+	case verdict.Invalid:
 	}
 	return &judgedError{op, as, err}
 }

@@ -3,10 +3,7 @@ package gardener
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -16,73 +13,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
-// rateLimited is the answer of gardener-apiserver 1.149 of a binding when more bindings
-// are changed than its client, of 5 requests a second, can look up Secrets for.
+// rateLimited is the answer of an admission whose client has no room to look.
 const rateLimited = "client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"
-
-// TestJudge: what each failure means for a read and for a write.
-func TestJudge(t *testing.T) {
-	t.Parallel()
-	of := schema.GroupResource{Resource: "secrets"}
-	forbidden := func(why string) error { return apierrors.NewForbidden(of, "a", errors.New(why)) }
-	generic := func(code int) error { return apierrors.NewGenericServerResponse(code, "get", of, "", "", 1, true) }
-	for _, c := range []struct {
-		name        string
-		err         error
-		read, write verdict
-	}{
-		{"conflict", apierrors.NewConflict(of, "a", io.EOF), conflict, conflict},
-		{"too many requests", apierrors.NewTooManyRequests("", 1), again, again},
-		{"object missing", apierrors.NewNotFound(of, "a"), missing, missing},
-		{"kind missing", generic(http.StatusNotFound), refused, refused},
-		{"forbidden", apierrors.NewForbidden(of, "a", io.EOF), refused, barred},
-		{"forbidden, all of it", generic(http.StatusForbidden), refused, refused},
-		{"forbidden, by a limit of the admission's own", forbidden(rateLimited), refused, again},
-		{"forbidden, the admission is not ready", forbidden("not yet ready to handle request"), refused, again},
-		{"forbidden, the Secret is gone", forbidden(`secrets "a" not found`), refused, barred},
-		{"not valid", apierrors.NewInvalid(schema.GroupKind{Kind: "K"}, "a", nil), invalid, barred},
-		{"unauthorized", apierrors.NewUnauthorized(""), refused, refused},
-		{"no metadata", generic(http.StatusNotAcceptable), refused, refused},
-		{"list forgotten", apierrors.NewResourceExpired(""), expired, expired},
-		{"invalid", apierrors.NewBadRequest(""), invalid, invalid},
-		{"internal", apierrors.NewInternalError(io.EOF), again, unknown},
-		{"unavailable", apierrors.NewServiceUnavailable(""), again, unknown},
-		{"server's timeout", apierrors.NewTimeoutError("", 1), again, unknown},
-		{"redirect without place", generic(http.StatusFound), again, unknown},
-		{"connection lost", fmt.Errorf("patch: %w", io.ErrUnexpectedEOF), again, unknown},
-		{"our timeout", context.DeadlineExceeded, again, unknown},
-		{"reset", &net.OpError{Op: "read", Err: io.EOF}, again, unknown},
-		{"not connected", fmt.Errorf("patch: %w", &net.OpError{Op: "dial", Err: io.EOF}), again, again},
-		{"garbled", &garbledError{io.EOF}, again, unknown},
-	} {
-		if got := judge(c.err, false); got != c.read {
-			t.Errorf("%s: a read is judged %d, want %d", c.name, got, c.read)
-		}
-		if got := judge(c.err, true); got != c.write {
-			t.Errorf("%s: a write is judged %d, want %d", c.name, got, c.write)
-		}
-	}
-}
 
 // TestNamed: each verdict is an error that a caller recognises, and keeps what
 // the server said.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("said by the server")
-	for v, want := range map[verdict]error{
-		again: engine.ErrUnavailable, refused: engine.ErrUnavailable, expired: engine.ErrUnavailable,
-		unknown: engine.ErrUnknownResult, conflict: engine.ErrConflict, barred: engine.ErrRefused,
+	for v, want := range map[verdict.Verdict]error{
+		verdict.Again: engine.ErrUnavailable, verdict.Refused: engine.ErrUnavailable, verdict.Expired: engine.ErrUnavailable,
+		verdict.Unknown: engine.ErrUnknownResult, verdict.Conflict: engine.ErrConflict, verdict.Barred: engine.ErrRefused,
 	} {
 		if err := named("op", v, cause); !errors.Is(err, want) || !errors.Is(err, cause) {
 			t.Errorf("%d: %v", v, err)
 		}
 	}
-	if got := engine.CodeOf(named("op", missing, cause)); got != engine.CodeUnknownBinding {
+	if got := engine.CodeOf(named("op", verdict.Missing, cause)); got != engine.CodeUnknownBinding {
 		t.Errorf("missing: %s", got)
 	}
-	if got := engine.CodeOf(named("op", invalid, cause)); got != engine.CodeInternal {
+	if got := engine.CodeOf(named("op", verdict.Invalid, cause)); got != engine.CodeInternal {
 		t.Errorf("invalid: %s", got)
 	}
 }

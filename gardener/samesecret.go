@@ -37,16 +37,15 @@ func holder(same []*account) *account {
 	if !slices.ContainsFunc(same, func(a *account) bool { return !a.Shared }) {
 		return nil
 	}
+	free := func(a *account) int {
+		if a.Tenant == "" && !a.Dirty {
+			return 1
+		}
+		return 0
+	}
 	return slices.MinFunc(same, func(a, b *account) int {
 		return cmp.Or(free(a)-free(b), cmp.Compare(a.created, b.created), strings.Compare(a.Name, b.Name))
 	})
-}
-
-func free(a *account) int {
-	if a.Tenant == "" && !a.Dirty {
-		return 1
-	}
-	return 0
 }
 
 // sameAs is SameSecretAs of a binding, of those that refer to what it refers to.

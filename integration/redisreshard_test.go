@@ -130,7 +130,7 @@ func (m slotMove) key() bool {
 	return true
 }
 
-// end gives the slot to the target.
+// end assigns the slot to the target.
 func (m slotMove) end() {
 	m.t.Helper()
 	m.set(m.target, "NODE", m.targetID)

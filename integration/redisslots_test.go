@@ -28,8 +28,8 @@ var slotPlans = []string{"aws", "azure", "gcp"}
 
 // TestTimedSlotsMove moves the slots of a Redis Cluster between its primaries under load, as a
 // resharding does: key by key, so that scripts meet MOVED, ASK and TRYAGAIN; then one slot has no owner
-// for a while (CLUSTERDOWN). Each event has one answer, and what Redis counts is what the ledger says.
-// How long nobody was answered is in docs/redis.md.
+// for a while (CLUSTERDOWN). Each event has one answer, and Redis counts as the ledger says.
+// How long no event was answered stands in docs/redis.md.
 func TestTimedSlotsMove(t *testing.T) {
 	t.Parallel()
 	requireRedis(t)

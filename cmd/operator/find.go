@@ -234,7 +234,7 @@ func placeQueued(ctx context.Context, js jetstream.JetStream, subjects events.Su
 	}
 }
 
-// workersConsumer is what NATS says of the consumer of all workers.
+// workersConsumer returns the state of the consumer of all workers.
 func workersConsumer(ctx context.Context, js jetstream.JetStream, subjects events.Subjects) (*jetstream.ConsumerInfo, error) {
 	consumer, err := js.Consumer(ctx, subjects.Stream(events.StreamEvents), events.ConsumerWorker)
 	if err != nil {

@@ -1,0 +1,112 @@
+// Package verdict says what a failed request to a Kubernetes API means, and so what may
+// follow from it.
+package verdict
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Verdict says what a failed request means.
+type Verdict int
+
+// The verdicts.
+const (
+	Again    Verdict = iota // not served; the same request may be sent again
+	Unknown                 // a write that may have taken place
+	Conflict                // the object has changed since
+	Missing                 // the object is not there
+	Refused                 // the API is not there, or not for us
+	Barred                  // a write that is not allowed on this object
+	Expired                 // the rest of a list is forgotten
+	Invalid                 // the server does not accept such a request
+)
+
+// Of returns what err, of a read or of a write, means. A write is certain to have had no effect only if
+// the server said so or if no server heard it.
+func Of(err error, write bool) Verdict {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		if write && !unheard(err) {
+			return Unknown
+		}
+		return Again
+	}
+	switch code := int(status.Status().Code); {
+	case code == http.StatusConflict:
+		return Conflict
+	case code == http.StatusTooManyRequests, write && code == http.StatusForbidden && unlooked(status):
+		return Again
+	case code == http.StatusNotFound && ofObject(status):
+		return Missing
+	case write && ofObject(status) && (code == http.StatusForbidden || code == http.StatusUnprocessableEntity):
+		return Barred
+	case code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusNotAcceptable:
+		return Refused
+	case code == http.StatusGone:
+		return Expired
+	case code >= 500 || code < 400:
+		if write {
+			return Unknown
+		}
+		return Again
+	default:
+		return Invalid
+	}
+}
+
+// ofObject tells an answer about an object from one about its API: only the first
+// names the object.
+func ofObject(status apierrors.APIStatus) bool {
+	details := status.Status().Details
+	return details != nil && details.Name != ""
+}
+
+// Limited reports whether a server that serves wants to be asked later.
+func Limited(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && (status.Status().Code == http.StatusTooManyRequests || unlooked(status))
+}
+
+// noLook is the message of an admission plugin that has not come to look at the object:
+// it waits for its caches, or in the queue of a client that limits itself. Such an
+// answer names the object and has the reason Forbidden, as a lasting one has; only
+// the words differ.
+var noLook = []string{
+	"client rate limiter Wait returned an error", // k8s.io/client-go/rest
+	"not yet ready to handle request",            // k8s.io/apiserver/pkg/admission, and Gardener's plugins
+}
+
+// unlooked tells a refusal of the moment, before which nothing was looked at nor
+// written, from one because of what the object is.
+func unlooked(status apierrors.APIStatus) bool {
+	message := status.Status().Message
+	return slices.ContainsFunc(noLook, func(said string) bool { return strings.Contains(message, said) })
+}
+
+// unheard reports whether no connection was made, so that the request cannot
+// have reached anybody.
+func unheard(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// Expected reports whether a failure of the watch is part of its normal life.
+func Expected(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) ||
+		apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// Delay is when the server wants the request again, 0 where it does not say.
+func Delay(err error) time.Duration {
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return time.Duration(seconds) * time.Second
+}
