@@ -97,6 +97,7 @@ landscape, 4 no rule matches or the pool is empty, 5 conflict or drift, 124 time
 	root.SetHelpCommand(help)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
 	s.flags(root)
+	wholeFlags(root)
 	return root
 }
 
