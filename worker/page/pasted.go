@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
@@ -14,17 +13,11 @@ const (
 	maxRules  = 1000     // that it compiles
 )
 
-// parsePasted reads rules as they are pasted: a file of rules, or one rule a line
-// where the text is neither a YAML list nor a mapping.
+// parsePasted reads rules as they are pasted, as [rule.ReadFile] does.
 func parsePasted(text string) (rule.File, error) {
-	var r document.Reader
-	docs := r.All([]byte(text))
-	file := rule.File{Texts: ruleLines(text)}
-	if len(r.Faults) == 0 && len(docs) > 0 && (docs[0].Sequence() || docs[0].Mapping()) {
-		var err error
-		if file, err = rule.ReadFile([]byte(text)); err != nil {
-			return file, err
-		}
+	file, err := rule.ReadFile([]byte(text))
+	if err != nil && !nothing(text) {
+		return file, err
 	}
 	n, what := len(file.Texts), "rules"
 	if file.Older != nil {
@@ -39,17 +32,12 @@ func parsePasted(text string) (rule.File, error) {
 	return file, nil
 }
 
-// ruleLines are the lines that say something, without what marks them as items.
-func ruleLines(text string) []string {
-	var texts []string
+// nothing reports whether a text has only comments.
+func nothing(text string) bool {
 	for line := range strings.Lines(text) {
-		line = rule.WithoutComment(strings.TrimSpace(line))
-		if item, is := strings.CutPrefix(line, "- "); is {
-			line = strings.Trim(strings.TrimSpace(item), `"'`)
-		}
-		if line != "" {
-			texts = append(texts, line)
+		if rule.WithoutComment(strings.TrimSpace(line)) != "" {
+			return false
 		}
 	}
-	return texts
+	return true
 }
