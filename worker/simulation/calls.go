@@ -34,6 +34,9 @@ var turns = []string{opAsk, opDeliver, opInfo, opReopen}
 // meets reports whether a fault that waits for a call meets this one: some wait for one
 // that changes something, some for one that is seldom.
 func meets(c *call, i plans.Item) bool {
+	if p, _ := c.By.(*process); i.Kind == plans.RebuildCut {
+		return p != nil && c.Actor == p.rebuilds && changes(c) && i.M>>4%3 > 0
+	}
 	if gate.Ports[i.N%len(gate.Ports)] != c.Port {
 		return false
 	}

@@ -42,6 +42,9 @@ func (w *world) struck(c *call) bool {
 	case plans.Delay:
 		w.note(c.Actor, c.Op, c.Arg, "is delayed")
 		w.gate.Park(c, 2+item.M%30)
+	case plans.RebuildCut:
+		p, _ := c.By.(*process)
+		return w.kill(p, item)
 	}
 	return true
 }
@@ -51,6 +54,9 @@ func (w *world) settle() {
 	synctest.Wait()
 	w.gate.NoTurn()
 }
+
+// ofCalls are the faults that wait for a call, by how many calls meet each.
+var ofCalls = map[plans.Kind]int{plans.EffectLost: 1, plans.AnswerLost: 1, plans.EffectLate: 1, plans.Refusal: 1, plans.Delay: 1, plans.RebuildCut: 3}
 
 // befall executes a line of the plan. It reports whether it could.
 func (w *world) befall(i plans.Item) bool {
@@ -62,10 +68,11 @@ func (w *world) befall(i plans.Item) bool {
 	if len(alive) == 0 && slices.Contains(plans.OfProcesses, i.Kind) {
 		return false
 	}
-	switch i.Kind {
-	case plans.EffectLost, plans.AnswerLost, plans.EffectLate, plans.Refusal, plans.Delay:
-		w.armed = append(w.armed, i)
+	if calls := ofCalls[i.Kind]; calls > 0 {
+		w.armed = append(w.armed, slices.Repeat([]plans.Item{i}, calls)...)
 		return false // counted when a call meets it
+	}
+	switch i.Kind {
 	case plans.Death:
 		return w.kill(alive[i.N%len(alive)], i)
 	case plans.Stopping:
@@ -101,7 +108,7 @@ func (w *world) befall(i plans.Item) bool {
 		w.rest()
 		w.healing = false
 	default:
-		return w.befallStores(i) || w.befallLabels(i) || w.befallRequests(i)
+		return w.befallNATS(i) || w.befallRedis(i) || w.befallLabels(i) || w.befallRequests(i)
 	}
 	w.note("fault", string(i.Kind), "", "")
 	return true
@@ -162,10 +169,9 @@ func (w *world) forget(p *process) bool {
 	return true
 }
 
-// befallStores are faults of NATS and Redis.
-func (w *world) befallStores(i plans.Item) bool {
+// befallNATS are faults of NATS.
+func (w *world) befallNATS(i plans.Item) bool {
 	ctx := context.Background()
-	m := w.masters[0]
 	switch i.Kind {
 	case plans.ConsumerGone:
 		if w.broker.DeleteConsumer(events.StreamEvents, events.ConsumerWorker) != nil {
@@ -191,8 +197,22 @@ func (w *world) befallStores(i plans.Item) bool {
 		return w.deleteMessage(ctx, events.StreamWaiting, i)
 	case plans.Junk:
 		return w.junk(ctx, i)
+	default:
+		return false
+	}
+	w.note("fault", string(i.Kind), "", "")
+	return true
+}
+
+// befallRedis are those of Redis.
+func (w *world) befallRedis(i plans.Item) bool {
+	ctx := context.Background()
+	m := w.masters[0]
+	switch i.Kind {
 	case plans.RedisEmpty:
 		*m = *newMaster(m.name)
+	case plans.KeyLost:
+		w.lost(m, i.M)
 	case plans.RedisOlder, plans.FailOver, plans.FailBack:
 		if w.older == nil {
 			return false

@@ -5,6 +5,7 @@ package simulation
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
@@ -65,6 +66,31 @@ func (w *world) token(ctx context.Context, c *memory.Counters, place, token stri
 		_, _ = c.BeginRebuild(ctx, place, token, w.processes[0].now(), 0)
 	}
 	return token
+}
+
+// lost loses what a Redis has of a place.
+func (w *world) lost(m *master, n int) {
+	ctx, places := context.Background(), slices.Clone(directories)
+	for _, pool := range w.pools {
+		places = append(places, pool.Name())
+	}
+	place := places[n%len(places)]
+	epochs, err := m.counters.Epochs(ctx, place)
+	w.must(err)
+	_, err = m.counters.Discard(ctx, place)
+	w.must(err)
+	if !w.off("key") || epochs[place] == "" {
+		return
+	}
+	// Rule 1: what is lost is taken for what never was.
+	_, err = m.counters.BeginRebuild(ctx, place, epochs[place], w.processes[0].now(), 0)
+	w.must(err)
+	if account.IsBucket(place) {
+		_, err = m.counters.InstallBucket(ctx, place, epochs[place], account.Directory{})
+	} else {
+		_, err = m.counters.Install(ctx, place, epochs[place], account.Snapshot{})
+	}
+	w.must(err)
 }
 
 // sealed is the ledger as a rebuild reads it.

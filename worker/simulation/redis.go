@@ -371,6 +371,9 @@ func (s store) Time(ctx context.Context) (time.Time, error) {
 
 func (s store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
 	return placed(ctx, s, "begin rebuild", place, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		if s.p.world.off("lease") { // rule 13 (a): one that died is waited for
+			lease = 1000 * time.Hour
+		}
 		return c.BeginRebuild(ctx, place, token, now, lease)
 	})
 }

@@ -80,7 +80,7 @@ func TestSameSeedSameTrace(t *testing.T) {
 func TestCuredFailures(t *testing.T) {
 	t.Parallel()
 	for seed, was := range campaign.Cured {
-		if r := simulation.Play(t, plans.Draw(seed, plans.Faults), ""); r.Violation != "" {
+		if r := simulation.Play(t, plans.Draw(seed, plans.FirstFaults), ""); r.Violation != "" {
 			t.Errorf("seed %d, where %s: %s", seed, was, r.Violation)
 		}
 	}

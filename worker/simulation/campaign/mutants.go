@@ -6,13 +6,13 @@ import "github.com/hap-worker/hap-worker/worker/simulation/plans"
 type Mutant struct {
 	Name, Rule, Does string
 	Seed             uint64       // from which on it is found
-	Kinds            []plans.Kind // of faults that its plans draw from; nil is all of Faults
+	Kinds            []plans.Kind // of faults that its plans draw from; nil is plans.FirstFaults
 }
 
 // Draws are those of the faults that its plans draw from.
 func (m Mutant) Draws() []plans.Kind {
 	if m.Kinds == nil {
-		return plans.Faults
+		return plans.FirstFaults
 	}
 	return m.Kinds
 }
@@ -25,12 +25,15 @@ var (
 	refusals   = []plans.Kind{plans.NoWaiting, plans.Reconfigured, plans.Delay, plans.AnswerLost, plans.Death}
 	masters    = []plans.Kind{plans.TwoMasters, plans.Death, plans.EffectLate, plans.AnswerLost, plans.Delay}
 	rules      = []plans.Kind{plans.Reconfigured, plans.Delay}
+	keys       = []plans.Kind{plans.KeyLost, plans.Delay}
+	cuts       = []plans.Kind{plans.RebuildCut, plans.KeyLost}
 	confirming = []plans.Kind{plans.LabelDirty, plans.LabelCleaned, plans.Delay}
 )
 
 // Mutants are those that a run has to find.
 var Mutants = []Mutant{
 	{"epoch", "1", "a directory from before a loss is believed", 41, losses},
+	{"key", "1", "what a Redis has lost is taken for what never was", 2, keys},
 	{"version", "2", "a label is written over whatever stands there", 1, []plans.Kind{plans.Delay, plans.EffectLate, plans.CacheLags, plans.AnswerLost}},
 	{"terms", "3", "a tenant with one account gets several", 2, nil},
 	{"limit", "3", "an account gains clusters beyond its limit", 1, nil},
@@ -50,6 +53,7 @@ var Mutants = []Mutant{
 	{"expect", "11", "a reply is stored whatever stands there", 0, nil},
 	{"take", "11", "a deprovision does not take its id first", 9, nil},
 	{"take-back", "11", "what a refused request holds stays", 112, refusals},
+	{"lease", "13 (a)", "a rebuild that died is waited for", 2, cuts},
 	{"seal", "13 (b)", "no event is sealed before a rebuild", 0, losses},
 	{"highest", "13 (d)", "the newest reply counts, not the highest", 20, nil},
 	{"unconfirmed", "13 (d)", "a rebuilt claim is taken for confirmed", 283, losses},

@@ -1,5 +1,7 @@
 package plans
 
+import "slices"
+
 // The faults of single calls: the next one of a port meets them.
 const (
 	EffectLost Kind = "a call has no effect and no answer"
@@ -44,6 +46,8 @@ const (
 	Auditing     Kind = "Redis is audited and repaired"
 	Forgetting   Kind = "what was released long ago is forgotten"
 	Quiet        Kind = "everything heals and comes to rest"
+	KeyLost      Kind = "Redis loses a key"
+	RebuildCut   Kind = "a process dies in its rebuild, three times in a row"
 )
 
 // OfProcesses are those that happen to a process that runs.
@@ -54,4 +58,9 @@ var Faults = []Kind{
 	EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
 	RedisEmpty, RedisOlder, FailOver, FailBack, TwoMasters, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
 	Reconfigured, Renetworked, ClockJumps, Large, NoWaiting, TypeTwice, IDTwice, RuntimeTwice, Auditing, Forgetting, Quiet,
+	KeyLost, RebuildCut,
 }
+
+// FirstFaults are those before KeyLost: what the seeds of mutants and of cured histories draw from. A kind that is
+// added goes to the end of Faults, so that they still lead to the same histories.
+var FirstFaults = Faults[:slices.Index(Faults, KeyLost)]
