@@ -1,7 +1,7 @@
 // Package gardener is the worker's view of Gardener: the bindings of one
 // namespace, of one of three kinds, and the Shoots that refer to them.
 //
-// A Client keeps all bindings in memory, fed by one watch on their metadata.
+// A Client keeps all bindings in memory, fed by one watch.
 // Claimable, Shared, Barred, Owned, Cached, Pools and All answer from memory and
 // may be some milliseconds behind; what they answer is a suggestion. Get, List,
 // Shoots, ShootsOf and Refers ask the API server. Claim, MarkDirty and Free write
@@ -12,7 +12,8 @@
 // the watch may already have delivered something newer, even the binding's
 // deletion, and the writer has the result in hand.
 //
-// Contents of Secrets are never asked for: every request for a binding wants its
-// metadata only, and of the metadata only the worker's own labels and
-// annotations are kept.
+// Contents of Secrets are never asked for: of a Secret every request wants the
+// metadata only. Bindings of the other kinds, which only refer to one, are listed
+// and watched whole. What they refer to and the worker's own labels and annotations
+// are kept.
 package gardener
