@@ -12,8 +12,6 @@
 // the watch may already have delivered something newer, even the binding's
 // deletion, and the writer has the result in hand.
 //
-// Contents of Secrets are never asked for: of a Secret every request wants the
-// metadata only. Bindings of the other kinds, which only refer to one, are listed
-// and watched whole. What they refer to and the worker's own labels and annotations
-// are kept.
+// Contents of Secrets are never asked for, only their metadata. Bindings that refer to one are
+// listed and watched whole; that and the worker's own labels and annotations are kept.
 package gardener
