@@ -49,10 +49,13 @@ func (w *world) struck(c *call) bool {
 	return true
 }
 
-// settle waits until a caller that was let go on a moment ago is at its next call.
+// settle waits until a caller that was let go on a moment ago is at its next call, and so are the loops that it asked.
 func (w *world) settle() {
 	synctest.Wait()
 	w.gate.NoTurn()
+	for _, p := range w.processes {
+		p.handOn()
+	}
 }
 
 // ofCalls are the faults that wait for a call, by how many calls meet each.
@@ -102,7 +105,7 @@ func (w *world) befall(i plans.Item) bool {
 		}
 		w.ranges.Store(plans.NetworkRules(i.N % 2))
 		for _, p := range alive {
-			p.late.Wanted()
+			passes{p}.Wanted()
 		}
 	case plans.Quiet:
 		w.rest()

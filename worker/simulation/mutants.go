@@ -101,12 +101,12 @@ func (w *world) sealed(l *events.Ledger) rebuild.Ledger {
 	return l
 }
 
-// asker is the rebuilder as a sweep asks it.
-type asker struct{ *process }
+// looksAway is the rebuilder as a sweep asks it.
+type looksAway struct{ asker }
 
-func (a asker) Wanted(pool string) {
-	if pool != "" || !a.world.off("looks") { // rule 15: no look at what nothing is decided about
-		a.rebuilder.Wanted(pool)
+func (l looksAway) Wanted(pool string) {
+	if pool != "" || !l.p.world.off("looks") { // rule 15: no look at what nothing is decided about
+		l.asker.Wanted(pool)
 	}
 }
 

@@ -56,7 +56,10 @@ const (
 	serveEvery = 6 * time.Second // the simulation wakes: where a tick and a wake are there at once, select draws
 	never      = 100_000 * time.Hour
 	sweepEvery = 15 * time.Second
-	keep       = 3 * time.Minute // rule 14
+
+	rebuildPause = 3 * time.Second  // no pause between two attempts is longer
+	rangesPause  = 15 * time.Second // the same of passes over network ranges
+	keep         = 3 * time.Minute  // rule 14
 )
 
 // process is one worker process from its start to its death.
@@ -64,6 +67,7 @@ type process struct {
 	world           *world
 	name            string // worker and incarnation
 	looks, rebuilds string // the actors of its fence and of its rebuilder, which is several goroutines at a time
+	extends         string // and of its passes over network ranges
 	dead            atomic.Bool
 	ended           atomic.Bool // it was stopped, or died
 	redis           atomic.Pointer[master]
@@ -83,6 +87,7 @@ type process struct {
 	watched []watched // that its watch has not brought yet
 	lagging int       // moments for which it brings nothing
 
+	asks      asks
 	labels    *reconcile.Labels
 	sweeping  sweeping
 	sweeps    int
@@ -123,7 +128,7 @@ func (w *world) start(number int) *process {
 		marks: map[string]vacant{}, handled: map[string]int{}, nextSweep: time.Now(),
 	}
 	p.live = config.NewLive(w.settings.decisions())
-	p.looks, p.rebuilds = p.name+" looks", p.name+" rebuilds"
+	p.looks, p.rebuilds, p.extends = p.name+" looks", p.name+" rebuilds", p.name+" ranges"
 	p.sweeping = sweeping{p.name + " sweep 0", func() {}}
 	p.redis.Store(w.masters[0])
 	p.ctx, p.cancel = context.WithCancel(gate.As(context.Background(), p.name))
@@ -143,16 +148,16 @@ func (w *world) start(number int) *process {
 	}
 	options := worker.Options{
 		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: dead.NewLettersOn(server{p}, w.subjects),
-		Room: room, Copies: ledger, Counters: store{p}, Gardener: p.garden, Rebuild: p.rebuilder, Rules: p.live, Tracer: tracer{p: p},
+		Room: room, Copies: ledger, Counters: store{p}, Gardener: p.garden, Rebuild: asker{p}, Rules: p.live, Tracer: tracer{p: p},
 		Namespace: "garden", Kind: "CredentialsBinding", Concurrency: handlers, Budget: budget, ServeEvery: never, Drain: drain, Now: p.now,
 	}
 	if w.plan.Networks {
 		p.rebuilder.Ranges, p.rebuilder.Networks = blocks{p}, w
 		p.late = &ranges.Reconciler{
-			Ranges: blocks{p}, Networks: w, Ledger: ledger, Runtimes: lookup{store{p}}, Rebuild: p.rebuilder, Subjects: w.subjects, Keeper: blocks{p},
+			Ranges: blocks{p}, Networks: w, Ledger: ledger, Runtimes: lookup{store{p}}, Rebuild: asker{p}, Subjects: w.subjects, Keeper: blocks{p},
 		}
-		options.Ranges = &ranges.Allotter{Blocks: blocks{p}, Networks: w, Late: p.late, Rebuild: p.rebuilder}
-		go p.late.Run(gate.As(p.ctx, p.name+" ranges"))
+		options.Ranges = &ranges.Allotter{Blocks: blocks{p}, Networks: w, Late: passes{p}, Rebuild: asker{p}}
+		go p.late.Run(gate.As(p.ctx, p.extends))
 	}
 	p.worker = worker.New(options)
 	w.must(p.worker.Start(p.ctx))
@@ -175,7 +180,9 @@ func (p *process) inForce(ctx context.Context, epochs account.Epochs) error {
 	if p.world.off("fence") {
 		return nil
 	}
-	return p.fence.InForce(ctx, epochs)
+	err := p.fence.InForce(ctx, epochs)
+	p.world.gate.Returned(gate.Actor(ctx)) // it may have waited for calls of another actor
+	return err
 }
 
 // reconnect finds the present master, unless the process is cut off from it.
@@ -228,11 +235,11 @@ func (p *process) Admission(c *call, last time.Time) time.Time {
 	}
 	switch {
 	case c.Op == opBuilt:
-		return last.Add(3 * time.Second)
+		return last.Add(rebuildPause)
 	case c.Op == opReopen:
 		return last.Add(7500 * time.Millisecond)
-	case c.Op == "walk "+events.StreamReplies && c.Actor == p.name+" ranges":
-		return last.Add(15 * time.Second)
+	case c.Op == "walk "+events.StreamReplies && c.Actor == p.extends:
+		return last.Add(rangesPause)
 	default:
 		return c.Arrived
 	}
@@ -260,7 +267,7 @@ func (p *process) sweep() {
 	ctx, cancel := context.WithCancel(p.ctx)
 	p.sweeping = sweeping{fmt.Sprintf("%s sweep %d", p.name, p.sweeps), cancel}
 	p.labels = &reconcile.Labels{
-		Worker: marker{p}, Bindings: p.garden, Rebuild: asker{p}, Budget: 10 * time.Second,
+		Worker: marker{p}, Bindings: p.garden, Rebuild: looksAway{asker{p}}, Budget: 10 * time.Second,
 		Follower: onePool{store{p}, p.sweepPool}, Cache: onePoolCache{p.garden, p.sweepPool}, Every: never,
 	}
 	actor := p.sweeper()
@@ -322,7 +329,7 @@ func (p *process) forget() {
 	ledger := events.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
 	r := &retention.Purger{
 		Ledger: ledger, Records: oneGone{store{p}}, Shoots: p.garden, Room: events.NewWaitingRoomOn(server{p}, p.world.subjects),
-		Rebuild: p.rebuilder, Keep: keep, Now: p.now, Observer: observe.Observer{},
+		Rebuild: asker{p}, Keep: keep, Now: p.now, Observer: observe.Observer{},
 	}
 	if p.late != nil {
 		r.Blocks = blocks{p}

@@ -44,14 +44,14 @@ func (w *world) rest() {
 func (w *world) wanted() bool {
 	for _, p := range w.alive() {
 		if w.plan.Networks {
-			p.late.Wanted()
+			passes{p}.Wanted()
 		}
 	}
 	empty := slices.DeleteFunc(slices.Clone(w.pools), func(pool engine.Pool) bool {
 		return len(w.bindings(func(b engine.Binding) bool { return b.Pool() == pool })) > 0
 	})
 	for _, pool := range empty {
-		w.alive()[0].rebuilder.Wanted(pool.Name())
+		asker{w.alive()[0]}.Wanted(pool.Name())
 	}
 	left := w.leftShoots()
 	w.deleteShoots(left...)

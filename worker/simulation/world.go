@@ -217,7 +217,7 @@ func (w *world) alive() (alive []*process) {
 // step is one decision of the scheduler. It reports whether anything but the passing of
 // time was possible.
 func (w *world) step() bool {
-	synctest.Wait()
+	w.settle()
 	w.steps++
 	choices := w.gate.Choices(time.Now())
 	beside := w.beside(choices)

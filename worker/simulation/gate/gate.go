@@ -75,6 +75,12 @@ func As(ctx context.Context, actor string) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
+// Actor returns whose calls those of a context are.
+func Actor(ctx context.Context) string {
+	actor, _ := ctx.Value(actorKey{}).(string)
+	return actor
+}
+
 // Pass takes a call through the gate. Left reports that its caller may not read what the
 // effect leaves, since that may still come.
 func (g *Gate) Pass(ctx context.Context, c *Call) (left bool, err error) {
@@ -89,8 +95,7 @@ func (g *Gate) Pass(ctx context.Context, c *Call) (left bool, err error) {
 	if ctx.Err() != nil {
 		return true, c.Port.expired(ctx, c.Write)
 	}
-	c.Actor, _ = ctx.Value(actorKey{}).(string)
-	c.Arrived, c.answer = time.Now(), make(chan error, 1)
+	c.Actor, c.Arrived, c.answer = Actor(ctx), time.Now(), make(chan error, 1)
 	if g.enter(c) {
 		return false, c.Do()
 	}
@@ -212,6 +217,13 @@ func (g *Gate) Abandon(c *Call, moments int, err error) {
 	c.Left, c.parked, g.last[c.Actor] = true, moments, time.Now()
 	g.mu.Unlock()
 	c.answer <- err
+}
+
+// Last is when the last call of an actor returned, zero for none.
+func (g *Gate) Last(actor string) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last[actor]
 }
 
 // Returned notes that an actor's pause begins now.
