@@ -91,13 +91,13 @@ func (w *world) befall(i plans.Item) bool {
 	case plans.Forgetting:
 		return w.forget(alive[i.N%len(alive)])
 	case plans.Reconfigured:
-		w.settings.several, w.settings.timeout, w.settings.led = i.N%2 == 0, time.Duration(30+i.M%120)*time.Second, i.M%4 == 0
-		if w.settings.limit > 0 {
-			w.settings.limit = 1 + i.N%3
+		w.settings.Several, w.settings.Timeout, w.settings.Led = i.N%2 == 0, time.Duration(30+i.M%120)*time.Second, i.M%4 == 0
+		if w.settings.Limit > 0 {
+			w.settings.Limit = 1 + i.N%3
 		}
 		w.reconfigure(i)
 	case plans.NoWaiting:
-		w.settings.timeout = 0
+		w.settings.Timeout = 0
 		w.reconfigure(i)
 	case plans.Renetworked:
 		if !w.plan.Networks {
@@ -130,7 +130,7 @@ func (w *world) reconfigure(i plans.Item) {
 func (p *process) takeUp() {
 	if p.behind {
 		p.behind = false
-		p.live.Set(p.world.settings.decisions())
+		p.live.Set(p.world.settings.Decisions())
 		p.worker.Wake()
 		synctest.Wait()
 	}
@@ -314,7 +314,7 @@ func (w *world) befallLabels(i plans.Item) bool {
 	}
 	switch i.Kind {
 	case plans.LabelClaimed:
-		return change(func(b engine.Binding) bool { return b.Tenant == "" && !b.Dirty && !b.Deleting }, func(b *engine.Binding) { b.Tenant = tenants[i.M%len(tenants)] })
+		return change(func(b engine.Binding) bool { return b.Tenant == "" && !b.Dirty && !b.Deleting }, func(b *engine.Binding) { b.Tenant = plans.Tenants[i.M%len(plans.Tenants)] })
 	case plans.LabelCleaned:
 		return change(func(b engine.Binding) bool { return b.Dirty }, func(b *engine.Binding) { b.Dirty, b.Tenant = false, "" })
 	case plans.LabelDirty:
@@ -364,7 +364,7 @@ func (w *world) befallRequests(i plans.Item) bool {
 		return false
 	}
 	was := all[i.N%len(all)].event
-	other := tenants[(slices.Index(tenants, was.Provision.GlobalAccountID)+1)%len(tenants)]
+	other := plans.Tenants[(slices.Index(plans.Tenants, was.Provision.GlobalAccountID)+1)%len(plans.Tenants)]
 	p := *was.Provision
 	p.GlobalAccountID, p.ReplyTo = other, "_INBOX."+other
 	switch i.Kind {

@@ -15,9 +15,6 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// tenants are those of all histories.
-var tenants = []string{"ga-1", "ga-2", "ga-3"}
-
 // request is an event that was published.
 type request struct {
 	event    events.Event
@@ -36,7 +33,7 @@ type client struct {
 	id, tenant, plan string
 	asked            int      // requests for it
 	leaves           bool     // its deprovision was published
-	ended            []string // by the deprovisions of these tenants, "" for an operator
+	ended            []string // by the deprovisions of these plans.Tenants, "" for an operator
 }
 
 func (w *world) publish(e events.Event) *request {
@@ -128,7 +125,7 @@ func (w *world) askProvision(i plans.Item) bool {
 	if len(t.runtimes) >= len(runtimeIDs)-2 {
 		return false
 	}
-	rt := &client{id: runtimeIDs[len(t.runtimes)], tenant: tenants[i.N%w.plan.Tenants], plan: "aws"}
+	rt := &client{id: runtimeIDs[len(t.runtimes)], tenant: plans.Tenants[i.N%w.plan.Tenants], plan: "aws"}
 	if i.M%4 == 0 {
 		rt.plan = "gcp"
 	}
@@ -142,7 +139,7 @@ func (w *world) provision(rt *client, i plans.Item) *request {
 	if i.M%5 == 0 {
 		p.Deadline = time.Now().Add(time.Duration(i.M%60) * time.Second)
 		if i.M%60 > 55 {
-			p.Deadline = farOff
+			p.Deadline = plans.FarOff
 		}
 	}
 	if w.plan.Networks {
@@ -251,7 +248,7 @@ func (w *world) askLarge(i plans.Item) bool {
 	if len(w.truth.runtimes) >= len(runtimeIDs)-2 {
 		return false
 	}
-	rt := &client{id: runtimeIDs[len(w.truth.runtimes)], tenant: tenants[i.N%w.plan.Tenants], plan: "aws"}
+	rt := &client{id: runtimeIDs[len(w.truth.runtimes)], tenant: plans.Tenants[i.N%w.plan.Tenants], plan: "aws"}
 	labels := map[string]string{}
 	e := events.Event{Type: events.TypeProvision, ID: w.id("p"), Source: "/broker", RuntimeID: rt.id, Provision: &events.Provision{
 		RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.plan, Cluster: &events.Cluster{Name: "c-" + rt.id, Namespace: "garden", Labels: labels},

@@ -127,7 +127,7 @@ func (w *world) start(number int) *process {
 		world: w, name: fmt.Sprintf("worker %d (start %d)", number, w.incarnations),
 		marks: map[string]vacant{}, handled: map[string]int{}, nextSweep: time.Now(),
 	}
-	p.live = config.NewLive(w.settings.decisions())
+	p.live = config.NewLive(w.settings.Decisions())
 	p.looks, p.rebuilds, p.extends = p.name+" looks", p.name+" rebuilds", p.name+" ranges"
 	p.sweeping = sweeping{p.name + " sweep 0", func() {}}
 	p.redis.Store(w.masters[0])

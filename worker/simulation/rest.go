@@ -98,8 +98,8 @@ func (w *world) heal() {
 	w.must(w.broker.Setup())
 	w.former = append(w.former, w.masters[1:]...)
 	w.masters = w.masters[:1]
-	if w.settings.timeout == 0 {
-		w.settings.timeout = time.Minute
+	if w.settings.Timeout == 0 {
+		w.settings.Timeout = time.Minute
 		w.reconfigure(plans.Item{M: 1})
 	}
 	for _, p := range w.alive() {
@@ -181,7 +181,7 @@ func (w *world) waitingAtRest() {
 
 // leads is the pool that the rule of a plan names.
 func (w *world) leads(plan string) string {
-	match, err := w.settings.decisions().Rules().Match(rule.Request{Plan: plan})
+	match, err := w.settings.Decisions().Rules().Match(rule.Request{Plan: plan})
 	w.must(err)
 	return match.Pool.Name()
 }

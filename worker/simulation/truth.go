@@ -224,7 +224,7 @@ func (w *world) among(l *life) {
 			}
 			continue
 		}
-		if o.tenant == l.tenant && !w.settings.mayHaveSeveral(l.tenant) && !t.edited[l.binding] && !t.edited[o.binding] {
+		if o.tenant == l.tenant && !w.settings.MayHaveSeveral(l.tenant) && !t.edited[l.binding] && !t.edited[o.binding] {
 			w.bad("I4 OneAccount", "%s has %s and %s of pool %s", l.tenant, min(o.binding, l.binding), max(o.binding, l.binding), l.pool)
 		}
 	}
@@ -339,10 +339,6 @@ func replyDetails(r events.Reply) string {
 		said = append(said, string(r.Error.Code))
 	}
 	return strings.Join(said, ", ")
-}
-
-func (s settings) mayHaveSeveral(tenant string) bool {
-	return s.limit > 0 && (tenant == tenants[0] || tenant == tenants[1])
 }
 
 // forgotten is told of each runtime whose replies retention deletes: what is asked for it

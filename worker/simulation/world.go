@@ -18,7 +18,6 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
@@ -46,7 +45,7 @@ type world struct {
 	masters  []*master // the first one is where a process that starts connects to
 	former   []*master // that were beside it until the faults ended: what they decided may count until a rebuild
 	older    *master   // what was saved last
-	settings settings
+	settings plans.Settings
 	ranges   atomic.Pointer[network.Config]
 	pools    []engine.Pool
 
@@ -82,7 +81,7 @@ func newWorld(plan plans.Plan, mutant string) *world {
 		plan: plan, mutant: mutant, random: rand.New(rand.NewPCG(plan.Seed, 1)), gate: gate.New(),
 		tally: map[string]int{}, befell: map[plans.Kind]int{}, known: map[string]events.Reply{}, masters: []*master{newMaster("redis-a")},
 		pools:    []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "gcp"}},
-		settings: settings{limit: plan.Limit, timeout: 2 * time.Minute},
+		settings: plans.Settings{Limit: plan.Limit, Timeout: 2 * time.Minute},
 	}
 	w.trace.Steps = make([]trace.Step, 0, 2048)
 	w.truth.init()
@@ -118,39 +117,6 @@ func (w *world) off(rule string) bool { return w.mutant == rule }
 
 // Config is the network configuration of now.
 func (w *world) Config() *network.Config { return w.ranges.Load() }
-
-// settings are what a configuration says that changes while workers run.
-// longest is how long a request waits at most, also until a deadline that is beyond all years that a reply can hold.
-const longest = 10 * time.Minute
-
-var farOff = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
-
-type settings struct {
-	limit   int
-	timeout time.Duration
-	several bool // ga-1 and ga-2, not ga-1 alone
-	led     bool // the plan aws leads to the pool gcp
-}
-
-func (s settings) decisions() *config.Decisions {
-	c := config.Default()
-	c.HAP.Waiting.Timeout, c.HAP.Waiting.Longest = s.timeout, longest
-	if s.limit > 0 {
-		c.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts = []string{tenants[0]}
-		if s.several {
-			c.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts = tenants[:2]
-		}
-		c.HAP.MultiHyperscalerAccount.Limits = map[string]int{config.DefaultLimit: s.limit}
-	}
-	if s.led {
-		c.HAP.Plans = map[string]config.Plan{"aws": {Providers: []string{"gcp"}}}
-	}
-	decisions, err := c.Decisions()
-	if err != nil {
-		panic(err)
-	}
-	return decisions
-}
 
 // store publishes what a process publishes, and holds it against the invariants.
 func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {

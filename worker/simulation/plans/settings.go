@@ -1,0 +1,50 @@
+package plans
+
+import (
+	"time"
+
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// Tenants are those of all histories.
+var Tenants = []string{"ga-1", "ga-2", "ga-3"}
+
+// longest is how long a request waits at most, also until FarOff.
+const longest = 10 * time.Minute
+
+// FarOff is a deadline beyond all years that a reply can hold.
+var FarOff = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
+
+// Settings are what a configuration says that changes while workers run.
+type Settings struct {
+	Limit   int // of clusters by account, 0 for none
+	Timeout time.Duration
+	Several bool // ga-1 and ga-2 may have several accounts, not ga-1 alone
+	Led     bool // the plan aws leads to the pool gcp
+}
+
+// Decisions are those of a configuration that says so.
+func (s Settings) Decisions() *config.Decisions {
+	c := config.Default()
+	c.HAP.Waiting.Timeout, c.HAP.Waiting.Longest = s.Timeout, longest
+	if s.Limit > 0 {
+		c.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts = []string{Tenants[0]}
+		if s.Several {
+			c.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts = Tenants[:2]
+		}
+		c.HAP.MultiHyperscalerAccount.Limits = map[string]int{config.DefaultLimit: s.Limit}
+	}
+	if s.Led {
+		c.HAP.Plans = map[string]config.Plan{"aws": {Providers: []string{"gcp"}}}
+	}
+	decisions, err := c.Decisions()
+	if err != nil {
+		panic(err)
+	}
+	return decisions
+}
+
+// MayHaveSeveral reports whether a tenant may have several accounts, by one configuration or another.
+func (s Settings) MayHaveSeveral(tenant string) bool {
+	return s.Limit > 0 && (tenant == Tenants[0] || tenant == Tenants[1])
+}
