@@ -188,18 +188,15 @@ func (c *RedisCluster) FailOver(ctx context.Context, primary int) error {
 	}
 	replica := c.admins[nodes+primary]
 	return until(ctx, func(ctx context.Context) error {
-		info, err := replica.InfoMap(ctx, "replication").Result()
-		if err != nil {
+		if err := c.plays(ctx, replica, "master"); err != nil {
 			return err
-		}
-		if role := info["Replication"]["role"]; role != "master" {
-			return fmt.Errorf("redis cluster: the replica of primary %d is still %s", primary+1, role)
 		}
 		return c.complete(ctx, replica)
 	})
 }
 
-// Restart starts a primary that was killed; it becomes its replica's replica.
+// Restart starts a primary that was killed, and returns when it is its replica's replica: until the others
+// have told it, it takes itself for a primary, with what it had when it was killed.
 func (c *RedisCluster) Restart(ctx context.Context, primary int) error {
 	if err := c.containers[primary].Start(ctx); err != nil {
 		return err
@@ -210,7 +207,24 @@ func (c *RedisCluster) Restart(ctx context.Context, primary int) error {
 	}
 	err = c.admins[primary].Close()
 	c.admins[primary] = redis.NewClient(&redis.Options{Addr: ip + ":6379", DisableIdentity: true})
-	return errors.Join(err, until(ctx, func(ctx context.Context) error { return c.complete(ctx, c.admins[primary]) }))
+	return errors.Join(err, until(ctx, func(ctx context.Context) error {
+		if err := c.plays(ctx, c.admins[primary], "slave"); err != nil {
+			return err
+		}
+		return c.complete(ctx, c.admins[primary])
+	}))
+}
+
+// plays returns an error unless a node has this role.
+func (c *RedisCluster) plays(ctx context.Context, admin *redis.Client, role string) error {
+	info, err := admin.InfoMap(ctx, "replication").Result()
+	if err != nil {
+		return err
+	}
+	if is := info["Replication"]["role"]; is != role {
+		return fmt.Errorf("redis cluster: %s is still %s", admin.Options().Addr, is)
+	}
+	return nil
 }
 
 func (c *RedisCluster) sides(node int) (with, without []*container) {
