@@ -23,9 +23,6 @@ type asker struct{ p *process }
 func (a asker) Wanted(pool string) {
 	a.p.asks.mu.Lock()
 	defer a.p.asks.mu.Unlock()
-	if a.p.asks.pools == nil {
-		a.p.asks.pools = map[string]bool{}
-	}
 	a.p.asks.pools[pool] = true
 }
 
@@ -44,22 +41,20 @@ func (s passes) add(ask func()) {
 
 // handOn tells the loops of a process, one after the other, unless they may be in a pause.
 func (p *process) handOn() {
+	var due []func()
 	p.asks.mu.Lock()
-	var pools []string
-	if len(p.asks.pools) > 0 && !p.pauses(p.rebuilds, rebuildPause) {
-		pools = slices.Sorted(maps.Keys(p.asks.pools))
-		p.asks.pools = nil
+	if !p.pauses(p.rebuilds, rebuildPause) {
+		for _, pool := range slices.Sorted(maps.Keys(p.asks.pools)) {
+			due = append(due, func() { p.rebuilder.Wanted(pool) })
+		}
+		clear(p.asks.pools)
 	}
-	var ranges []func()
-	if len(p.asks.ranges) > 0 && !p.pauses(p.extends, rangesPause) {
-		ranges, p.asks.ranges = p.asks.ranges, nil
+	if !p.pauses(p.extends, rangesPause) {
+		due = append(due, p.asks.ranges...)
+		p.asks.ranges = nil
 	}
 	p.asks.mu.Unlock()
-	for _, pool := range pools {
-		p.rebuilder.Wanted(pool)
-		synctest.Wait()
-	}
-	for _, ask := range ranges {
+	for _, ask := range due {
 		ask()
 		synctest.Wait()
 	}

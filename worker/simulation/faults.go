@@ -216,6 +216,8 @@ func (w *world) befallRedis(i plans.Item) bool {
 		*m = *newMaster(m.name)
 	case plans.KeyLost:
 		w.lost(m, i.M)
+	case plans.RedisFull:
+		w.gate.GoesDown(gate.RedisWrites, 1+i.M%40)
 	case plans.RedisOlder, plans.FailOver, plans.FailBack:
 		if w.older == nil {
 			return false

@@ -91,8 +91,8 @@ func (w *world) ask(i plans.Item) bool {
 	case plans.Release:
 		return w.askRelease(i)
 	case plans.Resolve:
-		return w.publish(events.Event{Type: events.TypeResolve, ID: w.id("v"), RuntimeID: runtimeIDs[len(runtimeIDs)-1], Resolve: &events.Resolve{
-			RuntimeID: runtimeIDs[len(runtimeIDs)-1], Interface: events.Interface{Path: "cap.interface.nothing", Revision: "1.0.0"},
+		return w.publish(events.Event{Type: events.TypeResolve, ID: w.id("v"), RuntimeID: plans.Runtimes[len(plans.Runtimes)-1], Resolve: &events.Resolve{
+			RuntimeID: plans.Runtimes[len(plans.Runtimes)-1], Interface: events.Interface{Path: "cap.interface.nothing", Revision: "1.0.0"},
 		}}) != nil
 	case plans.Cluster:
 		rt := w.oneRuntime(i.N, func(rt *client) bool { return !rt.leaves && w.truth.lives[rt.id] != nil && !w.truth.clusters[rt.id] })
@@ -122,10 +122,10 @@ func (w *world) id(prefix string) string {
 
 func (w *world) askProvision(i plans.Item) bool {
 	t := &w.truth
-	if len(t.runtimes) >= len(runtimeIDs)-2 {
+	if len(t.runtimes) >= len(plans.Runtimes)-2 {
 		return false
 	}
-	rt := &client{id: runtimeIDs[len(t.runtimes)], tenant: plans.Tenants[i.N%w.plan.Tenants], plan: "aws"}
+	rt := &client{id: plans.Runtimes[len(t.runtimes)], tenant: plans.Tenants[i.N%w.plan.Tenants], plan: "aws"}
 	if i.M%4 == 0 {
 		rt.plan = "gcp"
 	}
@@ -245,10 +245,10 @@ func (w *world) oneRuntime(n int, which func(*client) bool) *client {
 
 // askLarge asks for a runtime with an event that is as long as one may be.
 func (w *world) askLarge(i plans.Item) bool {
-	if len(w.truth.runtimes) >= len(runtimeIDs)-2 {
+	if len(w.truth.runtimes) >= len(plans.Runtimes)-2 {
 		return false
 	}
-	rt := &client{id: runtimeIDs[len(w.truth.runtimes)], tenant: plans.Tenants[i.N%w.plan.Tenants], plan: "aws"}
+	rt := &client{id: plans.Runtimes[len(w.truth.runtimes)], tenant: plans.Tenants[i.N%w.plan.Tenants], plan: "aws"}
 	labels := map[string]string{}
 	e := events.Event{Type: events.TypeProvision, ID: w.id("p"), Source: "/broker", RuntimeID: rt.id, Provision: &events.Provision{
 		RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.plan, Cluster: &events.Cluster{Name: "c-" + rt.id, Namespace: "garden", Labels: labels},

@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
 // asked is a request of an assignment as Redis gets it.
@@ -70,7 +71,7 @@ func (w *world) token(ctx context.Context, c *memory.Counters, place, token stri
 
 // lost loses what a Redis has of a place.
 func (w *world) lost(m *master, n int) {
-	ctx, places := context.Background(), slices.Clone(directories)
+	ctx, places := context.Background(), slices.Clone(plans.Directories)
 	for _, pool := range w.pools {
 		places = append(places, pool.Name())
 	}
@@ -128,7 +129,7 @@ func (r *record) Epochs(ctx context.Context) (events.EpochRecord, error) {
 	epochs := make(account.Epochs, account.Buckets+len(found.Epochs))
 	maps.Copy(epochs, found.Epochs)
 	for n := range account.Buckets {
-		if place := account.BucketName(n); silent(place) {
+		if place := account.BucketName(n); plans.Silent(place) {
 			epochs[place] = alwaysBuilt
 		}
 	}
@@ -140,7 +141,7 @@ func (r *record) Epochs(ctx context.Context) (events.EpochRecord, error) {
 }
 
 func (r *record) SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (uint64, error) {
-	maps.DeleteFunc(epochs, func(place, _ string) bool { return silent(place) })
+	maps.DeleteFunc(epochs, func(place, _ string) bool { return plans.Silent(place) })
 	return r.Ledger.SetEpochs(ctx, epochs, follows)
 }
 

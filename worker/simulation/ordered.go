@@ -8,6 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/dirtying"
+	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
 // What the production code visits in the order of a map is shown to it one by one.
@@ -72,7 +73,7 @@ type oneGone struct{ store }
 
 func (o oneGone) shown(runtime string) bool {
 	const apart = 24
-	return slices.Index(runtimeIDs, runtime)%apart == o.p.passes%apart
+	return slices.Index(plans.Runtimes, runtime)%apart == o.p.passes%apart
 }
 
 func (o oneGone) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {

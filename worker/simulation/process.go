@@ -47,6 +47,8 @@ const (
 	opAssign  = "assign"
 	opInstall = "install"
 	opPools   = trace.Pools
+
+	opLocateAndAssign = "locate and assign"
 )
 
 const (
@@ -125,7 +127,7 @@ func (w *world) start(number int) *process {
 	w.incarnations++
 	p := &process{
 		world: w, name: fmt.Sprintf("worker %d (start %d)", number, w.incarnations),
-		marks: map[string]vacant{}, handled: map[string]int{}, nextSweep: time.Now(),
+		marks: map[string]vacant{}, handled: map[string]int{}, nextSweep: time.Now(), asks: asks{pools: map[string]bool{}},
 	}
 	p.live = config.NewLive(w.settings.Decisions())
 	p.looks, p.rebuilds, p.extends = p.name+" looks", p.name+" rebuilds", p.name+" ranges"

@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
+	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
 // master is a Redis that serves.
@@ -48,13 +49,8 @@ type store struct{ p *process }
 
 func (s store) at() *memory.Counters { return s.p.redis.Load().counters }
 
-// silent reports a bucket of the directory that no runtime of a history is in.
-func silent(place string) bool {
-	return account.IsBucket(place) && !slices.Contains(directories, place)
-}
-
 // heard are the others of these places.
-func heard(places []string) []string { return slices.DeleteFunc(slices.Clone(places), silent) }
+func heard(places []string) []string { return slices.DeleteFunc(slices.Clone(places), plans.Silent) }
 
 func scripted[T any](ctx context.Context, s store, op, arg string, do func(context.Context, *memory.Counters) (T, error)) (T, error) {
 	return ask(ctx, s.p, call{Port: gate.Redis, Op: op, Arg: arg, Write: true}, func(ctx context.Context) (T, error) { return do(ctx, s.at()) })
@@ -98,7 +94,10 @@ func (s store) Assign(ctx context.Context, pool string, r account.Request) (acco
 }
 
 func (s store) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
-	return decided(ctx, s, "locate and assign", r.Runtime, append(bucketOf(r.Runtime), pool), func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+	return decided(ctx, s, opLocateAndAssign, r.Runtime, append(bucketOf(r.Runtime), pool), func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+		if s.p.world.off("half") && s.p.world.gate.IsDown(gate.RedisWrites) {
+			return c.Assign(ctx, pool, s.p.world.asked(r))
+		}
 		return s.p.world.assigned(pool, r)(c.LocateAndAssign(ctx, pool, s.p.world.asked(r)))
 	})
 }
@@ -236,7 +235,7 @@ func (s store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.Name
 }
 
 func (s store) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
-	if silent(bucket) {
+	if plans.Silent(bucket) {
 		return func(func(account.NamedPlace, error) bool) {}
 	}
 	return listed(ctx, s, "places", bucket, (*memory.Counters).Places)
@@ -323,7 +322,7 @@ func (s store) Built(ctx context.Context, places ...string) (map[string]bool, er
 	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (map[string]bool, error) {
 		built, err := c.Built(ctx, heard(places)...)
 		for _, place := range places {
-			if err == nil && silent(place) {
+			if err == nil && plans.Silent(place) {
 				built[place] = true
 			}
 		}
@@ -340,7 +339,7 @@ func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, er
 		epochs := make(account.Epochs, len(places))
 		maps.Copy(epochs, known)
 		for _, place := range places {
-			if silent(place) {
+			if plans.Silent(place) {
 				epochs[place] = alwaysBuilt // so that no rebuild is about them
 			}
 		}
@@ -350,7 +349,7 @@ func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, er
 
 // placed is scripted for a place that is rebuilt. One that no runtime is in always is.
 func placed(ctx context.Context, s store, op, place string, do func(context.Context, *memory.Counters) (bool, error)) (bool, error) {
-	if silent(place) {
+	if plans.Silent(place) {
 		return true, nil
 	}
 	return scripted(ctx, s, op, place, do)

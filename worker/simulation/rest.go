@@ -222,7 +222,7 @@ func (w *world) runtimesAtRest() {
 			}
 		}
 	}
-	for _, id := range runtimeIDs {
+	for _, id := range plans.Runtimes {
 		if w.truth.excused[id] || w.waitsForBlocks(id) { // it may have an account until its deadline: rule 12
 			continue
 		}

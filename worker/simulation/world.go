@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/memory"
@@ -61,20 +61,6 @@ type world struct {
 	trace     trace.Trace
 	violation string
 }
-
-// directories are the buckets that runtimes of histories are in; the others hold nothing,
-// and are not worth a step.
-var directories = []string{account.BucketName(0), account.BucketName(1)}
-
-// runtimeIDs are ids in those buckets.
-var runtimeIDs = func() (ids []string) {
-	for n := 0; len(ids) < 120; n++ {
-		if id := "rt-" + strconv.Itoa(n); !silent(account.BucketOf(id)) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}()
 
 func newWorld(plan plans.Plan, mutant string) *world {
 	w := &world{
@@ -244,6 +230,11 @@ func (w *world) proceed(c *call) {
 		w.effect(c, "takes effect after its caller has given up")
 	case w.gate.IsDown(c.Port):
 		w.release(c, c.Port.Refused(), c.Op+" is refused: "+string(c.Port)+" is down")
+	case w.full(c):
+		if w.off("half") && c.Op == opLocateAndAssign { // rule 1: what fails has written nothing
+			w.effect(c, "half of it")
+		}
+		w.release(c, errFull, c.Op+" is refused: Redis is full")
 	case w.struck(c):
 	default:
 		w.effect(c, "")
@@ -253,6 +244,14 @@ func (w *world) proceed(c *call) {
 		}
 		w.release(c, c.Outcome, "")
 	}
+}
+
+// errFull is the answer of a Redis that has no room.
+var errFull = errors.New("OOM command not allowed when used memory > 'maxmemory'")
+
+// full reports whether Redis refuses a call since it has no room.
+func (w *world) full(c *call) bool {
+	return c.Port == gate.Redis && changes(c) && w.gate.IsDown(gate.RedisWrites)
 }
 
 // effect executes a call.

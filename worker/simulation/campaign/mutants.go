@@ -26,6 +26,7 @@ var (
 	masters    = []plans.Kind{plans.TwoMasters, plans.Death, plans.EffectLate, plans.AnswerLost, plans.Delay}
 	rules      = []plans.Kind{plans.Reconfigured, plans.Delay}
 	keys       = []plans.Kind{plans.KeyLost, plans.Delay}
+	full       = []plans.Kind{plans.RedisFull, plans.Delay}
 	cuts       = []plans.Kind{plans.RebuildCut, plans.KeyLost}
 	confirming = []plans.Kind{plans.LabelDirty, plans.LabelCleaned, plans.Delay}
 )
@@ -34,6 +35,7 @@ var (
 var Mutants = []Mutant{
 	{"epoch", "1", "a directory from before a loss is believed", 108, losses},
 	{"key", "1", "what a Redis has lost is taken for what never was", 2, keys},
+	{"half", "1", "a script that fails has written half", 4, full},
 	{"version", "2", "a label is written over whatever stands there", 1, []plans.Kind{plans.Delay, plans.EffectLate, plans.CacheLags, plans.AnswerLost}},
 	{"terms", "3", "a tenant with one account gets several", 2, nil},
 	{"limit", "3", "an account gains clusters beyond its limit", 1, nil},

@@ -20,7 +20,10 @@ const (
 	Gardener Port = "Gardener"
 )
 
-// Ports are all of them.
+// RedisWrites are the calls of Redis that change something: a server that is full refuses them alone.
+const RedisWrites Port = "Redis, for what writes"
+
+// Ports are all dependencies.
 var Ports = []Port{Redis, NATS, Gardener}
 
 // errBroken is the answer of Redis over a broken connection.

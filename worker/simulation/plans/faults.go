@@ -48,6 +48,7 @@ const (
 	Quiet        Kind = "everything heals and comes to rest"
 	KeyLost      Kind = "Redis loses a key"
 	RebuildCut   Kind = "a process dies in its rebuild, three times in a row"
+	RedisFull    Kind = "Redis is full for a while, and refuses what writes"
 )
 
 // OfProcesses are those that happen to a process that runs.
@@ -58,7 +59,7 @@ var Faults = []Kind{
 	EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
 	RedisEmpty, RedisOlder, FailOver, FailBack, TwoMasters, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
 	Reconfigured, Renetworked, ClockJumps, Large, NoWaiting, TypeTwice, IDTwice, RuntimeTwice, Auditing, Forgetting, Quiet,
-	KeyLost, RebuildCut,
+	KeyLost, RebuildCut, RedisFull,
 }
 
 // FirstFaults are those before KeyLost: what the seeds of mutants and of cured histories draw from. A kind that is
