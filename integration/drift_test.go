@@ -235,7 +235,7 @@ func (l *landscape) repaired(on map[string]string) {
 	l.t.Helper()
 	facts := l.facts()
 	for tenant, count := range map[string]int{"ga-0": 2, "ga-1": 3, "ga-4": 3, "ga-5": 3, "ga-7": 3} {
-		if r := facts.Records[on[tenant]]; r.Count != count || r.Tenant != tenant || r.State != account.InUse {
+		if r := facts.Record(facts.Bindings[on[tenant]]); r.Count != count || r.Tenant != tenant || r.State != account.InUse {
 			l.t.Errorf("the account of %s is %+v, want %d runtimes", tenant, r, count)
 		}
 	}
@@ -324,11 +324,11 @@ func TestRebuildByHand(t *testing.T) {
 	hapctl := operatorOf(t, l)
 	l.provision(ask("rt-1", "ga-1"), ask("rt-2", "ga-2"))
 	l.awaitSettled()
-	before := l.facts().Records
+	before := l.facts()
 	hapctl(2, "counters", "rebuild")
 	hapctl(0, "counters", "rebuild", "--yes")
 	l.provision(ask("rt-3", "ga-1"))
-	if got := l.assigned(ask("rt-3", "ga-1")); before[got].Tenant != "ga-1" {
+	if got := l.assigned(ask("rt-3", "ga-1")); before.Record(before.Bindings[got]).Tenant != "ga-1" {
 		t.Errorf("after a rebuild ga-1 gets %s", got)
 	}
 	if err := w.end(); err != nil {

@@ -161,7 +161,7 @@ func TestFirstStart(t *testing.T) {
 		"aws-05":  {},
 		"trial-1": {State: account.InUse, Confirmed: true, Count: 2},
 	} {
-		if got := facts.Records[name]; got != want {
+		if got := facts.Record(facts.Bindings[name]); got != want {
 			t.Errorf("%s is %+v, want %+v", name, got, want)
 		}
 	}

@@ -1,7 +1,8 @@
 // Package checker looks at a system from outside, after the fact: it reads the
 // streams, Redis and Gardener, and says which of the invariants of
-// docs/protocol.md do not hold. It shares no code with the worker beyond the
-// wire's types and the keys' layout, and decides nothing.
+// docs/protocol.md do not hold. What has to hold where nothing is in
+// work is that of simulated histories (package promises). It shares no code with the worker beyond the wire's
+// types and the keys' layout, and decides nothing.
 package checker
 
 import (
@@ -16,15 +17,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 )
 
 // Facts are what was read.
 type Facts struct {
+	promises.Facts
+
 	Replies   map[string]events.Reply      // by subject
-	Bindings  map[string]engine.Binding    // by name, live
-	Records   map[string]account.Record    // by binding, from Redis
-	Runtimes  map[string][]PooledRuntime   // by id, from Redis
-	Shoots    []engine.Shoot               // live
 	Dead      map[uint64]bool              // sequences of HAP_EVENTS that have a dead letter
 	Published map[string]map[string]string // request id -> reply subject, by runtime id
 
@@ -34,12 +34,6 @@ type Facts struct {
 	Unreadable []uint64
 	// Watched has what an observer saw happen; nil where none looked.
 	Watched *Watched
-}
-
-// PooledRuntime is a runtime's record in a pool.
-type PooledRuntime struct {
-	Pool string
-	account.Runtime
 }
 
 // Sources are where the facts are read from.
@@ -53,10 +47,9 @@ type Sources struct {
 // Read reads what is stored. Dead, Published, Unreadable and Watched are left to
 // the caller.
 func Read(ctx context.Context, s Sources) (Facts, error) {
-	f := Facts{
-		Replies: map[string]events.Reply{}, Bindings: map[string]engine.Binding{},
-		Records: map[string]account.Record{}, Runtimes: map[string][]PooledRuntime{},
-	}
+	f := Facts{Replies: map[string]events.Reply{}, Facts: promises.Facts{
+		Bindings: map[string]engine.Binding{}, Records: map[promises.In]account.Record{}, Runtimes: map[string][]promises.Runtime{},
+	}}
 	err := s.Ledger.Each(ctx, func(stored events.Stored) error {
 		if stored.Reply.Status != events.StatusSealed || stored.Reply.RuntimeID != "" { // the record of epochs is no reply
 			f.Replies[stored.Subject] = stored.Reply
@@ -89,13 +82,13 @@ func Read(ctx context.Context, s Sources) (Facts, error) {
 			if err != nil {
 				return f, err
 			}
-			f.Records[b.Binding] = b.Record
+			f.Records[promises.In{Pool: pool, Binding: b.Binding}] = b.Record
 		}
 		for r, err := range s.Counters.Runtimes(ctx, pool) {
 			if err != nil {
 				return f, err
 			}
-			f.Runtimes[r.ID] = append(f.Runtimes[r.ID], PooledRuntime{pool, r.Runtime})
+			f.Runtimes[r.ID] = append(f.Runtimes[r.ID], promises.Runtime{Pool: pool, Runtime: r.Runtime})
 		}
 	}
 	f.Networks, err = readNetworks(ctx, s)
@@ -118,7 +111,9 @@ func (f Facts) Violations(terms Terms) []string {
 	live := f.live(bad)
 	f.answers(bad)
 	f.labels(live, bad)
-	f.counts(live, terms, bad)
+	f.InForce = live
+	f.Counts(bad)
+	f.limits(terms, bad)
 	f.decisions(terms, bad)
 	f.overTime(bad)
 	f.network(live, bad)
@@ -129,7 +124,7 @@ func (f Facts) Violations(terms Terms) []string {
 	return found
 }
 
-type report func(invariant, format string, args ...any)
+type report = promises.Report
 
 // live returns the reply in force of every runtime that has a binding: I1.
 func (f Facts) live(bad report) map[string]events.Reply {
@@ -211,57 +206,13 @@ func (f Facts) labels(live map[string]events.Reply, bad report) {
 	}
 }
 
-// counts compares Redis with its own records and with the ledger: I1, I2, I6.
-func (f Facts) counts(live map[string]events.Reply, terms Terms, bad report) {
-	counted := f.runtimes(live, bad)
-	for name := range counted {
-		if _, known := f.Records[name]; !known {
-			bad("I6 CountsTrue", "binding %s has %d runtimes in Redis and no record there", name, counted[name])
+// limits checks that no record counts more than is allowed: I2.
+func (f Facts) limits(terms Terms, bad report) {
+	for at, r := range f.Records {
+		if terms.Limit > 0 && r.Count > terms.Limit && !f.Bindings[at.Binding].Shared {
+			bad("I2 WithinLimit", "binding %s has %d runtimes, the limit is %d", at.Binding, r.Count, terms.Limit)
 		}
 	}
-	for name, r := range f.Records {
-		if r.Count != counted[name] {
-			bad("I6 CountsTrue", "binding %s is counted %d in Redis and has %d runtimes there", name, r.Count, counted[name])
-		}
-		if terms.Limit > 0 && r.Count > terms.Limit && !f.Bindings[name].Shared {
-			bad("I2 WithinLimit", "binding %s has %d runtimes, the limit is %d", name, r.Count, terms.Limit)
-		}
-	}
-}
-
-// runtimes compares the runtimes of Redis with the ledger, and returns how many each
-// binding has.
-func (f Facts) runtimes(live map[string]events.Reply, bad report) map[string]int {
-	counted := map[string]int{}
-	clusters := map[string]string{} // binding, by runtime
-	for _, s := range f.Shoots {
-		clusters[s.RuntimeID] = s.Binding
-	}
-	for id, places := range f.Runtimes {
-		assigned := 0
-		for _, r := range places {
-			if r.State != account.RuntimeAssigned {
-				continue
-			}
-			assigned++
-			counted[r.Binding]++
-			if answer, ok := live[id]; ok && answer.Binding.Name != r.Binding {
-				bad("I1 OneBinding", "runtime %s was answered %s, Redis has %s", id, answer.Binding.Name, r.Binding)
-			}
-			if _, ok := live[id]; !ok && (r.Origin != account.Adopted || clusters[id] != r.Binding) {
-				bad("I6 CountsTrue", "runtime %s is on %s in Redis, the ledger does not say so", id, r.Binding)
-			}
-		}
-		if assigned > 1 {
-			bad("I1 OneBinding", "runtime %s is assigned in %d pools", id, assigned)
-		}
-	}
-	for id, r := range live {
-		if !slices.ContainsFunc(f.Runtimes[id], func(r PooledRuntime) bool { return r.State == account.RuntimeAssigned }) {
-			bad("I6 CountsTrue", "runtime %s is on %s in the ledger, not in Redis", id, r.Binding.Name)
-		}
-	}
-	return counted
 }
 
 // oneAccount checks that no tenant has two dedicated bindings of a pool: I4.

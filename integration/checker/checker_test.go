@@ -9,9 +9,12 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 )
 
 const pool = "aws"
+
+func record(binding string) promises.In { return promises.In{Pool: pool, Binding: binding} }
 
 // at is the n-th second of the fabricated run.
 func at(n int) time.Time { return time.Unix(int64(1000+n), 0) }
@@ -23,19 +26,21 @@ type world struct{ Facts }
 func newWorld() *world {
 	w := &world{Facts{
 		Replies: map[string]events.Reply{},
-		Bindings: map[string]engine.Binding{
-			"b-1": {Name: "b-1", HyperscalerType: pool, Tenant: "ga-1", Generation: 1},
-			"b-2": {Name: "b-2", HyperscalerType: pool, Generation: 1},
+		Facts: promises.Facts{
+			Bindings: map[string]engine.Binding{
+				"b-1": {Name: "b-1", HyperscalerType: pool, Tenant: "ga-1", Generation: 1},
+				"b-2": {Name: "b-2", HyperscalerType: pool, Generation: 1},
+			},
+			Records: map[promises.In]account.Record{
+				{Pool: pool, Binding: "b-1"}: {State: account.InUse, Tenant: "ga-1", Generation: 1, Confirmed: true, Count: 2},
+			},
+			Runtimes: map[string][]promises.Runtime{
+				"rt-1": {{Pool: pool, Runtime: account.Runtime{State: account.RuntimeAssigned, Binding: "b-1", Tenant: "ga-1"}}},
+				"rt-2": {{Pool: pool, Runtime: account.Runtime{State: account.RuntimeAssigned, Binding: "b-1", Tenant: "ga-1"}}},
+				"rt-3": {{Pool: pool, Runtime: account.Runtime{State: account.RuntimeGone, Binding: "b-2", Tenant: "ga-2"}}},
+			},
+			Shoots: []engine.Shoot{{Name: "c-1", Binding: "b-1", RuntimeID: "rt-1"}, {Name: "c-2", Binding: "b-1", RuntimeID: "rt-2"}},
 		},
-		Records: map[string]account.Record{
-			"b-1": {State: account.InUse, Tenant: "ga-1", Generation: 1, Confirmed: true, Count: 2},
-		},
-		Runtimes: map[string][]PooledRuntime{
-			"rt-1": {{pool, account.Runtime{State: account.RuntimeAssigned, Binding: "b-1", Tenant: "ga-1"}}},
-			"rt-2": {{pool, account.Runtime{State: account.RuntimeAssigned, Binding: "b-1", Tenant: "ga-1"}}},
-			"rt-3": {{pool, account.Runtime{State: account.RuntimeGone, Binding: "b-2", Tenant: "ga-2"}}},
-		},
-		Shoots:    []engine.Shoot{{Name: "c-1", Binding: "b-1", RuntimeID: "rt-1"}, {Name: "c-2", Binding: "b-1", RuntimeID: "rt-2"}},
 		Dead:      map[uint64]bool{7: true},
 		Published: map[string]map[string]string{},
 		Watched: &Watched{
@@ -147,9 +152,9 @@ func TestViolations(t *testing.T) {
 		{"a runtime that the ledger lacks", "I6 CountsTrue: runtime rt-9 is on b-1 in Redis", func(w *world) { w.Runtimes["rt-9"] = w.Runtimes["rt-1"] }},
 		{"a runtime that Redis lacks", "I6 CountsTrue: runtime rt-1 is on b-1 in the ledger", func(w *world) { delete(w.Runtimes, "rt-1") }},
 		{"a runtime that is gone in Redis", "I6 CountsTrue: runtime rt-1 is on b-1 in the ledger", func(w *world) { w.Runtimes["rt-1"][0].State = account.RuntimeGone }},
-		{"runtimes without a record", "I6 CountsTrue: binding b-1 has 2 runtimes in Redis and no record", func(w *world) { delete(w.Records, "b-1") }},
+		{"runtimes without a record", "I6 CountsTrue: binding b-1 has 2 runtimes in pool aws, and no record", func(w *world) { delete(w.Records, record("b-1")) }},
 		{"adopted, without its Shoot", "I6 CountsTrue: runtime rt-9 is on b-1 in Redis", func(w *world) {
-			w.Runtimes["rt-9"] = []PooledRuntime{{pool, account.Runtime{State: account.RuntimeAssigned, Binding: "b-1", Origin: account.Adopted}}}
+			w.Runtimes["rt-9"] = []promises.Runtime{{Pool: pool, Runtime: account.Runtime{State: account.RuntimeAssigned, Binding: "b-1", Origin: account.Adopted}}}
 		}},
 		{"not final", "I7 OneAnswer: request req-rt-1-b-1 of runtime rt-1 is left as waiting", func(w *world) {
 			r := w.Replies["hap.v1.reply.rt-1.req-rt-1-b-1"]
@@ -214,19 +219,20 @@ func TestDrift(t *testing.T) {
 		says  string
 		wreck func(*world)
 	}{
-		{"a false count", "b-1 has 2 runtimes in the ledger and is counted 3", func(w *world) { count(w, 3) }},
 		{"dirty and not known so", "b-2 is dirty", func(w *world) { w.relabel("b-2", Label{Tenant: "ga-2", Dirty: true, Generation: 1}) }},
-		{"held without a label", "b-2 is unclaimed", func(w *world) { w.Records["b-2"] = account.Record{State: account.Draining} }},
+		{"held without a label", "b-2 is unclaimed", func(w *world) { w.Records[record("b-2")] = account.Record{State: account.Draining} }},
 		{"labelled and free", "b-2 is labelled ga-3", func(w *world) { w.relabel("b-2", Label{Tenant: "ga-3", Generation: 2}) }},
 		{"another tenant's record", "b-1 is labelled ga-8", func(w *world) { w.relabel("b-1", Label{Tenant: "ga-8", Generation: 1}) }},
-		{"half-way to dirty", "b-1 is labelled ga-1", func(w *world) { w.Records["b-1"] = account.Record{State: account.Dirtying, Tenant: "ga-1", Count: 2} }},
+		{"half-way to dirty", "b-1 is labelled ga-1", func(w *world) {
+			w.Records[record("b-1")] = account.Record{State: account.Dirtying, Tenant: "ga-1", Count: 2}
+		}},
 		{"another generation", "b-1 is labelled with generation 2", func(w *world) { w.relabel("b-1", Label{Tenant: "ga-1", Generation: 2}) }},
-		{"left behind", "b-2 stays claimed for ga-2", func(w *world) {
+		{"left behind", "b-2 drains for ever", func(w *world) {
 			w.relabel("b-2", Label{Tenant: "ga-2", Generation: 1})
-			w.Records["b-2"] = account.Record{State: account.Draining, Tenant: "ga-2", Generation: 1}
+			w.Records[record("b-2")] = account.Record{State: account.Draining, Tenant: "ga-2", Generation: 1}
 		}},
 		{"a Shoot that nobody asked for", "the Shoot of runtime rt-3", func(w *world) { w.Shoots = append(w.Shoots, engine.Shoot{RuntimeID: "rt-3", Binding: "b-2"}) }},
-		{"a record of no binding", "b-9 has the record", func(w *world) { w.Records["b-9"] = account.Record{} }},
+		{"a record of no binding", "b-9 has the record", func(w *world) { w.Records[record("b-9")] = account.Record{} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -242,7 +248,7 @@ func TestIdle(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.relabel("b-2", Label{Tenant: "ga-2", Generation: 2})
-	w.Records["b-2"] = account.Record{State: account.InUse, Tenant: "ga-2", Generation: 2}
+	w.Records[record("b-2")] = account.Record{State: account.InUse, Tenant: "ga-2", Generation: 2}
 	if found := w.Drift(); len(found) > 0 {
 		t.Error(found)
 	}
@@ -252,9 +258,9 @@ func TestIdle(t *testing.T) {
 }
 
 func count(w *world, n int) {
-	r := w.Records["b-1"]
+	r := w.Records[record("b-1")]
 	r.Count = n
-	w.Records["b-1"] = r
+	w.Records[record("b-1")] = r
 }
 
 func expect(t *testing.T, found []string, says string) {

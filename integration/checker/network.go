@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 )
 
 // Networks are the network blocks, as they were read.
@@ -41,25 +40,19 @@ func readNetworks(ctx context.Context, s Sources) (n Networks, err error) {
 	return n, nil
 }
 
-// slice is a block of a cluster.
-type slice struct {
-	runtime, rule string
-	cidr          netip.Prefix
-}
-
 // granted are the blocks of the answers of a runtime, each once: I10 where two answers say
 // different things of one rule.
-func granted(replies []events.Reply, bad report) []slice {
-	rules := map[string][]slice{}
+func granted(replies []events.Reply, bad report) []promises.Block {
+	rules := map[string][]promises.Block{}
 	for _, r := range replies {
-		here := map[string][]slice{}
+		here := map[string][]promises.Block{}
 		for _, b := range r.Network {
 			cidr, err := netip.ParsePrefix(b.CIDR)
 			if err != nil {
 				bad("I9 NoOverlap", "runtime %s was answered with %q", r.RuntimeID, b.CIDR)
 				continue
 			}
-			here[b.Rule] = append(here[b.Rule], slice{r.RuntimeID, b.Rule, cidr})
+			here[b.Rule] = append(here[b.Rule], promises.Block{Runtime: r.RuntimeID, Rule: b.Rule, CIDR: cidr})
 		}
 		for rule, is := range here {
 			if was, known := rules[rule]; known && !slices.Equal(was, is) {
@@ -73,8 +66,8 @@ func granted(replies []events.Reply, bad report) []slice {
 
 // overlap reports whether two blocks have addresses in common that they must not:
 // those of one rule of one cluster may lie in each other.
-func (s slice) overlap(o slice) bool {
-	return s.cidr.Overlaps(o.cidr) && (s.runtime != o.runtime || s.rule != o.rule)
+func overlap(s, o promises.Block) bool {
+	return s.CIDR.Overlaps(o.CIDR) && (s.Runtime != o.Runtime || s.Rule != o.Rule)
 }
 
 // network checks that blocks are disjoint, that Redis holds those of the live
@@ -86,16 +79,16 @@ func (f Facts) network(live map[string]events.Reply, bad report) {
 			byRuntime[r.RuntimeID] = append(byRuntime[r.RuntimeID], r)
 		}
 	}
-	var all []slice
+	var all []promises.Block
 	for id := range live {
 		all = append(all, granted(byRuntime[id], bad)...)
 	}
-	slices.SortFunc(all, func(a, b slice) int {
-		return cmp.Or(a.cidr.Compare(b.cidr), cmp.Compare(a.runtime, b.runtime), cmp.Compare(a.rule, b.rule))
+	slices.SortFunc(all, func(a, b promises.Block) int {
+		return cmp.Or(a.CIDR.Compare(b.CIDR), cmp.Compare(a.Runtime, b.Runtime), cmp.Compare(a.Rule, b.Rule))
 	})
 	for i, s := range all {
 		for _, o := range all[:i] {
-			if s.overlap(o) {
+			if overlap(s, o) {
 				bad("I9 NoOverlap", "%v and %v are both in use", o, s)
 			}
 		}
@@ -104,7 +97,8 @@ func (f Facts) network(live map[string]events.Reply, bad report) {
 		f.blocksOverTime(bad)
 	}
 	if f.Networks.Ranges != nil {
-		same("Redis", inRedis(*f.Networks.Ranges), all, bad)
+		f.Given, f.Held = all, promises.Held(*f.Networks.Ranges)
+		f.Blocks(bad)
 	}
 	if f.Networks.Notes != nil {
 		f.notes(live, all, bad)
@@ -118,7 +112,8 @@ func (f Facts) network(live map[string]events.Reply, bad report) {
 // takes its blocks for those of a live cluster.
 func (f Facts) blocksOverTime(bad report) {
 	type given struct {
-		slice
+		promises.Block
+
 		at time.Time
 	}
 	var before []given
@@ -132,9 +127,9 @@ func (f Facts) blocksOverTime(bad report) {
 		}
 		for _, b := range granted([]events.Reply{s.Reply}, bad) {
 			for _, o := range before {
-				left, leaves := f.Watched.Departed[o.runtime]
-				if b.overlap(o.slice) && o.runtime != b.runtime && (!leaves || left.After(s.Time)) {
-					bad("I9 NoOverlap", "%v was given at %s, while %v, given at %s, was in use", b, stamp(s.Time), o.slice, stamp(o.at))
+				left, leaves := f.Watched.Departed[o.Runtime]
+				if overlap(b, o.Block) && o.Runtime != b.Runtime && (!leaves || left.After(s.Time)) {
+					bad("I9 NoOverlap", "%v was given at %s, while %v, given at %s, was in use", b, stamp(s.Time), o.Block, stamp(o.at))
 				}
 			}
 			before = append(before, given{b, s.Time})
@@ -144,39 +139,16 @@ func (f Facts) blocksOverTime(bad report) {
 
 func sequence(r events.Reply) int64 { return cmp.Or(r.Decision, &events.Decision{}).Sequence }
 
-func inRedis(state network.State) (all []slice) {
-	for _, r := range state.Records {
-		for _, b := range r.Blocks {
-			all = append(all, slice{r.Cluster, r.Rule, b.CIDR})
-		}
-	}
-	return all
-}
-
-// same checks that somewhere there are the blocks of the ledger, and no others.
-func same(where string, is, should []slice, bad report) {
-	for _, s := range should {
-		if !slices.Contains(is, s) {
-			bad("I9 NoOverlap", "%v is in use, %s does not say so", s, where)
-		}
-	}
-	for _, s := range is {
-		if !slices.Contains(should, s) {
-			bad("I9 NoOverlap", "%v is in %s, and of nobody", s, where)
-		}
-	}
-}
-
 // notes checks what is written for clusters that have a name and a namespace.
-func (f Facts) notes(live map[string]events.Reply, all []slice, bad report) {
-	var should, is, annotated, there []slice
+func (f Facts) notes(live map[string]events.Reply, all []promises.Block, bad report) {
+	var should, is, annotated, there []promises.Block
 	clusters := map[network.Identity]bool{}
 	for _, n := range f.Networks.Notes.Clusters {
 		clusters[n.Cluster] = true
 		annotated = append(annotated, noted(n)...)
 	}
 	for _, s := range all {
-		c := live[s.runtime].Cluster
+		c := live[s.Runtime].Cluster
 		if c == nil || c.Name == "" || c.Namespace == "" {
 			continue
 		}
@@ -191,20 +163,15 @@ func (f Facts) notes(live map[string]events.Reply, all []slice, bad report) {
 			bad("I9 NoOverlap", "the ClusterConfig of %s, %v, is not as it was written", n.Runtime, n.Applied)
 		}
 	}
-	same("a ClusterConfig", is, should, bad)
-	same("an annotation", annotated, there, bad)
+	promises.Same("a ClusterConfig", is, should, bad)
+	promises.Same("an annotation", annotated, there, bad)
 }
 
-func noted(n network.Note) (all []slice) {
+func noted(n network.Note) (all []promises.Block) {
 	for _, a := range n.Applied {
 		for _, b := range a.Blocks {
-			all = append(all, slice{n.Runtime, a.Rule, b.CIDR})
+			all = append(all, promises.Block{Runtime: n.Runtime, Rule: a.Rule, CIDR: b.CIDR})
 		}
 	}
 	return all
-}
-
-// String names cluster, rule and block.
-func (s slice) String() string {
-	return strings.Join([]string{fmt.Sprint(s.cidr), "of", s.runtime, "by rule", s.rule}, " ")
 }

@@ -43,7 +43,7 @@ func (s *scene) mainJob(kind string) {
 	if b := facts.Bindings[spare.Name]; b.Tenant != "tenant" || b.Dirty {
 		s.t.Errorf("the label of the account: %+v", b)
 	}
-	if r := facts.Records[spare.Name]; r.State != account.InUse || r.Count != len(want) || !r.Confirmed {
+	if r := facts.Record(facts.Bindings[spare.Name]); r.State != account.InUse || r.Count != len(want) || !r.Confirmed {
 		s.t.Errorf("the record of the account: %+v", r)
 	}
 	for runtime := range want {

@@ -72,8 +72,8 @@ func (l *Load) empty() ([]string, error) {
 	l.counts["idle claims in the end, which nobody was told of"] = len(idle)
 	for name, b := range facts.Bindings {
 		held := b.Tenant != "" && !slices.Contains(idle, name)
-		if held || b.Dirty || facts.Records[name].Count > 0 {
-			found = append(found, fmt.Sprintf("in the end %s is not free: %+v, record %+v", name, b, facts.Records[name]))
+		if held || b.Dirty || facts.Record(b).Count > 0 {
+			found = append(found, fmt.Sprintf("in the end %s is not free: %+v, record %+v", name, b, facts.Record(b)))
 		}
 	}
 	if len(found) > 0 {
@@ -118,7 +118,7 @@ func (l *Load) dump(facts checker.Facts, name string) {
 		fmt.Fprintf(&b, "cluster of %s on %s gone %s\n", c.Runtime, c.Binding, c.Gone.UTC().Format("15:04:05.000"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(facts.Bindings)) {
-		fmt.Fprintf(&b, "binding %+v\n    record %+v\n", facts.Bindings[name], facts.Records[name])
+		fmt.Fprintf(&b, "binding %+v\n    record %+v\n", facts.Bindings[name], facts.Record(facts.Bindings[name]))
 	}
 	for _, id := range slices.Sorted(maps.Keys(facts.Runtimes)) {
 		fmt.Fprintf(&b, "runtime %s %+v\n", id, facts.Runtimes[id])

@@ -185,8 +185,8 @@ func (b *broker) left(stream string) (uint64, error) {
 // underway counts the bindings that are on their way to a clean account.
 func underway(f checker.Facts) int {
 	n := 0
-	for name, b := range f.Bindings {
-		if s := f.Records[name].State; b.Dirty || s == account.Draining || s == account.Dirtying {
+	for _, b := range f.Bindings {
+		if s := f.Record(b).State; b.Dirty || s == account.Draining || s == account.Dirtying {
 			n++
 		}
 	}

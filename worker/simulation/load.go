@@ -151,7 +151,8 @@ func (w *world) provision(rt *client, i plans.Item) *request {
 // leftShoots are the runtimes that go and whose Shoots are still being deleted.
 func (w *world) leftShoots() (ids []string) {
 	w.must(w.garden.Shoots(context.Background(), func(s engine.Shoot) error {
-		if slices.ContainsFunc(w.truth.runtimes, func(rt *client) bool { return rt.id == s.RuntimeID && rt.leaves }) {
+		l := w.truth.lives[s.RuntimeID] // of the tenant that was answered, perhaps not the first one that asked
+		if l != nil && l.leaves || slices.ContainsFunc(w.truth.runtimes, func(rt *client) bool { return rt.id == s.RuntimeID && rt.leaves }) {
 			ids = append(ids, s.RuntimeID)
 		}
 		return nil

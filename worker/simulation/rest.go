@@ -2,16 +2,18 @@ package simulation
 
 import (
 	"context"
+	"maps"
 	"slices"
-	"strings"
 	"testing/synctest"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
+	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 )
 
 const (
@@ -123,13 +125,69 @@ func (w *world) atRest() {
 			w.bad("I8 NothingLost", "%s %s has no final answer, does not wait and is no dead letter", q.event.Type, q.event.ID)
 		}
 	}
-	w.consistent(w.masters[0])
-	for _, pool := range w.pools {
-		w.poolAtRest(pool)
+	facts, built := w.facts()
+	if !built {
+		return
 	}
-	w.runtimesAtRest()
+	facts.Counts(w.bad)
+	facts.Labels(w.bad)
+	facts.Blocks(w.bad)
 	w.waitingAtRest()
-	w.blocksAtRest()
+}
+
+// facts reads everything. It reports whether Redis has it all.
+func (w *world) facts() (f promises.Facts, built bool) {
+	ctx, t, m := context.Background(), &w.truth, w.masters[0]
+	f = promises.Facts{
+		InForce: map[string]events.Reply{}, Answered: map[promises.Claim]bool{}, Bindings: map[string]engine.Binding{},
+		Records: map[promises.In]account.Record{}, Runtimes: map[string][]promises.Runtime{},
+		Exceptions: promises.Exceptions{Edited: t.edited, Excused: t.excused, Waits: map[string]bool{}, Passed: map[string]bool{}},
+	}
+	for _, b := range w.bindings(func(engine.Binding) bool { return true }) {
+		f.Bindings[b.Name] = b
+	}
+	w.must(w.garden.Shoots(ctx, func(s engine.Shoot) error {
+		f.Shoots = append(f.Shoots, s)
+		return nil
+	}))
+	for _, pool := range w.pools {
+		err := m.counters.Each(ctx, pool.Name(), func(name string, rec account.Record) { f.Records[promises.In{Pool: pool.Name(), Binding: name}] = rec }, func(id string, rt account.Runtime) {
+			f.Runtimes[id] = append(f.Runtimes[id], promises.Runtime{Pool: pool.Name(), Runtime: rt})
+		})
+		if err != nil {
+			w.bad("I8 NothingLost", "pool %s is not built", pool.Name())
+			return f, false
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.force)) {
+		if r := t.force[id]; r.Status == events.StatusAssigned {
+			f.InForce[id] = r
+			f.Given = append(f.Given, promises.Given(r)...)
+		}
+	}
+	for _, l := range t.all {
+		if l.leaves && !t.excused[l.runtime] && !t.edited[l.binding] {
+			f.Answered[promises.Claim{Binding: l.binding, Generation: l.generation}] = true
+		}
+	}
+	if w.plan.Networks {
+		state, err := m.ranges.State(ctx)
+		if err != nil {
+			w.bad("I8 NothingLost", "the network ranges are not built")
+			return f, false
+		}
+		// A rule may go while a block that it took is not answered with: the runtime keeps it, and leaves it with the others.
+		f.Held = slices.DeleteFunc(promises.Held(state), func(b promises.Block) bool {
+			given := slices.Contains(f.Given, b) || slices.ContainsFunc(w.Config().Rules, func(r network.Rule) bool { return r.ID == b.Rule })
+			return f.InForce[b.Runtime].Binding != nil && !given
+		})
+	}
+	for _, r := range w.waiting() {
+		id := r.Event.RuntimeID
+		f.Waits[id] = f.Waits[id] || w.networkFull(id)
+		f.Passed[id] = f.Passed[id] || w.passedOver(id)
+	}
+	return f, true
 }
 
 func (w *world) waits(q *request) bool {
@@ -202,141 +260,6 @@ func (w *world) holdsBack(r events.WaitingRequest) bool {
 		rec, _ := w.masters[0].counters.Binding(context.Background(), r.Pool, b.Name)
 		return b.Tenant == r.Event.Provision.GlobalAccountID || rec.Tenant == r.Event.Provision.GlobalAccountID
 	})
-}
-
-// runtimesAtRest compares the runtimes of Redis with the ledger.
-func (w *world) runtimesAtRest() {
-	ctx := context.Background()
-	inRedis := map[string]string{}
-	for _, pool := range w.pools {
-		for rt, err := range w.masters[0].counters.Runtimes(ctx, pool.Name()) {
-			if err != nil {
-				w.bad("I8 NothingLost", "pool %s is not built", pool.Name())
-				return
-			}
-			if rt.State == account.RuntimeAssigned {
-				if was := inRedis[rt.ID]; was != "" {
-					w.bad("I1 OneBinding", "runtime %s is on %s and on %s in Redis", rt.ID, was, rt.Binding)
-				}
-				inRedis[rt.ID] = rt.Binding
-			}
-		}
-	}
-	for _, id := range plans.Runtimes {
-		if w.truth.excused[id] || w.waitsForBlocks(id) { // it may have an account until its deadline: rule 12
-			continue
-		}
-		force := ""
-		if r := w.truth.force[id]; r.Status == events.StatusAssigned {
-			force = r.Binding.Name
-		}
-		if inRedis[id] != force {
-			w.bad("I6 CountsTrue", "runtime %s is on %q in the ledger and on %q in Redis", id, force, inRedis[id])
-		}
-	}
-}
-
-// waitsForBlocks reports whether a request of a runtime waits, and there are no blocks for it.
-func (w *world) waitsForBlocks(runtime string) bool {
-	return w.networkFull(runtime) && slices.ContainsFunc(w.waiting(), func(r events.WaitingRequest) bool { return r.Event.RuntimeID == runtime })
-}
-
-// heldForBlocks reports whether all runtimes of a binding wait for blocks.
-func (w *world) heldForBlocks(binding string) bool {
-	on := slices.DeleteFunc(w.runtimesOn(binding), func(rt account.NamedRuntime) bool { return rt.State != account.RuntimeAssigned })
-	return len(on) > 0 && !slices.ContainsFunc(on, func(rt account.NamedRuntime) bool { return !w.waitsForBlocks(rt.ID) })
-}
-
-// poolAtRest compares the records of a pool with the labels.
-func (w *world) poolAtRest(pool engine.Pool) {
-	records := map[string]account.Record{}
-	for b, err := range w.masters[0].counters.Bindings(context.Background(), pool.Name()) {
-		if err != nil {
-			return // runtimesAtRest says so
-		}
-		records[b.Binding] = b.Record
-	}
-	for _, b := range w.bindings(func(b engine.Binding) bool { return b.Pool() == pool }) {
-		r := records[b.Name]
-		if (w.truth.edited[b.Name] || w.excusedOn(b.Name)) && r.Count > 0 {
-			continue // a drift that is reported
-		}
-		switch free := r.State == "" || r.State == account.Free; {
-		case b.Dirty && r.State != account.Dirtying:
-			w.bad("I5 NoDirty", "%s is dirty, its record is %+v", b.Name, r)
-		case b.Dirty:
-		case r.State == account.Claiming && b.Tenant == "" && w.heldForBlocks(b.Name):
-			// Its label is written once there are blocks for a request: rule 12.
-		case b.Tenant == "" && !free:
-			w.bad("I6 CountsTrue", "%s is unclaimed, its record is %+v", b.Name, r)
-		case b.Tenant != "" && (r.Tenant != b.Tenant || free || r.State == account.Dirtying):
-			w.bad("I6 CountsTrue", "%s is labelled %s, its record is %+v", b.Name, b.Tenant, r)
-		case r.State == account.Draining:
-			if !w.shootOn(b.Name) { // rule 8
-				w.bad("I8 NothingLost", "%s drains for ever: %+v", b.Name, r)
-			}
-		case b.Tenant != "" && r.Count == 0 && w.left(b):
-			w.bad("I8 NothingLost", "%s is idle for ever, and the last cluster of its claim is gone: %+v", b.Name, r)
-		}
-	}
-}
-
-// left reports whether runtimes were answered with this claim of a binding and are gone.
-func (w *world) left(b engine.Binding) bool {
-	return !w.truth.edited[b.Name] && slices.ContainsFunc(w.truth.all, func(l *life) bool {
-		return l.binding == b.Name && l.tenant == b.Tenant && l.generation == b.Generation && l.leaves && !w.truth.excused[l.runtime]
-	})
-}
-
-// excusedOn reports whether Redis has a runtime on a binding whose event was taken away
-// by hand.
-func (w *world) excusedOn(binding string) bool {
-	return slices.ContainsFunc(w.runtimesOn(binding), func(rt account.NamedRuntime) bool { return w.truth.excused[rt.ID] })
-}
-
-// runtimesOn are those whose records in Redis name a binding.
-func (w *world) runtimesOn(binding string) (on []account.NamedRuntime) {
-	for _, pool := range w.pools {
-		for rt, err := range w.masters[0].counters.Runtimes(context.Background(), pool.Name()) {
-			if err == nil && rt.Binding == binding {
-				on = append(on, rt)
-			}
-		}
-	}
-	return on
-}
-
-func (w *world) shootOn(binding string) bool {
-	found, err := w.garden.Refers(context.Background(), binding)
-	w.must(err)
-	return found
-}
-
-// blocksAtRest checks that Redis has the network blocks of the runtimes that are there.
-func (w *world) blocksAtRest() {
-	if !w.plan.Networks {
-		return
-	}
-	state, err := w.masters[0].ranges.State(context.Background())
-	if err != nil {
-		w.bad("I8 NothingLost", "the network ranges are not built")
-		return
-	}
-	held := map[string]bool{}
-	for _, r := range state.Records {
-		held[r.Cluster] = true
-		if w.passedOver(r.Cluster) {
-			continue
-		}
-		if force := w.truth.force[r.Cluster]; force.Status != events.StatusAssigned && !w.truth.excused[r.Cluster] {
-			w.bad("I9 NoOverlap", "runtime %s has blocks in Redis and is not there: %s", r.Cluster, strings.Join(r.Requests, " "))
-		}
-	}
-	for id, force := range w.truth.force {
-		if force.Status == events.StatusAssigned && len(force.Network) > 0 && !held[id] && !w.truth.excused[id] {
-			w.bad("I9 NoOverlap", "runtime %s has blocks in the ledger and none in Redis", id)
-		}
-	}
 }
 
 // passedOver reports whether a runtime waits behind another of its tenant: no worker looks at

@@ -1,0 +1,60 @@
+package promises
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+)
+
+// Block is a network block of a runtime.
+type Block struct {
+	Runtime, Rule string
+	CIDR          netip.Prefix
+}
+
+// String names block, runtime and rule.
+func (b Block) String() string { return fmt.Sprintf("%s of %s by rule %s", b.CIDR, b.Runtime, b.Rule) }
+
+// Given are the blocks of a reply.
+func Given(r events.Reply) (all []Block) {
+	for _, n := range r.Network {
+		if cidr, err := netip.ParsePrefix(n.CIDR); err == nil {
+			all = append(all, Block{r.RuntimeID, n.Rule, cidr})
+		}
+	}
+	return all
+}
+
+// Held are the blocks that Redis has.
+func Held(state network.State) (all []Block) {
+	for _, r := range state.Records {
+		for _, b := range r.Blocks {
+			all = append(all, Block{r.Cluster, r.Rule, b.CIDR})
+		}
+	}
+	return all
+}
+
+// Blocks holds the network ranges in Redis against the ledger: I9.
+func (f Facts) Blocks(bad Report) {
+	excused := func(b Block) bool { return f.Excused[b.Runtime] }
+	passed := func(b Block) bool { return excused(b) || f.Passed[b.Runtime] }
+	Same("Redis", slices.DeleteFunc(slices.Clone(f.Held), passed), slices.DeleteFunc(slices.Clone(f.Given), excused), bad)
+}
+
+// Same holds the blocks that some place has against those that it should have: I9.
+func Same(where string, is, should []Block, bad Report) {
+	for _, b := range should {
+		if !slices.Contains(is, b) {
+			bad("I9 NoOverlap", "%v is in use, %s does not say so", b, where)
+		}
+	}
+	for _, b := range is {
+		if !slices.Contains(should, b) {
+			bad("I9 NoOverlap", "%v is in %s, and of nobody", b, where)
+		}
+	}
+}
