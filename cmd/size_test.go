@@ -30,7 +30,7 @@ var maxBytes = map[string]int64{
 const spare = 2
 
 // typedClients are what client-go generates for each kind of Kubernetes, and the packages
-// that link all of it. gardener/informer.go does without them.
+// that link all of it. gardener/kube/informer.go does without them.
 var typedClients = []string{
 	"k8s.io/api",
 	"k8s.io/client-go/applyconfigurations",
@@ -50,7 +50,7 @@ func TestNoTypedClientIsLinked(t *testing.T) {
 	for program := range maxBytes {
 		for _, linked := range linkedBy(t, program) {
 			if slices.ContainsFunc(typedClients, func(p string) bool { return linked == p || strings.HasPrefix(linked, p+"/") }) {
-				t.Errorf("%s links %s: use the metadata or the dynamic client with an informer of gardener/informer.go", program, linked)
+				t.Errorf("%s links %s: use the metadata or the dynamic client with an informer of gardener/kube/informer.go", program, linked)
 			}
 		}
 	}

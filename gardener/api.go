@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/hap-worker/hap-worker/gardener/kube"
 	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
@@ -25,10 +26,7 @@ const (
 	metadataOnlyList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	wholeObjects     = "application/json"
 
-	pageSize     = 500
-	pageTimeouts = 10 // Options.Timeout is for one object; a page has this many times as long
-	listAttempts = 3  // a list whose continuation has expired is begun anew, this often in all
-	fieldManager = "hap-worker"
+	listAttempts = 3 // a list whose continuation has expired is begun anew, this often in all
 )
 
 // newAPI is a plain client beside the informer's. The library's own clients
@@ -71,7 +69,7 @@ func (c *Client) patchObject(ctx context.Context, name string, patch []byte) (ob
 	defer cancel()
 	var o object
 	return o, decode(c.api.Patch(types.MergePatchType).MaxRetries(0).AbsPath(c.path(c.kind.resource, name)...).
-		SetHeader("Accept", metadataOnly).Param("fieldManager", fieldManager).Body(patch).Do(ctx), &o)
+		SetHeader("Accept", metadataOnly).Param("kube.FieldManager", kube.FieldManager).Body(patch).Do(ctx), &o)
 }
 
 // page is one page of a list.
@@ -81,10 +79,10 @@ type page[T any] struct {
 }
 
 func getPage[T any](ctx context.Context, c *Client, of listing, from string) (page[T], error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeouts*c.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, kube.PageTimeouts*c.opts.Timeout)
 	defer cancel()
 	request := c.api.Get().MaxRetries(0).AbsPath(c.path(of.resource)...).
-		SetHeader("Accept", of.accept).Param("limit", strconv.Itoa(pageSize))
+		SetHeader("Accept", of.accept).Param("limit", strconv.Itoa(kube.PageSize))
 	if of.selector != "" {
 		request = request.Param("labelSelector", of.selector)
 	}

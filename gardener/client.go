@@ -18,6 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/coalesce"
 	"github.com/hap-worker/hap-worker/engine/suggest"
+	"github.com/hap-worker/hap-worker/gardener/kube"
 	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
@@ -95,16 +96,16 @@ func New(config *rest.Config, opts Options) (*Client, error) {
 // no accounts and stay on the server. Of a Secret only the metadata is read; of a
 // binding also what it refers to.
 func (c *Client) watch(meta metadata.Interface, whole dynamic.Interface) error {
-	of := watched{
-		resource:  c.kind.resource,
-		namespace: c.opts.Namespace,
-		narrow:    func(o *metav1.ListOptions) { o.LabelSelector = c.decoder.keys.hyperscalerType },
+	of := kube.Watched{
+		Resource:  c.kind.resource,
+		Namespace: c.opts.Namespace,
+		Narrow:    func(o *metav1.ListOptions) { o.LabelSelector = c.decoder.keys.hyperscalerType },
 	}
 	if c.opts.Resource == Secrets {
-		c.informer = metadataInformer(meta, of)
+		c.informer = kube.MetadataInformer(meta, of)
 	} else {
-		of.indexers = cache.Indexers{byCredentials: credentialsIndex}
-		c.informer = objectInformer(whole, of)
+		of.Indexers = cache.Indexers{byCredentials: credentialsIndex}
+		c.informer = kube.ObjectInformer(whole, of)
 	}
 	if err := c.informer.SetTransform(c.decoder.account); err != nil {
 		return fmt.Errorf("gardener: %w", err)

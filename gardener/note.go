@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/gardener/kube"
 	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
@@ -74,13 +75,13 @@ func (c *Client) Note(ctx context.Context, n engine.Note) error {
 
 func (c *Client) createEvent(ctx context.Context, n engine.Note, of object, count eventCount) error {
 	e := kubernetesEvent{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}, ReportingComponent: fieldManager, Type: "Normal",
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}, ReportingComponent: kube.FieldManager, Type: "Normal",
 		Reason: string(n.Reason), Message: n.Message, FirstTimestamp: n.First.UTC().Format(time.RFC3339), eventCount: count,
 	}
 	if n.Reason.Warns() {
 		e.Type = "Warning"
 	}
-	e.Metadata.Name, e.Metadata.Namespace, e.Source.Component = n.Name, c.opts.Namespace, fieldManager
+	e.Metadata.Name, e.Metadata.Namespace, e.Source.Component = n.Name, c.opts.Namespace, kube.FieldManager
 	e.InvolvedObject.APIVersion = c.kind.resource.GroupVersion().String()
 	e.InvolvedObject.Kind, e.InvolvedObject.Name, e.InvolvedObject.Namespace = c.kind.name, n.Binding, c.opts.Namespace
 	e.InvolvedObject.UID = of.Metadata.UID // kubectl describe asks by it
@@ -89,7 +90,7 @@ func (c *Client) createEvent(ctx context.Context, n engine.Note, of object, coun
 		return err
 	}
 	return decode(c.api.Post().MaxRetries(0).AbsPath(c.path(eventResource)...).
-		Param("fieldManager", fieldManager).Body(body).Do(ctx), &object{})
+		Param("kube.FieldManager", kube.FieldManager).Body(body).Do(ctx), &object{})
 }
 
 func (c *Client) patchEvent(ctx context.Context, name string, count eventCount) error {
@@ -98,7 +99,7 @@ func (c *Client) patchEvent(ctx context.Context, name string, count eventCount) 
 		return err
 	}
 	return decode(c.api.Patch(types.MergePatchType).MaxRetries(0).AbsPath(c.path(eventResource, name)...).
-		Param("fieldManager", fieldManager).Body(body).Do(ctx), &object{})
+		Param("kube.FieldManager", kube.FieldManager).Body(body).Do(ctx), &object{})
 }
 
 func (c *Client) noted(err error) error {

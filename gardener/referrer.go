@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/gardener/kube"
 )
 
 // reference names a binding of a kind that Shoots can refer to.
@@ -52,10 +53,10 @@ const bySecret = "secret"
 // the order in which a Shoot is to name them. They are needed for Secrets only.
 func (c *Client) watchReferrers(client dynamic.Interface) error {
 	for _, r := range referringResources {
-		informer := objectInformer(client, watched{
-			resource:  kinds[r].resource,
-			namespace: c.opts.Namespace,
-			indexers:  cache.Indexers{bySecret: secretIndex},
+		informer := kube.ObjectInformer(client, kube.Watched{
+			Resource:  kinds[r].resource,
+			Namespace: c.opts.Namespace,
+			Indexers:  cache.Indexers{bySecret: secretIndex},
 		})
 		if err := informer.SetTransform(c.stripReferrer); err != nil {
 			return fmt.Errorf("gardener: %w", err)

@@ -97,17 +97,6 @@ func retryAfter(err error) time.Duration {
 	return after
 }
 
-// judgedError is a failure that the caller can act upon: as is one of the
-// errors of package engine, err what the server or the network said.
-type judgedError struct {
-	op  string
-	as  error
-	err error
-}
-
-func (e *judgedError) Error() string   { return fmt.Sprintf("%s: %v: %v", e.op, e.as, e.err) }
-func (e *judgedError) Unwrap() []error { return []error{e.as, e.err} }
-
 var (
 	errMissing = &engine.Error{Code: engine.CodeUnknownBinding, Err: errors.New("there is no such binding"), Hint: "see hapctl bindings for those that exist"}
 	errInvalid = &engine.Error{Code: engine.CodeInternal, Err: errors.New("the API does not accept the request")}
@@ -130,5 +119,5 @@ func named(op string, v verdict.Verdict, err error) error {
 		as = engine.ErrUnavailable
 	case verdict.Invalid:
 	}
-	return &judgedError{op, as, err}
+	return &verdict.Error{Op: op, As: as, Err: err}
 }

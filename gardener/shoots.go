@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
 var shoots = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
@@ -54,8 +55,8 @@ func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
 	err := c.read(ctx, "list shoots", func(ctx context.Context) error {
 		referred, err := c.referred.Get(ctx)
 		_, found = referred[binding]
-		if judged := (*judgedError)(nil); errors.As(err, &judged) {
-			return judged.err
+		if judged := (*verdict.Error)(nil); errors.As(err, &judged) {
+			return judged.Err
 		}
 		return err
 	})

@@ -4,38 +4,38 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/hap-worker/hap-worker/engine/network"
-	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/gardener/clusterconfig"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
 // IPAMConfig makes the watch of the network configuration, without asking the cluster
 // anything. changed is told the object as JSON, and whether there is one.
-func IPAMConfig(c *config.Config, changed func(content []byte, found bool), warn func(string)) (*gardener.IPAMConfig, error) {
+func IPAMConfig(c *config.Config, changed func(content []byte, found bool), warn func(string)) (*clusterconfig.IPAMConfig, error) {
 	restConfig, err := networkCluster(c)
 	if err != nil {
 		return nil, err
 	}
-	return gardener.NewIPAMConfig(restConfig, gardener.IPAMConfigOptions{Name: c.Network.Config, OnChange: changed, Warn: warn})
+	return clusterconfig.NewIPAMConfig(restConfig, clusterconfig.IPAMConfigOptions{Name: c.Network.Config, OnChange: changed, Warn: warn})
 }
 
 // ClusterConfigs makes what writes beside the ledger, without asking the cluster
 // anything. changed is told the runtime of what another writer edited or deleted.
-func ClusterConfigs(c *config.Config, changed func(runtime string), warn func(string)) (*gardener.ClusterConfigs, error) {
+func ClusterConfigs(c *config.Config, changed func(runtime string), warn func(string)) (*clusterconfig.Configs, error) {
 	restConfig, err := networkCluster(c)
 	if err != nil {
 		return nil, err
 	}
-	return gardener.NewClusterConfigs(restConfig, gardener.ClusterConfigsOptions{Changed: changed, Warn: warn})
+	return clusterconfig.New(restConfig, clusterconfig.Options{Changed: changed, Warn: warn})
 }
 
 // ClusterWatch makes the watch of Clusters, without asking the cluster anything. changed is
 // told a Cluster as it was, nil for a new one, and as it is.
-func ClusterWatch(c *config.Config, changed func(before, now *network.Cluster), warn func(string)) (*gardener.ClusterWatch, error) {
+func ClusterWatch(c *config.Config, changed func(before, now *network.Cluster), warn func(string)) (*clusterconfig.ClusterWatch, error) {
 	restConfig, err := networkCluster(c)
 	if err != nil {
 		return nil, err
 	}
-	return gardener.NewClusterWatch(restConfig, gardener.ClusterWatchOptions{Changed: changed, Warn: warn})
+	return clusterconfig.NewClusterWatch(restConfig, clusterconfig.ClusterWatchOptions{Changed: changed, Warn: warn})
 }
 
 func networkCluster(c *config.Config) (*rest.Config, error) {

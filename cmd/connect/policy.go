@@ -10,18 +10,18 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/policy"
-	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/gardener/policyconfig"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
 // PolicyConfig makes the watch of the ConfigMap that has the policy, without asking
 // the cluster anything. changed is told its text, and whether there is one.
-func PolicyConfig(c *config.Config, changed func(content string, found bool), warn func(string)) (*gardener.PolicyConfig, error) {
+func PolicyConfig(c *config.Config, changed func(content string, found bool), warn func(string)) (*policyconfig.Watch, error) {
 	restConfig, namespace, err := policyCluster(c, "")
 	if err != nil {
 		return nil, err
 	}
-	return gardener.NewPolicyConfig(restConfig, gardener.PolicyConfigOptions{
+	return policyconfig.New(restConfig, policyconfig.Options{
 		Namespace: namespace, Name: c.Policy.ConfigMap, Key: c.Policy.Key, OnChange: changed, Warn: warn,
 	})
 }
@@ -29,12 +29,12 @@ func PolicyConfig(c *config.Config, changed func(content string, found bool), wa
 // PolicyStore makes what reads and changes that ConfigMap, without asking the cluster
 // anything. in is a context of the kubeconfig of Gardener, "" for the current one; a policy
 // with a separate kubeconfig is in the current one of that.
-func PolicyStore(c *config.Config, in string) (*gardener.PolicyStore, error) {
+func PolicyStore(c *config.Config, in string) (*policyconfig.Store, error) {
 	restConfig, namespace, err := policyCluster(c, in)
 	if err != nil {
 		return nil, err
 	}
-	return gardener.NewPolicyStore(restConfig, namespace, c.Policy.ConfigMap, c.Policy.Key)
+	return policyconfig.NewStore(restConfig, namespace, c.Policy.ConfigMap, c.Policy.Key)
 }
 
 // policyCluster returns how to reach the cluster that has the policy, and its namespace.

@@ -16,6 +16,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/gardener/clusterconfig"
+	"github.com/hap-worker/hap-worker/gardener/policyconfig"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/notes"
@@ -42,7 +44,7 @@ var (
 	_ ranges.Allocator       = (*blocks.Ranges)(nil)
 	_ rebuild.RangeBuilder   = (*blocks.Ranges)(nil)
 	_ ranges.Keeper          = (*blocks.Ranges)(nil)
-	_ ranges.Notes           = (*gardener.ClusterConfigs)(nil)
+	_ ranges.Notes           = (*clusterconfig.Configs)(nil)
 	_ ranges.Runtimes        = (*counters.Store)(nil)
 	_ notes.Writer           = (*gardener.Client)(nil)
 )
@@ -59,9 +61,9 @@ type parts struct {
 	counters *counters.Store
 	gardener *gardener.Client
 	options  gardener.Options
-	policy   *gardener.PolicyConfig // nil without a policy in a ConfigMap
-	ipam     *gardener.IPAMConfig   // nil without network ranges, or if a file has their rules
-	ranges   *blocks.Ranges         // nil without network ranges
+	policy   *policyconfig.Watch       // nil without a policy in a ConfigMap
+	ipam     *clusterconfig.IPAMConfig // nil without network ranges, or if a file has their rules
+	ranges   *blocks.Ranges            // nil without network ranges
 	fence    *fence.Fence
 	rebuild  *rebuild.Rebuilder
 	extend   *ranges.Reconciler // nil without network ranges

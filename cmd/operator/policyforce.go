@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/policy"
-	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/gardener/policyconfig"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -22,8 +22,8 @@ import (
 type policyInForce struct {
 	content []byte
 	file    string // where it is a file
-	store   *gardener.PolicyStore
-	version gardener.PolicyVersion
+	store   *policyconfig.Store
+	version policyconfig.Version
 }
 
 // policyInForce reads the policy from where the configuration has it. A ConfigMap is read
@@ -60,10 +60,10 @@ const policySetting = "policy.configMap, policy.namespace and policy.kubeconfig 
 // failed adds to an error of reading or writing the ConfigMap what the operator can do about it.
 func (p *policyInForce) failed(err error) error {
 	switch {
-	case errors.Is(err, gardener.ErrPolicyChanged):
+	case errors.Is(err, policyconfig.ErrChanged):
 		return &exitError{code: exitConflict, err: fmt.Errorf(
 			"%s has changed since it was read as resourceVersion %s; nothing was changed; look at it with hapctl policy show and apply again", p.at(), p.version.ResourceVersion)}
-	case errors.Is(err, gardener.ErrNoConfigMap):
+	case errors.Is(err, policyconfig.ErrNoConfigMap):
 		return &exitError{code: exitFailure, err: fmt.Errorf("there is no %s; check %s", p.at(), policySetting)}
 	}
 	return &exitError{code: exitFailure, err: fmt.Errorf("%s; check %s, and the right to get and update the ConfigMap", oneLineOf(err), policySetting)}

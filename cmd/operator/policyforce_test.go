@@ -8,29 +8,29 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/gardener/policyconfig"
 )
 
 // TestPolicyErrors shows what the API may say to a change of the policy: a conflict has a separate
 // exit code, and each message names the ConfigMap.
 func TestPolicyErrors(t *testing.T) {
 	t.Parallel()
-	store, err := gardener.NewPolicyStore(&rest.Config{Host: "https://api.test"}, "garden-kyma", "hap-policy", "")
+	store, err := policyconfig.NewStore(&rest.Config{Host: "https://api.test"}, "garden-kyma", "hap-policy", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := policyInForce{store: store, version: gardener.PolicyVersion{ResourceVersion: "12"}}
+	p := policyInForce{store: store, version: policyconfig.Version{ResourceVersion: "12"}}
 	for _, c := range []struct {
 		err  error
 		code int
 		says string
 	}{
 		{
-			gardener.ErrPolicyChanged, exitConflict,
+			policyconfig.ErrChanged, exitConflict,
 			"ConfigMap garden-kyma/hap-policy at https://api.test has changed since it was read as resourceVersion 12; nothing was changed",
 		},
-		{gardener.ErrNoConfigMap, exitFailure, "there is no ConfigMap garden-kyma/hap-policy at https://api.test"},
-		{gardener.ErrPolicyRefused, exitFailure, "the right to get and update the ConfigMap"},
+		{policyconfig.ErrNoConfigMap, exitFailure, "there is no ConfigMap garden-kyma/hap-policy at https://api.test"},
+		{policyconfig.ErrRefused, exitFailure, "the right to get and update the ConfigMap"},
 		{engine.ErrUnknownResult, exitFailure, engine.ErrUnknownResult.Error()},
 	} {
 		got := p.failed(fmt.Errorf("update ConfigMap garden-kyma/hap-policy: %w\nsecond line", c.err))

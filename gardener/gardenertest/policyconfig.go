@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/gardener/policyconfig"
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -33,7 +33,7 @@ func PolicyConfig(t *testing.T, s Server) {
 	calls, warnings := make(chan seen, 16), make(chan string, 16)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	w := watchPolicy(ctx, t, b, gardener.PolicyConfigOptions{
+	w := watchPolicy(ctx, t, b, policyconfig.Options{
 		Namespace: b.Namespace, Name: name,
 		OnChange: func(content string, found bool) { calls <- seen{content, found} },
 		Warn:     func(line string) { warnings <- line },
@@ -84,9 +84,9 @@ func PolicyConfig(t *testing.T, s Server) {
 }
 
 // watchPolicy returns a watch that has synced.
-func watchPolicy(ctx context.Context, t *testing.T, b *bench, opts gardener.PolicyConfigOptions) *gardener.PolicyConfig {
+func watchPolicy(ctx context.Context, t *testing.T, b *bench, opts policyconfig.Options) *policyconfig.Watch {
 	t.Helper()
-	w, err := gardener.NewPolicyConfig(b.Config, opts)
+	w, err := policyconfig.New(b.Config, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

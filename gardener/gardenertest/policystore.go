@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/gardener/policyconfig"
 )
 
 // PolicyStore holds that a policy is changed over the version that was read and no other, and
@@ -18,26 +18,26 @@ func PolicyStore(t *testing.T, s Server) {
 	b := newBench(t, s)
 	maps := b.admin.Resource(configMaps).Namespace(b.Namespace)
 	name := b.name(1)
-	p, err := gardener.NewPolicyStore(b.Config, b.Namespace, name, "")
+	p, err := policyconfig.NewStore(b.Config, b.Namespace, name, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Read(t.Context()); !errors.Is(err, gardener.ErrNoConfigMap) {
+	if _, err := p.Read(t.Context()); !errors.Is(err, policyconfig.ErrNoConfigMap) {
 		t.Fatalf("without a ConfigMap: %v", err)
 	}
 	createConfigMap(t, maps, name, map[string]any{"cluster-policy.yaml": "older", "else": "x"})
 	first, err := p.Read(t.Context())
-	if err != nil || !first.Found || first.Text != "older" || first.Key != gardener.OlderPolicyKey || first.Kept {
+	if err != nil || !first.Found || first.Text != "older" || first.Key != policyconfig.OlderKey || first.Kept {
 		t.Fatalf("%+v, %v", first, err)
 	}
 
 	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	second, err := p.Write(t.Context(), first, "two", now)
-	if err != nil || second.Text != "two" || second.Key != gardener.PolicyKey || second.Previous != "older" || !second.Since.Equal(now) {
+	if err != nil || second.Text != "two" || second.Key != policyconfig.Key || second.Previous != "older" || !second.Since.Equal(now) {
 		t.Fatalf("%+v, %v", second, err)
 	}
 	// A writer that has read before sees that something else came first, and has changed nothing.
-	if _, err := p.Write(t.Context(), first, "late", now); !errors.Is(err, gardener.ErrPolicyChanged) {
+	if _, err := p.Write(t.Context(), first, "late", now); !errors.Is(err, policyconfig.ErrChanged) {
 		t.Errorf("over a version that is gone: %v", err)
 	}
 	read, err := p.Read(t.Context())

@@ -5,6 +5,7 @@ package verdict
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -110,3 +111,13 @@ func Delay(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return time.Duration(seconds) * time.Second
 }
+
+// Error is a failure that the caller can act upon.
+type Error struct {
+	Op  string
+	As  error // one of package engine's
+	Err error // what the server or the network said
+}
+
+func (e *Error) Error() string   { return fmt.Sprintf("%s: %v: %v", e.Op, e.As, e.Err) }
+func (e *Error) Unwrap() []error { return []error{e.As, e.Err} }

@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/gardener/clusterconfig"
 	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 )
 
@@ -41,7 +42,7 @@ type Sources struct {
 	Ledger   *events.Ledger
 	Counters *counters.Store
 	Gardener *gardener.Client
-	Configs  *gardener.ClusterConfigs // nil where there are none to read
+	Configs  *clusterconfig.Configs // nil where there are none to read
 }
 
 // Read reads what is stored. Dead, Published, Unreadable and Watched are left to

@@ -22,6 +22,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/gardener/clusterconfig"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/faulty"
 	"github.com/hap-worker/hap-worker/integration/stack"
@@ -149,7 +150,7 @@ func (r *run) newLoad(ctx context.Context, kube *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	configs, err := gardener.NewClusterConfigs(kube, gardener.ClusterConfigsOptions{Changed: func(string) {}, Warn: func(text string) { r.o.Log("%s", text) }})
+	configs, err := clusterconfig.New(kube, clusterconfig.Options{Changed: func(string) {}, Warn: func(text string) { r.o.Log("%s", text) }})
 	if err != nil {
 		return err
 	}

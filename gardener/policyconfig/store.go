@@ -1,4 +1,5 @@
-package gardener
+// Package policyconfig has the ConfigMap that a policy stands in: it is watched, read and changed.
+package policyconfig
 
 import (
 	"context"
@@ -17,38 +18,39 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/gardener/kube"
 	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
 const (
-	// PreviousPolicySuffix follows the key of a policy in the key of the version before it.
-	PreviousPolicySuffix = ".previous"
-	// AnnotationPolicyApplied is written with a policy: its digest and since when it is there.
-	AnnotationPolicyApplied = "hap-worker/policy-applied"
+	// PreviousSuffix follows the key of a policy in the key of the version before it.
+	PreviousSuffix = ".previous"
+	// AnnotationApplied is written with a policy: its digest and since when it is there.
+	AnnotationApplied = "hap-worker/policy-applied"
 
 	// mostConfigMapBytes bounds what the API takes as all values of a ConfigMap.
 	mostConfigMapBytes = 1 << 20
 )
 
-// The errors of a PolicyStore beside those of package engine.
+// The errors of a Store beside those of package engine.
 var (
-	ErrNoConfigMap   = errors.New("there is no such ConfigMap")
-	ErrPolicyChanged = errors.New("the ConfigMap has changed since it was read")
-	ErrPolicyRefused = errors.New("the API does not accept the change")
+	ErrNoConfigMap = errors.New("there is no such ConfigMap")
+	ErrChanged     = errors.New("the ConfigMap has changed since it was read")
+	ErrRefused     = errors.New("the API does not accept the change")
 )
 
-// PolicyStore reads and changes the policy of one ConfigMap: it needs the right to get and
+// Store reads and changes the policy of one ConfigMap: it needs the right to get and
 // update the ConfigMap of that name only. It is safe for concurrent use.
-type PolicyStore struct {
+type Store struct {
 	api    dynamic.ResourceInterface
 	server string
-	opts   PolicyConfigOptions
+	opts   Options
 }
 
-// NewPolicyStore makes a PolicyStore without asking the server anything. An empty key is
-// PolicyKey.
-func NewPolicyStore(config *rest.Config, namespace, name, key string) (*PolicyStore, error) {
-	opts := PolicyConfigOptions{Namespace: namespace, Name: name, Key: key, OnChange: func(string, bool) {}}
+// NewStore makes a Store without asking the server anything. An empty key is
+// Key.
+func NewStore(config *rest.Config, namespace, name, key string) (*Store, error) {
+	opts := Options{Namespace: namespace, Name: name, Key: key, OnChange: func(string, bool) {}}
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
@@ -56,20 +58,20 @@ func NewPolicyStore(config *rest.Config, namespace, name, key string) (*PolicySt
 	if err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
 	}
-	return &PolicyStore{api: api.Resource(configMaps).Namespace(namespace), server: config.Host, opts: opts}, nil
+	return &Store{api: api.Resource(configMaps).Namespace(namespace), server: config.Host, opts: opts}, nil
 }
 
 // Namespace is that of the ConfigMap.
-func (p *PolicyStore) Namespace() string { return p.opts.Namespace }
+func (p *Store) Namespace() string { return p.opts.Namespace }
 
 // Name is that of the ConfigMap.
-func (p *PolicyStore) Name() string { return p.opts.Name }
+func (p *Store) Name() string { return p.opts.Name }
 
 // Server is the address of the API.
-func (p *PolicyStore) Server() string { return p.server }
+func (p *Store) Server() string { return p.server }
 
-// PolicyVersion is a policy as the ConfigMap has it.
-type PolicyVersion struct {
+// Version is a policy as the ConfigMap has it.
+type Version struct {
 	Key             string // where it stands
 	Target          string // the key that Write writes
 	Text            string
@@ -84,31 +86,31 @@ type PolicyVersion struct {
 
 // Read reads the policy and the version before it. Errors: ErrNoConfigMap,
 // engine.ErrUnavailable.
-func (p *PolicyStore) Read(ctx context.Context) (PolicyVersion, error) {
+func (p *Store) Read(ctx context.Context) (Version, error) {
 	o, err := p.api.Get(ctx, p.opts.Name, metav1.GetOptions{})
 	if err != nil {
-		return PolicyVersion{}, policyError("get", p.opts, err, false)
+		return Version{}, judged("get", p.opts, err, false)
 	}
 	return p.version(o), nil
 }
 
-func (p *PolicyStore) version(o *unstructured.Unstructured) PolicyVersion {
+func (p *Store) version(o *unstructured.Unstructured) Version {
 	data, _, _ := unstructured.NestedStringMap(o.Object, "data") // what is no text is no policy
-	v := PolicyVersion{Key: p.opts.Key, ResourceVersion: o.GetResourceVersion(), Target: p.opts.Key, object: o}
+	v := Version{Key: p.opts.Key, ResourceVersion: o.GetResourceVersion(), Target: p.opts.Key, object: o}
 	if v.Text, v.Found = data[v.Key]; !v.Found {
-		if v.Text, v.Found = data[OlderPolicyKey]; v.Found {
-			v.Key = OlderPolicyKey
+		if v.Text, v.Found = data[OlderKey]; v.Found {
+			v.Key = OlderKey
 		}
 	}
-	v.Previous, v.Kept = data[p.opts.Key+PreviousPolicySuffix]
+	v.Previous, v.Kept = data[p.opts.Key+PreviousSuffix]
 	v.Since = since(o, v)
 	return v
 }
 
 // since is when the text came: what was written with it, where that is of this text; else
 // when the last one wrote the key, as the server knows it.
-func since(o *unstructured.Unstructured, v PolicyVersion) time.Time {
-	digest, at, _ := strings.Cut(o.GetAnnotations()[AnnotationPolicyApplied], " ")
+func since(o *unstructured.Unstructured, v Version) time.Time {
+	digest, at, _ := strings.Cut(o.GetAnnotations()[AnnotationApplied], " ")
 	if written, err := time.Parse(time.RFC3339, at); err == nil && digest == policy.Digest([]byte(v.Text)) {
 		return written
 	}
@@ -128,14 +130,14 @@ func since(o *unstructured.Unstructured, v PolicyVersion) time.Time {
 }
 
 // Keeps reports whether the text of v fits beside another one that takes its place.
-func (v PolicyVersion) Keeps(text string) bool {
+func (v Version) Keeps(text string) bool {
 	if !v.Found {
 		return false
 	}
 	size := len(text) + len(v.Text)
 	data, _, _ := unstructured.NestedStringMap(v.object.Object, "data")
 	for key, value := range data {
-		if key != v.Target && key != v.Target+PreviousPolicySuffix {
+		if key != v.Target && key != v.Target+PreviousSuffix {
 			size += len(value)
 		}
 	}
@@ -147,9 +149,9 @@ func (v PolicyVersion) Keeps(text string) bool {
 }
 
 // Write puts a text in the place of the version that was read, which is kept beside it where
-// both fit; what was kept before goes. Errors: ErrPolicyChanged, and nothing is written;
-// ErrPolicyRefused; engine.ErrUnknownResult, engine.ErrUnavailable.
-func (p *PolicyStore) Write(ctx context.Context, over PolicyVersion, text string, now time.Time) (PolicyVersion, error) {
+// both fit; what was kept before goes. Errors: ErrChanged, and nothing is written;
+// ErrRefused; engine.ErrUnknownResult, engine.ErrUnavailable.
+func (p *Store) Write(ctx context.Context, over Version, text string, now time.Time) (Version, error) {
 	o := over.object.DeepCopy()
 	data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 	data = maps.Clone(data)
@@ -157,39 +159,39 @@ func (p *PolicyStore) Write(ctx context.Context, over PolicyVersion, text string
 		data = map[string]string{}
 	}
 	data[over.Target] = text
-	delete(data, over.Target+PreviousPolicySuffix)
+	delete(data, over.Target+PreviousSuffix)
 	if over.Keeps(text) {
-		data[over.Target+PreviousPolicySuffix] = over.Text
+		data[over.Target+PreviousSuffix] = over.Text
 	}
 	if err := unstructured.SetNestedStringMap(o.Object, data, "data"); err != nil {
-		return PolicyVersion{}, fmt.Errorf("gardener: %w", err)
+		return Version{}, fmt.Errorf("gardener: %w", err)
 	}
 	annotations := o.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[AnnotationPolicyApplied] = policy.Digest([]byte(text)) + " " + now.UTC().Format(time.RFC3339)
+	annotations[AnnotationApplied] = policy.Digest([]byte(text)) + " " + now.UTC().Format(time.RFC3339)
 	o.SetAnnotations(annotations)
-	written, err := p.api.Update(ctx, o, metav1.UpdateOptions{FieldManager: fieldManager})
+	written, err := p.api.Update(ctx, o, metav1.UpdateOptions{FieldManager: kube.FieldManager})
 	if err != nil {
-		return PolicyVersion{}, policyError("update", p.opts, err, true)
+		return Version{}, judged("update", p.opts, err, true)
 	}
 	return p.version(written), nil
 }
 
-// policyError names what an error of the API means.
-func policyError(verb string, o PolicyConfigOptions, err error, write bool) error {
+// judged names what an error of the API means.
+func judged(verb string, o Options, err error, write bool) error {
 	as := engine.ErrUnavailable
 	switch verdict.Of(err, write) {
 	case verdict.Conflict:
-		as = ErrPolicyChanged
+		as = ErrChanged
 	case verdict.Missing:
 		as = ErrNoConfigMap
 	case verdict.Unknown:
 		as = engine.ErrUnknownResult
 	case verdict.Invalid, verdict.Barred:
-		as = ErrPolicyRefused
+		as = ErrRefused
 	case verdict.Again, verdict.Refused, verdict.Expired:
 	}
-	return &judgedError{fmt.Sprintf("%s ConfigMap %s/%s", verb, o.Namespace, o.Name), as, err}
+	return &verdict.Error{Op: fmt.Sprintf("%s ConfigMap %s/%s", verb, o.Namespace, o.Name), As: as, Err: err}
 }

@@ -1,4 +1,4 @@
-package gardener
+package policyconfig
 
 import (
 	"errors"
@@ -7,24 +7,26 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/hap-worker/hap-worker/gardener/kube"
 )
 
-// A ConfigMap stores the policy under PolicyKey. If that key is missing, OlderPolicyKey is
+// A ConfigMap stores the policy under Key. If that key is missing, OlderKey is
 // read.
 const (
-	PolicyKey      = "policy.yaml"
-	OlderPolicyKey = "cluster-policy.yaml"
+	Key      = "policy.yaml"
+	OlderKey = "cluster-policy.yaml"
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// PolicyConfigOptions names the ConfigMap with the policy.
-type PolicyConfigOptions struct {
+// Options names the ConfigMap with the policy.
+type Options struct {
 	// Namespace and Name are those of the ConfigMap. Required.
 	Namespace, Name string
 
-	// Key is the key of the policy in the ConfigMap. Defaults to PolicyKey. If the key is
-	// missing, OlderPolicyKey is read.
+	// Key is the key of the policy in the ConfigMap. Defaults to Key. If the key is
+	// missing, OlderKey is read.
 	Key string
 
 	// OnChange is called with the text of the policy when it is first found and whenever
@@ -38,9 +40,9 @@ type PolicyConfigOptions struct {
 	Warn func(string)
 }
 
-func (o *PolicyConfigOptions) complete() error {
+func (o *Options) complete() error {
 	if o.Key == "" {
-		o.Key = PolicyKey
+		o.Key = Key
 	}
 	if o.Warn == nil {
 		o.Warn = func(string) {}
@@ -51,32 +53,32 @@ func (o *PolicyConfigOptions) complete() error {
 	return nil
 }
 
-// PolicyConfig watches one ConfigMap. It needs only the right to list and watch the ConfigMap
+// Watch watches one ConfigMap. It needs only the right to list and watch the ConfigMap
 // of that name.
-type PolicyConfig struct {
-	*objectWatch
-	opts PolicyConfigOptions
+type Watch struct {
+	*kube.ObjectWatch
+	opts Options
 
 	content string // last argument of OnChange; only the informer's goroutine uses it
 	found   bool
 }
 
-// NewPolicyConfig returns a PolicyConfig. It sends no request to the server.
-func NewPolicyConfig(config *rest.Config, opts PolicyConfigOptions) (*PolicyConfig, error) {
+// New returns a Watch. It sends no request to the server.
+func New(config *rest.Config, opts Options) (*Watch, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
-	p := &PolicyConfig{opts: opts}
+	p := &Watch{opts: opts}
 	what := fmt.Sprintf("ConfigMap %s/%s", opts.Namespace, opts.Name)
-	watch, err := newNamedWatch(config, configMaps, opts.Namespace, opts.Name, what, opts.Warn, p.changed)
+	watch, err := kube.NewNamedWatch(config, configMaps, opts.Namespace, opts.Name, what, opts.Warn, p.changed)
 	if err != nil {
 		return nil, err
 	}
-	p.objectWatch = watch
+	p.ObjectWatch = watch
 	return p, nil
 }
 
-func (p *PolicyConfig) changed(o *unstructured.Unstructured) {
+func (p *Watch) changed(o *unstructured.Unstructured) {
 	if o == nil {
 		p.tell("", false)
 		return
@@ -84,17 +86,17 @@ func (p *PolicyConfig) changed(o *unstructured.Unstructured) {
 	data, _, err := unstructured.NestedStringMap(o.Object, "data")
 	content, found := data[p.opts.Key]
 	if !found {
-		content, found = data[OlderPolicyKey]
+		content, found = data[OlderKey]
 	}
 	if err != nil || !found {
-		p.opts.Warn(fmt.Sprintf("%s has neither %s nor %s: there is no policy", p.what, p.opts.Key, OlderPolicyKey))
+		p.opts.Warn(fmt.Sprintf("%s has neither %s nor %s: there is no policy", p.What, p.opts.Key, OlderKey))
 	}
 	p.tell(content, found)
 }
 
 // tell calls OnChange if the text of the policy changed. It ignores changes of labels and other
 // keys.
-func (p *PolicyConfig) tell(content string, found bool) {
+func (p *Watch) tell(content string, found bool) {
 	if content == p.content && found == p.found {
 		return
 	}

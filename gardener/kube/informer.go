@@ -1,4 +1,4 @@
-package gardener
+package kube
 
 import (
 	"context"
@@ -13,29 +13,29 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The informers of this package. client-go's packages metadatainformer and
+// The informers of package gardener and of those below it. client-go's packages metadatainformer and
 // dynamicinformer make the same ones, and link every typed client of Kubernetes
 // with them; cmd/size_test.go keeps these out of the programs.
 
-// watched names the objects that an informer is to hold.
-type watched struct {
-	resource  schema.GroupVersionResource
-	namespace string // metav1.NamespaceAll for every one
-	// narrow sets the selectors of lists and watches. Where it is nil, all objects are held.
-	narrow   func(*metav1.ListOptions)
-	indexers cache.Indexers
+// Watched names the objects that an informer is to hold.
+type Watched struct {
+	Resource  schema.GroupVersionResource
+	Namespace string // metav1.NamespaceAll for every one
+	// Narrow sets the selectors of lists and watches. Where it is nil, all objects are held.
+	Narrow   func(*metav1.ListOptions)
+	Indexers cache.Indexers
 }
 
-// metadataInformer makes an informer that reads nothing but the metadata, as
+// MetadataInformer makes an informer that reads nothing but the metadata, as
 // *metav1.PartialObjectMetadata.
-func metadataInformer(client metadata.Interface, w watched) cache.SharedIndexInformer {
-	return newInformer(client.Resource(w.resource).Namespace(w.namespace), &metav1.PartialObjectMetadata{}, w)
+func MetadataInformer(client metadata.Interface, w Watched) cache.SharedIndexInformer {
+	return newInformer(client.Resource(w.Resource).Namespace(w.Namespace), &metav1.PartialObjectMetadata{}, w)
 }
 
-// objectInformer makes an informer that reads whole objects, as
+// ObjectInformer makes an informer that reads whole objects, as
 // *unstructured.Unstructured.
-func objectInformer(client dynamic.Interface, w watched) cache.SharedIndexInformer {
-	return newInformer(client.Resource(w.resource).Namespace(w.namespace), &unstructured.Unstructured{}, w)
+func ObjectInformer(client dynamic.Interface, w Watched) cache.SharedIndexInformer {
+	return newInformer(client.Resource(w.Resource).Namespace(w.Namespace), &unstructured.Unstructured{}, w)
 }
 
 // listWatcher has what an informer needs of a client for one resource. L is the
@@ -47,8 +47,8 @@ type listWatcher[L runtime.Object] interface {
 
 // newInformer makes an informer for objects of example's type. It never resyncs:
 // handlers are called for changes only.
-func newInformer[L runtime.Object](client listWatcher[L], example runtime.Object, w watched) cache.SharedIndexInformer {
-	narrow := w.narrow
+func newInformer[L runtime.Object](client listWatcher[L], example runtime.Object, w Watched) cache.SharedIndexInformer {
+	narrow := w.Narrow
 	if narrow == nil {
 		narrow = func(*metav1.ListOptions) {}
 	}
@@ -63,7 +63,7 @@ func newInformer[L runtime.Object](client listWatcher[L], example runtime.Object
 		},
 	}
 	return cache.NewSharedIndexInformerWithOptions(source, example, cache.SharedIndexInformerOptions{
-		Indexers:          w.indexers,
-		ObjectDescription: w.resource.String(),
+		Indexers:          w.Indexers,
+		ObjectDescription: w.Resource.String(),
 	})
 }

@@ -1,4 +1,4 @@
-package gardener
+package clusterconfig
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/hap-worker/hap-worker/gardener/kube"
 )
 
 var ipamConfigs = schema.GroupVersionResource{Group: "gardener.clusters.openmcp.cloud", Version: "v1alpha1", Resource: "ipamconfigs"}
@@ -24,14 +26,14 @@ type IPAMConfigOptions struct {
 }
 
 // IPAMConfig watches one IPAMConfig: it needs the right to list and watch that one.
-type IPAMConfig struct{ *objectWatch }
+type IPAMConfig struct{ *kube.ObjectWatch }
 
 // NewIPAMConfig makes an IPAMConfig without asking the server anything.
 func NewIPAMConfig(config *rest.Config, opts IPAMConfigOptions) (*IPAMConfig, error) {
 	if opts.Name == "" || opts.OnChange == nil || opts.Warn == nil {
 		return nil, errors.New("gardener: an IPAMConfig needs name, OnChange and Warn")
 	}
-	watch, err := newNamedWatch(config, ipamConfigs, "", opts.Name, "IPAMConfig "+opts.Name, opts.Warn, func(o *unstructured.Unstructured) {
+	watch, err := kube.NewNamedWatch(config, ipamConfigs, "", opts.Name, "IPAMConfig "+opts.Name, opts.Warn, func(o *unstructured.Unstructured) {
 		if o == nil {
 			opts.OnChange(nil, false)
 			return

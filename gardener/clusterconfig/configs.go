@@ -1,4 +1,6 @@
-package gardener
+// Package clusterconfig has the cluster that Cluster resources live in: it writes network blocks to
+// ClusterConfigs and Clusters, and watches Clusters and the IPAMConfig that has the ranges.
+package clusterconfig
 
 import (
 	"context"
@@ -8,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,15 +20,15 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/gardener/kube"
 	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
-// ClusterConfigsOptions say who is told of changes.
-type ClusterConfigsOptions struct {
+// Options say who is told of changes.
+type Options struct {
 	// Changed is called with the runtime of a ClusterConfig that is gone, or that is
 	// not as it was written. One goroutine calls it. Required.
 	Changed func(runtime string)
@@ -38,25 +39,21 @@ type ClusterConfigsOptions struct {
 	Timeout time.Duration
 }
 
-// ClusterConfigs writes network blocks where the Cluster resources live: a
+// Configs writes network blocks where the Cluster resources live: a
 // ClusterConfig for each rule, and an annotation on the Cluster. Objects of other
 // writers stay as they are. It is safe for concurrent use, also by several workers:
 // whatever is written carries the resourceVersion that was read.
-type ClusterConfigs struct {
-	opts     ClusterConfigsOptions
+type Configs struct {
+	*kube.ObjectWatch
+
+	opts     Options
 	http     *http.Client
 	objects  dynamic.Interface
 	metadata metadata.Interface
-	informer cache.SharedIndexInformer
-
-	mu       sync.Mutex
-	cancel   context.CancelFunc // nil until Start
-	running  sync.WaitGroup
-	watchErr string
 }
 
-// NewClusterConfigs makes one without asking the server anything.
-func NewClusterConfigs(config *rest.Config, opts ClusterConfigsOptions) (*ClusterConfigs, error) {
+// New makes one without asking the server anything.
+func New(config *rest.Config, opts Options) (*Configs, error) {
 	if opts.Changed == nil || opts.Warn == nil {
 		return nil, errors.New("gardener: ClusterConfigs need Changed and Warn")
 	}
@@ -66,7 +63,7 @@ func NewClusterConfigs(config *rest.Config, opts ClusterConfigsOptions) (*Cluste
 	config = metadata.ConfigFor(config)
 	config.QPS, config.Burst, config.RateLimiter = -1, 0, nil
 	config.WarningHandlerWithContext = rest.NoWarnings{}
-	c := &ClusterConfigs{opts: opts}
+	c := &Configs{opts: opts}
 	var err error
 	if c.http, err = rest.HTTPClientFor(config); err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
@@ -77,17 +74,14 @@ func NewClusterConfigs(config *rest.Config, opts ClusterConfigsOptions) (*Cluste
 	if c.metadata, err = metadata.NewForConfigAndClient(config, c.http); err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
 	}
-	if err := c.watch(); err != nil {
-		return nil, fmt.Errorf("gardener: %w", err)
-	}
-	return c, nil
+	return c, c.watch(config)
 }
 
 // Write makes ClusterConfigs and annotation those of a note, and tells what is
 // another's and was left. Repeated, it writes nothing. Errors: engine.ErrConflict
 // (another writer wrote meanwhile), engine.ErrUnknownResult (it may be written),
 // engine.ErrUnavailable (not now), network.ErrRefused (never).
-func (c *ClusterConfigs) Write(ctx context.Context, n network.Note) (network.Noted, error) {
+func (c *Configs) Write(ctx context.Context, n network.Note) (network.Noted, error) {
 	var noted network.Noted
 	owner, err := c.cluster(ctx, n.Cluster)
 	if err != nil {
@@ -108,13 +102,13 @@ func (c *ClusterConfigs) Write(ctx context.Context, n network.Note) (network.Not
 	return noted, c.annotate(ctx, n, owner, &noted)
 }
 
-func (c *ClusterConfigs) writeConfig(ctx context.Context, n network.Note, should *unstructured.Unstructured, noted *network.Noted) error {
+func (c *Configs) writeConfig(ctx context.Context, n network.Note, should *unstructured.Unstructured, noted *network.Noted) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	configs, op := c.objects.Resource(clusterConfigs).Namespace(should.GetNamespace()), "ClusterConfig "+should.GetNamespace()+"/"+should.GetName()
 	is, err := configs.Get(ctx, should.GetName(), metav1.GetOptions{})
 	if gone(err) {
-		_, err = configs.Create(ctx, should, metav1.CreateOptions{FieldManager: fieldManager})
+		_, err = configs.Create(ctx, should, metav1.CreateOptions{FieldManager: kube.FieldManager})
 		noted.Changed++
 		return noteError("create "+op, err)
 	}
@@ -133,13 +127,13 @@ func (c *ClusterConfigs) writeConfig(ctx context.Context, n network.Note, should
 	if err != nil {
 		return err
 	}
-	_, err = configs.Patch(ctx, should.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = configs.Patch(ctx, should.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: kube.FieldManager})
 	noted.Changed++
 	return noteError("patch "+op, err)
 }
 
 // cluster reads a Cluster, nil where there is none.
-func (c *ClusterConfigs) cluster(ctx context.Context, id network.Identity) (*metav1.PartialObjectMetadata, error) {
+func (c *Configs) cluster(ctx context.Context, id network.Identity) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	o, err := c.metadata.Resource(clusters).Namespace(id.Namespace).Get(ctx, id.Name, metav1.GetOptions{})
@@ -149,7 +143,7 @@ func (c *ClusterConfigs) cluster(ctx context.Context, id network.Identity) (*met
 	return o, noteError("read Cluster "+id.Namespace+"/"+id.Name, err)
 }
 
-func (c *ClusterConfigs) annotate(ctx context.Context, n network.Note, cluster *metav1.PartialObjectMetadata, noted *network.Noted) error {
+func (c *Configs) annotate(ctx context.Context, n network.Note, cluster *metav1.PartialObjectMetadata, noted *network.Noted) error {
 	if by, taken := takenBy("", cluster.Annotations[labelRuntime], n); taken {
 		noted.Taken = append(noted.Taken, network.Taken{Object: "Cluster " + cluster.Namespace + "/" + cluster.Name, By: by})
 		return nil
@@ -168,7 +162,7 @@ func (c *ClusterConfigs) annotate(ctx context.Context, n network.Note, cluster *
 	return err
 }
 
-func (c *ClusterConfigs) patchCluster(ctx context.Context, cluster *metav1.PartialObjectMetadata, rules map[string]map[string]string, runtime string) (bool, error) {
+func (c *Configs) patchCluster(ctx context.Context, cluster *metav1.PartialObjectMetadata, rules map[string]map[string]string, runtime string) (bool, error) {
 	patch, err := clusterPatch(cluster, rules, runtime)
 	if err != nil || patch == nil {
 		return false, err
@@ -176,14 +170,14 @@ func (c *ClusterConfigs) patchCluster(ctx context.Context, cluster *metav1.Parti
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	_, err = c.metadata.Resource(clusters).Namespace(cluster.Namespace).
-		Patch(ctx, cluster.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		Patch(ctx, cluster.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
 	return true, noteError("annotate Cluster "+cluster.Namespace+"/"+cluster.Name, err)
 }
 
 // Remove takes back what was written for a runtime, wherever that was, and what its
 // note says of its Cluster; the note may have the runtime and nothing else. It returns
 // how many objects were changed. Errors are those of Write.
-func (c *ClusterConfigs) Remove(ctx context.Context, n network.Note) (int, error) {
+func (c *Configs) Remove(ctx context.Context, n network.Note) (int, error) {
 	selector := labels.Set{labelManagedBy: managedBy, labelRuntime: n.Runtime}.String()
 	changed, of := 0, map[network.Identity][]string{}
 	if n.Cluster.Name != "" && n.Cluster.Namespace != "" {
@@ -224,7 +218,7 @@ func (c *ClusterConfigs) Remove(ctx context.Context, n network.Note) (int, error
 }
 
 // delete deletes the object that was read, and no other of its name.
-func (c *ClusterConfigs) delete(ctx context.Context, o *unstructured.Unstructured) error {
+func (c *Configs) delete(ctx context.Context, o *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	uid := o.GetUID()
@@ -237,7 +231,7 @@ func (c *ClusterConfigs) delete(ctx context.Context, o *unstructured.Unstructure
 }
 
 // All reads all that is written, by whatever allocator. Error: engine.ErrUnavailable.
-func (c *ClusterConfigs) All(ctx context.Context) (network.Notes, error) {
+func (c *Configs) All(ctx context.Context) (network.Notes, error) {
 	var notes network.Notes
 	err := c.eachConfig(ctx, labelManagedPurpose+"="+managedPurpose, func(o *unstructured.Unstructured) error {
 		n, err := noteOf(o)
@@ -264,7 +258,7 @@ func (c *ClusterConfigs) All(ctx context.Context) (network.Notes, error) {
 	return notes, noteError("list Clusters", err)
 }
 
-func (c *ClusterConfigs) eachConfig(ctx context.Context, selector string, visit func(*unstructured.Unstructured) error) error {
+func (c *Configs) eachConfig(ctx context.Context, selector string, visit func(*unstructured.Unstructured) error) error {
 	var found []unstructured.Unstructured
 	err := pages(ctx, c.opts.Timeout, func(ctx context.Context, o metav1.ListOptions) (string, error) {
 		o.LabelSelector = selector
@@ -288,9 +282,9 @@ func (c *ClusterConfigs) eachConfig(ctx context.Context, selector string, visit 
 
 // pages reads a list page by page.
 func pages(ctx context.Context, timeout time.Duration, page func(context.Context, metav1.ListOptions) (next string, err error)) error {
-	options := metav1.ListOptions{Limit: pageSize}
+	options := metav1.ListOptions{Limit: kube.PageSize}
 	for {
-		within, cancel := context.WithTimeout(ctx, pageTimeouts*timeout)
+		within, cancel := context.WithTimeout(ctx, kube.PageTimeouts*timeout)
 		next, err := page(within, options)
 		cancel()
 		if err != nil || next == "" {
@@ -320,5 +314,5 @@ func noteError(op string, err error) error {
 		as = network.ErrRefused
 	case verdict.Again, verdict.Missing, verdict.Refused, verdict.Expired: // what is missing is a namespace
 	}
-	return &judgedError{"gardener: " + op, as, err}
+	return &verdict.Error{Op: "gardener: " + op, As: as, Err: err}
 }

@@ -1,4 +1,4 @@
-package gardener
+package clusterconfig
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/gardener/kube"
 )
 
 // ClusterWatchOptions say who is told of changes.
@@ -23,14 +24,14 @@ type ClusterWatchOptions struct {
 
 // ClusterWatch knows the labels and purposes of the Clusters that there are now. It needs
 // the right to list and watch Clusters.
-type ClusterWatch struct{ *objectWatch }
+type ClusterWatch struct{ *kube.ObjectWatch }
 
 // NewClusterWatch makes one without asking the server anything.
 func NewClusterWatch(config *rest.Config, opts ClusterWatchOptions) (*ClusterWatch, error) {
 	if opts.Changed == nil || opts.Warn == nil {
 		return nil, errors.New("gardener: a watch of Clusters needs Changed and Warn")
 	}
-	w, err := newObjectWatch(config, "Clusters", opts.Warn, watched{resource: clusters, namespace: metav1.NamespaceAll},
+	w, err := kube.NewObjectWatch(config, "Clusters", opts.Warn, kube.Watched{Resource: clusters, Namespace: metav1.NamespaceAll},
 		selected, cache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) { changedCluster(nil, obj, opts.Changed) },
 			UpdateFunc: func(before, obj any) {
@@ -45,7 +46,7 @@ func NewClusterWatch(config *rest.Config, opts ClusterWatchOptions) (*ClusterWat
 
 // Now returns a Cluster as it stands. One that is being deleted is none any more.
 func (w *ClusterWatch) Now(id network.Identity) (network.Cluster, bool) {
-	obj, there, err := w.informer.GetStore().GetByKey(id.Namespace + "/" + id.Name)
+	obj, there, err := w.Informer.GetStore().GetByKey(id.Namespace + "/" + id.Name)
 	if err != nil || !there {
 		return network.Cluster{}, false
 	}

@@ -1,4 +1,4 @@
-package gardener
+package clusterconfig
 
 import (
 	"crypto/sha256"
