@@ -115,8 +115,8 @@ type Place struct {
 // String names both.
 func (p Place) String() string { return p.At + " belongs to " + p.Landscape.String() }
 
-// ForeignError says that what is to be used together belongs to different landscapes, or
-// that one of them cannot say to which. Nothing was changed by the function that returns it.
+// ForeignError means that Redis, NATS and Gardener belong to different landscapes, or that the
+// landscape of one of them is unknown. A function that returns it has changed nothing.
 type ForeignError struct {
 	Found, Own Place
 	Err        error // why Found has no landscape, nil where it has one
@@ -135,9 +135,8 @@ func (e *ForeignError) Error() string {
 // Unwrap returns the cause, if there is one.
 func (e *ForeignError) Unwrap() error { return e.Err }
 
-// OneLandscape is nil where both places may be of one landscape, and where found has no
-// record. err is that of reading found: one that is no word about a landscape comes back
-// as it is.
+// OneLandscape returns nil if both places may belong to one landscape or if found has no record.
+// err is the error of reading found; an error that is not about a landscape is returned unchanged.
 func OneLandscape(own, found Place, recorded bool, err error) error {
 	switch {
 	case errors.Is(err, ErrNoLandscape):

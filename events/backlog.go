@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Backlog describes what HAP_EVENTS holds: what is published and not settled.
+// Backlog describes the events in HAP_EVENTS, which are published and not settled.
 type Backlog struct {
 	// Last is the highest sequence that the stream ever gave. What is left has none
 	// below First: everything before it is settled.

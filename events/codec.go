@@ -21,9 +21,9 @@ const ContentType = "application/cloudevents+json"
 // MaxMessage is the longest message in bytes that is read as an event.
 const MaxMessage = 256 << 10
 
-// maxKept is the longest event in bytes that is read where the workers keep it. Written
-// again, an event may be longer than it came: attributes that were left out are written,
-// and the trace of its headers. All of these are bounded.
+// maxKept is the size limit, in bytes, of an event that workers have stored. A stored event may be
+// longer than the published one: optional attributes and the trace of its headers are written out,
+// each of them bounded.
 const maxKept = MaxMessage + 8<<10
 
 const specVersion = "1.0"

@@ -18,8 +18,8 @@ type Attempt struct {
 	Result string `json:"result"`
 }
 
-// Times are the moments of a request; the one of its answer is that of the reply
-// in the ledger.
+// Times are the moments of a request. The moment of its answer is the time of the reply in the
+// ledger.
 type Times struct {
 	Published time.Time `json:"published,omitzero"` // the stream had the event
 	Began     time.Time `json:"began,omitzero"`     // the worker that answered took it up

@@ -41,8 +41,8 @@ type Reply struct {
 	RequestID string `json:"requestID"`
 	RuntimeID string `json:"runtimeID,omitzero"` // absent in the reply to a release
 	Status    Status `json:"status"`
-	// For is the type of the event that has taken the request's id, in a sealed reply: the
-	// answer to an event of another type does not follow it.
+	// For is set in sealed replies: the type of the event that owns the request id. Events of other
+	// types get no reply under it.
 	For Type `json:"for,omitzero"`
 
 	GlobalAccountID string   `json:"globalAccountID,omitzero"`

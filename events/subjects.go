@@ -48,8 +48,8 @@ func (s Subjects) Prefix() string { return s.prefix }
 // own, so that no publisher and no worker ever sees what is stored there.
 func (s Subjects) Shadow() Subjects { return Subjects{prefix: s.prefix + ".shadow", shadow: true} }
 
-// Stream is the name of the stream that has what the stream of that name has for
-// the workers: its own name, or that of the shadow's.
+// Stream returns the name of a stream for these subjects: the name itself for workers, and the name
+// of the shadow's counterpart for a shadow.
 func (s Subjects) Stream(name string) string {
 	if !s.shadow {
 		return name

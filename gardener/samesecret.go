@@ -48,7 +48,7 @@ func holder(same []*account) *account {
 	})
 }
 
-// sameAs is SameSecretAs of a binding, of those that refer to what it refers to.
+// sameAs returns the SameSecretAs of a. same are the bindings that refer to the same Secret.
 func sameAs(a *account, same []*account) string {
 	if h := holder(same); h != nil && h.Name != a.Name {
 		return h.Name

@@ -52,7 +52,7 @@ func NewSnapshot(opts Options) (*Snapshot, error) {
 	}, nil
 }
 
-// snapshotObject has what is read of an object of a file, of whatever kind.
+// snapshotObject is the part of an object in a file that is read, whatever its kind.
 type snapshotObject struct {
 	Kind     string            `json:"kind"`
 	Metadata metav1.ObjectMeta `json:"metadata"`

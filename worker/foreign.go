@@ -36,7 +36,7 @@ func foreignRuntime(e events.Event) error {
 	return notOf(e.RuntimeID, e.Provision.GlobalAccountID, "provision a runtime with another runtimeID")
 }
 
-// foreignDeparture is why a runtime is not deprovisioned: rule 7.
+// foreignDeparture refuses to deprovision another tenant's runtime (rule 7).
 func foreignDeparture(e events.Event) error {
 	return notOf(e.RuntimeID, e.Deprovision.GlobalAccountID,
 		"publish the deprovision with the runtime's own global account, or have an operator run 'hapctl deprovision --runtime "+e.RuntimeID+"'")

@@ -164,7 +164,7 @@ type Copier interface {
 
 // Rebuilder builds again what Redis has lost.
 type Rebuilder interface {
-	// Wanted asks for a rebuild of what is not built, pool among it; it does not wait.
+	// Wanted asks for a rebuild of pool and of everything else that is not built. It does not wait.
 	Wanted(pool string)
 }
 

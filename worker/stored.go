@@ -76,7 +76,7 @@ func (h *Handler) takeOnce(ctx context.Context, a *attempt) (out outcome, done b
 	return h.readStored(ctx, a)
 }
 
-// mark stores that the id is that of the event: no answer that was decided before is stored after it.
+// mark stores a mark under the event's id: an answer that was decided before cannot be stored after it.
 func (h *Handler) mark(ctx context.Context, a *attempt) error {
 	sealed := events.Reply{RequestID: a.event.ID, RuntimeID: a.event.RuntimeID, Status: events.StatusSealed, For: a.event.Type}
 	sequence, err := h.ledger.Publish(ctx, a.subject, sealed, a.expect)

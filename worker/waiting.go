@@ -19,7 +19,7 @@ func rebuilding(err error) bool {
 	return errors.Is(err, account.ErrNotBuilt) || errors.Is(err, account.ErrRebuilt)
 }
 
-// faultOf says what the error of one waiting request means for the others.
+// faultOf returns how an error of one waiting request affects the others.
 func faultOf(err error) serving.Fault {
 	switch {
 	case err == nil:

@@ -18,7 +18,7 @@ type part struct {
 
 func (p *part) failed(text string) { p.why.Store(&text) }
 
-// errStarting is the error of parts to which the daemon has not connected yet.
+// errStarting is reported for a part that the daemon has not connected to yet.
 var errStarting = errors.New("not connected yet")
 
 // check returns a check that fails until the part is connected, and then calls run.

@@ -112,8 +112,8 @@ func (s *shell) bear(ctx context.Context, cfg *config.Config, run func(*bearings
 	return run(b)
 }
 
-// add takes in what a place says. err is that of reading its record; one that is about no
-// record comes back.
+// add adds what a place says. err is the error of reading its record; add returns an error that is
+// not about the record.
 func (b *bearings) add(place, at string, l engine.Landscape, recorded bool, err error) error {
 	v := placeView{Place: place, At: at, Recorded: recorded, Namespace: l.Namespace, Resource: l.Resource, Cluster: l.Cluster}
 	switch foreign := engine.OneLandscape(engine.Place{Landscape: b.own}, engine.Place{Landscape: l}, recorded, err); {

@@ -72,7 +72,7 @@ func (s *shell) completeArgument(cmd *cobra.Command, of living) {
 	}
 }
 
-// completeFlags completes those flags of a command that it has, by what their names mean.
+// completeFlags registers completions for the flags of a command, by their names.
 func (s *shell) completeFlags(cmd *cobra.Command) {
 	for name, of := range map[string]living{"pool": livePools, "tenant": liveTenants, "runtime": liveRuntimes} {
 		if cmd.Flags().Lookup(name) != nil {

@@ -209,7 +209,7 @@ func (s *shell) beside(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// announce says what is about to be changed, and where.
+// announce tells the user what is about to be changed, and in which landscape.
 func (s *shell) announce(what string) {
 	if where := s.identity.where(); where != "" {
 		what += ": " + where

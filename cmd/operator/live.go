@@ -95,7 +95,7 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// errUnbuilt is the error of a Redis that holds nothing to be relied on.
+// errUnbuilt means that Redis holds no valid state.
 var errUnbuilt = errors.New("it is not built: it holds no state, or an older one")
 
 // openRedis returns the store of counts. It checks first that Redis answers, belongs to
@@ -180,7 +180,7 @@ func openGardener(ctx context.Context, s *shell, c config.Gardener) (*gardener.C
 
 const gardenerSetting = "--kubeconfig, KUBECONFIG or gardener.kubeconfig and gardener.namespace of --config"
 
-// gardenerError adds to an API that does not answer what it is reached by.
+// gardenerError adds which setting to check if the API is unreachable.
 func gardenerError(err error) error {
 	if err == nil || !errors.Is(err, engine.ErrUnavailable) {
 		return err

@@ -21,7 +21,7 @@ type planLine struct {
 	network.Cluster
 }
 
-// planned is the result of a line about a cluster: all that the cluster then has.
+// planned is the result for one cluster: every block that it has afterwards.
 type planned struct {
 	Name      string         `json:"name"`
 	Namespace string         `json:"namespace,omitempty"`

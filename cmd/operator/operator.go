@@ -29,7 +29,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return s.settle(cmd, err)
 }
 
-// shell has what a command works with.
+// shell is the environment of a command: its streams, output format and connections.
 type shell struct {
 	stdin          io.Reader
 	stdout, stderr stream
@@ -110,7 +110,7 @@ func calledAs(program string) string {
 	return "hapctl"
 }
 
-// flags are those that every command has.
+// flags adds the flags that every command has.
 func (s *shell) flags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.SortFlags = false

@@ -142,8 +142,8 @@ func (s *shell) changeablePolicy(ctx context.Context, cfg *config.Config, c *pol
 	return p, err
 }
 
-// changePolicy puts a policy in the place of the one that was read, once it is agreed to. by
-// says where it comes from.
+// changePolicy replaces the policy that was read, after the user has confirmed. by says where the new
+// one comes from.
 func (s *shell) changePolicy(ctx context.Context, cfg *config.Config, p *policyInForce, c *policyChange, content []byte, after *policy.Policy, by string) error {
 	before, err := policy.Parse(p.content)
 	if err != nil {

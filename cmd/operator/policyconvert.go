@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// policyConvertView is the policy of older rules.
+// policyConvertView is the policy that older rules were converted to.
 type policyConvertView struct {
 	Document string `json:"document"`
 	Rules    int    `json:"rules"`

@@ -105,7 +105,7 @@ type pastLevel struct {
 	Clusters int       `json:"clusters"`
 }
 
-// readPast reads the pools of now, and goes back from them by what the ledger has had before.
+// readPast reads the present pools, and undoes the entries of the ledger one by one to find how they were before.
 func (b *lookingBack) readPast(ctx context.Context, s *shell, cfg *config.Config, args []string) (poolsPast, error) {
 	pools, err := s.poolsNow(ctx, cfg, args)
 	if err != nil {

@@ -98,7 +98,7 @@ func (s *shell) print(v view) error {
 	return nil
 }
 
-// printSome prints a list. Where it has nothing, standard error says so to people.
+// printSome prints a list. If the list is empty, a note for people goes to standard error.
 func (s *shell) printSome(v view, n int, what string) error {
 	if err := s.print(v); err != nil || n > 0 || s.format == formatJSON || s.format == formatYAML {
 		return err

@@ -85,7 +85,7 @@ func (p *progress) draw() {
 	}
 }
 
-// rebuilds tells of the stages of a rebuild, from the steps that it has taken.
+// rebuilds reports the stage that follows a finished step of a rebuild.
 func (p *progress) rebuilds(_ context.Context, done observe.Step) {
 	switch done {
 	case observe.StepToken:

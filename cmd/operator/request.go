@@ -173,7 +173,8 @@ func (f *requestFlagSet) register(flags *pflag.FlagSet) {
 // common are the flags that go with -f too.
 var common = map[string]bool{"file": true, "stdin": true, "no-wait": true, "timeout": true, "yes": true}
 
-// check returns wrong usage, and whether the requests come as lines.
+// check returns an error for wrong usage. lines reports whether
+// requests are read as lines, from a file or standard input.
 func (f *requestFlagSet) check(cmd *cobra.Command, required []string) (lines bool, err error) {
 	if f.timeout <= 0 {
 		return false, usagef("--timeout is %s, must be positive", f.timeout)

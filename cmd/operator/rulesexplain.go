@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// matchView is the rule that serves a request. Others is nil where it was not asked for.
+// matchView is the rule that a request matches. Others is nil unless it was asked for.
 type matchView struct {
 	Matched         bool          `json:"matched"`
 	Rule            string        `json:"rule"`

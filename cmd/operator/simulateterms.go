@@ -34,7 +34,7 @@ func (f *termFiles) flags(cmd *cobra.Command) {
 	}
 }
 
-// check finds two flags that would both read standard input.
+// check returns an error if two flags would read standard input.
 func (f *termFiles) check(events string, stdin bool) error {
 	taken := stdin || events == "-"
 	for _, name := range []string{f.policy.policy, f.policy.instances, f.network} {

@@ -236,7 +236,7 @@ func (s *shell) withRoom(ctx context.Context, cfg *config.Config, run func(*even
 	})
 }
 
-// names are those of the requests: a runtime may have several.
+// names returns the ids of the requests: a runtime may have several.
 func (v waitingList) names() []string {
 	return namesOf(v.Waiting, func(w waitingView) string { return w.RequestID })
 }

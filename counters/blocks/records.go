@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// list is a JSON list that Lua wrote: an empty one is {} there.
+// list decodes a JSON list that Lua encoded. Lua encodes an empty list as {}.
 type list[T any] []T
 
 // UnmarshalJSON takes {} for [].
@@ -49,7 +49,7 @@ func askedOf(rules []network.Rule) []askedRule {
 	return asked
 }
 
-// rangeRecord is a record as the scripts keep it.
+// rangeRecord is the JSON form of a record in Redis.
 type rangeRecord struct {
 	Rule     string           `json:"rule"`
 	Requests list[string]     `json:"requests"`
@@ -168,7 +168,7 @@ func readParent(values []json.RawMessage) (p network.Parent, err error) {
 	return p, nil
 }
 
-// codeOf is a block as the scripts have it.
+// codeOf returns the form of a block that the scripts use.
 func codeOf(p netip.Prefix) string {
 	return strconv.FormatUint(uint64(p.Bits())<<32|uint64(addressOf(p)), 10)
 }

@@ -322,7 +322,7 @@ func (p *pair) repair(t *rapid.T) {
 	}
 }
 
-// answered is an assignment as the ledger has it, of the binding's tenant.
+// answered is the runtime's assignment as a rebuild finds it in the ledger.
 func (p *pair) answered(runtime, binding string) account.Runtime {
 	return account.Runtime{
 		State: account.RuntimeAssigned, Binding: binding, Sequence: p.model.Pool(pool).Status().Sequence,
@@ -370,7 +370,7 @@ func (p *pair) directory(t *rapid.T) {
 	}, plain)
 }
 
-// buildBucket builds a bucket of the directory where it is not.
+// buildBucket builds a bucket of the directory unless it is built.
 func (p *pair) buildBucket(t *rapid.T, bucket string, entries map[string]account.Place) {
 	token := p.token("b")
 	both(p, t, func(m accounttest.Machine) (string, error) {

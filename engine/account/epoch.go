@@ -17,7 +17,7 @@ func FencedEpoch(id string) string { return fenced + id }
 // Fenced reports whether an epoch is of rule 15.
 func Fenced(epoch string) bool { return strings.HasPrefix(epoch, fenced) }
 
-// Epochs are those of places: pools, buckets of the directory, and the network ranges.
+// Epochs are the epochs of places, by name: pools, buckets of the directory, and the network ranges.
 type Epochs map[string]string
 
 // RangesPlace is the place of the network ranges. No pool has a colon in its name.

@@ -2,8 +2,8 @@ package account
 
 import "time"
 
-// site has what a pool and a bucket of the directory have in common: an epoch
-// without which nothing is decided, a sequence, and the token of who rebuilds.
+// site holds the fields that pools and buckets of the directory share: the epoch, without which
+// nothing is decided, a sequence, and the token of the worker that rebuilds.
 type site struct {
 	epoch    string // "" is not built
 	sequence int64

@@ -1,4 +1,4 @@
 // Package document reads YAML and JSON strictly: every fault at once, each with
 // its place. Rules, policies, catalogs, network rules and the configuration are
-// read with it. [Reader] begins; [Node] is a value and where it stands.
+// read with it. A [Reader] reads a document; a [Node] is a value with its line and column.
 package document

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Node is a value of a document and where it stands.
+// Node is a value of a document with its line and column.
 type Node struct {
 	Path         string
 	Name         string // of a field
@@ -87,7 +87,7 @@ func (n Node) resolved() *yaml.Node {
 	return n.yaml
 }
 
-// visit is resolved for what is below the node to be read; nil where that is too much.
+// visit is resolved, and counts the node against the limit of the document; nil beyond the limit.
 func (n Node) visit() *yaml.Node {
 	y, r := n.resolved(), n.reader
 	if y == nil || r.visits < 0 {

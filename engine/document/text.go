@@ -70,7 +70,7 @@ func decode16(content []byte, order binary.ByteOrder) []byte {
 	return []byte(string(utf16.Decode(units)))
 }
 
-// notText is the fault of the byte at an offset; a %d of the format is its column.
+// notText returns a fault with the line of the byte at an offset. A %d in format becomes its column.
 func notText(text []byte, at int, format string) Faults {
 	line := 1 + bytes.Count(text[:at], []byte("\n"))
 	column := at - bytes.LastIndexByte(text[:at], '\n')

@@ -43,8 +43,8 @@ func (s *Space) Check() []string {
 	return faults
 }
 
-// Conflicts are all blocks that are held twice: those that Check finds, and blocks of
-// clusters that overlap one of another allocator. It returns a line for each.
+// Conflicts returns a line for each block that is held twice: the conflicts that Check finds, and
+// blocks of clusters that overlap a block of another allocator.
 func (s State) Conflicts() []string {
 	found := Build(State{Records: s.Records}).Check()
 	overlap := Overlaps(s.Foreign)

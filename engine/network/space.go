@@ -152,8 +152,8 @@ func (s *Space) Unblock(foreign netip.Prefix) {
 	}
 }
 
-// Restore puts a record back that ledger or cluster remember, as it was and
-// wherever its blocks lie. A rule that the cluster has already stays as it is.
+// Restore puts back a record that the ledger or the cluster still has, with its blocks unchanged,
+// even outside of every parent. It does nothing if the cluster already has blocks by the rule.
 func (s *Space) Restore(r Record) {
 	r.Requests = slices.Clone(r.Requests)
 	if i := s.index(r.Cluster, r.Rule); i >= 0 {

@@ -105,7 +105,8 @@ func (n *branch) sum(depth int, inside bool) {
 	}
 }
 
-// sizes are those of the free blocks in a half that may not be there.
+// sizes returns a bit for each size of a free block in a half. A nil half is one free block inside of
+// a parent, and has none outside.
 func (n *branch) sizes(depth int, inside bool) uint64 {
 	switch {
 	case n != nil:
@@ -117,10 +118,10 @@ func (n *branch) sizes(depth int, inside bool) uint64 {
 	}
 }
 
-// hold takes a block out of the free space, once more if it is held already.
+// hold marks a block as used. Holds are counted: each needs a drop.
 func (t *tree) hold(p netip.Prefix) { t.count(p, 1) }
 
-// drop takes one hold back.
+// drop undoes one hold.
 func (t *tree) drop(p netip.Prefix) { t.count(p, -1) }
 
 func (t *tree) count(p netip.Prefix, more int) {

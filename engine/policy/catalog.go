@@ -99,7 +99,7 @@ func (c *Catalog) Implementation(ref Ref) (*Implementation, bool) {
 	return &c.implementations[i], true
 }
 
-// find returns the Interface that ref names, the newest where it has no revision.
+// find returns the Interface that ref names, the newest revision if ref has none.
 func (c *Catalog) find(ref Ref) *iface {
 	for _, i := range c.interfaces[ref.Path] {
 		if ref.covers(i.Ref) {

@@ -47,7 +47,7 @@ func (h *Holder) TakePolicy(content []byte) error {
 	return nil
 }
 
-// Digest is that of the policy in force, "" for none.
+// Digest returns the digest of the policy in force, "" if there is none.
 func (h *Holder) Digest() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

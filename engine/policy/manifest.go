@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// The kinds of OCF manifests: those that are read, and those that a hub's content
-// has besides, which say nothing that is asked here.
+// The kinds of OCF manifests: the kinds that are read, and the other kinds in a hub's content, which
+// are ignored.
 var (
 	readKinds   = []string{"Implementation", "Interface", "Type", "Attribute"}
 	passedKinds = []string{"InterfaceGroup", "RepoMetadata", "Vendor", "TypeInstance"}

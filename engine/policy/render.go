@@ -280,7 +280,7 @@ func unusedStep(groups []any) string {
 	return unused(stepName, steps)
 }
 
-// field is that of a mapping; nil for anything else.
+// field returns a field of a mapping, nil if v is no mapping.
 func field(v any, name string) any {
 	m, _ := v.(map[string]any)
 	return m[name]

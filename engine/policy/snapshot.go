@@ -76,8 +76,7 @@ func (s *Snapshot) compile(c Constraints) conditions {
 // has reports whether a Type is available.
 func (s *Snapshot) has(t Ref) bool { return t.Path == Kubernetes || s.available[t] }
 
-// firstUnmet is the first requirement that the system does not satisfy, nil
-// where it satisfies all.
+// firstUnmet returns the first requirement that the system does not satisfy, nil if there is none.
 func (s *Snapshot) firstUnmet(im *Implementation) *Requirement {
 	for i := range im.Requires {
 		if q := &im.Requires[i]; !s.satisfies(q) {

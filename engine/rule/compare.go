@@ -116,8 +116,8 @@ func Compare(before, after *Ruleset) (*Comparison, error) {
 	return c, nil
 }
 
-// providers are those that requests of the plan may name, and "" where naming none leads
-// elsewhere than naming the plan's default.
+// providers returns the providers that requests of the plan may name, and "" if a request without a
+// provider gets another pool than one that names the plan's default.
 func (c *Comparison) providers(plan string) []string {
 	before, after := c.before.plans[plan], c.after.plans[plan]
 	all := slices.Concat(before.Providers, after.Providers)

@@ -59,7 +59,7 @@ type planRules struct {
 	lists   *listIndex // nil in a rule list
 }
 
-// verdict has what the rules come to for a request.
+// verdict is the result of the rules for a request.
 type verdict struct {
 	at      int32  // position of the entry; none in the older form
 	text    string // of the entry, or of the members that are true

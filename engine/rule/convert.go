@@ -91,8 +91,8 @@ func (x *listIndex) entries(plan string, platform, hyperscaler []string) []Entry
 // maxOutcomes bounds the pairs of regions that outcomes names for one plan.
 const maxOutcomes = 1000
 
-// outcomes are entries that say what the index can come to. Where there would be
-// too many pairs of regions, an output HR without that input is of any region.
+// outcomes returns one entry for each result that the index can produce. If the pairs of regions
+// are too many, an entry with the output HR and without that input stands for every region.
 func (x *listIndex) outcomes(plan string) []Entry {
 	platform, hyperscaler := slices.Sorted(maps.Keys(x.byPlatform)), slices.Sorted(maps.Keys(x.byHyperscaler))
 	if len(platform)*len(hyperscaler) <= maxOutcomes {

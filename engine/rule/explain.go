@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Explanation is a Match with what became of the other rules of its plan.
+// Explanation is a Match and, for each other rule of the plan, why it was not chosen.
 type Explanation struct {
 	Matched bool
 	Match   Match // where Matched

@@ -225,8 +225,8 @@ func (f *File) plans(hap document.Object) {
 	}
 }
 
-// labels are those of a worker's configuration, or of a chart's values that have it below
-// config. What is no key there is told by the reader of the configuration itself.
+// labels reads the labels of a worker's configuration, or of a chart's values, which have it below
+// config. Unknown keys are left to the reader of the configuration.
 func (f *File) labels(top document.Object) {
 	for _, name := range []string{"config", "gardener", "labels"} {
 		n, ok := top.Get(name)

@@ -42,7 +42,7 @@ func (x *index) add(e Entry, rule int32) {
 	}
 }
 
-// numbered is the region of this name, with a new number where it is new.
+// numbered returns the region of a name, and numbers it if it is new.
 func numbered(regions map[string]region, name string) region {
 	r, ok := regions[name]
 	if !ok {

@@ -63,8 +63,8 @@ func (m Match) TenantSelector() string {
 	return m.labels.Tenant(m.Pool, m.tenant, m.internal[m.tenant])
 }
 
-// ClaimSelector is the label selector of the bindings that the tenant may claim
-// where it has none that serves; "" in a shared pool, of which nothing is claimed.
+// ClaimSelector returns the label selector of the bindings that the tenant may claim if it has none
+// that serves; "" in a shared pool, whose bindings are not claimed.
 func (m Match) ClaimSelector() string {
 	if m.Pool.Shared {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/unicode/runenames"
 )
 
-// Letter is a character that a name does not have, and where it stands.
+// Letter is a character that is not allowed in a name, with its position.
 type Letter struct {
 	Rune   rune // utf8.RuneError for a byte that is no UTF-8
 	Column int  // in the text, in characters, counted from 1

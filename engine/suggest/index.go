@@ -79,7 +79,7 @@ func (x *Index) enter(b *engine.Binding) {
 	}
 }
 
-// leave undoes enter.
+// leave removes a binding from the lists that enter added it to.
 func (x *Index) leave(b *engine.Binding) {
 	if b.HyperscalerType == "" {
 		return

@@ -97,7 +97,7 @@ func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason
 	}
 }
 
-// describe adds the headers of a dead letter to those of the event.
+// describe adds the headers that say why the event is a dead letter.
 func (d *Letters) describe(header nats.Header, event Event, code engine.Code, reason string, cut []string) {
 	if cut != nil {
 		header[HeaderTruncated] = []string{strings.Join(cut, ",")}

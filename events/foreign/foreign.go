@@ -34,7 +34,7 @@ type Messages struct {
 	subjects events.Subjects
 }
 
-// New returns those of the streams under the subjects.
+// New returns the foreign messages of the streams under the subjects.
 func New(js jetstream.JetStream, subjects events.Subjects) *Messages {
 	return &Messages{streams: streams.New(js), subjects: subjects}
 }

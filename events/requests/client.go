@@ -29,7 +29,7 @@ var ErrClientClosed = errors.New("the events client is closed")
 
 // ClientOptions say who publishes, and where.
 type ClientOptions struct {
-	// Source is the CloudEvents source of what is published, a URI reference such
+	// Source is the CloudEvents source of published events, a URI reference such
 	// as /kyma-environment-broker. Required.
 	Source string
 	// Prefix of the subjects. Defaults to DefaultPrefix.

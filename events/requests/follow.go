@@ -22,8 +22,8 @@ const rarest = 30 * time.Second
 // uses any more; a publisher may not delete it.
 const leftover = 10 * time.Second
 
-// waiter is a request that waits for what is stored on its subject. It keeps only
-// the newest, as the stream does.
+// waiter is a request that waits for replies on its subject. Like the stream it keeps only the
+// newest one.
 type waiter struct {
 	subject   string
 	id        string

@@ -45,7 +45,7 @@ func Hindrance(info *jetstream.ConsumerInfo, use Use) error {
 // pullWait is how long a worker's request for messages stays with the server: jetstream's default.
 const pullWait = 30 * time.Second
 
-// unfit returns why a consumer cannot be that of the workers, with the command that mends it.
+// unfit returns why workers cannot use a consumer, with the command that mends it.
 func unfit(info *jetstream.ConsumerInfo, use Use) error {
 	c := &info.Config
 	wait, explicit := AckWait(c), c.AckPolicy == jetstream.AckExplicitPolicy

@@ -191,8 +191,8 @@ func takenBy(managed, runtime string, n network.Note) (by string, taken bool) {
 	return runtime, runtime != "" && runtime != n.Runtime
 }
 
-// noteOf reads what a ClusterConfig says: what was noted in it, or, where that is not
-// readable or it is another's, what it patches.
+// noteOf reads a ClusterConfig: the note in its annotations or, if they cannot be read or are another
+// writer's, the patches in its spec.
 func noteOf(o *unstructured.Unstructured) (network.Note, error) {
 	labels, annotations := o.GetLabels(), o.GetAnnotations()
 	n := network.Note{Cluster: network.Identity{Namespace: o.GetNamespace(), Name: labels[labelCluster]}}

@@ -107,8 +107,8 @@ func (p *Store) version(o *unstructured.Unstructured) Version {
 	return v
 }
 
-// since is when the text came: what was written with it, where that is of this text; else
-// when the last one wrote the key, as the server knows it.
+// since returns when the text was written: the time in the annotation if its digest is of this text,
+// else the time at which a manager of the fields last wrote the key.
 func since(o *unstructured.Unstructured, v Version) time.Time {
 	digest, at, _ := strings.Cut(o.GetAnnotations()[AnnotationApplied], " ")
 	if written, err := time.Parse(time.RFC3339, at); err == nil && digest == policy.Digest([]byte(v.Text)) {

@@ -34,7 +34,7 @@ func scaled(factor float64, of time.Duration) time.Duration {
 // Fixed are times of one length.
 type Fixed time.Duration
 
-// Rest returns what is left of it.
+// Rest returns the time that is left after age.
 func (f Fixed) Rest(_ *rand.Rand, age time.Duration) time.Duration {
 	return max(0, time.Duration(f)-age)
 }

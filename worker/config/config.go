@@ -154,5 +154,5 @@ type Network struct {
 	Clusters string `key:"clusters"`
 }
 
-// FollowClusters is the value of network.clusters by which Cluster resources are followed.
+// FollowClusters is the value of network.clusters that makes network rules follow Cluster resources.
 const FollowClusters = "follow"

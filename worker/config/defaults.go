@@ -27,8 +27,8 @@ const (
 	DefaultLimit = "default"
 )
 
-// InitialRules are the rules where a configuration has none: those that Kyma
-// Environment Broker begins with.
+// InitialRules are the rules of a configuration that has none: the initial rules of Kyma
+// Environment Broker.
 func InitialRules() []string {
 	return []string{
 		"aws",

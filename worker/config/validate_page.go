@@ -8,7 +8,7 @@ import (
 // callback is the path below which an issuer sends browsers back; package page serves it.
 const callback = "/oidc/callback"
 
-// check holds the page against the address of probes and metrics, too.
+// check validates the page. Its address must differ from that of probes and metrics.
 func (p *Page) check(wrong *faults, listen string) {
 	const path = "telemetry.page"
 	switch {

@@ -36,7 +36,7 @@ type Broker struct {
 	closed    bool
 }
 
-// listener hears what is sent to matching subjects.
+// listener receives every message that is sent to a matching subject.
 type listener struct {
 	subject string
 	hear    func(*nats.Msg)

@@ -23,8 +23,8 @@ const (
 	together = 10 * time.Minute
 	// perAccount is how many notes of one account are made in that time.
 	perAccount = 20
-	// firstPause and longestPause are those after a write that failed. Notes are dropped
-	// meanwhile as soon as the queue is full.
+	// firstPause and longestPause bound the pause after a failed write. During a pause notes are
+	// dropped once the queue is full.
 	firstPause, longestPause = time.Second, time.Minute
 )
 

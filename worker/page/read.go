@@ -73,8 +73,8 @@ func (s *state) unbuilt() error {
 	return errors.New("not built: " + strings.Join(names, ", "))
 }
 
-// byUrgency sorts what needs an operator first: of pools that are out those with the most
-// requests, of those that run low the one that is empty first.
+// byUrgency sorts pools by how soon they need an operator: empty pools by their waiting requests, the
+// most first, then pools that run low by the time until they are empty.
 func byUrgency(a, b *pool) int {
 	return cmp.Or(
 		cmp.Compare(a.Urgency(), b.Urgency()), cmp.Compare(b.Waiting.Count, a.Waiting.Count),

@@ -123,9 +123,9 @@ func (a *Allotter) freed(gone []network.Applied) bool {
 	return len(gone) > 0
 }
 
-// Stored follows a reply that was stored just now: it asks for another pass over all
-// clusters where the rules are others than those that an assignment was decided by,
-// since the pass for the change may have read the ledger before this reply.
+// Stored is called after a reply was stored. If the rules have changed since the assignment was
+// decided, it asks for another pass over all clusters: the pass for that change may have read the
+// ledger before this reply.
 func (a *Allotter) Stored(r events.Reply, held Held) {
 	if a != nil && r.Status == events.StatusAssigned {
 		if held.config != a.Networks.Config() {

@@ -106,7 +106,7 @@ func (c *ClusterConfigs) next(ctx context.Context) bool {
 	return true
 }
 
-// bring makes what is written of a runtime what the ledger says.
+// bring writes the ClusterConfigs of a runtime as the ledger has its blocks.
 func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Noted, error) {
 	read := newAnswers()
 	err := c.Ledger.OfRuntime(ctx, runtime, func(stored events.Stored) error {

@@ -82,8 +82,8 @@ func (x *Reconciler) Pass(ctx context.Context) error {
 	return x.extendAll(ctx, config, g)
 }
 
-// gather reads what is remembered. That the cluster with the ClusterConfigs does not
-// answer keeps no request from being served: they are compared the next time.
+// gather reads the ledger and the ClusterConfigs. An unreachable ClusterConfig API does not block
+// allotment: the next pass compares.
 func (x *Reconciler) gather(ctx context.Context) (*Gathered, error) {
 	var notes *network.Notes
 	if x.Configs != nil {

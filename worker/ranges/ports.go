@@ -11,9 +11,9 @@ import (
 // package counters. Every method may return account.ErrNotBuilt; all of them can be
 // repeated.
 type Allocator interface {
-	// Acquire applies rules to a cluster on behalf of a request, all or none. An
-	// engine.Error with CodeNetworkExhausted where one finds no room;
-	// network.ErrUnknownParent where Redis has the parents of another configuration.
+	// Acquire applies rules to a cluster on behalf of a request, all or none. Errors: an
+	// engine.Error with CodeNetworkExhausted if there is no room for one of them;
+	// network.ErrUnknownParent if Redis has the parents of another configuration.
 	Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error)
 	// Return takes back what the request, with every attempt at it, or one
 	// network.Attempt alone relied on and no other does.

@@ -18,7 +18,7 @@ import (
 type Record interface {
 	// Epochs reads the record from the leader.
 	Epochs(ctx context.Context) (events.EpochRecord, error)
-	// SetEpochs writes it where it still follows that sequence, else events.ErrWrongLastSequence.
+	// SetEpochs writes the record if the last one has that sequence, and returns events.ErrWrongLastSequence if not.
 	SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (sequence uint64, err error)
 	// Replicas returns how many servers keep the record.
 	Replicas(ctx context.Context) (int, error)
@@ -39,7 +39,7 @@ const (
 	mostPause  = 5 * time.Minute
 )
 
-// unbuilt has what is to be rebuilt.
+// unbuilt lists the pools and buckets to rebuild.
 type unbuilt struct {
 	places  []string
 	judged  []string           // they, and those that are built and in force

@@ -93,9 +93,8 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	return nil
 }
 
-// gatherRanges reads from the ledger which live runtime was answered with which
-// blocks, and from what is written beside it what the ledger does not know. A rule is
-// applied to a cluster once, so all answers of it say the same.
+// gatherRanges reads the blocks of live runtimes from the ledger, and from the ClusterConfigs the
+// blocks that the ledger does not know. A rule is applied to a cluster once, so all its answers agree.
 func (r *Rebuilder) gatherRanges(ctx context.Context) (network.State, error) {
 	notes, err := ranges.ReadNotes(ctx, r.Notes)
 	if err != nil {

@@ -30,7 +30,7 @@ type Follower interface {
 	Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error]
 }
 
-// Cache is Gardener's bindings as the watch has them.
+// Cache is the watch's view of Gardener's bindings.
 type Cache interface {
 	Pools() []engine.Pool
 	All() iter.Seq[engine.Binding]

@@ -68,7 +68,7 @@ type vacant struct {
 	record account.Record
 }
 
-// pool lets the records of a pool follow the labels of its bindings, and adds those that are to
+// pool updates the records of a pool from the labels of its bindings, and adds the bindings that are to
 // become dirty to empty.
 func (s *Labels) pool(ctx context.Context, pool engine.Pool, bindings []engine.Binding, empty map[string]vacant) error {
 	records := map[string]account.Record{}

@@ -25,7 +25,7 @@ type Ledger interface {
 	Remove(ctx context.Context, subject string, upTo uint64) error
 	// Forget deletes the replies of a runtime up to a sequence of the stream.
 	Forget(ctx context.Context, runtimeID string, upTo uint64) error
-	// Backlog tells what is published and not settled.
+	// Backlog returns the extent of the events that are published and not settled.
 	Backlog(ctx context.Context) (events.Backlog, error)
 }
 

@@ -43,7 +43,7 @@ type round struct {
 	failures
 }
 
-// Round serves what was woken since the last one, and what is due.
+// Round serves the requests that were woken since the last round, and those that are due.
 func (s *Rounds) Round(ctx context.Context) error {
 	if s.over() {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
-// Version is that of the form of a State in files.
+// Version is the version of the file format of a State.
 const Version = 1
 
 // State is a landscape as it was read. In a file it is for this package only.
@@ -46,7 +46,7 @@ type Block struct {
 	Paths []string     `json:"paths,omitempty"`
 }
 
-// PoolState has what Redis has of a pool.
+// PoolState is the state of a pool in Redis.
 type PoolState struct {
 	Name     string    `json:"name"`
 	Sequence int64     `json:"sequence"`

@@ -62,7 +62,7 @@ func (b builder) Wanted(pool string) {
 	}
 }
 
-// unasked ignores what is asked of the passes over all clusters: there are none.
+// unasked ignores requests for a pass over all clusters: there are no passes.
 type unasked struct{}
 
 func (unasked) Wanted() {}

@@ -48,8 +48,8 @@ func (m *Metrics) wait(requests []observe.Waiting) {
 	m.waiting.Store(&room)
 }
 
-// named returns the pools that are told of by name, those that have accounts before those that have none, and then those for which most
-// requests wait; nil for all.
+// named returns the pools that get a label of their name: pools with accounts first, then the pools
+// with the most waiting requests. Nil stands for every pool.
 func (m *Metrics) named(byPool map[string]int) map[string]bool {
 	if len(byPool) <= maxWaitingPools {
 		return nil

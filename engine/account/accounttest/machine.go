@@ -89,7 +89,7 @@ func (m *Model) bucketOf(runtime string) *account.Bucket {
 	return m.Bucket(account.BucketOf(runtime))
 }
 
-// place has what a rebuild needs of a pool or bucket.
+// place returns the pool or bucket of that name, with the operations of a rebuild.
 func (m *Model) place(name string) interface {
 	BeginRebuild(token string, now time.Time, lease time.Duration) bool
 	RenewRebuild(token string, now time.Time) bool
@@ -251,7 +251,7 @@ func (m *Model) InstallBucket(_ context.Context, bucket, token string, d account
 	return m.Bucket(bucket).Install(token, d), nil
 }
 
-// Discard is that of the pool or bucket.
+// Discard discards the pool or bucket.
 func (m *Model) Discard(_ context.Context, place string) (bool, error) {
 	return m.place(place).Discard(), nil
 }
@@ -266,7 +266,7 @@ func (m *Model) Restart() {
 	}
 }
 
-// Status is that of the pool or bucket; the zero value where it is not built.
+// Status returns the status of the pool or bucket, zero if it is not built.
 func (m *Model) Status(_ context.Context, place string) (account.Status, error) {
 	if s := m.place(place).Status(); s.Built {
 		return s, nil

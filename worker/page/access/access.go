@@ -71,8 +71,8 @@ type guard struct {
 	login    *login // nil without an issuer
 }
 
-// New returns a handler that serves next to who may look. warn is told what keeps people
-// out; ctx ends the reading of an issuer's keys.
+// New returns a handler that serves next to permitted users. warn is called with the reason if logins
+// fail; the end of ctx stops the reading of an issuer's keys.
 func New(ctx context.Context, a Rules, next http.Handler, now func() time.Time, warn func(string)) http.Handler {
 	g := &guard{Rules: a, next: next, warn: warn, attempts: newAttempts(now, warn)}
 	if a.OIDC.Issuer != "" {

@@ -112,7 +112,7 @@ func (o OIDC) tls() (*tls.Config, error) {
 	return secure, nil
 }
 
-// bounded reads no more of an answer than an issuer has to say.
+// bounded limits the size of an issuer's response.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
