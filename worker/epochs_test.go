@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -161,5 +162,24 @@ func TestLocateEnds(t *testing.T) {
 	d := &directoryFake{place: account.Place{Pool: "aws"}, epoch: "e1", onStatus: func() { cancel(spent) }}
 	if _, _, err := New(Options{Counters: d}).locate(ctx, "rt-1", "aws"); !errors.Is(err, spent) {
 		t.Errorf("it ends with %v, want %v", err, spent)
+	}
+}
+
+// unforced is a pool whose epoch is not in force.
+type unforced struct{ Counters }
+
+func (unforced) Refuse(context.Context, account.Place, string, string) (account.Decision, error) {
+	return account.Decision{}, account.ErrNotBuilt
+}
+
+// A request without network blocks asks Redis for nothing before its deadline. Nothing else asks for a pool without bindings.
+func TestRefusalAsksForARebuild(t *testing.T) {
+	t.Parallel()
+	var wanted rebuilds
+	w := New(Options{Counters: unforced{}, Rebuild: &wanted})
+	waits := answer{place: account.Place{Pool: "gcp"}, decision: account.Decision{Outcome: account.Waiting}}
+	_, err := w.replyTo(t.Context(), &attempt{until: time.Unix(1, 0)}, waits)
+	if !errors.Is(err, account.ErrNotBuilt) || !slices.Equal(wanted, rebuilds{"gcp"}) {
+		t.Errorf("asked for %v, error %v", wanted, err)
 	}
 }

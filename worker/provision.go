@@ -177,7 +177,7 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 		considered := reply.decision.Considered
 		refused, err := h.counters.Refuse(ctx, reply.place, reply.event.RuntimeID, reply.event.ID)
 		if err != nil {
-			return events.Reply{}, err
+			return events.Reply{}, h.notBuilt(err, reply.place.Pool)
 		}
 		if refused.Outcome == account.Assigned && reply.held.Full != nil {
 			// The account belongs to the request for which it was decided. The answer names

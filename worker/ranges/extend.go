@@ -73,9 +73,9 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 		if err != nil || answered(held, answers) {
 			return err // answered: there is no room for what it lacks
 		}
-		_, rt, err := x.Runtimes.Runtime(ctx, runtime)
+		_, rt, err := x.runtime(ctx, runtime)
 		if err != nil {
-			return x.notBuilt(err)
+			return err
 		}
 		if rt.State != account.RuntimeAssigned {
 			return x.withdraw(ctx, runtime, place)
@@ -183,6 +183,13 @@ func (x *Reconciler) withdraw(ctx context.Context, runtime string, place begun) 
 func (x *Reconciler) giveBack(ctx context.Context, runtime, request string) error {
 	_, err := x.Ranges.Return(ctx, runtime, request)
 	return x.notBuilt(err)
+}
+
+// runtime looks a runtime up. It asks for a rebuild of the runtime's pool if that is lost: nothing else does where no
+// binding is labelled for the pool any more.
+func (x *Reconciler) runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
+	place, rt, err := x.Runtimes.Runtime(ctx, id)
+	return place, rt, account.AskForRebuild(err, x.Rebuild.Wanted, place.Pool)
 }
 
 func (x *Reconciler) notBuilt(err error) error {

@@ -1,8 +1,12 @@
 package ranges
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 
+	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 )
@@ -95,4 +99,22 @@ func TestExtendOfOneThatGoesOnceAnotherHasPublished(t *testing.T) {
 	x.serve(other, "rt-2")
 	x.want("rt", map[string]string{"req-rt-net1": "a"})
 	x.disjoint(2)
+}
+
+// lostPool has no record of a runtime: its pool is not built.
+type lostPool struct{}
+
+func (lostPool) Runtime(context.Context, string) (account.Place, account.Runtime, error) {
+	return account.Place{Pool: "aws"}, account.Runtime{}, account.ErrNotBuilt
+}
+
+// A pool for which no binding is labelled any more is rebuilt only if it is asked for by its name.
+func TestExtendAsksForThePool(t *testing.T) {
+	t.Parallel()
+	x, asked := newExtending(t, "rt"), rebuilds{}
+	e := x.worker("a")
+	e.Runtimes, e.Rebuild = lostPool{}, &asked
+	if err := e.Pass(t.Context()); !errors.Is(err, account.ErrNotBuilt) || !slices.Contains(asked, "aws") {
+		t.Errorf("asked for %q, error %v", asked, err)
+	}
 }

@@ -191,9 +191,9 @@ func (x *Reconciler) restore(ctx context.Context, state network.State, g *Gather
 		if there[key{r.Cluster, r.Rule}] {
 			continue
 		}
-		_, rt, err := x.Runtimes.Runtime(ctx, r.Cluster)
+		_, rt, err := x.runtime(ctx, r.Cluster)
 		if err != nil {
-			return restored, x.notBuilt(err)
+			return restored, err
 		}
 		if rt.State == account.RuntimeGone {
 			continue
@@ -216,9 +216,9 @@ func (x *Reconciler) restore(ctx context.Context, state network.State, g *Gather
 // leftMeanwhile frees what was put back for a runtime after its departure had
 // freed what it had.
 func (x *Reconciler) leftMeanwhile(ctx context.Context, runtime string) (bool, error) {
-	place, rt, err := x.Runtimes.Runtime(ctx, runtime)
+	place, rt, err := x.runtime(ctx, runtime)
 	if err != nil || !place.Gone && rt.State != account.RuntimeGone {
-		return false, x.notBuilt(err)
+		return false, err
 	}
 	_, err = x.Ranges.Release(ctx, runtime)
 	return true, x.notBuilt(err)
@@ -237,9 +237,9 @@ func (x *Reconciler) release(ctx context.Context, state network.State, g *Gather
 		case g.gone[r.Cluster]:
 			over[r.Cluster] = true
 		case g.notes != nil && len(r.Requests) == 0 && !remembered[r.Cluster]:
-			place, rt, err := x.Runtimes.Runtime(ctx, r.Cluster)
+			place, rt, err := x.runtime(ctx, r.Cluster)
 			if err != nil {
-				return 0, x.notBuilt(err)
+				return 0, err
 			}
 			if place.Gone || rt.State != account.RuntimeAssigned {
 				over[r.Cluster] = true

@@ -44,4 +44,5 @@ var CuredNarrow = []Failure{
 	{Name: "an answer was held to the limit of when it was given", Seed: 865, Kinds: []plans.Kind{
 		plans.Reconfigured, plans.TwoMasters, plans.AnswerLost, plans.Delay, plans.Death,
 	}},
+	{Name: "the epoch of a pool without bindings was not in force, and a request that got no blocks did not say so", Seed: 3553671650, Kinds: plans.Faults},
 }
