@@ -24,6 +24,7 @@ type Fact struct {
 	Binding         string
 	Sequence        int64 // of the decision
 	Claimed         bool  // this very request claimed the binding
+	Generation      int64 // of the claim of the binding
 	// Foreign is a message that is no reply; nothing else is set then.
 	Foreign *Foreign
 	// Where the reply is in the stream, and since when; zero where it was not read from there.
@@ -47,7 +48,7 @@ func (r Reply) Fact() Fact {
 		}
 	}
 	if r.Binding != nil {
-		f.Binding, f.Claimed = r.Binding.Name, r.Binding.Claimed
+		f.Binding, f.Claimed, f.Generation = r.Binding.Name, r.Binding.Claimed, r.Binding.Generation
 	}
 	return f
 }
@@ -73,6 +74,8 @@ type factData struct {
 	Binding         struct {
 		Name    string `json:"name"`
 		Claimed bool   `json:"claimed"`
+
+		Generation int64 `json:"generation"`
 	} `json:"binding"`
 	Decision struct {
 		Sequence int64  `json:"sequence"`
@@ -105,7 +108,7 @@ func (f *factReader) fact(data []byte) (Fact, error) {
 		RuntimeID: m.RuntimeID, RequestID: m.RequestID, GlobalAccountID: f.once(m.GlobalAccountID),
 		Status: Status(f.once(string(m.Status))), Code: engine.Code(f.once(string(m.Error.Code))),
 		Pool: f.once(m.Decision.Pool), Binding: f.once(m.Binding.Name),
-		Sequence: m.Decision.Sequence, Claimed: m.Binding.Claimed, Published: m.Decision.Times.Published,
+		Sequence: m.Decision.Sequence, Claimed: m.Binding.Claimed, Generation: m.Binding.Generation, Published: m.Decision.Times.Published,
 	}, nil
 }
 
@@ -125,7 +128,7 @@ func (f *factReader) once(name string) string {
 func (f Fact) Answer() account.Answer {
 	a := account.Answer{
 		Pool: f.Pool, Runtime: f.RuntimeID, Request: f.RequestID, Tenant: f.GlobalAccountID,
-		Binding: f.Binding, Sequence: f.Sequence, Claimed: f.Claimed,
+		Binding: f.Binding, Sequence: f.Sequence, Claimed: f.Claimed, Generation: f.Generation,
 	}
 	switch {
 	case f.Status == StatusAssigned:

@@ -23,7 +23,7 @@ func TestLedgerFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []events.Fact{
-		{RuntimeID: "rt-1", RequestID: "1", GlobalAccountID: "ga-1", Status: events.StatusAssigned, Pool: "aws", Binding: "aws-7", Sequence: 4711, Claimed: true},
+		{RuntimeID: "rt-1", RequestID: "1", GlobalAccountID: "ga-1", Status: events.StatusAssigned, Pool: "aws", Binding: "aws-7", Sequence: 4711, Claimed: true, Generation: 3},
 		{RuntimeID: "rt-2", RequestID: "2", Status: events.StatusRejected, Code: engine.CodePoolExhausted},
 		{RuntimeID: "rt-3", RequestID: "3", Status: events.StatusWaiting},
 	}

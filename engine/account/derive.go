@@ -131,6 +131,6 @@ func (d *derivation) record(pool, name string, u *usage) (Record, bool) {
 		// No tenant gets it while runtimes are on it that its label does not account for.
 		return Record{State: Free, Count: u.count}, u.count > 0
 	}
-	rec.Claimed = d.claims[tenancy{pool, name, rec.Tenant}]
+	rec.Claimed = d.claimedAt(tenancy{pool, name, rec.Tenant}, b.Generation)
 	return rec, true
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -17,6 +18,8 @@ type Answer struct {
 	Binding  string
 	Sequence int64
 	Claimed  bool // this very request claimed the binding
+
+	Generation int64 // of the claim, 0 where the reply does not say
 }
 
 // Gathering derives what pools and directory are built from (rule 13d). It is
@@ -26,8 +29,8 @@ type Answer struct {
 type Gathering struct {
 	runtimes map[string]*resident
 	bindings map[string]engine.Binding
-	highest  map[string]int64  // sequence by pool, and by bucket
-	claims   map[tenancy]int64 // the decision that claimed it last
+	highest  map[string]int64 // sequence by pool, and by bucket
+	claims   map[tenure]claimed
 	shoots   []lodging
 	waiting  map[string]bool // runtimes of requests that wait
 }
@@ -46,11 +49,23 @@ type resident struct {
 // tenancy is a tenant on a binding of a pool.
 type tenancy struct{ pool, binding, tenant string }
 
+// tenure is one claim of a tenant.
+type tenure struct {
+	tenancy
+	generation int64
+}
+
+// claimed says when a claim was decided.
+type claimed struct {
+	by    int64 // the decision, as the reply of the request that claimed says; 0 where there is none
+	first int64 // the first assignment under it
+}
+
 // NewGathering returns one that was told nothing yet.
 func NewGathering() *Gathering {
 	return &Gathering{
 		runtimes: map[string]*resident{}, bindings: map[string]engine.Binding{},
-		highest: map[string]int64{}, claims: map[tenancy]int64{}, waiting: map[string]bool{},
+		highest: map[string]int64{}, claims: map[tenure]claimed{}, waiting: map[string]bool{},
 	}
 }
 
@@ -80,13 +95,32 @@ func (g *Gathering) Answer(a Answer) {
 		if a.Sequence >= r.since {
 			r.last, r.since = at, a.Sequence
 		}
-		if a.Claimed && a.Sequence > g.claims[at] {
-			g.claims[at] = a.Sequence
-		}
+		g.claim(tenure{at, a.Generation}, a)
 	}
 	if a.after(r.Runtime) {
 		r.pool, r.Runtime = a.Pool, a.runtime()
 	}
+}
+
+func (g *Gathering) claim(under tenure, a Answer) {
+	c := g.claims[under]
+	if a.Claimed {
+		c.by = max(c.by, a.Sequence)
+	}
+	if c.first == 0 || a.Sequence < c.first {
+		c.first = a.Sequence
+	}
+	g.claims[under] = c
+}
+
+// claimedAt is the decision that claimed a binding for its tenant. The request that claimed it may never have been answered,
+// or its reply is forgotten: then it is the first assignment, which came no earlier.
+func (g *Gathering) claimedAt(of tenancy, generation int64) int64 {
+	c := g.claims[tenure{of, generation}]
+	if c == (claimed{}) {
+		c = g.claims[tenure{of, 0}] // of a reply that names no generation
+	}
+	return cmp.Or(c.by, c.first)
 }
 
 // after reports whether the answer says more than what is known. A release and

@@ -60,6 +60,7 @@ func gather(t testing.TB, text string) *account.Gathering {
 			g.Answer(account.Answer{
 				Runtime: f[0], State: state, Sequence: f.number(t, "seq"), Binding: f.text("on", ""),
 				Tenant: f.text("tenant", ""), Request: f.text("request", ""), Pool: f.text("pool", "p"), Claimed: f.has("claimed"),
+				Generation: f.number(t, "g"),
 			})
 		}
 	}

@@ -189,7 +189,10 @@ func (x *Reconciler) giveBack(ctx context.Context, runtime, request string) erro
 // binding is labelled for the pool any more.
 func (x *Reconciler) runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
 	place, rt, err := x.Runtimes.Runtime(ctx, id)
-	return place, rt, account.AskForRebuild(err, x.Rebuild.Wanted, place.Pool)
+	if errors.Is(err, account.ErrNotBuilt) {
+		x.Rebuild.Wanted(place.Pool)
+	}
+	return place, rt, err
 }
 
 func (x *Reconciler) notBuilt(err error) error {

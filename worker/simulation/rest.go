@@ -221,7 +221,7 @@ func (w *world) waitingAtRest() {
 		if w.truth.excused[r.Event.RuntimeID] {
 			continue
 		}
-		if led := w.leads(r.Event.Provision.Plan); r.Pool != led {
+		if led := w.leads(r.Event.Provision.Plan); r.Pool != led && !w.stays(r) {
 			w.bad("I8 NothingLost", "%s waits for pool %s, and its rule leads to %s", r.Event.ID, r.Pool, led)
 		}
 		if w.networkFull(r.Event.RuntimeID) {
@@ -235,6 +235,13 @@ func (w *world) waitingAtRest() {
 			w.bad("I8 NothingLost", "%s waits, and %s is free", r.Event.ID, free[0].Name)
 		}
 	}
+}
+
+// stays reports whether a runtime has an account in the pool that its request waits for, or is gone there: it leaves
+// for no other one (rule 16), and its request is answered once there are blocks for it, or at its deadline.
+func (w *world) stays(r events.WaitingRequest) bool {
+	rt, err := w.masters[0].counters.RuntimeIn(context.Background(), r.Pool, r.Event.RuntimeID)
+	return err == nil && w.networkFull(r.Event.RuntimeID) && (rt.State == account.RuntimeGone || rt.State == account.RuntimeAssigned)
 }
 
 // leads is the pool that the rule of a plan names.
