@@ -257,7 +257,7 @@ func (w *world) excuse(q *request) {
 func (w *world) lose(q *request) {
 	w.excuse(q)
 	if _, final := w.truth.final[q.subject]; !final && q.lost == 0 {
-		q.lost = w.moments
+		q.lost = max(1, w.steps)
 	}
 }
 

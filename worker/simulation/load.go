@@ -23,7 +23,7 @@ type request struct {
 	tenant   string
 	raw      *nats.Msg
 	excused  bool  // it was taken out of the stream by hand
-	lost     int   // the moment at which it was, where it had no final reply by then
+	lost     int   // the step after which it was, where it had no final reply by then
 	since    int   // the step at which it was published
 	cleaned  int64 // by a release: the claim of the account that had been cleaned by then, 0 for none
 }

@@ -34,7 +34,7 @@ type truth struct {
 	force     map[string]events.Reply // by runtime: the reply with the highest sequence
 	excused   map[string]bool         // runtimes whose event was taken away by hand
 	changed   int                     // the moment at which something was last stored or labelled
-	installed int                     // the moment of the last install of a rebuild
+	installed int                     // the step of the last install of a rebuild
 	claims    map[string]string       // tenant, by binding and generation
 	buried    map[uint64]bool         // sequences of HAP_EVENTS with a dead letter
 	edited    map[string]bool         // bindings that were changed by hand
@@ -51,7 +51,7 @@ type life struct {
 	blocks                         map[string]netip.Prefix // by rule and injection
 	leaves                         bool                    // its deprovision was published
 	since                          int                     // the step of its first answer
-	lost                           int                     // the moment at which the event of its first answer was deleted, 0 if it was not
+	lost                           int                     // the step after which the event of its first answer was deleted, 0 if it was not
 }
 
 func (t *truth) init() {

@@ -269,7 +269,7 @@ func (w *world) effect(c *call, how string) {
 		w.located(p.redis.Load())
 	}
 	if strings.HasPrefix(c.Op, opInstall) {
-		w.truth.changed, w.truth.installed = w.moments, w.moments
+		w.truth.changed, w.truth.installed = w.moments, w.steps
 	}
 }
 
