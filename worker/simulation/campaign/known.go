@@ -48,4 +48,5 @@ var CuredNarrow = []Failure{
 	{Name: "of a tenant's two accounts the one that was claimed last counted as claimed first, as its first request was never answered", Seed: 2931915247, Kinds: plans.Faults},
 	{Name: "a request of a runtime that is gone was looked for in the pool that its rule leads to", Seed: 2931898822, Kinds: plans.Faults},
 	{Name: "an event was deleted while it was handled, and a rebuild was installed in the same moment", Seed: 307339389, Kinds: plans.Faults},
+	{Name: "an event was deleted while it was handled, and its runtime had other blocks after a rebuild", Seed: 977292423, Kinds: plans.Faults},
 }
