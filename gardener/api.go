@@ -69,7 +69,7 @@ func (c *Client) patchObject(ctx context.Context, name string, patch []byte) (ob
 	defer cancel()
 	var o object
 	return o, decode(c.api.Patch(types.MergePatchType).MaxRetries(0).AbsPath(c.path(c.kind.resource, name)...).
-		SetHeader("Accept", metadataOnly).Param("kube.FieldManager", kube.FieldManager).Body(patch).Do(ctx), &o)
+		SetHeader("Accept", metadataOnly).Param("fieldManager", kube.FieldManager).Body(patch).Do(ctx), &o)
 }
 
 // page is one page of a list.

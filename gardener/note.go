@@ -90,7 +90,7 @@ func (c *Client) createEvent(ctx context.Context, n engine.Note, of object, coun
 		return err
 	}
 	return decode(c.api.Post().MaxRetries(0).AbsPath(c.path(eventResource)...).
-		Param("kube.FieldManager", kube.FieldManager).Body(body).Do(ctx), &object{})
+		Param("fieldManager", kube.FieldManager).Body(body).Do(ctx), &object{})
 }
 
 func (c *Client) patchEvent(ctx context.Context, name string, count eventCount) error {
@@ -99,7 +99,7 @@ func (c *Client) patchEvent(ctx context.Context, name string, count eventCount) 
 		return err
 	}
 	return decode(c.api.Patch(types.MergePatchType).MaxRetries(0).AbsPath(c.path(eventResource, name)...).
-		Param("kube.FieldManager", kube.FieldManager).Body(body).Do(ctx), &object{})
+		Param("fieldManager", kube.FieldManager).Body(body).Do(ctx), &object{})
 }
 
 func (c *Client) noted(err error) error {

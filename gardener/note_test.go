@@ -28,6 +28,9 @@ type eventsAPI struct {
 
 func (a *eventsAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	if r.Method != http.MethodGet && r.URL.Query().Get("fieldManager") != "hap-worker" {
+		a.asked = append(a.asked, "does not say who writes")
+	}
 	a.asked = append(a.asked, r.Method+" "+r.URL.Path)
 	a.bodies = append(a.bodies, string(body))
 	w.Header().Set("Content-Type", "application/json")

@@ -3,6 +3,8 @@ package gardenertest
 import (
 	"errors"
 	"maps"
+	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -15,7 +17,15 @@ import (
 // result equals what a read shows.
 func testClaim(t *testing.T, b *bench) {
 	name := b.account(t, 1, map[string]string{"owner": "team-a"})
-	c := b.client(t, gardener.Options{})
+	var writers []string
+	c := b.client(t, gardener.Options{}, func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodPatch {
+				writers = append(writers, req.URL.Query().Get("fieldManager"))
+			}
+			return next.RoundTrip(req)
+		})
+	})
 	seen, ok := c.Cached(name)
 	if !ok {
 		t.Fatal("not cached")
@@ -23,6 +33,9 @@ func testClaim(t *testing.T, b *bench) {
 	got, err := c.Claim(t.Context(), seen, engine.Mark{Tenant: "ga-1", Generation: 1, Epoch: "e1"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Equal(writers, []string{"hap-worker"}) {
+		t.Errorf("the server is told that %q write", writers)
 	}
 	want := seen
 	want.Tenant, want.Generation, want.Epoch, want.ResourceVersion = "ga-1", 1, "e1", got.ResourceVersion

@@ -47,8 +47,8 @@ type Store struct {
 	opts   Options
 }
 
-// NewStore makes a Store without asking the server anything. An empty key is
-// Key.
+// NewStore makes a Store without asking the server anything. An empty key stands for the
+// constant Key.
 func NewStore(config *rest.Config, namespace, name, key string) (*Store, error) {
 	opts := Options{Namespace: namespace, Name: name, Key: key, OnChange: func(string, bool) {}}
 	if err := opts.complete(); err != nil {

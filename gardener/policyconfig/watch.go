@@ -25,7 +25,7 @@ type Options struct {
 	// Namespace and Name are those of the ConfigMap. Required.
 	Namespace, Name string
 
-	// Key is the key of the policy in the ConfigMap. Defaults to Key. If the key is
+	// Key is the key of the policy in the ConfigMap. Defaults to the constant Key. If the key is
 	// missing, OlderKey is read.
 	Key string
 

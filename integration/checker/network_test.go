@@ -72,7 +72,7 @@ func TestNetworkViolations(t *testing.T) {
 			w.given("rt-2", "all", "10.0.1.0/28")
 		}},
 		{"lost by Redis", "10.0.1.0/28 of rt-2 by rule all is in use, Redis does not say so", func(w *world) { w.Networks.Ranges.Records = w.Networks.Ranges.Records[:1] }},
-		{"leaked in Redis", "10.0.2.0/28 of rt-3 by rule all is in Redis, and of nobody", func(w *world) {
+		{"leaked in Redis", "10.0.2.0/28 of rt-3 by rule all is in Redis, and no cluster has it", func(w *world) {
 			w.Networks.Ranges.Records = append(w.Networks.Ranges.Records, network.Record{Cluster: "rt-3", Applied: network.Applied{
 				Rule: "all", Blocks: []network.Block{{CIDR: netip.MustParsePrefix("10.0.2.0/28")}},
 			}})

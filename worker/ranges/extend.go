@@ -189,17 +189,12 @@ func (x *Reconciler) giveBack(ctx context.Context, runtime, request string) erro
 // binding is labelled for the pool any more.
 func (x *Reconciler) runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
 	place, rt, err := x.Runtimes.Runtime(ctx, id)
-	if errors.Is(err, account.ErrNotBuilt) {
-		x.Rebuild.Wanted(place.Pool)
-	}
-	return place, rt, err
+	return place, rt, account.AskForRebuild(err, x.Rebuild.Wanted, place.Pool)
 }
 
+// notBuilt asks for a rebuild of the network ranges if they are lost.
 func (x *Reconciler) notBuilt(err error) error {
-	if errors.Is(err, account.ErrNotBuilt) {
-		x.Rebuild.Wanted("")
-	}
-	return err
+	return account.AskForRebuild(err, x.Rebuild.Wanted, "")
 }
 
 func (x *Reconciler) served(ctx context.Context, runtime, request string, held []network.Applied, answers []events.Reply) {

@@ -94,7 +94,7 @@ func TestExtraReplyBegunBeforeALoss(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	serves := &ranges.Reconciler{Ranges: inSpace{space}, Networks: always{config}, Ledger: late, Runtimes: assigned{}, Subjects: subjects}
+	serves := &ranges.Reconciler{Ranges: inSpace{space}, Networks: always{config}, Ledger: late, Runtimes: assigned{}, Rebuild: gathers, Subjects: subjects}
 	if err := serves.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}

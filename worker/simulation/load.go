@@ -33,7 +33,7 @@ type client struct {
 	id, tenant, plan string
 	asked            int      // requests for it
 	leaves           bool     // its deprovision was published
-	ended            []string // by the deprovisions of these plans.Tenants, "" for an operator
+	ended            []string // by the deprovisions of these tenants, "" for an operator
 }
 
 func (w *world) publish(e events.Event) *request {

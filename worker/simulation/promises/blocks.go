@@ -54,7 +54,7 @@ func Same(where string, is, should []Block, bad Report) {
 	}
 	for _, b := range is {
 		if !slices.Contains(should, b) {
-			bad("I9 NoOverlap", "%v is in %s, and of nobody", b, where)
+			bad("I9 NoOverlap", "%v is in %s, and no cluster has it", b, where)
 		}
 	}
 }

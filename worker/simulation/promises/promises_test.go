@@ -58,7 +58,7 @@ func TestBroken(t *testing.T) {
 		except promises.Exceptions
 	}{
 		{"I6 CountsTrue: runtime rt-1 is on b-1 in Redis", forgotten, promises.Exceptions{}},
-		{"I9 NoOverlap: 10.0.0.0/31 of rt-1 by rule pods is in Redis, and of nobody", forgotten, promises.Exceptions{}},
+		{"I9 NoOverlap: 10.0.0.0/31 of rt-1 by rule pods is in Redis, and no cluster has it", forgotten, promises.Exceptions{}},
 		{"", forgotten, promises.Exceptions{Excused: yes("rt-1")}},
 		{"I9 NoOverlap", forgotten, promises.Exceptions{Waits: yes("rt-1")}},
 		{"", forgotten, promises.Exceptions{Waits: yes("rt-1"), Passed: yes("rt-1")}},
