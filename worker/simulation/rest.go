@@ -162,7 +162,7 @@ func (w *world) facts() (f promises.Facts, built bool) {
 	for _, id := range slices.Sorted(maps.Keys(t.force)) {
 		if r := t.force[id]; r.Status == events.StatusAssigned {
 			f.InForce[id] = r
-			f.Given = append(f.Given, promises.Given(r)...)
+			f.Given = append(f.Given, t.given[id]...)
 		}
 	}
 	for _, l := range t.all {

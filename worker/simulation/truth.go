@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	eventstreams "github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
@@ -27,17 +28,18 @@ type truth struct {
 	requests []*request
 	clusters map[string]bool // runtimes that have had a Shoot
 
-	final     map[string]events.Reply // by subject
-	lives     map[string]*life        // by runtime, from its first answer on
-	all       []*life                 // in the order of their answers
-	deadlines map[string]time.Time    // of waiting, as told, by subject
-	force     map[string]events.Reply // by runtime: the reply with the highest sequence
-	excused   map[string]bool         // runtimes whose event was taken away by hand
-	changed   int                     // the moment at which something was last stored or labelled
-	installed int                     // the step of the last install of a rebuild
-	claims    map[string]string       // tenant, by binding and generation
-	buried    map[uint64]bool         // sequences of HAP_EVENTS with a dead letter
-	edited    map[string]bool         // bindings that were changed by hand
+	final     map[string]events.Reply     // by subject
+	lives     map[string]*life            // by runtime, from its first answer on
+	all       []*life                     // in the order of their answers
+	deadlines map[string]time.Time        // of waiting, as told, by subject
+	force     map[string]events.Reply     // by runtime: the reply with the highest sequence
+	given     map[string][]promises.Block // by runtime: the blocks of all its assignments, of which one may have fewer rules
+	excused   map[string]bool             // runtimes whose event was taken away by hand
+	changed   int                         // the moment at which something was last stored or labelled
+	installed int                         // the step of the last install of a rebuild
+	claims    map[string]string           // tenant, by binding and generation
+	buried    map[uint64]bool             // sequences of HAP_EVENTS with a dead letter
+	edited    map[string]bool             // bindings that were changed by hand
 	labels    map[string]engine.Binding
 	freed     map[string]string // by binding: the release that took its labels off last
 	gained    map[string]int    // by decision: the limit under which Redis counted a runtime on a binding
@@ -59,6 +61,7 @@ func (t *truth) init() {
 	t.buried, t.edited, t.labels = map[uint64]bool{}, map[string]bool{}, map[string]engine.Binding{}
 	t.deadlines, t.freed = map[string]time.Time{}, map[string]string{}
 	t.gained, t.force, t.excused = map[string]int{}, map[string]events.Reply{}, map[string]bool{}
+	t.given = map[string][]promises.Block{}
 }
 
 // replied is told of each reply that is stored.
@@ -95,6 +98,11 @@ func (w *world) replied(subject string, r events.Reply) {
 		}
 	}
 	if r.Status == events.StatusAssigned {
+		for _, b := range promises.Given(r) {
+			if !slices.Contains(t.given[r.RuntimeID], b) {
+				t.given[r.RuntimeID] = append(t.given[r.RuntimeID], b)
+			}
+		}
 		w.answered(subject, r)
 		w.counted(r)
 	}

@@ -49,4 +49,5 @@ var CuredNarrow = []Failure{
 	{Name: "a request of a runtime that is gone was looked for in the pool that its rule leads to", Seed: 2931898822, Kinds: plans.Faults},
 	{Name: "an event was deleted while it was handled, and a rebuild was installed in the same moment", Seed: 307339389, Kinds: plans.Faults},
 	{Name: "an event was deleted while it was handled, and its runtime had other blocks after a rebuild", Seed: 977292423, Kinds: plans.Faults},
+	{Name: "the last of two answers to a runtime had a network rule less than the one before", Seed: 895612690, Kinds: plans.Faults},
 }
