@@ -51,7 +51,7 @@ SLOW := ^Test(Real|Page$$|Faults$$|Soak$$|Timed|Tool)
 QUICK = $$($(GO) list ./... | grep -v '/containers$$')
 
 # Packages whose tests wait for real time: one after the other, after everything is compiled.
-WAITING = ./cmd/operator ./counters/... ./events/... ./gardener/... ./worker/filewatch ./worker/source
+WAITING = ./cmd/hapctl/... ./counters/... ./events/... ./gardener/... ./worker/filewatch ./worker/source
 OTHERS = $$($(GO) list ./... | grep -vxF "$$($(GO) list $(WAITING))")
 
 .PHONY: test test-compile test-waiting test-others test-integration test-alerts
@@ -192,7 +192,7 @@ lint-servers: ## golangci-lint over the modules of kube-apiserver and gardener-a
 
 .PHONY: docs
 docs: ## write anew what is generated: docs/cli from hapctl's help texts, the tables of docs/messages.md from the code's, the chart's schema and README
-	UPDATE_DOCS=1 $(GO) test -count=1 -p 1 -run 'TestReference|TestMessagesPage' ./cmd/operator ./engine ./events
+	UPDATE_DOCS=1 $(GO) test -count=1 -p 1 -run 'TestReference|TestMessagesPage' ./cmd/hapctl/... ./engine ./events
 	UPDATE_DOCS=1 $(GO) test -C integration -count=1 -run '^TestGenerated$$' ./chart
 
 .PHONY: stack

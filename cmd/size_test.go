@@ -12,7 +12,7 @@ import (
 	// A result of these tests is cached until the test's own program changes. With
 	// these two it changes whenever the programs do.
 	_ "github.com/hap-worker/hap-worker/cmd/daemon"
-	_ "github.com/hap-worker/hap-worker/cmd/operator"
+	_ "github.com/hap-worker/hap-worker/cmd/hapctl/app"
 )
 
 // maxBytes are the bounds of what `make build` builds, some 2 % above what it was when

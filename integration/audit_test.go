@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
-	"github.com/hap-worker/hap-worker/cmd/operator"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
@@ -165,7 +165,7 @@ func (l *landscape) liveOn(env []string) {
 	for _, args := range [][]string{{"bindings"}, {"pools"}, {"counters", "verify"}} {
 		var out, talk bytes.Buffer
 		args = append(args, "--config", l.stack.Config, "--kubeconfig", kubeconfig)
-		if code := operator.Run(l.ctx, args, strings.NewReader(""), &out, &talk); code != 0 {
+		if code := app.Run(l.ctx, args, strings.NewReader(""), &out, &talk); code != 0 {
 			l.t.Errorf("hapctl %v: exit code %d, %s%s", args, code, out.String(), talk.String())
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/hap-worker/hap-worker/cmd/operator"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
@@ -184,7 +184,7 @@ func (b *broker) hapctlDiffers(args ...string) string {
 	b.t.Helper()
 	var out, talk bytes.Buffer
 	args = append([]string{"migrate", "compare", "--config", b.stack.Config}, args...)
-	if code := operator.Run(b.ctx, args, strings.NewReader(""), &out, &talk); code != 5 {
+	if code := app.Run(b.ctx, args, strings.NewReader(""), &out, &talk); code != 5 {
 		b.t.Fatalf("hapctl %v: exit code %d, %s%s", args, code, out.String(), talk.String())
 	}
 	return out.String()

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/hap-worker/hap-worker/cmd/operator/operatortest"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/clitest"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
@@ -138,7 +138,7 @@ func hapctlStack(t *testing.T, o stack.Options) *stack.Stack {
 func runHapctl(t *testing.T, s *stack.Stack, dir string, commands map[string]func(*testscript.TestScript, bool, []string)) {
 	t.Helper()
 	bin := buildHapctl(t)
-	commands["exits"], commands["converses"] = operatortest.Exits, operatortest.Converses
+	commands["exits"], commands["converses"] = clitest.Exits, clitest.Converses
 	commands["steady"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(steady(ts.ReadFile("stdout"))), 0o600))
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/hap-worker/hap-worker/cmd/operator"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -74,7 +74,7 @@ func (l *landscape) migratePlan(args ...string) string {
 	l.t.Helper()
 	var out, talk bytes.Buffer
 	args = append([]string{"migrate", "plan", "-o", "json", "--config", l.stack.Config}, args...)
-	if code := operator.Run(l.ctx, args, strings.NewReader(""), &out, &talk); code != 5 {
+	if code := app.Run(l.ctx, args, strings.NewReader(""), &out, &talk); code != 5 {
 		l.t.Fatalf("hapctl %v: exit code %d, want 5: %s%s", args, code, out.String(), talk.String())
 	}
 	return out.String()

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
-	"github.com/hap-worker/hap-worker/cmd/operator"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
@@ -321,7 +321,7 @@ func (l *life) client(role string) (*requests.Client, error) {
 // hapctlDoes runs hapctl as the operator.
 func (l *life) hapctlDoes(ctx context.Context, codes []int, args ...string) (string, error) {
 	var out, talk bytes.Buffer
-	code := operator.Run(ctx, append(args, "--config", l.hapctl), strings.NewReader(""), &out, &talk)
+	code := app.Run(ctx, append(args, "--config", l.hapctl), strings.NewReader(""), &out, &talk)
 	if slices.Contains(codes, code) {
 		return out.String(), nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
-	"github.com/hap-worker/hap-worker/cmd/operator"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/shadows"
 )
@@ -74,7 +74,7 @@ func shadowOn(t *testing.T, g *guarded) {
 		t.Fatal(err)
 	}
 	var out, talk bytes.Buffer
-	code := operator.Run(b.ctx, []string{"migrate", "compare", "--config", config}, strings.NewReader(""), &out, &talk)
+	code := app.Run(b.ctx, []string{"migrate", "compare", "--config", config}, strings.NewReader(""), &out, &talk)
 	if code != 5 || !strings.Contains(out.String(), waits.RuntimeID) {
 		t.Errorf("hapctl: exit code %d, %s%s", code, out.String(), talk.String())
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/hap-worker/hap-worker/cmd/operator"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -48,7 +48,7 @@ func TestPolicyDownload(t *testing.T) {
 	examples := filepath.Join(root, "deploy", "policy")
 	instances := filepath.Join(examples, "typeinstances.yaml")
 	var out, talk bytes.Buffer
-	code := operator.Run(t.Context(), []string{
+	code := app.Run(t.Context(), []string{
 		"policy", "render", "--policy", filepath.Join(examples, "policy.yaml"), "--catalog", filepath.Join(examples, "catalog"),
 		"--type-instances", instances, "--interface", postgres, "-o", "json",
 	}, nil, &out, &talk)
@@ -148,7 +148,7 @@ func runStep(t *testing.T, step downloadStep, instances string) {
 		args = append(args, mounted.Replace(arg))
 	}
 	var out, talk bytes.Buffer
-	if code := operator.Run(t.Context(), args, nil, &out, &talk); code != 0 {
+	if code := app.Run(t.Context(), args, nil, &out, &talk); code != 0 {
 		t.Fatalf("%v ends with %d: %s", command, code, &talk)
 	}
 	for _, artifact := range step.Outputs.Artifacts {

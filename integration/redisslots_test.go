@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
-	"github.com/hap-worker/hap-worker/cmd/operator"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/events"
@@ -126,7 +126,7 @@ func (l *landscape) countedAlike(t *testing.T, c *primaries, load *steadyLoad) {
 		t.Error(bad)
 	}
 	var out, talk bytes.Buffer
-	if code := operator.Run(l.ctx, []string{"counters", "verify", "--config", l.stack.Config}, strings.NewReader(""), &out, &talk); code != 0 {
+	if code := app.Run(l.ctx, []string{"counters", "verify", "--config", l.stack.Config}, strings.NewReader(""), &out, &talk); code != 0 {
 		t.Errorf("hapctl counters verify ends with %d:\n%s%s", code, out.String(), talk.String())
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
-	"github.com/hap-worker/hap-worker/cmd/operator"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/integration/stack"
 	workerconfig "github.com/hap-worker/hap-worker/worker/config"
@@ -338,6 +338,6 @@ func hapctlWith(t *testing.T, config string, env []string, args ...string) strin
 			args = append(args, "--redis-url", value)
 		}
 	}
-	_ = operator.Run(ctx, args, strings.NewReader(""), out, out)
+	_ = app.Run(ctx, args, strings.NewReader(""), out, out)
 	return out.String()
 }

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/hap-worker/hap-worker/cmd/operator"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/integration/stack"
@@ -143,7 +143,7 @@ func (d *demo) hapctl(args ...string) error {
 	connected := slices.Concat(args, []string{
 		"--config", s.Config, "--nats-url", s.NATS.URL(), "--redis-url", s.Redis.URL(), "--kubeconfig", s.Kube.Kubeconfig(),
 	})
-	if code := operator.Run(d.ctx, connected, strings.NewReader(""), d.out, os.Stderr); code != 0 {
+	if code := app.Run(d.ctx, connected, strings.NewReader(""), d.out, os.Stderr); code != 0 {
 		return fmt.Errorf("hapctl %s ended with %d", strings.Join(args, " "), code)
 	}
 	return nil

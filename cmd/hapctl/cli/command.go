@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Group is a command that only has others below it.
+func Group(use, short string, below ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ArbitraryArgs,
+
+		DisableFlagsInUseLine:      true,
+		SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return bare(cmd)
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.AddCommand(below...)
+	return cmd
+}
+
+// bare shows the help text of a command that needs another one. It is wrong usage, so the
+// text is talk.
+func bare(cmd *cobra.Command) error {
+	talk := cmd.ErrOrStderr()
+	fmt.Fprintf(talk, "hapctl: %s needs a command\n\n", cmd.CommandPath())
+	cmd.SetOut(talk)
+	if err := cmd.Help(); err != nil {
+		return err
+	}
+	return Said(ExitUsage)
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return Usagef("unknown command %q of %s, did you mean %s?", name, cmd.CommandPath(), near[0])
+	}
+	var known []string
+	for _, below := range cmd.Commands() {
+		if below.IsAvailableCommand() {
+			known = append(known, below.Name())
+		}
+	}
+	return Usagef("unknown command %q of %s; it has %s", name, cmd.CommandPath(), strings.Join(known, ", "))
+}
+
+// Arguments makes a fault in the number of arguments one of usage.
+func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return Usagef("%w", err)
+		}
+		return nil
+	}
+}
+
+// MustRegister panics where the flag does not exist, which is a fault of the program.
+func MustRegister(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err)
+	}
+}

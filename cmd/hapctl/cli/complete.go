@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/counters"
+)
+
+const (
+	// completeWithin is how long a person waits for a completion, and mostCompleted how many
+	// words a shell is given: what has so many is to be typed further.
+	completeWithin = time.Second
+	mostCompleted  = 200
+)
+
+// Living are words that Redis has now.
+type Living func(context.Context, *counters.Store) iter.Seq[string]
+
+// LivePools are the pools.
+func LivePools(ctx context.Context, store *counters.Store) iter.Seq[string] {
+	pools, _ := store.Pools(ctx) // without an answer there is nothing to complete
+	return slices.Values(pools)
+}
+
+// LiveRuntimes are the runtimes of all pools, page by page.
+func LiveRuntimes(ctx context.Context, store *counters.Store) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for pool := range LivePools(ctx, store) {
+			for rt, err := range store.Runtimes(ctx, pool) {
+				if err != nil {
+					break
+				}
+				if !yield(rt.ID) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// liveTenants are the tenants that have accounts.
+func liveTenants(ctx context.Context, store *counters.Store) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for pool := range LivePools(ctx, store) {
+			for rec, err := range store.Bindings(ctx, pool) {
+				if err != nil {
+					break
+				}
+				if rec.Tenant != "" && !yield(rec.Tenant) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// CompleteArgument completes the only argument of a command.
+func (s *Shell) CompleteArgument(cmd *cobra.Command, of Living) {
+	complete := s.complete(of)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, begun)
+	}
+}
+
+// CompleteFlags registers completions for the flags of a command, by their names.
+func (s *Shell) CompleteFlags(cmd *cobra.Command) {
+	for name, of := range map[string]Living{"pool": LivePools, "tenant": liveTenants, "runtime": LiveRuntimes} {
+		if cmd.Flags().Lookup(name) != nil {
+			MustRegister(cmd, name, s.complete(of))
+		}
+	}
+}
+
+// complete returns the words that begin as typed. A Redis that does not answer has none, and
+// says nothing into the line that is typed.
+func (s *Shell) complete(of Living) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
+		defer cancel()
+		silent := *s
+		silent.Stderr = Stream{io.Discard}
+		cfg, err := s.Connections.Settings()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		store, err := OpenRedis(ctx, &silent, cfg)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var words []string
+		for word := range of(ctx, store) {
+			if !strings.HasPrefix(word, begun) || slices.Contains(words, word) {
+				continue
+			}
+			if words = append(words, word); len(words) == mostCompleted {
+				break
+			}
+		}
+		slices.SortFunc(words, Natural)
+		return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// AuditWithin is how long a command may take that reads the whole ledger.
+const AuditWithin = 10 * time.Minute
+
+// Confirm names the change and its target, and asks for consent on a terminal unless
+// yes is set. Without a terminal and without yes it is a usage error.
+func (s *Shell) Confirm(what string, yes bool) error {
+	s.Announce(what)
+	if yes {
+		return nil
+	}
+	if !Terminal(s.Stdin) {
+		return Usagef("%s? Say so with --yes: there is no terminal to ask on", what)
+	}
+	return s.Ask(what)
+}
+
+// Ask asks for consent on a terminal.
+func (s *Shell) Ask(what string) error {
+	fmt.Fprintf(s.Stderr, "hapctl: %s? [y/N] ", what)
+	answer, err := bufio.NewReader(s.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return &ExitError{Code: ExitFailure, Err: errors.New("nothing was changed")}
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"cmp"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// Connections are the flags that say what hapctl talks to.
+type Connections struct {
+	Config, natsURL, redisURL, kubeconfig string
+	Context, Namespace                    string // of the kubeconfig
+}
+
+// File is the configuration file, "" for none.
+func (c *Connections) File() string { return cmp.Or(c.Config, os.Getenv("HAP_CONFIG")) }
+
+func (c *Connections) flags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Config, "config", "", "hap-worker's configuration `file`; hapctl reads connections and rules from it (default: HAP_CONFIG)")
+	flags.StringVar(&c.natsURL, "nats-url", "", "`URL` of NATS (default: HAP_NATS_URL, then nats.url of --config)")
+	flags.StringVar(&c.redisURL, "redis-url", "", "`URL` of Redis (default: HAP_REDIS_URL, then redis.url of --config)")
+	flags.StringVarP(&c.Namespace, "namespace", "n", "", "`namespace` of the accounts (default: HAP_GARDENER_NAMESPACE, then gardener.namespace of --config, then the namespace of the kubeconfig's context)")
+	flags.StringVar(&c.Context, "context", "", "`context` of the kubeconfig (default: its current context)")
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of Gardener (default: gardener.kubeconfig of --config, then KUBECONFIG)")
+}
+
+// Settings is the configuration that a command connects by: that of the daemon,
+// with the environment above the file and the flags above both. An error is a
+// document.Faults with all faults.
+func (c *Connections) Settings() (*config.Config, error) {
+	return config.Load(c.File(), c.environment(os.Environ()))
+}
+
+// environment puts the flags into the variables of the same names.
+func (c *Connections) environment(env []string) []string {
+	env = slices.Clone(env)
+	for _, v := range [][2]string{
+		{"HAP_NATS_URL", c.natsURL},
+		{"HAP_REDIS_URL", c.redisURL},
+		{"HAP_GARDENER_KUBECONFIG", c.kubeconfig},
+		{"HAP_GARDENER_NAMESPACE", c.Namespace},
+	} {
+		if v[1] != "" {
+			env = append(env, v[0]+"="+v[1])
+		}
+	}
+	return env
+}
+
+// Source is the CloudEvents source of what hapctl publishes.
+const Source = "/hapctl"

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/document"
+	"github.com/hap-worker/hap-worker/engine/rule"
+)
+
+// TestExitCodes: what an error means to the caller is decided in one place.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	coded := func(code engine.Code) error { return fmt.Errorf("in passing: %w", &engine.Error{Code: code}) }
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("anything"), 1},
+		{context.Canceled, 1},
+		{coded(engine.CodeInvalidEvent), 1},
+		{coded(engine.CodeUnknownProvider), 1},
+		{coded(engine.CodeUnknownRuntime), 1},
+		{coded(engine.CodeUnknownBinding), 1},
+		{coded(engine.CodeInternal), 1},
+		{Usagef("wrong flag"), 2},
+		{fmt.Errorf("in passing: %w", rule.Faults{{}}), 3},
+		{fmt.Errorf("in passing: %w", document.Faults{{}}), 3},
+		{coded(engine.CodeNoMatchingRule), 4},
+		{coded(engine.CodeNoImplementation), 4},
+		{coded(engine.CodePoolExhausted), 4},
+		{coded(engine.CodeNetworkExhausted), 4},
+		{coded(engine.CodeSuperseded), 5},
+		{coded(engine.CodeBindingInUse), 5},
+		{coded(engine.CodeNotDirty), 5},
+		{coded(engine.CodeStaleRelease), 5},
+		{fmt.Errorf("in passing: %w", context.DeadlineExceeded), 124},
+		{Said(5), 5},
+		{Said(0), 0},
+	} {
+		if got := ExitCode(c.err); got != c.want {
+			t.Errorf("%v: exit code %d, want %d", c.err, got, c.want)
+		}
+	}
+}

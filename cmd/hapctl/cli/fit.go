@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// LineWidth is how many columns a table has at most unless it is asked to be wide.
+	LineWidth = 80
+	// leastCell is the least that is left of a cell: enough to tell two UUIDs apart.
+	leastCell = 9
+	// ColumnGap is how many blanks are between two columns.
+	ColumnGap = 2
+)
+
+// Fitted writes a table of at most LineWidth columns. Where it would be wider, cells of
+// the columns that are named, in this order, end with "…"; -o wide has them in full. A
+// column that a person needs in full, as the name that the next command takes, is named
+// last or not at all.
+func Fitted(w io.Writer, header []string, rows [][]string, shorten ...string) {
+	all := make([][]string, 0, len(rows)+1)
+	for _, row := range append([][]string{header}, rows...) {
+		all = append(all, oneLine(row))
+	}
+	widths := make([]int, len(header))
+	for _, row := range all {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	over := ColumnGap*(len(header)-1) - LineWidth
+	for _, width := range widths {
+		over += width
+	}
+	for _, name := range shorten {
+		column := slices.Index(header, name)
+		width := max(widths[column]-max(over, 0), min(widths[column], max(leastCell, len(name))))
+		over -= widths[column] - width
+		for _, row := range all {
+			row[column] = shortened(row[column], width)
+		}
+	}
+	Table(w, all[0], all[1:])
+}
+
+// shortened is the beginning of a text that has more characters than width.
+func shortened(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:width-1]) + "…"
+}
+
+// Folded writes a text after a name, as far as its words allow in lines of at most
+// lineWidth columns; those after the first one are indented.
+func Folded(w io.Writer, name, text string) {
+	const indent = "  "
+	fmt.Fprintln(w, strings.Join(Fold(name+" "+text, LineWidth-len(indent)), "\n"+indent))
+}
+
+// Fold wraps a text into lines of at most width characters. A longer word has a line to itself.
+func Fold(text string, width int) []string {
+	words := strings.Fields(string(visible([]byte(text))))
+	lines := slices.Clone(words[:min(1, len(words))])
+	for _, word := range words[len(lines):] {
+		last := &lines[len(lines)-1]
+		if utf8.RuneCountInString(*last)+1+utf8.RuneCountInString(word) > width {
+			lines = append(lines, word)
+		} else {
+			*last += " " + word
+		}
+	}
+	return lines
+}

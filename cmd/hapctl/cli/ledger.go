@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// WorkersConsumer returns the state of the consumer of all workers.
+func WorkersConsumer(ctx context.Context, js jetstream.JetStream, subjects events.Subjects) (*jetstream.ConsumerInfo, error) {
+	consumer, err := js.Consumer(ctx, subjects.Stream(events.StreamEvents), events.ConsumerWorker)
+	if err != nil {
+		return nil, err
+	}
+	return consumer.CachedInfo(), nil
+}
+
+// OpenLedger returns the ledger. It checks first that the ledger belongs to the landscape.
+// The error names the remedy where NATS has none of the worker's streams.
+func OpenLedger(ctx context.Context, s *Shell, cfg *config.Config, nc *nats.Conn, subjects events.Subjects) (*events.Ledger, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := FindLedger(ctx, js, cfg.NATS)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.LedgerIs(stream, cfg); err != nil {
+		return nil, err
+	}
+	return events.NewLedger(js, subjects, Source), nil
+}
+
+// FindLedger returns the configuration of the ledger's stream.
+func FindLedger(ctx context.Context, js jetstream.JetStream, c config.NATS) (jetstream.StreamConfig, error) {
+	stream, err := js.Stream(ctx, events.StreamReplies)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
+		return jetstream.StreamConfig{}, &engine.Error{
+			Code: engine.CodeInternal, Op: "asking NATS at " + Addresses(c.URL),
+			Err:  fmt.Errorf("stream %s is not there: %w", events.StreamReplies, err),
+			Hint: "start a worker, which creates the streams, and check that this is its server",
+		}
+	case err != nil:
+		return jetstream.StreamConfig{}, unreachable("JetStream of NATS", c.URL, err, "--nats-url, HAP_NATS_URL or nats.url of --config")
+	}
+	return stream.CachedInfo().Config, nil
+}
+
+// WithStreams opens the worker's streams, for as long as run takes. It
+// says what to do where NATS has none.
+func (s *Shell) WithStreams(ctx context.Context, cfg *config.Config, run func(jetstream.JetStream, events.Subjects) error) error {
+	nc, err := OpenNATS(ctx, s, cfg.NATS)
+	if err != nil {
+		return err
+	}
+	subjects, err := events.NewSubjects(cfg.NATS.Prefix)
+	if err != nil {
+		return err
+	}
+	if _, err := OpenLedger(ctx, s, cfg, nc, subjects); err != nil {
+		return err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	return run(js, subjects)
+}

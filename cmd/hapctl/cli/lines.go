@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/document"
+)
+
+// maxLine is the longest line that --stdin takes, in bytes.
+const maxLine = 1 << 20
+
+// FailedLine is the result of a line that failed.
+type FailedLine struct {
+	Error LineError `json:"error"`
+}
+
+// LineError is the error of a line, with its code.
+type LineError struct {
+	Code    engine.Code `json:"code"`
+	Message string      `json:"message"`
+}
+
+// RunLines is --stdin: it reads one JSON object per line and writes one JSON
+// result per line, in order and each at once, so that a program at the other end
+// may ask line by line. Blank lines are passed over.
+//
+// do returns the result of a line; an error without a result is written as
+// {"error":{"code","message"}}, one beside a result only counts for the exit
+// code, which is the highest of all lines.
+func RunLines[In any](ctx context.Context, s *Shell, do func(context.Context, In) (any, error)) error {
+	worst := ExitDone
+	lines := ReadLines(ctx, s.Stdin)
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case line, ok := <-lines:
+			if !ok {
+				return Said(worst)
+			}
+			if line.Err != nil && !errors.Is(line.Err, bufio.ErrTooLong) {
+				return fmt.Errorf("read standard input: %w", line.Err)
+			}
+			code, err := answerLine(ctx, s.Stdout, line, do)
+			if err != nil {
+				return fmt.Errorf("write a result: %w", err)
+			}
+			worst = max(worst, code)
+		}
+	}
+}
+
+// answerLine writes the result of one line and returns its exit code.
+func answerLine[In any](ctx context.Context, out io.Writer, line InputLine, do func(context.Context, In) (any, error)) (int, error) {
+	result, err := RunLine(ctx, line, do)
+	if result == nil {
+		result = FailedLine{Error: LineError{Code: engine.CodeOf(err), Message: err.Error()}}
+	}
+	return ExitCode(err), EncodeJSON(out, result, "")
+}
+
+// RunLine decodes a line and returns the result of do; a line that is no JSON object is an error.
+func RunLine[In any](ctx context.Context, line InputLine, do func(context.Context, In) (any, error)) (any, error) {
+	if line.Err != nil {
+		return nil, InvalidLine(fmt.Errorf("the line has more than %d bytes", maxLine))
+	}
+	var in In
+	if err := json.Unmarshal(line.text, &in); err != nil {
+		return nil, InvalidLine(fmt.Errorf("the line is no JSON object that is understood here: %w", err))
+	}
+	return do(ctx, in)
+}
+
+// InvalidLine is the error of a line that cannot be read.
+func InvalidLine(err error) error {
+	return &engine.Error{Code: engine.CodeInvalidEvent, Err: err, Hint: "write one object per line, as the help text shows"}
+}
+
+// InputLine is a line, or why there is none: bufio.ErrTooLong stands for one line.
+type InputLine struct {
+	text []byte
+	Err  error
+}
+
+// ReadLines reads beside its caller, so that a cancelled context ends the
+// command although nothing comes in. The channel closes at the end of input.
+func ReadLines(ctx context.Context, in io.Reader) <-chan InputLine {
+	lines := make(chan InputLine)
+	go func() {
+		defer close(lines)
+		text, err := document.Stream(in)
+		if err != nil {
+			text = failing{err}
+		}
+		reader := bufio.NewReaderSize(text, 64<<10)
+		for {
+			line := readLine(reader)
+			end := errors.Is(line.Err, io.EOF)
+			if end {
+				line.Err = nil
+			}
+			if len(line.text) > 0 || line.Err != nil {
+				select {
+				case lines <- line:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if end || line.Err != nil && !errors.Is(line.Err, bufio.ErrTooLong) {
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// failing is a reader whose input cannot be read.
+type failing struct{ error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.error }
+
+// readLine reads to the next line end; a line beyond maxLine is thrown away.
+func readLine(r *bufio.Reader) InputLine {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line) <= maxLine {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case len(line) > maxLine && (err == nil || errors.Is(err, io.EOF)):
+			return InputLine{Err: bufio.ErrTooLong}
+		default:
+			return InputLine{text: bytes.TrimSpace(line), Err: err}
+		}
+	}
+}
+
+// LineFault says what is wrong with JSON that has another type than the data.
+func LineFault(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return fmt.Errorf("the line is no JSON object that is understood here: %w", err)
+	case wrong.Field == "":
+		return fmt.Errorf("the line is no JSON object but a JSON %s", wrong.Value)
+	default:
+		return fmt.Errorf("%s must not be a JSON %s", wrong.Field, wrong.Value)
+	}
+}

@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+const (
+	// ConnectWithin bounds how long NATS is tried for, so that a wrong address is
+	// told at once and not when the time for the answer is over.
+	ConnectWithin = 5 * time.Second
+	// ReadWithin is how long a command that shows the present state may take.
+	ReadWithin = 10 * time.Second
+)
+
+// Reader makes cmd a command that shows the present state: run has --timeout to
+// read it, from what the settings name.
+func (s *Shell) Reader(cmd *cobra.Command, of string, run func(context.Context, *config.Config, []string) error) *cobra.Command {
+	return s.ReaderWithin(cmd, ReadWithin, of, run)
+}
+
+// ReaderWithin is reader with another default of --timeout.
+func (s *Shell) ReaderWithin(cmd *cobra.Command, within time.Duration, of string, run func(context.Context, *config.Config, []string) error) *cobra.Command {
+	timeout := cmd.Flags().Duration("timeout", within, "how long to wait "+of)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if *timeout <= 0 {
+			return Usagef("--timeout is %s, must be positive", *timeout)
+		}
+		cfg, err := s.Connections.Settings()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
+		defer cancel()
+		return run(s.Watched(ctx), cfg, args)
+	}
+	return cmd
+}
+
+// OpenNATS connects, or says which address and setting are at fault.
+func OpenNATS(ctx context.Context, s *Shell, c config.NATS) (*nats.Conn, error) {
+	if s.opened.nats != nil {
+		return s.opened.nats, nil
+	}
+	const setting = "--nats-url, HAP_NATS_URL or nats.url of --config"
+	ctx, cancel := context.WithTimeout(ctx, ConnectWithin)
+	defer cancel()
+	type opened struct {
+		nc  *nats.Conn
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() { // the first attempt to dial heeds no context
+		nc, err := connect.NATS(ctx, c, "hapctl", nil)
+		if err == nil && ctx.Err() != nil {
+			nc.Close()
+			nc, err = nil, context.Cause(ctx)
+		}
+		done <- opened{nc, err}
+	}()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, unreachable("NATS", c.URL, o.err, setting)
+		}
+		s.opened.nats = o.nc
+		return o.nc, nil
+	case <-ctx.Done():
+		return nil, unreachable("NATS", c.URL, context.Cause(ctx), setting)
+	}
+}
+
+// quietRedis keeps the library's own log off standard error: what matters comes
+// back as an error.
+var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+// errUnbuilt means that Redis holds no valid state.
+var errUnbuilt = errors.New("it is not built: it holds no state, or an older one")
+
+// OpenRedis returns the store of counts. It checks first that Redis answers, belongs to
+// the landscape and is built.
+func OpenRedis(ctx context.Context, s *Shell, cfg *config.Config) (*counters.Store, error) {
+	store, built, err := ReachRedis(ctx, s, cfg)
+	if err == nil && !built {
+		return nil, NotBuilt(errUnbuilt, cfg.Redis.URL)
+	}
+	return store, err
+}
+
+// ReachRedis returns the store of counts once it is known to answer and to be of the
+// landscape, and whether it is built.
+func ReachRedis(ctx context.Context, s *Shell, cfg *config.Config) (store *counters.Store, built bool, err error) {
+	if store, built, err = DialRedis(ctx, s, cfg.Redis); err != nil {
+		return nil, false, err
+	}
+	if err := s.redisIs(ctx, store, built, cfg); err != nil {
+		return nil, false, err
+	}
+	return store, built, nil
+}
+
+// DialRedis is reachRedis for whatever landscape.
+func DialRedis(ctx context.Context, s *Shell, c config.Redis) (store *counters.Store, built bool, err error) {
+	const setting = "--redis-url, HAP_REDIS_URL or redis.url of --config"
+	if s.opened.redis == nil {
+		quietRedis()
+		if s.opened.redis, err = connect.Redis(c); err != nil {
+			return nil, false, fmt.Errorf("%w; set %s", err, setting)
+		}
+	}
+	store = s.opened.redis
+	directory, err := store.Status(ctx, account.BucketName(0))
+	if err == nil {
+		return store, directory.Built, nil
+	}
+	if coded, ok := errors.AsType[*engine.Error](err); ok {
+		err = coded.Err
+	}
+	return nil, false, unreachable("Redis", c.URL, err, setting)
+}
+
+// NotBuilt says what to do about a Redis, or a pool in it, that is not built.
+func NotBuilt(err error, at config.URLs) error {
+	return &engine.Error{
+		Code: engine.CodeInternal, Op: "reading Redis at " + Addresses(at), Err: err,
+		Hint: "start a worker (hap-worker --config FILE): it builds Redis from ledger, labels and Shoots",
+	}
+}
+
+// OpenGardener makes the client of the bindings, once their namespace is known to be the
+// landscape's.
+// What an operator should look at is told at the end, by the function that is
+// returned: a fault in ten thousand labels is one fault.
+func OpenGardener(ctx context.Context, s *Shell, c config.Gardener) (*gardener.Client, func(), error) {
+	const most = 5
+	o := s.opened
+	tell := func() {
+		warnings := o.untold()
+		for _, text := range warnings[:min(most, len(warnings))] {
+			s.Say("%s", text)
+		}
+		if more := len(warnings) - most; more > 0 {
+			s.Say("and %d more warnings of this kind", more)
+		}
+	}
+	if o.gardener == nil {
+		client, options, err := connect.Gardener(c, s.Connections.Context, o.warn)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w; set %s", err, GardenerSetting)
+		}
+		o.gardener, o.gardenerBy = client, options.WithDefaults()
+	}
+	if err := s.gardenerIs(ctx, o.gardener, o.gardenerBy); err != nil {
+		tell()
+		return nil, nil, err
+	}
+	return o.gardener, tell, nil
+}
+
+// GardenerSetting names the settings that say where Gardener is.
+const GardenerSetting = "--kubeconfig, KUBECONFIG or gardener.kubeconfig and gardener.namespace of --config"
+
+// GardenerError adds which setting to check if the API is unreachable.
+func GardenerError(err error) error {
+	if err == nil || !errors.Is(err, engine.ErrUnavailable) {
+		return err
+	}
+	return &ExitError{Code: ExitFailure, Err: fmt.Errorf("%s; check %s", OneLineOf(err), GardenerSetting)}
+}
+
+// unreachable is a connection that was not made. It is a failure and never the
+// time-out of a request, since nothing was asked.
+func unreachable(what string, at config.URLs, err error, setting string) error {
+	return &ExitError{Code: ExitFailure, Err: fmt.Errorf(
+		"%s at %s is not reachable: %s; check %s", what, Addresses(at), OneLineOf(err), setting)}
+}
+
+// OneLineOf returns the text of an error without line ends.
+func OneLineOf(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// Addresses are URLs without user and password.
+func Addresses(urls config.URLs) string {
+	shown := make([]string, len(urls))
+	for i, text := range urls {
+		shown[i] = "(not a URL)"
+		if u, err := url.Parse(text); err == nil {
+			u.User, u.RawQuery = nil, ""
+			shown[i] = u.String()
+		}
+	}
+	return strings.Join(shown, ",")
+}
+
+// Unknown is the answer about something that is not there: programs get it as
+// the lines of --stdin have it.
+func (s *Shell) Unknown(e *engine.Error) error {
+	if s.Format == FormatJSON || s.Format == FormatYAML {
+		if err := s.Print(FailedLine{Error: LineError{Code: e.Code, Message: e.Error()}}); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %w", e.Code, e)
+}
+
+// Show is never asked for: people read the message on standard error.
+func (f FailedLine) Show(w io.Writer, _ bool) { fmt.Fprintln(w, f.Error.Message) }
+
+// Together lets several goroutines write whole lines to one writer.
+type Together struct {
+	mu sync.Mutex
+	W  io.Writer
+}
+
+func (t *Together) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.W.Write(p)
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Stream is standard output or standard error, and the only way of a command to either.
+// What others have written (a dead letter, a label, the error of a server) must not act
+// on the terminal that shows it: Write makes it visible. Only what has the type control
+// passes as it is.
+type Stream struct{ To io.Writer }
+
+// Control is a sequence of hapctl's own that a terminal acts upon.
+type Control string
+
+// The sequences that hapctl writes.
+const (
+	Plain     Control = ""
+	Red       Control = "\x1b[31m"
+	Yellow    Control = "\x1b[33m"
+	Reset     Control = "\x1b[0m"
+	ClearAll  Control = "\x1b[H\x1b[2J" // the screen, and to its upper left corner
+	LineStart Control = "\r\x1b[K"      // of a line that is empty then
+)
+
+// Write writes text; what is not visible by itself is written as an escape. A character
+// must not be split between two calls.
+func (s Stream) Write(text []byte) (int, error) {
+	if _, err := s.To.Write(visible(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// Control writes a sequence of hapctl's own.
+func (s Stream) Control(c Control) error {
+	_, err := io.WriteString(s.To, string(c))
+	return err
+}
+
+// AtOnce writes all that draw writes in one piece, so that a terminal shows nothing half.
+func (s Stream) AtOnce(draw func(Stream) error) error {
+	var drawn bytes.Buffer
+	if err := draw(Stream{&drawn}); err != nil {
+		return err
+	}
+	_, err := s.To.Write(drawn.Bytes())
+	return err
+}
+
+// Data writes bytes that are for a file or a program as they are, and on a terminal as text.
+func (s Stream) Data(content []byte) error {
+	if s.terminal() {
+		_, err := s.Write(content)
+		return err
+	}
+	_, err := s.To.Write(content)
+	return err
+}
+
+// terminal reports whether a person looks at what is written there.
+func (s Stream) terminal() bool { return Terminal(s.To) }
+
+// Moves reports whether what is written there may be drawn over.
+func (s Stream) Moves() bool { return s.terminal() && os.Getenv("TERM") != "dumb" }
+
+// Terminal reports whether an end of a program is a terminal.
+func Terminal(end any) bool {
+	file, ok := end.(*os.File)
+	if !ok {
+		return false
+	}
+	facts, err := file.Stat()
+	return err == nil && facts.Mode()&os.ModeCharDevice != 0
+}
+
+// visible returns text with an escape in the place of each character that is none to look
+// at: controls, escape sequences, what changes the direction of the text, what has no
+// width. Line ends and tabs stay. The escapes are those of JSON, so a JSON document has
+// the same values afterwards; a byte that is no UTF-8 becomes \x and two digits.
+func visible(text []byte) []byte { return escaped(text, escapeJSON) }
+
+func escaped(text []byte, escape func(to []byte, r rune) []byte) []byte {
+	if !hides(text) {
+		return text
+	}
+	out := make([]byte, 0, len(text)+len(text)/4)
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			out = fmt.Appendf(out, `\x%02x`, text[0])
+		case hidden(r):
+			out = escape(out, r)
+		default:
+			out = append(out, text[:size]...)
+		}
+		text = text[size:]
+	}
+	return out
+}
+
+// hides reports whether text has anything that visible escapes.
+func hides(text []byte) bool { return !utf8.Valid(text) || bytes.ContainsFunc(text, hidden) }
+
+// hidden is every character that Unicode does not count among the graphic ones: its
+// categories C (with the bidirectional controls), Zl and Zp.
+func hidden(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }
+
+func escapeJSON(to []byte, r rune) []byte {
+	if r == '\r' {
+		return append(to, `\r`...)
+	}
+	for _, unit := range utf16.AppendRune(nil, r) {
+		to = fmt.Appendf(to, `\u%04x`, unit)
+	}
+	return to
+}
+
+// escapeYAML is for double-quoted scalars, in which YAML knows no pairs of surrogates.
+func escapeYAML(to []byte, r rune) []byte { return fmt.Appendf(to, `\U%08x`, r) }

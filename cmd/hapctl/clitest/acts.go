@@ -1,0 +1,21 @@
+package clitest
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// Acts reports the first thing in text that a terminal could act upon, or that is not seen.
+func Acts(text string) (found string, is bool) {
+	for i, r := range text {
+		_, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return text[i : i+1], true
+		case r == '\n' || r == '\t':
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp, unicode.Bidi_Control):
+			return string(r), true
+		}
+	}
+	return "", false
+}

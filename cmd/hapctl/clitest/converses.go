@@ -1,0 +1,95 @@
+package clitest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// answerWithin is how long a line may take to be answered, on a busy machine too.
+const answerWithin = time.Minute
+
+// environment has what a command gets of a script's variables.
+var environment = []string{
+	"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "KUBECONFIG", "HAP_NATS_URL", "HAP_REDIS_URL", "HAP_GARDENER_NAMESPACE",
+}
+
+// Converses is the command "converses CODE FILE COMMAND ARGS…": each line of FILE
+// is written to the command's standard input only after the one before it was
+// answered with a line of standard output; a blank one has no answer. After the last one the input ends, and
+// the command must end with that exit code and without another line. The answers
+// are there for stdout as after exec.
+func Converses(ts *testscript.TestScript, negated bool, args []string) {
+	if negated || len(args) < 3 {
+		ts.Fatalf("usage: converses CODE FILE COMMAND ARGS…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	cmd := exec.CommandContext(ctx, "env", args[2:]...) // which looks in the script's PATH
+	cmd.Dir, cmd.Stderr = ts.MkAbs("."), ts.Stderr()
+	for _, name := range environment {
+		if value := ts.Getenv(name); value != "" {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	in, err := cmd.StdinPipe()
+	ts.Check(err)
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	alarm := time.AfterFunc(answerWithin, func() { cancel(fmt.Errorf("no answer within %s", answerWithin)) })
+	defer alarm.Stop()
+	err = converse(strings.Split(strings.TrimSpace(ts.ReadFile(args[1])), "\n"), in, io.TeeReader(out, ts.Stdout()),
+		func() { alarm.Reset(answerWithin) })
+	if err != nil {
+		cancel(err)
+	}
+	ended := cmd.Wait()
+	var failed *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		ts.Fatalf("%v: %v", context.Cause(ctx), err)
+	case ended != nil && !errors.As(ended, &failed):
+		ts.Fatalf("%v", ended)
+	case cmd.ProcessState.ExitCode() != want:
+		ts.Fatalf("exit code %d, want %d", cmd.ProcessState.ExitCode(), want)
+	}
+}
+
+// converse writes line by line and reads answer by answer, up to the end of both.
+func converse(lines []string, in io.WriteCloser, out io.Reader, answered func()) error {
+	answers := bufio.NewReader(out)
+	for n, line := range lines {
+		if _, err := io.WriteString(in, line+"\n"); err != nil {
+			return fmt.Errorf("line %d is not read: %w", n+1, err)
+		}
+		if strings.TrimSpace(line) == "" {
+			continue // which no server answers
+		}
+		if _, err := answers.ReadString('\n'); err != nil {
+			return fmt.Errorf("line %d has no answer before the next one is written: %w", n+1, err)
+		}
+		answered()
+	}
+	if err := in.Close(); err != nil {
+		return err
+	}
+	more, err := io.ReadAll(answers)
+	if err == nil && len(more) > 0 {
+		err = errors.New("nobody asked for it")
+	}
+	if err != nil {
+		return fmt.Errorf("after the last answer there is more: %q, %w", more, err)
+	}
+	return nil
+}

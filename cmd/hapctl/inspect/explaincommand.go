@@ -1,0 +1,141 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+const (
+	// tenantSince is how far back the requests of a tenant are looked for.
+	tenantSince = 24 * time.Hour
+	// newestMessages bounds what is read of a stream that has no subjects to find by.
+	newestMessages = 10_000
+)
+
+// question is the subject that explain is asked about: one of the first four, or a name that may be
+// any of them.
+type question struct {
+	runtime, request, account, tenant, name string
+
+	since  time.Duration // of a tenant
+	newest uint64        // messages of a stream that are read at most
+}
+
+// NewExplain returns the command hapctl explain.
+func NewExplain(s *cli.Shell) *cobra.Command {
+	var q question
+	cmd := &cobra.Command{
+		Use:   "explain [NAME]",
+		Short: "Explain the decisions about a runtime, a request, an account or a tenant",
+		Long: `Show why a runtime was assigned its account, or why it waits. For each decision,
+hapctl shows the rule that matched and why no more specific rule did, the accounts
+that were considered and why each was rejected, why a new account was claimed, and
+which label writes failed. For a waiting request it shows since when, behind which
+requests and until when. For a deprovision it shows what changed.
+
+The decisions come from the ledger, newest first. The first lines say what Redis and
+the account's label record now. Each account is listed with the clusters that it had
+before the decision; hapctl lists at most ` + fmt.Sprint(account.MaxConsidered) + ` accounts.
+
+NAME is a runtime. If there is no such runtime, hapctl looks for a request, then for
+an account, then for a tenant of that name. --request finds a request whether it is
+answered, waiting, in progress or a dead letter. --account shows which tenants had an
+account, when, and with which clusters, as long as Redis remembers the runtimes.
+--tenant shows the tenant's accounts, its waiting requests, and its requests within
+--since, including rejected ones.
+
+hapctl finds runtimes, requests and accounts by the subjects of their messages. For
+everything else it reads the newest messages of each stream, at most --newest of
+them; SEARCHED says how far back it read.`,
+		Example: `  hapctl explain rt-1
+  hapctl explain --request b3c1a5e2
+  hapctl explain --tenant ga-1 --since 2h
+  hapctl explain --account aws-7
+  hapctl explain rt-1 -o json | jq -r '.decisions[0].why[].text'`,
+		Args: cli.Arguments(cobra.MaximumNArgs(1)),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&q.runtime, "runtime", "", "explain the runtime `id`; the same as NAME, but nothing else is looked for")
+	flags.StringVar(&q.request, "request", "", "find the request `id`")
+	flags.StringVar(&q.account, "account", "", "find the account whose binding has the `name`")
+	flags.StringVar(&q.tenant, "tenant", "", "find the tenant with the global account `id`")
+	flags.DurationVar(&q.since, "since", tenantSince, "for a tenant: how far back to look for requests")
+	flags.Uint64Var(&q.newest, "newest", newestMessages, "read at most this many of the newest `messages` of each stream")
+	s.CompleteFlags(cmd)
+	s.CompleteArgument(cmd, cli.LiveRuntimes)
+	s.Reader(cmd, "for Redis, Gardener and the ledger", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		return findAndPrint(ctx, s, cfg, q)
+	})
+	read := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			q.name = args[0]
+		}
+		if err := q.check(cmd.Flags().Changed("since")); err != nil {
+			return err
+		}
+		return read(cmd, args)
+	}
+	return cmd
+}
+
+// check is wrong usage, nil for none.
+func (q question) check(since bool) error {
+	given := slices.DeleteFunc([]string{q.runtime, q.request, q.account, q.tenant, q.name}, func(s string) bool { return s == "" })
+	switch {
+	case len(given) == 0:
+		return cli.Usagef("explain what? Name a runtime, or use --request, --account or --tenant")
+	case len(given) > 1:
+		return cli.Usagef("%s and %s exclude each other", given[0], given[1])
+	case since && q.tenant == "" && q.name == "":
+		return cli.Usagef("--since goes with --tenant")
+	case q.since <= 0:
+		return cli.Usagef("--since is %s, must be positive", q.since)
+	case q.newest == 0:
+		return cli.Usagef("--newest is 0, must be positive")
+	}
+	id := cmp.Or(q.runtime, q.request, q.tenant)
+	if id != "" && !engine.ValidID(id) {
+		return cli.Usagef("%q is no id: 1 to %d letters, digits, - and _, a letter or digit at both ends", id, engine.MaxID)
+	}
+	if name := cmp.Or(q.account, q.name); name != "" && !engine.ValidID(name) && len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return cli.Usagef("%q is no runtime id, and no name in Kubernetes: 1 to %d letters, digits, - and _, a letter or digit at both ends", name, engine.MaxID)
+	}
+	return nil
+}
+
+func findAndPrint(ctx context.Context, s *cli.Shell, cfg *config.Config, q question) error {
+	find := finder{s: s, cfg: cfg, question: q}
+	var v cli.View
+	var err error
+	switch {
+	case q.request != "":
+		v, err = find.findRequest(ctx, q.request)
+	case q.account != "":
+		v, err = find.findAccount(ctx, q.account)
+	case q.tenant != "":
+		v, err = find.findTenant(ctx, q.tenant)
+	case q.runtime != "":
+		v, err = find.findRuntime(ctx, q.runtime)
+	default:
+		v, err = find.any(ctx, q.name)
+	}
+	if err != nil {
+		return err
+	}
+	if v == nil {
+		return s.Unknown(find.unknown())
+	}
+	return s.Print(v)
+}

@@ -1,0 +1,267 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/letters"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// finder finds the runtime, request, account or tenant to explain. Each of its methods returns
+// a nil view if it finds nothing.
+type finder struct {
+	question
+
+	s        *cli.Shell
+	cfg      *config.Config
+	searches []searched // searches that read messages; a search by subjects is not listed
+}
+
+// searched says how much of a stream the finder read.
+type searched struct {
+	Stream   string    `json:"stream"`
+	Messages int       `json:"messages"`
+	From     time.Time `json:"from,omitzero"` // time of the oldest message that was read
+	Bounded  bool      `json:"bounded"`       // older messages were not read
+}
+
+func (f *finder) searched(stream string, e streams.Extent) {
+	f.searches = append(f.searches, searched{Stream: stream, Messages: e.Read, From: e.From.UTC(), Bounded: e.Bounded})
+}
+
+// toldOfSearches returns output lines for the searches that did not read everything, or for all
+// searches.
+func toldOfSearches(searches []searched, all bool) [][2]string {
+	var lines [][2]string
+	for _, one := range searches {
+		switch {
+		case one.Bounded:
+			lines = append(lines, [2]string{"SEARCHED", fmt.Sprintf("%s: the newest %d messages only, back to %s; --newest reads more",
+				one.Stream, one.Messages, one.From.Format(time.RFC3339))})
+		case all:
+			lines = append(lines, [2]string{"SEARCHED", fmt.Sprintf("%s: %d messages", one.Stream, one.Messages)})
+		}
+	}
+	return lines
+}
+
+// any finds a runtime, request, account or tenant with the name.
+func (f *finder) any(ctx context.Context, name string) (cli.View, error) {
+	type kind struct {
+		what string
+		find func(context.Context, string) (cli.View, error)
+	}
+	kinds := []kind{{"runtime", f.findRuntime}, {"request", f.findRequest}, {"account", f.findAccount}, {"tenant", f.findTenantIfAny}}
+	if !engine.ValidID(name) {
+		kinds = kinds[2:3] // only a binding can have such a name
+	}
+	for i, k := range kinds {
+		f.searches = nil
+		v, err := k.find(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil {
+			if i > 0 {
+				f.s.Say("%s is no runtime; it is the name of %s", name, withArticle(k.what))
+			}
+			return v, nil
+		}
+	}
+	return nil, nil
+}
+
+func withArticle(word string) string {
+	if word == "account" {
+		return "an account"
+	}
+	return "a " + word
+}
+
+// unknown returns the error for a search that found nothing.
+func (f *finder) unknown() *engine.Error {
+	e := &engine.Error{Code: engine.CodeUnknownRuntime}
+	switch {
+	case f.account != "" || f.name != "" && !engine.ValidID(f.name):
+		return unknownBinding(cmp.Or(f.account, f.name))
+	case f.request != "":
+		e.Err = fmt.Errorf("no request %s is in the ledger, waits, is to be settled or dead", f.request)
+		e.Hint = "it was never accepted, or it was forgotten with its runtime, or its id is another one"
+	case f.name != "":
+		e.Err = fmt.Errorf("runtime %s is in neither Redis nor the ledger, and there is no request, account or tenant of that name", f.name)
+		e.Hint = "hapctl runtimes lists those that are"
+	default:
+		e.Err, e.Hint = fmt.Errorf("runtime %s is in neither Redis nor the ledger", f.runtime), "hapctl runtimes lists those that are"
+	}
+	for _, line := range toldOfSearches(f.searches, false) {
+		e.Err = fmt.Errorf("%w; searched %s", e.Err, line[1])
+	}
+	return e
+}
+
+// findRuntime finds a runtime and the decisions about it.
+func (f *finder) findRuntime(ctx context.Context, id string) (cli.View, error) {
+	v, err := f.explanation(ctx, id)
+	if err != nil || v.State == stateNone && len(v.Decisions)+len(v.DeadLetters)+len(v.Waiting) == 0 {
+		return nil, err
+	}
+	v.Searches = f.searches
+	return v, nil
+}
+
+func (f *finder) explanation(ctx context.Context, id string) (explanation, error) {
+	detail, err := lookUpRuntime(ctx, f.s, f.cfg, id)
+	if err != nil {
+		return explanation{}, err
+	}
+	v := explanation{runtimeView: detail.runtimeView, Decisions: []explained{}, Differences: detail.Differences, Searches: []searched{}}
+	for _, l := range slices.Backward(detail.Replies) {
+		v.Decisions = append(v.Decisions, explained{ledgerReply: l, Why: reasons(l)})
+	}
+	if v.Waiting, err = readWaiting(ctx, f.s, f.cfg, waitingFilter{runtime: id}); err != nil {
+		return v, err
+	}
+	if v.Binding != "" {
+		if v.Account, err = readAccount(ctx, f.s, f.cfg, v.Pool, v.Binding); err != nil {
+			return v, err
+		}
+	}
+	v.DeadLetters, err = f.letters(ctx, time.Time{}, func(l letters.Letter) bool { return l.RuntimeID == id })
+	return v, err
+}
+
+// letters returns those of the newest dead letters for which take returns true.
+func (f *finder) letters(ctx context.Context, since time.Time, take func(letters.Letter) bool) ([]letters.Letter, error) {
+	found := []letters.Letter{}
+	err := letters.WithDead(ctx, f.s, f.cfg, func(all *dead.Letters) error {
+		extent, err := all.Newest(ctx, since, f.newest, func(l dead.Letter) error {
+			if v := letters.LetterOf(l); take(v) {
+				found = append(found, v)
+			}
+			return nil
+		})
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil // the other results are shown without dead letters
+		}
+		f.searched(events.StreamDead, extent)
+		return err
+	})
+	return found, err
+}
+
+// mostLetters bounds how many dead letters are printed as lines.
+const mostLetters = 5
+
+// toldOfLetters returns output lines for the newest dead letters.
+func toldOfLetters(found []letters.Letter) [][2]string {
+	var lines [][2]string
+	for _, l := range found[max(0, len(found)-mostLetters):] {
+		lines = append(lines, [2]string{"DEAD", fmt.Sprintf("request %s since %s, letter %d: %s; hapctl dead show %d",
+			cmp.Or(l.RequestID, "-"), l.StoredAt.Format(time.RFC3339), l.Number, l.Code, l.Number)})
+	}
+	if more := len(found) - mostLetters; more > 0 {
+		lines = append(lines, [2]string{"DEAD", fmt.Sprintf("and %d older ones; hapctl dead list has all", more)})
+	}
+	return lines
+}
+
+// queuedView shows an event that is not settled.
+type queuedView struct {
+	RequestID string    `json:"requestID"`
+	Type      string    `json:"type"`
+	RuntimeID string    `json:"runtimeID,omitempty"`
+	Binding   string    `json:"binding,omitempty"`
+	Published time.Time `json:"published"`
+	// TakenUp says whether a worker has taken it up; nil where the consumer could not be asked.
+	TakenUp *bool `json:"takenUp,omitempty"`
+	// Before is how many events no worker has taken up either that come before it.
+	Before uint64 `json:"before,omitempty"`
+
+	sequence, place uint64 // in HAP_EVENTS; among those that were read
+}
+
+// queued returns those of the newest unsettled events for which take returns true.
+func (f *finder) queued(ctx context.Context, since time.Time, take func(events.Event) bool) ([]queuedView, error) {
+	found := []queuedView{}
+	err := f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
+		ledger := events.NewLedger(js, subjects, cli.Source)
+		read := uint64(0)
+		extent, err := ledger.Queued(ctx, since, f.newest, func(e events.Event, sequence uint64, published time.Time, _ error) error {
+			if take(e) {
+				found = append(found, queuedView{
+					RequestID: e.ID, Type: string(e.Type), RuntimeID: e.RuntimeID, Binding: e.Binding, Published: published.UTC(),
+					sequence: sequence, place: read,
+				})
+			}
+			read++
+			return nil
+		})
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil
+		}
+		f.searched(events.StreamEvents, extent)
+		if len(found) > 0 {
+			placeQueued(ctx, js, subjects, found, read)
+		}
+		return err
+	})
+	return found, err
+}
+
+// placeQueued says how far the worker's consumer has come to events that were found among the
+// newest ones, of which so many were read. Where there is no consumer, that stays open.
+func placeQueued(ctx context.Context, js jetstream.JetStream, subjects events.Subjects, found []queuedView, read uint64) {
+	info, err := cli.WorkersConsumer(ctx, js, subjects)
+	if err != nil {
+		return
+	}
+	for i := range found {
+		q := &found[i]
+		q.TakenUp = new(q.sequence <= info.Delivered.Stream)
+		if behind := read - q.place; !*q.TakenUp && info.NumPending > behind {
+			q.Before = info.NumPending - behind
+		}
+	}
+}
+
+// state says how far an event that is not settled has come.
+func (q *queuedView) state() string {
+	switch {
+	case q.TakenUp == nil:
+		return "no worker has finished it"
+	case *q.TakenUp:
+		return "in work, a worker has taken it up and not finished it"
+	default:
+		return fmt.Sprintf("no worker has taken it up yet; events before it: %d", q.Before)
+	}
+}
+
+func toldOfQueued(queued []queuedView) [][2]string {
+	var lines [][2]string
+	for _, q := range queued {
+		lines = append(lines, [2]string{"NOT SETTLED", fmt.Sprintf("the %s %s, published %s: %s", q.Type, q.RequestID, q.Published.Format(time.RFC3339), q.state())})
+	}
+	return lines
+}
+
+// replies collects the visited replies, except those that only workers exchange.
+func replies(into *[]ledgerReply) func(events.Stored) error {
+	return func(stored events.Stored) error {
+		if stored.Foreign == nil && stored.Reply.Status != events.StatusSealed {
+			*into = append(*into, ledgerReply{StoredAt: stored.Time, StreamSequence: stored.Sequence, Reply: stored.Reply})
+		}
+		return nil
+	}
+}

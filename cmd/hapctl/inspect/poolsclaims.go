@@ -1,0 +1,86 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+const (
+	// claimsSince is how far back claims are counted for EMPTY-IN, claimsFor how long a count
+	// is shown while the pools are watched, and claimsWithin how long it may take: a NATS that
+	// does not answer keeps the pools back no longer.
+	claimsSince  = 24 * time.Hour
+	claimsFor    = time.Minute
+	claimsWithin = 2 * time.Second
+)
+
+// claims are how many accounts of each pool were claimed lately.
+type claims struct {
+	at     time.Time // when it was read
+	window time.Duration
+	of     map[string]int // nil where the ledger could not be read
+}
+
+// read counts them, unless that was done lately. Pools are shown without the ledger too.
+func (c *claims) read(ctx context.Context, s *cli.Shell, cfg *config.Config) {
+	if now := time.Now(); !c.at.IsZero() && now.Sub(c.at) < claimsFor {
+		return
+	}
+	c.at, c.of = time.Now(), nil
+	ctx, cancel := context.WithTimeout(ctx, claimsWithin)
+	defer cancel()
+	found := map[string]int{}
+	err := s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
+		since := c.at.Add(-claimsSince)
+		extent, err := events.NewLedger(js, subjects, cli.Source).Claims(ctx, since, newestMessages, func(stored events.Stored) error {
+			if d := stored.Reply.Decision; d != nil {
+				found[d.Pool]++
+			}
+			return nil
+		})
+		if extent.From.After(since) {
+			since = extent.From // a ledger that is younger, or too large
+		}
+		c.window = max(time.Hour, c.at.Sub(since))
+		return err
+	})
+	if err == nil {
+		c.of = found
+	} else if s.Format == cli.FormatTable || s.Format == cli.FormatWide {
+		s.Say("EMPTY-IN is not known: %s", cli.OneLineOf(err))
+	}
+}
+
+// emptyIn is in how many seconds the free accounts of a pool are gone; nil where that is not
+// known, and where none was claimed.
+func (c *claims) emptyIn(p *PoolView) *int64 {
+	n := c.of[p.Pool]
+	if n == 0 || p.Free.Unknown || p.Shared {
+		return nil
+	}
+	seconds := int64(c.window.Seconds() / float64(n) * float64(p.Free.N))
+	return &seconds
+}
+
+// roughly is a duration in its largest unit.
+func roughly(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "now"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 2*cli.Day:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(cli.InDays(d)))
+	}
+}

@@ -1,0 +1,124 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// watching is pools --watch.
+type watching struct {
+	on    bool
+	every time.Duration
+	count int
+}
+
+// check is wrong usage, nil for none.
+func (w *watching) check(cmdChanged func(string) bool) error {
+	switch {
+	case !w.on && (cmdChanged("interval") || cmdChanged("count")):
+		return cli.Usagef("--interval and --count go with --watch")
+	case w.every <= 0:
+		return cli.Usagef("--interval is %s, must be positive", w.every)
+	case w.count < 0:
+		return cli.Usagef("--count is %d, must not be negative", w.count)
+	}
+	return nil
+}
+
+// wrap has a command that shows once what read returns show it again and again with --watch.
+func (w *watching) wrap(s *cli.Shell, cmd *cobra.Command, read func(context.Context, *config.Config, []string) (cli.View, error)) {
+	once := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := w.check(cmd.Flags().Changed); err != nil {
+			return err
+		}
+		if !w.on {
+			return once(cmd, args)
+		}
+		timeout, err := cmd.Flags().GetDuration("timeout")
+		if err != nil || timeout <= 0 {
+			return cli.Usagef("--timeout is %s, must be positive", timeout)
+		}
+		cfg, err := s.Connections.Settings()
+		if err != nil {
+			return err
+		}
+		return w.run(cmd.Context(), s, cfg, timeout, func(ctx context.Context, cfg *config.Config) (cli.View, error) {
+			return read(ctx, cfg, args)
+		})
+	}
+}
+
+// run shows what read returns, again and again, until it was shown count times or
+// ctx ends, which is how a person ends it. A terminal is drawn anew; elsewhere one
+// table follows another, and JSON is one document a line.
+func (w *watching) run(ctx context.Context, s *cli.Shell, cfg *config.Config, timeout time.Duration, read func(context.Context, *config.Config) (cli.View, error)) error {
+	tick := time.NewTicker(w.every)
+	defer tick.Stop()
+	for shown := 1; ; shown++ {
+		reading, cancel := context.WithTimeout(ctx, timeout)
+		v, err := read(reading, cfg)
+		cancel()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.draw(s, v, shown == 1); err != nil {
+			return err
+		}
+		if shown == w.count {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *watching) draw(s *cli.Shell, v cli.View, first bool) error {
+	switch s.Format {
+	case cli.FormatJSON:
+		return cli.EncodeJSON(s.Stdout, v, "")
+	case cli.FormatYAML:
+		if _, err := s.Stdout.Write([]byte("---\n")); err != nil {
+			return err
+		}
+		return s.Print(v)
+	}
+	if s.Stdout.Moves() {
+		if err := s.Stdout.Control(cli.ClearAll); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(s.Stdout, "every %s, %s; ^C ends it\n\n", w.every, time.Now().Format(time.TimeOnly)); err != nil {
+			return err
+		}
+	} else if !first {
+		fmt.Fprintln(s.Stdout)
+	}
+	return s.Print(v)
+}
+
+// ColourOf shows pools in which a new tenant finds nothing.
+func (v poolList) ColourOf(line int) cli.Control {
+	if line == 0 || line > len(v.Pools) {
+		return cli.Plain
+	}
+	switch p := v.Pools[line-1]; {
+	case p.Built && p.Free.N == 0 && p.Waiting.N > 0:
+		return cli.Red
+	case p.Free.N == 0, p.Paused, !p.Built, p.Differences.N > 0:
+		return cli.Yellow
+	default:
+		return cli.Plain
+	}
+}

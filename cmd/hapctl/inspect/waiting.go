@@ -1,0 +1,244 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// mostAhead is how many of those that come before a request are named.
+const mostAhead = 5
+
+// waitingView is a request that waits.
+type waitingView struct {
+	Pool      string               `json:"pool"`
+	Position  int                  `json:"position,omitempty"` // 0: it is not in the queue of accounts
+	RuntimeID string               `json:"runtimeID"`
+	RequestID string               `json:"requestID"`
+	Tenant    string               `json:"tenant"`
+	Plan      string               `json:"plan"`
+	Reason    events.WaitingReason `json:"reason"`
+	Since     time.Time            `json:"since"`
+	Deadline  time.Time            `json:"deadline"`
+	Paused    bool                 `json:"paused"` // the pool is
+	Behind    []waiterView         `json:"behind"` // the next before it, at most mostAhead
+}
+
+// waiterView is a request that comes first.
+type waiterView struct {
+	RuntimeID string `json:"runtimeID"`
+	RequestID string `json:"requestID"`
+	Tenant    string `json:"tenant"`
+}
+
+// told are the lines that explain has of it.
+func (v *waitingView) told() [][2]string {
+	why := waitingReason(v.Reason, v.Pool)
+	if v.Paused {
+		why = "pool " + v.Pool + " is paused; hapctl resume " + cli.QuoteWord(v.Pool) + " ends that"
+	}
+	return [][2]string{
+		{"WAITS", "request " + v.RequestID + ": " + why},
+		{"SINCE", v.Since.UTC().Format(time.RFC3339)},
+		{"UNTIL", v.Deadline.UTC().Format(time.RFC3339)},
+		{"PLACE", v.place()},
+	}
+}
+
+func (v *waitingView) place() string {
+	switch v.Position {
+	case 0:
+		return "none: it is tried again whenever Gardener answers"
+	case 1:
+		return "1, nobody is before it"
+	}
+	names := make([]string, len(v.Behind))
+	for i, b := range v.Behind {
+		names[i] = b.RuntimeID + " of " + b.Tenant
+	}
+	text := fmt.Sprintf("%d, behind %s", v.Position, strings.Join(names, ", "))
+	if more := v.Position - 1 - len(v.Behind); more > 0 {
+		text += fmt.Sprintf(" and %d before these", more)
+	}
+	return text
+}
+
+type waitingList struct {
+	Waiting []waitingView `json:"waiting"`
+}
+
+func (v waitingList) Show(w io.Writer, wide bool) {
+	if wide {
+		v.showWide(w)
+		return
+	}
+	now := time.Now()
+	rows := make([][]string, len(v.Waiting))
+	for i, one := range v.Waiting {
+		reason := string(one.Reason)
+		if one.Paused {
+			reason = "paused"
+		}
+		rows[i] = cli.Dashed([]string{one.Pool, one.placeNumber(), one.RuntimeID, one.Tenant, reason, roughly(now.Sub(one.Since)), roughly(one.Deadline.Sub(now))})
+	}
+	cli.Fitted(w, []string{"POOL", "PLACE", "RUNTIME", "TENANT", "REASON", "WAITED", "LEFT"}, rows, "TENANT", "POOL", "RUNTIME")
+}
+
+func (v waitingList) showWide(w io.Writer) {
+	rows := make([][]string, len(v.Waiting))
+	for i, one := range v.Waiting {
+		behind := ""
+		if n := len(one.Behind); n > 0 {
+			behind = one.Behind[n-1].RuntimeID
+		}
+		rows[i] = cli.Dashed([]string{one.Pool, one.placeNumber(), one.RuntimeID, one.Tenant, string(one.Reason),
+			one.Since.UTC().Format(time.RFC3339), one.Deadline.UTC().Format(time.RFC3339), one.RequestID, one.Plan, cli.Yes(one.Paused), behind})
+	}
+	cli.Table(w, []string{"POOL", "PLACE", "RUNTIME", "TENANT", "REASON", "SINCE", "UNTIL", "REQUEST", "PLAN", "PAUSED", "BEHIND"}, rows)
+}
+
+// placeNumber is the place in the queue of accounts, "" without one.
+func (v *waitingView) placeNumber() string {
+	if v.Position == 0 {
+		return ""
+	}
+	return strconv.Itoa(v.Position)
+}
+
+// waitingFilter chooses rows.
+type waitingFilter struct{ pool, tenant, runtime, request string }
+
+func (f waitingFilter) takes(w events.WaitingRequest) bool {
+	return (f.pool == "" || w.Pool == f.pool) && (f.tenant == "" || w.Event.Provision.GlobalAccountID == f.tenant)
+}
+
+// NewWaiting returns the command hapctl waiting.
+func NewWaiting(s *cli.Shell) *cobra.Command {
+	var f waitingFilter
+	cmd := &cobra.Command{
+		Use:   "waiting",
+		Short: "Show waiting requests in the order of service",
+		Long: `Show the waiting requests of each pool in the order in which workers serve them:
+tenants take turns, and each tenant's oldest request comes first. LEFT is the time
+until the deadline, at which a worker answers the request with PoolExhausted. -o wide
+shows when it began to wait, the deadline and the request ids.
+
+Reasons: pool-empty, network-full, network-missing (there are no network rules),
+unavailable (Gardener did not accept a claim), paused (the pool is paused).`,
+		Example: `  hapctl waiting
+  hapctl waiting --pool aws+eu -o wide`,
+		Args: cli.Arguments(cobra.NoArgs),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.pool, "pool", "", "show only requests for the `pool`")
+	flags.StringVar(&f.tenant, "tenant", "", "show only requests of the global account `id`")
+	s.CompleteFlags(cmd)
+	return s.Reader(cli.WithNames(cmd), "for Redis and NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		waiting, err := readWaiting(ctx, s, cfg, f)
+		if err != nil {
+			return err
+		}
+		return s.PrintSome(waitingList{Waiting: waiting}, len(waiting), "requests that wait")
+	})
+}
+
+// readWaiting returns the requests that wait and the filter takes, by pool and place.
+func readWaiting(ctx context.Context, s *cli.Shell, cfg *config.Config, f waitingFilter) ([]waitingView, error) {
+	store, err := cli.OpenRedis(ctx, s, cfg)
+	if err != nil {
+		return nil, err
+	}
+	found := []events.WaitingRequest{}
+	err = withRoom(ctx, s, cfg, func(room *events.WaitingRoom) error {
+		visit := func(w events.WaitingRequest) error {
+			if f.takes(w) {
+				found = append(found, w)
+			}
+			return nil
+		}
+		of := events.WaitingAddress{RuntimeID: f.runtime, RequestID: f.request}
+		if engine.ValidID(f.tenant) {
+			of.GlobalAccountID = f.tenant
+		}
+		return room.Matching(ctx, of, visit)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return placed(ctx, store, found)
+}
+
+// placed adds what Redis says of the order.
+func placed(ctx context.Context, store *counters.Store, requests []events.WaitingRequest) ([]waitingView, error) {
+	type line struct {
+		queue  []account.Waiter
+		paused bool
+	}
+	pools := map[string]line{}
+	views := make([]waitingView, len(requests))
+	for i, r := range requests {
+		l, known := pools[r.Pool]
+		if !known {
+			queue, err := store.Queue(ctx, r.Pool)
+			if err != nil && !errors.Is(err, account.ErrNotBuilt) {
+				return nil, err
+			}
+			status, err := store.Status(ctx, r.Pool)
+			if err != nil {
+				return nil, err
+			}
+			l = line{queue, status.Paused}
+			pools[r.Pool] = l
+		}
+		views[i] = viewOfWaiting(r, l.queue)
+		views[i].Paused = l.paused
+	}
+	slices.SortStableFunc(views, func(a, b waitingView) int {
+		return cmp.Or(cli.Natural(a.Pool, b.Pool), cmp.Compare(uint(a.Position-1), uint(b.Position-1)), a.Since.Compare(b.Since)) // no place comes last
+	})
+	return views, nil
+}
+
+func viewOfWaiting(r events.WaitingRequest, queue []account.Waiter) waitingView {
+	v := waitingView{
+		Pool: r.Pool, RuntimeID: r.Event.RuntimeID, RequestID: r.Event.ID, Tenant: r.Event.Provision.GlobalAccountID,
+		Plan: r.Event.Provision.Plan, Reason: r.Reason, Since: r.Since.UTC(), Deadline: r.Deadline.UTC(), Behind: []waiterView{},
+	}
+	at := slices.IndexFunc(queue, func(w account.Waiter) bool { return w.Runtime == v.RuntimeID })
+	if at < 0 {
+		return v
+	}
+	v.Position = at + 1
+	for _, w := range queue[max(0, at-mostAhead):at] {
+		v.Behind = append(v.Behind, waiterView{RuntimeID: w.Runtime, RequestID: w.Request, Tenant: w.Tenant})
+	}
+	return v
+}
+
+// withRoom opens the stream of the requests that wait, for as long as run takes.
+func withRoom(ctx context.Context, s *cli.Shell, cfg *config.Config, run func(*events.WaitingRoom) error) error {
+	return s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
+		return run(events.NewWaitingRoom(js, subjects))
+	})
+}
+
+// Names returns the ids of the requests: a runtime may have several.
+func (v waitingList) Names() []string {
+	return cli.NamesOf(v.Waiting, func(w waitingView) string { return w.RequestID })
+}

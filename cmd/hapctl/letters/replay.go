@@ -1,0 +1,189 @@
+package letters
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/request"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/requests"
+)
+
+// mostReplays is how many ids a replay tries.
+const mostReplays = 99
+
+func newDeadReplay(s *cli.Shell) *cobra.Command {
+	var yes, stdin bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "replay (NUMBER|REQUEST | --stdin)",
+		Short: "Publish a dead letter again and show its reply",
+		Long: `Publish a dead letter again and wait for its final reply. hapctl publishes it as a
+new request. The new request id is the old one followed by -r1, or by -r2 if -r1
+exists, and so on. The extension replayof has the old id. The dead letter is not
+removed.
+
+hapctl does not publish an event with the code InvalidEvent, because a worker would
+refuse it again. On a terminal, hapctl asks before it publishes. Without a terminal,
+--yes is required.
+
+With --stdin, each input line is {"letter":"12"}, with a number or a request id. For
+each line, hapctl prints the reply as one line of JSON. The exit code is that of the
+reply.`,
+		Example: `  hapctl dead replay 12
+  hapctl dead list --code NoMatchingRule -o json | jq -c '.letters[] | {letter: (.number | tostring)}' |
+    hapctl dead replay --stdin --yes`,
+		Args: cli.Arguments(cobra.MaximumNArgs(1)),
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&yes, "yes", false, "do not ask before hapctl publishes")
+	flags.BoolVar(&stdin, "stdin", false, "read dead letters from standard input, one JSON object per line")
+	flags.DurationVar(&timeout, "timeout", request.AnswerWithin, "how long to wait for the reply to each dead letter")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case timeout <= 0:
+			return cli.Usagef("--timeout is %s, must be positive", timeout)
+		case stdin && len(args) > 0:
+			return cli.Usagef("--stdin and %s exclude each other; write it into the lines", args[0])
+		case !stdin && len(args) == 0:
+			return cli.Usagef("no letter; name it by its number or request id, or read letters with --stdin")
+		case stdin && !yes:
+			return cli.Usagef("--stdin needs --yes: there is nobody to ask")
+		}
+		return withReplayer(cmd.Context(), s, timeout, func(ctx context.Context, r *replayer) error {
+			if !stdin {
+				return r.named(ctx, args[0], yes)
+			}
+			return cli.RunLines(ctx, s, r.line)
+		})
+	}
+	return cmd
+}
+
+// replayer publishes letters once more.
+type replayer struct {
+	*request.Requester
+	dead *dead.Letters
+}
+
+// withReplayer connects a replayer, for as long as run takes.
+func withReplayer(ctx context.Context, s *cli.Shell, timeout time.Duration, run func(context.Context, *replayer) error) error {
+	cfg, err := s.Connections.Settings()
+	if err != nil {
+		return err
+	}
+	opening, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, closer, err := request.OpenRequester(opening, s, cfg)
+	if err != nil {
+		return err
+	}
+	defer closer()
+	r.Timeout = timeout
+	return WithDead(opening, s, cfg, func(letters *dead.Letters) error {
+		return run(ctx, &replayer{Requester: r, dead: letters})
+	})
+}
+
+func (r *replayer) named(ctx context.Context, which string, yes bool) error {
+	l, e, err := r.event(ctx, which)
+	if err != nil {
+		return err
+	}
+	if err := r.S.Confirm(fmt.Sprintf("publish the %s %s, dead since %s as %s, once more",
+		e.Type, l.Event.ID, l.StoredAt.Format(time.RFC3339), l.Code), yes); err != nil {
+		return err
+	}
+	r.S.Say("replaying dead letter %d (%s: %s) as request %s", l.Number, l.Code, l.Event.ID, e.ID)
+	v, err := r.publish(ctx, e)
+	if v != nil {
+		if printing := r.S.Print(v); printing != nil {
+			return printing
+		}
+	}
+	return err
+}
+
+// letterLine is a line of standard input.
+type letterLine struct {
+	Letter string `json:"letter"`
+}
+
+func (r *replayer) line(ctx context.Context, in letterLine) (any, error) {
+	if in.Letter == "" {
+		return nil, cli.InvalidLine(fmt.Errorf("letter is missing"))
+	}
+	_, e, err := r.event(ctx, in.Letter)
+	if err != nil {
+		return nil, err
+	}
+	v, err := r.publish(ctx, e)
+	if v == nil { // a nil view in an any would be something
+		return nil, err
+	}
+	return v, err
+}
+
+// event returns the letter and the event that replays it, under an id that was not
+// used before.
+func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	l, err := findLetter(ctx, r.dead, which)
+	if err != nil {
+		return l, events.Event{}, err
+	}
+	if l.Fault != nil {
+		return l, events.Event{}, &engine.Error{
+			Code: engine.CodeInvalidEvent, Op: "dead letter " + which, Err: l.Fault,
+			Hint: "it would be refused again: publish a corrected event under a new id",
+		}
+	}
+	e := l.Event
+	first := cmp.Or(e.ReplayOf, e.ID)
+	e.ReplayOf = first
+	for n := 1; n <= mostReplays; n++ {
+		e.ID = fmt.Sprintf("%s-r%d", first, n)
+		if !engine.ValidID(e.ID) {
+			return l, e, fmt.Errorf("%s is too long for a replay's id %s: publish the event under a new id", first, e.ID)
+		}
+		_, used, err := r.Ledger.Last(ctx, e.ReplySubject(r.Subjects))
+		if err != nil || !used {
+			return l, e, err
+		}
+	}
+	return l, e, fmt.Errorf("%s was replayed %d times: publish the event under a new id", first, mostReplays)
+}
+
+// publish publishes an event and returns its final reply, or what is known of it so
+// far, to be shown; the error beside it is the exit code's.
+func (r *replayer) publish(ctx context.Context, e events.Event) (cli.View, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	r.Again = func(string) string { return "hapctl explain " + e.RuntimeID }
+	if err := r.Client.Publish(ctx, e); err != nil {
+		return r.Unanswered(view.PendingOf(e, r.Subjects), err)
+	}
+	waits := requests.OnWaiting(func(reply events.Reply) { r.S.Say("%s", request.WaitingText(reply)) })
+	var reply events.Reply
+	var err error
+	if e.Binding != "" {
+		reply, err = r.Client.AwaitRelease(ctx, e.Binding, e.ID, waits)
+	} else {
+		reply, err = r.Client.Await(ctx, e.RuntimeID, e.ID, waits)
+	}
+	if reply.Final() {
+		return request.Final(e, reply)
+	}
+	pending := view.PendingOf(e, r.Subjects)
+	pending.Waiting = reply.Waiting
+	return r.Unanswered(pending, err)
+}

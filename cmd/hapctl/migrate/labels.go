@@ -1,0 +1,185 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// renamedBinding is an account and the labels whose keys change.
+type renamedBinding struct {
+	Name     string             `json:"name"`
+	Labels   []gardener.Renamed `json:"labels"`
+	Conflict string             `json:"conflict,omitempty"` // why it is left as it is
+	Renamed  bool               `json:"renamed"`            // it was written
+}
+
+// labelsView is a landscape whose labels get other keys.
+type labelsView struct {
+	Bindings []renamedBinding `json:"bindings"` // those that have an older key
+	Applied  bool             `json:"applied"`
+	Already  int              `json:"already"` // bindings that have the new keys only
+	Renamed  int              `json:"renamed"`
+	Left     int              `json:"left"` // bindings that still have an older key
+}
+
+func (v labelsView) Show(w io.Writer, _ bool) {
+	var rows [][]string
+	for _, b := range v.Bindings {
+		state := "to rename"
+		switch {
+		case b.Renamed:
+			state = "renamed"
+		case b.Conflict != "":
+			state = "left: " + b.Conflict
+		}
+		for _, l := range b.Labels {
+			rows = append(rows, []string{b.Name, l.From + "=" + l.Value, l.To + "=" + l.Value, state})
+		}
+	}
+	if len(rows) > 0 {
+		cli.Table(w, []string{"BINDING", "LABEL", "BECOMES", "STATE"}, rows)
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "renamed: %d; left: %d; with the new keys already: %d\n", v.Renamed, v.Left, v.Already)
+}
+
+func newMigrateLabels(s *cli.Shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "labels --to KEYS",
+		Short: "Rename the labels of accounts",
+		Long: `Rename the labels of all accounts from the keys in gardener.labels of --config to the
+keys of --to. --to is a preset (default or legacy), or pairs such as tenantName=owner
+separated by commas, or both. A pair overrides the preset, or default if there is no
+preset. The values of the labels stay. Without --apply, hapctl only shows what it
+would rename.
+
+hapctl writes each account once: one patch, against the version that it read, renames
+all its labels. You can repeat the command at any time, because it skips accounts
+that have the new keys already. If an account has the old and the new key of a label
+with different values, hapctl leaves the account unchanged.
+
+Workers find accounts by their label keys. Stop the workers, rename, set
+gardener.labels to the new keys, and start the workers. The exit code is 5 if hapctl
+left an account unchanged because of a conflict or a concurrent change.`,
+		Example: `  hapctl migrate labels --config hap-worker.yaml --to default
+  hapctl migrate labels --config hap-worker.yaml --to default --apply
+  hapctl migrate labels --config hap-worker.yaml --to legacy,dirty=my-dirty`,
+		Args: cli.Arguments(cobra.NoArgs),
+	}
+	to := cmd.Flags().StringSlice("to", nil, "new `keys`: default or legacy, NAME=KEY, or both")
+	apply := cmd.Flags().Bool("apply", false, "rename the labels")
+	yes := cmd.Flags().Bool("yes", false, "do not ask before the labels are renamed")
+	return s.ReaderWithin(cmd, 10*time.Minute, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		keys, err := newKeys(*to)
+		if err != nil {
+			return err
+		}
+		client, tell, err := cli.OpenGardener(ctx, s, cfg.Gardener)
+		if err != nil {
+			return err
+		}
+		defer tell()
+		if err := s.Beside(ctx, cfg); err != nil {
+			return err
+		}
+		all, err := client.Renamings(ctx, keys)
+		switch {
+		case errors.Is(err, engine.ErrUnavailable):
+			return cli.GardenerError(err)
+		case err != nil:
+			return cli.Usagef("--to %s: %w", strings.Join(*to, ","), err)
+		}
+		return migrateLabels(ctx, s, client, all, *apply, *yes)
+	})
+}
+
+// newKeys are what --to names, as gardener.Options has them.
+func newKeys(to []string) (map[string]string, error) {
+	keys := map[string]string{}
+	for _, item := range cli.Names(to) {
+		name, key, pair := strings.Cut(item, "=")
+		if !pair {
+			name, key = gardener.Preset, item
+		}
+		if _, twice := keys[name]; twice {
+			return nil, cli.Usagef("--to has %s twice", name)
+		}
+		keys[name] = key
+	}
+	if len(keys) == 0 {
+		return nil, cli.Usagef("no keys; name the new ones with --to, such as --to default")
+	}
+	return keys, nil
+}
+
+func migrateLabels(ctx context.Context, s *cli.Shell, client *gardener.Client, all []gardener.Renaming, apply, yes bool) error {
+	v := labelsView{Bindings: []renamedBinding{}, Applied: apply}
+	var todo []gardener.Renaming
+	for _, r := range all {
+		switch {
+		case len(r.Labels) == 0:
+			v.Already++
+			continue
+		case r.Conflict == "":
+			todo = append(todo, r)
+		}
+		v.Bindings = append(v.Bindings, renamedBinding{Name: r.Binding, Labels: r.Labels, Conflict: r.Conflict})
+	}
+	conflicts := len(v.Bindings) - len(todo)
+	var failed error
+	if apply && len(todo) > 0 {
+		if err := s.Confirm("rename the labels of "+cli.Count(len(todo), "account")+"; workers that still run with the present keys do not find them then", yes); err != nil {
+			return err
+		}
+		var more int
+		more, failed = renameLabels(ctx, client, todo, &v)
+		conflicts += more
+	}
+	v.Left = len(v.Bindings) - v.Renamed
+	if err := s.Print(v); err != nil {
+		return err
+	}
+	switch {
+	case failed != nil:
+		s.Say("accounts left: %d; run the same command again, it goes on where it stopped", v.Left)
+		return cli.GardenerError(failed)
+	case conflicts > 0:
+		s.Say("accounts left: %d; run the same command again once their labels are corrected", conflicts)
+		return cli.Said(cli.ExitConflict)
+	}
+	return nil
+}
+
+// renameLabels renames the labels of each account. It counts conflicts and stops at the first
+// other error.
+func renameLabels(ctx context.Context, client *gardener.Client, todo []gardener.Renaming, v *labelsView) (conflicts int, err error) {
+	at := 0
+	for _, r := range todo {
+		for v.Bindings[at].Name != r.Binding {
+			at++
+		}
+		err := client.Rename(ctx, r)
+		switch {
+		case err == nil:
+			v.Bindings[at].Renamed = true
+			v.Renamed++
+		case errors.Is(err, engine.ErrConflict), engine.CodeOf(err) == engine.CodeUnknownBinding:
+			v.Bindings[at].Conflict = "changed concurrently"
+			conflicts++
+		default:
+			return conflicts, err
+		}
+	}
+	return conflicts, nil
+}

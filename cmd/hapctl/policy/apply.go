@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// policyChangeView is the result of apply and rollback. docs/hapctl.md documents its fields.
+type policyChangeView struct {
+	Namespace       string `json:"namespace"`
+	Name            string `json:"name"`
+	Server          string `json:"server"`
+	Key             string `json:"key"`
+	ResourceVersion string `json:"resourceVersion"` // after the change; before it with --dry-run
+	Changed         bool   `json:"changed"`
+	DryRun          bool   `json:"dryRun"`
+	Kept            bool   `json:"kept"` // rollback returns to the version before
+	policyDiffView
+}
+
+func (v policyChangeView) Show(w io.Writer, wide bool) {
+	cli.Pairs(w, [][2]string{
+		{"POLICY", fmt.Sprintf("ConfigMap %s/%s at %s", v.Namespace, v.Name, v.Server)}, {"KEY", v.Key}, {"RESOURCE VERSION", v.ResourceVersion},
+		{"BEFORE", v.Before}, {"AFTER", v.After}, {"CHANGED", strconv.FormatBool(v.Changed)}, {"KEPT", strconv.FormatBool(v.Kept)},
+	})
+	if v.DryRun {
+		fmt.Fprintln(w, "\nWould change:")
+	} else {
+		fmt.Fprintln(w)
+	}
+	v.policyDiffView.Show(w, wide)
+}
+
+// policyChange is how a policy is changed.
+type policyChange struct {
+	yes, dryRun     bool
+	resourceVersion string // that it must have; "" for any
+	files           Files
+}
+
+func (c *policyChange) flags(cmd *cobra.Command) {
+	c.files.compareFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&c.resourceVersion, "resource-version", "", "change the ConfigMap only if it has this `version`, as shown by 'hapctl policy show'")
+	flags.BoolVar(&c.yes, "yes", false, "do not ask before the change")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "show the change, but do not make it")
+}
+
+func newPolicyApply(s *cli.Shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Replace the policy that workers read",
+		Long: `Check the policy in FILE, and write it to the ConfigMap that workers read. If the
+ConfigMap has changed since hapctl read it, hapctl writes nothing and exits with code
+5. hapctl keeps the replaced policy in the ConfigMap, under the key with the suffix
+.previous, for 'hapctl policy rollback'. If both policies together exceed the 1 MiB
+of a ConfigMap, hapctl does not keep the replaced one.
+
+hapctl prints the change and its target and, on a terminal, asks before it writes.
+Without a terminal, --yes is required. The ConfigMap must exist, and you need the
+right to get and update it.`,
+		Example: `  hapctl policy apply policy.yaml --config hap-worker.yaml --dry-run
+  hapctl policy apply policy.yaml --config hap-worker.yaml`,
+		Args: cli.Arguments(cobra.ExactArgs(1)),
+	}
+	var change policyChange
+	change.flags(cmd)
+	// The time for an answer to the question counts too.
+	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, args []string) error {
+		if args[0] == "-" && !change.yes && !change.dryRun {
+			return cli.Usagef("a policy from standard input needs --yes: there is no terminal to ask on")
+		}
+		content, after, err := readPolicy(s, args[0])
+		if err != nil {
+			return err
+		}
+		for _, w := range after.Warnings() {
+			s.Say("warning: %v", w)
+		}
+		p, err := changeablePolicy(ctx, s, cfg, &change)
+		if err != nil {
+			return err
+		}
+		return changePolicy(ctx, s, cfg, &p, &change, content, after, "by that of "+args[0])
+	})
+}
+
+func newPolicyRollback(s *cli.Shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollback",
+		Short: "Return to the policy before the last apply",
+		Long: `Restore the policy that 'hapctl policy apply' replaced. hapctl keeps the present
+policy in its place, so another rollback returns to it. hapctl refuses to restore an
+invalid policy.
+
+hapctl prints the change and its target and, on a terminal, asks before it writes.
+Without a terminal, --yes is required. You need the right to get and update the
+ConfigMap.`,
+		Example: `  hapctl policy rollback --config hap-worker.yaml --dry-run
+  hapctl policy rollback --config hap-worker.yaml`,
+		Args: cli.Arguments(cobra.NoArgs),
+	}
+	var change policyChange
+	change.flags(cmd)
+	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		p, err := changeablePolicy(ctx, s, cfg, &change)
+		if err != nil {
+			return err
+		}
+		if !p.version.Kept {
+			return fmt.Errorf("%s keeps no version before: nothing to return to; apply a file with hapctl policy apply FILE", p.at())
+		}
+		content := []byte(p.version.Previous)
+		after, err := policy.Parse(content)
+		if err != nil {
+			return connect.InFile(err, "the version before of "+p.at())
+		}
+		return changePolicy(ctx, s, cfg, &p, &change, content, after, "by the version before")
+	})
+}
+
+// changeablePolicy is the policy in force, where hapctl can change it.
+func changeablePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, c *policyChange) (policyInForce, error) {
+	if file := cfg.Policy.File; file != "" {
+		return policyInForce{}, &cli.ExitError{Code: cli.ExitInvalid, Err: fmt.Errorf(
+			"workers of this configuration read the policy from %s: change that file; they follow it", file)}
+	}
+	p, err := readInForce(ctx, s, cfg)
+	if err == nil && c.resourceVersion != "" && c.resourceVersion != p.version.ResourceVersion {
+		err = &cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%s has resourceVersion %s, not %s; nothing was changed; look at it with hapctl policy show",
+			p.at(), p.version.ResourceVersion, c.resourceVersion)}
+	}
+	return p, err
+}
+
+// changePolicy replaces the policy that was read, after the user has confirmed. by says where the new
+// one comes from.
+func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *policyInForce, c *policyChange, content []byte, after *policy.Policy, by string) error {
+	before, err := policy.Parse(p.content)
+	if err != nil {
+		s.Say("the policy in the ConfigMap is not valid, workers keep the last valid one: the difference is that to no policy")
+	}
+	diff, err := readDifference(s, cfg.Policy, c.files, before, after)
+	if err != nil {
+		return err
+	}
+	diff.Before, diff.After = policy.Digest(p.content), policy.Digest(content)
+	v := policyChangeView{
+		Namespace: p.store.Namespace(), Name: p.store.Name(), Server: p.store.Server(), Key: p.version.Target,
+		ResourceVersion: p.version.ResourceVersion, DryRun: c.dryRun, Kept: p.version.Keeps(string(content)), policyDiffView: diff,
+	}
+	if string(content) == string(p.content) {
+		v.Kept = p.version.Kept
+		return s.Print(v)
+	}
+	what := fmt.Sprintf("replace the policy of %s, key %s, resourceVersion %s, %s: %s", p.at(), v.Key, v.ResourceVersion, by, diff.summary())
+	if !v.Kept {
+		what += "; the version before is not kept, both are too large for one ConfigMap"
+	}
+	if c.dryRun {
+		s.Announce("would " + what)
+		return s.Print(v)
+	}
+	if err := s.Confirm(what, c.yes); err != nil {
+		return err
+	}
+	written, err := p.store.Write(ctx, p.version, string(content), time.Now())
+	if err != nil {
+		return p.failed(err)
+	}
+	v.Changed, v.ResourceVersion = true, written.ResourceVersion
+	return s.Print(v)
+}

@@ -1,0 +1,162 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// policyDiffView lists what one policy changes in another. docs/hapctl.md documents its fields.
+type policyDiffView struct {
+	Before string `json:"before"` // the digests
+	After  string `json:"after"`
+	policy.Difference
+	// Interfaces are those that are served otherwise; null where no catalog is at hand.
+	Interfaces []policy.Changed `json:"interfaces"`
+}
+
+func (v policyDiffView) Show(w io.Writer, _ bool) {
+	if v.None() {
+		fmt.Fprintln(w, "no difference")
+	} else {
+		var rows [][]string
+		for _, part := range []struct {
+			change string
+			keys   []string
+		}{{"added", v.Added}, {"removed", v.Removed}, {"changed", v.Changed}} {
+			for _, key := range part.keys {
+				rows = append(rows, []string{part.change, key})
+			}
+		}
+		cli.Table(w, []string{"CHANGE", "RULE"}, rows)
+	}
+	if len(v.Interfaces) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	rows := make([][]string, len(v.Interfaces))
+	for i, c := range v.Interfaces {
+		inject := c.Before.Picked == c.After.Picked
+		rows[i] = []string{c.Interface, choiceText(c.Before, inject), choiceText(c.After, inject)}
+	}
+	cli.Table(w, []string{"INTERFACE", "BEFORE", "AFTER"}, rows)
+}
+
+// choiceText is the implementation, and what is injected where that makes the difference.
+func choiceText(c policy.Choice, inject bool) string {
+	if c.Picked == "" {
+		return "none"
+	}
+	if !inject {
+		return c.Picked
+	}
+	injected := make([]string, len(c.Inject))
+	for i, in := range c.Inject {
+		injected[i] = in.Name + "=" + in.ID
+	}
+	return c.Picked + " with " + cmp.Or(strings.Join(injected, ", "), "nothing")
+}
+
+// summary is the difference in a few words.
+func (v policyDiffView) summary() string {
+	text := fmt.Sprintf("%s added, %d removed, %d changed", cli.Count(len(v.Added), "rule"), len(v.Removed), len(v.Changed))
+	if v.Interfaces != nil {
+		text += ", " + cli.Count(len(v.Interfaces), "interface") + " served otherwise"
+	}
+	return text
+}
+
+// readDifference compares two policies, and by the catalog what they choose. before is nil where
+// there was none.
+func readDifference(s *cli.Shell, c config.Policy, f Files, before, after *policy.Policy) (policyDiffView, error) {
+	v := policyDiffView{Difference: policy.Compare(before, after)}
+	given := f.Catalog != "" || f.Instances != ""
+	f.Catalog, f.Instances = cmp.Or(f.Catalog, c.Catalog), cmp.Or(f.Instances, c.TypeInstances)
+	if f.Catalog == "" {
+		s.Say("which interfaces are served otherwise is not known without a catalog; name it with --catalog")
+		return v, nil
+	}
+	catalog, catalogErr := connect.Catalog(f.Catalog)
+	instances, instancesErr := readInstances(s, f.Instances)
+	if err := faultsOf(catalogErr, instancesErr); err != nil {
+		if !given && errors.Is(err, fs.ErrNotExist) {
+			s.Say("which interfaces are served otherwise is not known: %v; name the files with --catalog and --type-instances", err)
+			return v, nil
+		}
+		return v, err
+	}
+	v.Interfaces = policy.CompareChoices(catalog, policy.NewSnapshot(before, catalog, instances), policy.NewSnapshot(after, catalog, instances))
+	return v, nil
+}
+
+// compareFlags are those of the catalog that a comparison uses.
+func (f *Files) compareFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.Catalog, "catalog", "", "`directory` of OCF manifests, or one file (default: policy.catalog of --config)")
+	flags.StringVar(&f.Instances, "type-instances", "", "`file` with the existing TypeInstances (default: policy.typeInstances of --config)")
+	if err := cmd.MarkFlagFilename("type-instances", "yaml", "yml", "json"); err != nil {
+		panic(err)
+	}
+}
+
+// readPolicy reads a policy from a file; - is standard input.
+func readPolicy(s *cli.Shell, file string) (content []byte, parsed *policy.Policy, err error) {
+	if content, err = s.ReadText(file, "policy"); err != nil {
+		return nil, nil, err
+	}
+	parsed, err = policy.Parse(content)
+	return content, parsed, connect.InFile(err, file)
+}
+
+func newPolicyDiff(s *cli.Shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diff FILE",
+		Short: "Compare a policy with the present one",
+		Long: `Compare the policy in FILE with the policy that workers read, and show the rules that
+it adds, removes and changes. With a catalog, hapctl also shows each interface that
+would get another implementation or other TypeInstances. The order of rules in the
+document and their formatting do not count as a difference.
+
+The exit code is 5 if there is a difference, and 0 if there is none.`,
+		Example: `  hapctl policy diff policy.yaml --config hap-worker.yaml
+  hapctl policy diff - --catalog catalog --type-instances typeinstances.yaml < policy.yaml`,
+		Args: cli.Arguments(cobra.ExactArgs(1)),
+	}
+	var files Files
+	files.compareFlags(cmd)
+	return s.Reader(cmd, "for Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
+		content, after, err := readPolicy(s, args[0])
+		if err != nil {
+			return err
+		}
+		p, err := readInForce(ctx, s, cfg)
+		if err != nil {
+			return err
+		}
+		before, err := p.parse()
+		if err != nil {
+			return err
+		}
+		v, err := readDifference(s, cfg.Policy, files, before, after)
+		if err != nil {
+			return err
+		}
+		v.Before, v.After = policy.Digest(p.content), policy.Digest(content)
+		if err := s.Print(v); err != nil || v.None() {
+			return err
+		}
+		return cli.Said(cli.ExitConflict)
+	})
+}

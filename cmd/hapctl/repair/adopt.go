@@ -1,0 +1,256 @@
+package repair
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/landscapes"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// NewLandscape returns the command hapctl landscape.
+func NewLandscape(s *cli.Shell) *cobra.Command {
+	return cli.Group("landscape COMMAND", "Show or change the landscape that Redis and the ledger belong to",
+		newLandscapeShow(s), newLandscapeAdopt(s))
+}
+
+// placeView shows the landscape that one place names. docs/hapctl.md documents its
+// fields.
+type placeView struct {
+	Place     string `json:"place"` // gardener, redis or ledger
+	At        string `json:"at"`
+	Recorded  bool   `json:"recorded"`
+	Namespace string `json:"namespace,omitempty"`
+	Resource  string `json:"resource,omitempty"`
+	Cluster   string `json:"cluster,omitempty"`
+	Problem   string `json:"problem,omitempty"` // why the record cannot be read
+	Same      bool   `json:"same"`              // it may be Gardener's
+}
+
+// landscapeView compares the landscapes of all three places.
+type landscapeView struct {
+	Places []placeView `json:"places"`
+	Same   bool        `json:"same"`
+}
+
+func (v landscapeView) Show(w io.Writer, _ bool) {
+	rows := make([][]string, len(v.Places))
+	for i, p := range v.Places {
+		said := p.Problem
+		switch {
+		case said != "":
+		case !p.Recorded:
+			said = "says nothing"
+		case !p.Same:
+			said = "another landscape"
+		}
+		rows[i] = cli.Dashed([]string{p.Place, p.At, p.Namespace, p.Resource, p.Cluster, said})
+	}
+	cli.Table(w, []string{"PLACE", "AT", "NAMESPACE", "RESOURCE", "UID", "NOTE"}, rows)
+}
+
+// bearings are what the three places say, and the ways to change it.
+type bearings struct {
+	own    engine.Landscape // of the bindings
+	store  *counters.Store
+	ledger *events.Ledger
+	view   landscapeView
+}
+
+// withBearings reads which landscape each place belongs to, for as long as run takes.
+func withBearings(ctx context.Context, s *cli.Shell, cfg *config.Config, run func(*bearings) error) error {
+	client, _, err := connect.Gardener(cfg.Gardener, s.Connections.Context, func(text string) { s.Say("%s", text) })
+	if err != nil {
+		return fmt.Errorf("%w; set %s", err, cli.GardenerSetting)
+	}
+	b := &bearings{}
+	if b.own, err = client.Landscape(ctx); err != nil {
+		return cli.GardenerError(err)
+	}
+	if b.store, _, err = cli.DialRedis(ctx, s, cfg.Redis); err != nil {
+		return err
+	}
+	kept, recorded, err := landscapes.Recorded(ctx, b.store)
+	if err := b.add("gardener", client.Server(), b.own, true, nil); err != nil {
+		return err
+	}
+	if err := b.add("redis", cli.Addresses(cfg.Redis.URL), kept, recorded, err); err != nil {
+		return err
+	}
+	nc, err := cli.OpenNATS(ctx, s, cfg.NATS)
+	if err != nil {
+		return err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	stream, err := cli.FindLedger(ctx, js, cfg.NATS)
+	if err != nil {
+		return err
+	}
+	subjects, err := events.NewSubjects(cfg.NATS.Prefix)
+	if err != nil {
+		return err
+	}
+	b.ledger = events.NewLedger(js, subjects, cli.Source)
+	named, recorded, err := events.LandscapeOf(stream)
+	if err := b.add("ledger", cli.Addresses(cfg.NATS.URL), named, recorded, err); err != nil {
+		return err
+	}
+	b.view.Same = !slices.ContainsFunc(b.view.Places, func(p placeView) bool { return !p.Same })
+	return run(b)
+}
+
+// add adds what a place says. err is the error of reading its record; add returns an error that is
+// not about the record.
+func (b *bearings) add(place, at string, l engine.Landscape, recorded bool, err error) error {
+	v := placeView{Place: place, At: at, Recorded: recorded, Namespace: l.Namespace, Resource: l.Resource, Cluster: l.Cluster}
+	switch foreign := engine.OneLandscape(engine.Place{Landscape: b.own}, engine.Place{Landscape: l}, recorded, err); {
+	case err != nil && foreign == err: //nolint:errorlint // the very same: it is no word about a record
+		return err
+	case err != nil:
+		v.Problem = cli.OneLineOf(err)
+	default:
+		v.Same = foreign == nil
+	}
+	b.view.Places = append(b.view.Places, v)
+	return nil
+}
+
+func newLandscapeShow(s *cli.Shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show which landscape the bindings, Redis and the ledger belong to",
+		Long: `Show which landscape the bindings, Redis and the ledger belong to. A landscape is the
+namespace and the resource of the bindings, and the uid of the namespace, which tells
+clusters apart. The first worker records the landscape in Redis and in the metadata
+of HAP_REPLIES. If the records differ, workers and all other hapctl commands refuse
+to work.
+
+The exit code is 5 if they differ.`,
+		Example: `  hapctl landscape show
+  hapctl landscape show --context live -n garden-kyma`,
+		Args: cli.Arguments(cobra.NoArgs),
+	}
+	return s.Reader(cmd, "for Gardener, Redis and NATS", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		return withBearings(ctx, s, cfg, func(b *bearings) error {
+			if err := s.Print(b.view); err != nil {
+				return err
+			}
+			if !b.view.Same {
+				return cli.Said(cli.ExitConflict)
+			}
+			return nil
+		})
+	})
+}
+
+// adoption is the output of hapctl landscape adopt.
+type adoption struct {
+	Namespace string      `json:"namespace"`
+	Resource  string      `json:"resource"`
+	Cluster   string      `json:"cluster,omitempty"`
+	Before    []placeView `json:"before"`
+	Changed   []string    `json:"changed"` // redis, ledger
+	DryRun    bool        `json:"dryRun"`
+}
+
+func (v adoption) Show(w io.Writer, _ bool) {
+	landscapeView{Places: v.Before}.Show(w, false)
+	fmt.Fprintln(w)
+	changed := "CHANGED"
+	if v.DryRun {
+		changed = "WOULD CHANGE"
+	}
+	cli.Pairs(w, [][2]string{{changed, cmp.Or(strings.Join(v.Changed, ","), "-")}})
+}
+
+func newLandscapeAdopt(s *cli.Shell) *cobra.Command {
+	var yes, dryRun bool
+	cmd := &cobra.Command{
+		Use:   "adopt",
+		Short: "Record the landscape of the bindings in Redis and the ledger",
+		Long: `Record in Redis and the ledger that they belong to the landscape of the configured
+bindings, whatever they record now. Use it if the namespace was renamed or created
+again, or if the resource of the bindings changed. hapctl changes nothing else. Stop
+the workers of the landscape first, and run 'hapctl counters verify' afterwards.
+
+Only a worker's credentials may change the metadata of HAP_REPLIES: pass the worker's
+configuration with --config. If the ledger names another landscape and hapctl may not
+change it, hapctl changes nothing.`,
+		Example: `  hapctl landscape adopt --config hap-worker.yaml --dry-run
+  hapctl landscape adopt --config hap-worker.yaml`,
+		Args: cli.Arguments(cobra.NoArgs),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the change")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the change, but do not make it")
+	// The time for an answer to the question counts too.
+	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, Redis and NATS, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
+		return withBearings(ctx, s, cfg, func(b *bearings) error { return runAdopt(ctx, s, b, yes, dryRun) })
+	})
+}
+
+func runAdopt(ctx context.Context, s *cli.Shell, b *bearings, yes, dryRun bool) error {
+	v := adoption{
+		Namespace: b.own.Namespace, Resource: b.own.Resource, Cluster: b.own.Cluster,
+		Before: b.view.Places, Changed: []string{}, DryRun: dryRun,
+	}
+	var replaced []string
+	for _, p := range b.view.Places[1:] {
+		if p.Recorded && p.Same && p.landscape() == b.own {
+			continue
+		}
+		v.Changed = append(v.Changed, p.Place)
+		replaced = append(replaced, fmt.Sprintf("%s at %s, which has %s", p.Place, p.At, p.told()))
+	}
+	if len(v.Changed) == 0 || dryRun {
+		return s.Print(v)
+	}
+	what := fmt.Sprintf("record %s, of Gardener at %s, in %s", b.own, b.view.Places[0].At, strings.Join(replaced, ", and in "))
+	if err := s.Confirm(what, yes); err != nil {
+		return err
+	}
+	ledger := b.view.Places[2]
+	if slices.Contains(v.Changed, ledger.Place) {
+		if err := b.ledger.SetLandscape(ctx, b.own); err != nil {
+			if !ledger.Same {
+				return fmt.Errorf("nothing was changed: the ledger names another landscape and could not be changed (%w); use credentials that may change the stream, such as the worker's", err)
+			}
+			s.Say("the ledger is not changed (%s); only Redis is held against the bindings", cli.OneLineOf(err))
+			v.Changed = slices.DeleteFunc(v.Changed, func(place string) bool { return place == ledger.Place })
+		}
+	}
+	if slices.Contains(v.Changed, "redis") {
+		if err := landscapes.Adopt(ctx, b.store, b.own); err != nil {
+			return err
+		}
+	}
+	return s.Print(v)
+}
+
+func (p placeView) landscape() engine.Landscape {
+	return engine.Landscape{Cluster: p.Cluster, Namespace: p.Namespace, Resource: p.Resource}
+}
+
+func (p placeView) told() string {
+	switch {
+	case p.Problem != "":
+		return "an unreadable record"
+	case !p.Recorded:
+		return "no record"
+	}
+	return p.landscape().String()
+}

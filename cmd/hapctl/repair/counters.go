@@ -1,0 +1,340 @@
+// Package repair has the commands of hapctl that change what workers have: holds on bindings and pools, foreign
+// messages, counters and the landscape's record.
+package repair
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/counters/blocks"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
+)
+
+// NewCounters returns the command hapctl counters.
+func NewCounters(s *cli.Shell) *cobra.Command {
+	return cli.Group("counters COMMAND", "Check or rebuild the counts in Redis", newVerify(s), newRebuild(s))
+}
+
+// driftView is a drift; its fields are documented in docs/hapctl.md.
+type driftView struct {
+	Kind      account.DriftKind `json:"kind"`
+	Pool      string            `json:"pool"`
+	Binding   string            `json:"binding,omitempty"`
+	RuntimeID string            `json:"runtimeID,omitempty"`
+	Message   string            `json:"message"`
+	Remedy    account.Remedy    `json:"remedy"`
+}
+
+func viewOfDrifts(drifts []account.Drift) []driftView {
+	views := make([]driftView, len(drifts))
+	for i, d := range drifts {
+		views[i] = driftView{Kind: d.Kind, Pool: d.Pool, Binding: d.Binding, RuntimeID: d.Runtime, Message: d.Message, Remedy: d.Remedy()}
+	}
+	return views
+}
+
+// verification is printed by verify.
+type verification struct {
+	Drifts   []driftView `json:"drifts"`
+	Changed  []driftView `json:"changed"`
+	NotBuilt []string    `json:"notBuilt"`
+	Replies  int         `json:"replies"`
+	Runtimes int         `json:"runtimes"`
+	Bindings int         `json:"bindings"`
+}
+
+func (v verification) Show(w io.Writer, _ bool) {
+	for _, part := range []struct {
+		title  string
+		drifts []driftView
+	}{{"CHANGED", v.Changed}, {"DRIFT", v.Drifts}} {
+		if len(part.drifts) == 0 {
+			continue
+		}
+		rows := make([][]string, len(part.drifts))
+		for i, d := range part.drifts {
+			rows[i] = cli.Dashed([]string{string(d.Kind), d.Pool, d.Binding, d.RuntimeID, string(d.Remedy), d.Message})
+		}
+		cli.Table(w, []string{part.title, "POOL", "BINDING", "RUNTIME", "REMEDY", "WHAT"}, rows)
+		fmt.Fprintln(w)
+	}
+	cli.Pairs(w, [][2]string{
+		{"RUNTIMES", strconv.Itoa(v.Runtimes)}, {"BINDINGS", strconv.Itoa(v.Bindings)}, {"REPLIES", strconv.Itoa(v.Replies)},
+		{"DRIFTS", strconv.Itoa(len(v.Drifts))}, {"NOT BUILT", strings.Join(v.NotBuilt, ",")},
+	})
+}
+
+func newVerify(s *cli.Shell) *cobra.Command {
+	var repair, drainIdle, yes bool
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Compare Redis with the ledger, labels and Shoots",
+		Long: `Read the whole ledger and all labels, Shoots and records of Redis, and show where
+they differ. If the first pass finds differences, hapctl reads everything again and
+shows only those that both passes found: a worker may have been in the middle of a
+change. The exit code is 5 if drift remains.
+
+With --repair, hapctl repairs what is safe and then reads everything again. REMEDY
+says how --repair treats the drift:
+
+- mended: hapctl corrects Redis
+- doubted: a worker checks the label before it gives the account to another tenant; the
+  drift stays until an operator corrects the label
+- drain-idle: only with --drain-idle, a claimed account without runtimes drains, and a
+  worker marks it dirty once no Shoot refers to it
+- reported: hapctl changes nothing; an operator has to check it`,
+		Example: `  hapctl counters verify
+  hapctl counters verify --repair --yes -o json`,
+		Args: cli.Arguments(cobra.NoArgs),
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&repair, "repair", false, "repair the drift that is safe to repair")
+	flags.BoolVar(&drainIdle, "drain-idle", false, "with --repair: drain claimed accounts that have no runtime")
+	flags.BoolVar(&yes, "yes", false, "do not ask before the repair")
+	timeout := flags.Duration("timeout", cli.AuditWithin, "time limit for the whole command")
+	cmd.RunE = func(_ *cobra.Command, _ []string) error {
+		if drainIdle && !repair {
+			return cli.Usagef("--drain-idle goes with --repair")
+		}
+		return withSources(cmd.Context(), s, *timeout, true, func(ctx context.Context, p *sources) error {
+			if repair {
+				if err := s.Recorded(p.redis); err != nil {
+					return err
+				}
+			}
+			tell := newProgress(s)
+			defer tell.end()
+			return runVerify(ctx, s, p.audit(tell), tell, repair, drainIdle, yes)
+		})
+	}
+	return cmd
+}
+
+func runVerify(ctx context.Context, s *cli.Shell, audit *reconcile.Audit, tell *progress, repair, drainIdle, yes bool) error {
+	found, err := audit.Verify(ctx)
+	tell.end()
+	if err != nil {
+		return cli.GardenerError(err)
+	}
+	var changed []account.Drift
+	if n := repairable(found.Drifts, drainIdle); repair && n > 0 {
+		if err := s.Confirm(fmt.Sprintf("repair %d of %d drifts in Redis", n, len(found.Drifts)), yes); err != nil {
+			return err
+		}
+		changed, err = audit.RepairAll(ctx, found.Drifts, drainIdle)
+		if err != nil {
+			return cli.GardenerError(err)
+		}
+		s.Say("Redis was changed for %d drifts", len(changed))
+		found, err = audit.Verify(ctx)
+		tell.end()
+		if err != nil {
+			return cli.GardenerError(err)
+		}
+	}
+	v := verification{
+		Drifts: viewOfDrifts(found.Drifts), Changed: viewOfDrifts(changed), NotBuilt: append([]string{}, found.NotBuilt...),
+		Replies: found.Replies, Runtimes: found.Runtimes, Bindings: found.Bindings,
+	}
+	if err := s.Print(v); err != nil {
+		return err
+	}
+	switch {
+	case len(v.Drifts) > 0:
+		return cli.Said(cli.ExitConflict)
+	case len(v.NotBuilt) > 0:
+		return fmt.Errorf("not built in Redis: %s; a running worker builds it, or hapctl counters rebuild", strings.Join(v.NotBuilt, ", "))
+	}
+	return nil
+}
+
+func repairable(drifts []account.Drift, drainIdle bool) int {
+	n := 0
+	for _, d := range drifts {
+		if r := d.Remedy(); r == account.Mended || r == account.Doubted || r == account.DrainOnly && drainIdle {
+			n++
+		}
+	}
+	return n
+}
+
+// rebuilt is printed by rebuild.
+type rebuilt struct {
+	Pools    []string `json:"pools"`
+	Runtimes int      `json:"runtimes"`
+	Bindings int      `json:"bindings"`
+	Seconds  float64  `json:"seconds"`
+}
+
+func (v rebuilt) Show(w io.Writer, _ bool) {
+	cli.Pairs(w, [][2]string{
+		{"POOLS", cmp.Or(strings.Join(v.Pools, ","), "-")}, {"RUNTIMES", strconv.Itoa(v.Runtimes)},
+		{"BINDINGS", strconv.Itoa(v.Bindings)}, {"SECONDS", strconv.FormatFloat(v.Seconds, 'f', 2, 64)},
+	})
+}
+
+func newRebuild(s *cli.Shell) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "rebuild",
+		Short: "Rebuild Redis from the ledger, labels and Shoots",
+		Long: `Discard what Redis records, and rebuild all pools and the directory from the ledger,
+labels and Shoots. Until that is done, workers assign nothing; events and requests
+wait, and none is lost. Workers that run rebuild it. If none does within a minute,
+hapctl does, except for network ranges, and needs the rights of a worker on NATS
+then. Do not run it after Redis lost data or restarted: workers notice that
+themselves.`,
+		Example: `  hapctl counters rebuild --yes`,
+		Args:    cli.Arguments(cobra.NoArgs),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before Redis is discarded")
+	timeout := cmd.Flags().Duration("timeout", cli.AuditWithin, "time limit for the whole command")
+	cmd.RunE = func(_ *cobra.Command, _ []string) error {
+		return withSources(cmd.Context(), s, *timeout, false, func(ctx context.Context, p *sources) error {
+			empty, err := redisIsEmptied(ctx, s, p)
+			if err != nil {
+				return err
+			}
+			if err := s.Confirm("discard what Redis has and build it anew", yes); err != nil {
+				return err
+			}
+			if empty {
+				if err := claimRedis(ctx, s, p); err != nil {
+					return err
+				}
+			}
+			return runRebuild(ctx, s, p)
+		})
+	}
+	return cmd
+}
+
+func runRebuild(ctx context.Context, s *cli.Shell, p *sources) error {
+	begin := time.Now()
+	if err := p.gardener.Start(ctx); err != nil {
+		return err
+	}
+	defer p.gardener.Stop()
+	if err := p.gardener.WaitSynced(ctx); err != nil {
+		return cli.GardenerError(err)
+	}
+	pools, err := p.store.Pools(ctx)
+	if err != nil {
+		return err
+	}
+	tell := newProgress(s)
+	defer tell.end()
+	r := rebuild.Rebuilder{
+		Builder: p.store, Inventory: countedGardener{p.gardener, tell}, Ledger: countedLedger{p.ledger, tell}, Room: p.room, Subjects: p.subjects,
+		Record: p.ledger, Reconnect: p.store.Reconnect,
+		Observer: observe.Observer{
+			OnStep: tell.rebuilds,
+			OnRebuild: func(_ context.Context, i observe.Rebuild) {
+				tell.end()
+				if i.Err != nil {
+					s.Say("rebuild: %v; trying again", i.Err)
+					return
+				}
+				s.Say("rebuild: %d pools and %d parts of the directory from %d replies, %d events sealed", len(i.Pools), i.Buckets, i.Replies, i.Sealed)
+			},
+		},
+	}
+	ranges, err := p.discard(ctx, pools)
+	if err != nil {
+		return err
+	}
+	if ranges {
+		s.Say("rebuild: the network ranges are discarded too: a worker that allots any builds them anew within %s", workersLook)
+	}
+	if done, err := builtByWorkers(ctx, s, p); err != nil || !done {
+		if err != nil {
+			return err
+		}
+		for _, pool := range pools {
+			r.Wanted(pool)
+		}
+		if err := r.Ensure(ctx); err != nil {
+			return cli.GardenerError(err)
+		}
+	}
+	v := rebuilt{Pools: []string{}}
+	if v.Pools, err = p.store.Pools(ctx); err != nil {
+		return err
+	}
+	for _, pool := range v.Pools {
+		status, err := p.store.Status(ctx, pool)
+		if err != nil {
+			return err
+		}
+		v.Runtimes, v.Bindings = v.Runtimes+status.Runtimes, v.Bindings+status.Bindings
+	}
+	v.Seconds = time.Since(begin).Seconds()
+	return s.Print(v)
+}
+
+// When workers build what Redis lacks, each of which looks at what is not built.
+const (
+	workersLook   = 15 * time.Second
+	workersWithin = 4 * workersLook
+)
+
+// builtByWorkers leaves it to the workers that run to build what was discarded: an operator has
+// no right to write which epochs are in force, nor a seal. It returns false where none runs, or none has.
+func builtByWorkers(ctx context.Context, s *cli.Shell, p *sources) (bool, error) {
+	info, err := cli.WorkersConsumer(ctx, p.js, p.subjects)
+	if err == nil && info.NumWaiting == 0 && info.NumAckPending == 0 {
+		return false, ctx.Err()
+	}
+	s.Say("rebuild: left to the workers that run; they begin within %s", workersLook)
+	places := bucketNames()
+	for _, pool := range p.gardener.Pools() {
+		places = append(places, pool.Name())
+	}
+	within, cancel := context.WithTimeout(ctx, workersWithin)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		built, err := p.store.Built(within, places...)
+		if err == nil && !slices.ContainsFunc(places, func(place string) bool { return !built[place] }) {
+			return true, nil
+		}
+		select {
+		case <-within.Done():
+			s.Say("rebuild: no worker has built it within %s; hapctl does, which takes the rights of a worker", workersWithin)
+			return false, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func bucketNames() []string {
+	names := make([]string, account.Buckets)
+	for n := range names {
+		names[n] = account.BucketName(n)
+	}
+	return names
+}
+
+// discard takes pools, directory and network ranges out of Redis, and reports
+// whether there were ranges.
+func (p *sources) discard(ctx context.Context, pools []string) (ranges bool, err error) {
+	for _, place := range slices.Concat(pools, bucketNames()) {
+		if _, err := p.store.Discard(ctx, place); err != nil {
+			return false, err
+		}
+	}
+	return blocks.New(p.store).Discard(ctx)
+}

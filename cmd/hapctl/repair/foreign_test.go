@@ -1,0 +1,34 @@
+package repair
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/clitest"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/foreign"
+)
+
+func TestListsFitATerminal(t *testing.T) {
+	t.Parallel()
+	const id = "8f2b4c1e-77aa-4c9e-9d10-3f6d2b7c5a01"
+	clitest.FitsATerminal(t, "foreign", foreignList{[]foreignView{{
+		Stream: events.StreamReplies, Sequence: 123456, StoredAt: time.Now(), Bytes: 12345, Subject: "hap.v1.reply." + id + "." + id,
+	}}}.Show)
+}
+
+// TestRemovalFails: what a removal that fails means to the caller is 1, be the right missing or the message kept.
+func TestRemovalFails(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		fmt.Errorf("no answer: %w", context.DeadlineExceeded), // the right is missing
+		fmt.Errorf("%w: a reason", foreign.ErrKept),
+	} {
+		if code := cli.ExitCode(removalError(err)); code != cli.ExitFailure {
+			t.Errorf("%v: exit code %d", err, code)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package repair
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/observe"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
+)
+
+// progress tells on stderr how far a long command is: a line for each stage, and on a
+// terminal how much of it is done, in the same line. It is safe for concurrent use.
+type progress struct {
+	shell *cli.Shell
+	live  bool // a person looks
+
+	mu    sync.Mutex
+	text  string // of the stage, "" for none
+	done  int
+	drawn time.Time
+}
+
+func newProgress(s *cli.Shell) *progress {
+	return &progress{shell: s, live: s.Stderr.Moves()}
+}
+
+// stage begins a stage.
+func (p *progress) stage(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finish()
+	if !p.live {
+		p.shell.Say("%s", text)
+		return
+	}
+	p.text, p.done = text, 0
+	p.draw()
+}
+
+// one counts a thing that was done or read.
+func (p *progress) one() {
+	if !p.live {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if p.text != "" && time.Since(p.drawn) >= cli.DrawEvery {
+		p.draw()
+	}
+}
+
+// end ends the last stage: what is said next has a separate line.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finish()
+}
+
+func (p *progress) finish() {
+	if p.text == "" {
+		return
+	}
+	p.draw()
+	fmt.Fprintln(p.shell.Stderr)
+	p.text = ""
+}
+
+func (p *progress) draw() {
+	p.drawn = time.Now()
+	_ = p.shell.Stderr.Control(cli.LineStart) // as all that say says, it has no other way
+	fmt.Fprintf(p.shell.Stderr, "hapctl: %s", p.text)
+	if p.done > 0 {
+		fmt.Fprintf(p.shell.Stderr, ": %d", p.done)
+	}
+}
+
+// rebuilds reports the stage that follows a finished step of a rebuild.
+func (p *progress) rebuilds(_ context.Context, done observe.Step) {
+	switch done {
+	case observe.StepToken:
+		p.stage("rebuild: sealing what is not settled")
+	case observe.StepSealed:
+		p.stage("rebuild: reading ledger, labels and Shoots")
+	case observe.StepGathered:
+		p.stage("rebuild: putting pools and directory in place")
+	case observe.StepInstalled:
+		p.one()
+	}
+}
+
+// countedLedger counts the replies that are read.
+type countedLedger struct {
+	*events.Ledger
+	progress *progress
+}
+
+func (a countedLedger) Each(ctx context.Context, f func(events.Stored) error) error {
+	return a.Ledger.Each(ctx, func(s events.Stored) error {
+		a.progress.one()
+		return f(s)
+	})
+}
+
+func (a countedLedger) Facts(ctx context.Context, f func(events.Fact) error) error {
+	return a.Ledger.Facts(ctx, func(fact events.Fact) error {
+		a.progress.one()
+		return f(fact)
+	})
+}
+
+// countedGardener counts the bindings and Shoots that are read.
+type countedGardener struct {
+	rebuild.Inventory
+	progress *progress
+}
+
+func (c countedGardener) List(ctx context.Context, f func(engine.Binding) error) error {
+	return c.Inventory.List(ctx, func(b engine.Binding) error {
+		c.progress.one()
+		return f(b)
+	})
+}
+
+func (c countedGardener) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
+	return c.Inventory.Shoots(ctx, func(s engine.Shoot) error {
+		c.progress.one()
+		return f(s)
+	})
+}
+
+// countedRedis counts the runtimes that are read from Redis.
+type countedRedis struct {
+	reconcile.Records
+	progress *progress
+}
+
+func (b countedRedis) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
+	return func(yield func(account.NamedRuntime, error) bool) {
+		for r, err := range b.Records.Runtimes(ctx, pool) {
+			b.progress.one()
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}

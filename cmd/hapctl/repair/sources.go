@@ -1,0 +1,119 @@
+package repair
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/landscapes"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/reconcile"
+)
+
+// redisIsEmptied reports whether Redis has neither a record nor anything else, and the ledger says
+// that it is of this landscape: what is built then is no other one's. A Redis without a
+// record that has pools is refused.
+func redisIsEmptied(ctx context.Context, s *cli.Shell, p *sources) (bool, error) {
+	unrecorded := s.Recorded(p.redis)
+	if unrecorded == nil {
+		return false, nil
+	}
+	_, named, err := p.ledger.Landscape(ctx)
+	if err != nil {
+		return false, err
+	}
+	pools, err := p.store.Pools(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !named || len(pools) > 0 {
+		return false, unrecorded
+	}
+	return true, nil
+}
+
+// claimRedis records the landscape in a Redis that was emptied, as the first worker does.
+func claimRedis(ctx context.Context, s *cli.Shell, p *sources) error {
+	l, err := p.gardener.Landscape(ctx)
+	if err != nil {
+		return cli.GardenerError(err)
+	}
+	have, err := landscapes.Claim(ctx, p.store, l)
+	return s.RedisClaimed(p.redis, have, err)
+}
+
+// sources are all that Redis is held against, and Redis.
+type sources struct {
+	store    *counters.Store
+	gardener *gardener.Client
+	ledger   *events.Ledger
+	room     *events.WaitingRoom
+	subjects events.Subjects
+	js       jetstream.JetStream
+	redis    config.Redis // where store is
+}
+
+func (p *sources) audit(tell *progress) *reconcile.Audit {
+	return &reconcile.Audit{
+		Records: countedRedis{p.store, tell}, Repairer: p.store, Ledger: countedLedger{p.ledger, tell}, Inventory: countedGardener{p.gardener, tell},
+		Reader: p.gardener, Room: p.room, Progress: tell.stage,
+	}
+}
+
+// withSources connects to everything, for as long as run takes. Where Redis has to
+// be built it is an error that it is not.
+func withSources(ctx context.Context, s *cli.Shell, timeout time.Duration, built bool, run func(context.Context, *sources) error) error {
+	if timeout <= 0 {
+		return cli.Usagef("--timeout is %s, must be positive", timeout)
+	}
+	cfg, err := s.Connections.Settings()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	p := &sources{redis: cfg.Redis}
+	if p.store, err = openStore(ctx, s, cfg, built); err != nil {
+		return err
+	}
+	client, tell, err := cli.OpenGardener(ctx, s, cfg.Gardener)
+	if err != nil {
+		return err
+	}
+	defer tell()
+	p.gardener = client
+	nc, err := cli.OpenNATS(ctx, s, cfg.NATS)
+	if err != nil {
+		return err
+	}
+	if err := p.streams(ctx, s, nc, cfg); err != nil {
+		return err
+	}
+	return run(ctx, p)
+}
+
+func openStore(ctx context.Context, s *cli.Shell, cfg *config.Config, built bool) (*counters.Store, error) {
+	if built {
+		return cli.OpenRedis(ctx, s, cfg)
+	}
+	store, _, err := cli.ReachRedis(ctx, s, cfg)
+	return store, err
+}
+
+func (p *sources) streams(ctx context.Context, s *cli.Shell, nc *nats.Conn, cfg *config.Config) (err error) {
+	if p.subjects, err = events.NewSubjects(cfg.NATS.Prefix); err != nil {
+		return err
+	}
+	if p.ledger, err = cli.OpenLedger(ctx, s, cfg, nc, p.subjects); err != nil {
+		return err
+	}
+	p.js, err = jetstream.New(nc)
+	p.room = events.NewWaitingRoom(p.js, p.subjects)
+	return err
+}

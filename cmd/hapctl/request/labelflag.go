@@ -1,0 +1,56 @@
+package request
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// labelFlag is a flag that is given once for each label, as KEY=VALUE.
+type labelFlag map[string]string
+
+// String, Set and Type make it a flag.
+func (f *labelFlag) String() string { return strings.Join(f.GetSlice(), ",") }
+
+// Set adds one label.
+func (f *labelFlag) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok || key == "" {
+		return fmt.Errorf("%q is no label; write KEY=VALUE", text)
+	}
+	if _, twice := (*f)[key]; twice {
+		return fmt.Errorf("label %s is there twice", key)
+	}
+	if *f == nil {
+		*f = labelFlag{}
+	}
+	(*f)[key] = value
+	return nil
+}
+
+// Type names the flag's value in help texts.
+func (f *labelFlag) Type() string { return "label" }
+
+// GetSlice, Append and Replace make it one that may be given several times.
+func (f *labelFlag) GetSlice() []string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(*f)) {
+		all = append(all, key+"="+(*f)[key])
+	}
+	return all
+}
+
+// Append adds one label.
+func (f *labelFlag) Append(text string) error { return f.Set(text) }
+
+// Replace sets all labels.
+func (f *labelFlag) Replace(texts []string) error {
+	*f = nil
+	var faults []error
+	for _, text := range texts {
+		faults = append(faults, f.Set(text))
+	}
+	return errors.Join(faults...)
+}

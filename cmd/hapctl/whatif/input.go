@@ -1,0 +1,145 @@
+package whatif
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/simulate"
+)
+
+// eventLine is a line of events: data with a type, or a CloudEvent.
+type eventLine struct{ raw json.RawMessage }
+
+// UnmarshalJSON keeps the line as it is.
+func (l *eventLine) UnmarshalJSON(text []byte) error {
+	l.raw = append(json.RawMessage{}, text...)
+	return nil
+}
+
+// lineHead tells the kinds of lines apart.
+type lineHead struct {
+	Type    string          `json:"type"`
+	ID      string          `json:"id"`
+	Data    json.RawMessage `json:"data"`
+	Plan    string          `json:"plan"`
+	Binding string          `json:"binding"`
+	Runtime string          `json:"runtimeID"`
+}
+
+// event reads the line. Every error is one of the line.
+func (l eventLine) event() (events.Event, error) {
+	var head lineHead
+	if err := json.Unmarshal(l.raw, &head); err != nil {
+		return events.Event{}, cli.InvalidLine(cli.LineFault(err))
+	}
+	data := l.raw
+	if len(head.Data) > 0 {
+		data = head.Data
+	}
+	kind := events.Type(strings.TrimSuffix(strings.TrimPrefix(head.Type, "hap."), ".v1"))
+	if kind == "" {
+		kind = head.guess()
+	}
+	e, into, known := events.NewEvent(kind)
+	if !known {
+		return e, cli.InvalidLine(fmt.Errorf("type %q is none of %s", head.Type, strings.Join(simulate.Types(), ", ")))
+	}
+	e.ID, e.Source = head.ID, cli.Source
+	if err := json.Unmarshal(data, into); err != nil {
+		return e, cli.InvalidLine(cli.LineFault(err))
+	}
+	return e, checkSimulated(e)
+}
+
+// checkSimulated finds what a worker would refuse. An event needs no id here.
+func checkSimulated(e events.Event) error {
+	if e.ID == "" {
+		e.ID = "none"
+	}
+	_, err := events.EncodeEvent(e)
+	return err
+}
+
+func (h lineHead) guess() events.Type {
+	switch {
+	case h.Plan != "":
+		return events.TypeProvision
+	case h.Binding != "":
+		return events.TypeRelease
+	case h.Runtime != "":
+		return events.TypeDeprovision
+	default:
+		return ""
+	}
+}
+
+// applyWhatIf changes the terms, and returns how many accounts more each pool has.
+func applyWhatIf(s *cli.Shell, hap *config.HAP, changes []string) (more map[string]int, err error) {
+	more = map[string]int{}
+	for _, change := range changes {
+		name, value, ok := strings.Cut(change, "=")
+		kind, of, _ := strings.Cut(name, ".")
+		switch {
+		case !ok:
+			err = errors.New("it has no =")
+		case kind == "strategy" && of == "":
+			hap.MultiHyperscalerAccount.Strategy = account.Strategy(value)
+		case kind == "allowedGlobalAccounts" && of == "":
+			hap.MultiHyperscalerAccount.AllowedGlobalAccounts, err = tenantList(value)
+		case kind == "rules" && of == "":
+			err = otherRules(s, hap, value)
+		case kind == "limit" && of != "":
+			var n int
+			if n, err = number(value); err == nil {
+				if hap.MultiHyperscalerAccount.Limits == nil {
+					hap.MultiHyperscalerAccount.Limits = map[string]int{}
+				}
+				hap.MultiHyperscalerAccount.Limits[of] = n
+			}
+		case kind == "accounts" && of != "":
+			more[of], err = number(value)
+		default:
+			err = errors.New("the changes are limit.PROVIDER=N, limit.default=N, strategy=NAME, allowedGlobalAccounts=ID,ID, rules=FILE and accounts.POOL=N")
+		}
+		var invalid rule.Faults
+		switch {
+		case errors.As(err, &invalid):
+			return nil, fmt.Errorf("--what-if %s: %w", change, err)
+		case err != nil:
+			return nil, cli.Usagef("--what-if %s: %w", change, err)
+		}
+	}
+	return more, nil
+}
+
+// mostNumber bounds numbers of clusters and accounts.
+const mostNumber = 1_000_000
+
+func number(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > mostNumber {
+		return 0, fmt.Errorf("%q is no number from 0 to %d", text, mostNumber)
+	}
+	return n, nil
+}
+
+// imagined are n free accounts of a pool that do not exist.
+func imagined(pool string, n int) []simulate.Binding {
+	of := engine.ParsePool(pool)
+	out := make([]simulate.Binding, n)
+	for i := range out {
+		out[i] = simulate.Binding{
+			Name: fmt.Sprintf("what-if-%s-%d", pool, i+1), HyperscalerType: of.HyperscalerType, EUAccess: of.EUAccess, Shared: of.Shared,
+		}
+	}
+	return out
+}

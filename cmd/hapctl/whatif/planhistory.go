@@ -1,0 +1,220 @@
+package whatif
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/cmd/connect"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/document"
+	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/capacity"
+	"github.com/hap-worker/hap-worker/worker/config"
+)
+
+// historyVersion is that of the form of a history in files.
+const historyVersion = 1
+
+// history has what the ledger says of the requests of the past. In a file it is for
+// 'hapctl plan --history' only.
+type history struct {
+	Version   int               `json:"version"`
+	Since     time.Time         `json:"since"` // nothing later is missing
+	Until     time.Time         `json:"until"`
+	Clusters  []historyCluster  `json:"clusters"`
+	Refused   []historyRefused  `json:"refused"`
+	Cleanings []historyCleaning `json:"cleanings"`
+}
+
+// historyRequest is whose a request was, and what leads it to a pool.
+type historyRequest struct {
+	GlobalAccountID   string `json:"globalAccountID"`
+	Plan              string `json:"plan,omitzero"`
+	Provider          string `json:"provider,omitzero"`
+	PlatformRegion    string `json:"platformRegion,omitzero"`
+	HyperscalerRegion string `json:"hyperscalerRegion,omitzero"`
+	Pool              string `json:"pool"`
+}
+
+// historyCluster is a cluster from its assignment to its deprovision.
+type historyCluster struct {
+	RuntimeID string `json:"runtimeID"`
+	historyRequest
+	Begin time.Time `json:"begin"`
+	End   time.Time `json:"end,omitzero"` // absent while it runs
+}
+
+// historyRefused is a request that found no account until its deadline.
+type historyRefused struct {
+	historyRequest
+	At time.Time `json:"at"`
+}
+
+// historyCleaning is an account from its last cluster to its return.
+type historyCleaning struct {
+	Pool    string    `json:"pool"`
+	Binding string    `json:"binding"`
+	Begin   time.Time `json:"begin"`
+	End     time.Time `json:"end"`
+}
+
+// readHistory reads the ledger. What ended more than the window ago may be missing there.
+func readHistory(ctx context.Context, s *cli.Shell, cfg *config.Config, window time.Duration) (*history, error) {
+	h := &history{Version: historyVersion, Until: time.Now().UTC().Truncate(time.Second)}
+	h.Since = h.Until.Add(-window)
+	g := historian{of: h, clusters: map[string]*historyCluster{}, ends: map[string]time.Time{}, emptied: map[string]historyCleaning{}}
+	ctx = s.Watched(ctx)
+	err := s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
+		return events.NewLedger(js, subjects, cli.Source).Each(ctx, g.see)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", events.StreamReplies, err)
+	}
+	g.finish()
+	return h, nil
+}
+
+// historian makes a history of the replies of the ledger.
+type historian struct {
+	of       *history
+	clusters map[string]*historyCluster // by runtime
+	ends     map[string]time.Time       // of runtimes
+	emptied  map[string]historyCleaning // by binding: its last cluster has gone
+	oldest   time.Time
+}
+
+// see takes a reply of the ledger in, in the order of the stream.
+func (g *historian) see(stored events.Stored) error {
+	r := stored.Reply
+	if g.oldest.IsZero() || stored.Time.Before(g.oldest) {
+		g.oldest = stored.Time
+	}
+	switch {
+	case r.Status == events.StatusAssigned && r.Decision != nil:
+		if c := g.clusters[r.RuntimeID]; c == nil || stored.Time.Before(c.Begin) {
+			g.clusters[r.RuntimeID] = &historyCluster{RuntimeID: r.RuntimeID, historyRequest: requestIn(r), Begin: stored.Time}
+		}
+	case r.Status == events.StatusReleased:
+		if _, known := g.ends[r.RuntimeID]; !known {
+			g.ends[r.RuntimeID] = stored.Time
+		}
+		if r.Binding != nil && (r.MarkedDirty || r.Draining) && r.Decision != nil {
+			g.emptied[r.Binding.Name] = historyCleaning{Pool: r.Decision.Pool, Binding: r.Binding.Name, Begin: stored.Time}
+		}
+	case r.Status == events.StatusReturned && r.Binding != nil:
+		if c, known := g.emptied[r.Binding.Name]; known {
+			c.End = stored.Time
+			g.of.Cleanings = append(g.of.Cleanings, c)
+			delete(g.emptied, r.Binding.Name)
+		}
+	case r.Status == events.StatusRejected && r.Error != nil && r.Error.Code == engine.CodePoolExhausted && r.Decision != nil && r.Decision.Pool != "":
+		g.of.Refused = append(g.of.Refused, historyRefused{historyRequest: requestIn(r), At: stored.Time})
+	}
+	return nil
+}
+
+func requestIn(r events.Reply) historyRequest {
+	return historyRequest{
+		GlobalAccountID: r.GlobalAccountID, Plan: r.Plan, Provider: r.Provider,
+		PlatformRegion: r.Decision.PlatformRegion, HyperscalerRegion: r.Decision.HyperscalerRegion, Pool: r.Decision.Pool,
+	}
+}
+
+// finish joins beginnings and ends. A ledger that is younger than the window is complete
+// from its first reply on.
+func (g *historian) finish() {
+	if g.oldest.After(g.of.Since) {
+		g.of.Since = g.oldest
+	}
+	for _, id := range slices.Sorted(maps.Keys(g.clusters)) {
+		c := *g.clusters[id]
+		if end, ended := g.ends[id]; ended && !end.Before(c.Begin) {
+			c.End = end
+		}
+		g.of.Clusters = append(g.of.Clusters, c)
+	}
+}
+
+// loadHistory reads a file of 'hapctl plan --save-history'.
+func loadHistory(path string) (*history, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the history: %w", err)
+	}
+	text, err := document.Text(content)
+	if err != nil {
+		return nil, fmt.Errorf("read the history: %w", connect.InFile(err, path))
+	}
+	h := &history{}
+	if err := json.Unmarshal(text, h); err != nil {
+		return nil, fmt.Errorf("%s is no file of hapctl plan --save-history: %w", path, err)
+	}
+	switch {
+	case h.Version != historyVersion:
+		return nil, fmt.Errorf("%s is of version %d, this program reads %d: save it anew", path, h.Version, historyVersion)
+	case !h.Since.Before(h.Until):
+		return nil, fmt.Errorf("%s: since %s is not before until %s", path, h.Since, h.Until)
+	}
+	return h, nil
+}
+
+// pasts sorts a history into pools: those that it names, or those that other rules lead its
+// requests to. A request that no rule fits is left out.
+func (h *history) pasts(rules *rule.Ruleset) map[string]*capacity.Past {
+	pasts := map[string]*capacity.Past{}
+	of := func(pool string) *capacity.Past {
+		if pasts[pool] == nil {
+			pasts[pool] = &capacity.Past{Since: h.Since, Until: h.Until}
+		}
+		return pasts[pool]
+	}
+	for _, c := range h.Clusters {
+		if pool := c.pool(rules); pool != "" {
+			p := of(pool)
+			p.Stays = append(p.Stays, capacity.Stay{Tenant: c.GlobalAccountID, Begin: c.Begin, End: c.End})
+		}
+	}
+	for _, r := range h.Refused {
+		if pool := r.pool(rules); pool != "" {
+			p := of(pool)
+			p.Refused = append(p.Refused, capacity.Refused{Tenant: r.GlobalAccountID, At: r.At})
+		}
+	}
+	for _, c := range h.Cleanings {
+		p := of(c.Pool)
+		p.Cleanings = append(p.Cleanings, c.End.Sub(c.Begin))
+	}
+	return pasts
+}
+
+// pool is where the rules lead a request, its own pool without rules.
+func (r historyRequest) pool(rules *rule.Ruleset) string {
+	if rules == nil {
+		return r.Pool
+	}
+	m, err := rules.Match(rule.Request{
+		Plan: r.Plan, Provider: r.Provider, PlatformRegion: r.PlatformRegion, HyperscalerRegion: r.HyperscalerRegion,
+	})
+	if err != nil {
+		return ""
+	}
+	return m.Pool.Name()
+}
+
+// begins are when clusters were assigned, by runtime.
+func (h *history) begins() map[string]time.Time {
+	begins := make(map[string]time.Time, len(h.Clusters))
+	for _, c := range h.Clusters {
+		begins[c.RuntimeID] = c.Begin
+	}
+	return begins
+}

@@ -1,0 +1,93 @@
+package whatif
+
+import (
+	"time"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/capacity"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/simulate"
+)
+
+// plannedPool is a pool with what is told of it beside its forecast.
+type plannedPool struct {
+	capacity.Pool
+	hyperscalerType string
+	leftOut         int // accounts that no request gets: internal, cordoned, being deleted or missing
+}
+
+// plannedPools are the pools as they are now, without shared ones: these have room for
+// every request.
+func plannedPools(state *simulate.State, begins map[string]time.Time, window time.Duration) map[string]*plannedPool {
+	records := map[view.Place]account.Record{}
+	for _, p := range state.Pools {
+		for _, a := range p.Accounts {
+			records[view.Place{Pool: p.Name, Binding: a.Binding}] = account.Record(a.Record)
+		}
+	}
+	pools, homes := map[string]*plannedPool{}, map[view.Place]*plannedPool{}
+	for _, of := range state.Bindings {
+		b := engine.Binding(of)
+		if b.Shared {
+			continue
+		}
+		at := view.Place{Pool: b.Pool().Name(), Binding: b.Name}
+		p := pools[at.Pool]
+		if p == nil {
+			p = &plannedPool{hyperscalerType: b.HyperscalerType}
+			pools[at.Pool] = p
+		}
+		rec := records[at]
+		a, counts := plannedAccount(&b, &rec)
+		if !counts {
+			p.leftOut++
+			continue
+		}
+		p.Accounts = append(p.Accounts, a)
+		homes[at] = p
+	}
+	for _, of := range state.Pools {
+		for _, rt := range of.Runtimes {
+			p := homes[view.Place{Pool: of.Name, Binding: rt.Binding}]
+			if rt.State != account.RuntimeAssigned || p == nil {
+				continue
+			}
+			age := window // it was there before the history, or came without a request
+			if begin, known := begins[rt.ID]; known {
+				age = max(0, state.TakenAt.Sub(begin))
+			}
+			p.Clusters = append(p.Clusters, capacity.Cluster{Tenant: rt.Tenant, Account: rt.Binding, Age: age})
+		}
+	}
+	return pools
+}
+
+// plannedAccount reports whether requests get the account, now or later.
+func plannedAccount(b *engine.Binding, rec *account.Record) (a capacity.Account, counts bool) {
+	a.Name = b.Name
+	switch account.Standing(b, rec) {
+	case account.Free:
+	case account.Dirty, account.Dirtying, account.Draining:
+		a.Cleaning = true
+	case account.Claiming, account.InUse:
+		if a.Tenant = rec.Tenant; a.Tenant == "" {
+			a.Tenant = b.Tenant
+		}
+	default:
+		return a, false
+	}
+	return a, true
+}
+
+// ask sets in a pool what decides of its requests.
+func (p *plannedPool) ask(past *capacity.Past, decisions *config.Decisions, cleaning time.Duration) {
+	if past == nil {
+		past = &capacity.Past{}
+	}
+	p.Demand = past.Demand(cleaning)
+	provider := view.ProviderOf(p.hyperscalerType)
+	p.Terms = func(tenant string) account.Terms { return decisions.Terms(tenant, provider) }
+	p.Patience = decisions.WaitingTimeout()
+}
