@@ -259,7 +259,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 	d.warnUnserved()
 	d.running.Go(func() { d.observe(background) })
 	d.running.Go(func() { d.identity.watch(background) })
-	d.showLandscape()
+	d.showLandscape(background)
 	return nil
 }
 

@@ -74,8 +74,8 @@ func (d *daemon) listenPage(ctx context.Context) error {
 	return telemetry.Serve(ctx, o, func(addr string) { d.log.Info("listening for the operations page", "addr", addr, "tls", o.TLS != nil) })
 }
 
-// showLandscape connects the page to the parts, which are all connected now.
-func (d *daemon) showLandscape() {
+// showLandscape connects the page to the parts, which are all connected now, and watches them until ctx ends.
+func (d *daemon) showLandscape(ctx context.Context) {
 	if d.page == nil {
 		return
 	}
@@ -83,12 +83,13 @@ func (d *daemon) showLandscape() {
 	s := page.Sources{
 		Accounts: p.gardener, Records: p.counters, Room: p.room, Waits: p.room, Ledger: p.ledger, Replies: p.ledger, Facts: p.ledger,
 		Runtimes: p.counters, Subjects: p.subjects, Keep: d.cfg.NATS.Retention,
-		Exhaustions: d.tel.Metrics.Exhaustions, Checks: d.pageChecks(),
+		Exhaustions: d.tel.Metrics.Exhaustions, Checks: d.pageChecks(), Watched: d.pageWatched(),
 	}
 	if p.ranges != nil {
 		s.Networks = &rangesShown{read: p.ranges.State, now: time.Now}
 	}
 	d.page.Connect(s)
+	d.running.Go(func() { d.page.Watch(ctx) })
 }
 
 // rangesEvery is the maximum age of the ranges on the page: reading them means reading the blocks of

@@ -23,6 +23,11 @@ func (d *daemon) pageChecks() []page.Check {
 	return append(checks, page.Check{Part: page.Gardener, Run: gardener.check})
 }
 
+// pageWatched returns checks of the parts that a reading of the page finds out about by itself.
+func (d *daemon) pageWatched() []page.Check {
+	return []page.Check{{Part: page.Redis, Run: d.parts.up.redis.check(d.redisBuilt)}}
+}
+
 // askGardener reads one binding from the API. The cache would also answer while Gardener is down.
 func (d *daemon) askGardener(ctx context.Context) error {
 	for b := range d.parts.gardener.All() {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hap-worker/hap-worker/worker/loop"
 )
 
 // Part names what the worker depends on.
@@ -111,12 +113,19 @@ var doesNotWork = map[Part]string{
 	NATS: "cannot be reached", Redis: "cannot be used", Gardener: "does not answer", Worker: "is not at work",
 }
 
+// watchEvery is the pause between two looks at the parts while no page is read.
+const watchEvery = 10 * time.Second
+
 // outages remember since when parts fail. A part that is well is forgotten.
 type outages struct {
-	mu    sync.Mutex
-	since map[Part]time.Time
+	mu      sync.Mutex
+	since   map[Part]time.Time // by the readings for viewers
+	watched map[Part]time.Time // by the checks, with or without viewers
+	read    time.Time          // of the last reading
 }
 
+// date sets Since of the faults of a reading. A part that was failing before the first viewer came
+// has the time at which Watch saw it.
 func (o *outages) date(faults []fault, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -124,11 +133,49 @@ func (o *outages) date(faults []fault, now time.Time) {
 	for i := range faults {
 		since, known := o.since[faults[i].Part]
 		if !known {
+			since, known = o.watched[faults[i].Part]
+		}
+		if !known {
 			since = now
 		}
 		failing[faults[i].Part], faults[i].Since = since, since
 	}
-	o.since = failing
+	o.since, o.read = failing, now
+}
+
+// watch remembers the faults of a look without a reading. It forgets the dates of readings once
+// there is no viewer: the part may have been well in between.
+func (o *outages) watch(faults []fault, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	failing := map[Part]time.Time{}
+	for _, f := range faults {
+		since, known := o.watched[f.Part]
+		if !known {
+			since = now
+		}
+		failing[f.Part] = since
+	}
+	o.watched = failing
+	if now.Sub(o.read) > 2*watchEvery {
+		o.since = nil
+	}
+}
+
+// Watch runs the checks until ctx ends, so that the first viewer of an outage reads when it began.
+func (p *Page) Watch(ctx context.Context) {
+	loop.Run(ctx, loop.Options{Every: watchEvery, Jitter: 0.1, Start: loop.AtOnce}, func(ctx context.Context) error {
+		p.look(ctx)
+		return nil
+	})
+}
+
+func (p *Page) look(ctx context.Context) {
+	var found faults
+	if from := p.sources.Load(); from != nil {
+		found.check(ctx, slices.Concat(from.Checks, from.Watched))
+	}
+	p.outages.watch(found.sorted(), p.now())
 }
 
 // banner is shown by a page above everything: what fails, and since when.

@@ -99,6 +99,8 @@ type Sources struct {
 	Keep time.Duration
 	// Checks tell which parts of the landscape fail.
 	Checks []Check
+	// Watched are checks of parts that a reading finds out about by itself. Watch runs them too.
+	Watched []Check
 
 	past *history.Follower
 }

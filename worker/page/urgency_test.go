@@ -148,3 +148,35 @@ func TestWhatFailsIsNamedSinceWhen(t *testing.T) {
 		t.Errorf("the second time has the date of the first:\n%s", body)
 	}
 }
+
+// TestAnOutageBeginsBeforeItsFirstViewer: the time that the page shows is that of the outage, not of the
+// first viewer, and an outage that has ended without a viewer is not part of the next one.
+func TestAnOutageBeginsBeforeItsFirstViewer(t *testing.T) {
+	t.Parallel()
+	p, _ := newPage(t, demo(), nil)
+	now, broken := noon, errors.New("connection refused")
+	p.now = func() time.Time { return now }
+	p.cache.now = p.now
+	s := *p.sources.Load()
+	s.Checks = []Check{{Gardener, func(context.Context) error { return broken }}}
+	p.Connect(s)
+	unwatched := func(minutes int, err error) {
+		broken = err
+		for range minutes * 6 {
+			p.look(t.Context())
+			now = now.Add(watchEvery)
+		}
+	}
+	shows := func(since string) {
+		t.Helper()
+		if body := get(t, p, "/").Body.String(); !strings.Contains(body, "Incomplete since") || !strings.Contains(body, ">"+since+"</time>") {
+			t.Errorf("at %s it does not fail since %s:\n%s", now, since, body)
+		}
+	}
+	unwatched(40, broken)
+	shows("12:00:05")
+	unwatched(5, nil)
+	unwatched(5, errors.New("again"))
+	shows("12:45:05")
+	shows("12:45:05")
+}
