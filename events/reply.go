@@ -56,7 +56,7 @@ type Reply struct {
 	// Clusters is how many runtimes the binding has, this one included or, after a
 	// deprovision, this one no longer.
 	Clusters *int `json:"clusters,omitzero"`
-	// Limit is how many it may have; 0, and absent, is no limit.
+	// Limit is how many it may have; 0, and absent, is no limit. A shared account has none.
 	Limit int `json:"limit,omitzero"`
 
 	Decision *Decision `json:"decision,omitzero"`

@@ -264,7 +264,7 @@ func (a answer) reply(status events.Status) events.Reply {
 	r := events.Reply{
 		RequestID: a.event.ID, RuntimeID: p.RuntimeID, Status: status,
 		GlobalAccountID: p.GlobalAccountID, Plan: p.Plan, Provider: a.match.Provider,
-		ShootName: p.ShootName, Cluster: p.Cluster,
+		ShootName: p.ShootName, Cluster: p.Cluster, Limit: a.terms.LimitIn(a.pool),
 		Decision: &events.Decision{
 			Sequence: a.decision.Sequence, Pool: a.pool.Name(), Considered: considered(a.decision.Considered),
 		},
@@ -272,9 +272,6 @@ func (a answer) reply(status events.Status) events.Reply {
 	if !a.elsewhere {
 		r.Decision.Rule, r.Decision.RuleNumber = a.match.Rule, a.match.RuleNumber
 		r.Decision.LabelSelector = a.selector()
-	}
-	if a.terms.Several {
-		r.Limit = a.terms.Limit
 	}
 	return r
 }

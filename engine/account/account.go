@@ -6,7 +6,11 @@
 // The rules are those of docs/protocol.md; a comment names the rule where it is kept.
 package account
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
 
 // Strategy says which of a tenant's accounts below the limit gets the next cluster.
 type Strategy string
@@ -27,6 +31,15 @@ type Terms struct {
 	Several  bool     // the tenant is on the allow-list of several accounts
 	Limit    int      // clusters per account; 0 is no limit. Read only where Several.
 	Strategy Strategy // read only where Several
+}
+
+// LimitIn is how many clusters an account of the pool may have under these terms; 0 is no limit.
+// A shared account has none, since its clusters are of many tenants, and neither has a tenant's only account.
+func (t Terms) LimitIn(pool engine.Pool) int {
+	if !t.Several || pool.Shared {
+		return 0
+	}
+	return t.Limit
 }
 
 // Seen is a binding as the caller has read it, offered to a decision: either

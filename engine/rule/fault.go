@@ -16,7 +16,7 @@ const (
 	Ambiguous Kind = "ambiguous" // two rules of equal weight and no third that decides
 	PlanFault Kind = "plan"      // a plan that does not exist, or one without a rule
 	Redundant Kind = "redundant" // warning: the set means the same without this rule
-	Setting   Kind = "setting"   // warning: a key beside the rules that means something else here than in an older broker, or nothing
+	Setting   Kind = "setting"   // warning: a key beside the rules that means something else here than in an older broker, or nothing, or limits that leave a hyperscaler out
 )
 
 // Fault is one thing that is wrong with a rule set, or worth a warning. In the

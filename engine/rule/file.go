@@ -19,6 +19,9 @@ type File struct {
 	Internal []string        // hap.internalGlobalAccounts
 	Labels   Labels          // gardener.labels, alone or below config; the zero value where the file has none
 	Warnings []Fault         // of other keys below hap
+
+	several bool     // hap.multiHyperscalerAccount.allowedGlobalAccounts has tenants
+	limits  []string // the keys of hap.multiHyperscalerAccount.limits
 }
 
 const noRules = "the file has no rules; write them as hap.rule, as rule, or as a list"
@@ -281,6 +284,10 @@ func (f *File) Compile(opts Options) (*Ruleset, error) {
 	if f.Labels != (Labels{}) {
 		opts.Labels = f.Labels
 	}
+	return f.compile(opts)
+}
+
+func (f *File) compile(opts Options) (*Ruleset, error) {
 	if f.Older != nil {
 		return CompileLists(*f.Older, opts)
 	}

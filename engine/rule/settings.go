@@ -26,13 +26,18 @@ func (f *File) settings(hap document.Object) {
 	}
 	several, _ := n.Object()
 	f.unread(accounts, several)
+	if n, ok = several.Get("allowedGlobalAccounts"); ok && n.Sequence() {
+		tenants, _ := n.List()
+		f.several = len(tenants) > 0
+	}
 	n, ok = several.Get("limits")
 	if !ok || !n.Mapping() {
 		return
 	}
 	limits, _ := n.Object()
 	for _, n := range limits.Fields {
-		if n.Name != "default" && n.Scalar() == 0 {
+		f.limits = append(f.limits, n.Name)
+		if n.Name != DefaultLimit && n.Scalar() == 0 {
 			f.warn("%s is 0, which is no limit here; an older broker takes limits.default for it: leave it out for that", n.Path)
 		}
 	}

@@ -307,6 +307,8 @@ func TestPolicyValues(t *testing.T) {
 		"document: '" + base + "', overrides: " + over:           "{apiVersion: 0.1.0, rules: {cap.interface.a: {oneOf: []}, cap.*: {oneOf: [{}]}, cap.interface.b: {oneOf: []}}}",
 		"document: " + base + ", overrides: '" + base + "'":      base,
 		"overrides: " + base:                                     base,
+		"document: {rules: {cap.*: {oneOf: [{}]}}}":              "{apiVersion: 0.1.0, rules: {cap.*: {oneOf: [{}]}}}",
+		"overrides: " + over:                                     "{apiVersion: 0.1.0, rules: {cap.*: {oneOf: [{}]}, cap.interface.b: {oneOf: []}}}",
 		"document: " + base + ", overrides: {apiVersion: '0.1'}": "{apiVersion: '0.1', rules: {cap.interface.a: {oneOf: []}, cap.*: {oneOf: [{implementationConstraints: {path: cap.implementation.a}}, {}]}}}",
 	} {
 		text := value(t, mustRender(t, "policy: {enabled: true, "+values+"}")["policy.yaml"][0], "data", "policy.yaml").(string)

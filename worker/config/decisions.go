@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -48,11 +49,25 @@ func (d *Decisions) Terms(tenant, provider string) account.Terms {
 	if !d.anyone && !d.allowed[tenant] {
 		return account.Terms{}
 	}
+	return d.Several(provider)
+}
+
+// Several are the terms of the tenants that may have several accounts, whichever these are.
+func (d *Decisions) Several(provider string) account.Terms {
 	limit, own := d.limits[provider]
 	if !own {
 		limit = d.limits[DefaultLimit]
 	}
 	return account.Terms{Several: true, Limit: limit, Strategy: d.strategy}
+}
+
+// Unlimited says for which hyperscalers a tenant that may have several accounts never gets a second one, since
+// no limit fills the first; "" if there is none.
+func (d *Decisions) Unlimited() string {
+	if len(d.allowed) == 0 {
+		return ""
+	}
+	return d.rules.Unlimited(slices.Collect(maps.Keys(d.limits)))
 }
 
 // WaitingTimeout is how long a request without a deadline waits for

@@ -24,7 +24,7 @@ const (
 	// AnyTenant stands for every tenant in allowedGlobalAccounts.
 	AnyTenant = "*"
 	// DefaultLimit is the key of limits for the providers without an entry.
-	DefaultLimit = "default"
+	DefaultLimit = rule.DefaultLimit
 )
 
 // InitialRules are the rules of a configuration that has none: the initial rules of Kyma

@@ -33,6 +33,9 @@ func (c *Config) warn() {
 		for _, w := range decisions.Rules().Warnings() {
 			c.warnings = append(c.warnings, fmt.Sprintf("%s: %s: %s", rulePlace(w), w.Text, w.Message))
 		}
+		if warning := decisions.Unlimited(); warning != "" {
+			c.warnings = append(c.warnings, warning)
+		}
 	}
 	if c.present["policy"] && c.Policy.Catalog == "" {
 		c.warnings = append(c.warnings, "policy.catalog: not set, so there is no policy")

@@ -3,6 +3,7 @@ package page
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/page/access"
 )
 
@@ -231,6 +234,24 @@ func TestLargePools(t *testing.T) {
 	}
 	if body := get(t, p, "/pools/aws?state=dirty").Body.String(); !strings.Contains(body, "No account is in this state") {
 		t.Error("an empty list is not named")
+	}
+}
+
+// TestSharedAccountsHaveNoLimit holds it of one with a tenant's name too, a contradiction of labels.
+func TestSharedAccountsHaveNoLimit(t *testing.T) {
+	t.Parallel()
+	l := emptyLandscape()
+	for _, pool := range []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "aws", Shared: true}} {
+		l.claim(pool, pool.Name(), account.Record{State: account.InUse, Tenant: "ga-1", Count: 12})
+		l.status[pool.Name()] = account.Status{Built: true}
+	}
+	p, _ := newPage(t, l, nil)
+	limits := map[string]int{}
+	for _, pool := range read(t.Context(), p.sources.Load(), p.opts.Settings(), p.now).Pools {
+		limits[pool.Name()] = pool.accounts[0].Limit
+	}
+	if want := map[string]int{"aws": 10, "aws+shared": 0}; !maps.Equal(limits, want) {
+		t.Errorf("the limits are %v, want %v", limits, want)
 	}
 }
 

@@ -127,7 +127,7 @@ func (p *pool) read(ctx context.Context, from Records, settings Settings, labell
 	add := func(a acct) {
 		if a.Tenant != "" {
 			tenants[a.Tenant] = true
-			a.Limit = settings.Terms(a.Tenant, provider).Limit
+			a.Limit = settings.Terms(a.Tenant, provider).LimitIn(p.Pool)
 		}
 		p.add(a)
 	}

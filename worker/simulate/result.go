@@ -47,7 +47,7 @@ func (s *Simulator) result(kind events.Type, r events.Reply) Result {
 	}
 	if b := r.Binding; b != nil {
 		out.Binding, out.Claimed = b.Name, b.Claimed
-		if r.Status == events.StatusAssigned && !b.Shared {
+		if r.Status == events.StatusAssigned {
 			out.Limit = r.Limit
 		}
 	}

@@ -166,7 +166,7 @@ func (p *planner) binding(b *engine.Binding, shoots int) plannedBinding {
 	}
 	planned.Why = p.unselectable(b, ways)
 	planned.Selectable = planned.Why == ""
-	if limit := p.terms(*b).Limit; limit > 0 && !b.Shared && shoots > limit {
+	if limit := p.terms(*b).LimitIn(pool); limit > 0 && shoots > limit {
 		planned.Notes = append(planned.Notes, fmt.Sprintf("has %d clusters, its limit is %d: it keeps them and gets none until it is below", shoots, limit))
 	}
 	return planned

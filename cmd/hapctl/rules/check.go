@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -81,7 +82,7 @@ func printCheck(s *cli.Shell, read func() (rule.File, error), only []string, opt
 			opts.Plans = opts.Plans.Only(only...)
 		}
 		faults, v.Warnings, v.has = cli.CheckRules(file, opts)
-		v.Warnings = append(v.Warnings, file.Warnings...)
+		v.Warnings = slices.Concat(v.Warnings, file.Warnings, file.Unlimited(opts))
 	}
 	v.Valid, v.Errors, v.Warnings = len(faults) == 0, cli.NotNil([]rule.Fault(faults)), cli.NotNil(v.Warnings)
 	if err := s.Print(v); err != nil {

@@ -81,9 +81,7 @@ func NewBinding(at Place, b *engine.Binding, rec *account.Record, limits Terms) 
 	if b != nil && b.Pool().Name() != at.Pool {
 		v.Standing = account.Standing(nil, rec)
 	}
-	if !pool.Shared {
-		v.Limit = limits.ofTenant(v.Tenant(), pool.HyperscalerType)
-	}
+	v.Limit = limits.ofTenant(v.Tenant(), pool)
 	v.compare(b)
 	return v
 }

@@ -154,38 +154,31 @@ func Gather[T any](all iter.Seq2[T, error]) ([]T, error) {
 
 // Terms say how many clusters an account may have; 0 is no limit, or none that
 // the configuration at hand tells.
-type Terms struct {
-	decisions *config.Decisions
-	some      map[string]int // for the tenants that may have several accounts
-}
+type Terms struct{ decisions *config.Decisions }
 
 // TermsOf returns the limits of a configuration; where it has none, no limit is known.
 func TermsOf(cfg *config.Config) Terms {
-	several := cfg.HAP.MultiHyperscalerAccount
 	decisions, err := cfg.Decisions()
-	if err != nil || len(several.AllowedGlobalAccounts) == 0 {
+	if err != nil || len(cfg.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts) == 0 {
 		return Terms{}
 	}
-	return Terms{decisions: decisions, some: several.Limits}
+	return Terms{decisions: decisions}
 }
 
 // ofTenant is the limit of an account of the tenant.
-func (t Terms) ofTenant(tenant, hyperscalerType string) int {
+func (t Terms) ofTenant(tenant string, p engine.Pool) int {
 	if t.decisions == nil || tenant == "" {
 		return 0
 	}
-	return t.decisions.Terms(tenant, ProviderOf(hyperscalerType)).Limit
+	return t.decisions.Terms(tenant, ProviderOf(p.HyperscalerType)).LimitIn(p)
 }
 
 // OfPool is the limit of the tenants that may have several accounts.
 func (t Terms) OfPool(p engine.Pool) int {
-	if p.Shared {
+	if t.decisions == nil {
 		return 0
 	}
-	if limit, own := t.some[ProviderOf(p.HyperscalerType)]; own {
-		return limit
-	}
-	return t.some[config.DefaultLimit]
+	return t.decisions.Several(ProviderOf(p.HyperscalerType)).LimitIn(p)
 }
 
 // ProviderOf returns the provider of a hyperscaler type, as aws of aws_cf-eu11.

@@ -53,6 +53,9 @@ func (f *termFiles) check(events string, stdin bool) error {
 // told of and left out: a worker's files need not be where hapctl runs.
 func simulationTerms(s *cli.Shell, cfg *config.Config, decisions *config.Decisions, f termFiles) (simulate.Terms, error) {
 	t := simulate.Terms{Decisions: decisions}
+	if warning := decisions.Unlimited(); warning != "" {
+		s.Say("warning: %s", warning)
+	}
 	var known bool
 	var err error
 	if t.Policy, known, err = simulatedPolicy(s, cfg.Policy, f.policy); err != nil {

@@ -68,7 +68,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toYaml $hap -}}
 {{- end -}}
 
-{{- /* The text of the policy: the document, with the overrides laid over it or in its place. */ -}}
+{{- /*
+The text of the policy: the document, with the overrides laid over it or in its place. One that
+is given as values may leave its apiVersion out: the chart knows which one it renders.
+*/ -}}
 {{- define "hap.policyDocument" -}}
 {{- $document := .Values.policy.document -}}
 {{- $overrides := .Values.policy.overrides -}}
@@ -88,13 +91,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $rules $key $rule -}}
 {{- end -}}
 {{- end -}}
-{{- $result := merge (dict "rules" $rules) (omit $overrides "rules") (omit $base "rules") -}}
+{{- $result := merge (dict "rules" $rules) (omit $overrides "rules") (omit $base "rules") (dict "apiVersion" "0.1.0") -}}
 {{- toYaml $result -}}
 {{- else if $overrides -}}
 {{- $overrides -}}
 {{- else if kindIs "map" $document -}}
 {{- with $document -}}
-{{- toYaml . -}}
+{{- toYaml (merge (dict) . (dict "apiVersion" "0.1.0")) -}}
 {{- end -}}
 {{- else -}}
 {{- $document -}}

@@ -1,0 +1,54 @@
+package rule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// DefaultLimit is the key of limits for the providers without an entry.
+const DefaultLimit = "default"
+
+// Unlimited says which hyperscalers with dedicated accounts have no entry in limits, whose keys are given, and no
+// default; "" if there is none. There an account is never full, so that a tenant that may have several accounts
+// never gets a second one. An entry of 0 is taken for intended.
+func (s *Ruleset) Unlimited(limits []string) string {
+	if slices.Contains(limits, DefaultLimit) {
+		return ""
+	}
+	without := map[string]bool{}
+	for plan, p := range s.byPlan {
+		dedicated := func(e Entry) bool { return !e.Outputs.Has(OutputShared) }
+		if !slices.ContainsFunc(s.candidates(plan, p), dedicated) {
+			continue
+		}
+		for _, provider := range p.plan.Providers {
+			if !slices.Contains(limits, provider) {
+				without[provider] = true
+			}
+		}
+	}
+	if len(without) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("hap.%s.limits has no limit for %s and no default: an account there is never full, so a tenant never gets a second one; "+
+		"set default, to 0 if this is intended", accounts, strings.Join(slices.Sorted(maps.Keys(without)), ", "))
+}
+
+// Unlimited is the warning of the file's rules and limits, if there is one: not where the file allows no tenant
+// several accounts, or where its rules are at fault.
+func (f *File) Unlimited(opts Options) []Fault {
+	if !f.several {
+		return nil
+	}
+	rules, err := f.compile(opts)
+	if err != nil {
+		return nil
+	}
+	message := rules.Unlimited(f.limits)
+	if message == "" {
+		return nil
+	}
+	return []Fault{{Kind: Setting, Message: message}}
+}
