@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a release in a folder that is empty or not there: the programs for each platform,
-# a bill of materials for each, a krew manifest for kubectl hap with its archives, the images
+# a bill of materials for each, a krew manifest for kubectl hap with its archives, man pages, the images
 # where IMAGES is 1, checksums, provenance, and signatures. docs/release.md says how they are verified.
 #
 #   KEY=release.pem deploy/release.sh DIR
@@ -37,6 +37,11 @@ rm -f "$dir/.said"
 
 # kubectl hap: a manifest for krew, with an archive for each platform.
 "$go" run -C integration ./release krew --dir "$dir" --version "${VERSION:-v0.0.0}" ${URL:+--url "$URL"}
+
+man=$(mktemp -d)
+trap 'rm -rf "$man"' EXIT
+HAP_MAN_PAGES=$man "$go" test -count=1 -run '^TestManPages$' ./cmd/hapctl/app
+tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$man" -cf - . | gzip -n > "$dir/hapctl-man.tar.gz"
 
 if [ "${IMAGES:-}" = 1 ]; then
   for program in hap-worker hapctl; do
