@@ -137,7 +137,7 @@ bench: ## benchmarks with allocations: matcher, codec, assign script, whole path
 	$(GO) test -C integration -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 .PHONY: bench-system
-bench-system: ## the whole beside a bare loop, bare patches, lists and Boskos, alternating; takes some ten minutes; figures to dist/
+bench-system: ## the whole beside a bare loop and bare patches, alternating; takes some ten minutes; figures to dist/
 	@mkdir -p dist
 	$(GO) run -C integration ./bench/system --json $(CURDIR)/dist/bench-system.json
 

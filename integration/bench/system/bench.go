@@ -35,7 +35,6 @@ type bench struct {
 	stack   *stack.Stack
 	worker  *stack.Worker
 	loops   []running
-	boskos  *boskos // once it is measured
 	dir     string
 	publish *publisher
 	nc      *nats.Conn
@@ -199,9 +198,6 @@ func (b *bench) stop() error {
 	var errs []error
 	for _, l := range b.loops {
 		errs = append(errs, l.Process.Signal(syscall.SIGTERM), l.Wait())
-	}
-	if b.boskos != nil {
-		errs = append(errs, b.boskos.stop())
 	}
 	if b.nc != nil {
 		b.nc.Close()

@@ -113,12 +113,3 @@ func concurrently[T any](items []T, do func(T) error) error {
 	close(failed)
 	return <-failed
 }
-
-func (b *bench) makeNamespace(ctx context.Context, client dynamic.Interface, name string) error {
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion("v1")
-	o.SetKind("Namespace")
-	o.SetName(name)
-	_, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(ctx, o, metav1.CreateOptions{})
-	return err
-}

@@ -1,10 +1,10 @@
 // Command system measures the whole of hap-worker beside what it is to be compared
-// with, in one run: a bare and a tuned loop over the same parts, the Kubernetes API's own limit
-// for claims, the way of asking the API with lists, and another manager of leases.
+// with, in one run: a bare and a tuned loop over the same parts, and the Kubernetes API's own limit
+// for claims.
 // Everything is on this machine: NATS, Redis, the Kubernetes API, the publisher and
 // the worker share its cores, so that only ratios of one run say something.
 //
-//	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims,lists,boskos] [--growth] [--fairness] [--json FILE]
+//	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims] [--growth] [--fairness] [--json FILE]
 package main
 
 import (
@@ -55,7 +55,7 @@ func (s settings) check() error {
 	return nil
 }
 
-var parts = []string{"steady", "claims", "lists", "boskos"}
+var parts = []string{"steady", "claims"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

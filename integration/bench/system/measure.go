@@ -44,19 +44,6 @@ func (b *bench) measure(ctx context.Context) (*report, error) {
 				return nil, err
 			}
 		}
-		if b.wants("lists") {
-			if err := b.listRound(ctx, r); err != nil {
-				return nil, err
-			}
-		}
-		if b.wants("boskos") {
-			if err := b.boskosRound(ctx, r); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if b.wants("lists") {
-		return r, b.storeLists(ctx, r)
 	}
 	return r, nil
 }

@@ -17,17 +17,10 @@ const (
 	nameDeprovision = "worker, deprovisions"
 	nameClaims      = "worker, claims"
 	namePatches     = "bare patches"
-	nameLists       = "lists: a tenant's account"
-	nameListsFree   = "lists: the unclaimed accounts"
-	nameBoskos      = "Boskos, acquire and release"
-
-	nameListsStore     = "lists: a tenant's account, from the store"
-	nameListsFreeStore = "lists: the unclaimed, from the store"
 )
 
 var names = []string{
 	nameBare, nameTuned, nameSteady, nameDeprovision, nameClaims, namePatches,
-	nameLists, nameListsStore, nameListsFree, nameListsFreeStore, nameBoskos,
 }
 
 // ratios are what a run is about: the first divided by the second.
@@ -35,11 +28,6 @@ var ratios = []struct{ name, of, by string }{
 	{"steady state / bare loop", nameSteady, nameBare},
 	{"steady state / tuned loop", nameSteady, nameTuned},
 	{"claims / bare patches", nameClaims, namePatches},
-	{"steady state / lists of a tenant's account", nameSteady, nameLists},
-	{"steady state / the same from the store", nameSteady, nameListsStore},
-	{"claims / lists of the unclaimed", nameClaims, nameListsFree},
-	{"claims / the same from the store", nameClaims, nameListsFreeStore},
-	{"steady state / Boskos", nameSteady, nameBoskos},
 }
 
 type report struct {
