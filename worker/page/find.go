@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/events"
 )
 
@@ -49,7 +50,7 @@ func (f *found) add(kind string, hits []hit) {
 			}
 			return 1
 		}
-		return naturally(a.Name, b.Name)
+		return natural.Compare(a.Name, b.Name)
 	})
 	n := min(len(hits), foundOfKind)
 	f.Kinds = append(f.Kinds, foundKind{kind, hits[:n], len(hits) - n})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -29,27 +28,6 @@ func TestRecentForgets(t *testing.T) {
 	if told := r.troubles(3); len(told) != 3 || told[0].Duration != events[0].Duration {
 		t.Errorf("not answered are %+v", told)
 	}
-}
-
-// TestNaturalOrder is a total order in which numbers are numbers.
-func TestNaturalOrder(t *testing.T) {
-	t.Parallel()
-	names := []string{"aws-10", "aws-2", "aws-02", "aws", "aws-2b", "10", "9", "aws-2-11", "aws-2-3"}
-	slices.SortFunc(names, naturally)
-	want := []string{"9", "10", "aws", "aws-02", "aws-2", "aws-2-3", "aws-2-11", "aws-2b", "aws-10"}
-	if !slices.Equal(names, want) {
-		t.Errorf("sorted %v, want %v", names, want)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.StringMatching(`[a0-2-]{0,6}`)
-		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
-		if naturally(a, b) != -naturally(b, a) || (naturally(a, b) == 0) != (a == b) {
-			t.Fatalf("%q and %q", a, b)
-		}
-		if naturally(a, b) <= 0 && naturally(b, c) <= 0 && naturally(a, c) > 0 {
-			t.Fatalf("%q, %q, %q", a, b, c)
-		}
-	})
 }
 
 func TestParentMaps(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/natural"
 )
 
 const (
@@ -191,13 +192,13 @@ func severalAccounts(pools []*pool) []tenant {
 			for _, a := range of {
 				t.Clusters += a.Clusters
 			}
-			slices.SortFunc(t.Accounts, func(a, b acct) int { return naturally(a.Name, b.Name) })
+			slices.SortFunc(t.Accounts, func(a, b acct) int { return natural.Compare(a.Name, b.Name) })
 			found = append(found, t)
 		}
 	}
 	slices.SortFunc(found, func(a, b tenant) int {
 		return cmp.Or(cmp.Compare(len(b.Accounts), len(a.Accounts)), cmp.Compare(b.Clusters, a.Clusters),
-			naturally(a.Name, b.Name), cmp.Compare(a.Pool, b.Pool))
+			natural.Compare(a.Name, b.Name), cmp.Compare(a.Pool, b.Pool))
 	})
 	return found
 }

@@ -5,12 +5,12 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/worker/history"
 )
 
@@ -157,7 +157,7 @@ func (p *pool) Standings() []counted {
 // sorted are the accounts in the order in which people count: aws-2 before aws-10.
 func (p *pool) sorted() []acct {
 	p.order.Do(func() {
-		slices.SortFunc(p.accounts, func(a, b acct) int { return naturally(a.Name, b.Name) })
+		slices.SortFunc(p.accounts, func(a, b acct) int { return natural.Compare(a.Name, b.Name) })
 	})
 	return p.accounts
 }
@@ -170,39 +170,6 @@ func (p *pool) add(a acct) {
 	if a.Standing == account.InUse {
 		p.Levels[a.level()]++
 	}
-}
-
-// naturally compares names with the numbers in them as numbers; of those that are
-// alike so, as texts.
-func naturally(first, second string) int {
-	a, b := first, second
-	for a != "" && b != "" {
-		if digit(a[0]) && digit(b[0]) {
-			x, restA := number(a)
-			y, restB := number(b)
-			if order := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); order != 0 {
-				return order
-			}
-			a, b = restA, restB
-			continue
-		}
-		if a[0] != b[0] {
-			return cmp.Compare(a[0], b[0])
-		}
-		a, b = a[1:], b[1:]
-	}
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(first, second))
-}
-
-func digit(c byte) bool { return c >= '0' && c <= '9' }
-
-// number cuts the number that begins s, without zeros before it.
-func number(s string) (digits, rest string) {
-	end := 0
-	for end < len(s) && digit(s[end]) {
-		end++
-	}
-	return strings.TrimLeft(s[:end], "0"), s[end:]
 }
 
 // tenant is a tenant with several accounts in one pool.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine/natural"
 )
 
 const (
@@ -106,7 +107,7 @@ func (s *Shell) complete(of Living) cobra.CompletionFunc {
 				break
 			}
 		}
-		slices.SortFunc(words, Natural)
+		slices.SortFunc(words, natural.Compare)
 		return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }

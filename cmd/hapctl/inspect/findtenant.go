@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/events"
 )
 
@@ -181,7 +182,7 @@ func (f *finder) accountsOf(ctx context.Context, tenant string) ([]view.Binding,
 		accounts[i] = view.NewBinding(at, b, view.RecordIf(rec, err == nil, account.Status{}), view.TermsOf(f.cfg))
 	}
 	slices.SortFunc(accounts, func(a, b view.Binding) int {
-		return cmp.Or(cli.Natural(a.Pool, b.Pool), cli.Natural(a.Name, b.Name))
+		return cmp.Or(natural.Compare(a.Pool, b.Pool), natural.Compare(a.Name, b.Name))
 	})
 	return accounts, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -221,8 +222,8 @@ func readPoolView(ctx context.Context, s *cli.Shell, cfg *config.Config, args []
 func summarize(l view.Landscape, tenant string, limits view.Terms) []PoolView {
 	pools := make([]PoolView, 0, len(l.Pools))
 	from := 0
-	for _, name := range slices.SortedFunc(maps.Keys(l.Pools), cli.Natural) {
-		for from < len(l.Bindings) && cli.Natural(l.Bindings[from].Pool, name) < 0 {
+	for _, name := range slices.SortedFunc(maps.Keys(l.Pools), natural.Compare) {
+		for from < len(l.Bindings) && natural.Compare(l.Bindings[from].Pool, name) < 0 {
 			from++
 		}
 		to := from

@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -193,7 +194,7 @@ func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f 
 	})
 	runtimes := append([]runtimeView{}, slices.Concat(found...)...) // a list even where nothing is found
 	slices.SortFunc(runtimes, func(a, b runtimeView) int {
-		return cmp.Or(cli.Natural(a.RuntimeID, b.RuntimeID), cli.Natural(a.Pool, b.Pool), cmp.Compare(b.Sequence, a.Sequence))
+		return cmp.Or(natural.Compare(a.RuntimeID, b.RuntimeID), natural.Compare(a.Pool, b.Pool), cmp.Compare(b.Sequence, a.Sequence))
 	})
 	return slices.CompactFunc(runtimes, func(a, b runtimeView) bool { return a.RuntimeID == b.RuntimeID && a.Pool == b.Pool }), err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -210,7 +211,7 @@ func placed(ctx context.Context, store *counters.Store, requests []events.Waitin
 		views[i].Paused = l.paused
 	}
 	slices.SortStableFunc(views, func(a, b waitingView) int {
-		return cmp.Or(cli.Natural(a.Pool, b.Pool), cmp.Compare(uint(a.Position-1), uint(b.Position-1)), a.Since.Compare(b.Since)) // no place comes last
+		return cmp.Or(natural.Compare(a.Pool, b.Pool), cmp.Compare(uint(a.Position-1), uint(b.Position-1)), a.Since.Compare(b.Since)) // no place comes last
 	})
 	return views, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -87,9 +88,9 @@ func readPlan(ctx context.Context, of census, decisions *config.Decisions) (*pla
 		p.referred, err = of.Referred(ctx)
 	}
 	slices.SortFunc(p.bindings, func(a, b engine.Binding) int {
-		return cmp.Or(cli.Natural(a.Pool().Name(), b.Pool().Name()), cli.Natural(a.Name, b.Name))
+		return cmp.Or(natural.Compare(a.Pool().Name(), b.Pool().Name()), natural.Compare(a.Name, b.Name))
 	})
-	slices.SortFunc(p.shoots, func(a, b engine.Shoot) int { return cli.Natural(a.Name, b.Name) })
+	slices.SortFunc(p.shoots, func(a, b engine.Shoot) int { return natural.Compare(a.Name, b.Name) })
 	return p, err
 }
 

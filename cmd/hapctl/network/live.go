@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -194,7 +195,7 @@ nothing.`,
 			}
 			v.Parents = append(v.Parents, one)
 		}
-		slices.SortFunc(v.Parents, func(a, b freeParent) int { return cli.Natural(a.Parent, b.Parent) })
+		slices.SortFunc(v.Parents, func(a, b freeParent) int { return natural.Compare(a.Parent, b.Parent) })
 		return s.PrintSome(v, len(v.Parents), "parents")
 	})
 	timed := cmd.RunE

@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/counters/policies"
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -47,7 +48,7 @@ func policyWorkers(ctx context.Context, s *cli.Shell, cfg *config.Config, digest
 		since, seen := p.Since.Truncate(time.Second), p.Seen.Truncate(time.Second)
 		workers[i] = policyWorker{Worker: p.Worker, Digest: p.Digest, Since: &since, Seen: &seen, Same: p.Digest == digest}
 	}
-	slices.SortFunc(workers, func(a, b policyWorker) int { return cli.Natural(a.Worker, b.Worker) })
+	slices.SortFunc(workers, func(a, b policyWorker) int { return natural.Compare(a.Worker, b.Worker) })
 	return workers, nil
 }
 

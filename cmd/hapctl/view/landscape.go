@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -204,7 +205,7 @@ func SideBySide(r Records, labelled []engine.Binding, limits Terms) Landscape {
 		l.Bindings = append(l.Bindings, NewBinding(at, byName[at.Binding], &rec, limits))
 	}
 	slices.SortFunc(l.Bindings, func(a, b Binding) int {
-		return cmp.Or(cli.Natural(a.Pool, b.Pool), cli.Natural(a.Name, b.Name))
+		return cmp.Or(natural.Compare(a.Pool, b.Pool), natural.Compare(a.Name, b.Name))
 	})
 	return l
 }
@@ -230,7 +231,7 @@ func (l Landscape) SayUnbuilt(s *cli.Shell) {
 		}
 	}
 	if len(unbuilt) > 0 {
-		slices.SortFunc(unbuilt, cli.Natural)
+		slices.SortFunc(unbuilt, natural.Compare)
 		s.Say("not built in Redis: pool %s; a worker builds it with the next request for it, or when it starts", strings.Join(unbuilt, ", "))
 	}
 }

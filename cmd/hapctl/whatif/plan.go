@@ -14,6 +14,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/inspect"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/worker/capacity"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -241,7 +242,7 @@ func printWhatIf(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFl
 func forecast(ctx context.Context, f planFlags, state *simulate.State, past *history, by planTerms, wanted []string) (forecastView, error) {
 	pools := plannedPools(state, past.begins(), past.Until.Sub(past.Since))
 	pasts := past.pasts(by.rules)
-	names := slices.SortedFunc(maps.Keys(pools), cli.Natural)
+	names := slices.SortedFunc(maps.Keys(pools), natural.Compare)
 	for _, name := range wanted {
 		if pools[name] == nil {
 			return forecastView{}, cli.Usagef("no pool %s with accounts of its own; the pools are %s", name, strings.Join(names, ", "))

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/inspect"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
 
@@ -48,7 +48,7 @@ func tallied(ctx context.Context, sim *simulate.Simulator) (tallies, error) {
 // changes are the pools that are not as they were.
 func (before tallies) changes(after tallies) []poolChange {
 	changed := []poolChange{}
-	for _, name := range slices.SortedFunc(maps.Keys(after), cli.Natural) {
+	for _, name := range slices.SortedFunc(maps.Keys(after), natural.Compare) {
 		if was, is := before[name], after[name]; was != is {
 			changed = append(changed, poolChange{Pool: name, Before: was, After: is})
 		}

@@ -1,4 +1,4 @@
-package cli
+package natural
 
 import (
 	"math/rand/v2"
@@ -12,7 +12,7 @@ func TestNaturalOrder(t *testing.T) {
 	want := []string{"", "a", "a-01", "a-1", "a-1x", "a-2", "a-2-b", "a-10", "a-99999999999999999999998", "a-99999999999999999999999", "a1", "aws", "aws-eu-2", "aws-eu-10", "b"}
 	got := slices.Clone(want)
 	rand.New(rand.NewPCG(1, 2)).Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
-	slices.SortFunc(got, Natural)
+	slices.SortFunc(got, Compare)
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -33,12 +33,12 @@ func TestNaturalIsAnOrder(t *testing.T) {
 	names = slices.Compact(names)
 	for _, a := range names {
 		for _, b := range names {
-			ab := Natural(a, b)
-			if ab != -Natural(b, a) || (ab == 0) != (a == b) {
-				t.Fatalf("%q and %q: %d, %d", a, b, ab, Natural(b, a))
+			ab := Compare(a, b)
+			if ab != -Compare(b, a) || (ab == 0) != (a == b) {
+				t.Fatalf("%q and %q: %d, %d", a, b, ab, Compare(b, a))
 			}
 			for _, c := range names {
-				if ab <= 0 && Natural(b, c) <= 0 && Natural(a, c) > 0 {
+				if ab <= 0 && Compare(b, c) <= 0 && Compare(a, c) > 0 {
 					t.Fatalf("%q, %q, %q", a, b, c)
 				}
 			}

@@ -1,12 +1,11 @@
-package cli
+// Package natural orders names with numbers in them as people do.
+package natural
 
-import (
-	"cmp"
-)
+import "cmp"
 
-// Natural compares names as people count: aws-2 is before aws-10. Only equal names are the
-// same.
-func Natural(a, b string) int {
+// Compare returns -1, 0 or 1 as slices.SortFunc wants it. Numbers in the names compare by their value: aws-2
+// is before aws-10. The result is 0 for equal names only.
+func Compare(a, b string) int {
 	i, j := 0, 0
 	for i < len(a) && j < len(b) {
 		if !digit(a[i]) || !digit(b[j]) {
