@@ -4,7 +4,7 @@
 // A Client keeps all bindings in memory, fed by one watch.
 // Claimable, Shared, Barred, Owned, Cached, Pools and All answer from memory and
 // may be some milliseconds behind; what they answer is a suggestion. Get, List,
-// Shoots, ShootsOf and Refers ask the API server. Claim, MarkDirty and Free write
+// Shoots and Refers ask the API server. Claim, MarkDirty and Free write
 // with the resourceVersion of the binding they are given, so a write that is
 // built on something stale fails with engine.ErrConflict and changes nothing.
 //

@@ -32,21 +32,6 @@ func (c *Client) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
 	return nil
 }
 
-// ShootsOf are the Shoots that refer to one binding, read from the server. Error:
-// engine.ErrUnavailable.
-func (c *Client) ShootsOf(ctx context.Context, binding string) ([]engine.Shoot, error) {
-	var found []engine.Shoot
-	err := c.eachShoot(ctx, func() { found = found[:0] }, func(s engine.Shoot) {
-		if s.Binding == binding {
-			found = append(found, s)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
-}
-
 // Refers reports whether any Shoot refers to the binding, read from the server after the call.
 // Callers that wait at the same time share one list of the Shoots. False with an error means
 // nothing: a failure is never "no Shoot". Error: engine.ErrUnavailable.

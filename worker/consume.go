@@ -34,7 +34,6 @@ func (w *Worker) Start(ctx context.Context) error {
 		w.beginHandler(work, <-w.free)
 	}
 	go w.consume(taking)
-	close(w.started)
 	return nil
 }
 

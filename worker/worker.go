@@ -114,7 +114,6 @@ type Worker struct {
 	mu         sync.Mutex
 	begun      bool
 	stopped    bool
-	started    chan struct{}
 	done       chan struct{}
 	cancel     context.CancelCauseFunc
 	stopTaking context.CancelFunc
@@ -137,7 +136,7 @@ func New(o Options) *Worker {
 	places := o.Concurrency * (1 + slowPlaces)
 	w := &Worker{
 		Handler: newHandler(&o), opts: o, unburied: newUnburied(o.MaxAckPending),
-		started: make(chan struct{}), done: make(chan struct{}),
+		done:   make(chan struct{}),
 		places: make([]atomic.Pointer[inWork], places), free: make(chan int, places), turns: make(chan struct{}, heldTurns),
 		queue: dispatch.New[source.Message](dispatch.Options{
 			Events: min(max(fewQueued, o.MaxAckPending/8), mostQueued), Bytes: mostQueuedBytes, Share: share(o.Concurrency), Wait: roomWait,
@@ -158,9 +157,6 @@ func New(o Options) *Worker {
 
 // StreamTime returns the time by the clock of the stream, by which deadlines are judged.
 func (w *Worker) StreamTime() time.Time { return w.clock.Now() }
-
-// Started is closed once events are consumed.
-func (w *Worker) Started() <-chan struct{} { return w.started }
 
 // InFlight is the number of events that are being handled.
 func (w *Worker) InFlight() int {

@@ -157,9 +157,6 @@ func testShoots(t *testing.T, b *bench) {
 	if err != nil || !slices.Equal(all, []engine.Shoot{a, bb, cc}) {
 		t.Errorf("all: %v %+v", err, all)
 	}
-	if of, err := c.ShootsOf(t.Context(), one); err != nil || !slices.Equal(of, []engine.Shoot{a, bb}) {
-		t.Errorf("of one: %v %+v", err, of)
-	}
 	for binding, want := range map[string]bool{one: true, two: true, idle: false} {
 		wire.forget()
 		if got, err := c.Refers(t.Context(), binding); err != nil || got != want {
@@ -193,9 +190,6 @@ func testShootsUnavailable(t *testing.T, b *bench) {
 			broken.set(f)
 			if _, err := c.Refers(t.Context(), b.name(1)); !errors.Is(err, engine.ErrUnavailable) {
 				t.Errorf("refers: %v", err)
-			}
-			if _, err := c.ShootsOf(t.Context(), b.name(1)); !errors.Is(err, engine.ErrUnavailable) {
-				t.Errorf("shoots of: %v", err)
 			}
 			if err := c.Shoots(t.Context(), func(engine.Shoot) error { return nil }); !errors.Is(err, engine.ErrUnavailable) {
 				t.Errorf("shoots: %v", err)
