@@ -123,3 +123,38 @@ func TestAlertsReadTheWorker(t *testing.T) {
 		parse(t, name, known[name].Expr)
 	}
 }
+
+// unread are metrics that neither dashboard nor alerts read, and why.
+var unread = map[string]string{
+	"hap_epoch_check_seconds":      "a part of hap_event_duration_seconds",
+	"hap_ledger_purged_total":      "retention at work; its failures are in the log",
+	"hap_shadow_comparisons_total": "a shadow runs for days; hapctl migrate compare shows what it found",
+}
+
+// TestEveryMetricIsRead holds the metrics that docs/telemetry.md lists against the dashboard and the alerts.
+func TestEveryMetricIsRead(t *testing.T) {
+	t.Parallel()
+	var readers strings.Builder
+	for _, p := range dashboard(t) {
+		for _, target := range p.Targets {
+			readers.WriteString(target.Expr + "\n")
+		}
+	}
+	for _, alert := range alerts(t) {
+		readers.WriteString(alert.Expr + "\n")
+	}
+	content, err := os.ReadFile("../../docs/telemetry.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := regexp.MustCompile("(?m)^\\| `((?:hap|keb)_[a-z_]+)`").FindAllStringSubmatch(string(content), -1)
+	if len(listed) < 40 {
+		t.Fatalf("docs/telemetry.md lists %d metrics", len(listed))
+	}
+	for _, m := range listed {
+		read := regexp.MustCompile(`\b` + m[1] + `(_bucket|_count|_sum)?\b`).MatchString(readers.String())
+		if _, known := unread[m[1]]; read == known {
+			t.Errorf("%s: read by dashboard or alerts %t, listed as unread %t", m[1], read, known)
+		}
+	}
+}
