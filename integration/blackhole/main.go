@@ -1,6 +1,6 @@
-// Command blackhole makes what a machine sends to some addresses disappear, and lets it
-// through again: a partition between containers that keep their addresses. It runs in the
-// network of another container and changes the routes there, for which it needs NET_ADMIN.
+// Command blackhole drops the packets that a machine sends to some addresses, and lets them through again: a
+// partition between containers that keep their addresses. It runs in the network of another container,
+// changes the routes there, and needs NET_ADMIN for that.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// to changes the route that drops what is sent to an address.
+// to changes the route that drops the packets to an address.
 func to(address string, change func(*netlink.Route) error) error {
 	ip := net.ParseIP(address)
 	if ip == nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// numbersOf finds the numbers of the chart's own values in the schema, each with the largest that it takes.
+// numbersOf finds the integers of the chart's own values in the schema, each with a large value that the
+// schema accepts.
 func numbersOf(schema map[string]any, at []string, found map[string]int) {
 	properties, _ := schema["properties"].(map[string]any)
 	for name, below := range properties {
@@ -77,8 +78,8 @@ func TestNumbersAreWholeInManifests(t *testing.T) {
 	}
 }
 
-// TestNumbersReachTheWorker: a number of the configuration is for the worker what it is in
-// a file without Helm. One that begins with a zero is octal before Helm's templates see it.
+// TestNumbersReachTheWorker: the worker reads a number from values as it does from a configuration file. A
+// number with a leading zero is octal before Helm's templates see it.
 func TestNumbersReachTheWorker(t *testing.T) {
 	t.Parallel()
 	numbers := map[string][]string{

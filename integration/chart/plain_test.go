@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPlainConnections: a connection to another machine without TLS has to be decided on.
-// What is said names the host and what to do, and nothing else of the URL.
+// TestPlainConnections: a connection to another machine without TLS needs a decision in the values. The error
+// names the host and what to do, and nothing else of the URL.
 func TestPlainConnections(t *testing.T) {
 	t.Parallel()
 	const both = "{config: {nats: {url: 'tls://nats:4222'}, redis: {url: 'rediss://redis:6379'}}}"

@@ -28,17 +28,17 @@ import (
 
 const chartDir = "../../deploy/helm/hap-worker"
 
-// decided are the values that a landscape without TLS needs; tests are of such a one.
+// decided are the values that a landscape without TLS needs; most tests render such a landscape.
 const decided = "{plainConnections: {nats: true, redis: true}}"
 
-// render returns the manifests of a release by template, or what the schema of the
-// values or a template has against them, with what is decided of connections.
+// render returns the manifests of a release by template, or the error of the schema or of a template. It adds
+// decided to the values.
 func render(t *testing.T, values string) (map[string][]*unstructured.Unstructured, error) {
 	t.Helper()
 	return renderOf(t, decided, values)
 }
 
-// renderOf is render of several values; later ones outrule earlier ones.
+// renderOf is render for several values, without decided; later values take precedence.
 func renderOf(t *testing.T, values ...string) (map[string][]*unstructured.Unstructured, error) {
 	t.Helper()
 	files, err := filesOf(t, values...)
@@ -56,7 +56,7 @@ func renderOf(t *testing.T, values ...string) (map[string][]*unstructured.Unstru
 	return out, nil
 }
 
-// filesOf are the files that the templates make, as text.
+// filesOf returns the rendered files as text.
 func filesOf(t *testing.T, values ...string) (map[string]string, error) {
 	t.Helper()
 	chart, err := loader.Load(chartDir)
@@ -104,7 +104,7 @@ func manifests(t *testing.T, name, content string) (objects []*unstructured.Unst
 	}
 }
 
-// value returns what a manifest has at a path.
+// value returns the value at a path of a manifest. It fails the test if there is none.
 func value(t *testing.T, object *unstructured.Unstructured, at ...string) any {
 	t.Helper()
 	v, found, err := unstructured.NestedFieldNoCopy(object.Object, at...)
@@ -114,13 +114,13 @@ func value(t *testing.T, object *unstructured.Unstructured, at ...string) any {
 	return v
 }
 
-// workerConfig is the configuration that a release has for its workers, read by them.
+// workerConfig renders the values, and returns the workers' configuration as a worker reads it.
 func workerConfig(t *testing.T, values string) *config.Config {
 	t.Helper()
 	return load(t, value(t, mustRender(t, values)["config.yaml"][0], "data", "config.yaml").(string))
 }
 
-// load returns the configuration that a worker reads in a file.
+// load reads a configuration as a worker does.
 func load(t *testing.T, text string) *config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
@@ -134,7 +134,7 @@ func load(t *testing.T, text string) *config.Config {
 	return c
 }
 
-// everything turns each part of the chart on.
+// everything enables each part of the chart.
 const everything = `
 policy:
   enabled: true
@@ -155,7 +155,7 @@ networkPolicy: {egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8}}]}]}
 config: {nats: {credentials: /etc/hap-worker-secrets/nats/user.creds}, gardener: {namespace: garden-kyma}}
 `
 
-// TestTemplates is which templates come out of which values.
+// TestTemplates lists the templates that each set of values renders.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	plain := []string{"config.yaml", "deployment.yaml", "networkpolicy.yaml", "poddisruptionbudget.yaml", "service.yaml", "serviceaccount.yaml"}
@@ -172,8 +172,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestAlertRules: the alerts come as they are in deploy/prometheus, but for the address
-// of the runbook.
+// TestAlertRules: the rendered alerts are those of deploy/prometheus, except for the address of the runbook.
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../../deploy/prometheus/alerts.yaml")
@@ -217,7 +216,7 @@ func TestValuesRefused(t *testing.T) {
 	}
 }
 
-// TestImage: a digest outrules the tag, so that no tag can be moved under a release.
+// TestImage: a digest takes precedence over the tag, so moving a tag does not change a release.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	digest := "sha256:" + strings.Repeat("a1", 32)
@@ -232,8 +231,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestConfig is the worker's configuration out of values, a broker's section hap
-// among them as it is.
+// TestConfig renders the worker's configuration from values, with a broker's section hap unchanged.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	section, err := os.ReadFile("testdata/keb-values.yaml")
@@ -261,8 +259,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestProviderOfTrialAndFree: without a provider in the request these plans get the default,
-// which values may change.
+// TestProviderOfTrialAndFree: without a provider in the request, these plans get the default, which values
+// may change.
 func TestProviderOfTrialAndFree(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
@@ -281,7 +279,7 @@ func TestProviderOfTrialAndFree(t *testing.T) {
 	}
 }
 
-// TestPolicyOverride is a policy at install, and one in its place.
+// TestPolicyOverride installs a policy, and replaces it.
 func TestPolicyOverride(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
@@ -295,8 +293,8 @@ func TestPolicyOverride(t *testing.T) {
 	}
 }
 
-// TestPolicyValues is a policy as values, with what an installation changes laid over it
-// rule by rule. What is rendered is a policy that the worker takes.
+// TestPolicyValues merges the values of an installation into a policy, rule by rule. The worker accepts the
+// result.
 func TestPolicyValues(t *testing.T) {
 	t.Parallel()
 	const base = "{apiVersion: 0.1.0, rules: {cap.interface.a: {oneOf: []}, cap.*: {oneOf: [{implementationConstraints: {path: cap.implementation.a}}, {}]}}}"
@@ -337,7 +335,7 @@ func TestPolicyValues(t *testing.T) {
 	}
 }
 
-// TestRestarts is which changes restart the workers: rules do not.
+// TestRestarts lists the changes that restart the workers. Changed rules do not.
 func TestRestarts(t *testing.T) {
 	t.Parallel()
 	sum := func(values string) any {
@@ -351,8 +349,8 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// TestEnvironment: the Go runtime knows the container's limit of memory, and what the
-// values add comes after it.
+// TestEnvironment: GOMEMLIMIT follows the container's memory limit, and the variables of the values come
+// after it.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	deployment := mustRender(t, "{env: [{name: HAP_TELEMETRY_LOGLEVEL, value: debug}]}")["deployment.yaml"][0]
@@ -367,7 +365,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestSecurity shows what a pod of the chart may not do.
+// TestSecurity lists the restrictions of a pod.
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	for _, values := range []string{"", everything} {

@@ -21,10 +21,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// TestGenerated: the schema has the worker's configuration key by key, so that a word
-// that is misspelt at any depth is refused before anything is installed, and the
-// comments of values.yaml; README.md has both as a table. The alerts and the dashboard
-// are those of deploy. With UPDATE_DOCS set, as in make docs, it writes them anew.
+// TestGenerated: the schema has every key of the worker's configuration, so that a misspelt key is refused
+// before anything is installed, and the comments of values.yaml; README.md has both as a table. The alerts
+// and the dashboard equal the files in deploy. With UPDATE_DOCS set, as by make docs, the test writes the files.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	schema := map[string]any{}
@@ -76,7 +75,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// read is a file of the chart.
+// read returns a file of the chart.
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(chartDir, name))
@@ -86,8 +85,7 @@ func read(t *testing.T, name string) []byte {
 	return content
 }
 
-// section is the schema of a part of the configuration. Each key may be empty: it has
-// its default then.
+// section returns the schema of a part of the configuration. Each key may be null, which means its default.
 func section(of reflect.Type, at string, docs map[string]string) map[string]any {
 	properties := map[string]any{}
 	for field := range of.Fields() {
@@ -103,7 +101,7 @@ func section(of reflect.Type, at string, docs map[string]string) map[string]any 
 	return map[string]any{"type": []string{"object", "null"}, "additionalProperties": false, "properties": properties}
 }
 
-// leaf is the schema of one key, as package config decodes its type.
+// leaf returns the schema of one key, for the type that package config decodes.
 func leaf(of reflect.Type, path string, docs map[string]string) map[string]any {
 	types := func(names ...string) map[string]any { return map[string]any{"type": append(names, "null")} }
 	with := func(schema map[string]any, key string, value any) map[string]any { schema[key] = value; return schema }
@@ -163,8 +161,8 @@ func docstrings(t *testing.T) map[string]string {
 	return docs
 }
 
-// describe puts the comments of values.yaml into the schema, and a row for each value
-// into the table. Sections of the worker's configuration have their own page.
+// describe copies the comments of values.yaml into the schema, and adds a row for each value to the table.
+// The sections of the worker's configuration have a separate page.
 func describe(t *testing.T, values *yaml.Node, schema map[string]any, at string, table *bytes.Buffer) {
 	t.Helper()
 	properties, _ := schema["properties"].(map[string]any)
@@ -208,7 +206,7 @@ func flow(n *yaml.Node) {
 	}
 }
 
-// TestUnknownKeys: each key of the configuration, misspelt, is refused where it stands.
+// TestUnknownKeys misspells each key of the configuration: the schema refuses it, and names its place.
 func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
 	refused := 0

@@ -19,7 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/page/access"
 )
 
-// elsewhere are values of an installation that has Gardener in another cluster.
+// elsewhere are the values of an installation whose Gardener is in another cluster.
 const elsewhere = `
 config:
   nats: {url: ["tls://nats-0.nats:4222", "tls://nats-1.nats:4333"], credentials: /etc/hap-worker-secrets/nats/user.creds}
@@ -74,7 +74,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestMistakes: what would fail later is refused at installation, in a sentence that names it.
+// TestMistakes: values that would fail later are refused at installation, with a message that names them.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for values, says := range map[string]string{
@@ -107,8 +107,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestFollowedClusters: labels and purposes of Clusters are followed, and the rights for that
-// given, only where values say so.
+// TestFollowedClusters: the worker follows labels and purposes of Clusters, and gets the rights to do so,
+// only if the values say so.
 func TestFollowedClusters(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
@@ -139,8 +139,8 @@ func TestFollowedClusters(t *testing.T) {
 	}
 }
 
-// TestEventsOfBindings: the right to write Events is given only where they are switched on,
-// and with it no other verb than those that it takes.
+// TestEventsOfBindings: the worker gets the right to write Events only if they are enabled, and only the
+// verbs that it uses.
 func TestEventsOfBindings(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
@@ -190,7 +190,7 @@ func TestParentsRefused(t *testing.T) {
 	}
 }
 
-// TestParentsAreCIDRs: what the worker cannot read as a parent the chart does not install.
+// TestParentsAreCIDRs: the chart refuses the parents that the worker cannot parse.
 func TestParentsAreCIDRs(t *testing.T) {
 	t.Parallel()
 	for _, cidr := range []string{"10.0.0.0", "10.0.0.0/33", "256.0.0.0/8", "10.0.0/8", "010.0.0.0/8", "fe80::/10", "::1/128", "ff00::/8", "::/0", "", "10.0.0.0/08"} {
@@ -204,9 +204,8 @@ func TestParentsAreCIDRs(t *testing.T) {
 	}
 }
 
-// TestElsewhere: where Gardener is another cluster, pods have no token of their own,
-// policy and network ranges are files, and the ports, the grace and what may be reached
-// follow the configuration.
+// TestElsewhere: if Gardener is in another cluster, pods have no service account token, policy and network
+// ranges are files, and ports, grace period and egress follow the configuration.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	c := workerConfig(t, elsewhere)
@@ -255,7 +254,7 @@ egress:
 	}
 }
 
-// toInt is a number of a manifest, -1 for what is none.
+// toInt returns a number of a manifest, -1 if it is not a number.
 func toInt(number any) int {
 	switch number := number.(type) {
 	case int64:
@@ -303,8 +302,8 @@ func TestPagePaths(t *testing.T) {
 	}
 }
 
-// TestPageOfItsOwn: a page with a separate listener has a separate port everywhere, and
-// who may reach it is apart from who may reach metrics. On loopback it has none.
+// TestPageOfItsOwn: a page with a separate listener has a separate port everywhere, and its network policy is
+// independent of the one for metrics. On loopback it has no port.
 func TestPageOfItsOwn(t *testing.T) {
 	t.Parallel()
 	const page = "{telemetry: {page: {listen: '0.0.0.0:9443', tls: {cert: /c, key: /k}, oidc: {issuer: 'https://login.example', clientID: hap, redirectURL: 'https://hap.example/oidc/callback', groups: [a]}}}}"
@@ -343,7 +342,7 @@ route: [{name: r-hap-worker, port: 8443}]
 	}
 }
 
-// sigs is a value as YAML, with its keys in order.
+// sigs returns a value as YAML with sorted keys.
 func sigs(t *testing.T, v any) string {
 	t.Helper()
 	text, err := sigsyaml.Marshal(v)

@@ -1,8 +1,7 @@
-// Package checker looks at a system from outside, after the fact: it reads the
-// streams, Redis and Gardener, and says which of the invariants of
-// docs/protocol.md do not hold. What has to hold where nothing is in
-// work is that of simulated histories (package promises). It shares no code with the worker beyond the wire's
-// types and the keys' layout, and decides nothing.
+// Package checker checks a system from outside, after the fact: it reads the streams, Redis and Gardener, and
+// reports the invariants of docs/protocol.md that do not hold. The checks at rest are those of package
+// promises, which simulated histories use, too. The package decides nothing, and shares no code with the
+// worker beyond the types of the wire and the layout of keys.
 package checker
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 )
 
-// Facts are what was read.
+// Facts are the contents of all stores, and the observations of the test.
 type Facts struct {
 	promises.Facts
 
@@ -29,24 +28,23 @@ type Facts struct {
 	Dead      map[uint64]bool              // sequences of HAP_EVENTS that have a dead letter
 	Published map[string]map[string]string // request id -> reply subject, by runtime id
 
-	// Networks are the network blocks that Redis and the cluster have.
+	// Networks are the network blocks in Redis and in the cluster.
 	Networks Networks
-	// Unreadable are the sequences of published messages that no worker can answer.
+	// Unreadable are the sequences of published messages that no worker can decode.
 	Unreadable []uint64
-	// Watched has what an observer saw happen; nil where none looked.
+	// Watched are the observations of a run, nil if there was no observer.
 	Watched *Watched
 }
 
-// Sources are where the facts are read from.
+// Sources are the stores that Read reads.
 type Sources struct {
 	Ledger   *events.Ledger
 	Counters *counters.Store
 	Gardener *gardener.Client
-	Configs  *clusterconfig.Configs // nil where there are none to read
+	Configs  *clusterconfig.Configs // nil: ClusterConfigs are not read
 }
 
-// Read reads what is stored. Dead, Published, Unreadable and Watched are left to
-// the caller.
+// Read reads the stores. The caller sets Dead, Published, Unreadable and Watched.
 func Read(ctx context.Context, s Sources) (Facts, error) {
 	f := Facts{Replies: map[string]events.Reply{}, Facts: promises.Facts{
 		Bindings: map[string]engine.Binding{}, Records: map[promises.In]account.Record{}, Runtimes: map[string][]promises.Runtime{},
@@ -96,14 +94,14 @@ func Read(ctx context.Context, s Sources) (Facts, error) {
 	return f, err
 }
 
-// Terms say what a tenant may have in a pool.
+// Terms are the terms on which tenants get accounts.
 type Terms struct {
 	OneAccount bool            // I4 is checked
-	Several    map[string]bool // tenants that I4 does not hold for
-	Limit      int             // the limit of every account; I2 is checked where it is above 0
+	Several    map[string]bool // tenants that are exempt from I4
+	Limit      int             // the limit of every account; I2 is checked if it is above 0
 }
 
-// Violations lists every invariant that does not hold, by name.
+// Violations lists every violation, sorted.
 func (f Facts) Violations(terms Terms) []string {
 	var found []string
 	bad := func(invariant, format string, args ...any) {
@@ -127,7 +125,7 @@ func (f Facts) Violations(terms Terms) []string {
 
 type report = promises.Report
 
-// live returns the reply in force of every runtime that has a binding: I1.
+// live returns the reply in force of every runtime that has a binding, and checks I1.
 func (f Facts) live(bad report) map[string]events.Reply {
 	byRuntime := map[string][]events.Reply{}
 	for _, r := range f.Replies {
@@ -154,7 +152,7 @@ func (f Facts) live(bad report) map[string]events.Reply {
 	return live
 }
 
-// answers checks that every published request has its one final answer: I7, I8.
+// answers checks that every published request has one final reply (I7, I8).
 func (f Facts) answers(bad report) {
 	for runtime, requests := range f.Published {
 		for request, subject := range requests {
@@ -174,7 +172,7 @@ func (f Facts) answers(bad report) {
 	}
 }
 
-// labels checks what Gardener says of the bindings in use: I3, I5.
+// labels checks the labels of the bindings in use (I3, I5).
 func (f Facts) labels(live map[string]events.Reply, bad report) {
 	tenants := map[string]map[string]bool{}
 	for id, r := range live {
@@ -207,7 +205,7 @@ func (f Facts) labels(live map[string]events.Reply, bad report) {
 	}
 }
 
-// limits checks that no record counts more than is allowed: I2.
+// limits checks that no record exceeds the limit (I2).
 func (f Facts) limits(terms Terms, bad report) {
 	for at, r := range f.Records {
 		if terms.Limit > 0 && r.Count > terms.Limit && !f.Bindings[at.Binding].Shared {
@@ -216,7 +214,7 @@ func (f Facts) limits(terms Terms, bad report) {
 	}
 }
 
-// oneAccount checks that no tenant has two dedicated bindings of a pool: I4.
+// oneAccount checks that no tenant has two dedicated bindings of a pool (I4).
 func (f Facts) oneAccount(live map[string]events.Reply, terms Terms, bad report) {
 	type key struct{ tenant, pool string }
 	has := map[key]map[string]bool{}

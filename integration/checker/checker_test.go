@@ -19,8 +19,8 @@ func record(binding string) promises.In { return promises.In{Pool: pool, Binding
 // at is the n-th second of the fabricated run.
 func at(n int) time.Time { return time.Unix(int64(1000+n), 0) }
 
-// world is a small system in order: ga-1 has rt-1 and rt-2 on b-1, ga-2 had rt-3
-// on b-2, which is cleaned and free again.
+// world returns a consistent system: ga-1 has rt-1 and rt-2 on b-1; ga-2 had rt-3 on b-2, which is cleaned
+// and free again.
 type world struct{ Facts }
 
 func newWorld() *world {
@@ -88,7 +88,7 @@ func (w *world) leaves(sequence int64, runtime, tenant string) {
 	})
 }
 
-// relabel sets a binding's new present and a step of its history.
+// relabel sets a binding's present labels, and appends them to its history.
 func (w *world) relabel(name string, to Label) {
 	b := w.Bindings[name]
 	b.Tenant, b.Dirty, b.Generation = to.Tenant, to.Dirty, to.Generation
@@ -176,8 +176,8 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// TestDepartedBeforeItsNumber is a departure that took place, was lost by Redis
-// before it was answered, and was decided anew after the next decisions.
+// TestDepartedBeforeItsNumber: a departure was lost by Redis before it was answered, and was decided anew
+// after later decisions.
 func TestDepartedBeforeItsNumber(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -193,7 +193,7 @@ func TestDepartedBeforeItsNumber(t *testing.T) {
 	expect(t, w.Violations(Terms{}), "I2 WithinLimit: decision 5")
 }
 
-// TestSurplus is I2 by the record alone, for a limit that is everybody's.
+// TestSurplus checks I2 by the record alone, with one limit for all tenants.
 func TestSurplus(t *testing.T) {
 	t.Parallel()
 	expect(t, newWorld().Violations(Terms{Limit: 1}), "I2 WithinLimit: binding b-1 has 2 runtimes")
@@ -243,7 +243,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestIdle tells a claim that no publisher was told of from one that was left behind.
+// TestIdle distinguishes a claim that no publisher was told of from one that was left behind.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

@@ -9,24 +9,24 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// step is a reply of the ledger as a change of a pool: a runtime came or went.
+// step is a reply of the ledger as a change of a pool: a runtime arrived or left.
 type step struct {
 	sequence int64
 	runtime  string
 	tenant   string
-	binding  string // "" for one that went
+	binding  string // "" for a departure
 	shared   bool
 	limit    int
 	clusters int
-	stored   time.Time // zero where no observer watched
+	stored   time.Time // zero without an observer
 }
 
-// decisions replays the ledger in the order of its decisions, pool by pool, and
-// checks each against what was in force then: I2, I3, I4.
+// decisions replays the ledger pool by pool, in the order of decisions, and checks each decision against the
+// state at that time (I2, I3, I4).
 //
-// A departure may take its number later than it took place: where Redis was lost
-// between the script and the reply, it is decided anew. So a runtime whose
-// deprovision had been published before the decision's answer is passed over.
+// A departure may have a later number than its actual order: if Redis was lost between the script and the
+// reply, it is decided anew. So runtimes whose deprovision was published before the decision's answer are
+// ignored.
 func (f Facts) decisions(terms Terms, bad report) {
 	departed := map[string]time.Time{}
 	if f.Watched != nil {
@@ -40,9 +40,8 @@ func (f Facts) decisions(terms Terms, bad report) {
 	}
 }
 
-// steps returns the changes of each pool, in order. A decision that answered
-// several requests is one step, with the fewest clusters that it was told with:
-// later repeats tell what there is by then.
+// steps returns the changes of each pool, in order. A decision that answered several requests is one step,
+// with the smallest cluster count among its replies: later repeats have the count at their time.
 func (f Facts) steps() map[string][]step {
 	type key struct {
 		pool, runtime string
@@ -89,12 +88,12 @@ func (f Facts) steps() map[string][]step {
 	return out
 }
 
-// replay is a pool as its decisions so far make it.
+// replay is the state of a pool after its decisions so far.
 type replay struct {
 	pool     string
 	on       map[string]map[string]string // tenant by runtime, by binding
 	at       map[string]string            // binding by runtime
-	departed map[string]time.Time         // the deprovision of a runtime began to be published
+	departed map[string]time.Time         // when the deprovision of a runtime was first published
 	terms    Terms
 	bad      report
 }
@@ -116,7 +115,7 @@ func (r *replay) apply(s step) {
 	r.at[s.runtime] = s.binding
 }
 
-// others are the runtimes on a binding that cannot have left before the step.
+// others returns the runtimes on a binding that cannot have left before the step.
 func (r *replay) others(binding string, s step) map[string]string {
 	found := map[string]string{}
 	for runtime, tenant := range r.on[binding] {
@@ -127,7 +126,7 @@ func (r *replay) others(binding string, s step) map[string]string {
 	return found
 }
 
-// check looks at a runtime that comes to a binding.
+// check checks the arrival of a runtime on a binding.
 func (r *replay) check(s step) {
 	on := r.others(s.binding, s)
 	if s.limit > 0 && !s.shared && (s.clusters > s.limit || len(on) >= s.limit) {

@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 )
 
-// Drift lists where Redis, the labels and the ledger do not say the same, once
-// everything is settled. That a dirty account waits for its cleaning is none.
+// Drift lists the differences between Redis, labels and ledger at rest. A dirty account that waits for its
+// cleanup is none.
 func (f Facts) Drift() []string {
 	var found []string
 	say := func(format string, args ...any) { found = append(found, "drift: "+fmt.Sprintf(format, args...)) }
@@ -25,8 +25,8 @@ func (f Facts) Drift() []string {
 	return found
 }
 
-// answered are the claims that a publisher was told of: one that no publisher was told of explains a binding
-// without runtimes.
+// answered returns the claims of all assigned replies. A claim without a reply explains a binding without
+// runtimes.
 func (f Facts) answered() map[promises.Claim]bool {
 	all := map[promises.Claim]bool{}
 	for _, r := range f.Replies {
@@ -37,8 +37,8 @@ func (f Facts) answered() map[promises.Claim]bool {
 	return all
 }
 
-// Idle are the bindings that are claimed without runtimes since no publisher was
-// told of their claim: the drift claimed-idle, which is reported and not repaired by itself.
+// Idle returns the bindings that are claimed without runtimes because no reply named their claim: the drift
+// claimed-idle, which is reported but not repaired automatically.
 func (f Facts) Idle() []string {
 	var idle []string
 	answered := f.answered()

@@ -16,10 +16,10 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 )
 
-// Networks are the network blocks, as they were read.
+// Networks are the network blocks in the stores.
 type Networks struct {
-	Ranges *network.State // from Redis; nil where there are none
-	Notes  *network.Notes // from the cluster; nil where it is not read
+	Ranges *network.State // from Redis; nil if it has none
+	Notes  *network.Notes // from the cluster; nil if it was not read
 }
 
 func readNetworks(ctx context.Context, s Sources) (n Networks, err error) {
@@ -40,8 +40,8 @@ func readNetworks(ctx context.Context, s Sources) (n Networks, err error) {
 	return n, nil
 }
 
-// granted are the blocks of the answers of a runtime, each once: I10 where two answers say
-// different things of one rule.
+// granted returns the distinct blocks of a runtime's replies. It reports I10 if two replies have different
+// blocks for one rule.
 func granted(replies []events.Reply, bad report) []promises.Block {
 	rules := map[string][]promises.Block{}
 	for _, r := range replies {
@@ -64,14 +64,13 @@ func granted(replies []events.Reply, bad report) []promises.Block {
 	return slices.Concat(slices.Collect(maps.Values(rules))...)
 }
 
-// overlap reports whether two blocks have addresses in common that they must not:
-// those of one rule of one cluster may lie in each other.
+// overlap reports whether two blocks overlap illegally. Blocks of one rule of one cluster may be nested.
 func overlap(s, o promises.Block) bool {
 	return s.CIDR.Overlaps(o.CIDR) && (s.Runtime != o.Runtime || s.Rule != o.Rule)
 }
 
-// network checks that blocks are disjoint, that Redis holds those of the live
-// clusters and no others, and that the cluster says the same: I9.
+// network checks I9: blocks are disjoint, Redis has exactly the blocks of live clusters, and so has the
+// cluster.
 func (f Facts) network(live map[string]events.Reply, bad report) {
 	byRuntime := map[string][]events.Reply{}
 	for _, subject := range slices.Sorted(maps.Keys(f.Replies)) {
@@ -105,11 +104,10 @@ func (f Facts) network(live map[string]events.Reply, bad report) {
 	}
 }
 
-// blocksOverTime checks each answer against those before it whose clusters cannot
-// have gone by then. An answer to a runtime that the ledger calls released already is
-// passed over: the worker that decided it before the release was late to publish it, and by its
-// sequence it is not in force. One before the reply to its deprovision counts: a rebuild
-// takes its blocks for those of a live cluster.
+// blocksOverTime checks each answer against earlier answers whose clusters cannot have left by then. It
+// ignores an answer whose sequence is below the sequence of the runtime's release: the worker that decided it
+// before the release published it late, and it is not in force. An answer that was stored before the reply to
+// the deprovision counts: a rebuild takes its blocks for a live cluster's.
 func (f Facts) blocksOverTime(bad report) {
 	type given struct {
 		promises.Block
@@ -139,7 +137,7 @@ func (f Facts) blocksOverTime(bad report) {
 
 func sequence(r events.Reply) int64 { return cmp.Or(r.Decision, &events.Decision{}).Sequence }
 
-// notes checks what is written for clusters that have a name and a namespace.
+// notes checks the ClusterConfigs and annotations of clusters that have a name and a namespace.
 func (f Facts) notes(live map[string]events.Reply, all []promises.Block, bad report) {
 	var should, is, annotated, there []promises.Block
 	clusters := map[network.Identity]bool{}

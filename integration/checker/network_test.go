@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// given adds blocks to a runtime's answer, to Redis and to what is written of it.
+// given adds blocks to a runtime's answer, to Redis, and to its ClusterConfigs and annotations.
 func (w *world) given(runtime, rule string, cidrs ...string) {
 	applied := network.Applied{Rule: rule}
 	var told []events.Network
@@ -40,8 +40,8 @@ func (w *world) given(runtime, rule string, cidrs ...string) {
 	})
 }
 
-// newNetworked is a world in order whose clusters have blocks: rt-1 one inside another,
-// and rt-2 what rt-3 had.
+// newNetworked returns a consistent world whose clusters have blocks: rt-1 has one inside another, and rt-2
+// has a block that rt-3 had before.
 func newNetworked() *world {
 	w := newWorld()
 	w.Networks = Networks{Ranges: &network.State{}, Notes: &network.Notes{}}
@@ -95,9 +95,9 @@ func TestNetworkViolations(t *testing.T) {
 	}
 }
 
-// TestNetworkLateAnswer is a block of rt-2 in an answer to rt-3, whose deprovision was
-// published before: while the ledger does not say that rt-3 is gone, both are live there.
-// One that was decided before rt-3 went, and is stored afterwards, is in force no more.
+// TestNetworkLateAnswer has a block of rt-2 in an answer to rt-3, whose deprovision was published before:
+// until the ledger has the reply to the deprovision, both are live. An answer that was decided before the
+// departure, and stored after it, is not in force.
 func TestNetworkLateAnswer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -6,41 +6,40 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Watched has what an observer saw happen: what the state at the end does not show.
+// Watched are the observations of a run: facts that the final state does not show.
 type Watched struct {
-	// Labels are the states of each binding, each different from the one before.
+	// Labels are the successive states of each binding's labels; neighbours differ.
 	Labels map[string][]Label
-	// Stored are the replies in the order of the stream, also those that others
-	// have replaced on their subject.
+	// Stored are the replies in the order of the stream, including those that were replaced on their subject.
 	Stored []events.Stored
-	// Departed is when the first deprovision of a runtime began to be published.
+	// Departed is when the first deprovision of a runtime was about to be published.
 	Departed map[string]time.Time
-	// Clusters are the Shoots that there were.
+	// Clusters are the Shoots that existed.
 	Clusters []Cluster
 }
 
-// Label has what a binding's labels said from a time on.
+// Label is one state of a binding's labels.
 type Label struct {
-	At         time.Time // when it was seen, so that it was so before
+	At         time.Time // when the state was first seen; it may have begun earlier
 	Tenant     string
 	Dirty      bool
 	Generation int64
 }
 
-// Cluster is a Shoot that was there from its runtime's answer on.
+// Cluster is a Shoot, which exists from its runtime's answer on.
 type Cluster struct {
 	Runtime string
 	Binding string
 	Gone    time.Time // when its deletion began; zero while it is there
 }
 
-// claim is one life of a binding.
+// claim is one claim of a binding.
 type claim struct {
 	binding    string
 	generation int64
 }
 
-// overTime checks the histories: I3, I5, I7.
+// overTime checks the observations (I3, I5, I7).
 func (f Facts) overTime(bad report) {
 	if f.Watched == nil {
 		return
@@ -56,7 +55,7 @@ func (f Facts) overTime(bad report) {
 	w.dirtied(answered, bad)
 }
 
-// finals checks that nothing was stored over a final reply: I7.
+// finals checks that no reply was stored after a final one on its subject (I7).
 func (w *Watched) finals(bad report) {
 	final := map[string]events.Status{}
 	for _, s := range w.Stored {
@@ -69,15 +68,14 @@ func (w *Watched) finals(bad report) {
 	}
 }
 
-// lodger is a runtime that was answered with a claim of a binding.
+// lodger is a runtime that was assigned to a claim of a binding.
 type lodger struct {
 	runtime string
 	tenant  string
-	at      time.Time // the answer was stored
+	at      time.Time // when the answer was stored
 }
 
-// answered returns who was answered with which claim, and checks that a claim
-// served one tenant: I3.
+// answered returns the runtimes of each claim, and checks that a claim served one tenant only (I3).
 func (w *Watched) answered(bad report) map[claim][]lodger {
 	out := map[claim][]lodger{}
 	for _, s := range w.Stored {
@@ -97,7 +95,7 @@ func (w *Watched) answered(bad report) map[claim][]lodger {
 	return out
 }
 
-// change checks one change of a binding's labels: I3.
+// change checks one change of a binding's labels (I3).
 func (w *Watched) change(binding string, was, is Label, answered map[claim][]lodger, bad report) {
 	switch {
 	case was.Tenant != "" && is.Tenant != "" && was.Tenant != is.Tenant:
@@ -120,8 +118,8 @@ func (w *Watched) change(binding string, was, is Label, answered map[claim][]lod
 	}
 }
 
-// dirtied checks that a binding became dirty only after everybody on it had been
-// given back, and after their Shoots had gone: I5.
+// dirtied checks that a binding became dirty only after all its runtimes were deprovisioned and their Shoots
+// deleted (I5).
 func (w *Watched) dirtied(answered map[claim][]lodger, bad report) {
 	for binding, labels := range w.Labels {
 		for i, label := range labels {

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// The images that are the project's own, and those of others where a registry is reachable.
+// The project's images, and upstream images for a machine that reaches a registry.
 const (
 	workerImage   = "hap-worker/hap-worker:dev"
 	kubeImage     = "hap-worker/kubeapi:dev"
@@ -25,13 +25,11 @@ const (
 	upstreamRedis = "redis:7.4"
 )
 
-// images are what the containers are made of; gardener is "" where the Gardener
-// kinds are CRDs.
+// images are the images of the containers; gardener is "" if the Gardener kinds are CRDs.
 type images struct{ worker, kube, gardener, nats, redis, hole string }
 
-// buildImages makes what is not up to date, from the checkout. HAP_IMAGES says
-// otherwise: "upstream" takes the images of NATS and Redis from their makers, which
-// a registry has to hand out, and "present" takes all as they are.
+// buildImages builds the images that are out of date from the checkout. With HAP_IMAGES=upstream, NATS and
+// Redis are upstream images, which need a registry; with HAP_IMAGES=present, no image is built.
 func buildImages(ctx context.Context, o Options) (images, error) {
 	i := images{worker: workerImage, kube: kubeImage, nats: natsImage, redis: redisImage, hole: holeImage}
 	names := []string{"hap-worker", "blackhole"}
@@ -60,8 +58,8 @@ func buildImages(ctx context.Context, o Options) (images, error) {
 	return i, BuildImages(ctx, o.Talk, names...)
 }
 
-// BuildImages makes images of deploy/images.sh, unless they are up to date; without
-// names all of them.
+// BuildImages builds images with deploy/images.sh, unless they are up to date; all of them if there are no
+// names.
 func BuildImages(ctx context.Context, talk io.Writer, names ...string) error {
 	root, err := stack.Root()
 	if err != nil {

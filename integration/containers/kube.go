@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// The Kubernetes API and Gardener's API server behind it, in their network.
+// The names and ports of the Kubernetes API and of gardener-apiserver behind it, in their network.
 const (
 	kubeName, kubePort         = "kubeapi", 6443
 	gardenerName, gardenerPort = "gardenerapi", 8443
@@ -24,13 +24,12 @@ const (
 // Kube is a Kubernetes API.
 type Kube struct {
 	container  *container
-	gardener   *container // nil where the kinds are CRDs
-	kubeconfig []byte     // as containers see it
+	gardener   *container // nil if the kinds are CRDs
+	kubeconfig []byte     // for containers
 	port       int
 }
 
-// startKube starts one; gardener is the image of Gardener's own API server, "" for
-// kinds that are CRDs.
+// startKube starts a Kubernetes API. gardener is the image of gardener-apiserver, "" if the kinds are CRDs.
 func startKube(ctx context.Context, image, gardener string, on *testcontainers.DockerNetwork) (*Kube, error) {
 	ports, err := FreePorts(1)
 	if err != nil {
@@ -50,7 +49,7 @@ func startKube(ctx context.Context, image, gardener string, on *testcontainers.D
 	if err != nil {
 		return k, err
 	}
-	// The program writes it once it is ready.
+	// The program writes the kubeconfig when it is ready.
 	err = k.container.await(ctx, func(ctx context.Context) (err error) {
 		k.kubeconfig, err = k.container.read(ctx, kubeconfig)
 		return err
@@ -58,21 +57,21 @@ func startKube(ctx context.Context, image, gardener string, on *testcontainers.D
 	if err != nil || gardener == "" {
 		return k, err
 	}
-	// The maker of a landscape waits until it serves.
+	// NewLandscape waits until gardener-apiserver serves.
 	k.gardener, err = start(ctx, spec{
 		image: gardener, networks: map[string][]string{on.Name: {gardenerName}}, files: map[string][]byte{"/etc/kubeconfig": k.kubeconfig},
 		command: []string{
 			"--data", "/data", "--bind", "0.0.0.0", "--port", strconv.Itoa(gardenerPort), "--kubeconfig", "/etc/kubeconfig",
 			"--etcd", "http://" + net.JoinHostPort(kubeName, strconv.Itoa(etcdPort)),
-			// It looks a binding's Secret up at every write, with a client of 5 requests a second
-			// that no flag changes: less than one landscape's load.
+			// This plugin looks up a binding's Secret at every write, with a client that is limited to 5
+			// requests a second: less than the load of one landscape.
 			"--", "--disable-admission-plugins=ResourceReferenceManager",
 		},
 	})
 	return k, err
 }
 
-// aggregated is where kube-apiserver finds Gardener's API server, nil where there is none.
+// aggregated returns the address of gardener-apiserver for kube-apiserver, nil if there is none.
 func (k *Kube) aggregated() *stack.Aggregated {
 	if k.gardener == nil {
 		return nil
@@ -80,14 +79,14 @@ func (k *Kube) aggregated() *stack.Aggregated {
 	return &stack.Aggregated{Host: gardenerName, Port: gardenerPort}
 }
 
-// config is for this process, without a rate limit.
+// config returns the client configuration for this process, without a rate limit.
 func (k *Kube) config() (*rest.Config, error) {
 	c, err := clientcmd.RESTConfigFromKubeConfig(k.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	c.Host, c.QPS = "https://"+net.JoinHostPort(loopback, strconv.Itoa(k.port)), -1
-	c.WarningHandler = rest.NoWarnings{} // one for each Shoot on a SecretBinding
+	c.WarningHandler = rest.NoWarnings{} // Gardener warns about each Shoot on a SecretBinding
 	return c, nil
 }
 

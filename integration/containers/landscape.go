@@ -20,7 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// workers is how many a landscape has.
+// workers is the number of workers in a landscape.
 const workers = 2
 
 // Landscape is a namespace with its own accounts, streams and counters, and two
@@ -39,16 +39,16 @@ type Landscape struct {
 	kube      dynamic.Interface
 }
 
-// LandscapeOptions say what a Landscape has.
+// LandscapeOptions configure a Landscape.
 type LandscapeOptions struct {
 	Redis    RedisPlace
-	Config   string            // the workers', without where the parts are
+	Config   string            // of the workers, without addresses
 	Resource gardener.Resource // the kind of the accounts. Defaults to gardener.CredentialsBindings.
 	Accounts []stack.Account
 }
 
-// NewLandscape makes the accounts and starts the workers; it returns when they are
-// ready. An error leaves nothing running.
+// NewLandscape creates the accounts, starts the workers, and returns when they are ready. After an error,
+// nothing is left running.
 func (s *System) NewLandscape(ctx context.Context, o LandscapeOptions) (*Landscape, error) {
 	l := &Landscape{system: s, redis: o.Redis, config: []byte(o.Config)}
 	l.target.Resource = string(cmp.Or(o.Resource, gardener.CredentialsBindings))
@@ -85,7 +85,7 @@ func (l *Landscape) start(ctx context.Context, bindings []stack.Account) error {
 	return l.AwaitReady(ctx)
 }
 
-// connect connects this process to everything that a publisher and a checker need.
+// connect opens the connections of publisher and checker.
 func (l *Landscape) connect() error {
 	nc, err := l.system.NATS.connect(l.name)
 	if err != nil {
@@ -131,7 +131,7 @@ func (l *Landscape) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Replicated returns when every stream is on three servers that all have all of it.
+// Replicated returns when every stream has three replicas, all of them current.
 func (l *Landscape) Replicated(ctx context.Context) error {
 	for _, stream := range []string{events.StreamEvents, events.StreamReplies, events.StreamWaiting, events.StreamDead} {
 		if err := until(ctx, func(ctx context.Context) error { return current(ctx, l.jetStream, stream) }); err != nil {
@@ -141,7 +141,7 @@ func (l *Landscape) Replicated(ctx context.Context) error {
 	return nil
 }
 
-// Leader is the NATS server that leads a stream, 0 to 2.
+// Leader returns the index of the NATS server that leads a stream, 0 to 2.
 func (l *Landscape) Leader(ctx context.Context, stream string) (node int, err error) {
 	err = until(ctx, func(ctx context.Context) (err error) {
 		node, err = leader(ctx, l.jetStream, stream)
@@ -150,20 +150,19 @@ func (l *Landscape) Leader(ctx context.Context, stream string) (node int, err er
 	return node, err
 }
 
-// Facts are what there is now, for the checker.
+// Facts reads the present facts for the checker.
 func (l *Landscape) Facts(ctx context.Context) (checker.Facts, error) {
 	return checker.Read(ctx, l.Sources)
 }
 
-// StartLoad starts a broker and a cleanup job. The landscape must have their
-// configuration and accounts.
+// StartLoad starts a broker and a cleanup job. The landscape must have faults.Config and faults.Accounts.
 func (l *Landscape) StartLoad(ctx context.Context, o faults.LoadOptions) (*faults.Load, error) {
 	return faults.StartLoad(ctx, faults.Landscape{
 		JetStream: l.jetStream, Kube: l.kube, Namespace: l.target.Namespace, Resource: l.resource(), Sources: l.Sources,
 	}, o)
 }
 
-// Stop removes the workers and ends the connections. The accounts stay.
+// Stop removes the workers, and closes the connections. It leaves the accounts.
 func (l *Landscape) Stop(ctx context.Context) error {
 	var errs []error
 	for _, w := range l.Workers {

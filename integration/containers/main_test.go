@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// buildLimit is how long images and parts may take; the first build of the Kubernetes API is inside of it.
+	// buildLimit is the time limit for images and parts, including the first build of the Kubernetes API.
 	buildLimit = 20 * time.Minute
-	// settled is how long everything may take to settle: where two masters follow each other, a
-	// worker waits for 98 s before it takes over (worker/rebuild), and then for NATS and its sweep.
+	// settled is the time limit for settling. If two masters follow each other, a worker waits for 98 s
+	// before it takes over (worker/rebuild), and then for NATS and its sweep.
 	settled = 4 * time.Minute
-	// limit is how long a test may take, with that.
+	// limit is the time limit of a test, including settled.
 	limit = 10 * time.Minute
 )
 
@@ -38,9 +38,8 @@ var shared struct {
 	err    error
 }
 
-// sharedSystem returns the parts that all tests share. Without a container engine a
-// test says that it is not run, and fails where HAP_REQUIRE_ALL is set
-// and HAP_WITHOUT_CONTAINERS is not.
+// sharedSystem returns the parts that all tests share. Without a container engine, the test is skipped with a
+// message; it fails if HAP_REQUIRE_ALL is set and HAP_WITHOUT_CONTAINERS is not.
 func sharedSystem(t *testing.T) *containers.System {
 	t.Helper()
 	requireDocker(t)
@@ -78,7 +77,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// scene is a landscape under a load, with words for what happens to it.
+// scene is a landscape under load.
 type scene struct {
 	*containers.Landscape
 
@@ -92,14 +91,13 @@ type scene struct {
 // waiting is how long a request of the load may wait for an account.
 const waiting = 10 * time.Second
 
-// spare is an account that the load does not ask for: of the pool of the plan aws
-// in cf-eu11.
+// spare is an account that the load does not use: the only one for plan aws in cf-eu11.
 var spare = stack.Account{Name: "spare", HyperscalerType: "aws", Labels: map[string]string{"euAccess": "true"}}
 
-// setting is a choice that a scene makes otherwise than others.
+// setting configures a scene.
 type setting struct {
 	accounts gardener.Resource                              // their kind. Defaults to gardener.CredentialsBindings.
-	redis    func(*containers.System) containers.RedisPlace // Defaults to the system's single one.
+	redis    func(*containers.System) containers.RedisPlace // Defaults to the system's single server.
 }
 
 // newScene begins one.
@@ -111,7 +109,7 @@ func newScene(t *testing.T, where setting) *scene {
 	system := sharedSystem(t)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes longer than %s", limit))
 	t.Cleanup(cancel)
-	dir := t.ArtifactDir() // before the clean-up is registered that writes there
+	dir := t.ArtifactDir() // before the clean-up that writes there is registered
 	l, err := system.NewLandscape(ctx, containers.LandscapeOptions{
 		Redis: where.redis(system), Config: faults.Config(waiting), Resource: where.accounts, Accounts: append(faults.Accounts(), spare),
 	})
@@ -130,7 +128,7 @@ func newScene(t *testing.T, where setting) *scene {
 	return s
 }
 
-// end removes what the scene has, and writes the workers' logs.
+// end removes the scene, and writes the workers' logs.
 func (s *scene) end() {
 	ctx := context.WithoutCancel(s.ctx)
 	if s.load != nil {
@@ -214,9 +212,8 @@ func (s *scene) deprovision(runtime, tenant string) (events.Reply, error) {
 	return s.Client.Deprovision(s.ctx, e.ID, *e.Deprovision)
 }
 
-// holds waits until the workers are ready and everything is settled, and fails the
-// test for every invariant that does not hold, and for every account that is not
-// free once all runtimes have been given back.
+// holds waits until the workers are ready and everything is settled. It fails the test for every violation,
+// and for every account that is not free after all runtimes were released.
 func (s *scene) holds() {
 	s.t.Helper()
 	s.must(s.AwaitReady(s.ctx))
@@ -231,8 +228,8 @@ func (s *scene) holds() {
 	}
 }
 
-// told prints what the workers have warned of last, and said of what the violations name: on
-// another machine the logs are gone with the test.
+// told prints the workers' last warnings, and their log lines about the names in the violations: on another
+// machine, the logs are lost with the test.
 func (s *scene) told(violations string) {
 	named := strings.FieldsFunc(violations, func(r rune) bool {
 		return !strings.ContainsRune("-_", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)

@@ -10,9 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
-// TestMainJob is one account's way through a landscape: claimed for a tenant's first
-// cluster, shared with its second, dirty once both are gone, and free again when
-// the cleanup job has emptied it.
+// TestMainJob follows an account: it is claimed for a tenant's first cluster, shared with its second, dirty
+// once both are gone, and free again after the cleanup job has emptied it.
 func TestMainJob(t *testing.T) {
 	t.Parallel()
 	for resource, kind := range map[gardener.Resource]string{
@@ -25,7 +24,7 @@ func TestMainJob(t *testing.T) {
 	}
 }
 
-// mainJob goes it; kind is the account's kind in replies.
+// mainJob runs the test; kind is the account's kind in replies.
 func (s *scene) mainJob(kind string) {
 	s.t.Helper()
 	want := map[string]string{}

@@ -15,14 +15,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// nodes is how many servers a cluster of NATS has, and primaries one of Redis.
+// nodes is the number of servers in a NATS cluster, and of primaries in a Redis Cluster.
 const nodes = 3
 
-// accounts is how many NATS accounts there are: one for each landscape.
+// accounts is the number of NATS accounts, one for each landscape.
 const accounts = 24
 
-// NATS is a cluster of three servers. Each landscape has its own account there, and
-// thereby its own streams.
+// NATS is a cluster of three servers. Each landscape has a separate account, and so separate streams.
 type NATS struct {
 	docker     docker
 	containers []*container
@@ -55,7 +54,7 @@ func startNATS(ctx context.Context, d docker, image string, on *testcontainers.D
 
 func natsName(i int) string { return fmt.Sprintf("nats-%d", i+1) }
 
-// natsConfig is the configuration of a server.
+// natsConfig returns the configuration of a server.
 func natsConfig(i int) []byte {
 	var routes, of strings.Builder
 	for peer := range nodes {
@@ -78,10 +77,10 @@ system_account: system
 `, natsName(i), routes.String(), of.String())
 }
 
-// accountName is short: it names a Project of Gardener too.
+// accountName is short, because it also names a Gardener Project.
 func accountName(n int) string { return fmt.Sprintf("land-%02d", n) }
 
-// urls are the servers as containers see them.
+// urls returns the URLs of the servers for containers.
 func (n *NATS) urls(account string) string {
 	var urls []string
 	for i := range nodes {
@@ -90,7 +89,7 @@ func (n *NATS) urls(account string) string {
 	return strings.Join(urls, ",")
 }
 
-// connect connects this process.
+// connect connects this process to the cluster.
 func (n *NATS) connect(account string) (*nats.Conn, error) {
 	var urls []string
 	for _, port := range n.ports {
@@ -100,8 +99,8 @@ func (n *NATS) connect(account string) (*nats.Conn, error) {
 		nats.RetryOnFailedConnect(true), nats.PingInterval(5*time.Second), nats.IgnoreDiscoveredServers())
 }
 
-// ready returns when streams can be made that three servers keep: JetStream has a
-// leader, and all three are in their places.
+// ready returns when a stream with three replicas can be created: JetStream has a leader, and all servers
+// have joined.
 func (n *NATS) ready(ctx context.Context) error {
 	nc, err := n.connect(accountName(0))
 	if err != nil {
@@ -123,7 +122,7 @@ func (n *NATS) ready(ctx context.Context) error {
 	})
 }
 
-// leader is which server leads a stream.
+// leader returns the index of the server that leads a stream.
 func leader(ctx context.Context, js jetstream.JetStream, stream string) (int, error) {
 	s, err := js.Stream(ctx, stream)
 	if err != nil {
@@ -141,7 +140,7 @@ func leader(ctx context.Context, js jetstream.JetStream, stream string) (int, er
 	return 0, fmt.Errorf("%s leads stream %s", info.Cluster.Leader, stream)
 }
 
-// current says why a stream is not on three servers that have all of it, with nil for one that is.
+// current returns nil if the stream has three current replicas, and otherwise an error that says why not.
 func current(ctx context.Context, js jetstream.JetStream, stream string) error {
 	s, err := js.Stream(ctx, stream)
 	if err != nil {
@@ -159,12 +158,12 @@ func current(ctx context.Context, js jetstream.JetStream, stream string) error {
 	return nil
 }
 
-// Kill ends a server at once; its files stay.
+// Kill ends a server at once, and keeps its files.
 func (n *NATS) Kill(ctx context.Context, node int) error {
 	return n.containers[node].kill(ctx, n.docker)
 }
 
-// Start starts a server that was killed.
+// Start starts a killed server.
 func (n *NATS) Start(ctx context.Context, node int) error { return n.containers[node].Start(ctx) }
 
 func (n *NATS) remove(ctx context.Context) error {

@@ -29,7 +29,7 @@ func TestPartitions(t *testing.T) {
 			s.lacks(part)
 			t.Log("both are cut off")
 
-			// In the other order than before: each gets another address, and its old connections lead nowhere.
+			// Heal in reverse order: each worker gets another address, so its old connections are dead.
 			s.must(second.Heal(s.ctx, part))
 			s.must(first.Heal(s.ctx, part))
 			begin := time.Now()
@@ -45,8 +45,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// notices waits until both workers say that they are cut off. What they have read
-// of the Kubernetes API stays with them, so there they stay ready.
+// notices waits until both workers are not ready. Without the Kubernetes API they stay ready, because they
+// have its objects in their caches.
 func (s *scene) notices(part containers.Part) {
 	s.t.Helper()
 	if part == containers.PartKube {
@@ -62,7 +62,7 @@ func (s *scene) notices(part containers.Part) {
 	}
 }
 
-// answer has what a request came to.
+// answer is the result of a request.
 type answer struct {
 	reply events.Reply
 	err   error
@@ -73,7 +73,7 @@ const (
 	patient      = "patient" // the tenant who asks for the spare account
 )
 
-// ask asks for the spare account, which no tenant holds: it has to be claimed.
+// ask requests the spare account, which is unclaimed, so it has to be claimed.
 func (s *scene) ask() <-chan answer {
 	s.t.Helper()
 	given := make(chan answer, 1)
@@ -84,11 +84,11 @@ func (s *scene) ask() <-chan answer {
 	return given
 }
 
-// lacks waits until the request for the spare account is where it can go no further.
+// lacks waits, if part is the Kubernetes API, until the request for the spare account is answered as waiting.
 func (s *scene) lacks(part containers.Part) {
 	s.t.Helper()
 	if part != containers.PartKube {
-		return // no worker takes it
+		return // no worker takes the event
 	}
 	s.eventually(func() error {
 		stored, found, err := s.Sources.Ledger.Last(s.ctx, "hap.v1.reply."+spareRuntime+"."+request(spareRuntime))

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// redisFlags are those of every server: nothing may be evicted, and a restart
-// finds what was there. Both our image and the upstream one know the program.
+// redisFlags are the flags of every server: no eviction, and data that survives a restart. Our image and the
+// upstream image both accept them.
 func redisFlags(further ...string) []string {
 	return append([]string{
 		"--dir", "/data", "--bind", "0.0.0.0", "--protected-mode", "no", "--appendonly", "yes", "--save", "",
@@ -55,7 +55,7 @@ func (r *Redis) start(ctx context.Context) (err error) {
 
 func (r *Redis) address() string { return net.JoinHostPort(loopback, strconv.Itoa(r.port)) }
 
-// Place returns where the server is.
+// Place returns the addresses of the server.
 func (r *Redis) Place() RedisPlace {
 	return RedisPlace{inside: "redis://redis:6379", outside: "redis://" + r.address()}
 }
@@ -70,14 +70,14 @@ func (r *Redis) Lose(ctx context.Context) error {
 
 func (r *Redis) remove(ctx context.Context) error { return r.container.remove(ctx) }
 
-// RedisPlace is where a Redis is, or a way into a Redis Cluster.
+// RedisPlace has the addresses of a Redis, and how to connect to them.
 type RedisPlace struct {
 	inside, outside string // URLs for containers and for this process
 	cluster         bool
-	master          string // the name that sentinels know it by; "" for none
+	master          string // its name at the sentinels; "" without sentinels
 }
 
-// RedisCluster is three primaries with a replica each.
+// RedisCluster has three primaries with a replica each.
 type RedisCluster struct {
 	docker     docker
 	containers []*container // the primaries come first
@@ -85,12 +85,11 @@ type RedisCluster struct {
 	admins     []*redis.Client
 }
 
-// nodeTimeout is after how long a primary without a sign of life is replaced.
+// nodeTimeout is the silence after which a primary is replaced.
 const nodeTimeout = 2 * time.Second
 
-// startRedisCluster needs a machine that reaches the containers by their own
-// addresses, as every Linux with its own engine does: a cluster's nodes tell
-// their clients where the others are.
+// startRedisCluster needs a machine that reaches the containers at their addresses, such as Linux with its
+// local engine: the nodes of a cluster tell clients each other's addresses.
 func startRedisCluster(ctx context.Context, d docker, image string, on *testcontainers.DockerNetwork) (*RedisCluster, error) {
 	const n = 2 * nodes
 	c := &RedisCluster{docker: d, containers: make([]*container, n), ips: make([]string, n)}
@@ -117,7 +116,7 @@ func startRedisCluster(ctx context.Context, d docker, image string, on *testcont
 	return c, c.form(ctx)
 }
 
-// form makes one cluster of the nodes: a third of the slots each, and a replica each.
+// form makes the nodes one cluster: each primary has a third of the slots, and a replica.
 func (c *RedisCluster) form(ctx context.Context) error {
 	const slots = 16384
 	for i, admin := range c.admins {
@@ -128,7 +127,7 @@ func (c *RedisCluster) form(ctx context.Context) error {
 		if i < nodes {
 			err = admin.ClusterAddSlotsRange(ctx, i*slots/nodes, (i+1)*slots/nodes-1).Err()
 		}
-		// A separate epoch for each, as redis-cli does: equal ones must be told apart first.
+		// Different epochs, as redis-cli sets them: equal ones would first have to be resolved.
 		err = errors.Join(err, admin.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
 		if err == nil && i > 0 {
 			err = c.admins[0].ClusterMeet(ctx, c.ips[i], "6379").Err()
@@ -142,7 +141,7 @@ func (c *RedisCluster) form(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Once the primary is known here.
+		// This fails until the node knows the primary.
 		if err := until(ctx, func(ctx context.Context) error { return admin.ClusterReplicate(ctx, id).Err() }); err != nil {
 			return err
 		}
@@ -150,7 +149,8 @@ func (c *RedisCluster) form(ctx context.Context) error {
 	return until(ctx, func(ctx context.Context) error { return c.complete(ctx, c.admins...) })
 }
 
-// complete says why some of the nodes do not serve all slots, or have no replica in step.
+// complete returns an error if one of the nodes does not see all slots served, or is a replica that is not in
+// sync.
 func (c *RedisCluster) complete(ctx context.Context, admins ...*redis.Client) error {
 	for _, admin := range admins {
 		info, err := admin.ClusterInfo(ctx).Result()
@@ -171,7 +171,7 @@ func (c *RedisCluster) complete(ctx context.Context, admins ...*redis.Client) er
 	return nil
 }
 
-// Place returns where the nodes are.
+// Place returns the addresses of the nodes.
 func (c *RedisCluster) Place() RedisPlace {
 	var inside, outside []string
 	for i, ip := range c.ips {
@@ -181,7 +181,7 @@ func (c *RedisCluster) Place() RedisPlace {
 	return RedisPlace{inside: strings.Join(inside, ","), outside: strings.Join(outside, ","), cluster: true}
 }
 
-// FailOver kills a primary, 0 to 2, and returns when its replica serves in its place.
+// FailOver kills a primary, 0 to 2, and returns when its replica has replaced it.
 func (c *RedisCluster) FailOver(ctx context.Context, primary int) error {
 	if err := c.containers[primary].kill(ctx, c.docker); err != nil {
 		return err
@@ -195,8 +195,8 @@ func (c *RedisCluster) FailOver(ctx context.Context, primary int) error {
 	})
 }
 
-// Restart starts a primary that was killed, and returns when it is its replica's replica: until the others
-// have told it, it takes itself for a primary, with what it had when it was killed.
+// Restart starts a killed primary, and returns when it is a replica of its former replica. Until the others
+// have told it, it considers itself a primary, with the data that it had when it was killed.
 func (c *RedisCluster) Restart(ctx context.Context, primary int) error {
 	if err := c.containers[primary].Start(ctx); err != nil {
 		return err
@@ -231,7 +231,7 @@ func (c *RedisCluster) sides(node int) (with, without []*container) {
 	return slices.Clone(c.containers[node : node+1]), slices.Concat(c.containers[:node], c.containers[node+1:])
 }
 
-// Master is the present primary of the first third of the slots.
+// Master returns the present primary of the first third of the slots.
 func (c *RedisCluster) Master(ctx context.Context) (int, error) {
 	return masterOf(ctx, c.admins, func(i int) bool { return i%nodes == 0 })
 }

@@ -16,8 +16,8 @@ func TestRedisLost(t *testing.T) {
 	s.holds()
 }
 
-// TestRedisClusterFailsOver kills each primary of a Redis Cluster in turn; its
-// replica, which may lack the last writes, serves in its place.
+// TestRedisClusterFailsOver kills each primary of a Redis Cluster in turn. Its replica, which may lack the
+// last writes, replaces it.
 func TestRedisClusterFailsOver(t *testing.T) {
 	t.Parallel()
 	var cluster *containers.RedisCluster

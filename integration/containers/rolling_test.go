@@ -6,8 +6,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// TestRollingRestart stops and starts the workers one after the other, twice, as a
-// rollout does: each ends with code 0, and there is always one that serves.
+// TestRollingRestart restarts the workers one after the other, twice, like a rollout: each exits with code 0,
+// and one is always ready.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{accounts: gardener.SecretBindings})

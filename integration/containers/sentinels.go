@@ -14,15 +14,15 @@ import (
 // masterName is the sentinels' name for the master.
 const masterName = "accounts"
 
-// Sentinels are a Redis of three nodes, each a server and the sentinel beside it.
+// Sentinels are a Redis of three nodes, each a server and a sentinel.
 type Sentinels struct {
 	servers, sentinels []*container
 	admins             []*redis.Client // of the servers
 	watchers           []string        // addresses of the sentinels
 }
 
-// startSentinels needs a machine that reaches the containers by their own addresses, as
-// startRedisCluster does: a sentinel says where the master is. The first server is it.
+// startSentinels needs a machine that reaches the containers at their addresses, like startRedisCluster: a
+// sentinel tells clients the master's address. The first server is the master.
 func startSentinels(ctx context.Context, image string, on *testcontainers.DockerNetwork) (*Sentinels, error) {
 	r := &Sentinels{servers: make([]*container, nodes), sentinels: make([]*container, nodes), watchers: make([]string, nodes)}
 	var first string
@@ -70,8 +70,8 @@ sentinel failover-timeout %[1]s 10000
 	return r, until(ctx, r.complete)
 }
 
-// complete says why a fail-over would not come about now: the replicas are not in step, or a
-// sentinel does not know all others.
+// complete returns an error while a fail-over is not possible: a replica is not in sync, or a sentinel does
+// not know all others.
 func (r *Sentinels) complete(ctx context.Context) error {
 	for i := range r.servers[1:] {
 		if err := inStep(ctx, r.admins[i+1]); err != nil {
@@ -87,14 +87,14 @@ func (r *Sentinels) complete(ctx context.Context) error {
 	return nil
 }
 
-// known has what a sentinel knows of the master.
+// known returns a sentinel's information on the master.
 func (r *Sentinels) known(ctx context.Context, i int) (map[string]string, error) {
 	s := redis.NewSentinelClient(&redis.Options{Addr: r.watchers[i] + ":26379", DisableIdentity: true})
 	defer func() { _ = s.Close() }()
 	return s.Master(ctx, masterName).Result()
 }
 
-// Place is where the sentinels are.
+// Place returns the addresses of the sentinels.
 func (r *Sentinels) Place() RedisPlace {
 	var urls []string
 	for _, ip := range r.watchers {
@@ -104,7 +104,7 @@ func (r *Sentinels) Place() RedisPlace {
 	return RedisPlace{inside: all, outside: all, master: masterName}
 }
 
-// NeedReplicas has each server accept writes only while that many replicas follow it.
+// NeedReplicas makes each server accept writes only while that many replicas follow it.
 func (r *Sentinels) NeedReplicas(ctx context.Context, n int) error {
 	var errs []error
 	for _, admin := range r.admins {
@@ -124,7 +124,7 @@ func (r *Sentinels) sides(node int) (with, without []*container) {
 	return with, without
 }
 
-// Master is the server that has the others as replicas.
+// Master returns the first server that is a master.
 func (r *Sentinels) Master(ctx context.Context) (int, error) {
 	return masterOf(ctx, r.admins, func(int) bool { return true })
 }
@@ -147,13 +147,13 @@ func (r *Sentinels) Remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// replication returns what a server says of its replication.
+// replication returns the replication section of a server's INFO.
 func replication(ctx context.Context, admin *redis.Client) (map[string]string, error) {
 	info, err := admin.InfoMap(ctx, "replication").Result()
 	return info["Replication"], err
 }
 
-// inStep says why a server is no replica that has all of its master's data.
+// inStep returns an error unless the server is a replica that is connected to its master.
 func inStep(ctx context.Context, admin *redis.Client) error {
 	r, err := replication(ctx, admin)
 	if err == nil && (r["role"] != "slave" || r["master_link_status"] != "up") {
@@ -162,7 +162,7 @@ func inStep(ctx context.Context, admin *redis.Client) error {
 	return err
 }
 
-// masterOf is the first of those servers that fit which is a master.
+// masterOf returns the first master among the servers that fit.
 func masterOf(ctx context.Context, admins []*redis.Client, fits func(int) bool) (int, error) {
 	for i, admin := range admins {
 		if !fits(i) {

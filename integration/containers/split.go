@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Split is a partition of the network of Redis into two sides. A container on it keeps
-// its address. What one side sends to the other is dropped: every conversation between
-// them goes silent, and the other one is not told.
+// Split is a partition of the Redis network into two sides. Containers keep their addresses. Packets between
+// the sides are dropped: connections between them go silent, without an error to either end.
 type Split struct {
 	image string
 	sides [2]side
@@ -40,7 +39,7 @@ func (s *System) split(ctx context.Context, near, far []*container) (*Split, err
 // Heal ends the partition.
 func (p *Split) Heal(ctx context.Context) error { return p.route(ctx, "del") }
 
-// route changes the routes of both sides, from inside of each container's network.
+// route changes the routes of both sides, from inside each container's network.
 func (p *Split) route(ctx context.Context, change string) error {
 	var group errgroup.Group
 	for i := range p.sides {
@@ -59,7 +58,7 @@ func (p *Split) route(ctx context.Context, change string) error {
 	return group.Wait()
 }
 
-// address is that of the container on a network.
+// address returns the container's address on a network.
 func (c *container) address(ctx context.Context, network string) (string, error) {
 	is, err := c.Inspect(ctx)
 	if err != nil {
@@ -72,22 +71,22 @@ func (c *container) address(ctx context.Context, network string) (string, error)
 	return at.IPAddress.String(), nil
 }
 
-// Replicated is a Redis in which a replica takes the place of its master.
+// Replicated is a Redis whose master a replica can replace.
 type Replicated interface {
 	Place() RedisPlace
-	// Master is a node that accepts writes, and can be lost.
+	// Master returns a node that accepts writes, and that the test may lose.
 	Master(ctx context.Context) (int, error)
 	Remove(ctx context.Context) error
 
-	// sides are what goes with a node, and everything else.
+	// sides returns the containers that belong to a node, and all others.
 	sides(node int) (with, without []*container)
-	// promoted is the node that has taken the place of one; an error is that none has yet.
+	// promoted returns the node that has replaced another, or an error while none has.
 	promoted(ctx context.Context, instead int) (int, error)
-	// follows says why a node is no replica in step, with nil for one that is.
+	// follows returns nil if the node is a replica in sync, and otherwise an error that says why not.
 	follows(ctx context.Context, node int) error
 }
 
-// Leave leaves a node of a Redis to one worker: no other container there reaches either of them.
+// Leave isolates a node of a Redis together with one worker: no other container on that network reaches them.
 func (l *Landscape) Leave(ctx context.Context, redis Replicated, node, worker int) (*Split, error) {
 	near, far := redis.sides(node)
 	for n, w := range l.Workers {
@@ -100,7 +99,7 @@ func (l *Landscape) Leave(ctx context.Context, redis Replicated, node, worker in
 	return l.system.split(ctx, near, far)
 }
 
-// Promoted returns the node that everybody else has as the master instead of one.
+// Promoted waits until a node has replaced another as master, and returns it.
 func (l *Landscape) Promoted(ctx context.Context, redis Replicated, instead int) (node int, err error) {
 	err = until(ctx, func(ctx context.Context) (err error) {
 		node, err = redis.promoted(ctx, instead)
@@ -109,7 +108,7 @@ func (l *Landscape) Promoted(ctx context.Context, redis Replicated, instead int)
 	return node, err
 }
 
-// Follows returns when a node that was the master follows the present one.
+// Follows returns when a former master follows the present one.
 func (l *Landscape) Follows(ctx context.Context, redis Replicated, node int) error {
 	return until(ctx, func(ctx context.Context) error { return redis.follows(ctx, node) })
 }

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Part is something around the workers that they can be cut off from.
+// Part is a dependency that workers can be cut off from.
 type Part int
 
-// The parts. Each is alone on a network, which the workers join.
+// The parts. Each is alone on a network that the workers join.
 const (
 	PartNATS Part = iota
 	PartRedis
@@ -26,10 +26,10 @@ const (
 
 func (p Part) String() string { return [parts]string{"NATS", "Redis", "the Kubernetes API"}[p] }
 
-// Options say what to start.
+// Options configure a System.
 type Options struct {
-	// Gardener is stack.RealGardener, stack.CRDGardener or stack.LightGardener: who serves
-	// the Gardener kinds. Defaults to the first.
+	// Gardener is how the Gardener kinds are served: stack.RealGardener, stack.CRDGardener or
+	// stack.LightGardener. Defaults to the first.
 	Gardener string
 	// Talk gets the progress of builds. Required.
 	Talk io.Writer
@@ -47,9 +47,8 @@ type System struct {
 	taken    atomic.Int32 // landscapes
 }
 
-// Available says why there is no container engine to be used, with nil for one that
-// is. It asks the program docker, which the images are built with; the library
-// panics where it finds no engine.
+// Available returns nil if a container engine is usable. It runs the program docker, which also builds the
+// images: the library panics if it finds no engine.
 func Available(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "docker", "version", "--format", "{{.Server.Version}}").CombinedOutput()
 	if err != nil {
@@ -58,8 +57,8 @@ func Available(ctx context.Context) error {
 	return nil
 }
 
-// Start builds the images, unless they are there, and starts the parts. ctx bounds
-// the start. An error leaves nothing behind.
+// Start builds the images that are out of date, and starts the parts. ctx limits the start. After an error,
+// nothing is left running.
 func Start(ctx context.Context, o Options) (*System, error) {
 	if err := prepare(); err != nil {
 		return nil, err

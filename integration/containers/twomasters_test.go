@@ -8,9 +8,9 @@ import (
 	"github.com/hap-worker/hap-worker/integration/containers"
 )
 
-// TestTwoMastersBehindSentinels leaves the master of Redis to one worker, while the
-// sentinels make a replica the master of the other one; then the same with the sides
-// exchanged, the second time with servers that accept no writes without a replica.
+// TestTwoMastersBehindSentinels isolates the Redis master with one worker, while the sentinels promote a
+// replica for the other worker. Then it does so with the sides exchanged, and with servers that refuse writes
+// without a replica.
 func TestTwoMastersBehindSentinels(t *testing.T) {
 	t.Parallel()
 	var sentinels *containers.Sentinels
@@ -27,8 +27,8 @@ func TestTwoMastersBehindSentinels(t *testing.T) {
 	s.holds()
 }
 
-// TestTwoMastersOfACluster leaves a primary of a Redis Cluster to one worker, while its
-// replica serves the other one; then the same with the sides exchanged.
+// TestTwoMastersOfACluster isolates a primary of a Redis Cluster with one worker, while its replica serves
+// the other one. Then it does so with the sides exchanged.
 func TestTwoMastersOfACluster(t *testing.T) {
 	t.Parallel()
 	var cluster *containers.RedisCluster

@@ -12,7 +12,7 @@ type Worker struct {
 	container *container
 }
 
-// newWorker starts one, and does not wait until it is ready.
+// newWorker starts a worker, and does not wait until it is ready.
 func (l *Landscape) newWorker(ctx context.Context, number int) (*Worker, error) {
 	s := l.system
 	networks := map[string][]string{}
@@ -33,26 +33,25 @@ func (l *Landscape) newWorker(ctx context.Context, number int) (*Worker, error) 
 	return &Worker{system: s, container: c}, err
 }
 
-// Ready says why the worker is not ready, with nil for one that is.
+// Ready returns nil if the worker is ready, and otherwise an error that says why not.
 func (w *Worker) Ready(ctx context.Context) error {
 	return w.container.runs(ctx, "/hap-worker", "healthcheck")
 }
 
-// AwaitReady returns when it is.
+// AwaitReady returns when the worker is ready.
 func (w *Worker) AwaitReady(ctx context.Context) error { return w.container.await(ctx, w.Ready) }
 
-// Cut takes the worker off a part's network: packets to and from there are lost,
-// and no sender is told.
+// Cut disconnects the worker from a part's network: packets in both directions are lost without an error.
 func (w *Worker) Cut(ctx context.Context, from Part) error {
 	return w.container.cut(ctx, w.system.docker, w.system.networks[from])
 }
 
-// Heal puts it back on the network, where it has another address than before.
+// Heal reconnects the worker to the network, with another address than before.
 func (w *Worker) Heal(ctx context.Context, to Part) error {
 	return w.container.join(ctx, w.system.docker, w.system.networks[to])
 }
 
-// Restart asks the worker to end, starts it again and returns when it is ready.
+// Restart stops the worker, starts it again, and returns when it is ready.
 func (w *Worker) Restart(ctx context.Context) error {
 	if err := w.container.stop(ctx); err != nil {
 		return err
@@ -70,5 +69,5 @@ func (w *Worker) Restart(ctx context.Context) error {
 	return w.AwaitReady(ctx)
 }
 
-// Log returns what the worker wrote, over all its restarts.
+// Log returns the worker's output, over all restarts.
 func (w *Worker) Log(ctx context.Context) ([]byte, error) { return w.container.log(ctx) }

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestReadme runs the demo, and finds each line that the README shows in what it
-// printed, in the same order.
+// TestReadme runs the demo, and finds the lines that the README shows in its output, in the same order.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")

@@ -14,15 +14,15 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// How many clusters are asked for at once, and after how many answers a worker is killed.
+// The size of the race, and the number of answers after which a worker is killed.
 const (
 	raceTenants    = 4
 	racePerTenant  = 125
 	answeredBefore = 50
 )
 
-// workerKilled asks for many clusters at once, kills a worker with SIGKILL while
-// they are in work, and compares all answers with those to the same requests again.
+// workerKilled asks for many clusters at once, kills a worker with SIGKILL meanwhile, and checks that the
+// same requests again get the same answers.
 func (d *demo) workerKilled() error {
 	race := &race{all: map[string]events.Reply{}, underWay: make(chan struct{})}
 	killed := make(chan error, 1)
@@ -63,7 +63,7 @@ func (d *demo) workerKilled() error {
 	return d.hapctl("counters", "verify")
 }
 
-// askAll provisions all clusters of the race and hands each answer to take.
+// askAll provisions all clusters of the race, and passes each answer to take.
 func (d *demo) askAll(take func(events.Reply)) error {
 	ctx, cancel := context.WithTimeout(d.ctx, oneAnswer)
 	defer cancel()
@@ -103,7 +103,7 @@ func (r *race) answers() map[string]events.Reply {
 	return r.all
 }
 
-// print is a line for each account of the race.
+// print prints a line for each account of the race.
 func (r *race) print(d *demo) {
 	type account struct{ tenant, name string }
 	clusters := map[account]int{}

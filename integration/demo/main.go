@@ -1,6 +1,6 @@
-// Command demo shows what hap-worker does, without containers: it starts NATS,
-// Redis, a Kubernetes API with demo accounts and two workers, and tells five short
-// stories. On a terminal the stack then stays, to be played with, until Ctrl-C.
+// Command demo shows hap-worker without containers: it starts NATS, Redis, a Kubernetes API with demo
+// accounts and two workers, and tells five short stories. On a terminal it then keeps the stack running until
+// Ctrl-C.
 package main
 
 import (
@@ -31,8 +31,8 @@ func main() {
 	}
 }
 
-// run tells the stories. With stay it keeps the stack until ctx ends. An
-// interrupted run is not an error.
+// run tells the stories. If stay is set, it keeps the stack until ctx ends. An interrupted run is not an
+// error.
 func run(ctx context.Context, out io.Writer, stay bool) (err error) {
 	begin := time.Now()
 	fmt.Fprintln(out, "Starting NATS, Redis, a Kubernetes API with demo accounts, and two workers.")
@@ -70,7 +70,7 @@ func run(ctx context.Context, out io.Writer, stay bool) (err error) {
 	return nil
 }
 
-// unlessInterrupted drops what failed because the user ended the demo.
+// unlessInterrupted returns nil instead of err if the user has ended the demo.
 func unlessInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -78,7 +78,7 @@ func unlessInterrupted(ctx context.Context, err error) error {
 	return nil
 }
 
-// invite says what to try next, in another terminal.
+// invite prints commands to try in another terminal.
 func (d *demo) invite() {
 	sum := d.stack.Summary()
 	fmt.Fprintf(d.out, `

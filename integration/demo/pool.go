@@ -10,10 +10,10 @@ import (
 	"github.com/hap-worker/hap-worker/events/requests"
 )
 
-// scarce is how many accounts the pool of plan gcp in cf-sa30 has.
+// scarce is the number of accounts in the pool of plan gcp in cf-sa30.
 const scarce = 6
 
-// inScarcePool is a cluster that only the smallest pool can serve.
+// inScarcePool returns a cluster that only the smallest pool can serve.
 func inScarcePool(runtime, tenant string) wish {
 	return wish{runtime, tenant, "gcp", "cf-sa30", "southamerica-east1", ""}
 }
@@ -25,8 +25,8 @@ type answered struct {
 	at    time.Time
 }
 
-// emptyPool takes all accounts of a pool, lets two tenants wait, empties an account
-// and returns it as the cleanup job does.
+// emptyPool claims all accounts of a pool, makes two tenants wait, empties an account, and returns it like
+// the cleanup job.
 func (d *demo) emptyPool() error {
 	for n := range scarce {
 		if _, err := d.provision(inScarcePool(fmt.Sprintf("rt-sa-%d", n+1), fmt.Sprintf("ga-sa-%d", n+1))); err != nil {
@@ -63,8 +63,8 @@ func (d *demo) emptyPool() error {
 	return d.hapctl("waiting")
 }
 
-// wait asks for a cluster and returns when the request is known to wait. Its final
-// reply follows on the channel, unless ctx ends first.
+// wait requests a cluster, and returns when the request waits. The final reply follows on the channel, or an
+// error if ctx ends before.
 func (d *demo) wait(ctx context.Context, w wish) (<-chan answered, error) {
 	waits, final := make(chan struct{}, 1), make(chan answered, 1)
 	go func() {
@@ -86,8 +86,8 @@ func (d *demo) wait(ctx context.Context, w wish) (<-chan answered, error) {
 	}
 }
 
-// emptyAccount deprovisions the last cluster of an account and releases the account,
-// as the cleanup job does. It returns when the account came back.
+// emptyAccount deprovisions the last cluster of an account, and releases the account like the cleanup job. It
+// returns the time at which it requested the release.
 func (d *demo) emptyAccount(runtime string) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, oneAnswer)
 	defer cancel()

@@ -10,11 +10,11 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// ackWait is how long the events of a killed worker wait for another one. The default
-// is 30 s, which suits a landscape and not an audience.
+// ackWait is the time after which the events of a killed worker are redelivered. The default, 30 s, is too
+// long for an audience.
 const ackWait = 2 * time.Second
 
-// settings is a configuration that has the example policy beside the defaults.
+// settings returns a configuration with the example policy.
 func settings() ([]byte, error) {
 	root, err := stack.Root()
 	if err != nil {

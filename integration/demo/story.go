@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// oneAnswer bounds the wait for an answer.
+// oneAnswer is the time limit of an answer.
 const oneAnswer = 30 * time.Second
 
 // demo is the running stack and the publisher of its stories.
@@ -28,7 +28,7 @@ type demo struct {
 	stack  *stack.Stack
 }
 
-// tell is all stories in order.
+// tell tells all stories in order.
 func (d *demo) tell() error {
 	for number, story := range []struct {
 		title string
@@ -102,7 +102,7 @@ func (d *demo) provision(w wish, options ...requests.RequestOption) (events.Repl
 	return d.client.Provision(ctx, "req-"+w.runtime, w.request(), options...)
 }
 
-// table provisions one cluster after the other and says which account each got.
+// table provisions clusters one after the other, and prints the account of each.
 func (d *demo) table(wanted []wish) error {
 	t := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  RUNTIME\tTENANT\tPLAN\tREGION\tACCOUNT\tCLUSTERS\tHOW")
@@ -116,7 +116,7 @@ func (d *demo) table(wanted []wish) error {
 	return t.Flush()
 }
 
-// clusters is how many clusters the account has, and may have.
+// clusters returns the number of clusters on the account, and its limit.
 func clusters(r events.Reply) string {
 	if r.Limit == 0 || r.Binding.Shared {
 		return fmt.Sprint(*r.Clusters)
@@ -124,7 +124,7 @@ func clusters(r events.Reply) string {
 	return fmt.Sprintf("%d of %d", *r.Clusters, r.Limit)
 }
 
-// how says in a few words how the account was found.
+// how describes how the account was chosen.
 func how(r events.Reply) string {
 	switch {
 	case r.Binding.Shared:
@@ -136,7 +136,7 @@ func how(r events.Reply) string {
 	}
 }
 
-// hapctl runs a command of hapctl as an operator types it, and shows both.
+// hapctl runs a command of hapctl, and prints the command and its output.
 func (d *demo) hapctl(args ...string) error {
 	fmt.Fprintf(d.out, "$ hapctl %s\n", strings.Join(args, " "))
 	s := d.stack

@@ -9,12 +9,11 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 )
 
-// asWorker is the argument with which this program is a hap-worker: the demo's workers
-// are processes, and no other program has to be built for them.
+// asWorker is the argument with which this program runs as a hap-worker, so that no other program has to be
+// built for the demo's workers.
 const asWorker = "hap-worker"
 
-// workIfAsked runs this program as a hap-worker, and ends it, where its first argument
-// says so.
+// workIfAsked runs this program as a hap-worker, and exits, if its first argument is asWorker.
 func workIfAsked() {
 	if len(os.Args) < 2 || os.Args[1] != asWorker {
 		return
@@ -25,8 +24,8 @@ func workIfAsked() {
 	os.Exit(code)
 }
 
-// workerCommand runs this program as a hap-worker. It is nil where the program's path
-// is not known; the stack then builds a hap-worker.
+// workerCommand is the command that runs this program as a hap-worker. It is nil if the program's path is
+// unknown; the stack then builds a hap-worker.
 func workerCommand() []string {
 	self, err := os.Executable()
 	if err != nil {

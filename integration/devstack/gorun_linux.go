@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-func init() { runtime.LockOSThread() } // main stays on the first thread, which lives as long as the process
+func init() { runtime.LockOSThread() } // prctl below binds the signal to this thread, which lives as long as the process
 
-// endWithGoRun has the kernel send SIGTERM when `go run` is gone: it hands no
-// signal on to what it runs, so killing it would leave the stack behind.
+// endWithGoRun makes the kernel send SIGTERM when `go run` ends: go run does not forward signals, so killing
+// it would leave the stack running.
 func endWithGoRun() {
 	self, err := os.Executable()
 	if err != nil || !strings.Contains(filepath.ToSlash(self), "/go-build") {
 		return
 	}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0)
-	if os.Getppid() == 1 { // gone before the kernel knew
+	if os.Getppid() == 1 { // it ended before prctl
 		os.Exit(exitFailure)
 	}
 }

@@ -2,5 +2,5 @@
 
 package main
 
-// endWithGoRun does nothing here: only Linux tells a process of its parent's end.
+// endWithGoRun does nothing: only Linux signals a process when its parent ends.
 func endWithGoRun() {}

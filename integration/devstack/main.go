@@ -18,13 +18,13 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// The exit codes, as hapctl has them.
+// The exit codes are those of hapctl.
 const (
 	exitFailure = 1
 	exitUsage   = 2
 )
 
-// usageError is a fault of the command line.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 func main() {
@@ -103,7 +103,7 @@ func (f flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Write
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
 		go func() {
-			// An error on stdin is its end too.
+			// An error on stdin counts as its end.
 			_, _ = io.Copy(io.Discard, stdin)
 			cancel()
 		}()
@@ -122,7 +122,7 @@ func (f flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Write
 	return errors.Join(err, s.Stop())
 }
 
-// options reads the files that the flags name.
+// options converts the flags, and reads the files that they name.
 func (f flags) options(stderr io.Writer) (stack.Options, error) {
 	o := stack.Options{
 		Workers: f.workers, Gardener: f.gardener, NATSPort: f.natsPort, RedisPort: f.redisPort, Talk: stderr, WorkerLog: stderr,

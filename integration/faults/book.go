@@ -32,15 +32,15 @@ type runtime struct {
 	made       chan struct{} // closed once the Shoot is there
 }
 
-// book has what the publishers keep of what they did and saw.
+// book records what the publishers did and saw.
 type book struct {
 	mu         sync.Mutex
 	random     *rand.Rand
 	runtimes   map[string]*runtime
 	order      []*runtime
 	published  map[string]map[string]string
-	since      map[string]time.Time // the first publish of a reply subject's event
-	took       []time.Duration      // from the publish to the final reply
+	since      map[string]time.Time // when a reply subject's event was first published
+	took       []time.Duration      // from the first publish to the final reply
 	unreadable []uint64
 	buried     map[uint64]bool // events whose dead letters may be purged
 	departed   map[string]time.Time
@@ -59,14 +59,14 @@ func newBook(seed uint64) *book {
 	}
 }
 
-// dice is below n, in a sequence of the seed's own.
+// dice returns a number below n, drawn from the seed.
 func (b *book) dice(n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.random.IntN(n)
 }
 
-// between is a time between two, in milliseconds.
+// between returns a duration between two, in milliseconds.
 func (b *book) between(least, most int) time.Duration {
 	return time.Duration(least+b.dice(most-least)) * time.Millisecond
 }
@@ -77,15 +77,15 @@ func (b *book) count(what string) {
 	b.counts[what]++
 }
 
-// failed keeps something that must not happen.
+// failed records an event that must not happen.
 func (b *book) failed(what string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = append(b.failures, what)
 }
 
-// wrote keeps book of an event that is about to be published. Owner is the
-// runtime's id, or what a release is about.
+// wrote records an event that is about to be published. owner is the runtime's id, or names the binding of a
+// release.
 func (b *book) wrote(owner string, e events.Event, subject string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,7 +101,7 @@ func (b *book) wrote(owner string, e events.Event, subject string) {
 	}
 }
 
-// some returns a runtime that fits, nil for none.
+// some returns a random runtime that fits, nil if none does.
 func (b *book) some(fits func(*runtime) bool) *runtime {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +129,7 @@ func (b *book) inState(state string) int {
 	return n
 }
 
-// watched is a copy of what was seen.
+// watched returns a copy of the observations.
 func (b *book) watched() *checker.Watched {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +143,7 @@ func (b *book) watched() *checker.Watched {
 	return w
 }
 
-// copied returns what was published, and the sequences of what cannot be read.
+// copied returns copies of the published events and of the sequences of unreadable messages.
 func (b *book) copied() (published map[string]map[string]string, unreadable []uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +154,7 @@ func (b *book) copied() (published map[string]map[string]string, unreadable []ui
 	return published, slices.Clone(b.unreadable)
 }
 
-// pause lets d pass; false is a context that has ended.
+// pause waits for d. It returns false if ctx ends before.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -23,10 +23,10 @@ import (
 
 var shootResource = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
 
-// accountKind is a kind of object that stands for an account.
+// accountKind is a kind of object that represents accounts.
 type accountKind struct {
 	resource schema.GroupVersionResource
-	field    string // of a Shoot's spec that names the account
+	field    string // the field of a Shoot's spec that names the account
 }
 
 var accountKinds = map[gardener.Resource]accountKind{
@@ -43,9 +43,8 @@ var accountKinds = map[gardener.Resource]accountKind{
 // runtimeKey is the annotation of a Shoot that names its runtime.
 const runtimeKey = "infrastructuremanager.kyma-project.io/runtime-id"
 
-// broker publishes what Kyma Environment Broker and the cleanup job publish, and
-// does to Shoots what they do. It is well-behaved: no Shoot before the answer
-// nor after the deprovision.
+// broker publishes like Kyma Environment Broker and the cleanup job, and creates and deletes Shoots like them. It
+// is well-behaved: it creates no Shoot before the answer or after the deprovision.
 type broker struct {
 	*book
 
@@ -55,14 +54,14 @@ type broker struct {
 	kube      dynamic.Interface
 	namespace string
 	accounts  accountKind
-	busy      sync.WaitGroup // what is on its way
-	cleaning  sync.Map       // claims of bindings that the cleanup job is at
+	busy      sync.WaitGroup // publishes and Shoot operations in flight
+	cleaning  sync.Map       // claims of bindings that the cleanup job works on
 }
 
-// live is how many runtimes the broker tries to have.
+// live is the number of runtimes that the broker aims at.
 const live = 75
 
-// step does one thing that a broker does now and then.
+// step performs one random action of a broker.
 func (b *broker) step() {
 	room := live - b.inState(assigned) - b.inState(asked)
 	choices := []struct {
@@ -99,7 +98,7 @@ func (b *broker) tenant() string {
 	return all[b.dice(len(all))]
 }
 
-// newRuntime returns a runtime that was not asked for yet.
+// newRuntime returns a runtime that has not been requested yet.
 func (b *broker) newRuntime(tenant string) *runtime {
 	w := wishes()[b.dice(len(wishes()))]
 	b.mu.Lock()
@@ -110,7 +109,7 @@ func (b *broker) newRuntime(tenant string) *runtime {
 	return rt
 }
 
-// begin asks for a runtime.
+// begin requests a new runtime.
 func (b *broker) begin(tenant string) *runtime {
 	rt := b.newRuntime(tenant)
 	b.count("provision")
@@ -118,7 +117,7 @@ func (b *broker) begin(tenant string) *runtime {
 	return rt
 }
 
-// burst asks for several runtimes of one tenant at once.
+// burst requests several runtimes for one tenant at once.
 func (b *broker) burst() {
 	tenant := b.tenant()
 	for range 3 + b.dice(4) {
@@ -149,7 +148,7 @@ func (b *broker) provision(rt *runtime) events.Event {
 	return e
 }
 
-// repeat publishes an event a second time, as another message.
+// repeat publishes a first provision again, as another message.
 func (b *broker) repeat() {
 	rt := b.some(func(r *runtime) bool { return r.first.ID != "" })
 	if rt == nil {
@@ -159,8 +158,7 @@ func (b *broker) repeat() {
 	b.publish(rt.first, fmt.Sprintf("again/%s/%d", rt.first.ID, b.dice(1<<30)))
 }
 
-// askAgain asks for a known runtime under another request id, also for one that
-// is on its way out or gone.
+// askAgain requests a known runtime under a new request id, even if it is leaving or gone.
 func (b *broker) askAgain() {
 	rt := b.some(func(r *runtime) bool { return r.first.ID != "" })
 	if rt == nil {
@@ -170,8 +168,7 @@ func (b *broker) askAgain() {
 	b.publish(b.provision(rt), "")
 }
 
-// end releases a runtime: its Shoot goes first, or now and then later than the
-// event.
+// end releases a runtime. Its Shoot is deleted before the event is published, or sometimes after it.
 func (b *broker) end(rt *runtime) {
 	if rt == nil {
 		return
@@ -186,7 +183,7 @@ func (b *broker) end(rt *runtime) {
 	wait := b.between(500, 8000)
 	b.busy.Go(func() {
 		if made != nil {
-			<-made // a Shoot that is about to be made must not come after the deprovision
+			<-made // the deprovision must not be published before the Shoot is created
 		}
 		if late {
 			b.count("deprovision before the Shoot has gone")
@@ -214,7 +211,7 @@ func (b *broker) deprovision(rt *runtime) events.Event {
 	return e
 }
 
-// endFirst releases a runtime before it is asked for.
+// endFirst deprovisions a runtime before its provision.
 func (b *broker) endFirst() {
 	rt := b.newRuntime(b.tenant())
 	b.mu.Lock()
@@ -230,8 +227,8 @@ func (b *broker) endFirst() {
 	})
 }
 
-// endAgain repeats a deprovision, as the same request or as another one. What
-// has not been published yet is not repeated: its Shoot may still be there.
+// endAgain repeats a deprovision, under the same or another request id. A deprovision that is not published
+// yet is not repeated: its Shoot may still exist.
 func (b *broker) endAgain() {
 	rt := b.some(func(r *runtime) bool { return r.state == leaving && !b.departed[r.id].IsZero() })
 	if rt == nil {
@@ -248,7 +245,7 @@ func (b *broker) endAgain() {
 	b.publish(e, fmt.Sprintf("again/%s/%d", e.ID, b.dice(1<<30)))
 }
 
-// nonsense publishes what can never be processed.
+// nonsense publishes an event that can never be processed.
 func (b *broker) nonsense() {
 	if b.dice(2) == 0 {
 		rt := b.newRuntime(b.tenant())
@@ -271,13 +268,12 @@ func (b *broker) nonsense() {
 	})
 }
 
-// publish publishes an event; msgID "" is the one that the contract asks for. It
-// does not wait.
+// publish publishes an event in the background. msgID defaults to the one of the contract.
 func (b *broker) publish(e events.Event, msgID string) {
 	b.busy.Go(func() { b.deliver(e, msgID) })
 }
 
-// deliver publishes an event until the stream has it.
+// deliver publishes an event until the stream acknowledges it; false if the run ended before.
 func (b *broker) deliver(e events.Event, msgID string) bool {
 	owner := e.RuntimeID
 	var subject string
@@ -305,7 +301,7 @@ func (b *broker) deliver(e events.Event, msgID string) bool {
 	return ok
 }
 
-// send publishes until it is acknowledged; a repeat is a duplicate by its id.
+// send publishes until the stream acknowledges it. A repeat is a duplicate by its message id.
 func (b *broker) send(msg *nats.Msg) (sequence uint64, ok bool) {
 	for {
 		ctx, cancel := context.WithTimeout(b.ctx, 2*time.Second)
@@ -321,8 +317,7 @@ func (b *broker) send(msg *nats.Msg) (sequence uint64, ok bool) {
 	}
 }
 
-// createShoot makes the cluster of a runtime that was answered, unless it is to
-// go already.
+// createShoot creates the cluster of an assigned runtime, unless the runtime is leaving already.
 func (b *broker) createShoot(id, binding string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -368,7 +363,7 @@ func (b *broker) deleteShoot(rt *runtime) {
 	})
 }
 
-// insist repeats what the broker must have done.
+// insist repeats an operation until it succeeds.
 func (b *broker) insist(what string, do func(context.Context) error) {
 	for {
 		ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)

@@ -7,8 +7,8 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// clean is the cleanup job at one dirty binding: after a while it releases the
-// claim that it has emptied, under a new request id until that is taken.
+// clean is the cleanup job of one dirty binding: after some time it releases the claim, with new request ids
+// until the binding is clean.
 func (b *broker) clean(binding string, generation int64) {
 	claim := fmt.Sprintf("%s/%d", binding, generation)
 	if _, at := b.cleaning.LoadOrStore(claim, true); at {
@@ -43,8 +43,7 @@ func release(id, binding string, generation int64) events.Event {
 	}
 }
 
-// repeatLater delivers a release a second time when the binding may be another
-// tenant's already.
+// repeatLater publishes a release again at a time when another tenant may have claimed the binding.
 func (b *broker) repeatLater(e events.Event) {
 	wait := b.between(1000, 15000)
 	b.busy.Go(func() {
@@ -55,7 +54,7 @@ func (b *broker) repeatLater(e events.Event) {
 	})
 }
 
-// awaitCleaned waits until the binding is no longer dirty, or long enough to try again.
+// awaitCleaned waits until the binding is clean, or for 20 s at most.
 func (b *broker) awaitCleaned(binding string, generation int64) {
 	for begin := time.Now(); time.Since(begin) < 20*time.Second && b.stillDirty(binding, generation); {
 		if !pause(b.ctx, 200*time.Millisecond) {
@@ -75,7 +74,7 @@ func (b *broker) stillDirty(binding string, generation int64) bool {
 	return last.Dirty && last.Generation == generation
 }
 
-// staleRelease releases a claim of a binding that is over, or one in use.
+// staleRelease releases a binding that is in use, or an earlier claim of it.
 func (b *broker) staleRelease() {
 	b.mu.Lock()
 	binding, generation := "", int64(0)

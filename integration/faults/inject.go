@@ -10,13 +10,13 @@ import (
 	"github.com/hap-worker/hap-worker/integration/faulty"
 )
 
-// How many of a thousand requests fail, always and during a flaky spell.
+// The number of requests in a thousand that fail, normally and during a flaky spell.
 const (
 	kubeSometimes, kubeOften   = 30, 500
 	redisSometimes, redisOften = 2, 60
 )
 
-// injector decides about single requests, and counts what it did.
+// injector draws the faults of single requests, and counts them.
 type injector struct {
 	mu          sync.Mutex
 	random      *rand.Rand
@@ -52,8 +52,8 @@ func (i *injector) counts() map[string]int {
 	return maps.Clone(i.done)
 }
 
-// kubeFaults are those that a request may meet, by what the figures call them.
-// Only writes meet the ones of writes: reads are repeated at once.
+// kubeFaults are the faults of requests, by their names in the figures. Faults of writes strike writes only:
+// reads are retried at once.
 var kubeFaults = []struct {
 	name  string
 	write bool
@@ -71,7 +71,7 @@ var kubeFaults = []struct {
 
 func (i *injector) kubeFault(r *http.Request) faulty.Fault {
 	if r.URL.Query().Get("watch") != "" {
-		return faulty.Fault{} // WatchCut is theirs
+		return faulty.Fault{} // WatchCut strikes watches
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

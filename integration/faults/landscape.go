@@ -7,8 +7,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// Config is the workers', without where the parts are: short times, so that every
-// end of a time is met. Waiting is how long a request may wait for an account.
+// Config is the configuration of the workers without addresses. Its times are short, so that each one expires
+// during a run. waiting is how long a request may wait for an account.
 func Config(waiting time.Duration) string {
 	return stack.InitialRules + fmt.Sprintf(`
   multiHyperscalerAccount:
@@ -21,7 +21,7 @@ telemetry: {logLevel: debug}
 `, waiting)
 }
 
-// The tenants: those of one account are named one-N, those of several many-N.
+// The numbers of tenants with one account (one-N) and with several (many-N).
 const oneTenants, manyTenants = 8, 6
 
 func tenants() []string {
@@ -43,8 +43,8 @@ func several() map[string]bool {
 	return names
 }
 
-// Accounts are fewer than the tenants want, so that requests wait; each pool has
-// an internal one, which no tenant may get.
+// Accounts are fewer than the tenants want, so that requests wait. Each pool has an internal one, which must
+// not be assigned.
 func Accounts() []stack.Account {
 	var all []stack.Account
 	add := func(name, kind string, n int, labels map[string]string) {
@@ -63,7 +63,7 @@ func Accounts() []stack.Account {
 	return all
 }
 
-// token is a pool's name as an object's name may have it.
+// token is a pool's name in the form of an object's name.
 func token(pool string) string {
 	if pool == "gcp_cf-sa30" {
 		return "gcp-sa30"

@@ -16,8 +16,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
-// Landscape is where a Load works: its workers have the rules of Config, its
-// namespace the Accounts, and its streams are there.
+// Landscape is the environment of a Load. Its workers must have the rules of Config, its namespace the
+// Accounts, and its streams must exist.
 type Landscape struct {
 	JetStream jetstream.JetStream
 	Kube      dynamic.Interface // without a rate limit
@@ -28,20 +28,20 @@ type Landscape struct {
 	Sources  checker.Sources
 }
 
-// LoadOptions are what a Load begins with.
+// LoadOptions configure a Load.
 type LoadOptions struct {
-	Seed uint64 // of what the broker chooses
-	Dir  string // gets what was read in the end; must exist
+	Seed uint64 // of the broker's random choices
+	Dir  string // receives the facts of the end; must exist
 	// Every is the time between two steps of the broker. Defaults to 70 ms.
 	Every time.Duration
-	// Settle is how long everything may take to settle in the end. Defaults to 3 min.
+	// Settle is how long the end state may take. Defaults to 3 min.
 	Settle time.Duration
-	// Log gets a line for what happens.
+	// Log gets a line for each event of note.
 	Log func(format string, args ...any)
 }
 
-// Load is a broker and a cleanup job at work, who keep book of what they did and
-// saw. What fails meanwhile is the business of who started it:
+// Load is a broker and a cleanup job at work, and a record of their actions and observations. The caller
+// injects faults meanwhile:
 //
 //	l, err := faults.StartLoad(ctx, landscape, faults.LoadOptions{…})
 //	defer l.Close()
@@ -54,11 +54,11 @@ type Load struct {
 	sources   checker.Sources
 	cancel    context.CancelFunc
 	began     time.Time
-	rest      func() // ends the steps and waits for the last one
+	rest      func() // stops the steps, and waits for the last one
 	observers sync.WaitGroup
 }
 
-// StartLoad starts a load, which ends with ctx, or with Close.
+// StartLoad starts a load. It ends with ctx, or with Close.
 func StartLoad(ctx context.Context, where Landscape, o LoadOptions) (*Load, error) {
 	l, err := newLoad(ctx, where, o)
 	if err != nil {
@@ -117,18 +117,17 @@ func (l *Load) begin() {
 	})
 }
 
-// Note keeps book of an event that the caller is about to publish beside the
-// broker: it has to be answered too.
+// Note records an event that the caller is about to publish itself: it has to be answered, too.
 func (l *Load) Note(e events.Event) { l.wrote(e.RuntimeID, e, e.ReplySubject(l.subjects)) }
 
-// Answered is how many final replies to its own requests the broker has seen.
+// Answered is the number of final replies to the broker's own requests.
 func (l *Load) Answered() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.took)
 }
 
-// Silence is the longest time since then without a final reply, by the clock of NATS.
+// Silence is the longest time since then between two final replies, by the clock of NATS.
 func (l *Load) Silence(since time.Time) (longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,8 +140,8 @@ func (l *Load) Silence(since time.Time) (longest time.Duration) {
 	return max(longest, time.Since(last))
 }
 
-// Conclude ends the load, waits until everything is settled and checks, then
-// releases all runtimes and checks that every account is free again.
+// Conclude stops the load, waits until everything is settled, and checks. Then it releases all runtimes, and
+// checks that every account is free.
 func (l *Load) Conclude() (*Report, error) {
 	l.rest()
 	begin := time.Now()
@@ -164,7 +163,7 @@ func (l *Load) Conclude() (*Report, error) {
 	return report, nil
 }
 
-// Close ends everything that is still at work.
+// Close stops everything, and waits.
 func (l *Load) Close() {
 	l.cancel()
 	l.rest()

@@ -20,14 +20,14 @@ var (
 	namespaceResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
-// networkConfig makes workers allot network ranges, and write them down in the cluster.
+// networkConfig enables network ranges and ClusterConfigs.
 const networkConfig = "network: {config: ipam, clusterConfigs: true}\n"
 
-// clustersNamespace is that of all clusters.
+// clustersNamespace is the namespace of all clusters.
 const clustersNamespace = "clusters"
 
-// rulesFirst hold at the beginning, with room for some clusters fewer than the broker
-// wants; rulesThen from the middle on: one rule matches clusters that are there.
+// rulesFirst apply to the first half of a run, with room for fewer clusters than the broker wants. rulesThen
+// apply to the second half: their additional rule matches existing clusters, too.
 const (
 	rulesFirst = `
 internalStateRefreshCycleDuration: 15s
@@ -44,14 +44,14 @@ injectionRules:
 `
 )
 
-// clusterOf is the cluster of a runtime: of three kinds, by its id.
+// clusterOf returns the cluster of a runtime: one of three kinds, by its id.
 func clusterOf(rt *runtime) *events.Cluster {
 	purposes := [][]string{{"pair"}, {"late"}, {"other"}}[int(rt.id[len(rt.id)-1])%3]
 	return &events.Cluster{Name: rt.id, Namespace: clustersNamespace, Purposes: purposes}
 }
 
-// networks makes what the workers' network ranges need: the configuration, and a
-// namespace with some of the Clusters.
+// networks prepares the landscape for network ranges: the configuration, and a namespace with some of the
+// Clusters.
 func (r *run) networks(ctx context.Context, kube *rest.Config) (err error) {
 	if r.api, err = dynamic.NewForConfig(kube); err != nil {
 		return err

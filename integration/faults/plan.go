@@ -1,6 +1,6 @@
-// Package faults runs workers under load while everything around them fails,
-// by a schedule that is drawn from a seed, heals it all, and has package checker look
-// at what is left. docs/testing-faults.md says what is injected and checked.
+// Package faults runs workers under load while everything around them fails by a schedule that is drawn from
+// a seed. Then it ends all faults, and package checker checks the result. docs/testing-faults.md lists the
+// faults and checks.
 package faults
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is a way to fail.
+// Kind is a kind of fault.
 type Kind string
 
 // The kinds of faults.
@@ -23,20 +23,20 @@ const (
 	RedisRewound    Kind = "redis rewound"     // started again with data of some seconds ago
 	RedisKilled     Kind = "redis killed"      // started again with its own data
 	RedisFlaky      Kind = "redis flaky"       // connections are cut before and after scripts
-	RedisFailedOver Kind = "redis failed over" // a replica takes its place, and it becomes that one's
+	RedisFailedOver Kind = "redis failed over" // a replica becomes the master, and the old master its replica
 	RedisTwoMasters Kind = "redis two masters" // the same, and one worker is left with the old master for a while
 	NATSRestarted   Kind = "nats restarted"    // stopped for a while
 	KubeFlaky       Kind = "kube flaky"        // 409, 429, 500, cuts and silence, before and after the commit
 	KubeDown        Kind = "kube down"         // connections refused
 	WatchCut        Kind = "kube watches cut"  // all connections closed once
 
-	ConsumerDeleted Kind = "consumer deleted" // that of all workers, who make it anew
+	ConsumerDeleted Kind = "consumer deleted" // the one of all workers, who recreate it
 	Junk            Kind = "junk"             // messages in each stream that no worker can read
 	DeadPurged      Kind = "dead letters purged"
-	ConfigChanged   Kind = "config changed" // another one, then half of it, then the first again
+	ConfigChanged   Kind = "config changed" // a changed one, then half of it, then the original
 
-	BindingMoved   Kind = "binding moved"   // a free account is of another pool for a while
-	BindingDeleted Kind = "binding deleted" // a free account goes for good, and another one comes
+	BindingMoved   Kind = "binding moved"   // a free account is in another pool for some time
+	BindingDeleted Kind = "binding deleted" // a free account is deleted, and another is created
 )
 
 // Kinds are all kinds of faults.
@@ -52,7 +52,7 @@ func Kinds() []Kind {
 type Action struct {
 	At     time.Duration // since the beginning of the load
 	Kind   Kind
-	Worker int           // which one, where the kind is about one
+	Worker int           // which one, if the kind concerns one
 	For    time.Duration // how long it lasts
 }
 
@@ -60,7 +60,7 @@ func (a Action) String() string {
 	return fmt.Sprintf("%6.1fs %s (worker %d, for %.1fs)", a.At.Seconds(), a.Kind, a.Worker+1, a.For.Seconds())
 }
 
-// lasts is how long a fault of a kind lasts at least and at most, in milliseconds.
+// lasts returns the least and the greatest duration of a kind, in milliseconds.
 func lasts(k Kind) (least, most int) {
 	switch k {
 	case WorkerPaused:
@@ -76,14 +76,14 @@ func lasts(k Kind) (least, most int) {
 	}
 }
 
-// Plan returns the schedule of a seed. All kinds come once in an order of the
-// seed's own, then all once more, and so on; faults overlap.
+// Plan returns the schedule of a seed. All kinds occur once in random order, then all once more, and so on;
+// faults overlap.
 func Plan(seed uint64, duration time.Duration, workers int) []Action {
 	return plan(seed, duration, workers, Kinds(), 1500, 4500)
 }
 
-// soakPlan returns the schedule of a soak: calm, since its readings are of the load between
-// faults and not of the faults.
+// soakPlan returns the schedule of a soak. Faults are rare, because its readings have to show the load and
+// not the faults.
 func soakPlan(seed uint64, duration time.Duration, workers int) []Action {
 	return plan(seed, duration, workers, soakKinds(), 15_000, 45_000)
 }

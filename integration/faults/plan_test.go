@@ -32,8 +32,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestInjector expects every fault of the Kubernetes API for writes, none of the
-// writes' for reads, and none for watches.
+// TestInjector expects every fault of the Kubernetes API for writes, no write faults for reads, and no faults
+// for watches.
 func TestInjector(t *testing.T) {
 	t.Parallel()
 	i := newInjector(1)

@@ -4,7 +4,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/faulty"
 )
 
-// chooseRedis says what happens to the requests of all workers.
+// chooseRedis sets the fault of the Redis requests of all workers.
 func (r *run) chooseRedis(f func() faulty.Cut) {
 	for _, redis := range r.redis {
 		redis.Choose(f)
@@ -38,8 +38,8 @@ func (r *run) toRedis(a Action) bool {
 	return true
 }
 
-// failOver makes the other server the master, which may lack the last writes. Where there
-// are to be two, one worker stays with the old one for a while.
+// failOver makes the other server the master, which may lack the last writes. For RedisTwoMasters, one worker
+// stays with the old master for some time.
 func (r *run) failOver(a Action) bool {
 	var err error
 	if r.other == nil {

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Report says what a run did and found.
+// Report is the outcome of a run.
 type Report struct {
 	Seed       uint64
 	Duration   time.Duration
-	Figures    map[string]int // how often what happened
+	Figures    map[string]int // counts of actions, replies and faults
 	Median     time.Duration  // from publishing to the final reply
 	P99        time.Duration
-	Settled    time.Duration // after everything was healed
+	Settled    time.Duration // the time from the end of all faults
 	Readings   []Reading     // of a soak
 	Trends     []Trend       // of them
 	Violations []string
 }
 
-// String is the report as a table.
+// String formats the report as a table.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, load of %s, settled %.1fs after it was healed\n", r.Seed, r.Duration, r.Settled.Seconds())
@@ -38,7 +38,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// figures adds how often what happened, and how long answers took.
+// figures adds the counts, and the times of answers.
 func (b *book) figures(report *Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +52,7 @@ func (b *book) figures(report *Report) {
 	}
 }
 
-// conclude ends the load and adds what is known of the faults and the workers.
+// conclude ends the load, and adds the figures of faults and workers.
 func (r *run) conclude() (*Report, error) {
 	report, err := r.Conclude()
 	if err != nil {

@@ -28,21 +28,21 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// Options are what a run begins with.
+// Options configure a run.
 type Options struct {
 	Seed     uint64        // of the schedule and of the load
 	Duration time.Duration // of the load
 	Dir      string        // gets the workers' logs; must exist
 	Workers  int           // defaults to 3
-	Gardener string        // who serves the Kubernetes API; defaults to stack.CRDGardener
+	Gardener string        // how the Kubernetes API is served; defaults to stack.CRDGardener
 	// Every is the time between two steps of the broker. Defaults to 70 ms.
 	Every time.Duration
-	// Settle is how long everything may take to settle once it is healed. Defaults to 3 min.
+	// Settle is how long everything may take to settle after the last fault. Defaults to 3 min.
 	Settle time.Duration
-	// Soak has faults come seldom, and the processes read meanwhile: memory, goroutines, open
-	// files and Redis keys must not grow.
+	// Soak makes faults rare, and reads the processes meanwhile: memory, goroutines, open files and Redis
+	// keys must not grow.
 	Soak bool
-	// Log gets a line for what happens.
+	// Log gets a line for each event of note.
 	Log func(format string, args ...any)
 }
 
@@ -55,29 +55,29 @@ type run struct {
 	stack    *stack.Stack
 	kubeAPI  *faulty.KubeAPI
 	redis    []*faulty.Redis // one for each worker
-	looker   *faulty.Redis   // the checker's, which loses nothing
+	looker   *faulty.Redis   // the checker's proxy, without faults
 	master   *stack.Redis
-	other    *stack.Redis // may take its place; nil until one is wanted
-	another  *stack.Redis // the one of both that the stack does not stop
+	other    *stack.Redis // takes the master's place; nil until the first fail-over
+	another  *stack.Redis // the second server, which the stack does not stop
 	injector *injector
-	api      dynamic.Interface // past all proxies
+	api      dynamic.Interface // directly, without the proxies
 
-	workers   []sync.Mutex // held by a goroutine that does something to the worker
+	workers   []sync.Mutex // held while a fault acts on the worker
 	redisBy   sync.Mutex
 	natsBy    sync.Mutex
 	kubeBy    sync.Mutex
 	streamsBy sync.Mutex
 	configBy  sync.Mutex
 	bindsBy   sync.Mutex
-	starts    sync.RWMutex   // read-locked by who starts a worker
-	under     sync.WaitGroup // faults that are not over
+	starts    sync.RWMutex   // read-locked while a worker starts
+	under     sync.WaitGroup // faults in progress
 	skipped   int
 	happened  map[Kind]int
 	readings  []Reading // of a soak
 }
 
-// Run runs the schedule of a seed and reports. The error is a run that could not
-// be made; what the system did wrong is in the report.
+// Run runs the schedule of a seed. The error means that the run itself failed; faults of the system are
+// violations in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Workers == 0 {
 		o.Workers = 3
@@ -139,7 +139,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	return r.newLoad(ctx, kube)
 }
 
-// newLoad connects the load, past all proxies.
+// newLoad connects the load directly, without the proxies.
 func (r *run) newLoad(ctx context.Context, kube *rest.Config) error {
 	where := Landscape{Namespace: r.stack.Target.Namespace}
 	var err error
@@ -178,7 +178,7 @@ func (r *run) logOf(worker int) string {
 	return filepath.Join(r.o.Dir, fmt.Sprintf("worker-%d.log", worker+1))
 }
 
-// close ends what start began, all of it or a part.
+// close stops everything that start has started.
 func (r *run) close() {
 	if r.Load != nil {
 		r.Close()
@@ -208,7 +208,7 @@ func (r *run) close() {
 	}
 }
 
-// underFaults lets the load work, and everything fail as the schedule says.
+// underFaults runs the load, and the faults of the schedule.
 func (r *run) underFaults() {
 	r.kubeAPI.Choose(r.injector.kubeFault)
 	r.chooseRedis(r.injector.redisCut)
@@ -238,7 +238,7 @@ func (r *run) underFaults() {
 	r.under.Wait()
 }
 
-// perform does what an action says, unless the last one to the same part is not over.
+// perform performs an action, unless an earlier one on the same part is still in progress.
 func (r *run) perform(a Action) {
 	var done bool
 	switch a.Kind {
@@ -273,7 +273,7 @@ func (r *run) perform(a Action) {
 	}
 }
 
-// ready is how long a worker may take to be ready again while things go on failing.
+// ready is how long a worker may take to become ready while faults go on.
 const ready = 2 * time.Minute
 
 func (r *run) toWorker(n int, a Action) bool {
@@ -334,14 +334,14 @@ func (r *run) toKube(a Action) bool {
 	return true
 }
 
-// must keeps an error that no schedule is meant to bring.
+// must records an error that no fault explains.
 func (r *run) must(err error) {
 	if err != nil && r.ctx.Err() == nil {
 		r.failed(err.Error())
 	}
 }
 
-// heal ends all faults and waits until every worker says that it is ready.
+// heal ends all faults, and waits until every worker is ready.
 func (r *run) heal() {
 	r.o.Log("healed")
 	r.kubeAPI.Choose(nil)
@@ -373,7 +373,7 @@ func answers(ctx context.Context, url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// crashes finds what a worker must never say.
+// crashes finds panics and data races in the logs of the workers.
 func (r *run) crashes() (found []string) {
 	for n := range r.o.Workers {
 		content, err := os.ReadFile(r.logOf(n))

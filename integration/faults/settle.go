@@ -13,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
-// settle reads everything again and again until nothing is wrong, or for as long
-// as it may take; what is wrong then is found.
+// settle reads everything repeatedly until nothing is wrong, but at most for o.Settle. found lists the faults
+// that are left.
 func (l *Load) settle() (facts checker.Facts, found []string, err error) {
 	for begin := time.Now(); ; {
 		facts, err = l.facts()
@@ -38,7 +38,7 @@ func (l *Load) facts() (checker.Facts, error) {
 	return facts, err
 }
 
-// wrong is everything that is not as it must be in the end.
+// wrong lists everything that must not be so at the end.
 func (l *Load) wrong(facts checker.Facts) []string {
 	var found []string
 	for _, stream := range []string{events.StreamEvents, events.StreamWaiting} {
@@ -53,8 +53,8 @@ func (l *Load) wrong(facts checker.Facts) []string {
 	return append(found, facts.Drift()...)
 }
 
-// empty releases all runtimes. Then every account is free, but for those that
-// were claimed for an answer that no publisher got.
+// empty releases all runtimes, and checks that every account is free, except claims whose answer no publisher
+// got.
 func (l *Load) empty() ([]string, error) {
 	for {
 		rt := l.some(func(rt *runtime) bool { return rt.state != leaving })
@@ -82,7 +82,7 @@ func (l *Load) empty() ([]string, error) {
 	return found, nil
 }
 
-// dump writes what was read into a file beside the logs, for a reader who looks for a cause.
+// dump writes the facts to a file beside the logs, to debug a violation.
 func (l *Load) dump(facts checker.Facts, name string) {
 	var b strings.Builder
 	for _, s := range facts.Watched.Stored {

@@ -15,8 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// soakKinds are the faults of a soak: those that no worker process ends by, so that what a
-// worker leaks is still there in the end.
+// soakKinds are the faults of a soak. None of them ends a worker process: a leak has to remain visible until
+// the end.
 func soakKinds() []Kind {
 	return []Kind{
 		RedisLost, RedisKilled, RedisFlaky, RedisFailedOver, NATSRestarted, KubeFlaky, KubeDown, WatchCut,
@@ -24,7 +24,7 @@ func soakKinds() []Kind {
 	}
 }
 
-// Reading has what all processes hold at one moment of a soak.
+// Reading is one measurement of all processes in a soak.
 type Reading struct {
 	At time.Duration // since the beginning of the load
 	// Of all workers together: resident memory in bytes, goroutines, and open file descriptors.
@@ -33,14 +33,14 @@ type Reading struct {
 	Messages, Bytes                 uint64  // of all streams
 }
 
-// held are the figures of a reading that must not grow. A pool's or a bucket's records are fields
-// of one key each, so that no runtime adds a key.
+// held are the figures that must not grow. The records of a pool or bucket are fields of one key each, so no
+// runtime adds a key.
 var held = []struct {
 	name  string
-	slack float64       // growth that says nothing
-	from  time.Duration // how long a soak must be to judge it
+	slack float64       // growth that is ignored
+	from  time.Duration // the least length of a soak that judges it
 	of    func(Reading) float64
-	scale float64 // of the unit that is printed
+	scale float64 // divides the figure for printing
 }{
 	{"memory of the workers, MiB", 64 << 20, 30 * time.Minute, func(r Reading) float64 { return r.Memory }, 1 << 20},
 	{"goroutines", 60, 0, func(r Reading) float64 { return r.Goroutines }, 1},
@@ -48,19 +48,19 @@ var held = []struct {
 	{"Redis keys", 30, 0, func(r Reading) float64 { return r.Keys }, 1},
 }
 
-// mostGrowth is by how much of the first half a figure may be larger in the second one.
+// mostGrowth is the permitted growth from the first half to the second, as a share of the first.
 const mostGrowth = 0.15
 
-// Trend is how a figure went: the floors of both halves, which a tenth of the readings is below,
-// once the first third of the load, in which everything is used for the first time, is left out.
-// A leak raises the floor; a rebuild or a wave of requests takes memory for some minutes.
+// Trend compares the floors of a figure in both halves: the value that a tenth of the readings is below. The
+// first third of the load is left out: everything is used for the first time then. A leak raises the floor; a
+// rebuild or a wave of requests takes memory for some minutes only.
 type Trend struct {
 	Name        string
 	First, Then float64
 	Grows       bool
 }
 
-// trends returns nil for fewer than six readings: they say nothing.
+// trends returns nil for fewer than six readings, which show no trend.
 func trends(readings []Reading) []Trend {
 	if len(readings) < 6 {
 		return nil
@@ -83,8 +83,7 @@ func trends(readings []Reading) []Trend {
 	return all
 }
 
-// sample reads the processes every now and then until ctx ends. What is away at the moment is
-// left out: the faults go on.
+// sample reads the processes periodically until ctx ends. A reading that fails is left out: faults go on.
 func (r *run) sample(ctx context.Context) {
 	every := min(max(r.o.Duration/60, 2*time.Second), 30*time.Second)
 	for begin := time.Now(); pause(ctx, every); {
@@ -130,7 +129,7 @@ func (r *run) read(ctx context.Context) (reading Reading, err error) {
 	return reading, nil
 }
 
-// addWorker adds what a worker says about its process.
+// addWorker adds a worker's process metrics.
 func (r *Reading) addWorker(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
 	if err != nil {
@@ -158,7 +157,7 @@ func (r *Reading) addWorker(ctx context.Context, url string) error {
 	return nil
 }
 
-// soaked adds the readings to a report, and what has grown to its violations.
+// soaked adds the readings to a report, and each growth to its violations.
 func (r *run) soaked(report *Report) {
 	if !r.o.Soak {
 		return
@@ -175,7 +174,7 @@ func (r *run) soaked(report *Report) {
 	}
 }
 
-// soak is the readings as a table, ten of them, and the trends.
+// soak formats about ten readings as a table, and the trends.
 func (r *Report) soak(b *strings.Builder) {
 	if len(r.Readings) == 0 {
 		return

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestTrends finds what grows, beside what rises once or jitters.
+// TestTrends detects growth, and ignores a single rise and jitter.
 func TestTrends(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 1))
@@ -52,7 +52,7 @@ func TestTrends(t *testing.T) {
 	}
 }
 
-// TestSoakPlan holds a soak to faults that end no worker, with time between them.
+// TestSoakPlan: the faults of a soak end no worker, and are far apart.
 func TestSoakPlan(t *testing.T) {
 	t.Parallel()
 	plan := soakPlan(7, time.Hour, 3)

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// toStreams does something to the streams past the workers.
+// toStreams manipulates the streams directly.
 func (r *run) toStreams(a Action) bool {
 	if !r.streamsBy.TryLock() {
 		return false
@@ -30,10 +30,10 @@ func (r *run) toStreams(a Action) bool {
 	}
 }
 
-// junkRuntime is the runtime of messages that are none of ours.
+// junkRuntime is the runtime of undecodable messages.
 const junkRuntime = "rt-junk"
 
-// scribble stores messages that no worker can read, and removes them after a while.
+// scribble publishes messages that no worker can decode, and removes them after some time.
 func (r *run) scribble(a Action) bool {
 	request := fmt.Sprintf("junk-%d", a.At.Milliseconds())
 	stored := map[string]string{ // stream by subject
@@ -57,9 +57,9 @@ func (r *run) scribble(a Action) bool {
 	return len(stored) > 0
 }
 
-// purgeDead takes all dead letters away: nothing is made from them. What they were of is
-// written down before. The other streams are not purged: HAP_EVENTS and HAP_WAITING are the
-// only places of what is still to be answered, and HAP_REPLIES is the ledger.
+// purgeDead purges the dead letters, and remembers their events. Nothing is derived from dead letters. Other
+// streams are not purged: HAP_EVENTS and HAP_WAITING are the only record of unanswered requests, and
+// HAP_REPLIES is the ledger.
 func (r *run) purgeDead() error {
 	stream, err := r.js.Stream(r.ctx, events.StreamDead)
 	if err != nil {
@@ -80,8 +80,8 @@ func (r *run) purge(name, subject string) error {
 	return stream.Purge(r.ctx, jetstream.WithPurgeSubject(subject))
 }
 
-// toConfig lets the workers read another configuration, then one that is none, and after
-// a while the first again.
+// toConfig replaces the workers' configuration by a valid other one, then by an invalid one, and finally by
+// the original.
 func (r *run) toConfig(a Action) bool {
 	if !r.configBy.TryLock() {
 		return false
@@ -96,7 +96,7 @@ func (r *run) toConfig(a Action) bool {
 	}
 	r.must(replaceFile(r.stack.Config, other))
 	pause(r.ctx, a.For/2)
-	r.starts.Lock() // a worker that starts on half a configuration ends
+	r.starts.Lock() // a worker that starts on half a configuration exits
 	defer r.starts.Unlock()
 	r.must(replaceFile(r.stack.Config, other[:len(other)/2]))
 	pause(r.ctx, a.For/2)
@@ -104,7 +104,7 @@ func (r *run) toConfig(a Action) bool {
 	return true
 }
 
-// replaceFile puts another file in the place of one, in one step.
+// replaceFile replaces a file atomically.
 func replaceFile(name string, content []byte) error {
 	if err := os.WriteFile(name+".new", content, 0o600); err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
-// watchLabels writes down every state of every binding, from a separate watch
-// on the Kubernetes API, past all proxies. A gap in it is a failure of the run.
+// watchLabels records every state of every binding, from its own watch on the Kubernetes API, without
+// proxies. A gap in the watch fails the run.
 func (b *broker) watchLabels() {
 	version := "0"
 	for b.ctx.Err() == nil {
@@ -58,7 +58,7 @@ func (b *broker) labelled(o *unstructured.Unstructured) {
 		last.At = label.At
 		if last == label {
 			b.mu.Unlock()
-			return // an annotation
+			return // only an annotation changed
 		}
 	}
 	b.labels[o.GetName()] = append(labels, label)
@@ -68,16 +68,16 @@ func (b *broker) labelled(o *unstructured.Unstructured) {
 	}
 }
 
-// followReplies writes down every reply that is stored, and lets the broker act on it.
+// followReplies records every stored reply, and lets the broker act on it.
 func (b *broker) followReplies() {
 	last := uint64(0)
 	for b.ctx.Err() == nil {
-		// A server that is killed does not answer, and the run's own time is no bound.
+		// A killed server does not answer, and the run's context alone would wait too long.
 		creating, cancel := context.WithTimeout(b.ctx, 5*time.Second)
 		consumer, err := b.js.OrderedConsumer(creating, events.StreamReplies, jetstream.OrderedConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: last + 1,
-			// Unlimited by default, and under one name: while a server of the cluster is down, the
-			// next name may be had and this one not.
+			// The default is unlimited, always with the same consumer name: while a server of the NATS
+			// cluster is down, that name may be unavailable and another one available.
 			MaxResetAttempts: 1,
 		})
 		cancel()
@@ -95,8 +95,7 @@ func (b *broker) followReplies() {
 	}
 }
 
-// followUntil reads until the iterator fails or is silent, and returns the last
-// sequence that was seen.
+// followUntil reads until the iterator fails or is silent for 3 s, and returns the last sequence that it saw.
 func (b *broker) followUntil(messages jetstream.MessagesContext, last uint64) uint64 {
 	for b.ctx.Err() == nil {
 		msg, err := messages.Next(jetstream.NextMaxWait(3 * time.Second))
@@ -141,7 +140,7 @@ func (b *broker) replied(s events.Stored) {
 	}
 }
 
-// remember keeps which events have a dead letter now, as those may be purged.
+// remember records the events that have a dead letter now, before the letters are purged.
 func (b *broker) remember() error {
 	found, err := b.dead()
 	b.mu.Lock()
@@ -150,7 +149,7 @@ func (b *broker) remember() error {
 	return err
 }
 
-// dead returns the sequences of the events that have a dead letter, or had one.
+// dead returns the sequences of the events that have or had a dead letter.
 func (b *broker) dead() (map[uint64]bool, error) {
 	stream, err := b.js.Stream(b.ctx, events.StreamDead)
 	if err != nil {
@@ -173,7 +172,7 @@ func (b *broker) dead() (map[uint64]bool, error) {
 	return found, nil
 }
 
-// left is how many messages a stream holds.
+// left is the number of messages in a stream.
 func (b *broker) left(stream string) (uint64, error) {
 	s, err := b.js.Stream(b.ctx, stream)
 	if err != nil {
@@ -182,7 +181,7 @@ func (b *broker) left(stream string) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
-// underway counts the bindings that are on their way to a clean account.
+// underway counts the bindings that are still draining, being dirtied, or dirty.
 func underway(f checker.Facts) int {
 	n := 0
 	for _, b := range f.Bindings {

@@ -1,5 +1,5 @@
-// Package faulty puts proxies in front of real servers that fail as real ones
-// do, when a test says so: what passes is answered by the server itself.
+// Package faulty has proxies for real servers. They inject faults when a test asks for them; all other
+// requests go to the server.
 package faulty
 
 import (
@@ -20,23 +20,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Fault says what happens to a request. The zero value lets it pass.
+// Fault is the fault of a request. The zero value is none.
 type Fault struct {
-	// Status is answered in place of the server, which sees nothing: 409, 429, 500.
+	// Status is the status of the response. The server does not see the request.
 	Status int
-	// RetryAfter goes with Status, in seconds; 0 is none.
+	// RetryAfter is the Retry-After header with Status, in seconds; 0 for none.
 	RetryAfter int
-	// Delay comes before everything else.
+	// Delay is waited before everything else.
 	Delay time.Duration
-	// CutBefore closes the connection; the server sees nothing.
+	// CutBefore closes the connection. The server does not see the request.
 	CutBefore bool
-	// CutAfter lets the server do it, and closes the connection in place of its answer.
+	// CutAfter forwards the request, and closes the connection instead of responding.
 	CutAfter bool
-	// Hold is how long a connection that is to be cut stays silent before.
+	// Hold is how long the connection stays silent before it is closed.
 	Hold time.Duration
 }
 
-// KubeAPI is a proxy in front of a Kubernetes API. It asks for no credentials.
+// KubeAPI is a proxy for a Kubernetes API. Clients need no credentials.
 type KubeAPI struct {
 	addr     string
 	upstream http.Handler
@@ -48,7 +48,7 @@ type KubeAPI struct {
 	served sync.WaitGroup
 }
 
-// NewKubeAPI starts a proxy in front of the API that config leads to.
+// NewKubeAPI starts a proxy for the API of config.
 func NewKubeAPI(config *rest.Config) (*KubeAPI, error) {
 	target, err := url.Parse(config.Host)
 	if err != nil {
@@ -70,8 +70,8 @@ func NewKubeAPI(config *rest.Config) (*KubeAPI, error) {
 	return k, k.Up()
 }
 
-// Choose sets the function that says what happens to each request from now on;
-// nil lets all pass. It is called by many goroutines at once.
+// Choose sets the function that chooses the fault of each following request; nil injects none. It must be
+// safe for concurrent use.
 func (k *KubeAPI) Choose(f func(*http.Request) Fault) {
 	if f == nil {
 		f = func(*http.Request) Fault { return Fault{} }
@@ -79,7 +79,7 @@ func (k *KubeAPI) Choose(f func(*http.Request) Fault) {
 	k.choose.Store(&f)
 }
 
-// Up serves again, at the address that it had before.
+// Up starts to serve again, at the old address.
 func (k *KubeAPI) Up() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,7 +98,7 @@ func (k *KubeAPI) Up() error {
 	return nil
 }
 
-// Down cuts all connections and refuses new ones.
+// Down closes all connections, and refuses new ones.
 func (k *KubeAPI) Down() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,13 +110,13 @@ func (k *KubeAPI) Down() {
 	k.served.Wait()
 }
 
-// Close ends the proxy for good.
+// Close stops the proxy.
 func (k *KubeAPI) Close() {
 	k.Down()
 	k.close()
 }
 
-// WriteKubeconfig writes a kubeconfig that leads through the proxy.
+// WriteKubeconfig writes a kubeconfig for the proxy.
 func (k *KubeAPI) WriteKubeconfig(path string) error {
 	return os.WriteFile(path, []byte(`apiVersion: v1
 kind: Config
@@ -127,7 +127,7 @@ users: [{name: faulty, user: {}}]
 `), 0o600)
 }
 
-// ServeHTTP passes a request on, or does to it what was chosen.
+// ServeHTTP forwards a request, or injects its fault.
 func (k *KubeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault := (*k.choose.Load())(r)
 	if !wait(r.Context(), fault.Delay) {
@@ -148,7 +148,7 @@ func (k *KubeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wait lets the time pass; false is a client that has gone.
+// wait waits for d. It returns false if the client is gone before.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
 		return true
@@ -163,7 +163,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refuse answers as the Kubernetes API does.
+// refuse responds with a Status, like the Kubernetes API.
 func refuse(w http.ResponseWriter, f Fault) {
 	reasons := map[int]string{
 		http.StatusConflict: "Conflict", http.StatusTooManyRequests: "TooManyRequests",
@@ -179,7 +179,7 @@ func refuse(w http.ResponseWriter, f Fault) {
 		reasons[f.Status], f.Status)
 }
 
-// dropped takes an answer that no client gets.
+// dropped discards a response.
 type dropped struct{ header http.Header }
 
 func (d *dropped) Header() http.Header         { return d.header }

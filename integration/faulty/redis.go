@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Cut says what happens to a piece of a conversation with Redis.
+// Cut is the fault of a piece of a connection to Redis.
 type Cut int
 
-// The cuts. The zero value lets a piece pass.
+// The faults of a piece. The zero value is none.
 const (
 	Pass        Cut = iota
 	LoseRequest     // the connection is closed before the server sees the request
 	LoseReply       // the connection is closed once the server has executed it
 )
 
-// Redis is a proxy in front of a Redis server that loses what passes. It knows
-// nothing of the protocol: a piece has the bytes that one read of the connection returns.
+// Redis is a proxy for a Redis server that can lose requests and replies. It does not parse the protocol: a
+// piece is the result of one read from the connection.
 type Redis struct {
 	listener net.Listener
 	target   atomic.Pointer[string]
@@ -32,7 +32,7 @@ type Redis struct {
 	conns map[net.Conn]struct{}
 }
 
-// NewRedis starts a proxy in front of the server at address, host:port.
+// NewRedis starts a proxy for the server at address, host:port.
 func NewRedis(address string) (*Redis, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -46,11 +46,11 @@ func NewRedis(address string) (*Redis, error) {
 	return r, nil
 }
 
-// URL is where clients connect.
+// URL is the URL for clients.
 func (r *Redis) URL() string { return "redis://" + r.listener.Addr().String() }
 
-// Choose sets the function that says what happens to each request from now on;
-// nil lets all pass. It is called by many goroutines at once.
+// Choose sets the function that chooses the fault of each following request; nil injects none. It must be
+// safe for concurrent use.
 func (r *Redis) Choose(f func() Cut) {
 	if f == nil {
 		f = func() Cut { return Pass }
@@ -58,8 +58,7 @@ func (r *Redis) Choose(f func() Cut) {
 	r.choose.Store(&f)
 }
 
-// Lead leads clients to another server, host:port: connections there are from now on, and
-// those to the one before are closed.
+// Lead redirects the proxy to another server, host:port: it closes all connections, and new ones go there.
 func (r *Redis) Lead(address string) {
 	r.target.Store(&address)
 	r.cut()
@@ -73,7 +72,7 @@ func (r *Redis) cut() {
 	}
 }
 
-// Close ends the proxy and all its connections.
+// Close stops the proxy, and closes all connections.
 func (r *Redis) Close() {
 	_ = r.listener.Close()
 	r.cut()

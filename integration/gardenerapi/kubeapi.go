@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// waitForKubeAPI waits until the kubeapi in front says by which certificate it is
-// known: it does so a little after it is ready, and gardener-apiserver asks once.
+// waitForKubeAPI waits until the kubeapi has published its front-proxy certificate. It does so shortly after
+// it is ready, and gardener-apiserver reads it only once.
 func (c *config) waitForKubeAPI(ctx context.Context) error {
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()

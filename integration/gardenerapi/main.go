@@ -1,8 +1,7 @@
-// Command gardenerapi is Gardener's own API server, the one that serves
-// CredentialsBindings, SecretBindings and Shoots in every landscape, with its
-// validation and admission. It runs behind a kubeapi and keeps its objects in the
-// etcd of that. There is no controller manager, no scheduler and no gardenlet: what
-// is created is checked, and then stays as it is.
+// Command gardenerapi is Gardener's own API server, which serves CredentialsBindings, SecretBindings and
+// Shoots in every landscape, with its validation and admission. It runs behind a kubeapi, and stores its
+// objects in the kubeapi's etcd. There is no controller manager, no scheduler and no gardenlet: objects are
+// validated, and then stay unchanged.
 package main
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// config has what the flags say.
+// config has the values of the flags.
 type config struct {
 	data       string // directory of key and certificate
 	kubeconfig string // of the kubeapi in front
@@ -28,7 +27,7 @@ type config struct {
 	untilEOF   bool
 	grace      time.Duration
 	startup    time.Duration
-	apiserver  []string // flags handed on to gardener-apiserver
+	apiserver  []string // passed on to gardener-apiserver
 }
 
 func main() {
@@ -73,8 +72,8 @@ to stderr. Flags after -- go to gardener-apiserver and win over those set here.`
 	return cmd
 }
 
-// healthcheckCommand asks a running gardenerapi whether it is ready: the health
-// check of a container whose image holds nothing but this program.
+// healthcheckCommand checks whether a running gardenerapi is ready: the health check of a container whose
+// image has only this program.
 func healthcheckCommand() *cobra.Command {
 	var address string
 	var timeout time.Duration
@@ -98,7 +97,7 @@ func run(c config) error {
 	defer cancel()
 	if c.untilEOF {
 		go func() {
-			// An error on stdin is its end too.
+			// An error on stdin counts as its end.
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			cancel()
 		}()

@@ -19,7 +19,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// poll is how often a starting server is asked whether it is ready.
+// poll is the interval of readiness checks during a start.
 const poll = 25 * time.Millisecond
 
 // server is the gardener-apiserver that runs in this process. There can be only
@@ -29,7 +29,7 @@ type server struct {
 	port   int
 	listen string // host:port as this process reaches it
 	ended  chan struct{}
-	err    error // why it has; valid after ended
+	err    error // why it ended; valid after ended is closed
 }
 
 func start(c *config) (*server, error) {
@@ -55,7 +55,7 @@ func start(c *config) (*server, error) {
 		"--tls-cert-file=" + cert,
 		"--tls-private-key-file=" + key,
 		"--etcd-servers=" + c.etcd,
-		// Who calls, and whether he may, kube-apiserver says.
+		// kube-apiserver authenticates and authorizes callers.
 		"--kubeconfig=" + c.kubeconfig,
 		"--authentication-kubeconfig=" + c.kubeconfig,
 		"--authorization-kubeconfig=" + c.kubeconfig,
@@ -87,7 +87,7 @@ func (c *config) certificate() (cert, key string, err error) {
 	return cert, key, os.WriteFile(key, keyPEM, 0o600)
 }
 
-// waitReady returns when /readyz is ok, or with why it won't be.
+// waitReady returns nil when /readyz is ok, and an error if the server cannot become ready.
 func (s *server) waitReady(ctx context.Context) error {
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
@@ -106,8 +106,7 @@ func (s *server) waitReady(ctx context.Context) error {
 	}
 }
 
-// stop asks the server to end and waits for it, but for grace at most: open
-// watches would keep it for a minute.
+// stop stops the server, and waits for it, but at most for grace: open watches would delay it for a minute.
 func (s *server) stop(grace time.Duration) {
 	s.cancel()
 	timer := time.NewTimer(grace)
@@ -118,13 +117,13 @@ func (s *server) stop(grace time.Duration) {
 	}
 }
 
-// ready asks /readyz once; nil is ready.
+// ready requests /readyz once, and returns nil if the server is ready.
 func ready(ctx context.Context, address string) error {
 	client := &http.Client{
 		Timeout: 5 * time.Second,
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
-			// The certificate is the server's own, and nothing is told to it.
+			// The certificate is self-signed, and the request has no secrets.
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, //nolint:gosec // see above
 		},
 	}
@@ -147,7 +146,7 @@ func ready(ctx context.Context, address string) error {
 	return nil
 }
 
-// reachable is the address by which this machine reaches a server bound to bind.
+// reachable returns the address by which this machine reaches a server that is bound to bind.
 func reachable(bind string) string {
 	if ip := net.ParseIP(bind); ip != nil && ip.IsUnspecified() {
 		return "127.0.0.1"

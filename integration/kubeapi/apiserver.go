@@ -26,10 +26,10 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// frontProxyName is the name of kube-apiserver before API servers behind it.
+// frontProxyName is the name by which kube-apiserver authenticates to the API servers behind it.
 const frontProxyName = "front-proxy"
 
-// poll is how often a starting server is asked whether it is ready.
+// poll is the interval of readiness checks during a start.
 const poll = 25 * time.Millisecond
 
 var errGaveUp = errors.New("kube-apiserver gave up")
@@ -41,7 +41,7 @@ type api struct {
 	cancel context.CancelFunc
 	listen string     // host:port as this process reaches it
 	server string     // host:port as clients reach it
-	ended  chan error // why the server has returned or given up
+	ended  chan error // receives the error when the server returns or fails
 }
 
 func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) {
@@ -69,13 +69,13 @@ func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) 
 		"--service-account-key-file=" + creds.accountKey,
 		"--service-account-signing-key-file=" + creds.accountKey,
 		"--service-cluster-ip-range=10.0.0.0/24",
-		// No controller makes service accounts, so none can be asked for.
+		// No controller creates service accounts, so none can be required.
 		"--disable-admission-plugins=ServiceAccount",
-		// Both would look for the machine's own network otherwise, which a builder may lack.
+		// Otherwise both would look for the machine's network, which a build machine may lack.
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",
-		// An API server behind this one, as Gardener's, knows it by this certificate and
-		// takes its word for who the caller is.
+		// An API server behind this one, such as Gardener's, authenticates it by this certificate, and trusts
+		// its headers about the caller.
 		"--proxy-client-cert-file=" + creds.frontProxy.certFile,
 		"--proxy-client-key-file=" + creds.frontProxy.keyFile,
 		"--requestheader-client-ca-file=" + creds.frontProxy.certFile,
@@ -84,7 +84,7 @@ func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) 
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 	}, c.apiserver...)
-	// The modes of a repeated flag would add up, and one that allows everything is enough.
+	// The modes of a repeated flag would add up, and AlwaysAllow would win.
 	if !slices.ContainsFunc(c.apiserver, func(flag string) bool { return strings.HasPrefix(flag, "--authorization-mode") }) {
 		args = append(args, "--authorization-mode=AlwaysAllow")
 	}
@@ -101,18 +101,18 @@ func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) 
 	return a, nil
 }
 
-// gaveUp is called instead of os.Exit by a fatal log line. A start that is cut
-// short ends in one, and must neither hide the cause nor leave etcd open.
+// gaveUp replaces os.Exit in fatal log lines. An interrupted start ends in one, which must neither hide the
+// cause nor leave etcd open.
 func (a *api) gaveUp(int) {
 	select {
 	case a.ended <- errGaveUp:
-	default: // the end is known already
+	default: // the end was reported already
 	}
 	select {} // a fatal line never returns
 }
 
-// parseAPI does what kube-apiserver's own command does with its flags. That
-// command also takes over the process's signals, which are ours.
+// parseAPI parses kube-apiserver's flags as its own command does. That command would also take over this
+// process's signals.
 func parseAPI(ctx context.Context, args []string) (options.CompletedOptions, error) {
 	var none options.CompletedOptions
 	s := options.NewServerRunOptions()
@@ -139,7 +139,7 @@ func parseAPI(ctx context.Context, args []string) (options.CompletedOptions, err
 	return complete, utilerrors.NewAggregate(complete.Validate())
 }
 
-// waitReady returns when /readyz is ok, or with why it won't be.
+// waitReady returns nil when /readyz is ok, and an error if the server cannot become ready.
 func (a *api) waitReady(ctx context.Context) error {
 	client, err := readyClient(a.creds.serving.certificate)
 	if err != nil {
@@ -164,8 +164,7 @@ func (a *api) waitReady(ctx context.Context) error {
 	}
 }
 
-// stop asks the server to end and waits for it, but for grace at most: open
-// watches would keep it for a minute.
+// stop stops the server, and waits for it, but at most for grace: open watches would delay it for a minute.
 func (a *api) stop(grace time.Duration) {
 	a.cancel()
 	timer := time.NewTimer(grace)
@@ -202,7 +201,7 @@ func readyClient(certificate []byte) (*http.Client, error) {
 	}, nil
 }
 
-// ready asks /readyz once; nil is ready.
+// ready requests /readyz once, and returns nil if the server is ready.
 func ready(ctx context.Context, client *http.Client, server, token string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz", nil)
 	if err != nil {
@@ -224,7 +223,7 @@ func ready(ctx context.Context, client *http.Client, server, token string) error
 	return nil
 }
 
-// reachable is the address by which this machine reaches a server bound to bind.
+// reachable returns the address by which this machine reaches a server that is bound to bind.
 func reachable(bind string) string {
 	if ip := net.ParseIP(bind); ip != nil && ip.IsUnspecified() {
 		return "127.0.0.1"
@@ -241,7 +240,7 @@ func freePort(bind string) (int, error) {
 	return port, l.Close()
 }
 
-// stderr writes to what os.Stderr is at the time of writing.
+// stderr writes to the os.Stderr of the moment.
 type stderr struct{}
 
 func (stderr) Write(p []byte) (int, error) { return os.Stderr.Write(p) }

@@ -19,14 +19,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// credentials are the files that the API server and its clients need. They are
-// made once per data directory, so a kubeconfig outlives a restart.
+// credentials are the files for the API server and its clients. They are created once per data directory, so
+// a kubeconfig stays valid after a restart.
 type credentials struct {
 	token      string
 	tokenFile  string
 	accountKey string   // signs service account tokens
-	serving    identity // the API server's to its clients
-	frontProxy identity // the API server's to the API servers behind it
+	serving    identity // for the API server's clients
+	frontProxy identity // for the API servers behind it
 }
 
 func (c *config) credentials() (*credentials, error) {
@@ -49,7 +49,7 @@ func (c *config) credentials() (*credentials, error) {
 	return k, nil
 }
 
-// hosts are the names that the certificate is valid for.
+// hosts returns the host names of the certificate.
 func (c *config) hosts() []string {
 	hosts := append([]string{"localhost", "127.0.0.1", "::1", "kubernetes.default.svc"}, c.names...)
 	if ip := net.ParseIP(c.bind); ip != nil && !ip.IsUnspecified() {
@@ -77,7 +77,7 @@ func (k *credentials) loadToken() error {
 	return nil
 }
 
-// newKey is an ECDSA key in PEM.
+// newKey returns a new ECDSA key in PEM.
 func newKey() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -90,7 +90,7 @@ func newKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// kubeconfigFor is a kubeconfig with the token and the certificate inside it.
+// kubeconfigFor returns a kubeconfig with the token and the certificate.
 func (k *credentials) kubeconfigFor(server string) ([]byte, error) {
 	const name = "kubeapi"
 	return clientcmd.Write(clientcmdapi.Config{
@@ -101,7 +101,7 @@ func (k *credentials) kubeconfigFor(server string) ([]byte, error) {
 	})
 }
 
-// keep makes the file with what content returns, unless it is there.
+// keep creates a file with the result of content, unless the file exists.
 func keep(file string, content func() ([]byte, error)) error {
 	_, err := os.Stat(file)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +114,7 @@ func keep(file string, content func() ([]byte, error)) error {
 	return writeFile(file, data)
 }
 
-// writeFile replaces a file as a whole: a reader never sees half of it.
+// writeFile replaces a file atomically.
 func writeFile(file string, data []byte) error {
 	part := file + ".part"
 	if err := os.WriteFile(part, data, 0o600); err != nil {

@@ -13,8 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// quota is etcd's largest size in bytes: a benchmark writes for hours without
-// anybody compacting by hand.
+// quota is etcd's maximal size in bytes: a benchmark writes for hours without a manual compaction.
 const quota = 8 << 30
 
 // etcd is the embedded store.
@@ -23,13 +22,13 @@ type etcd struct {
 	endpoint string
 }
 
-// startEtcd starts a one-member etcd and waits until it has elected itself.
+// startEtcd starts a single-member etcd, and waits until it is ready.
 func startEtcd(ctx context.Context, c *config) (*etcd, error) {
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(c.data, "etcd")
 	cfg.QuotaBackendBytes = quota
 	cfg.UnsafeNoFsync = !c.fsync
-	cfg.TickMs, cfg.ElectionMs = 10, 100 // alone: no peer to be patient with
+	cfg.TickMs, cfg.ElectionMs = 10, 100 // no peers, so elections may be fast
 	cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: c.etcdListen}}
 	cfg.ListenPeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	logger, err := etcdLogger()
@@ -70,8 +69,8 @@ func startEtcd(ctx context.Context, c *config) (*etcd, error) {
 
 func (e *etcd) stop() { e.server.Close() }
 
-// etcdLogger writes faults to where the log goes at present; etcd's warnings
-// are about slow disks, which a test machine has by nature.
+// etcdLogger logs errors to the current os.Stderr. It omits warnings: etcd's are about slow disks, which are
+// normal on test machines.
 func etcdLogger() (*zap.Logger, error) {
 	cfg := zap.NewProductionConfig()
 	cfg.Level = zap.NewAtomicLevelAt(zapcore.ErrorLevel)

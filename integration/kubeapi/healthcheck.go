@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// healthcheckCommand asks a running kubeapi whether it is ready: the health
-// check of a container whose image holds nothing but this program.
+// healthcheckCommand checks whether a running kubeapi is ready: the health check of a container whose image
+// has only this program.
 func healthcheckCommand() *cobra.Command {
 	var kubeconfig string
 	var timeout time.Duration

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// identity is a key with a self-signed certificate, which is its own authority.
+// identity is a key with a self-signed certificate.
 type identity struct {
 	name        string
 	certFile    string
@@ -23,8 +23,8 @@ type identity struct {
 	certificate []byte // PEM, once it is loaded
 }
 
-// load keeps the certificate that is there if it is still valid for all the
-// hosts, and signs a new one with the same key otherwise.
+// load keeps the existing certificate if it is valid for all hosts. Otherwise it signs a new one with the
+// same key.
 func (i *identity) load() error {
 	err := keep(i.keyFile, newKey)
 	if err != nil {

@@ -1,8 +1,6 @@
-// Command kubeapi is a Kubernetes API in one static binary: kube-apiserver with
-// an etcd embedded in the same process. The development stack, the container
-// tests and docker-compose start it where no cluster is at hand. There are no
-// nodes, no controllers and no authorization: the owner of the kubeconfig may
-// do everything.
+// Command kubeapi is a Kubernetes API in one static binary: kube-apiserver with an embedded etcd. The
+// development stack, the container tests and docker-compose start it where there is no cluster. There are no
+// nodes, no controllers and no authorization: the kubeconfig has all rights.
 package main
 
 import (
@@ -20,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// config has what the flags say.
+// config has the values of the flags.
 type config struct {
 	data       string   // directory of etcd, keys, certificate and log
 	bind       string   // address that the API listens on
@@ -28,18 +26,18 @@ type config struct {
 	names      []string // further names and addresses in the serving certificate
 	kubeconfig string   // file that is written; "" is <data>/kubeconfig
 	server     string   // host:port in the kubeconfig; "" is bind and port
-	etcdListen string   // host:port of etcd, which asks for no login
+	etcdListen string   // host:port of etcd, which has no authentication
 	untilEOF   bool
 	fsync      bool
 	verbose    bool
 	grace      time.Duration
 	startup    time.Duration
-	apiserver  []string // flags handed on to kube-apiserver
+	apiserver  []string // passed on to kube-apiserver
 }
 
 func main() {
-	// The API server takes over klog and, while quiet, os.Stderr: what is said to the
-	// user goes to this one.
+	// The API server takes over klog and, unless verbose, os.Stderr. Messages to the user go to the original
+	// one.
 	talk := os.Stderr
 	if err := command().ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintln(talk, "kubeapi:", err)
@@ -90,7 +88,7 @@ func run(c config) error {
 	defer cancel()
 	if c.untilEOF {
 		go func() {
-			// An error on stdin is its end too.
+			// An error on stdin counts as its end.
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			cancel()
 		}()
@@ -107,8 +105,7 @@ func run(c config) error {
 	return err
 }
 
-// prepare makes the data directory, takes it for this process alone, and sends
-// the log where it belongs.
+// prepare creates the data directory, locks it for this process, and redirects the log.
 func (c *config) prepare() (release func(), err error) {
 	if c.data, err = filepath.Abs(c.data); err != nil {
 		return nil, err
@@ -127,7 +124,7 @@ func (c *config) prepare() (release func(), err error) {
 		return nil, errors.Join(fmt.Errorf("%s is in use by another kubeapi", c.data), lock.Close())
 	}
 	if !c.verbose {
-		// klog asks for os.Stderr at each write. The runtime's own panics still reach the real one.
+		// klog reads os.Stderr at each write. Panics of the runtime still go to the original one.
 		log, err := os.OpenFile(c.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, errors.Join(err, lock.Close())
@@ -139,8 +136,7 @@ func (c *config) prepare() (release func(), err error) {
 
 func (c *config) logFile() string { return filepath.Join(c.data, "kubeapi.log") }
 
-// logEnd is the last of the log, or why it cannot be read: the directory may be a
-// temporary one that goes with the fault.
+// logEnd returns the last lines of the log, or the error of reading them: a temporary directory may be gone.
 func (c *config) logEnd() string {
 	const lines = 10
 	data, err := os.ReadFile(c.logFile())
@@ -151,8 +147,7 @@ func (c *config) logEnd() string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// serve runs etcd and the API server until ctx ends. Its order is that of the
-// data: the API server goes before the etcd that it writes to.
+// serve runs etcd and the API server until ctx ends. The API server stops before its etcd.
 func (c *config) serve(ctx context.Context) error {
 	etcd, err := startEtcd(ctx, c)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// testMetadata: metadata can be read, listed and watched without the rest.
+// testMetadata: metadata can be read, listed and watched without the objects.
 func testMetadata(t *testing.T, b *bench) {
 	b.configMap("a", "l=1")
 	check := func(what, kind string, content map[string]any) {
@@ -51,7 +51,7 @@ func testMetadata(t *testing.T, b *bench) {
 	check("event", "PartialObjectMetadata", w.want("DELETED a").Object)
 }
 
-// testTable: what kubectl get asks for, with the columns of the definition.
+// testTable: tables, as kubectl get requests them, have the columns of the definition.
 func testTable(t *testing.T, b *bench) {
 	b.shoot("one")
 	list := b.get(b.shoots()+"?limit=500", asKubectlGets).is(http.StatusOK, "")
@@ -99,7 +99,7 @@ func testTable(t *testing.T, b *bench) {
 	}
 }
 
-// testKubectlLabel: kubectl label reads an object, as it is, and sends a merge patch.
+// testKubectlLabel: kubectl label reads an object in its own form, and sends a merge patch.
 func testKubectlLabel(t *testing.T, b *bench) {
 	b.shoot("one")
 	b.get(b.shoots()+"/one").is(http.StatusOK, "")
@@ -109,7 +109,7 @@ func testKubectlLabel(t *testing.T, b *bench) {
 	}
 }
 
-// testDiscovery: what maps the words of kubectl to paths.
+// testDiscovery: discovery maps kubectl's words to resources.
 func testDiscovery(t *testing.T, b *bench) {
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(b.config, b.client)
 	if err != nil {
@@ -153,7 +153,7 @@ func testDiscovery(t *testing.T, b *bench) {
 	}
 }
 
-// testDefinition: a kind is served once it is defined, and no longer.
+// testDefinition: a kind is served from its definition until the definition is deleted.
 func testDefinition(t *testing.T, b *bench) {
 	const definitions, things = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/kubetest.example.org/v1/things"
 	definition := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.kubetest.example.org"},
@@ -176,7 +176,7 @@ func testDefinition(t *testing.T, b *bench) {
 	b.until("the kind is gone", func() bool { return b.get(things).code == http.StatusNotFound })
 }
 
-// until repeats a question until its answer is yes.
+// until repeats a check until it holds.
 func (b *bench) until(what string, holds func() bool) {
 	b.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

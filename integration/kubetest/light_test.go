@@ -54,7 +54,7 @@ func light(t *testing.T) *rest.Config {
 	return config
 }
 
-// TestConformance holds on the light API what package gardener promises on any.
+// TestConformance runs package gardener's conformance suite on the light API.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	config := light(t)
@@ -76,7 +76,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestLight holds on the light API what kube-apiserver does.
+// TestLight runs the suite of kube-apiserver on the light API.
 func TestLight(t *testing.T) {
 	t.Parallel()
 	config := light(t)

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// testListSelects: labels and names say what is listed, in order of names, in one
-// namespace or in all.
+// testListSelects: lists are selected by labels and names, sorted by name, in one namespace or in all.
 func testListSelects(t *testing.T, b *bench) {
 	b.configMap("c", "of="+b.namespace)
 	b.configMap("a", "of="+b.namespace+",x=1")
@@ -31,7 +30,7 @@ func testListSelects(t *testing.T, b *bench) {
 	}
 }
 
-// testListPages: pages are of one list, as it was when the first was read.
+// testListPages: all pages belong to the list at the version of the first page.
 func testListPages(t *testing.T, b *bench) {
 	for n := range 5 {
 		b.configMap(fmt.Sprint("m", n), "l=1")
@@ -62,8 +61,7 @@ func testListPages(t *testing.T, b *bench) {
 	}
 }
 
-// testListVersions: a list may ask for the state of a version, or for one that is
-// not older.
+// testListVersions: a list may request the state at a version, or at a version that is not older.
 func testListVersions(t *testing.T, b *bench) {
 	b.configMap("a", "l=1")
 	then := b.get(b.configMaps()+"?labelSelector=l").is(http.StatusOK, "").version()

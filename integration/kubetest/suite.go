@@ -1,6 +1,6 @@
-// Package kubetest says what a Kubernetes API with the kinds of deploy/crds has to
-// do for hap-worker, hapctl and kubectl. It runs on integration/lightapi and on
-// kube-apiserver, so that the first does not promise what the second does not keep.
+// Package kubetest is the test suite of a Kubernetes API with the kinds of deploy/crds, as hap-worker, hapctl
+// and kubectl need it. It runs on integration/lightapi and on kube-apiserver, so that the former does not
+// promise more than the latter keeps.
 package kubetest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected event.
 const patience = 30 * time.Second
 
 // The content types and forms that clients ask for.
@@ -35,8 +35,8 @@ const (
 	asKubectlGets = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 )
 
-// Run runs the suite on the API that config leads to, which serves deploy/crds and
-// lets config do everything. The suite makes namespaces.
+// Run runs the suite on an API that serves deploy/crds; config must have all rights. The suite creates
+// namespaces.
 func Run(t *testing.T, config *rest.Config) {
 	t.Helper()
 	for _, test := range []struct {
@@ -73,10 +73,10 @@ func Run(t *testing.T, config *rest.Config) {
 	}
 }
 
-// benches tell their namespaces apart.
+// benches numbers the namespaces.
 var benches atomic.Int32
 
-// bench is one test's namespace on the API.
+// bench is one test's namespace.
 type bench struct {
 	t         *testing.T
 	config    *rest.Config
@@ -138,7 +138,7 @@ func (b *bench) shoot(name string) reply {
 	return b.post(b.shoots(), object("core.gardener.cloud/v1beta1", "Shoot", name, `"spec":{"region":"eu","further":{"a":1}}`)).is(http.StatusCreated, "")
 }
 
-// reply is an answer of the API.
+// reply is a response of the API.
 type reply struct {
 	t    *testing.T
 	what string
@@ -147,7 +147,7 @@ type reply struct {
 	raw  []byte
 }
 
-// is fails the test unless the answer has the code, and as a Status the reason.
+// is fails the test unless the response has this code and, unless it is "", this reason.
 func (r reply) is(code int, reason string) reply {
 	r.t.Helper()
 	if got, _ := r.body["reason"].(string); r.code != code || reason != "" && got != reason {
@@ -156,7 +156,7 @@ func (r reply) is(code int, reason string) reply {
 	return r
 }
 
-// at is a value of the answer, nil where it has none.
+// at returns a value of the response, nil if it has none.
 func (r reply) at(path ...string) any { return at(r.body, path...) }
 
 func at(content map[string]any, path ...string) any {
@@ -177,7 +177,7 @@ func (r reply) text(path ...string) string {
 
 func (r reply) version() string { return r.text("metadata", "resourceVersion") }
 
-// names are those of a list's items.
+// names returns the names of a list's items.
 func (r reply) names() string {
 	var names []string
 	items, _ := r.body["items"].([]any)
@@ -213,7 +213,7 @@ func (b *bench) delete(path, content string) reply {
 	return b.do(http.MethodDelete, path, inJSON, content)
 }
 
-// do sends a request and reads the answer.
+// do sends a request, and reads the response.
 func (b *bench) do(method, path, sort, content string, accept ...string) reply {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
@@ -228,7 +228,7 @@ func (b *bench) do(method, path, sort, content string, accept ...string) reply {
 		b.t.Fatal(err)
 	}
 	answer := reply{t: b.t, what: method + " " + path, code: response.StatusCode, raw: raw}
-	_ = json.Unmarshal(raw, &answer.body) // what is no JSON has no members
+	_ = json.Unmarshal(raw, &answer.body) // a body that is not JSON has no members
 	return answer
 }
 

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// watched is a watch of a test.
+// watched is an open watch.
 type watched struct {
 	t      *testing.T
 	events chan event
 }
 
-// event is one of a watch.
+// event is an event of a watch.
 type event struct {
 	Type   string         `json:"type"`
 	Object map[string]any `json:"object"`
@@ -31,7 +31,7 @@ func text(content map[string]any, path ...string) string {
 	return value
 }
 
-// watch begins one; it ends with the test.
+// watch starts a watch, which ends with the test.
 func (b *bench) watch(path, query string, accept ...string) *watched {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -74,7 +74,7 @@ func (w *watched) read(from io.Reader) error {
 	}
 }
 
-// next is the next event besides bookmarks in between.
+// next returns the next event that is not a bookmark.
 func (w *watched) next() event {
 	w.t.Helper()
 	for {
@@ -101,7 +101,7 @@ func (w *watched) any() (event, bool) {
 	}
 }
 
-// want reads events like "ADDED a, MODIFIED b".
+// want expects events like "ADDED a, MODIFIED b", and returns the last.
 func (w *watched) want(events string) (last event) {
 	w.t.Helper()
 	for want := range strings.SplitSeq(events, ", ") {
@@ -113,8 +113,7 @@ func (w *watched) want(events string) (last event) {
 	return last
 }
 
-// testWatchSelects: an object that comes into the selection is added, and one that
-// leaves it is deleted.
+// testWatchSelects: an object that starts to match the selector is added; one that stops matching is deleted.
 func testWatchSelects(t *testing.T, b *bench) {
 	b.configMap("a", "l=1")
 	b.configMap("b", "")
@@ -142,8 +141,8 @@ func testWatchSelects(t *testing.T, b *bench) {
 	named.want("MODIFIED b, MODIFIED b, MODIFIED b, DELETED b")
 }
 
-// testWatchFromVersion: a watch goes on after a version, and one without begins with
-// what there is.
+// testWatchFromVersion: a watch continues after a version. Without a version, it begins with the existing
+// objects.
 func testWatchFromVersion(t *testing.T, b *bench) {
 	b.configMap("a", "l=1")
 	version := b.get(b.configMaps()).version()
@@ -157,8 +156,8 @@ func testWatchFromVersion(t *testing.T, b *bench) {
 	}
 }
 
-// testWatchBegins: with sendInitialEvents a watch takes the place of a list, and a
-// bookmark says that the list was all.
+// testWatchBegins: with sendInitialEvents, a watch replaces a list, and a bookmark marks the end of the
+// existing objects.
 func testWatchBegins(t *testing.T, b *bench) {
 	b.configMap("a", "l=1")
 	last := b.configMap("b", "l=1")
@@ -173,7 +172,7 @@ func testWatchBegins(t *testing.T, b *bench) {
 	b.get(b.configMaps()+"?watch=true&sendInitialEvents=true").is(http.StatusUnprocessableEntity, "Invalid")
 }
 
-// testWatchEnds: a watch ends in order when its time is over.
+// testWatchEnds: a watch ends regularly at its timeout.
 func testWatchEnds(t *testing.T, b *bench) {
 	w := b.watch(b.configMaps(), "labelSelector=l&timeoutSeconds=1")
 	if e, ok := w.any(); ok {

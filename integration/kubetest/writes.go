@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// testCreate: the server names, counts and dates an object, keeps unknown fields of
-// a custom kind, and does not create what is there or has no place.
+// testCreate: the server sets uid, version, generation and timestamp, and keeps unknown fields of a custom
+// kind. It refuses objects that exist, and objects without a namespace.
 func testCreate(t *testing.T, b *bench) {
 	made := b.shoot("one")
 	if made.version() == "" || made.text("metadata", "uid") == "" || made.text("metadata", "creationTimestamp") == "" || made.text("metadata", "generation") != "1" {
@@ -35,8 +35,7 @@ func testCreate(t *testing.T, b *bench) {
 	}
 }
 
-// testUpdate: an update replaces the version that it names and no other; what has
-// not changed keeps its version.
+// testUpdate: an update replaces only the version that it names; without a change, the version stays.
 func testUpdate(t *testing.T, b *bench) {
 	made := b.shoot("one")
 	path := b.shoots() + "/one"
@@ -61,8 +60,7 @@ func testUpdate(t *testing.T, b *bench) {
 	b.put(b.configMaps()+"/map", configMap("map", "a=b")).is(http.StatusOK, "")
 }
 
-// testPatch: merge patches and JSON patches, with and without the version that they
-// are for.
+// testPatch: merge patches and JSON patches, with and without a resourceVersion.
 func testPatch(t *testing.T, b *bench) {
 	made := b.shoot("one")
 	path := b.shoots() + "/one"
@@ -94,7 +92,7 @@ func testPatch(t *testing.T, b *bench) {
 	}
 }
 
-// testStrategicPatch: built-in kinds take what kubectl apply sends for them.
+// testStrategicPatch: built-in kinds accept the patches that kubectl apply sends.
 func testStrategicPatch(t *testing.T, b *bench) {
 	b.configMap("map", "a=b")
 	got := b.patch(b.configMaps()+"/map", strategic, `{"data":{"k":null,"n":"w"},"metadata":{"labels":{"c":"d"}}}`).is(http.StatusOK, "")
@@ -103,7 +101,7 @@ func testStrategicPatch(t *testing.T, b *bench) {
 	}
 }
 
-// testApply: a configuration that is applied creates an object, or is merged into it.
+// testApply: an applied configuration creates an object, or is merged into it.
 func testApply(t *testing.T, b *bench) {
 	path := b.configMaps() + "/map"
 	b.patch(path, applyPatch, configMap("map", "")).is(http.StatusUnprocessableEntity, "Invalid") // no field manager
@@ -118,7 +116,7 @@ func testApply(t *testing.T, b *bench) {
 	if got.text("data", "other") != "kept" || got.text("data", "k") != "w" || got.text("metadata", "labels", "a") != "c" {
 		t.Errorf("applied: %s", got.raw)
 	}
-	// What a manager no longer applies is taken off, what others wrote is not.
+	// Fields that a manager no longer applies are removed; fields that others wrote are kept.
 	apply := func(content string) reply {
 		return b.patch(b.shoots()+"/one?fieldManager=test&force=true", applyPatch,
 			object("core.gardener.cloud/v1beta1", "Shoot", "one", `"spec":`+content)).is(http.StatusOK, "")
@@ -133,7 +131,7 @@ func testApply(t *testing.T, b *bench) {
 	b.patch(path, applyPatch, configMap("else", "")).is(http.StatusBadRequest, "BadRequest")
 }
 
-// testStatus: the status is written at a path besides the object's.
+// testStatus: the status is written at its own path.
 func testStatus(t *testing.T, b *bench) {
 	made := b.post(b.shoots(), object("core.gardener.cloud/v1beta1", "Shoot", "one", `"status":{"x":1},"spec":{}`)).is(http.StatusCreated, "")
 	if made.at("status") != nil {
@@ -151,7 +149,7 @@ func testStatus(t *testing.T, b *bench) {
 	b.patch(b.configMaps()+"/none/status", mergePatch, `{}`).is(http.StatusNotFound, "")
 }
 
-// testDelete: with a precondition only what was read is deleted.
+// testDelete: with a precondition, only the object that was read is deleted.
 func testDelete(t *testing.T, b *bench) {
 	made := b.shoot("one")
 	path := b.shoots() + "/one"
@@ -173,7 +171,7 @@ func testDelete(t *testing.T, b *bench) {
 	}
 }
 
-// testFinalizers: an object with a finalizer goes when the last one is taken off.
+// testFinalizers: a deleted object with finalizers exists until the last one is removed.
 func testFinalizers(t *testing.T, b *bench) {
 	b.shoot("one")
 	path := b.shoots() + "/one"
@@ -200,7 +198,7 @@ func testDeleteCollection(t *testing.T, b *bench) {
 	}
 }
 
-// testRefusals: what a client may do wrong, and how it is told.
+// testRefusals: wrong requests, and their errors.
 func testRefusals(t *testing.T, b *bench) {
 	maps := b.configMaps()
 	for _, c := range []struct {

@@ -8,10 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// apply creates an object, or changes it by the configuration of a field manager:
-// what the manager no longer has is taken off, unless others changed it meanwhile.
-// Maps are merged and all other values replaced. No manager is in conflict with
-// another.
+// apply implements server-side apply: it creates an object, or merges the configuration of a field manager
+// into it. Fields that the manager no longer applies are removed, unless others changed them. Maps are
+// merged, all other values are replaced. There are no conflicts between managers.
 func (s *Server) apply(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key, content []byte, status bool) error {
 	manager := r.URL.Query().Get("fieldManager")
 	configuration, err := decodeYAML(content)
@@ -51,7 +50,7 @@ func (s *Server) apply(w http.ResponseWriter, r *http.Request, c *collection, k 
 	return shown(w, r, code, k, stored)
 }
 
-// remember keeps what a manager has applied to an object. The lock is held.
+// remember stores the last configuration of a manager. The lock is held.
 func (c *collection) remember(at key, manager string, configuration map[string]any) {
 	if c.applied[at] == nil {
 		c.applied[at] = map[string]map[string]any{}
@@ -59,7 +58,7 @@ func (c *collection) remember(at key, manager string, configuration map[string]a
 	c.applied[at][manager] = configuration
 }
 
-// applied is an object with a configuration that takes the place of an earlier one.
+// applied returns a copy of the object in which a configuration replaces an earlier one.
 func applied(o *unstructured.Unstructured, earlier, configuration map[string]any) *unstructured.Unstructured {
 	after := o.DeepCopy()
 	prune(after.Object, earlier, configuration)
@@ -67,7 +66,7 @@ func applied(o *unstructured.Unstructured, earlier, configuration map[string]any
 	return after
 }
 
-// prune takes off what only the earlier configuration has.
+// prune removes the unchanged fields that only the earlier configuration has.
 func prune(live, earlier, configuration map[string]any) {
 	for name, was := range earlier {
 		is, stays := configuration[name]

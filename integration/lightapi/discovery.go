@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// verbs are what can be done with each resource.
+// verbs are the verbs of each resource.
 var verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// discover answers the paths that say what is served. ok is false for any other.
+// discover answers the discovery paths. ok is false for any other path.
 func (s *Server) discover(w http.ResponseWriter, r *http.Request) (ok bool, err error) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	var found any
@@ -44,7 +44,7 @@ func (s *Server) discover(w http.ResponseWriter, r *http.Request) (ok bool, err 
 	return true, answer(w, http.StatusOK, found)
 }
 
-// groups are those of all kinds besides the core.
+// groups returns the API groups of all kinds except the core group.
 func (s *Server) groups() []metav1.APIGroup {
 	groups := []metav1.APIGroup{}
 	for _, k := range s.store.kinds() { // sorted by group
@@ -73,7 +73,7 @@ func (s *Server) group(name string) any {
 	return nil
 }
 
-// resources are those of a version of a group, nil where there are none.
+// resources returns the resources of a version of a group, nil if there are none.
 func (s *Server) resources(group, version string) any {
 	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
 	for _, k := range s.store.kinds() {

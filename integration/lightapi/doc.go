@@ -8,9 +8,8 @@
 // with conflicts, pages of one consistent list, watches with selectors and
 // bookmarks, expired versions, finalizers, metadata without the object, tables.
 //
-// It holds what kube-apiserver promises about versions, and checks metadata with
-// the rules of apimachinery. It does not check objects against the schema of their
-// definition, knows no other users and no roles, has no admission besides that of
-// namespaces, and no conflicts between field managers: it keeps no managedFields. What depends on one of these is proved on
-// integration/kubeapi.
+// It keeps kube-apiserver's promises about versions, and validates metadata with the rules of apimachinery.
+// It does not validate objects against the schemas of definitions, and has no users, no roles, no admission
+// except for namespaces, and no conflicts between field managers: it keeps no managedFields. Tests that
+// depend on these use integration/kubeapi.
 package lightapi

@@ -14,12 +14,12 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// column is one of those that kubectl shows.
+// column is a column that kubectl prints.
 type column struct {
 	name, kind, format, description string
 	priority                        int32
 	path                            string // JSONPath of the value
-	count                           string // a map whose entries are counted, instead
+	count                           string // count the entries of this map instead
 }
 
 var (
@@ -45,7 +45,7 @@ func (m listMeta) object() map[string]any {
 	return meta
 }
 
-// encoded is an object in a form.
+// encoded returns an object in a form.
 func (f form) encoded(k *kind, o *unstructured.Unstructured, include metav1.IncludeObjectPolicy) any {
 	switch f {
 	case metadataOnly, metadataOnlyList:
@@ -58,7 +58,7 @@ func (f form) encoded(k *kind, o *unstructured.Unstructured, include metav1.Incl
 	}
 }
 
-// encodedList is a list in a form.
+// encodedList returns a list in a form.
 func (f form) encodedList(k *kind, objects []*unstructured.Unstructured, meta listMeta, include metav1.IncludeObjectPolicy) any {
 	items := make([]any, 0, len(objects))
 	kindOf, apiVersion := k.list, k.groupVersion().String()
@@ -84,7 +84,7 @@ func partial(o *unstructured.Unstructured) map[string]any {
 	}
 }
 
-// table is the form that kubectl prints.
+// table returns the form that kubectl prints.
 func (k *kind) table(objects []*unstructured.Unstructured, meta map[string]any, include metav1.IncludeObjectPolicy) any {
 	var columns []metav1.TableColumnDefinition
 	var paths []*jsonpath.JSONPath
@@ -123,7 +123,7 @@ func (k *kind) table(objects []*unstructured.Unstructured, meta map[string]any, 
 	}
 }
 
-// cell is the value of a column: nil where the object has none.
+// cell returns the value of a column, nil if the object has none.
 func (c column) cell(o *unstructured.Unstructured, path *jsonpath.JSONPath) any {
 	if c.count != "" {
 		content, _ := o.Object[c.count].(map[string]any)
@@ -156,7 +156,7 @@ func (c column) cell(o *unstructured.Unstructured, path *jsonpath.JSONPath) any 
 	}
 }
 
-// statusOf is an error as the API answers it.
+// statusOf converts an error to the API's Status.
 func statusOf(err error) *metav1.Status {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {
@@ -167,8 +167,8 @@ func statusOf(err error) *metav1.Status {
 	return &status
 }
 
-// tooNew is the answer to a version that does not exist yet: a client has it from
-// another API, and begins anew.
+// tooNew is the error for a version that does not exist yet: the client has it from another API, and lists
+// anew.
 func tooNew(version, latest uint64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, latest), 1)
 	err.ErrStatus.Code = http.StatusGatewayTimeout

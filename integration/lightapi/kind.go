@@ -19,20 +19,20 @@ type kind struct {
 	shortNames           []string
 	categories           []string
 	namespaced           bool
-	// custom is one that a CustomResourceDefinition defines: it takes no strategic
-	// merge patch, and an update has to name the version that it replaces.
+	// custom: a CustomResourceDefinition defines the kind. It has no strategic merge patch, and an update
+	// must name the resourceVersion that it replaces.
 	custom bool
-	// status is a subresource: a write of the object leaves the status as it is.
+	// status: the status is a subresource, and a write of the object does not change it.
 	status bool
-	// generation is counted up with each change of what is neither metadata nor status.
+	// generation: changes outside of metadata and status increment the generation.
 	generation bool
 	columns    []column
 	fields     map[string][]string // selectable fields besides name and namespace
-	// prepare completes an object before it is stored; before is nil where it is new.
+	// prepare completes an object before it is stored. before is nil for a new object.
 	prepare func(object, before *unstructured.Unstructured) error
 }
 
-// The kinds that are there without a definition.
+// The built-in kinds that the code names.
 const (
 	namespaces  = "namespaces"
 	definitions = "customresourcedefinitions"
@@ -94,7 +94,7 @@ func (k *kind) invalid(name string, faults ...*field.Error) error {
 	return apierrors.NewInvalid(k.groupKind(), name, faults)
 }
 
-// definition is the part of a CustomResourceDefinition that is read.
+// definition has the fields of a CustomResourceDefinition that are used.
 type definition struct {
 	Spec struct {
 		Group string `json:"group"`
@@ -126,7 +126,7 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// defined is the kind that a CustomResourceDefinition defines.
+// defined returns the kind that a CustomResourceDefinition defines.
 func defined(crd *unstructured.Unstructured) (*kind, error) {
 	var d definition
 	content, err := json.Marshal(crd.Object)
@@ -173,8 +173,8 @@ func defined(crd *unstructured.Unstructured) (*kind, error) {
 	return k, nil
 }
 
-// prepareDefinition refuses a definition that cannot be served, and says in the
-// status of a new one that it is.
+// prepareDefinition refuses a definition that cannot be served. It sets the status of a new one to
+// Established.
 func prepareDefinition(crd, before *unstructured.Unstructured) error {
 	k, err := defined(crd)
 	if err != nil || before != nil {

@@ -126,8 +126,8 @@ func next(t *testing.T, w watch.Interface) (watch.Event, bool) {
 	}
 }
 
-// TestHistoryEnds: what needs a version that is no longer known is told so, and
-// begins anew; what is newer goes on.
+// TestHistoryEnds: a request for a version that is no longer known gets an error, and the client lists anew;
+// newer versions still work.
 func TestHistoryEnds(t *testing.T) {
 	t.Parallel()
 	_, config := started(t, lightapi.Options{History: 8})
@@ -162,9 +162,8 @@ func TestHistoryEnds(t *testing.T) {
 	}
 }
 
-// TestSlowWatcher: a client that does not read holds up no writer. What it has missed
-// is not kept for it: it is told that its version has expired, or is cut off where it
-// did not read for long.
+// TestSlowWatcher: a client that does not read does not block writers. The changes that it missed are not
+// kept: it is told that its version has expired, or is disconnected after a long time.
 func TestSlowWatcher(t *testing.T) {
 	t.Parallel()
 	const history, size = 8, 128 << 10
@@ -214,7 +213,7 @@ func TestSlowWatcher(t *testing.T) {
 	}
 }
 
-// TestBookmarks: a watch in which nothing happens learns how far it has come.
+// TestBookmarks: bookmarks tell an idle watch the present version.
 func TestBookmarks(t *testing.T) {
 	t.Parallel()
 	_, config := started(t, lightapi.Options{Bookmarks: 20 * time.Millisecond})
@@ -238,8 +237,8 @@ func TestBookmarks(t *testing.T) {
 	}
 }
 
-// TestRestart: the objects and the address stay over a stop and a crash. Both end
-// the watches, and a client goes on from the version that it has.
+// TestRestart: objects and address survive a stop and a crash. Both end the watches, and clients continue
+// from their versions.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	s, config := started(t, lightapi.Options{})
@@ -312,8 +311,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestNamespaceGoes: a namespace that is being deleted takes no new objects. It stays
-// until its finalizer is taken off, since no controller does that.
+// TestNamespaceGoes: a namespace that is being deleted accepts no new objects. It exists until its finalizer
+// is removed, which no controller does here.
 func TestNamespaceGoes(t *testing.T) {
 	t.Parallel()
 	_, config := started(t, lightapi.Options{})
@@ -339,8 +338,8 @@ func TestNamespaceGoes(t *testing.T) {
 	}
 }
 
-// TestStrategicLimits: lists and directives of a strategic merge patch are refused,
-// and not merged in another way than kube-apiserver would.
+// TestStrategicLimits: strategic merge patches with lists or directives are refused, instead of merged
+// differently from kube-apiserver.
 func TestStrategicLimits(t *testing.T) {
 	t.Parallel()
 	_, config := started(t, lightapi.Options{})
@@ -354,8 +353,7 @@ func TestStrategicLimits(t *testing.T) {
 	}
 }
 
-// TestTokenOfAnotherAPI: a version from the future is told as one, and a client
-// begins anew.
+// TestTokenOfAnotherAPI: a version from the future is an error, and the client lists anew.
 func TestTokenOfAnotherAPI(t *testing.T) {
 	t.Parallel()
 	_, config := started(t, lightapi.Options{})

@@ -19,10 +19,10 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// selection says which objects of a collection are meant.
+// selection selects objects of a collection.
 type selection struct {
 	kind   *kind
-	at     key // "" is any
+	at     key // "" matches any
 	labels labels.Selector
 	fields fields.Selector
 }
@@ -35,7 +35,7 @@ func (s *selection) has(o *unstructured.Unstructured) bool {
 		(s.fields.Empty() || s.fields.Matches(selectable{s.kind, o}))
 }
 
-// selectable are the fields of an object that a field selector may name.
+// selectable are the fields of an object for field selectors.
 type selectable struct {
 	kind *kind
 	o    *unstructured.Unstructured
@@ -98,7 +98,7 @@ func parseVersion(text string) (uint64, error) {
 	return version, nil
 }
 
-// position is where a list goes on: after an object, in the list of a version.
+// position is the start of a list's next page: after an object, in the list of a version.
 type position struct {
 	Version uint64 `json:"rv"`
 	After   string `json:"start"`
@@ -124,7 +124,7 @@ func parsePosition(token string) (p position, err error) {
 	return p, nil
 }
 
-// list answers a list, or a page of one.
+// list answers a list, or a page of a list.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key) error {
 	o, selected, err := k.listOptions(r.URL.Query(), at)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, c *collection, k *
 	return answer(w, http.StatusOK, f.encodedList(k, found, meta, include(r.URL.Query())))
 }
 
-// page is the list that the options ask for.
+// page returns the list, or the page, that the options select.
 func (s *Server) page(c *collection, o *internalversion.ListOptions, selected *selection) (found []*unstructured.Unstructured, meta listMeta, err error) {
 	version, err := parseVersion(o.ResourceVersion)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// form is how an answer shows objects.
+// form is a representation of objects in an answer.
 type form int
 
 const (
@@ -18,8 +18,8 @@ const (
 	table
 )
 
-// negotiate is the first form of an Accept header that this API has. It speaks JSON
-// only: a client that wants protobuf alone is answered 406.
+// negotiate returns the first form in the Accept header that this API supports. It supports JSON only; for a
+// client that accepts only protobuf the error is 406.
 func negotiate(header http.Header) (form, error) {
 	accept := header.Values("Accept")
 	if len(accept) == 0 {
@@ -58,7 +58,7 @@ func formOf(parameters map[string]string) (form, bool) {
 	}
 }
 
-// of refuses the form of a list for one object, and the other way round.
+// of refuses the list form for an object, and the object form for a list.
 func (f form) of(list bool) error {
 	if list && f == metadataOnly || !list && f == metadataOnlyList {
 		return apiError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "a list has another kind than an object has")

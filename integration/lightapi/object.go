@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// metadataPath begins the paths in what is said of metadata.
+// metadataPath is the path of metadata in errors.
 var metadataPath = field.NewPath("metadata")
 
-// metadataOf reads the metadata, which has to be as metav1.ObjectMeta has it.
+// metadataOf decodes the metadata. It fails if they do not fit metav1.ObjectMeta.
 func metadataOf(o *unstructured.Unstructured) (*metav1.ObjectMeta, error) {
 	meta := &metav1.ObjectMeta{}
 	content, found, err := unstructured.NestedMap(o.Object, "metadata")
@@ -34,7 +34,7 @@ func metadataOf(o *unstructured.Unstructured) (*metav1.ObjectMeta, error) {
 	return meta, nil
 }
 
-// setMetadata replaces the metadata by meta, and so drops what is unknown in it.
+// setMetadata replaces the metadata by meta, and so drops unknown fields.
 func setMetadata(o *unstructured.Unstructured, meta *metav1.ObjectMeta) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(meta)
 	if err != nil {
@@ -47,7 +47,7 @@ func setMetadata(o *unstructured.Unstructured, meta *metav1.ObjectMeta) error {
 	return nil
 }
 
-// belongs checks that a body is one of the kind, and of the place that the request names.
+// belongs checks that a body has the request's kind, namespace and name.
 func (k *kind) belongs(o *unstructured.Unstructured, at key) error {
 	if o.GetAPIVersion() != k.groupVersion().String() || o.GetKind() != k.name {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s in version %q",
@@ -105,8 +105,8 @@ func (k *kind) complete(o, before *unstructured.Unstructured) error {
 	return k.prepare(o, before)
 }
 
-// updated completes and checks an object that is to replace another. It alters o.
-// The result is nil where nothing holds back the deletion that was asked for before.
+// updated completes and validates an object that replaces another. It alters o. The result is nil if the
+// object is being deleted and no finalizer is left.
 func (k *kind) updated(before, o *unstructured.Unstructured, status bool) (*unstructured.Unstructured, error) {
 	was, err := metadataOf(before)
 	if err != nil {
@@ -153,7 +153,7 @@ func (k *kind) updated(before, o *unstructured.Unstructured, status bool) (*unst
 	return o, nil
 }
 
-// current checks what a write says of the object that it is to replace.
+// current checks the resourceVersion and the UID of a write against the stored object.
 func (k *kind) current(was, meta *metav1.ObjectMeta) error {
 	if meta.ResourceVersion == "" && k.custom {
 		return k.invalid(was.Name, field.Invalid(metadataPath.Child("resourceVersion"), 0, "must be specified for an update"))
@@ -180,8 +180,7 @@ func (k *kind) otherUID(was *metav1.ObjectMeta, uid types.UID) error {
 		fmt.Errorf("precondition failed: UID in precondition: %v, UID in object meta: %v", uid, was.UID))
 }
 
-// desired is the part of an object whose changes the generation counts: all but
-// metadata and status.
+// desired returns the parts of an object whose changes increment the generation: all but metadata and status.
 func desired(o *unstructured.Unstructured) map[string]any {
 	rest := make(map[string]any, len(o.Object))
 	for name, value := range o.Object {
@@ -192,7 +191,7 @@ func desired(o *unstructured.Unstructured) map[string]any {
 	return rest
 }
 
-// held says whether a finalizer keeps an object from being deleted.
+// held reports whether a finalizer keeps an object from being deleted.
 func (k *kind) held(o *unstructured.Unstructured, meta *metav1.ObjectMeta) bool {
 	if len(meta.Finalizers) > 0 {
 		return true
@@ -204,8 +203,8 @@ func (k *kind) held(o *unstructured.Unstructured, meta *metav1.ObjectMeta) bool 
 	return len(left) > 0
 }
 
-// deleted returns what stays of an object that is to be deleted: nil, or with
-// finalizers the object with the time of the deletion.
+// deleted returns the object after a deletion: nil, or, if it has finalizers, the object with its
+// deletionTimestamp.
 func (k *kind) deleted(before *unstructured.Unstructured, options *metav1.DeleteOptions) (*unstructured.Unstructured, error) {
 	meta, err := metadataOf(before)
 	if err != nil {

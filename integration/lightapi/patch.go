@@ -20,8 +20,8 @@ import (
 // maxOperations is how many operations a JSON patch may have, as in kube-apiserver.
 const maxOperations = 10000
 
-// takes refuses the sorts of patches that the kind does not have. A custom kind has
-// no strategic merge patch: no list in it says by which key it is merged.
+// takes refuses the types of patches that the kind does not support. A custom kind has no strategic merge
+// patch, because no merge keys of its lists are known.
 func (k *kind) takes(sort types.PatchType) error {
 	known := []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
 	if !k.custom {
@@ -33,7 +33,7 @@ func (k *kind) takes(sort types.PatchType) error {
 	return unsupportedMedia("the body of the request was in an unknown format - accepted media types include: " + strings.Join(known, ", "))
 }
 
-// patched is an object with a patch, as a new value.
+// patched returns a patched copy of an object.
 func (k *kind) patched(o *unstructured.Unstructured, sort types.PatchType, patch []byte) (*unstructured.Unstructured, error) {
 	before, err := json.Marshal(o.Object)
 	if err != nil {
@@ -86,8 +86,8 @@ func merged(before, patch []byte) ([]byte, error) {
 	return after, nil
 }
 
-// plain refuses a strategic merge patch that is more than a merge patch. For the
-// built-in kinds they differ in lists and in directives only.
+// plain refuses a strategic merge patch that a merge patch cannot express. For the built-in kinds, these are
+// patches with lists or directives.
 func plain(patch []byte) error {
 	var content map[string]any
 	if err := utiljson.Unmarshal(patch, &content); err != nil {
@@ -133,7 +133,7 @@ func decodeJSON(content []byte) (*unstructured.Unstructured, error) {
 	return o, nil
 }
 
-// decodeYAML reads an object from YAML, of which JSON is a part.
+// decodeYAML decodes an object from YAML or JSON.
 func decodeYAML(content []byte) (*unstructured.Unstructured, error) {
 	content, err := yaml.YAMLToJSON(content)
 	if err != nil {

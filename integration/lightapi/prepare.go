@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// namespaceNameLabel is on each namespace.
+// namespaceNameLabel is set on each namespace.
 const namespaceNameLabel = "kubernetes.io/metadata.name"
 
 // prepareNamespace sets the phase of a namespace and the label of its name.
@@ -34,7 +34,7 @@ func prepareNamespace(o, before *unstructured.Unstructured) error {
 	return nil
 }
 
-// prepareSecret turns stringData, which is only written, into data.
+// prepareSecret moves stringData, which is write-only, into data.
 func prepareSecret(o, _ *unstructured.Unstructured) error {
 	if o.Object["type"] == nil || o.Object["type"] == "" {
 		o.Object["type"] = "Opaque"

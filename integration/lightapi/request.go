@@ -17,17 +17,17 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// maxBody is how many bytes a body may have, as in kube-apiserver.
+// maxBody is the maximal size of a body, as in kube-apiserver.
 const maxBody = 3 << 20
 
 // target is the collection or the object that a path names.
 type target struct {
-	resource    schema.GroupVersionResource // without a resource it is the version itself
-	at          key                         // name "" is the whole collection
+	resource    schema.GroupVersionResource // without a resource: the group version itself
+	at          key                         // without a name: the collection
 	subresource string
 }
 
-// parsePath reads a path below /api and /apis. ok is false where it names nothing.
+// parsePath parses a path below /api or /apis. ok is false for an invalid path.
 func parsePath(path string) (t target, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	if slices.Contains(parts, "") {
@@ -52,7 +52,7 @@ func parsePath(path string) (t target, ok bool) {
 	return t, true
 }
 
-// body reads a body that is not too large.
+// body reads a body of at most maxBody bytes.
 func body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	content, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -64,7 +64,7 @@ func body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return content, nil
 }
 
-// mediaType is that of the body, JSON where none is named.
+// mediaType returns the media type of the body. It defaults to JSON.
 func mediaType(r *http.Request) (string, error) {
 	header := r.Header.Get("Content-Type")
 	if header == "" {
@@ -77,7 +77,7 @@ func mediaType(r *http.Request) (string, error) {
 	return media, nil
 }
 
-// objectIn reads the object that is to be created, or to replace another.
+// objectIn decodes the object in the body.
 func objectIn(w http.ResponseWriter, r *http.Request) (*unstructured.Unstructured, error) {
 	media, err := mediaType(r)
 	if err != nil {
@@ -97,7 +97,7 @@ func objectIn(w http.ResponseWriter, r *http.Request) (*unstructured.Unstructure
 	}
 }
 
-// deleteOptions are those of the body, else those of the query.
+// deleteOptions decodes the options in the body, or, without a body, in the query.
 func deleteOptions(w http.ResponseWriter, r *http.Request) (*metav1.DeleteOptions, error) {
 	options := &metav1.DeleteOptions{}
 	content, err := body(w, r)
@@ -124,7 +124,7 @@ func deleteOptions(w http.ResponseWriter, r *http.Request) (*metav1.DeleteOption
 	return options, nil
 }
 
-// include is which part of the object a row of a table carries.
+// include returns how much of the object each row of a table includes.
 func include(query url.Values) metav1.IncludeObjectPolicy {
 	return metav1.IncludeObjectPolicy(query.Get("includeObject"))
 }

@@ -14,7 +14,7 @@ import (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch strings.TrimSuffix(r.URL.Path, "/") {
 	case "/healthz", "/livez", "/readyz":
-		_, _ = w.Write([]byte("ok")) // who asked is gone otherwise
+		_, _ = w.Write([]byte("ok")) // fails only if the client is gone
 		return
 	}
 	if err := s.answer(w, r); err != nil {
@@ -55,7 +55,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	return s.object(w, r, c, k, t.at)
 }
 
-// collection is for the paths that name no object.
+// collection handles the paths of collections.
 func (s *Server) collection(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key) error {
 	switch r.Method {
 	case http.MethodGet:
@@ -75,7 +75,7 @@ func (s *Server) collection(w http.ResponseWriter, r *http.Request, c *collectio
 	}
 }
 
-// object is for the paths that name one.
+// object handles the paths of objects.
 func (s *Server) object(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key) error {
 	switch r.Method {
 	case http.MethodGet:
@@ -120,6 +120,6 @@ func answer(w http.ResponseWriter, code int, content any) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(encoded) // who asked is gone otherwise
+	_, _ = w.Write(encoded) // fails only if the client is gone
 	return nil
 }

@@ -28,28 +28,27 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Options say how an API is served.
+// Options configure an API.
 type Options struct {
-	// Kubeconfig is the file that Start writes: it may do everything. Required.
+	// Kubeconfig is the file that Start writes, with all rights. Required.
 	Kubeconfig string
 	// Bind is the address that the API listens on. Defaults to the loopback address.
 	Bind string
-	// Name is the host name that clients reach it by, with that port: the kubeconfig
-	// and the certificate have it. Defaults to Bind.
+	// Name is the host name for clients, in the kubeconfig and the certificate. Defaults to Bind.
 	Name string
-	// Port is that of the address. Defaults to a free one, which is kept.
+	// Port is the port to listen on. Defaults to a free one, which restarts keep.
 	Port int
-	// History is how many changes of each kind are kept: a watch, or the next page of a
-	// list, that needs an older one is answered 410. Defaults to 16384.
+	// History is the number of changes that are kept for each kind. A watch or a page that needs an older
+	// version gets 410. Defaults to 16384.
 	History int
-	// Bookmarks is how often a watch that allows bookmarks gets one. Defaults to a minute.
+	// Bookmarks is the interval of bookmarks. Defaults to a minute.
 	Bookmarks time.Duration
 }
 
-// stopGrace is how long requests may take to end when the API is stopped.
+// stopGrace is how long open requests may take when the API stops.
 const stopGrace = 5 * time.Second
 
-// Server is the API. It keeps its objects until the end of the process.
+// Server is the API. Its objects live as long as the process.
 type Server struct {
 	options Options
 	store   *store
@@ -63,7 +62,7 @@ type Server struct {
 	served sync.WaitGroup
 }
 
-// New makes an API with no objects, which Start serves.
+// New returns an API without objects other than the initial namespaces. Start serves it.
 func New(o Options) (*Server, error) {
 	if o.Kubeconfig == "" {
 		return nil, errors.New("lightapi: Kubeconfig is missing")
@@ -86,7 +85,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// found makes the namespaces that each cluster has.
+// found creates the namespaces that each cluster has.
 func (s *Server) found() error {
 	c, k, _ := s.store.find(schema.GroupVersionResource{Version: "v1", Resource: namespaces})
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
@@ -99,7 +98,7 @@ func (s *Server) found() error {
 	return nil
 }
 
-// sign makes the certificate, which is its own authority.
+// sign creates the self-signed certificate.
 func (s *Server) sign() error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -122,8 +121,7 @@ func (s *Server) sign() error {
 	return nil
 }
 
-// Start serves the objects that there are, at the address that it had before. A
-// server that is started already is left alone.
+// Start serves the API, at its old address after a stop. It does nothing if the API runs already.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +163,7 @@ func (s *Server) writeKubeconfig(address string) error {
 	if err := os.MkdirAll(filepath.Dir(s.options.Kubeconfig), 0o700); err != nil {
 		return err
 	}
-	// A reader never sees half of it.
+	// Rename, so that a reader never sees half of the file.
 	part := s.options.Kubeconfig + ".part"
 	if err := os.WriteFile(part, content, 0o600); err != nil {
 		return err
@@ -173,8 +171,8 @@ func (s *Server) writeKubeconfig(address string) error {
 	return os.Rename(part, s.options.Kubeconfig)
 }
 
-// Stop ends the watches, waits for the requests and closes the connections. The
-// objects stay. Stopping twice, or before the start, is fine.
+// Stop ends watches, waits for requests, and closes connections. It keeps the objects. It may be called
+// twice, and before Start.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +191,7 @@ func (s *Server) Stop() error {
 	return err
 }
 
-// Kill closes all connections at once, as a crash does. The objects stay.
+// Kill closes all connections at once, like a crash. It keeps the objects.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,9 +21,8 @@ func (k key) compare(other key) int {
 	return cmp.Or(cmp.Compare(k.namespace, other.namespace), cmp.Compare(k.name, other.name))
 }
 
-// change is one write of an object: before is nil where it was created, after
-// where it was deleted. Watchers see last: after, or before with the
-// version of the deletion.
+// change is one write of an object. before is nil for a creation, after is nil for a deletion. last is after,
+// or, for a deletion, before with the version of the deletion.
 type change struct {
 	key
 	version uint64
@@ -32,28 +31,27 @@ type change struct {
 	last    *unstructured.Unstructured
 }
 
-// collection has the objects of one kind and their last changes. Objects in it are
-// replaced and never altered, so they are read without the lock.
+// collection has the objects of one kind and their last changes. Stored objects are immutable, so they may be
+// read without the lock.
 type collection struct {
 	kind    *kind
 	objects map[key]*unstructured.Unstructured
 	keys    []key // sorted
 	log     []change
-	// forgotten is the version of the last change that the log no longer has: from
-	// older versions nothing can be watched or continued.
+	// forgotten is the version of the last change that is no longer in the log. Watches and pages cannot
+	// begin at older versions.
 	forgotten uint64
 	changed   chan struct{} // closed by the next change
-	gone      bool          // the definition was deleted
+	gone      bool          // the definition was deleted; the collection is not served
 	// applied has the last configuration of each field manager of an object.
 	applied map[key]map[string]map[string]any
 }
 
-// store has all collections. One lock is around all of them, since versions are
-// counted over all.
+// store has all collections. They share one lock, because they share the version counter.
 type store struct {
 	mu          sync.Mutex
 	version     uint64
-	history     int // changes that the log of a collection keeps
+	history     int // the number of changes that a collection's log keeps
 	collections map[schema.GroupResource]*collection
 }
 
@@ -65,7 +63,7 @@ func newStore(history int) *store {
 	return s
 }
 
-// serve begins to serve a kind, or serves it with other columns.
+// serve starts to serve a kind, or replaces it by its changed definition.
 func (s *store) serve(k *kind) {
 	if c, ok := s.collections[k.resource()]; ok {
 		c.kind = k
@@ -77,7 +75,7 @@ func (s *store) serve(k *kind) {
 	}
 }
 
-// find is the collection of a resource, and its kind as it is now.
+// find returns the collection of a resource, and its current kind.
 func (s *store) find(r schema.GroupVersionResource) (*collection, *kind, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +86,7 @@ func (s *store) find(r schema.GroupVersionResource) (*collection, *kind, bool) {
 	return c, c.kind, true
 }
 
-// kinds are all that are served, in order of group and plural.
+// kinds returns all served kinds, sorted by group and plural.
 func (s *store) kinds() []*kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,17 +98,16 @@ func (s *store) kinds() []*kind {
 	return all
 }
 
-// get is an object as it is now, nil where there is none.
+// get returns the present object, nil if there is none.
 func (s *store) get(c *collection, k key) *unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return c.objects[k]
 }
 
-// write replaces the object of a name by what f makes of it. f gets nil where
-// there is none and returns nil to delete it; it must not alter what it gets. It
-// runs under the lock, so that nothing is written in between. What has not changed
-// keeps its version. The result is the object as it was stored, or as it was last.
+// write replaces the object at k by the result of f. f gets nil if there is no object, and returns nil to
+// delete it. It must not alter its argument. It runs under the lock, so no other write intervenes. An
+// unchanged object keeps its version. write returns the stored object, or, after a deletion, its last state.
 func (s *store) write(c *collection, k key, dryRun bool, f func(before *unstructured.Unstructured) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +145,7 @@ func (s *store) write(c *collection, k key, dryRun bool, f func(before *unstruct
 	return done.last, nil
 }
 
-// define takes over a new, changed or deleted definition.
+// define applies a new, changed or deleted definition.
 func (s *store) define(done change) error {
 	k, err := defined(done.last)
 	if err != nil {
@@ -193,8 +190,8 @@ func (c *collection) commit(done change, history int) {
 	c.changed = make(chan struct{})
 }
 
-// snapshot has all objects of a collection in order of their keys, as they were at
-// a version; 0 is now. Error: expired, tooNew.
+// snapshot returns all objects of a collection at a version, sorted by key; 0 is the latest version. Errors:
+// expired, tooNew.
 func (s *store) snapshot(c *collection, version uint64) (objects []*unstructured.Unstructured, at uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +204,7 @@ func (s *store) snapshot(c *collection, version uint64) (objects []*unstructured
 	if version < c.forgotten {
 		return nil, 0, expired(version, c.forgotten)
 	}
-	// Changes after the version are taken back, the latest first.
+	// Undo the changes after the version, the latest first.
 	past := map[key]*unstructured.Unstructured{}
 	for _, done := range slices.Backward(c.log) {
 		if done.version <= version {
@@ -237,11 +234,11 @@ func (s *store) snapshot(c *collection, version uint64) (objects []*unstructured
 	return objects, version, nil
 }
 
-// batch is how many changes a watch takes at once.
+// batch is the number of changes that a watch reads at once.
 const batch = 256
 
-// since has the next changes after a version, the version up to which there are no
-// others, and what is closed by the change after that. Error: expired, tooNew.
+// since returns the next changes after a version, the version up to which they are complete, and a channel
+// that the next change closes. Errors: expired, tooNew.
 func (s *store) since(c *collection, version uint64) (changes []change, upTo uint64, next <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,12 +263,12 @@ func (s *store) now() uint64 {
 	return s.version
 }
 
-// expired is the answer to a version that is no longer known.
+// expired is the error for a version that is no longer in the log.
 func expired(version, oldest uint64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, oldest))
 }
 
-// withVersion is the object with another version. The rest is shared.
+// withVersion returns a copy of the object with another version. It shares the rest.
 func withVersion(o *unstructured.Unstructured, version uint64) *unstructured.Unstructured {
 	copied := &unstructured.Unstructured{Object: maps.Clone(o.Object)}
 	meta, _ := o.Object["metadata"].(map[string]any)

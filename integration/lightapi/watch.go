@@ -16,15 +16,14 @@ import (
 )
 
 const (
-	// longestWatch ends a watch whose client names no timeout.
+	// longestWatch is the timeout of a watch without timeoutSeconds.
 	longestWatch = 30 * time.Minute
-	// slowest is how long a client may take to read what was written.
+	// slowest is how long a client may take to accept a write.
 	slowest = 30 * time.Second
 )
 
-// stream writes the events of one watch. A client that reads more slowly than
-// others write does not hold them up: the log of the collection goes on without it,
-// and it is told that its version has expired.
+// stream writes the events of one watch. A slow client does not block writers: the collection's log goes on,
+// and the client is told that its version has expired.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -33,8 +32,8 @@ type stream struct {
 	include metav1.IncludeObjectPolicy
 }
 
-// watch answers a watch, until its timeout, until the client or the server goes,
-// or until the log no longer has what comes next.
+// watch answers a watch. It ends at its timeout, when the client or the server goes, or when the next changes
+// are no longer in the log.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key) error {
 	o, selected, err := k.listOptions(r.URL.Query(), at)
 	if err != nil {
@@ -62,7 +61,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, c *collection, k 
 		}
 	}
 	if _, _, _, err := s.store.since(c, version); err != nil {
-		return err // 410 before the stream begins
+		return err // 410 instead of a stream
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
@@ -76,13 +75,12 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, c *collection, k 
 		err = s.follow(r.Context(), out, c, o, selected, version)
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client is gone or too slow: it is not to see a proper end
+		panic(http.ErrAbortHandler) // the client is gone or too slow, and must not see a regular end
 	}
 	return nil
 }
 
-// begin writes what is there already, and with sendInitialEvents a bookmark that
-// says that this was all.
+// begin writes the existing objects. With sendInitialEvents, a bookmark marks their end.
 func (out *stream) begin(o *internalversion.ListOptions, selected *selection, state []*unstructured.Unstructured, version uint64) error {
 	for _, object := range state {
 		if selected.has(object) {
@@ -99,7 +97,7 @@ func (out *stream) begin(o *internalversion.ListOptions, selected *selection, st
 	return out.flush()
 }
 
-// follow writes the changes after a version. nil is an orderly end.
+// follow writes the changes after a version. It returns nil at a regular end.
 func (s *Server) follow(ctx context.Context, out *stream, c *collection, o *internalversion.ListOptions, selected *selection, version uint64) error {
 	limit := longestWatch
 	if o.TimeoutSeconds != nil && *o.TimeoutSeconds > 0 {
@@ -140,14 +138,14 @@ func (s *Server) follow(ctx context.Context, out *stream, c *collection, o *inte
 	}
 }
 
-// ended says that a collection is no longer served.
+// ended reports whether the collection is no longer served.
 func (s *store) ended(c *collection) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return c.gone
 }
 
-// changes writes changes and sends them.
+// changes writes changes, and flushes.
 func (out *stream) changes(changes []change, selected *selection) error {
 	for _, done := range changes {
 		if err := out.change(done, selected); err != nil {
@@ -157,8 +155,8 @@ func (out *stream) changes(changes []change, selected *selection) error {
 	return out.flush()
 }
 
-// change writes a change as the selection sees it: an object that comes into it is
-// added, and one that leaves it is deleted, as it was last inside.
+// change writes a change as the selection sees it: an object that starts to match is added; one that stops
+// matching is deleted, in its last matching state.
 func (out *stream) change(done change, selected *selection) error {
 	was, is := selected.has(done.before), selected.has(done.after)
 	switch {
@@ -173,7 +171,7 @@ func (out *stream) change(done change, selected *selection) error {
 	}
 }
 
-// bookmark says up to which version everything was written.
+// bookmark writes up to which version all changes were written.
 func (out *stream) bookmark(version uint64, annotations map[string]any) error {
 	meta := map[string]any{"resourceVersion": strconv.FormatUint(version, 10), "creationTimestamp": nil}
 	if annotations != nil {
@@ -192,13 +190,12 @@ func (out *stream) write(event watch.EventType, object any) error {
 	return json.NewEncoder(out.w).Encode(map[string]any{"type": event, "object": object})
 }
 
-// flush sends what was written. Without a deadline after it, HTTP/2 would end a
-// watch in which nothing happens.
+// flush sends what was written, and removes the write deadline: with HTTP/2, it would end an idle watch.
 func (out *stream) flush() error {
 	return errors.Join(out.control.Flush(), out.control.SetWriteDeadline(time.Time{}))
 }
 
-// deny is the answer to a method that a resource does not have.
+// deny returns the error for a method that a resource does not support.
 func deny(k *kind, method string) error {
 	return apierrors.NewMethodNotSupported(k.resource(), method)
 }

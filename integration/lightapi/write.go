@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// get answers one object.
+// get answers with one object.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key) error {
 	version, err := parseVersion(r.URL.Query().Get("resourceVersion"))
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, c *collection, k *k
 	return shown(w, r, http.StatusOK, k, o)
 }
 
-// shown answers an object in the form that the client accepts.
+// shown answers with an object in the form that the client accepts.
 func shown(w http.ResponseWriter, r *http.Request, code int, k *kind, o *unstructured.Unstructured) error {
 	f, err := negotiate(r.Header)
 	if err == nil {
@@ -40,8 +40,8 @@ func shown(w http.ResponseWriter, r *http.Request, code int, k *kind, o *unstruc
 	return answer(w, code, f.encoded(k, o, include(r.URL.Query())))
 }
 
-// writable refuses a write whose options are not valid or whose answer could not be
-// shown, before it is done, and says whether it is one for show only.
+// writable validates the options and the Accept header of a write before it is done, and reports whether it
+// is a dry run.
 func writable(r *http.Request) (dryRun bool, err error) {
 	f, err := negotiate(r.Header)
 	if err == nil {
@@ -50,7 +50,7 @@ func writable(r *http.Request) (dryRun bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// The options of a patch are those of a create and of an update, and force.
+	// The options of a patch include those of a create and of an update.
 	query, options := r.URL.Query(), &metav1.PatchOptions{}
 	if err := metav1.Convert_url_Values_To_v1_PatchOptions(&query, options, nil); err != nil {
 		return false, apierrors.NewBadRequest(err.Error())
@@ -82,7 +82,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c *collection, k
 	return shown(w, r, http.StatusCreated, k, stored)
 }
 
-// insert completes and stores a new object. It alters o.
+// insert completes, validates and stores a new object. It alters o.
 func (s *Server) insert(c *collection, k *kind, namespace string, o *unstructured.Unstructured, dry bool) (*unstructured.Unstructured, error) {
 	o, err := k.created(o, namespace)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Server) insert(c *collection, k *kind, namespace string, o *unstructure
 	})
 }
 
-// admits checks that the namespace of a new object is there and stays. The lock is held.
+// admits checks that the namespace of a new object exists and is not being deleted. The lock is held.
 func (s *store) admits(k *kind, at key) error {
 	if !k.namespaced {
 		return nil
@@ -112,7 +112,7 @@ func (s *store) admits(k *kind, at key) error {
 	return nil
 }
 
-// update replaces an object, or its status, by that of the body.
+// update replaces an object, or its status, by the body.
 func (s *Server) update(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key, status bool) error {
 	o, err := objectIn(w, r)
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, c *collection, k 
 	})
 }
 
-// change answers a write of an object that is there.
+// change answers a write of an existing object.
 func (s *Server) change(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key, f func(before *unstructured.Unstructured) (*unstructured.Unstructured, error)) error {
 	dry, err := writable(r)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request, c *collection, k
 	})
 }
 
-// erase deletes an object; kept is one that a finalizer holds.
+// erase deletes an object. kept is set if a finalizer holds it.
 func (s *Server) erase(c *collection, k *kind, at key, options *metav1.DeleteOptions) (stored *unstructured.Unstructured, kept bool, err error) {
 	if faults := validation.ValidateDeleteOptions(options); len(faults) > 0 {
 		return nil, false, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", faults)
@@ -211,7 +211,7 @@ func (s *Server) erase(c *collection, k *kind, at key, options *metav1.DeleteOpt
 	return stored, kept, err
 }
 
-// removeAll deletes the objects of a selection and answers what they were.
+// removeAll deletes the selected objects, and answers with their previous states.
 func (s *Server) removeAll(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key) error {
 	o, selected, err := k.listOptions(r.URL.Query(), at)
 	if err != nil {

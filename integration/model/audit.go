@@ -7,14 +7,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// drifts numbers everything that an audit ever found.
+// drifts numbers the drifts that audits have found.
 type drifts struct {
 	ids   map[account.Drift]uint16
 	all   []account.Drift
 	known map[audited][]account.Drift
 }
 
-// audited is all that an audit looks at.
+// audited is the input of an audit.
 type audited struct {
 	pools                  [2]pool
 	bucket                 bucket
@@ -37,10 +37,9 @@ func (d *drifts) id(of account.Drift) uint16 {
 	return id
 }
 
-// audit holds Redis against ledger, labels and Shoots by the code that workers audit with,
-// and lets the worker repair one of the drifts. Both looks are one step. How often there is
-// one is a budget: beside a second delivery that asks again for what an audit took back there
-// would be no end.
+// audit compares Redis with ledger, labels and Shoots by the code that workers audit with, and lets the
+// worker repair one of the drifts. Both readings of an audit are one step. The number of audits is limited by
+// a budget: otherwise an audit and a second delivery could undo each other's work for ever.
 func (m *model) audit(s *state, w int) {
 	if m.missing(s) != 0 {
 		return
@@ -62,8 +61,7 @@ func (m *model) audit(s *state, w int) {
 	}
 }
 
-// drifting are the drifts that a repair mends, without those of runtimes and bindings that an
-// event in motion is about.
+// drifting returns the drifts that a repair mends, except for runtimes and bindings with an event in flight.
 func (m *model) drifting(s *state) []account.Drift {
 	of := audited{s.pools, s.bucket, s.replies, s.labels, s.shoots, s.published, s.acked, s.room}
 	found, known := m.redis.drifts.known[of]
@@ -104,13 +102,13 @@ func (m *model) compare(s *state) []account.Drift {
 	}
 	found = slices.DeleteFunc(found, func(d account.Drift) bool { return lacking[d.Binding] || m.moving(s, d) })
 	for i := range found {
-		found[i].Message = "" // it may name numbers that say nothing more
+		found[i].Message = "" // it may contain numbers that make equal drifts differ
 		found[i].Refused = found[i].Kind == account.RuntimeUnknown && m.refused(s, requestSet(found[i].Entry.Request))
 	}
 	return slices.DeleteFunc(found, func(d account.Drift) bool { return m.leaves(found, d) })
 }
 
-// moving reports whether an event in motion is about what drifts.
+// moving reports whether an event in flight concerns the drift.
 func (m *model) moving(s *state, d account.Drift) bool {
 	for e, v := range m.events {
 		open := has(s.published, uint8(e)) && !has(s.acked, uint8(e))
@@ -131,8 +129,9 @@ func (m *model) moving(s *state, d account.Drift) bool {
 	return false
 }
 
-// leaves reports whether a repair does nothing about a drift, or not yet: a count is put right
-// after the assignments are back that Redis forgot, or it would make room that there is not.
+// leaves reports whether a repair ignores the drift, or postpones it: a count that is too high is corrected
+// only after the forgotten assignments are restored, because the correction would make room that does not
+// exist.
 func (m *model) leaves(found []account.Drift, d account.Drift) bool {
 	switch remedy := d.Remedy(); {
 	case remedy != account.Mended && remedy != account.Doubted:
@@ -150,7 +149,7 @@ func (m *model) leaves(found []account.Drift, d account.Drift) bool {
 	}
 }
 
-// refused reports whether all of these requests are refused, and there are any.
+// refused reports whether there are requests in the set, and all are refused.
 func (m *model) refused(s *state, requests uint8) bool {
 	for e := range uint8(len(m.events)) {
 		if has(requests, e) && s.replies[e].status != rejected && s.replies[e].status != exhausted && s.replies[e].status != superseded {
@@ -160,7 +159,7 @@ func (m *model) refused(s *state, requests uint8) bool {
 	return requests != 0
 }
 
-// inMotion reports whether an event of the runtime is not settled, or waits.
+// inMotion reports whether an event of the runtime is unsettled or waits.
 func (m *model) inMotion(s *state, r uint8) bool {
 	for i, v := range m.events {
 		e := uint8(i)
@@ -171,7 +170,7 @@ func (m *model) inMotion(s *state, r uint8) bool {
 	return false
 }
 
-// repair runs the script that mends a drift.
+// repair runs the script that mends the drift.
 func (m *model) repair(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -189,7 +188,7 @@ func (m *model) repair(s *state, w int) {
 	m.script(&n, w, what, thing{}, r)
 }
 
-// mend is Audit.mend of package reconcile, but for the directory.
+// mend is Audit.mend of package reconcile, without the directory.
 func (r *redis) mend(p *account.Pool, d account.Drift) (changed bool, err error) {
 	switch d.Kind {
 	case account.CountWrong:

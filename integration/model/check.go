@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// check returns the invariant that a state breaks, "" for none: what publishers
-// were told, the labels and Redis must agree at all times.
+// check returns the invariant that a state violates, "" for none: the answers to publishers, the labels and
+// Redis must agree at all times.
 func (m *model) check(s *state) string {
 	s = m.inForce(s)
 	var counts, serves [maxBindings]uint8
@@ -39,10 +39,10 @@ func (m *model) check(s *state) string {
 	return m.checkEvents(s)
 }
 
-// checkHome looks at a runtime that lives on a binding.
+// checkHome checks a runtime that lives on a binding.
 func (m *model) checkHome(s *state, r, b uint8) string {
 	switch l := s.labels[b]; {
-	case m.shared || strings.Contains(m.others, "d"): // no claim; taken away by hand
+	case m.shared || strings.Contains(m.others, "d"): // no claim; or taken away by hand
 	case l.dirty:
 		return "I5 NoDirty: the binding of a live runtime is dirty"
 	case l.tenant != m.tenants[r]:
@@ -59,7 +59,7 @@ func (m *model) checkHome(s *state, r, b uint8) string {
 	return ""
 }
 
-// counted reports whether some pool has the runtime on the binding, or is not built.
+// counted reports whether a pool has the runtime on the binding, or a pool is not built.
 func (m *model) counted(s *state, r, b uint8) bool {
 	for p := range m.pools {
 		if rt := s.pools[p].runtimes[r]; !s.pools[p].built() || rt.state == assignedRuntime && rt.binding == b+1 {
@@ -82,7 +82,7 @@ func (m *model) checkEvents(s *state) string {
 	return ""
 }
 
-// checkQuiet looks at a state in which workers have nothing left to do.
+// checkQuiet checks a state in which workers have no step left.
 func (m *model) checkQuiet(s *state) string {
 	s = m.inForce(s)
 	if m.replicated && m.missing(s) != 0 && s.left.rebuilds == 0 {
@@ -165,7 +165,7 @@ func (m *model) quietBinding(s *state, b uint8) string {
 	if l.deleted || m.shared {
 		return ""
 	}
-	quarrel := m.edits() || m.budget.forgets > 0 || m.budget.loss > 0 || m.replicated // then an idle claim is right
+	quarrel := m.edits() || m.budget.forgets > 0 || m.budget.loss > 0 || m.replicated // then an idle claim is legal
 	switch {
 	case rec.state == free && !l.unclaimed():
 		return "I6 CountsTrue: Redis never learns of a label"

@@ -1,6 +1,6 @@
 package main
 
-// readLabel reads the binding at its source; then the script is asked again (rule 2).
+// readLabel reads the binding from Gardener; the script runs again afterwards (rule 2).
 func (m *model) readLabel(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -40,8 +40,8 @@ func (m *model) writeLabel(s *state, w int) {
 	m.add(&n, w, "writes its claim on %s", on)
 }
 
-// claimFails is a Gardener that takes no claims: the request goes on in the
-// waiting room, with what it holds; one out of the room stays there.
+// claimFails adds the step in which Gardener refuses a claim: the request enters the waiting room, and keeps
+// its place in Redis. A request that was served from the room stays there.
 func (m *model) claimFails(s *state, w int, on thing) {
 	if s.left.down == 0 {
 		return
@@ -75,7 +75,7 @@ func (m *model) confirmClaim(s *state, w int) {
 	}
 }
 
-// claim is a call of confirm or revoke with what the decision handed out.
+// claim returns a call of confirm or revoke with the arguments that the decision returned.
 func (m *model) claim(which script, s *state, w int) call {
 	k := s.workers[w]
 	c := call{
@@ -100,7 +100,7 @@ func (m *model) revokeClaim(s *state, w int) {
 	if m.off[ruleRevoke] {
 		n.pools[k.pool].vacate(k.binding)
 	}
-	k.at, k.live = asking, false // the next decision is not judged by this view
+	k.at, k.live = asking, false // the next decision must not be judged by this view
 	what := "takes its claim on %s back"
 	if !r.ok {
 		what = "wants to take its claim on %s back: it has none"
@@ -108,7 +108,7 @@ func (m *model) revokeClaim(s *state, w int) {
 	m.script(&n, w, what, onBinding(k.binding), r)
 }
 
-// vacate frees a binding whatever is on it.
+// vacate frees a binding and removes its runtimes.
 func (p *pool) vacate(b uint8) {
 	p.bindings[b] = record{}
 	for i, rt := range p.runtimes {

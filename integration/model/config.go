@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// kind says what an event asks for.
+// kind is the kind of an event.
 type kind byte
 
 const (
@@ -19,36 +19,36 @@ const (
 	release     kind = 'R'
 )
 
-// event is a message of a publisher: of a runtime, or to release a binding.
+// event is a message of a publisher about a runtime, or, to release it, about a binding.
 type event struct {
 	kind kind
 	of   uint8
-	pool uint8 // of a provision: that the rules name, by index
+	pool uint8 // of a provision: the pool that the rules name, by index
 }
 
-// config is a world to explore: its events may be published in every order that
-// publishers keep, and its budget bounds what goes wrong.
+// config is a world to explore. Its events may be published in every order that publishers keep, and its
+// budget limits the faults.
 type config struct {
 	name     string
-	says     string // what it is about
+	says     string // description
 	events   []event
 	tenants  [maxRuntimes]uint8
 	bindings int
-	limit    uint8 // of every tenant, 0 is one account without a limit
-	internal uint8 // bindings that are internal
+	limit    uint8 // of every tenant; 0: one account, without a limit
+	internal uint8 // the set of internal bindings
 	pools    uint8 // 1, or 2: then binding 1 is in the second
 	workers  int
-	others   string // what others do: see anotherWrites
+	others   string // the writes of others: see anotherWrites
 
 	directory  bool  // runtimes are looked up in the directory first
 	shoots     bool  // clusters appear and vanish
 	early      bool  // a deprovision may come while the cluster is still there
-	stepwise   bool  // a rebuild stops after every read and every place; else after its reads
+	stepwise   bool  // a rebuild stops after each read and each place, otherwise only after all reads
 	genless    bool  // releases name no generation
-	shared     bool  // accounts are no tenant's, and have no limit
-	replicated bool  // there is a second server of Redis
-	unfenced   bool  // Redis was built before, under an epoch that no record names
-	begun      uint8 // events that are published from the beginning
+	shared     bool  // accounts belong to no tenant and have no limit
+	replicated bool  // there is a second Redis server
+	unfenced   bool  // Redis was built under an epoch that no record names
+	begun      uint8 // the set of events that are published at the start
 
 	budget budget
 }
@@ -121,7 +121,7 @@ func named(all ...config) map[string]config {
 	return out
 }
 
-// knobs are the numbers of a configuration that -set changes.
+// knobs are the numbers of a configuration that -set may change.
 func (c *config) knobs() map[string]*uint8 {
 	b := &c.budget
 	return map[string]*uint8{
@@ -134,7 +134,7 @@ func (c *config) switches() map[string]*bool {
 	return map[string]*bool{"stepwise": &c.stepwise, "shoots": &c.shoots, "early": &c.early, "genless": &c.genless, "directory": &c.directory}
 }
 
-// set reads crash=1,workers=3,stepwise=1,...
+// set parses crash=1,workers=3,stepwise=1,...
 func (c *config) set(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		if part == "" {
@@ -160,11 +160,10 @@ func (c *config) set(text string) error {
 	return nil
 }
 
-// edits reports whether others write labels in a way that leaves idle claims, and accounts
-// that are dirty under clusters.
+// edits reports whether other writers may leave idle claims, or mark accounts dirty under clusters.
 func (c *config) edits() bool { return strings.ContainsAny(c.others, "ckKodm") }
 
-// relocates reports whether the pool of a binding can change: else no claim notes its own.
+// relocates reports whether the pool of a binding can change. Only then do claims record their pool.
 func (c *config) relocates() bool { return strings.ContainsAny(c.others, "dm") }
 
 func (c *config) terms() account.Terms {
@@ -174,7 +173,7 @@ func (c *config) terms() account.Terms {
 	return account.Terms{Several: c.limit > 0, Limit: int(c.limit)}
 }
 
-// first is the state that everything begins in: Redis is built and empty.
+// first is the initial state: Redis is built and empty.
 func (c *config) first() state {
 	s := state{left: c.budget, tokens: 1, published: c.begun}
 	for p := range c.pools {

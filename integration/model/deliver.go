@@ -1,7 +1,6 @@
 package main
 
-// begin lets a worker that has nothing to do take something up. What another one
-// is at already costs a second delivery.
+// begin lets an idle worker start something. An item that another worker works on costs a second delivery.
 func (m *model) begin(s *state, w int) {
 	for i := range m.events {
 		e := uint8(i)
@@ -27,8 +26,8 @@ func (m *model) begin(s *state, w int) {
 	m.beginRebuild(s, w)
 }
 
-// twice takes a second delivery off the budget where another worker holds the
-// key, and reports whether the step is possible.
+// twice takes a second delivery from the budget if another worker has the key. again reports whether it has,
+// possible whether the step is possible.
 func (m *model) twice(n *state, w int, key uint8) (again, possible bool) {
 	if !n.held(w, key) {
 		return false, true
@@ -40,8 +39,8 @@ func (m *model) twice(n *state, w int, key uint8) (again, possible bool) {
 	return true, true
 }
 
-// deliver hands out an event of the stream. What is stored is read unless it is the
-// first delivery of a new subject (rule 11).
+// deliver delivers an event of the stream. The stored reply is read, unless it is the first delivery of a new
+// subject (rule 11).
 func (m *model) deliver(s *state, w int, e uint8) {
 	if has(s.acked, e) {
 		return
@@ -69,14 +68,14 @@ func (m *model) deliver(s *state, w int, e uint8) {
 	m.add(&n, w, what, onEvent(e)).fault = again
 }
 
-// readStored reads what the ledger has for the event: a final reply stands, with
-// anything else its handling begins, or begins anew.
+// readStored reads the event's stored reply: a final one stands; otherwise the handling begins, or begins
+// anew.
 func (m *model) readStored(n *state, w int) {
 	k := &n.workers[w]
 	stored := n.replies[k.key].status
 	*k = worker{
 		key: k.key, current: true, served: k.served, looked: k.looked, waited: k.waited || stored == waiting,
-		pool: k.pool, asked: k.asked, // where it may hold something
+		pool: k.pool, asked: k.asked, // where it may have a place
 	}
 	if stored == waiting {
 		k.since = n.replies[k.key].sequence
@@ -91,7 +90,7 @@ func (m *model) readStored(n *state, w int) {
 	m.enter(n, w)
 }
 
-// enter begins to decide.
+// enter starts the decision.
 func (m *model) enter(n *state, w int) {
 	k := &n.workers[w]
 	v := m.events[k.key]
@@ -117,7 +116,7 @@ func (m *model) enter(n *state, w int) {
 	}
 }
 
-// bars are the tenant's bindings of the pool that the cache says must not gain runtimes.
+// bars returns the tenant's bindings of the pool that must not gain runtimes, by the cache.
 func (m *model) bars(s *state, tenant, pool uint8) uint8 {
 	barred := uint8(0)
 	for b := range uint8(m.bindings) {
@@ -129,8 +128,7 @@ func (m *model) bars(s *state, tenant, pool uint8) uint8 {
 	return barred
 }
 
-// takeBack undoes what the request holds in Redis, against its final reply (rule
-// 11).
+// takeBack undoes what the request has in Redis, because its final reply says otherwise (rule 11).
 func (m *model) takeBack(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -157,8 +155,8 @@ func (m *model) takeBack(s *state, w int) {
 	m.script(&n, w, "takes back what %s holds, if anything", onEvent(k.key), r)
 }
 
-// publish stores the final reply where the subject's last message is still the
-// one that was read when handling began; else that one is read (rule 11).
+// publish stores the final reply, if the subject's last message is still the one that was read when the
+// handling began. Otherwise it reads the new one (rule 11).
 func (m *model) publish(s *state, w int) {
 	n := *s
 	k := &n.workers[w]

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// publishers publish their events, each once and at any time that makes sense.
+// publishers publish their events, each once, at any time that their order permits.
 func (m *model) publishers(s *state) {
 	for i, v := range m.events {
 		e := uint8(i)
@@ -42,7 +42,7 @@ func (m *model) any(s *state, k kind, of uint8) bool {
 	return false
 }
 
-// home is the binding, plus 1, that the publisher knows the runtime to live on.
+// home is the index plus 1 of the binding that the publisher knows the runtime to live on, 0 for none.
 func (m *model) home(s *state, runtime uint8) uint8 {
 	if m.any(s, deprovision, runtime) {
 		return 0
@@ -55,7 +55,7 @@ func (m *model) home(s *state, runtime uint8) uint8 {
 	return 0
 }
 
-// clusters are created on the accounts that were answered, and deleted.
+// clusters creates clusters on the assigned accounts, and deletes them.
 func (m *model) clusters(s *state) {
 	if !m.shoots {
 		return
@@ -75,7 +75,7 @@ func (m *model) clusters(s *state) {
 	}
 }
 
-// trouble makes what happens to Redis, to deadlines, and what others write.
+// trouble adds the faults: losses of Redis, deadlines, changed rules, and writes of others.
 func (m *model) trouble(s *state) {
 	if s.left.loss > 0 && (s.pools[0].built() || s.pools[1].built() || s.bucket.built()) {
 		n := *s
@@ -127,8 +127,8 @@ func (m *model) lose(s *state) {
 	s.bucket = bucket{}
 }
 
-// anotherWrites has another writer write the label of a binding: c cleans it, k claims it for tenant 2 and K for
-// tenant 1, o cordons it, d deletes the binding, r makes it anew, m moves it to the other pool.
+// anotherWrites adds the writes of others to a binding's labels: c cleans it, k claims it for tenant 2 and K
+// for tenant 1, o cordons it, d deletes the binding, r recreates it, m moves it to the other pool.
 func (m *model) anotherWrites(s *state, b uint8) {
 	l := s.labels[b]
 	write := func(what string) {
@@ -166,7 +166,7 @@ func (m *model) anotherWrites(s *state, b uint8) {
 	}
 }
 
-// pausing is an operator who pauses a pool (p), or ends that (u).
+// pausing adds an operator's pause of a pool (p), and its end (u).
 func (m *model) pausing(s *state) {
 	for p := range m.pools {
 		paused, what := s.pools[p].paused, "somebody pauses the pool"
@@ -182,7 +182,7 @@ func (m *model) pausing(s *state) {
 	}
 }
 
-// forget has Redis forget an assignment that was answered, as no script ever does.
+// forget makes Redis forget an answered assignment, as no script does.
 func (m *model) forget(s *state) {
 	for p := range m.pools {
 		for r, rt := range s.pools[p].runtimes {
@@ -196,8 +196,8 @@ func (m *model) forget(s *state) {
 	}
 }
 
-// write keeps the value before only where caches may still show it.
+// write keeps the previous value only if caches may be stale.
 func (m *model) write(s *state, b uint8, l label) { s.write(b, l, m.budget.stale > 0) }
 
-// internalBinding reports whether the binding is never to be claimed.
+// internalBinding reports whether the binding must never be claimed.
 func (m *model) internalBinding(b uint8) bool { return has(m.internal, b) }

@@ -5,37 +5,37 @@ import (
 	"time"
 )
 
-// explorer looks at every state that can be reached, those nearest to the
-// beginning first, so that the first trace to a state is a shortest one.
+// explorer visits all reachable states in breadth-first order, so the first trace to a state is a shortest
+// one.
 type explorer struct {
 	*model
 	seed    maphash.Seed
 	chunks  [][]state
 	parents []uint32
-	table   []uint32 // number of the state plus 1, by hash
+	table   []uint32 // index of the state plus 1, by hash
 
-	edges []uint32 // steps that workers make by themselves: where they lead
-	from  []uint32 // where the edges of a state begin
+	edges []uint32 // the targets of the steps that workers make by themselves
+	from  []uint32 // by state: the index of its first edge
 }
 
 const chunk = 1 << 14
 
-// bounds say when to give up.
+// bounds limit an exploration.
 type bounds struct {
 	states int
 	time   time.Duration
 	first  bool // stop at the first violation
 }
 
-// violation is a broken invariant, with the shortest way to it.
+// violation is a violated invariant, with the shortest trace to it.
 type violation struct {
 	name  string
 	count int
 	at    uint32 // the state
-	move  int    // the move from there that breaks it, -1 for the state itself
+	move  int    // the move from there that violates it, -1 for the state itself
 }
 
-// report has what an exploration saw.
+// report is the result of an exploration.
 type report struct {
 	states, steps, depth, quiet int
 	complete                    bool
@@ -49,7 +49,7 @@ func newExplorer(m *model) *explorer {
 
 func (x *explorer) at(i uint32) *state { return &x.chunks[i/chunk][i%chunk] }
 
-// slot is where a state is in the table, or would be.
+// slot returns the index of a state in the table, or of its free place.
 func (x *explorer) slot(s *state) (slot uint32, known bool) {
 	mask := uint32(len(x.table) - 1)
 	for slot = uint32(maphash.Comparable(x.seed, *s)) & mask; ; slot = (slot + 1) & mask {
@@ -62,7 +62,7 @@ func (x *explorer) slot(s *state) (slot uint32, known bool) {
 	}
 }
 
-// visit remembers a state and returns its number.
+// visit stores a state, and returns its number.
 func (x *explorer) visit(s *state, parent uint32) uint32 {
 	if len(x.parents)*2 > len(x.table) {
 		x.grow()
@@ -89,7 +89,7 @@ func (x *explorer) grow() {
 	}
 }
 
-// explore goes through all states, or up to the bounds.
+// explore visits all states, up to the bounds.
 func (x *explorer) explore(b bounds) report {
 	begin := time.Now()
 	r := report{complete: true}
@@ -114,7 +114,7 @@ func (x *explorer) explore(b bounds) report {
 	return r
 }
 
-// expand makes every step from a state. From a broken one nothing goes on.
+// expand makes every step from a state. A violating state is not expanded.
 func (x *explorer) expand(i uint32, r *report) {
 	x.from = append(x.from, uint32(len(x.edges)))
 	s := *x.at(i)
@@ -156,8 +156,7 @@ func (r *report) add(name string, at uint32, move int) {
 	r.violations = append(r.violations, violation{name, 1, at, move})
 }
 
-// findLivelock looks for a state from which workers by themselves never come to
-// a state with nothing left to do.
+// findLivelock looks for a state from which workers alone never reach a state without further steps.
 func (x *explorer) findLivelock(r *report) {
 	x.from = append(x.from, uint32(len(x.edges)))
 	ends := make([]bool, r.states)

@@ -8,15 +8,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// gathered has what a rebuild has read.
+// gathered is the input that a rebuild has read.
 type gathered struct {
 	replies [maxEvents]reply
 	labels  [maxBindings]label
 	shoots  [maxRuntimes]uint8
 }
 
-// gatherings numbers everything that was ever read, so that a state
-// carries only that.
+// gatherings numbers all inputs of rebuilds, so that a state stores only the number.
 type gatherings struct {
 	redis   *redis
 	ids     map[gathered]uint16
@@ -24,7 +23,7 @@ type gatherings struct {
 	derived map[uint16]derived
 }
 
-// derived has what is installed.
+// derived is the result of a rebuild, which is installed.
 type derived struct {
 	snapshots map[string]account.Snapshot
 	directory account.Directory
@@ -47,7 +46,7 @@ func (g *gatherings) id(read gathered) uint16 {
 	return id
 }
 
-// derived is rule 13d, by the code that workers rebuild with.
+// derived derives the result (rule 13d), by the code that workers rebuild with.
 func (m *model) derived(id uint16) derived {
 	d, known := m.found.derived[id]
 	if known {
@@ -60,7 +59,7 @@ func (m *model) derived(id uint16) derived {
 	return d
 }
 
-// gathering is told of all that was read.
+// gathering returns an account.Gathering of the input.
 func (m *model) gathering(read gathered) *account.Gathering {
 	g := account.NewGathering()
 	for e, r := range read.replies {
@@ -90,7 +89,7 @@ func (m *model) gathering(read gathered) *account.Gathering {
 	return g
 }
 
-// leaveOut is a rebuild without some of its rules.
+// leaveOut removes what a rebuild lacks without some of its rules.
 func (m *model) leaveOut(d derived) {
 	for _, s := range d.snapshots {
 		for name, rec := range s.Bindings {
@@ -104,7 +103,7 @@ func (m *model) leaveOut(d derived) {
 	maps.DeleteFunc(d.directory.Places, func(_ string, p account.Place) bool { return m.off[ruleTombs] && p.Gone })
 }
 
-// poolName is the name in full, as replies and snapshots have it.
+// poolName is the full name, as in replies and snapshots.
 func (m *model) poolName(p uint8) string {
 	if m.shared {
 		return poolNames[p] + "+shared"
@@ -136,7 +135,7 @@ func (m *model) answer(e int, r reply) account.Answer {
 	return a
 }
 
-// writeToken claims the rebuild of places.
+// writeToken begins the rebuild of places.
 func (r *redis) writeToken(s *state, places, token uint8) {
 	name := epochName(token)
 	for p := range s.pools {
@@ -203,7 +202,7 @@ func (d *directory) locate(b *bucket, runtime, pool uint8) (at place, notBuilt b
 	return placeOf(found), false
 }
 
-// depart leaves word that the runtime is gone, unless it is told not to.
+// depart records that the runtime is gone; if silently is set, not for an unknown runtime.
 func (d *directory) depart(b *bucket, runtime uint8, silently bool) (at place, notBuilt bool) {
 	machine := thawBucket(d.redis, *b)
 	if _, known := machine.Place(d.redis.ids[runtime]); silently && b.built() && !known {

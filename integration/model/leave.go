@@ -40,7 +40,7 @@ func (m *model) releaseRuntime(s *state, w int) {
 	if r.binding > 0 {
 		k.binding, k.tenant, k.generation = r.binding-1, r.tenant, r.generation
 	}
-	// A tenant other than 0 says that the account has to become dirty.
+	// A tenant other than 0 means that the account has to become dirty.
 	if r.binding == 0 || r.count > 0 || r.state < draining || m.internalBinding(k.binding) {
 		k.tenant = 0
 	}

@@ -1,6 +1,5 @@
-// Command model explores the account protocol: every order in which workers can
-// take their steps, with a bounded number of crashes, second deliveries, losses
-// of Redis and other trouble. docs/model.md says what is modelled.
+// Command model explores the account protocol: all interleavings of the workers' steps, with a limited number
+// of crashes, second deliveries, losses of Redis and other faults. docs/model.md describes the model.
 package main
 
 import (
@@ -54,7 +53,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(25) // what is kept grows, and hardly anything else is made
+	debug.SetGCPercent(25) // almost everything is kept, so there is little garbage
 	x := newExplorer(newModel(c, without))
 	r := x.explore(bounds{states: *states, time: *limit, first: *stop})
 	fmt.Fprintln(out, c)
@@ -68,13 +67,13 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
-// story is a violation with the way to it, as prose.
+// story is a violation and the trace to it, as prose.
 func (x *explorer) story(v violation) string {
 	lines, steps := x.trace(v)
 	return fmt.Sprintf("%s\n%s\n=> %s, after %d steps\n", x.head(), strings.Join(lines, "\n"), v.name, steps)
 }
 
-// head names the events and the rules that are left out.
+// head names the events, and the rules that are switched off.
 func (x *explorer) head() string {
 	var lines []string
 	for r := range rules {

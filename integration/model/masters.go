@@ -1,14 +1,13 @@
 package main
 
-// server has the content of a server of Redis, while the other one's is in the state's pools and
-// bucket. A replica has no separate content: what it has counts on no other server (rule 1).
+// server is the content of the Redis server that is not in the state's pools and bucket. A replica has no
+// separate content: its data counts on no other server (rule 1).
 type server struct {
 	pools  [2]pool
 	bucket bucket
 }
 
-// servers numbers everything that the other server ever had, so that a state
-// carries only that.
+// servers numbers all contents of the other server, so that a state stores only the number.
 type servers struct {
 	ids map[server]uint16
 	all []server
@@ -29,21 +28,21 @@ func (v *servers) id(of server) uint16 {
 	return id
 }
 
-// The servers of Redis, as bits of those that take themselves for the master.
+// The Redis servers, as bits of the set of those that consider themselves master.
 const (
 	serverA = 0
 	serverB = 1
 )
 
-// swap exchanges what the two servers have: what is done next is done on the other one.
+// swap exchanges the contents of the servers: the next steps run on the other one.
 func (m *model) swap(s *state) {
 	there := m.servers.all[s.other]
 	s.other = m.servers.id(server{s.pools, s.bucket})
 	s.pools, s.bucket = there.pools, there.bucket
 }
 
-// failover makes what becomes of two servers: one is promoted beside a master that does not
-// know, or becomes a replica again and has no separate content.
+// failover adds fail-overs: a server is promoted beside a master that does not know it, or becomes a replica
+// again and loses its content.
 func (m *model) failover(s *state) {
 	m.comesLate(s)
 	for i, name := range [...]string{"A", "B"} {
@@ -67,7 +66,7 @@ func (m *model) failover(s *state) {
 	}
 }
 
-// has is the number of what a server has.
+// has returns the number of a server's content.
 func (m *model) has(s *state, i int) uint16 {
 	if i == serverB {
 		return s.other
@@ -83,8 +82,8 @@ func (m *model) replace(s *state, i int, by server) {
 	s.pools, s.bucket = by.pools, by.bucket
 }
 
-// workOnBoth lets workers take their steps on every server that takes itself for the
-// master: each script may reach either. Steps without a script are taken once.
+// workOnBoth adds the workers' steps on each server that considers itself master: each script may reach
+// either. Steps without a script are added once.
 func (m *model) workOnBoth(s *state) {
 	some := m.missing(m.inForce(s)) == 0
 	m.second = false
@@ -113,8 +112,8 @@ func (m *model) workOnBoth(s *state) {
 	m.second, m.at = false, serverA
 }
 
-// mayBegin makes what workers take up a fault where it leads nowhere: on a server that is
-// not in force, or with none that is.
+// mayBegin makes the start of an item a fault if it leads nowhere: on a server that is not in force, or while
+// none is.
 func (m *model) mayBegin(on *state, v *move, some, here bool) {
 	if k := v.next.workers[v.who]; on.workers[v.who].at != idle || k.key >= rebuildKey {
 		return
@@ -123,8 +122,7 @@ func (m *model) mayBegin(on *state, v *move, some, here bool) {
 	}
 }
 
-// scripts are the steps that ask Redis, and deciding those whose result permits something
-// outside of it.
+// scripts are the steps that call Redis. deciding are those whose result permits an effect outside of Redis.
 var scripts, deciding = stepSet(
 	locating, asking, confirming, revoking, refusing, takingBack, departing, releasing, superseding, dirtyAsking, unclaimFreeing,
 	releaseCounting, releaseFreeing, observing, auditing, sealing, installing,
@@ -139,9 +137,9 @@ func stepSet(of ...at) (set steps) {
 	return set
 }
 
-// look ends the handling where a script's epoch is not in force: the record is read after
-// the script was called, and what fences the effect before (rule 15). That it is read at
-// once shows the most: an epoch that is in force later was in force then.
+// look ends the handling if the script's epoch is not in force. The record is read after the script; the
+// version that fences the effect was read before the script (rule 15). The model reads the record at once,
+// which permits the most: an epoch that is in force later was in force then.
 func (m *model) look(on *state, v *move) {
 	k := &on.workers[v.who]
 	if m.untrusted(on) && scripts[k.at] && k.key < rebuildKey {
@@ -163,8 +161,8 @@ func (m *model) look(on *state, v *move) {
 	}
 }
 
-// untrusted reports whether the server's epoch is one that no record can name, on a server
-// that has a replica, or had one.
+// untrusted reports whether the server's epoch is one that no record can name, on a server that has or had a
+// replica.
 func (m *model) untrusted(on *state) bool {
 	return m.unfenced && m.at == serverA && on.pools[0].epoch == 1 && !(m.off[ruleReplicas] && has(on.masters, serverB))
 }
@@ -182,8 +180,8 @@ func (m *model) permitted(s *state, k *worker, epoch, place uint8) bool {
 
 func has16(set uint16, n uint8) bool { return set&(1<<n) != 0 }
 
-// inForce is the state with the server whose epochs are in force at hand. A place that is
-// in force nowhere is not built.
+// inForce returns the state with the content of the server whose epochs are in force. A place that is in
+// force nowhere is not built.
 func (m *model) inForce(s *state) *state {
 	if !m.replicated || m.unfenced && s.version == 0 {
 		return s
@@ -207,8 +205,8 @@ func (m *model) inForce(s *state) *state {
 	return &n
 }
 
-// writeRecord has the record name the token where it still equals what was read before the
-// token was written (rule 15).
+// writeRecord makes the record name the token, if the record is unchanged since it was read, which was before
+// the token was written (rule 15).
 func (m *model) writeRecord(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -233,7 +231,7 @@ func (m *model) writeRecord(s *state, w int) {
 	m.add(&n, w, "has the record name its token", thing{})
 }
 
-// enforce has the record name a token. A leader of NATS that was deposed shows it as it was.
+// enforce makes the record name a token. A deposed leader of NATS may still show the old record.
 func (s *state) enforce(places, token uint8) {
 	for p := range uint8(directoryPlace + 1) {
 		if has(places, p) {
@@ -244,8 +242,7 @@ func (s *state) enforce(places, token uint8) {
 	s.version++
 }
 
-// comesLate is a message to the record that comes a second time: it follows what is not the
-// last any more, so that nothing comes of it.
+// comesLate adds a second delivery of a message to the record. It expects an old sequence, so it is refused.
 func (m *model) comesLate(s *state) {
 	if s.late == (write{}) {
 		return
@@ -257,7 +254,7 @@ func (m *model) comesLate(s *state) {
 	m.fault(&n, -1, "the message to the record comes a second time", thing{})
 }
 
-// outlast waits until no leader of NATS can show a record from before.
+// outlast waits until no deposed leader of NATS can show an older record.
 func (m *model) outlast(s *state, w int) {
 	n := *s
 	n.shown &^= 1<<n.workers[w].made - 1

@@ -1,6 +1,6 @@
 package main
 
-// at says what a worker does next.
+// at is the next step of a worker.
 type at uint8
 
 const (
@@ -46,20 +46,20 @@ const (
 	installing
 )
 
-// thing says what a step is about: b a binding, r a runtime, e an event.
+// thing is the subject of a step: b a binding, r a runtime, e an event.
 type thing struct{ kind, n byte }
 
-// move is a step that can be made, and the state after it.
+// move is a possible step, with the state after it.
 type move struct {
 	next   state
 	who    int8   // the worker, or -1
 	what   string // with %s for the thing
 	on     thing
-	fault  bool   // nothing that workers do by themselves: trouble, or another writer
-	broken string // the invariant that the step itself breaks
+	fault  bool   // not a worker's own step: a fault, or another writer
+	broken string // the invariant that the step itself violates
 }
 
-// model is a configuration with the rules that its workers keep.
+// model is a configuration with the rules that are switched off.
 type model struct {
 	config
 	off   ruleSet
@@ -69,8 +69,8 @@ type model struct {
 	out   []move
 
 	servers *servers
-	at      int  // the server that steps are taken on
-	second  bool // they were taken on the other one before
+	at      int  // the server of the current steps
+	second  bool // the other server's steps were added already
 }
 
 func newModel(c config, off ruleSet) *model {
@@ -79,7 +79,7 @@ func newModel(c config, off ruleSet) *model {
 	return &model{config: c, off: off, redis: r, dirs: &directory{redis: r}, found: newGatherings(r), servers: newServers()}
 }
 
-// moves returns every step that can be made from s. They are valid until the next call.
+// moves returns all steps from s. The result is valid until the next call.
 func (m *model) moves(s *state) []move {
 	m.out = m.out[:0]
 	m.publishers(s)
@@ -98,7 +98,7 @@ func (m *model) moves(s *state) []move {
 func (m *model) work(s *state) {
 	for w := range m.workers {
 		if w > 0 && s.workers[w] == s.workers[w-1] {
-			continue // as the one before
+			continue // identical to the worker before
 		}
 		if s.workers[w].at == idle {
 			m.begin(s, w)
@@ -126,12 +126,12 @@ func (m *model) fault(n *state, w int, what string, on thing) {
 	m.add(n, w, what, on).fault = true
 }
 
-// script adds a step that ran a script, with what that broke.
+// script adds a step that ran a script, with the invariant that it violates.
 func (m *model) script(n *state, w int, what string, on thing, r result) {
 	m.add(n, w, what, on).broken = r.broken
 }
 
-// giveUp ends the handling where Redis is not built: the event comes again.
+// giveUp ends the handling if Redis is not built: the event is redelivered.
 func (m *model) giveUp(s *state, w int) {
 	n := *s
 	n.workers[w] = worker{}

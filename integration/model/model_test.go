@@ -15,14 +15,13 @@ import (
 // rewriting reports -rewrite, which datadriven has defined for all packages.
 func rewriting() bool { return flag.Lookup("rewrite").Value.String() == "true" }
 
-// TestMain keeps the memory of explorations, which run one after the other, near
-// to what is remembered of states.
+// TestMain limits the garbage of explorations, which run one after the other and keep almost everything.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(25)
 	os.Exit(m.Run())
 }
 
-// within bounds what an exploration of these tests may take; none comes near it.
+// within limits the explorations of these tests; none reaches it.
 var within = bounds{states: 4_000_000, time: 5 * time.Minute}
 
 func world(t *testing.T, name, set, off string) *explorer {
@@ -96,7 +95,7 @@ func TestRulesHold(t *testing.T) {
 	}
 }
 
-// withoutRule says where a rule is missed, and after how many steps at the soonest.
+// withoutRule says in which world the absence of a rule is found, and after how many steps at least.
 type withoutRule struct {
 	rule   rule
 	config string
@@ -159,8 +158,8 @@ var withoutRules = []withoutRule{
 	{ruleSettled, "retain", "", 27},
 }
 
-// TestEveryRuleIsNeeded leaves out one rule at a time: the explorer must find
-// what it is good for, and tells it as the story under testdata.
+// TestEveryRuleIsNeeded switches off one rule at a time: the explorer must find a violation, and its story is
+// the one under testdata.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	missing := map[rule]bool{}
 	for r := range rules {
@@ -180,7 +179,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// tell explores to the first violation and holds its story to testdata.
+// tell explores to the first violation, and compares its story with testdata.
 func tell(t *testing.T, x *explorer, name string) (steps int) {
 	t.Helper()
 	b := within

@@ -6,8 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// locate finds the runtime's pool: the one of the rule, unless an earlier
-// request put it into another (I10).
+// locate looks up the runtime's pool: the rule's, unless an earlier request has put it into another (I10).
 func (m *model) locate(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -35,16 +34,16 @@ func (m *model) locate(s *state, w int) {
 	m.add(&n, w, "looks up the pool of %s", onRuntime(v.of))
 }
 
-// views are the labels that a decision is offered, by binding.
+// views are the labels that a decision sees, by binding.
 type views struct {
 	labels   [maxBindings]label
-	aged     uint8 // of which only the cache's old value is known
+	aged     uint8 // the bindings whose previous label the cache shows
 	reversed bool
 }
 
-// ask runs assign (rule 3). The worker's own fresh look at a binding stands;
-// the others come from the cache, which may be behind. With an empty list first
-// and the suggestions after it, as the worker asks, the outcome is the same.
+// ask runs assign (rule 3). A label that the worker has read itself is used as read; the others come from the
+// cache, which may be stale. The worker itself asks with an empty list first and the suggestions after it;
+// the outcome is the same.
 func (m *model) ask(s *state, w int) {
 	k := s.workers[w]
 	now := views{labels: s.labels}
@@ -72,8 +71,7 @@ func (m *model) ask(s *state, w int) {
 	}
 }
 
-// asks adds the step that asks with these views, unless it does what the one
-// that gave than does.
+// asks adds the step of a request with these views, unless its result equals than.
 func (m *model) asks(s *state, w int, v views, than *result) result {
 	n := *s
 	k := &n.workers[w]
@@ -116,8 +114,8 @@ func (m *model) asks(s *state, w int, v views, than *result) result {
 	return r
 }
 
-// mayGain judges an assignment by what the worker knew: of those who wait, and of
-// what is cordoned or internal.
+// mayGain checks an assignment against what the worker knew: who waits, and which bindings are cordoned or
+// internal.
 func (m *model) mayGain(s *state, w int, r result) string {
 	k := s.workers[w]
 	p := s.pools[k.pool]
@@ -148,7 +146,7 @@ func (m *model) offer(c *call, k worker, l label, b uint8) {
 	}
 }
 
-// decided makes what follows a decision, and how it is told.
+// decided sets the worker's next step after a decision, and returns the text of this step.
 func (m *model) decided(n *state, w int, r result, v views) string {
 	k := &n.workers[w]
 	k.sequence, k.asked = r.sequence, m.directory
@@ -179,8 +177,7 @@ func (m *model) decided(n *state, w int, r result, v views) string {
 	return "asks for an account and gets %s, not confirmed"
 }
 
-// nothing makes what follows where no account fits: the request waits, or is
-// refused at its deadline (rule 12).
+// nothing sets the next step if no account fits: the request waits, or is refused at its deadline (rule 12).
 func (m *model) nothing(n *state, w int) string {
 	k := &n.workers[w]
 	switch {
@@ -191,7 +188,7 @@ func (m *model) nothing(n *state, w int) string {
 		k.at = refusing
 		return "asks for an account for %s: there is none, and its deadline has passed"
 	case k.served && k.sequence != k.since && !m.off[ruleWaitsOn]:
-		// Its record is new: another worker may have answered it, and taken back the old one.
+		// Its record is new: another worker may have answered the request and taken back the old record.
 		k.at = lookingAgain
 		return "asks for an account for %s: there is none, it waits anew"
 	case k.served:
@@ -206,12 +203,12 @@ func (m *model) nothing(n *state, w int) string {
 	}
 }
 
-// verdict adds the step that the label that was read calls for (rule 4).
+// verdict sets the step that follows from the label that was read (rule 4).
 func (m *model) verdict(k *worker) {
 	l := k.view
 	switch {
 	case l.dirty || l.tenant != 0 && l.tenant != k.tenant || !l.isIn(k.pool):
-		// The cache may be behind; only the source may cost another its claim.
+		// The cache may be stale; only a live read may cost another tenant its claim.
 		if k.at = reading; k.live {
 			k.at = revoking
 		}
@@ -223,7 +220,7 @@ func (m *model) verdict(k *worker) {
 	}
 }
 
-// unlessConfirmed skips the script where the rule is left out.
+// unlessConfirmed skips confirm if its rule is switched off.
 func (m *model) unlessConfirmed(k *worker) {
 	if m.off[ruleConfirm] {
 		k.at, k.outcome = publishing, assigned

@@ -1,6 +1,6 @@
 package main
 
-// The places that a rebuild builds: the pools, and the directory.
+// The places of a rebuild are the pools and the directory.
 const directoryPlace = 2
 
 func (m *model) missing(s *state) uint8 {
@@ -16,13 +16,13 @@ func (m *model) missing(s *state) uint8 {
 	return set
 }
 
-// counts reports whether a place need not be rebuilt: it is built, and its epoch is in force.
+// counts reports whether a place needs no rebuild: it is built, and its epoch is in force.
 func (m *model) counts(s *state, at site, place uint8) bool {
 	return at.built() && (!m.replicated || m.off[ruleTakeOver] || at.epoch == s.record[place])
 }
 
-// beginRebuild writes a token that was never used before (rule 13a). Another
-// one's that is old, or whose worker died, is replaced.
+// beginRebuild writes a new token (rule 13a). It replaces the token of a rebuild that is old, or whose worker
+// died.
 func (m *model) beginRebuild(s *state, w int) {
 	places := m.missing(s)
 	if places == 0 {
@@ -61,7 +61,7 @@ func (m *model) beginRebuild(s *state, w int) {
 	m.add(&n, w, "begins to rebuild Redis: token, seal, ledger, labels, Shoots", thing{}).fault = again
 }
 
-// depose takes epochs away that are not in force.
+// depose deletes the places whose epochs are not in force.
 func (s *state) depose(places uint8) {
 	for p := range s.pools {
 		if has(places, uint8(p)) {
@@ -79,7 +79,7 @@ func (m *model) gatherAtOnce(n *state, w int) {
 	k.read, k.at = m.found.id(gathered{replies: n.replies, labels: n.labels, shoots: n.shoots}), installing
 }
 
-// unsettled reports whether an event is sealed: published, and not answered.
+// unsettled reports whether an event has to be sealed: it is published and not answered.
 func unsettled(s *state, e uint8) bool {
 	open := has(s.published, e) && !has(s.acked, e) || has(s.room, e)
 	return open && !s.replies[e].status.final()
@@ -93,8 +93,8 @@ func (m *model) sealAll(n *state) {
 	}
 }
 
-// sealOne publishes a message that is not final: who has decided the event
-// before is refused (rule 13b). What waits gets its own again.
+// sealOne publishes a non-final message, so that an earlier decision on the event cannot be published (rule
+// 13b). A waiting reply is published again.
 func sealOne(n *state, e uint8) {
 	r := reply{status: sealed}
 	if n.replies[e].status == waiting {
@@ -127,7 +127,7 @@ func (m *model) seal(s *state, w int) {
 	m.takeIn(&n, w, ledgerReading)
 }
 
-// takeIn makes one of the reads: the ledger, then the labels, then the Shoots.
+// takeIn makes one of the reads: of the ledger, then of the labels, then of the Shoots.
 func (m *model) takeIn(n *state, w int, read at) {
 	k := &n.workers[w]
 	g := m.found.all[k.read]
@@ -151,8 +151,7 @@ func (m *model) readLedger(s *state, w int) { n := *s; m.takeIn(&n, w, ledgerRea
 func (m *model) readLabels(s *state, w int) { n := *s; m.takeIn(&n, w, labelsReading) }
 func (m *model) readShoots(s *state, w int) { n := *s; m.takeIn(&n, w, shootsReading) }
 
-// install puts the places in place, each by itself and in any order, where the
-// token still stands (rule 13e).
+// install installs the places, each by itself and in any order, if the token is unchanged (rule 13e).
 func (m *model) install(s *state, w int) {
 	if !m.stepwise {
 		n := *s
@@ -174,7 +173,7 @@ func (m *model) install(s *state, w int) {
 	}
 }
 
-// installOne installs a place, and says what became of it.
+// installOne installs a place, and describes the outcome.
 func (m *model) installOne(n *state, w int, p uint8) string {
 	k := &n.workers[w]
 	installed := m.installed(n, p, k.made, k.read)

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// script is a decision that a worker may run on a pool.
+// script is a script that a worker may run on a pool.
 type script uint8
 
 const (
@@ -38,13 +38,13 @@ type call struct {
 	generation, sequence, epoch, barred uint8
 	after                               uint8
 	inTurn, dirty, reversed, shared     bool
-	drift                               uint16 // of mend: its number
-	offered                             uint8  // bindings that the caller suggests
-	labelled                            uint8  // of these, those that carry the tenant's name
+	drift                               uint16 // of mend: the number of the drift
+	offered                             uint8  // the set of bindings that the caller suggests
+	labelled                            uint8  // those of them that are labelled with the tenant
 	generations                         [maxBindings]uint8
 }
 
-// result has what a script returned. Which fields say something is the script's.
+// result is the result of a script. Each script sets only some of its fields.
 type result struct {
 	notBuilt, ok, confirmed bool
 	outcome                 account.Outcome
@@ -52,22 +52,22 @@ type result struct {
 	tenant, generation      uint8
 	sequence, epoch, count  uint8
 	state                   uint8
-	first                   uint8  // of the queue: runtime plus 1
-	gains, claims           bool   // the runtime was not on the binding before; it was no tenant's
-	pristine                bool   // the permit is to take the tenant's name off
-	change                  bool   // a record was changed by what was observed
-	broken                  string // the invariant that this decision breaks, or these records
+	first                   uint8  // the runtime that is first in the queue, plus 1
+	gains, claims           bool   // gains: the runtime was not on the binding before; claims: the binding was free
+	pristine                bool   // the permit is to remove the tenant's label
+	change                  bool   // the observation changed a record
+	broken                  string // the invariant that the decision or the records violate
 }
 
-// redis runs the scripts on account.Pool. A script returns the same on the same
-// records, so that each pair is run once and then looked up.
+// redis runs the scripts on account.Pool. Scripts are deterministic, so each pair of records and call is run
+// once and cached.
 type redis struct {
 	terms account.Terms
 	known map[onPool]outcome
 	ids   [maxRuntimes]string
 
-	lenient bool // counts may be wrong until an audit puts them right
-	blind   bool // without rule paused
+	lenient bool // counts may be wrong until an audit corrects them
+	blind   bool // rule paused is switched off
 	drifts  *drifts
 }
 
@@ -85,7 +85,7 @@ func newRedis(terms account.Terms) *redis {
 	return &redis{terms: terms, known: map[onPool]outcome{}, ids: runtimesOfOneBucket(), drifts: newDrifts()}
 }
 
-// runtimesOfOneBucket are ids that the directory keeps together.
+// runtimesOfOneBucket returns ids in the same bucket of the directory.
 func runtimesOfOneBucket() (ids [maxRuntimes]string) {
 	for n, found := 0, 0; found < maxRuntimes; n++ {
 		id := fmt.Sprintf("rt-%d", n)
@@ -97,7 +97,7 @@ func runtimesOfOneBucket() (ids [maxRuntimes]string) {
 	return ids
 }
 
-// run executes a script on p, which becomes what it leaves.
+// run executes a script on p, and updates p.
 func (r *redis) run(p *pool, c call) result {
 	key := onPool{*p, c}
 	out, known := r.known[key]
@@ -116,9 +116,9 @@ func (r *redis) run(p *pool, c call) result {
 	return out.result
 }
 
-// wrongCounts returns what records break by themselves. That two tenants' runtimes
-// are on one binding is for check to judge: one of them may be deprovisioned, with
-// its account returned to the pool, before Redis hears of it again after a loss.
+// wrongCounts returns the invariant I6 if the records violate it. Runtimes of two tenants on one binding are
+// left to check: after a loss of Redis, one of them may be deprovisioned, and its account returned, before
+// Redis knows.
 func wrongCounts(p *account.Pool) string {
 	if broken := accounttest.CheckRecords(p); strings.HasPrefix(broken, "I6") {
 		return broken
@@ -232,8 +232,8 @@ func departure(d account.Departure) result {
 	}
 }
 
-// thaw returns the pool that p stands for, by the way that a rebuild takes. The
-// turns of tenants are not in it: no safety depends on who was served longest ago.
+// thaw returns the account.Pool of p, by installing it like a rebuild. It lacks the turns of tenants: no
+// invariant depends on them.
 func (r *redis) thaw(p pool) *account.Pool {
 	machine := account.NewPool()
 	if p.token != 0 {

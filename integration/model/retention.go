@@ -2,8 +2,8 @@ package main
 
 import "github.com/hap-worker/hap-worker/engine/account"
 
-// retain begins to forget a runtime whose release is the ledger's last word on it, with
-// nothing of it in work (rule 14). Its age is not modelled: it may be old enough at any time.
+// retain starts to forget a runtime whose release is in force, and which no event in flight concerns (rule
+// 14). Ages are not modelled: the release may be old enough at any time.
 func (m *model) retain(s *state, w int, r uint8) {
 	last, found := m.released(s, r)
 	if !found || m.missing(s) != 0 || !m.forgettable(s, r) || m.inHand(s, r) {
@@ -18,7 +18,7 @@ func (m *model) retain(s *state, w int, r uint8) {
 		return
 	}
 	n.left.retains--
-	asked := uint8(0) // up to now
+	asked := uint8(0) // events so far
 	for e, v := range m.events {
 		if v.kind != release && v.of == r && has(s.published, uint8(e)) {
 			asked |= bit(uint8(e))
@@ -28,7 +28,7 @@ func (m *model) retain(s *state, w int, r uint8) {
 	m.add(&n, w, "finds that %s was released long ago", onRuntime(r)).fault = again
 }
 
-// released is the event whose reply is the release that is in force.
+// released returns the event whose reply is the release in force.
 func (m *model) released(s *state, r uint8) (last uint8, found bool) {
 	highest := uint8(0)
 	for i, v := range m.events {
@@ -44,8 +44,7 @@ func (m *model) released(s *state, r uint8) (last uint8, found bool) {
 	return last, found
 }
 
-// forgettable reports whether Redis has the runtime gone, or not at all, and the account that
-// it left does not drain.
+// forgettable reports whether the runtime is gone or unknown in Redis, and its last account is not draining.
 func (m *model) forgettable(s *state, r uint8) bool {
 	for p := range m.pools {
 		rt := s.pools[p].runtimes[r]
@@ -67,9 +66,8 @@ func (m *model) inHand(s *state, r uint8) bool {
 	return false
 }
 
-// purge deletes what the ledger had of the runtime when it was read: first what is before the
-// release, and then, where everything is built and nothing else is known, the rest. What is
-// asked for the runtime from now on is new.
+// purge deletes the runtime's replies that were read: first those before the release, and then, if everything
+// is built and nothing else is known, the release. Later requests for the runtime count as new.
 func (m *model) purge(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -100,7 +98,7 @@ func (m *model) purge(s *state, w int) {
 	m.add(&n, w, what, onRuntime(r))
 }
 
-// dropEntry takes the runtime out of the directory, unless its record is no tombstone.
+// dropEntry removes the runtime from the directory, unless its record is no tombstone.
 func (m *model) dropEntry(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -114,8 +112,8 @@ func (m *model) dropEntry(s *state, w int) {
 	m.add(&n, w, "drops the entry of %s in the directory", onRuntime(r))
 }
 
-// dropRecord drops the tombstone once everybody is done who may have read the entry. Where
-// the ledger knows the runtime again, the entry is put back.
+// dropRecord removes the tombstone when no worker can still use the entry. If the ledger has a new reply to
+// the runtime, it restores the entry.
 func (m *model) dropRecord(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -142,7 +140,7 @@ func (m *model) dropRecord(s *state, w int) {
 	m.add(&n, w, what, onRuntime(r))
 }
 
-// known reports whether the ledger has a reply of the runtime.
+// known reports whether the ledger has a reply to the runtime.
 func (m *model) known(s *state, r uint8) bool {
 	for e, v := range m.events {
 		if v.kind != release && v.of == r && s.replies[e].status != unanswered {
@@ -152,7 +150,7 @@ func (m *model) known(s *state, r uint8) bool {
 	return false
 }
 
-// misled reports whether the directory does not name the pool that has the runtime assigned.
+// misled reports whether the runtime is assigned in a pool that the directory does not name.
 func (m *model) misled(s *state, r uint8) bool {
 	for p := range m.pools {
 		if m.directory && s.pools[p].runtimes[r].state == assignedRuntime && s.bucket.places[r].pool != p+1 {

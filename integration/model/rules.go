@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// rule is a thing that workers do because docs/protocol.md says so, and that can
-// be left out to see what it is good for.
+// rule is a part of docs/protocol.md that can be switched off to see what it prevents.
 type rule uint8
 
 const (
@@ -62,11 +61,10 @@ const (
 	ruleBacklog
 	ruleEntryFirst
 	ruleSettled
-	rules // how many there are
+	rules // their number
 )
 
-// ruleTexts are the name of each rule, its number in docs/protocol.md, and what
-// workers do without it.
+// ruleTexts are the name of each rule, its number in docs/protocol.md, and the behaviour without it.
 var ruleTexts = [rules]struct{ name, number, without string }{
 	ruleBuilt:        {"built", "1", "Redis decides on empty records"},
 	ruleRebuilt:      {"rebuilt", "1", "assign is not told the epoch that the pool had when the directory was asked"},
@@ -124,10 +122,10 @@ var ruleTexts = [rules]struct{ name, number, without string }{
 
 func (r rule) String() string { return ruleTexts[r].name }
 
-// ruleSet says for each rule whether it is left out.
+// ruleSet has the rules that are switched off.
 type ruleSet [rules]bool
 
-// parseRules reads the names of rules, separated by commas.
+// parseRules parses names of rules, separated by commas.
 func parseRules(text string) (ruleSet, error) {
 	var set ruleSet
 next:

@@ -1,6 +1,6 @@
 package main
 
-// Bounds of every world. Configurations stay below them.
+// The limits of every world. Configurations stay below them.
 const (
 	maxBindings = 2
 	maxRuntimes = 3
@@ -8,19 +8,19 @@ const (
 	maxWorkers  = 3
 )
 
-// label is the state of a binding in Kubernetes. A tenant is a number from 1, 0 is
-// unclaimed; an event is its index plus 1.
+// label is the state of a binding in Kubernetes. tenant counts from 1, 0 is unclaimed; releasedBy is an
+// event's index plus 1.
 type label struct {
 	tenant, generation, epoch, releasedBy uint8
 	dirty, cordoned, deleted              bool
 
-	pool      uint8 // that the labels name, by index
-	in, whose uint8 // the pool of the claim plus 1, and the tenant whose claim it is
+	pool      uint8 // the pool that the labels name, by index
+	in, whose uint8 // the pool of the claim plus 1, and the tenant of the claim
 }
 
 func (l label) unclaimed() bool { return l.tenant == 0 && !l.dirty && !l.deleted }
 
-// at is the pool that counts the binding's runtimes: that of its claim, else the one that its
+// at is the pool that counts the binding's runtimes: the pool of its claim, or without one the pool that its
 // labels name.
 func (l label) at() uint8 {
 	if l.in > 0 && l.tenant != 0 && l.whose == l.tenant {
@@ -29,11 +29,11 @@ func (l label) at() uint8 {
 	return l.pool
 }
 
-// isIn reports whether the binding is there, and in that pool.
+// isIn reports whether the binding exists, and belongs to the pool.
 func (l label) isIn(pool uint8) bool { return !l.deleted && l.at() == pool }
 
-// record and runtime are account.Record and account.Runtime, small and
-// comparable. A binding in a runtime is its index plus 1.
+// record and runtime are compact, comparable forms of account.Record and account.Runtime. A binding in a
+// runtime is its index plus 1.
 type record struct {
 	state, tenant, generation, count uint8
 	confirmed, pristine              bool
@@ -44,12 +44,12 @@ type runtime struct {
 	confirmed, adopted                         bool
 }
 
-// site has what a pool and a bucket have in common.
+// site has the common fields of pool and bucket.
 type site struct{ epoch, token, sequence uint8 }
 
 func (s site) built() bool { return s.epoch != 0 }
 
-// pool is an account.Pool between two scripts; thaw makes it one again.
+// pool is an account.Pool between two scripts; thaw converts it back.
 type pool struct {
 	site
 	paused   bool
@@ -68,14 +68,14 @@ type bucket struct {
 	places [maxRuntimes]place
 }
 
-// status has what the last message of a reply's subject says.
+// status is the status of the last message on a reply's subject.
 type status uint8
 
 const (
 	unanswered status = iota
 	sealed
 	waiting
-	assigned // this and what follows is final
+	assigned // this and the following are final
 	released
 	superseded
 	exhausted
@@ -84,7 +84,7 @@ const (
 	inUse
 	stale
 	rejected // no rule matches
-	unknown  // the binding is not there
+	unknown  // there is no such binding
 )
 
 var statusNames = [...]string{
@@ -102,59 +102,59 @@ type reply struct {
 	pool, binding, sequence uint8
 }
 
-// The keys of what a worker works on that is no event.
+// The keys of work that belongs to no event.
 const (
 	sweepKey   = 0x40 // plus the binding
-	auditKey   = 0x50 // plus the runtime
+	auditKey   = 0x50 // plus the runtime, or plus maxRuntimes and the binding's index plus 1
 	rebuildKey = 0x60 // plus the server
 	retainKey  = 0x70 // plus the runtime
 )
 
-// worker is one handler, between two of its steps.
+// worker is one handler between two steps.
 type worker struct {
 	at  at
-	key uint8 // of the event, or sweepKey, auditKey, rebuildKey
+	key uint8 // of the event, or one of the keys above
 
-	binding     uint8 // that it is about
+	binding     uint8 // the binding of the current step
 	view        label // of the binding, as it was read
-	fresh, live bool  // the view's resourceVersion is the last; it is not from the cache
+	fresh, live bool  // fresh: the view's resourceVersion is the latest; live: the view was not read from the cache
 
 	pool                               uint8 // index
 	tenant, generation, sequence, made uint8 // of the decision; made is its epoch
 	outcome                            status
-	on                                 uint8 // binding plus 1 that the reply names
-	barred                             uint8 // bindings that the cache says must not gain runtimes
+	on                                 uint8 // the binding in the reply, plus 1
+	barred                             uint8 // the bindings that must not gain runtimes, by the cache
 
-	placeless bool // the reply names no pool: the runtime was gone before it had any
-	current   bool // the sequence of the reply's subject that it read is the last
-	served    bool // it serves the event out of the waiting room
+	placeless bool // the reply names no pool: the runtime was gone before it had one
+	current   bool // the sequence of the reply's subject that it read is the latest
+	served    bool // it serves the event from the waiting room
 	asked     bool // it has asked for an account in pool
-	waited    bool // the event may lie in the waiting room
+	waited    bool // the event may be in the waiting room
 
-	since uint8 // sequence under which the event waits, as its reply says
+	since uint8 // the sequence under which the event waits, by its reply
 
-	places uint8  // of a rebuild: those whose token it wrote and that are not installed yet
-	next   uint8  // of a rebuild: the event that it seals next
-	read   uint16 // of a rebuild: what it has read, see gatherings
+	places uint8  // of a rebuild: the places that are not installed yet
+	next   uint8  // of a rebuild: the next event to seal
+	read   uint16 // of a rebuild: the number of its input, see gatherings
 
-	version uint8 // of a rebuild: the record's, as it was read
+	version uint8 // of a rebuild: the version of the record that it read
 	looked  uint8 // without rule lookLast: the epoch that the record named when the event was taken
 }
 
-// write is one of the record that was sent twice, and that has yet to come again.
+// write is a message to the record that was sent twice; the second is in flight.
 type write struct{ token, places, version uint8 }
 
-// budget is how often each kind of trouble may still happen.
+// budget is the number of faults of each kind that may still happen.
 type budget struct {
 	crash, dup, loss, lost, down, stale, others, expire, rules uint8
 	audits, forgets, retains                                   uint8
 	promote, demote, rebuilds                                  uint8
 }
 
-// state is a world between two steps. It is comparable: equal is identical.
+// state is a world between two steps. Equal states compare equal.
 type state struct {
 	labels  [maxBindings]label
-	before  [maxBindings]label // each label's last value, where caches may be behind
+	before  [maxBindings]label // each label's previous value, if caches may be stale
 	pools   [2]pool
 	bucket  bucket
 	replies [maxEvents]reply
@@ -167,9 +167,9 @@ type state struct {
 	left    budget
 	tokens  uint8 // used so far
 
-	// Of two servers of Redis: pools and bucket are A's, other is the number of what B has.
+	// With two Redis servers, pools and bucket are A's, and other is the number of B's content.
 	other   uint16
-	masters uint8                     // those that take themselves for the master
+	masters uint8                     // the servers that consider themselves master
 	record  [directoryPlace + 1]uint8 // epochs in force, by place
 	version uint8                     // of the record
 	shown   uint16                    // older epochs that a deposed leader of NATS may still show
@@ -180,7 +180,7 @@ func bit(e uint8) uint8 { return 1 << e }
 
 func has(set, e uint8) bool { return set&bit(e) != 0 }
 
-// write sets another label on a binding: every view of it is old now.
+// write replaces the label of a binding, which makes every view of it stale.
 func (s *state) write(b uint8, l label, keep bool) {
 	if keep {
 		s.before[b] = s.labels[b]
@@ -193,8 +193,8 @@ func (s *state) write(b uint8, l label, keep bool) {
 	}
 }
 
-// answer stores a message on an event's reply subject: a worker that read
-// its last sequence before is refused.
+// answer stores a message on an event's reply subject. A worker that read an earlier sequence can no longer
+// publish.
 func (s *state) answer(e uint8, r reply) {
 	s.replies[e] = r
 	for i := range s.workers {
@@ -204,7 +204,7 @@ func (s *state) answer(e uint8, r reply) {
 	}
 }
 
-// look takes the label of a binding as a worker's view.
+// look reads the label of a binding into a worker's view.
 func (s *state) look(w int, b uint8, live bool) {
 	k := &s.workers[w]
 	k.binding, k.view, k.fresh, k.live = b, s.labels[b], true, live
@@ -229,7 +229,7 @@ func (s *state) held(w int, key uint8) bool {
 	return false
 }
 
-// order sorts the workers, who are all alike, and returns where each one went.
+// order sorts the workers, which are interchangeable, and returns the old index of each.
 func (s *state) order(n int) (from [maxWorkers]int) {
 	for i := range from {
 		from[i] = i

@@ -1,7 +1,7 @@
 package main
 
-// sweep looks at a binding as the cache has it (rule 10): a label that says
-// something else than the record is followed, and what drains is marked.
+// sweep compares a binding in the cache with its record (rule 10): a label that contradicts the record is
+// followed, and an account that drains is marked dirty.
 func (m *model) sweep(s *state, w int, b uint8) {
 	l := s.labels[b]
 	for p := range m.pools {
@@ -15,7 +15,7 @@ func (m *model) sweep(s *state, w int, b uint8) {
 			}
 			m.markVacant(s, w, p, b)
 		case rec.state != free && rec.state != claiming && !m.off[ruleLeft]:
-			// It has left the pool: no claim has a label here.
+			// It has left the pool: no label here belongs to a claim.
 			m.follow(s, w, p, b, label{generation: aboveAll, deleted: true})
 		}
 		m.doubt(s, w, p, b)
@@ -40,7 +40,7 @@ func (m *model) markVacant(s *state, w int, p, b uint8) {
 	m.add(&n, w, "sweeps %s, which nobody is on", onBinding(b)).fault = again
 }
 
-// doubt makes a claim unconfirmed whose account was taken away from under its runtimes.
+// doubt makes a claim unconfirmed if its account was taken away while runtimes are on it.
 func (m *model) doubt(s *state, w int, p, b uint8) {
 	rec, l := s.pools[p].bindings[b], s.labels[b]
 	if !m.relocates() || !rec.confirmed || rec.count == 0 || rec.tenant == 0 || l.isIn(p) && l.tenant == rec.tenant && !l.dirty {
@@ -56,8 +56,8 @@ func (m *model) doubt(s *state, w int, p, b uint8) {
 	m.out[len(m.out)-1].fault = again
 }
 
-// sameClaim reports whether a label still shows this very claim, or a claim whose
-// label was never written: rule 8.
+// sameClaim reports whether a label shows this claim, or an earlier state because this claim's label was
+// never written (rule 8).
 func sameClaim(l label, rec record) bool {
 	if l.tenant == 0 {
 		return l.generation < rec.generation
@@ -65,14 +65,14 @@ func sameClaim(l label, rec record) bool {
 	return l.tenant == rec.tenant && l.generation <= rec.generation
 }
 
-// follow takes up a label whose script would change the record. The sweep asks
-// it only for a label that contradicts the record; the watch asks it for every
-// change, but may miss one, so that nothing may depend on it.
+// follow adds a step for a label whose script would change the record. The sweep runs it only for a label
+// that contradicts the record. The watch runs it for every change, but may miss one, so nothing may depend on
+// it.
 func (m *model) follow(s *state, w int, p, b uint8, l label) {
 	probe := s.pools[p]
-	after := uint8(0) // the cache shows it
+	after := uint8(0) // the label is the cache's
 	if l == s.labels[b] || l.deleted {
-		after = probe.bindings[b].generation // read once more, where the script asks for it
+		after = probe.bindings[b].generation // read live, where the script requires it
 	}
 	if m.off[ruleFollow] || m.shared && !m.off[ruleSharedLabel] || !m.redis.run(&probe, observation(b, l, after)).change {
 		return
@@ -96,13 +96,13 @@ func (m *model) follow(s *state, w int, p, b uint8, l label) {
 	m.add(&n, w, what, onBinding(b)).fault = trouble
 }
 
-// contradicts is package worker's.
+// contradicts is the function of that name of package reconcile.
 func contradicts(l label, r record) bool {
 	switch r.state {
 	case free:
 		return l.tenant != 0 || l.dirty
 	case claiming:
-		return false // its claim is on the way
+		return false // its claim is in flight
 	default:
 		return l.tenant != r.tenant || l.dirty != (r.state == dirtying)
 	}

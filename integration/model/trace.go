@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// trace is the way to a violation, a line for each step and below it what changed.
+// trace returns the way to a violation: a line for each step, followed by its changes.
 func (x *explorer) trace(v violation) (lines []string, steps int) {
 	var way []uint32
 	for i := v.at; i != 0; i = x.parents[i] {
@@ -79,7 +79,7 @@ func (m *model) name(on thing) string {
 	return fmt.Sprintf("e%d (%s)", on.n, of)
 }
 
-// changes tells what a step changed outside of the workers.
+// changes describes the changes of a step, except in the workers.
 func (m *model) changes(was, is *state) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -107,7 +107,7 @@ func (m *model) changes(was, is *state) []string {
 	return out
 }
 
-// changedBinding tells what a step changed of a binding in a pool.
+// changedBinding describes the change of a binding in a pool.
 func (m *model) changedBinding(b int, p uint8, was, is *pool, say func(string, ...any)) {
 	if was.bindings[b] == is.bindings[b] {
 		return
@@ -119,7 +119,7 @@ func (m *model) changedBinding(b int, p uint8, was, is *pool, say func(string, .
 	say("Redis b%d%s: %s", b, in, is.bindings[b])
 }
 
-// changedPool tells what a step changed of a pool beside its bindings.
+// changedPool describes the changes of a pool except for its bindings.
 func changedPool(was, is *pool, say func(string, ...any)) {
 	if was.paused != is.paused {
 		say("Redis: paused %t", is.paused)

@@ -2,8 +2,7 @@ package main
 
 import "github.com/hap-worker/hap-worker/engine/account"
 
-// serve takes a request out of the waiting room (rule 12). Where nothing fits it
-// waits on, so only what leads anywhere is tried.
+// serve serves a request from the waiting room (rule 12). A request that would only wait on is not tried.
 func (m *model) serve(s *state, w int, e uint8) {
 	if !has(s.room, e) || !m.servable(s, e) {
 		return
@@ -18,7 +17,7 @@ func (m *model) serve(s *state, w int, e uint8) {
 	m.add(&n, w, "serves %s, which waits", onEvent(e)).fault = again
 }
 
-// servable reports whether a request that waits would not just wait on.
+// servable reports whether serving the request would do more than let it wait on.
 func (m *model) servable(s *state, e uint8) bool {
 	if s.replies[e].status.final() || has(s.expired, e) || has(s.unmatched, e) {
 		return true
@@ -28,8 +27,8 @@ func (m *model) servable(s *state, e uint8) bool {
 	return p.built() && p.runtimes[runtime].state != waitingRuntime || m.fits(s, e)
 }
 
-// fits reports whether there is an account for a request, said without the
-// protocol's own words: one of its tenant's that has room, or an unclaimed one.
+// fits reports whether there is an account for a request, stated independently of the protocol: one of its
+// tenant's with room, or an unclaimed one.
 func (m *model) fits(s *state, e uint8) bool {
 	tenant := m.tenants[m.events[e].of]
 	at := m.poolFor(s, e)
@@ -58,7 +57,7 @@ func (m *model) fits(s *state, e uint8) bool {
 	return (own || spare) && !stuck
 }
 
-// poolFor is the index of the pool that a request is decided in.
+// poolFor is the index of the pool that decides a request.
 func (m *model) poolFor(s *state, e uint8) uint8 {
 	if at := s.bucket.places[m.events[e].of]; m.directory && at.pool != 0 && at.pool != gone {
 		return at.pool - 1
@@ -66,8 +65,8 @@ func (m *model) poolFor(s *state, e uint8) uint8 {
 	return m.events[e].pool
 }
 
-// turn reports whether it is the request's turn: it is the first that waits, or
-// those before it can have nothing, or have no request in the room.
+// turn reports whether it is the request's turn: it is the first in the queue, or the first can have no
+// account, or has no request in the room.
 func (m *model) turn(s *state, at, e uint8) bool {
 	p := s.pools[at]
 	first := m.redis.run(&p, call{script: queue}).first
@@ -82,7 +81,7 @@ func (m *model) turn(s *state, at, e uint8) bool {
 	return true
 }
 
-// readAgain reads whether a request that waits anew has been answered.
+// readAgain reads whether a request that waits anew was answered meanwhile.
 func (m *model) readAgain(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -94,7 +93,8 @@ func (m *model) readAgain(s *state, w int) {
 	m.add(&n, w, "reads once more what is stored of %s", onEvent(s.workers[w].key))
 }
 
-// enterRoom records the request, so that it is never in neither place.
+// enterRoom stores the request in the waiting room before its event is acknowledged, so that it is never
+// lost.
 func (m *model) enterRoom(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -109,7 +109,7 @@ func (m *model) enterRoom(s *state, w int) {
 	m.add(&n, w, "puts %s into the waiting room", onEvent(e))
 }
 
-// sayWaiting publishes the reply that says so.
+// sayWaiting publishes the waiting reply.
 func (m *model) sayWaiting(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -124,7 +124,7 @@ func (m *model) sayWaiting(s *state, w int) {
 	m.add(&n, w, "answers %s: waiting", onEvent(e))
 }
 
-// refuseRequest lets a script decide at the deadline.
+// refuseRequest lets a script decide about the refusal at the deadline.
 func (m *model) refuseRequest(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -148,7 +148,7 @@ func (m *model) refuseRequest(s *state, w int) {
 	m.script(&n, w, what, onEvent(e), r)
 }
 
-// supersede ends the waiting of a runtime that is gone (rule 7).
+// supersede answers the waiting requests of a runtime that is gone (rule 7).
 func (m *model) supersede(s *state, w int) {
 	n := *s
 	k := &n.workers[w]

@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// The names that the scripts know things by, and back. An index of 0 is "".
+// The names of things in the scripts, and their indexes. Index 0 is "".
 
 var states = [...]account.State{account.Free, account.Claiming, account.InUse, account.Draining, account.Dirtying}
 
@@ -53,7 +53,7 @@ func name(prefix string, n uint8) string {
 
 func bindingIndex(s string) uint8 { return number(s, 1, 1) }
 
-// requestSet has a bit for each of the events that requests name.
+// requestSet returns the set of the events that requests name.
 func requestSet(requests string) (set uint8) {
 	for one := range strings.FieldsSeq(requests) {
 		set |= 1 << number(one, 1, 0)
@@ -75,7 +75,7 @@ func tenantIndex(s string) uint8 { return number(s, 1, 0) }
 
 func epochIndex(s string) uint8 { return number(s, len("epoch-"), 0) }
 
-// number reads what name wrote after a prefix of that length.
+// number parses a name that has a prefix of this length, and adds plus.
 func number(s string, prefix int, plus uint8) uint8 {
 	if s == "" {
 		return 0

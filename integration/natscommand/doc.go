@@ -1,4 +1,3 @@
-// Package natscommand pins the nats command that docs/clients.md has recipes for. It is a
-// separate module, so that what the command is made of comes into no other one; the test of
-// the recipes, in the folder above, builds it.
+// Package natscommand pins the nats command for the recipes of docs/clients.md. It is a separate module, so
+// that its dependencies do not enter another one. The test of the recipes, in the folder above, builds it.
 package natscommand

@@ -1,5 +1,5 @@
-// Command probe asks an address over HTTP and exits 0 if the answer is 200: the
-// health check of containers whose image has no other program for it.
+// Command probe requests a URL, and exits 0 if the status is 200: the health check of containers whose image
+// has no other program for it.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// limit is how long the answer may take.
+// limit is the time limit of the request.
 const limit = 3 * time.Second
 
 func main() {

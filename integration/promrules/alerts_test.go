@@ -1,6 +1,5 @@
-// Package promrules_test holds the alerts and the dashboard of deploy to
-// Prometheus' own engine. It is a separate module, since Prometheus wants other
-// versions of Kubernetes' libraries than the worker.
+// Package promrules_test tests the alerts and the dashboard of deploy with Prometheus' own engine. It is a
+// separate module, because Prometheus needs other versions of the Kubernetes libraries than the worker.
 package promrules_test
 
 import (
@@ -30,7 +29,7 @@ const (
 	runbook   = "../../docs/runbook.md"
 )
 
-// suite is a file of promtool's unit tests of alerts, as far as ours uses it.
+// suite is a file of promtool's unit tests of alerts, with the fields that we use.
 type suite struct {
 	RuleFiles []string       `yaml:"rule_files"`
 	Every     model.Duration `yaml:"evaluation_interval"`
@@ -55,7 +54,7 @@ type check struct {
 	} `yaml:"exp_alerts"`
 }
 
-// want are the labels of the alerts that are to fire, in order.
+// want are the labels of the alerts that must fire, in order.
 func (c check) want() []string {
 	out := []string{}
 	for _, f := range c.Fires {
@@ -148,8 +147,7 @@ func (s *story) run(t *testing.T, every time.Duration) {
 	}
 }
 
-// firing returns the labels of what fires now, by alert and in order. Every alert is
-// in it.
+// firing returns the labels of the alerts that fire now, sorted, by alert. Every alert is a key.
 func firing(t *testing.T, groups map[string]*rules.Group) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -171,7 +169,7 @@ func firing(t *testing.T, groups map[string]*rules.Group) map[string][]string {
 	return out
 }
 
-// complete wants the annotations of an alert to have become text.
+// complete checks that the templates of an alert's annotations were expanded.
 func complete(t *testing.T, a *rules.Alert) {
 	t.Helper()
 	for _, name := range []string{"summary", "description", "runbook_url"} {
@@ -181,7 +179,7 @@ func complete(t *testing.T, a *rules.Alert) {
 	}
 }
 
-// alerts are those of the file, by name.
+// alerts returns the alerts of the file by name.
 func alerts(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
 	groups, errs := rulefmt.ParseFile(filepath.Join(alertsDir, "alerts.yaml"), false, model.UTF8Validation, parser.NewParser(parser.Options{}), promslog.NewNopLogger())

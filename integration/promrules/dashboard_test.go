@@ -14,7 +14,7 @@ import (
 
 const dashboardFile = "../../deploy/grafana/hap-worker.json"
 
-// panel is a panel of a Grafana dashboard, as far as it is looked at here.
+// panel is a panel of a Grafana dashboard, with the fields that the tests use.
 type panel struct {
 	ID      int                      `json:"id"`
 	Type    string                   `json:"type"`
@@ -41,13 +41,13 @@ func dashboard(t *testing.T) []panel {
 	return d.Panels
 }
 
-// asked is a query as Grafana sends it when all of every variable is chosen.
+// asked returns a query as Grafana sends it if every variable is set to all.
 func asked(query string) string {
 	return strings.NewReplacer("$__rate_interval", "2m", "$namespace", ".*", "$pool", ".*").Replace(query)
 }
 
-// parse returns a query, whose metrics must be the worker's own: that each is exported,
-// with the labels that are asked for, is seen by a test with a worker.
+// parse parses a query, and checks that its metrics are the worker's. Another test, with a worker, checks
+// that each is exported with the labels of the query.
 func parse(t *testing.T, where, query string) parser.Expr {
 	t.Helper()
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(asked(query))
@@ -104,7 +104,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// keeps are the labels of the outermost aggregation.
+// keeps returns the labels of the outermost aggregation.
 func keeps(expr parser.Expr) (labels []string) {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if a, ok := n.(*parser.AggregateExpr); ok && labels == nil && a.Op != parser.TOPK {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestReleaseDemandsItsCheck: deploy/release.sh refuses a commit that make release-check
-// has not passed, and takes the word for no other commit and for no part of the check.
+// TestReleaseDemandsItsCheck: deploy/release.sh refuses a commit that make release-check has not passed. A
+// passed check of another commit, or of a part, does not count.
 func TestReleaseDemandsItsCheck(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("../../deploy/release.sh")

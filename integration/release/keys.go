@@ -16,15 +16,15 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
-// signer signs with a key of the elliptic curve P-256 or larger, as cosign does.
+// signer signs with an ECDSA key on P-256 or a larger curve, like cosign.
 type signer struct {
-	private *ecdsa.PrivateKey // nil where there is only the public key
+	private *ecdsa.PrivateKey // nil if only the public key is known
 	public  *ecdsa.PublicKey
 }
 
 var errSignature = errors.New("the signature is not that of the key")
 
-// privateKey reads a file in PEM form: PKCS #8, or what openssl ecparam writes.
+// privateKey reads a key in PEM: PKCS #8, or the output of openssl ecparam.
 func privateKey(file string) (*signer, error) {
 	block, err := readPEM(file)
 	if err != nil {
@@ -67,13 +67,13 @@ func readPEM(file string) (*pem.Block, error) {
 	return nil, fmt.Errorf("%s is not in PEM form", file)
 }
 
-// Sign returns the signature of a content.
+// Sign returns the signature of content.
 func (s *signer) Sign(_ context.Context, content []byte) ([]byte, error) {
 	digest := sha256.Sum256(content)
 	return ecdsa.SignASN1(rand.Reader, s.private, digest[:])
 }
 
-// Verify is nil for a signature of the content by the key.
+// Verify returns nil if signature is the key's signature of content.
 func (s *signer) Verify(_ context.Context, content, signature []byte) error {
 	digest := sha256.Sum256(content)
 	if !ecdsa.VerifyASN1(s.public, digest[:], signature) {
@@ -82,13 +82,13 @@ func (s *signer) Verify(_ context.Context, content, signature []byte) error {
 	return nil
 }
 
-// KeyID names the key in an envelope.
+// KeyID is the id of the key in an envelope.
 func (s *signer) KeyID() (string, error) { return dsse.SHA256KeyID(s.public) }
 
-// Public is the key that verifies.
+// Public is the public key.
 func (s *signer) Public() crypto.PublicKey { return s.public }
 
-// detached is a signature as cosign writes it.
+// detached returns a signature in the format of cosign.
 func (s *signer) detached(ctx context.Context, content []byte) ([]byte, error) {
 	signature, err := s.Sign(ctx, content)
 	return []byte(base64.StdEncoding.EncodeToString(signature) + "\n"), err

@@ -67,7 +67,7 @@ func krew(dir, version, url, license string) error {
 	for _, path := range programs {
 		platform := strings.Split(strings.TrimPrefix(filepath.Base(path), "hapctl-"), "-")
 		if len(platform) != 2 || strings.Contains(platform[1], ".") {
-			continue // a bill of materials, a signature
+			continue // a bill of materials or a signature
 		}
 		archive, err := packed(path, license)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// unpacked are the files of an archive, with their modes.
+// unpacked returns the files of an archive, with their modes.
 func unpacked(t *testing.T, archive []byte) map[string]string {
 	t.Helper()
 	zipped, err := gzip.NewReader(bytes.NewReader(archive))
@@ -41,8 +41,8 @@ func unpacked(t *testing.T, archive []byte) map[string]string {
 	}
 }
 
-// TestKrew: the manifest has what krew asks for, and each archive the program of its
-// platform under the plugin's name.
+// TestKrew: the manifest has the fields that krew requires, and each archive has its platform's program under
+// the plugin's name.
 func TestKrew(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,15 +1,13 @@
-// Command release signs the files of a release and says where they come from, and
-// verifies both.
+// Command release signs the files of a release and their provenance, and verifies both.
 //
 //	go run -C integration ./release sign --dir DIR --key KEY --commit SHA
 //	go run -C integration ./release verify --dir DIR --public KEY
 //	go run -C integration ./release krew --dir DIR --version v1.2.3
 //
-// krew packs each hapctl as kubectl-hap and writes the manifest by which krew installs it.
+// krew packs each hapctl as kubectl-hap, and writes the manifest with which krew installs it.
 //
-// The files beside a release's own: SHA256SUMS, provenance.intoto.json (a SLSA provenance
-// in a DSSE envelope), and for each file one with .sig behind its name, in the form that
-// cosign verify-blob and openssl take. deploy/release.sh runs it.
+// sign adds SHA256SUMS, provenance.intoto.json (a SLSA provenance in a DSSE envelope), and for each file a
+// signature in FILE.sig, in the format of cosign verify-blob and openssl. deploy/release.sh runs it.
 package main
 
 import (

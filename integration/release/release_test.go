@@ -54,7 +54,7 @@ func released(t *testing.T, key string) (dir string) {
 	return dir
 }
 
-// TestVerify: what was signed is verified, and nothing else is.
+// TestVerify: exactly the signed files are verified.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	private, public := keys(t)
@@ -125,7 +125,7 @@ func signed(t *testing.T, dir, key string) {
 	}
 }
 
-// rewritten makes the checksums those of the files.
+// rewritten updates the checksums after a change of the files.
 func rewritten(t *testing.T, dir string) {
 	t.Helper()
 	all, err := files(dir)
@@ -135,7 +135,7 @@ func rewritten(t *testing.T, dir string) {
 	write(t, dir, sums, string(checksums(all)))
 }
 
-// reworded changes a word of the provenance, and leaves its signature.
+// reworded changes a word of the provenance, and keeps its signature.
 func reworded(t *testing.T, dir, old, by string) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(dir, provenance))
@@ -157,7 +157,7 @@ func reworded(t *testing.T, dir, old, by string) {
 	write(t, dir, provenance, string(content))
 }
 
-// TestKeys: what is no key is said, without its content.
+// TestKeys: the error for an invalid key does not contain the file's content.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -176,7 +176,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestOpenSSL: a signature is one that openssl takes, by a key that openssl made.
+// TestOpenSSL: openssl verifies the signatures, and its keys work.
 func TestOpenSSL(t *testing.T) {
 	t.Parallel()
 	openssl, err := exec.LookPath("openssl")

@@ -26,10 +26,10 @@ const (
 	source      = "https://github.com/hap-worker/hap-worker"
 )
 
-// origin says what a release was made of, and by whom.
+// origin is the commit and the builder of a release.
 type origin struct{ commit, builder string }
 
-// statement is a provenance of SLSA 1.0 in the form of in-toto.
+// statement is a SLSA 1.0 provenance in in-toto form.
 type statement struct {
 	Type          string    `json:"_type"`
 	Subject       []subject `json:"subject"`
@@ -60,7 +60,7 @@ type dependency struct {
 	Digest map[string]string `json:"digest,omitempty"`
 }
 
-// files are those of a release, by name: regular files beside checksums, provenance and signatures.
+// files returns the files of a release by name, without checksums, provenance and signatures.
 func files(dir string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -84,7 +84,7 @@ func files(dir string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// sign writes checksums and provenance of the files in dir, and a signature of each.
+// sign writes checksums and provenance of the files in dir, and their signatures.
 func sign(ctx context.Context, dir, key string, from origin, out io.Writer) error {
 	s, err := privateKey(key)
 	if err != nil {
@@ -114,7 +114,7 @@ func sign(ctx context.Context, dir, key string, from origin, out io.Writer) erro
 	return err
 }
 
-// checksums are in the form that sha256sum --check reads.
+// checksums returns the checksums in the format of sha256sum --check.
 func checksums(all map[string][]byte) []byte {
 	var text strings.Builder
 	for _, name := range names(all) {
@@ -147,7 +147,7 @@ func stated(all map[string][]byte, from origin) statement {
 	return s
 }
 
-// enveloped is a signed statement.
+// enveloped returns the statement in a signed envelope.
 func (s *signer) enveloped(ctx context.Context, what statement) ([]byte, error) {
 	payload, err := json.Marshal(what)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
-// verify is nil where checksums, provenance and signatures are those of the files in dir,
-// of all of them, and of the key.
+// verify returns nil if checksums, provenance and signatures match the key and all files in dir.
 func verify(ctx context.Context, dir, public string, out io.Writer) error {
 	s, err := publicKey(public)
 	if err != nil {
@@ -48,7 +47,7 @@ func verify(ctx context.Context, dir, public string, out io.Writer) error {
 	return err
 }
 
-// signed is nil where a file's signature is there and right.
+// signed returns nil if the file's signature exists and is valid.
 func (s *signer) signed(ctx context.Context, dir, name string, content []byte) error {
 	text, err := os.ReadFile(filepath.Join(dir, name+suffix))
 	if err != nil {
@@ -61,7 +60,7 @@ func (s *signer) signed(ctx context.Context, dir, name string, content []byte) e
 	return s.Verify(ctx, content, signature)
 }
 
-// origin reads what the provenance says, where it is signed and of these files.
+// origin reads the provenance. It fails if the provenance is not signed, or describes other files.
 func (s *signer) origin(ctx context.Context, dir string, all map[string][]byte) (from origin, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, provenance))
 	if err != nil {

@@ -46,9 +46,8 @@ func weak(t *testing.T, pkg, symbol string) (dir string) {
 	return dir
 }
 
-// TestWeaknesses: make vulncheck fails where a weak function is called, not where it is
-// only linked, takes its database from a mirror by either variable, and says loudly where
-// it was not run.
+// TestWeaknesses: make vulncheck fails if a vulnerable function is called, but not if it is only linked.
+// Either variable sets a mirror of its database. If the check was not run, make says so.
 func TestWeaknesses(t *testing.T) {
 	root, err := stack.Root()
 	if err != nil {

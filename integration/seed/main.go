@@ -1,6 +1,6 @@
-// Command seed fills a Kubernetes API for hap-worker: the CRDs of the Gardener
-// kinds, the namespace and the bindings of demo accounts. docker-compose runs it
-// once before the workers. It can be repeated: bindings that exist stay as they are.
+// Command seed prepares a Kubernetes API for hap-worker: it creates the CRDs of the Gardener kinds, the
+// namespace and the bindings of demo accounts. docker-compose runs it once before the workers. It is
+// idempotent: existing bindings stay as they are.
 package main
 
 import (
@@ -92,7 +92,7 @@ func seed(ctx context.Context, kubeconfig, config, accounts, gardener string) er
 	return nil
 }
 
-// aggregated reads the flag --gardener; nil is CRDs.
+// aggregated parses the flag --gardener. It returns nil for CRDs.
 func aggregated(address string) (*stack.Aggregated, error) {
 	if address == "" {
 		return nil, nil

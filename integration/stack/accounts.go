@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Account is one hyperscaler account of a stack: a binding is made for it.
+// Account is a hyperscaler account, which the stack creates a binding for.
 type Account struct {
 	Name            string            `json:"name"`
 	HyperscalerType string            `json:"hyperscalerType"`
@@ -35,8 +35,8 @@ type Account struct {
 //go:embed accounts.yaml
 var demoAccounts []byte
 
-// DemoAccounts are enough for some fifteen clusters over all pools of the
-// initial rules, with a few that must not be assigned.
+// DemoAccounts are enough for some fifteen clusters in all pools of the initial rules. A few of them must not
+// be assigned.
 func DemoAccounts() []Account {
 	accounts, err := ReadAccounts(demoAccounts)
 	if err != nil {
@@ -92,7 +92,7 @@ func (a Account) faults() []string {
 	return faults
 }
 
-// kinds are the resources that a binding can be.
+// kinds are the resources that can be bindings.
 var kinds = map[string]schema.GroupVersionResource{
 	"CredentialsBinding": {Group: "security.gardener.cloud", Version: "v1alpha1", Resource: "credentialsbindings"},
 	"SecretBinding":      {Group: "core.gardener.cloud", Version: "v1beta1", Resource: "secretbindings"},
@@ -109,7 +109,7 @@ func kindOf(resource string) (string, error) {
 	return "", fmt.Errorf("gardener.resource: %q is none of credentialsbindings, secretbindings, secrets", resource)
 }
 
-// object is the binding of the account.
+// object returns the binding of the account.
 func (a Account) object(kind string, t Target) *unstructured.Unstructured {
 	gvr := kinds[kind]
 	o := &unstructured.Unstructured{Object: map[string]any{}}
@@ -135,20 +135,20 @@ func (a Account) object(kind string, t Target) *unstructured.Unstructured {
 	return o
 }
 
-// provider is Gardener's name for the hyperscaler.
+// provider is Gardener's name of the hyperscaler.
 func (a Account) provider() string {
 	provider, _, _ := strings.Cut(a.HyperscalerType, "_")
 	return provider
 }
 
-// seeders is how many accounts are made at once.
+// seeders is the number of accounts that are created concurrently.
 const seeders = 16
 
-// CreateAccounts makes the bindings of the accounts, and the Shoots that use them. What exists already stays
-// as it is: a stack that is started again on its data keeps its claims. An
-// account without a kind becomes one of resource. A Secret gets a SecretBinding
-// of its name, without labels, that refers to it: a Shoot cannot name a Secret.
-// Gardener's own API server wants the Secret of a binding first.
+// CreateAccounts creates the bindings of the accounts, and the Shoots that use them. It leaves existing
+// objects as they are, so a stack that is restarted on its data keeps its claims. An account without a kind
+// has the kind of t.Resource. A Secret also gets an unlabelled SecretBinding of its name, because a Shoot
+// cannot name a Secret. With gardener-apiserver, the Secret of each binding is created first: the server
+// requires it.
 func CreateAccounts(ctx context.Context, cfg *rest.Config, t Target, accounts []Account) error {
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
@@ -177,7 +177,7 @@ func CreateAccounts(ctx context.Context, cfg *rest.Config, t Target, accounts []
 			secrets = append(secrets, secret)
 		}
 	}
-	// All Secrets come first: gardener-apiserver waits for one that its watch has not brought.
+	// Secrets come first: gardener-apiserver waits for a Secret that its watch has not brought yet.
 	if err := create(ctx, client, t, secrets); err != nil {
 		return err
 	}

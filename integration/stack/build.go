@@ -19,21 +19,21 @@ import (
 	"time"
 )
 
-// unused is how long a cached binary may lie without being used.
+// unused is the age from which on an unused cached binary is removed.
 const unused = 7 * 24 * time.Hour
 
-// program is a Go program that the stack builds for itself.
+// program is a Go program that the stack builds.
 type program struct {
 	name    string
 	module  string   // directory of its module
 	target  string   // package, as go build takes it
-	sources []string // files and directories below module that decide what is built
-	flags   []string // of go build, beside those of all
-	hint    string   // what to expect of the first build
+	sources []string // files and directories below module that the binary depends on
+	flags   []string // further flags of go build
+	hint    string   // a note about the first build
 }
 
-// asInImages has what takes minutes to compile compiled once for the stack and for images.
-// The worker is compiled as the tests are, so that there is nothing left but to link it.
+// asInImages compiles large programs with the flags of the images, so that their packages are compiled once
+// for both. The worker is compiled with the flags of the tests, so that it only has to be linked.
 var asInImages = []string{"-trimpath"}
 
 // kubeapiProgram is the Kubernetes API of integration/kubeapi.
@@ -71,7 +71,7 @@ func workerProgram(root string) program {
 	}
 }
 
-// Root is the directory of the checkout that this package was compiled from.
+// Root returns the directory of the checkout that this package was compiled from.
 func Root() (string, error) {
 	_, file, _, _ := runtime.Caller(0)
 	root := filepath.Dir(filepath.Dir(filepath.Dir(file)))
@@ -81,11 +81,9 @@ func Root() (string, error) {
 	return root, nil
 }
 
-// Build returns the path of the named program, kubeapi, gardenerapi or hap-worker,
-// built from the checkout without cgo, so that it is a static binary. It is taken from the
-// user's cache directory if it was built from the same sources before. Where
-// HAP_WITHOUT_SERVERS is set, kubeapi and gardenerapi are an error: make test sets it,
-// which builds neither.
+// Build returns the path of the named program, kubeapi, gardenerapi or hap-worker, as a static binary of this
+// checkout. It is cached in the user's cache directory by a hash of its sources. If HAP_WITHOUT_SERVERS is
+// set, as by make test, kubeapi and gardenerapi are an error.
 func Build(ctx context.Context, name string, talk io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -146,10 +144,10 @@ func (p program) compile(ctx context.Context, binary string, talk io.Writer) err
 	args := slices.Concat([]string{"build", "-ldflags=-s -w", "-o", part}, p.flags, []string{p.target})
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = p.module
-	// PWD would let go find a go.work of the caller's, which is not part of the key.
+	// With the caller's PWD, go might find a go.work, which is not part of the key.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "PWD="+p.module)
 	cmd.SysProcAttr = childAttributes()
-	// The compilers are children of go: the whole group has to end.
+	// The compilers are children of go, so the whole process group has to end.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace
 	var said bytes.Buffer
@@ -161,7 +159,7 @@ func (p program) compile(ctx context.Context, binary string, talk io.Writer) err
 	return os.Rename(part, binary)
 }
 
-// key is a hash over everything that decides what is built.
+// key is a hash of everything that the binary depends on.
 func (p program) key() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -169,7 +167,7 @@ func (p program) key() (string, error) {
 		err := filepath.WalkDir(filepath.Join(p.module, source), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				return nil // a folder that this module does not have, or a file that went away meanwhile
+				return nil // a folder that this module does not have, or a file that was deleted meanwhile
 			case err != nil:
 				return err
 			case d.IsDir() && d.Name() == "testdata":
@@ -192,7 +190,7 @@ func (p program) key() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// prune removes binaries of the same program that were not used for a while.
+// prune removes binaries of the program that were unused for a week.
 func (p program) prune(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, p.name+"-*"))
 	if err != nil {
@@ -210,7 +208,7 @@ func (p program) prune(dir string) error {
 	return nil
 }
 
-// used reports whether the file is there, and marks it as used now.
+// used reports whether the file exists, and sets its time to now.
 func used(file string) bool {
 	now := time.Now()
 	return os.Chtimes(file, now, now) == nil
@@ -223,7 +221,7 @@ func remove(file string) error {
 	return nil
 }
 
-// lock holds the file for this process; the kernel drops it with the process.
+// lock locks the file for this process. The kernel releases the lock when the process ends.
 func lock(ctx context.Context, file string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -31,8 +31,7 @@ func createClusters(ctx context.Context, client dynamic.Interface, t Target, acc
 	return nil
 }
 
-// shoot is the number-th cluster of the account; usual is the kind of accounts that
-// name none.
+// shoot returns the number-th cluster of the account. usual is the kind of accounts without a kind.
 func (a Account) shoot(number int, usual string) *unstructured.Unstructured {
 	kind, field := a.Kind, "secretBindingName" // a Secret has a SecretBinding of its name
 	if kind == "" {

@@ -7,11 +7,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// DefaultNamespace is the garden namespace where the configuration names none.
+// DefaultNamespace is the namespace of a configuration without gardener.namespace.
 const DefaultNamespace = "garden-kyma"
 
-// InitialRules are those of Kyma Environment Broker, as the section hap of a
-// configuration; further lines of that section may follow.
+// InitialRules are the rules of Kyma Environment Broker, as the section hap of a configuration. Further lines
+// of that section may be appended.
 const InitialRules = `
 hap:
   rule:
@@ -28,8 +28,8 @@ hap:
   - free
 `
 
-// defaultHAP is the section of a configuration that has none: the initial rules,
-// several accounts for every tenant.
+// defaultHAP is the section hap of a configuration without one: the initial rules, and several accounts for
+// every tenant.
 const defaultHAP = InitialRules + `
   multiHyperscalerAccount:
     allowedGlobalAccounts: ["*"]
@@ -39,18 +39,17 @@ const defaultHAP = InitialRules + `
     free: {providers: [aws, azure], default: aws}
 `
 
-// Target is where bindings are made, and how: the gardener section of a
-// configuration, and who serves it.
+// Target describes the bindings: the gardener section of a configuration, and how its kinds are served.
 type Target struct {
 	Namespace string // Defaults to DefaultNamespace.
 	Resource  string // credentialsbindings, secretbindings or secrets. Defaults to the first.
-	Labels    Labels // Defaults to the keys as they are.
-	// Gardener is where Gardener's own API server is; nil: the kinds are CRDs.
+	Labels    Labels // Defaults to the default keys.
+	// Gardener is the address of gardener-apiserver; nil if the kinds are CRDs.
 	Gardener *Aggregated
 }
 
-// Labels renames the label keys of bindings, as gardener.labels does: from
-// tenantName and the like to what the landscape uses.
+// Labels renames the label keys of bindings, as gardener.labels does: from tenantName and the like to the
+// landscape's keys.
 type Labels map[string]string
 
 // legacyLabels are the keys of the older scheme of Secrets.
@@ -63,10 +62,10 @@ func (l Labels) key(name string) string {
 	return name
 }
 
-// settings is a worker's configuration, as YAML has it.
+// settings is a worker's configuration as YAML.
 type settings map[string]any
 
-// readSettings reads a configuration that may lack anything.
+// readSettings parses a configuration, in which any section may be missing.
 func readSettings(data []byte) (settings, error) {
 	s := settings{}
 	if err := yaml.Unmarshal(data, &s); err != nil {
@@ -84,7 +83,7 @@ func readSettings(data []byte) (settings, error) {
 	return s, nil
 }
 
-// section returns a section to be changed; an absent one is made.
+// section returns a section for changes, and creates it if it is missing.
 func (s settings) section(name string) (map[string]any, error) {
 	if s[name] == nil {
 		s[name] = map[string]any{}
@@ -96,7 +95,7 @@ func (s settings) section(name string) (map[string]any, error) {
 	return section, nil
 }
 
-// target reads the gardener section and completes it with the defaults.
+// target reads the gardener section, and sets the defaults in it.
 func (s settings) target() (Target, error) {
 	t := Target{Namespace: DefaultNamespace, Resource: "credentialsbindings"}
 	g, err := s.section("gardener")
@@ -135,7 +134,7 @@ func ReadTarget(config []byte) (Target, error) {
 	return s.target()
 }
 
-// connect sets where the parts are and writes the file that the workers use.
+// connect sets the addresses of the parts, and writes the file for the workers.
 func (s settings) connect(file, nats, redis, kubeconfig string) error {
 	for section, set := range map[string]struct{ key, value string }{
 		"nats":     {"url", nats},

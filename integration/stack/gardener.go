@@ -6,19 +6,19 @@ import (
 	"strconv"
 )
 
-// How the kinds of Gardener are served.
+// How the kinds of Gardener are served:
 const (
-	// LightGardener is by CRDs in integration/lightapi, a Kubernetes API in this process:
-	// no build, no validation against schemas, no roles.
+	// LightGardener serves them as CRDs in integration/lightapi, a Kubernetes API in this process: without a
+	// build, validation against schemas, or roles.
 	LightGardener = "light"
-	// CRDGardener is by CRDs in kube-apiserver, which keeps what it is given.
+	// CRDGardener serves them as CRDs in kube-apiserver, without Gardener's validation.
 	CRDGardener = "crd"
-	// RealGardener is by gardener-apiserver behind kube-apiserver, as in a landscape:
-	// with its validation, admission and conflicts. Nothing reconciles.
+	// RealGardener serves them by gardener-apiserver behind kube-apiserver, as in a landscape: with its
+	// validation, admission and conflicts, but without controllers.
 	RealGardener = "real"
 )
 
-// Aggregated says where kube-apiserver finds the gardener-apiserver behind it.
+// Aggregated is the address of gardener-apiserver for kube-apiserver.
 type Aggregated struct {
 	Host string // a DNS name that kube-apiserver can resolve
 	Port int
@@ -53,7 +53,7 @@ func (k *Kube) startGardener(ctx context.Context) error {
 	return nil
 }
 
-// Gardener is where gardener-apiserver is, nil where the kinds are CRDs.
+// Gardener returns the address of gardener-apiserver, nil if the kinds are CRDs.
 func (k *Kube) Gardener() *Aggregated {
 	if k.gardener == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// gardenLimit is how long gardener-apiserver may take until it serves an object,
-// once it is ready: kube-apiserver has to find it, and its caches have to follow.
+// gardenLimit is how long gardener-apiserver, once ready, may take to serve an object: kube-apiserver has to
+// find it, and its caches have to catch up.
 const gardenLimit = time.Minute
 
 var gardenResources = map[string]schema.GroupVersionResource{
@@ -27,8 +27,7 @@ var gardenResources = map[string]schema.GroupVersionResource{
 	"Project":                {Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"},
 }
 
-// gardenObjects makes a garden of a kubeapi with a gardener-apiserver behind it;
-// providerObjects is once for each provider type.
+// gardenObjects are the objects of a garden; providerObjects are those of one provider type.
 var (
 	//go:embed garden.yaml
 	gardenObjects string
@@ -36,12 +35,11 @@ var (
 	providerObjects string
 )
 
-// providers are the provider types that a Shoot can have without an account of
-// such a type.
+// providers are the provider types that Shoots may have without an account of that type.
 var providers = []string{"alicloud", "aws", "azure", "gcp", "openstack"}
 
-// seedGarden applies what stands in Gardener before the first account: the API
-// itself, what a Shoot is checked against, and the Project of the namespace.
+// seedGarden applies the objects that must exist before the first account: the APIServices, the objects
+// against which Shoots are validated, and the Project of the namespace.
 func seedGarden(ctx context.Context, client dynamic.Interface, t Target, accounts []Account) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, gardenLimit, fmt.Errorf("gardener-apiserver does not serve after %s", gardenLimit))
 	defer cancel()
@@ -71,8 +69,8 @@ func seedGarden(ctx context.Context, client dynamic.Interface, t Target, account
 	return nil
 }
 
-// applySoon applies an object as soon as the server takes it. What is not valid
-// never will be.
+// applySoon applies an object, and retries until the server accepts it. An invalid object is an error at
+// once.
 func applySoon(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
@@ -89,22 +87,21 @@ func applySoon(ctx context.Context, client dynamic.Interface, o *unstructured.Un
 	}
 }
 
-// projectOf is the name of the Project of a namespace: Gardener calls the
-// namespace of a project garden-<project>, and allows ten characters.
+// projectOf returns the Project name of a namespace: Gardener names a project's namespace garden-<project>,
+// and permits ten characters.
 func projectOf(namespace string) string {
 	const longest = 10
 	name := strings.TrimPrefix(namespace, "garden-")
 	return strings.Trim(name[:min(len(name), longest)], "-")
 }
 
-// ShootSpec is the spec of a Shoot that the stack's gardener-apiserver takes: one
-// worker pool on the account whose binding the field names. Without a field it is
-// a Shoot without workers, which may refer to no account.
+// ShootSpec returns the spec of a valid Shoot: one worker pool, on the account that field names. Without a
+// field, the Shoot has no workers, and must not refer to an account.
 func ShootSpec(provider, field, binding string) map[string]any {
 	spec := map[string]any{
 		"cloudProfile": map[string]any{"kind": "CloudProfile", "name": provider},
 		"region":       "anywhere",
-		"kubernetes":   map[string]any{"version": "1.33.0"}, // from 1.34 on no Shoot may name a SecretBinding
+		"kubernetes":   map[string]any{"version": "1.33.0"}, // from 1.34 on, a Shoot must not name a SecretBinding
 		"provider":     map[string]any{"type": provider},
 	}
 	if field == "" {

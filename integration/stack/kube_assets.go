@@ -21,8 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// startAssets starts the etcd and kube-apiserver that KUBEBUILDER_ASSETS names,
-// with the flags that integration/kubeapi uses.
+// startAssets starts etcd and kube-apiserver from KUBEBUILDER_ASSETS, with the flags of integration/kubeapi.
 func (k *Kube) startAssets(ctx context.Context) error {
 	etcd, err := k.startAssetsEtcd()
 	if err != nil {
@@ -95,8 +94,7 @@ func (k *Kube) startAssetsEtcd() (endpoint string, err error) {
 	return endpoint, nil
 }
 
-// assetsReady asks /readyz with the certificate that the server made for itself,
-// and leaves the kubeconfig.
+// assetsReady writes the kubeconfig, with the server's self-signed certificate, and requests /readyz.
 func (k *Kube) assetsReady(ctx context.Context, token string) error {
 	certificate, err := os.ReadFile(k.in("apiserver.crt"))
 	if err != nil {
@@ -127,7 +125,7 @@ func (k *Kube) assetsReady(ctx context.Context, token string) error {
 	return answersOK(ctx, client, cfg.Host+"/readyz")
 }
 
-// assetsKeys makes the token and the service account key, once.
+// assetsKeys creates the token and the service account key, unless they exist.
 func (k *Kube) assetsKeys() (token string, err error) {
 	line, err := os.ReadFile(k.in("tokens.csv"))
 	if err == nil {

@@ -8,17 +8,16 @@ import (
 	"sync"
 )
 
-// handedOut are the ports that FreePort returned in this process. Between its return
-// and the listener of a process that starts, the port is free for a second caller.
+// handedOut are the ports that FreePort has returned in this process. Until the new process listens, such a
+// port still looks free.
 var handedOut = struct {
 	sync.Mutex
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// FreePort returns a port of the loopback address that a process can be told to listen
-// on. It is none of those that the kernel hands out for port 0: one of them
-// may be taken by another process before the process begins to listen. No port is
-// returned twice in a process.
+// FreePort returns a free port of the loopback address, for a process to listen on. It is outside the range
+// that the kernel uses for port 0: a port of that range could be taken before the process listens. FreePort
+// returns no port twice in a process.
 func FreePort() (int, error) {
 	const first, n = 20000, 12000 // below the kernel's range, which begins at 32768
 	handedOut.Lock()

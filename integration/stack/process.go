@@ -16,33 +16,33 @@ import (
 	"time"
 )
 
-// How long a process may take to stop before it is killed. A worker first
-// finishes what it has begun, within its worker.drain (25 s by default).
+// How long a process may take to stop before it is killed. A worker first drains, within its worker.drain (25
+// s by default).
 const (
 	stopGrace   = 10 * time.Second
 	workerGrace = 40 * time.Second
 )
 
-// command says what process to start.
+// command describes a process to start.
 type command struct {
 	name   string // in messages
 	path   string
 	args   []string
-	env    []string      // nil: this process's own
-	stdout io.Writer     // nil: dropped
+	env    []string      // nil: this process's environment
+	stdout io.Writer     // nil: discarded
 	stderr io.Writer     // nil: only the tail is kept, for messages
-	talk   io.Writer     // where an unexpected end is told
+	talk   io.Writer     // gets a message if the process ends unexpectedly
 	grace  time.Duration // Defaults to stopGrace.
 }
 
-// process is a child. It dies with its parent: by its stdin, which is a pipe
-// that the parent holds open, and on Linux by a signal from the kernel.
+// process is a child process. It ends with its parent: when its stdin, a pipe of the parent, is closed, and
+// on Linux by a signal of the kernel.
 type process struct {
 	name  string
 	cmd   *exec.Cmd
 	stdin io.Closer
 	tail  *tail
-	asked atomic.Bool // to end
+	asked atomic.Bool // it was asked to end
 	grace time.Duration
 	done  chan struct{}
 	err   error // of Wait; valid after done
@@ -76,8 +76,8 @@ func startProcess(c command) (*process, error) {
 	return p, nil
 }
 
-// startAnnouncing starts a process whose first line on stdout says, in JSON, that
-// it is ready, and what into takes of it.
+// startAnnouncing starts a process whose first line on stdout announces in JSON that it is ready. It decodes
+// that line into into.
 func startAnnouncing(ctx context.Context, c command, into any) (*process, error) {
 	ready, stdout := io.Pipe()
 	c.stdout = stdout
@@ -91,7 +91,7 @@ func startAnnouncing(ctx context.Context, c command, into any) (*process, error)
 		lines <- line
 		_, _ = io.Copy(io.Discard, ready)
 	}()
-	go func() { // after the end, for the reader above
+	go func() { // ends the reader above
 		<-p.done
 		_ = stdout.Close()
 	}()
@@ -111,14 +111,14 @@ func startAnnouncing(ctx context.Context, c command, into any) (*process, error)
 	}
 }
 
-// stop asks the process to end, kills it after a while, and returns when it is
-// gone. A process that never started (nil) or has ended is fine.
+// stop asks the process to end, and kills it after its grace. It returns when the process has ended. A nil or
+// ended process is no error.
 func (p *process) stop() error {
 	if p == nil || p.ended() {
 		return nil
 	}
 	p.asked.Store(true)
-	// An error here is a process that ended meanwhile.
+	// The process may have ended meanwhile.
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	timer := time.NewTimer(p.grace)
 	defer timer.Stop()
@@ -131,7 +131,7 @@ func (p *process) stop() error {
 	}
 }
 
-// kill ends the process at once, as a crash does, and returns when it is gone.
+// kill ends the process at once, like a crash, and returns when it has ended.
 func (p *process) kill() {
 	if p == nil {
 		return
@@ -150,7 +150,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// failure is the report of an unexpected end.
+// failure describes an unexpected end.
 func (p *process) failure() error {
 	err := p.err
 	if err == nil {
@@ -162,7 +162,7 @@ func (p *process) failure() error {
 	return fmt.Errorf("%s: %w", p.name, err)
 }
 
-// await asks again and again until ask returns nil, the process ends or ctx does.
+// await calls ask until it returns nil, or until the process or ctx ends.
 func (p *process) await(ctx context.Context, ask func(context.Context) error) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -181,7 +181,7 @@ func (p *process) await(ctx context.Context, ask func(context.Context) error) er
 	}
 }
 
-// tail keeps the last of what is written to it.
+// tail keeps the last tailSize bytes that are written to it.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

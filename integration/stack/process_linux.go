@@ -2,8 +2,8 @@ package stack
 
 import "syscall"
 
-// childAttributes has the kernel end a child whose parent is gone, however it
-// went, and keeps a terminal's Ctrl-C from children: the stack stops them in order.
+// childAttributes makes the kernel kill a child whose parent has died, and keeps a terminal's Ctrl-C from
+// children: the stack stops them in order.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -18,7 +18,7 @@ import (
 // The kinds of Redis that a stack can have.
 const (
 	RealRedis = "redis"     // redis-server, with an append-only file and without eviction
-	MiniRedis = "miniredis" // an imitation in this process, where redis-server is not on PATH
+	MiniRedis = "miniredis" // an emulation in this process
 )
 
 // Redis is a redis-server process, or miniredis.
@@ -32,8 +32,7 @@ type Redis struct {
 	mini   *miniredis.Miniredis
 }
 
-// startRedis starts the wanted kind; "" is redis-server where it is on PATH,
-// else miniredis.
+// startRedis starts the given kind. "" is redis-server if it is on PATH, otherwise miniredis.
 func startRedis(ctx context.Context, dir string, o Options) (*Redis, error) {
 	kind, port := o.Redis, o.RedisPort
 	path, err := exec.LookPath("redis-server")
@@ -56,19 +55,18 @@ func startRedis(ctx context.Context, dir string, o Options) (*Redis, error) {
 	return r, r.Start(ctx)
 }
 
-// Kind is RealRedis or MiniRedis.
+// Kind returns RealRedis or MiniRedis.
 func (r *Redis) Kind() string { return r.kind }
 
-// URL is where clients connect; it stays the same over restarts.
+// URL returns the URL for clients. Restarts do not change it.
 func (r *Redis) URL() string { return "redis://" + r.address() }
 
-// Address is that of the URL, host:port.
+// Address returns the host:port of the URL.
 func (r *Redis) Address() string { return r.address() }
 
 func (r *Redis) address() string { return net.JoinHostPort(loopback, strconv.Itoa(r.port)) }
 
-// Start starts a stopped server with the data that it had, on the same port,
-// and returns when it answers.
+// Start starts a stopped server on its old port with its old data, and returns when it answers.
 func (r *Redis) Start(ctx context.Context) error {
 	if r.kind == MiniRedis {
 		return r.startMini()
@@ -99,8 +97,7 @@ func (r *Redis) Start(ctx context.Context) error {
 	return err
 }
 
-// answers asks whether it is our redis-server that has the port: another one
-// that has it would answer too.
+// answers checks that our redis-server has the port, and not another one.
 func (r *Redis) answers(ctx context.Context, client *redis.Client) error {
 	info, err := client.InfoMap(ctx, "server").Result()
 	if err != nil {
@@ -121,7 +118,7 @@ func (r *Redis) startMini() error {
 	return r.mini.StartAddr(r.address())
 }
 
-// Stop stops the server; its data stays.
+// Stop stops the server and keeps its data.
 func (r *Redis) Stop() error {
 	if r.mini != nil {
 		r.mini.Close()
@@ -130,8 +127,7 @@ func (r *Redis) Stop() error {
 	return r.server.stop()
 }
 
-// Kill ends the server at once, as a crash does. What it had acknowledged and
-// written to its append-only file stays.
+// Kill ends the server at once, like a crash. Writes that are in its append-only file survive.
 func (r *Redis) Kill() {
 	if r.mini != nil {
 		r.mini.Close()
@@ -140,8 +136,7 @@ func (r *Redis) Kill() {
 	r.server.kill()
 }
 
-// Lose stops the server, drops all its data and starts it again: the loss that
-// a rebuild has to mend.
+// Lose stops the server, deletes its data, and starts it again: the loss that a rebuild repairs.
 func (r *Redis) Lose(ctx context.Context) error {
 	r.Kill()
 	r.mini = nil
@@ -151,14 +146,13 @@ func (r *Redis) Lose(ctx context.Context) error {
 	return r.Start(ctx)
 }
 
-// Another starts one more redis-server, which is on its own until it follows one. The
-// caller stops it.
+// Another starts a second redis-server, a master until Follow is called. The caller stops it.
 func (r *Redis) Another(ctx context.Context) (*Redis, error) {
 	return startRedis(ctx, filepath.Clean(r.dir)+"-another", Options{Redis: RealRedis, Talk: r.talk})
 }
 
-// Follow makes the server a replica and returns once it has its master's data; nil makes it
-// a separate master.
+// Follow makes the server a replica, and returns when it is in sync with its master. With nil it becomes a
+// master.
 func (r *Redis) Follow(ctx context.Context, master *Redis) error {
 	client := redis.NewClient(&redis.Options{Addr: r.address(), DisableIdentity: true})
 	defer func() { _ = client.Close() }()
@@ -177,8 +171,7 @@ func (r *Redis) Follow(ctx context.Context, master *Redis) error {
 	})
 }
 
-// Remember keeps a copy of the data as it is now, for Rewind. Without
-// redis-server there is nothing to copy.
+// Remember copies the present data for Rewind. For miniredis it does nothing.
 func (r *Redis) Remember() error {
 	if r.kind == MiniRedis {
 		return nil
@@ -189,8 +182,7 @@ func (r *Redis) Remember() error {
 	return os.CopyFS(r.copied(), os.DirFS(r.dir))
 }
 
-// Rewind ends the server at once and starts it with the data of Remember: a
-// server that comes up with what it had some time ago.
+// Rewind kills the server, and starts it with the data of Remember: a server that restarts with old data.
 func (r *Redis) Rewind(ctx context.Context) error {
 	if r.kind == MiniRedis {
 		return errors.New("redis: miniredis cannot be rewound")

@@ -1,15 +1,14 @@
-// Package stack starts what hap-worker needs around it, without containers and
-// from real parts: NATS with JetStream, Redis, a Kubernetes API with the
-// Gardener kinds and demo accounts, and the workers themselves. The program
-// devstack runs it for people, tests run it for themselves:
+// Package stack starts the environment of hap-worker without containers, from real parts: NATS with
+// JetStream, Redis, a Kubernetes API with the Gardener kinds and demo accounts, and the workers themselves.
+// The program devstack runs it for developers, and tests run it:
 //
 //	s, err := stack.Start(ctx, stack.Options{})
 //	…
 //	defer s.Stop()
 //	cfg, err := s.Kube.Config()
 //
-// A start takes about a second, and two to three with a kube-apiserver, so a test
-// binary shares one stack. Every part can be stopped, killed and started again at its address.
+// A start takes about a second, and two to three with kube-apiserver, so the tests of a binary share one
+// stack. Every part can be stopped, killed and restarted at its address.
 package stack
 
 import (
@@ -26,44 +25,44 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Options say what to start. The zero value is everything but workers, on free
-// ports, with the demo accounts.
+// Options configure a stack. The zero value starts everything except workers, on free ports, with the demo
+// accounts.
 type Options struct {
-	// Dir holds data and configuration and is kept, besides the objects of LightGardener.
-	// Defaults to a new temporary directory that Stop removes.
+	// Dir is the directory of data and configuration. It is kept, except for the objects of LightGardener.
+	// Defaults to a temporary directory that Stop removes.
 	Dir string
-	// Config is the worker's configuration in YAML. The stack sets the addresses of its
-	// parts in it, and the initial rules where it has no hap section. Defaults to none.
+	// Config is the worker's configuration in YAML. The stack sets the addresses in it, and the initial rules
+	// if it has no hap section. Defaults to none.
 	Config []byte
-	// Accounts are the bindings to make. Defaults to DemoAccounts; empty and not nil is none.
+	// Accounts get bindings. Defaults to DemoAccounts; an empty list, which is not nil, creates none.
 	Accounts []Account
 	// Workers is how many workers to start. Defaults to none.
 	Workers int
-	// WorkerCommand runs hap-worker with the arguments that are put after it: a program
-	// that has the worker in it needs no other built. Defaults to the hap-worker of this
-	// checkout, which the stack builds.
+	// WorkerCommand is the command of a worker, to which arguments are appended. A program that contains the
+	// worker needs no build with it. Defaults to the hap-worker of this checkout, which the stack builds.
 	WorkerCommand []string
-	// Redis is RealRedis or MiniRedis. Defaults to redis-server where it is on PATH, else miniredis.
+	// Redis is RealRedis or MiniRedis. Defaults to redis-server if it is on PATH, otherwise miniredis.
 	Redis string
-	// Gardener is LightGardener, CRDGardener or RealGardener. Defaults to the first, and with
-	// Kube to what that has.
+	// Gardener is LightGardener, CRDGardener or RealGardener. Defaults to LightGardener. Kube takes
+	// precedence.
 	Gardener string
-	// NATSPort, RedisPort and KubePort default to free ones.
+	// NATSPort, RedisPort and KubePort default to free ports.
 	NATSPort, RedisPort, KubePort int
-	// Kube is the Kubernetes API of another stack, to be shared: give each stack its
-	// own gardener.namespace. Stop leaves it running. Defaults to one of this stack's own.
+	// Kube is the Kubernetes API of another stack, for shared use: set a different gardener.namespace in each
+	// stack. Stop does not stop it. Defaults to a new one.
 	Kube *Kube
-	// KubeArgs are further flags of kube-apiserver, which LightGardener is not. Defaults to none.
+	// KubeArgs are further flags of kube-apiserver; not with LightGardener. Defaults to none.
 	KubeArgs []string
-	// GardenerArgs are further flags of gardener-apiserver, with RealGardener. Defaults to none.
+	// GardenerArgs are further flags of gardener-apiserver; only with RealGardener. Defaults to none.
 	GardenerArgs []string
-	// Talk gets progress and what goes wrong later, a line each. Defaults to os.Stderr.
+	// Talk gets progress and later failures, a line each. Defaults to os.Stderr.
 	Talk io.Writer
-	// WorkerLog gets what the workers write. Defaults to nowhere: a worker that fails is quoted in the error.
+	// WorkerLog gets the output of the workers. Defaults to none; the error of a failed start quotes the
+	// output.
 	WorkerLog io.Writer
 }
 
-// startLimit is how long the parts may take to be ready once they are built.
+// startLimit is how long a start may take, without the builds.
 const startLimit = 2 * time.Minute
 
 // Stack is a running stack.
@@ -76,12 +75,12 @@ type Stack struct {
 	Config  string // path of the file that the workers use
 
 	dir       string
-	worker    []string // what runs a worker; nil until one is wanted
+	worker    []string // the command of a worker; nil until it is built
 	temporary bool
 	guest     bool // Kube is another stack's
 }
 
-// Summary has what devstack prints: where everything is.
+// Summary has the addresses that devstack prints.
 type Summary struct {
 	NATS       string   `json:"nats"`
 	Redis      string   `json:"redis"`
@@ -95,8 +94,8 @@ type Summary struct {
 	Ready      bool     `json:"ready"`
 }
 
-// Start starts a stack and returns when everything is ready. ctx bounds the
-// start, not the stack. An error leaves nothing behind.
+// Start starts a stack, and returns when everything is ready. ctx limits the start, not the stack. After an
+// error, nothing is left running.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Talk == nil {
 		o.Talk = os.Stderr
@@ -115,7 +114,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-// validate refuses options that contradict one another, before anything is started.
+// validate refuses contradictory options, before anything is started.
 func (o *Options) validate() error {
 	if !slices.Contains([]string{LightGardener, CRDGardener, RealGardener}, o.Gardener) {
 		return fmt.Errorf("gardener %q is none of light, crd, real", o.Gardener)
@@ -161,7 +160,7 @@ func (s *Stack) start(ctx context.Context, o Options) error {
 	return s.startWorkers(ctx, o)
 }
 
-// builds makes the programs that the stack needs, before the clock of the start runs.
+// builds builds the programs that the stack needs, before startLimit begins.
 func builds(ctx context.Context, o Options) (worker []string, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	worker = o.WorkerCommand
@@ -239,7 +238,7 @@ func (s *Stack) startWorkers(ctx context.Context, o Options) error {
 	return group.Wait()
 }
 
-// Summary says where everything is.
+// Summary returns the addresses of the parts.
 func (s *Stack) Summary() Summary {
 	sum := Summary{
 		NATS: s.NATS.URL(), Redis: s.Redis.URL(), RedisKind: s.Redis.Kind(),
@@ -252,8 +251,7 @@ func (s *Stack) Summary() Summary {
 	return sum
 }
 
-// Stop stops everything, the workers first, and removes what was temporary.
-// Twice is fine.
+// Stop stops everything, the workers first, and removes a temporary directory. It may be called twice.
 func (s *Stack) Stop() error {
 	var group errgroup.Group
 	for _, w := range s.Workers {
@@ -276,7 +274,7 @@ func (s *Stack) Stop() error {
 	return errors.Join(errs...)
 }
 
-// lines lets several parts write to one writer.
+// lines serializes the writes of several parts.
 type lines struct {
 	mu sync.Mutex
 	w  io.Writer

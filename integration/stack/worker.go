@@ -16,16 +16,16 @@ import (
 // Worker is a hap-worker process.
 type Worker struct {
 	number  int      // from 1
-	command []string // what to run, without the configuration
+	command []string // the command, without the configuration
 	config  string
 	port    int // of its telemetry
 	log     io.Writer
 	talk    io.Writer
-	env     []string // wins over the configuration file
+	env     []string // takes precedence over the configuration file
 	process *process
 }
 
-// URL is the base of its /metrics, /healthz and /readyz; it stays the same over restarts.
+// URL is the base URL of /metrics, /healthz and /readyz. Restarts do not change it.
 func (w *Worker) URL() string {
 	return "http://" + net.JoinHostPort(loopback, strconv.Itoa(w.port))
 }
@@ -54,8 +54,8 @@ func (w *Worker) Start(ctx context.Context) error {
 	return err
 }
 
-// environment is this process's without what would win over the configuration
-// file: a HAP_NATS_URL of the caller's shell is meant for hapctl.
+// environment is this process's environment without the variables that would override the configuration file:
+// a HAP_NATS_URL of the developer's shell is meant for hapctl.
 func (w *Worker) environment() []string {
 	var env []string
 	for _, variable := range os.Environ() {
@@ -67,9 +67,8 @@ func (w *Worker) environment() []string {
 	return append(env, w.env...)
 }
 
-// AddWorker starts one more worker and returns when it is ready; Stop stops it
-// too. It writes to log, and the variables of env, such as HAP_REDIS_URL=…, win
-// over the stack's configuration.
+// AddWorker starts another worker, and returns when it is ready; Stop stops it, too. It logs to log. The
+// variables of env, such as HAP_REDIS_URL=…, override the stack's configuration.
 func (s *Stack) AddWorker(ctx context.Context, log io.Writer, env ...string) (*Worker, error) {
 	if s.worker == nil {
 		binary, err := Build(ctx, "hap-worker", os.Stderr)
@@ -87,16 +86,16 @@ func (s *Stack) AddWorker(ctx context.Context, log io.Writer, env ...string) (*W
 	return w, w.Start(ctx)
 }
 
-// Stop asks the worker to end, which drains what it has begun.
+// Stop makes the worker drain and end.
 func (w *Worker) Stop() error { return w.process.stop() }
 
-// Kill ends the worker at once, as a crash does.
+// Kill ends the worker at once, like a crash.
 func (w *Worker) Kill() { w.process.kill() }
 
-// PID is the process of the worker that runs, or ran last.
+// PID is the id of the present or last process.
 func (w *Worker) PID() int { return w.process.cmd.Process.Pid }
 
-// Signal sends a signal to the worker: SIGSTOP pauses it, SIGCONT goes on.
+// Signal sends a signal to the worker: SIGSTOP pauses it, SIGCONT resumes it.
 func (w *Worker) Signal(sig os.Signal) error { return w.process.cmd.Process.Signal(sig) }
 
 func answersOK(ctx context.Context, client *http.Client, url string) error {

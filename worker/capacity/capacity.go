@@ -1,7 +1,6 @@
-// Package capacity says how many accounts a pool needs, and how long those that it has
-// are enough. It replays requests like those of the past through the rules that decide in
-// production (package account), many times and in another order each time, and counts the
-// requests that find no account.
+// Package capacity forecasts how many accounts a pool needs, and when its present accounts run out. It
+// replays requests like the past ones through the rules that decide in production (package account), many
+// times and in a random order, and counts the requests that find no account.
 package capacity
 
 import (
@@ -14,22 +13,22 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Pool is a pool with what is known of its requests.
+// Pool describes a pool and the requests that it gets.
 type Pool struct {
 	Accounts []Account
 	Clusters []Cluster
 	Demand   Demand
 	// Terms returns how many accounts a tenant may have, and how full.
 	Terms func(tenant string) account.Terms
-	// Patience is how long a request waits for an account; 0 is refused at once.
+	// Patience is how long a request waits for an account. At 0 it is refused at once.
 	Patience time.Duration
 }
 
-// Account is an account of the pool that requests may get, now or later.
+// Account is an account of the pool that requests may be assigned to, now or later.
 type Account struct {
 	Name   string
-	Tenant string // "" where no tenant has it
-	// Cleaning is an account that its last cluster has left and that is not free yet.
+	Tenant string // "" if it is unclaimed
+	// Cleaning is set from the departure of the account's last cluster until the account is free.
 	Cleaning bool
 }
 
@@ -42,22 +41,22 @@ type Cluster struct {
 
 // Demand describes the requests of a pool.
 type Demand struct {
-	// Tenants of the requests that were seen, in order, over a time of Window.
+	// Tenants are the tenants of the observed requests, in order of time; Window is the time that they span.
 	Tenants []string
 	Window  time.Duration
-	// New is the share of requests, from 0 to 1, whose tenant had made none before.
+	// New is the share of requests, from 0 to 1, that are the first of their tenant.
 	New float64
-	// Lifetimes are those of clusters, Cleanings the times from an account's last cluster
-	// to its return.
+	// Lifetimes are the lifetimes of clusters. Cleanings are the times from the departure of an account's
+	// last cluster until the account is free.
 	Lifetimes, Cleanings Times
 }
 
-// Options are what a forecast is asked for.
+// Options configure a forecast.
 type Options struct {
-	// Horizon is how far it looks ahead.
+	// Horizon is how far the forecast looks ahead.
 	Horizon time.Duration
-	// Growth is the rate of requests at the horizon's end as a multiple of the rate now. It
-	// grows by the same factor each day.
+	// Growth is the rate of requests at the end of the horizon, as a multiple of the rate now. The rate grows
+	// exponentially.
 	Growth float64
 	// Risk is the largest share of requests that may find no account, between 0 and 1.
 	Risk float64
@@ -65,12 +64,12 @@ type Options struct {
 	Runs int
 	// Seed makes a forecast repeatable.
 	Seed uint64
-	// WarmUp is replayed before the horizon begins, and counts for nothing: for pools whose
-	// present is not known.
+	// WarmUp is replayed before the horizon begins and is not counted: for pools whose present state is
+	// unknown.
 	WarmUp time.Duration
 }
 
-// Check returns what is wrong with options.
+// Check returns an error for the first option that is invalid.
 func (o Options) Check() error {
 	switch {
 	case o.Horizon <= 0:
@@ -85,59 +84,57 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Estimate is a share of requests that find no account, with the standard error of its mean
-// over the runs.
+// Estimate is the share of requests that find no account. Error is its standard error over the runs.
 type Estimate struct {
 	Share, Error float64
 	Runs         int
 	Decisions    int64
 }
 
-// confidence is how many standard errors an interval of 95 % reaches to either side.
+// confidence is the half width of a 95 % interval, in standard errors.
 const confidence = 1.96
 
-// Low is the lower bound of the share, with a confidence of 95 %.
+// Low is the lower bound of the 95 % confidence interval.
 func (e Estimate) Low() float64 { return max(0, e.Share-confidence*e.Error) }
 
-// High is the upper bound of the share, with a confidence of 95 %.
+// High is the upper bound of the 95 % confidence interval.
 func (e Estimate) High() float64 { return min(1, e.Share+confidence*e.Error) }
 
-// Forecast says what a pool needs.
+// Forecast is the result of Pool.Plan.
 type Forecast struct {
-	// Needed is the smallest number of accounts that keeps the share of requests without an
-	// account at or below the risk, by the upper bound of its interval.
+	// Needed is the smallest number of accounts at which the upper bound of the share of requests without an
+	// account does not exceed the risk.
 	Needed     int
 	WithNeeded Estimate
 	// Now is the estimate for the accounts that the pool has.
 	Now Estimate
-	// RunsOut are moments from now on at which the first request finds no account: in 5 %,
-	// half and 95 % of the runs it comes no later. Beyond the horizon it is Never.
+	// RunsOut are the 5 %, 50 % and 95 % quantiles, over the runs, of the time until the first request that
+	// finds no account. It is Never in a run where none comes within the horizon.
 	RunsOut Quantiles
-	// Decisions is how many were made for the forecast.
+	// Decisions is the number of decisions in all replays of the forecast.
 	Decisions int64
-	// Use are the accounts that are not free, at equal steps from now to the horizon, if the
-	// pool has as many as it needs.
+	// Use is the number of accounts that are not free, at equal steps from now to the horizon, in a pool of
+	// Needed accounts.
 	Use []Band
 }
 
 // Never is a moment beyond the horizon.
 const Never = time.Duration(math.MaxInt64)
 
-// Quantiles are those of moments: 5 %, half, 95 %.
+// Quantiles are the 5 %, 50 % and 95 % quantiles of durations.
 type Quantiles struct{ Early, Median, Late time.Duration }
 
-// Band has the accounts in use at a moment: in 5 %, half and 95 % of the runs no more.
+// Band has the 5 %, 50 % and 95 % quantiles of the accounts in use at a moment.
 type Band struct {
 	At                time.Duration
 	Few, Median, Many int
 }
 
-// mostAccounts bounds the search: more accounts than that do not help a request that finds
-// none.
+// mostAccounts bounds the search. If this many accounts do not suffice, more do not either.
 const mostAccounts = 1 << 20
 
-// ErrNeverEnough says that no number of accounts keeps the risk: the requests of tenants that
-// must not have another account wait whatever there is.
+// ErrNeverEnough is returned if no number of accounts keeps the risk: requests of tenants that may not have
+// another account wait however many are free.
 var ErrNeverEnough = errors.New("no number of accounts keeps the risk")
 
 // Plan forecasts a pool. The error is Check's, the context's, or ErrNeverEnough.
@@ -159,7 +156,7 @@ func (p *Pool) Plan(ctx context.Context, o Options) (Forecast, error) {
 	return f, nil
 }
 
-// Estimate replays the pool with that number of accounts. It has at least those in use.
+// Estimate replays the pool with that number of accounts, or with the accounts in use if those are more.
 func (p *Pool) Estimate(ctx context.Context, o Options, accounts int) (Estimate, error) {
 	if err := o.Check(); err != nil {
 		return Estimate{}, err
@@ -168,8 +165,8 @@ func (p *Pool) Estimate(ctx context.Context, o Options, accounts int) (Estimate,
 	return e.estimate, err
 }
 
-// search finds the smallest number that is enough: it doubles the step up to one that is, and
-// halves it from there. It adds the decisions that it makes.
+// search finds the smallest sufficient number: it doubles the step until a number suffices, then bisects. It
+// adds its decisions to *decisions.
 func (p *Pool) search(ctx context.Context, o Options, now evaluation, decisions *int64) (evaluation, error) {
 	try := func(accounts int, all bool) (evaluation, error) {
 		e, err := p.evaluate(ctx, o, accounts, all)
@@ -199,7 +196,7 @@ func (p *Pool) search(ctx context.Context, o Options, now evaluation, decisions 
 			low = tried.accounts
 		}
 	}
-	// Whether a number is enough was decided early where that was clear.
+	// evaluate may have stopped early; the result is estimated from all runs.
 	return try(enough.accounts, true)
 }
 

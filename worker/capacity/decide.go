@@ -93,8 +93,8 @@ func (r *replay) release(name string) error {
 	return r.serve("")
 }
 
-// serve assigns what has become free to those who wait, in their order: a free account, or
-// room in an account of the tenant.
+// serve assigns to waiting requests, in their order: from the free accounts if tenant is "", otherwise only
+// this tenant's requests, which may fit into an account of the tenant.
 func (r *replay) serve(tenant string) error {
 	if r.rules.Status().Waiting == 0 {
 		return nil
@@ -115,7 +115,7 @@ func (r *replay) serve(tenant string) error {
 	return nil
 }
 
-// refuse ends the waiting of a request, unless it was served.
+// refuse ends a request's wait, unless the request was served.
 func (r *replay) refuse(cluster string) error {
 	if r.rules.Runtime(cluster).State != account.RuntimeWaiting {
 		return nil
@@ -133,7 +133,7 @@ func (r *replay) forget(cluster string, sequence int64) error {
 	return err
 }
 
-// giveUp counts the requests that a hopeless run leaves out as such that find no account.
+// giveUp counts the requests until the horizon as requests that find no account, without deciding them.
 func (r *replay) giveUp() {
 	for r.now < r.o.WarmUp+r.o.Horizon {
 		next := r.interval()

@@ -11,9 +11,8 @@ import (
 
 const day = 24 * time.Hour
 
-// single is a pool whose accounts take one cluster each, for tenants that ask once: what
-// Erlang's formulas describe. load is the mean number of clusters that would run with
-// accounts for all.
+// single is a pool with one cluster for each account and one request for each tenant, as in Erlang's
+// formulas. load is the mean number of clusters if there were accounts for all.
 func single(load float64, patience time.Duration) *capacity.Pool {
 	const lifetime = 5 * day
 	asked := make([]string, int(load*1000))
@@ -27,7 +26,7 @@ func single(load float64, patience time.Duration) *capacity.Pool {
 	}
 }
 
-// erlangB is the share of requests that find no account where none waits.
+// erlangB is the share of requests that find no account if none waits.
 func erlangB(load float64, accounts int) float64 {
 	b := 1.0
 	for n := 1; n <= accounts; n++ {
@@ -36,7 +35,7 @@ func erlangB(load float64, accounts int) float64 {
 	return b
 }
 
-// erlangC is the share of requests that have to wait where all do.
+// erlangC is the share of requests that have to wait if all do.
 func erlangC(load float64, accounts int) float64 {
 	b, n := erlangB(load, accounts), float64(accounts)
 	return n * b / (n - load*(1-b))
@@ -76,8 +75,8 @@ func TestEstimateAgreesWithErlang(t *testing.T) {
 	}
 }
 
-// The formula's smallest number of accounts for a risk, or one beside it where the risk is
-// close to that number's share.
+// The formula's smallest number of accounts for a risk, or a neighbouring number if that number's share is
+// close to the risk.
 func TestNeededAgreesWithErlang(t *testing.T) {
 	t.Parallel()
 	for _, load := range []float64{2, 10} {

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// leastRuns are replayed before anything is said.
+	// leastRuns is the number of runs before the first look at the share.
 	leastRuns = 32
-	// clearly is how many standard errors a share lies from the risk where no more runs are
-	// needed to tell the two apart.
+	// clearly is the distance between share and risk, in standard errors, from which on no more runs are
+	// needed.
 	clearly = 5
 )
 
-// evaluation has what the runs with one number of accounts have shown.
+// evaluation is the outcome of the runs with one number of accounts.
 type evaluation struct {
 	accounts int
 	estimate Estimate
 	tallies  []tally
 }
 
-// evaluate replays the pool with that number of accounts. Unless all runs are asked for, it
-// ends once it is clear on which side of the risk the share lies.
+// evaluate replays the pool with that number of accounts. Unless all is set, it stops once the share is
+// clearly above or below the risk.
 func (p *Pool) evaluate(ctx context.Context, o Options, accounts int, all bool) (evaluation, error) {
 	e := evaluation{accounts: max(accounts, p.taken())}
 	for len(e.tallies) < o.Runs {
@@ -56,8 +56,8 @@ func (p *Pool) evaluate(ctx context.Context, o Options, accounts int, all bool) 
 	return e, nil
 }
 
-// count makes the estimate: the requests of all runs together, and the error by how the
-// runs differ.
+// count computes the estimate: the share over the requests of all runs, its error from the differences
+// between runs.
 func (e *evaluation) count() {
 	var requests, waited, decisions int64
 	for _, t := range e.tallies {
@@ -75,11 +75,11 @@ func (e *evaluation) count() {
 	}
 	e.estimate.Share = share
 	e.estimate.Error = math.Sqrt(squares/(runs-1)*runs) / float64(requests)
-	// Where no request waited, up to three in as many as there were may yet: 95 %.
+	// Rule of three: if no request waited, the 95 % upper bound of the share is 3/requests.
 	e.estimate.Error = max(e.estimate.Error, 3/confidence/float64(requests))
 }
 
-// keeps reports whether the risk is kept, by the upper bound of the interval.
+// keeps reports whether the upper bound of the interval is within the risk.
 func (e *evaluation) keeps(risk float64) bool { return e.estimate.High() <= risk }
 
 func (e *evaluation) runsOut() Quantiles {
@@ -106,7 +106,7 @@ func (e *evaluation) use(horizon time.Duration) []Band {
 	return bands
 }
 
-// quantile of sorted values: the smallest that the share does not exceed.
+// quantile returns the smallest of the sorted values that at least this share of them do not exceed.
 func quantile[T any](sorted []T, share float64) T {
 	at := int(math.Ceil(share*float64(len(sorted)))) - 1
 	return sorted[min(max(at, 0), len(sorted)-1)]

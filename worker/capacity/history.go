@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// Stay is a cluster's time in a pool, as the past has it.
+// Stay is a cluster's time in a pool, as recorded in the past.
 type Stay struct {
 	Tenant string
 	Begin  time.Time
 	End    time.Time // zero: it runs
 }
 
-// Past has what is known of the requests of one pool. The zero value knows nothing.
+// Past is the history of one pool's requests. The zero value has no requests.
 type Past struct {
-	// Since is the moment from which on nothing is missing: an older cluster is known only
-	// if it still ran then.
+	// The history is complete from Since to Until. A cluster that ended before Since may be missing.
 	Since, Until time.Time
 	Stays        []Stay
 	Refused      []Refused       // that found no account
@@ -28,8 +27,7 @@ type Refused struct {
 	At     time.Time
 }
 
-// Demand derives the requests to come. cleaning is how long an account is cleaned where the
-// past has no case.
+// Demand derives the demand from the past. cleaning is the cleaning time to use if the past has none.
 func (p *Past) Demand(cleaning time.Duration) Demand {
 	type request struct {
 		tenant string

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// steps are the moments at which the use of accounts is noted.
+	// steps is the number of intervals of the horizon; the use of accounts is noted at their bounds.
 	steps = 60
-	// hopeless is a queue that says enough: the run ends, and all requests that would have
-	// followed count as such that find no account.
+	// hopeless is the queue length at which a run ends. The requests that would have followed count as
+	// requests that find no account.
 	hopeless = 2000
 	epoch    = "forecast"
 )
 
-// tally has what a run has counted.
+// tally has the counts of one run.
 type tally struct {
 	requests, waited int64
 	decisions        int64
@@ -28,7 +28,7 @@ type tally struct {
 	use              [steps + 1]int
 }
 
-// kind says what happens at a moment.
+// kind is the kind of a moment.
 type kind int
 
 const (
@@ -38,7 +38,7 @@ const (
 	asked                 // a request comes
 )
 
-// moment is something that will happen.
+// moment is a future event of the replay.
 type moment struct {
 	at   time.Duration
 	kind kind
@@ -76,7 +76,7 @@ type replay struct {
 	free        []string         // accounts, the next one last
 	generations map[string]int64 // of the accounts' labels
 	tenants     map[string]string
-	past        []string // the tenants of requests, those of the demand first
+	past        []string // the tenants of requests, the demand's first
 	total, next int      // accounts; the step that is noted next
 	clusters    int      // made so far, for their names
 	newcomers   int
@@ -176,8 +176,8 @@ func (r *replay) later(after time.Duration, k kind, name string) {
 	}
 }
 
-// interval draws the time to the next request, whose rate grows: the integral of the rate
-// from now on, which is an exponential function, is turned round.
+// interval draws the time to the next request. The rate grows exponentially, so the draw inverts the integral
+// of the rate.
 func (r *replay) interval() time.Duration {
 	if len(r.of.Demand.Tenants) == 0 || r.of.Demand.Window <= 0 {
 		return Never
@@ -196,7 +196,7 @@ func (r *replay) interval() time.Duration {
 	return scaled(math.Log(within)/growth, 1)
 }
 
-// tenant draws whose request it is: a new tenant's, or that of a request of the past.
+// tenant draws the tenant of a request: a new tenant, or the tenant of a random earlier request.
 func (r *replay) tenant() string {
 	who := r.past[r.random.IntN(len(r.past))]
 	if r.random.Float64() < r.of.Demand.New {

@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// Times are durations of one kind, of which some are to come.
+// Times is a distribution of durations.
 type Times interface {
-	// Rest draws how long something goes on that has lasted for age. Never is one that does
-	// not end.
+	// Rest draws the remaining time of something that has lasted for age; Never if it does not end.
 	Rest(random *rand.Rand, age time.Duration) time.Duration
 }
 
-// Exponential are times whose rest does not depend on the age. The value is their mean.
+// Exponential is a distribution whose remaining time does not depend on the age. The value is its mean.
 type Exponential time.Duration
 
-// Rest draws a rest.
+// Rest draws a remaining time.
 func (e Exponential) Rest(random *rand.Rand, _ time.Duration) time.Duration {
 	return scaled(random.ExpFloat64(), time.Duration(e))
 }
 
-// scaled is a multiple of a duration, Never where that is too long.
+// scaled returns a multiple of a duration, Never on overflow.
 func scaled(factor float64, of time.Duration) time.Duration {
 	if x := factor * float64(of); x < float64(Never) {
 		return time.Duration(x)
@@ -31,7 +30,7 @@ func scaled(factor float64, of time.Duration) time.Duration {
 	return Never
 }
 
-// Fixed are times of one length.
+// Fixed is one duration for all.
 type Fixed time.Duration
 
 // Rest returns the time that is left after age.
@@ -39,23 +38,23 @@ func (f Fixed) Rest(_ *rand.Rand, age time.Duration) time.Duration {
 	return max(0, time.Duration(f)-age)
 }
 
-// Observation is a stretch of something's life that was watched: from one age to another,
-// and whether it ended then.
+// Observation is a stretch of a life that was observed, from one age to another. Ended is set if the life
+// ended at To.
 type Observation struct {
 	From, To time.Duration
 	Ended    bool
 }
 
-// Observed are times as they were watched: the product-limit estimate (Kaplan and Meier,
-// with late entry), which takes account of what was old when the watch began, and of what
-// goes on at its end. Beyond the oldest end that was seen, ends come at their average rate.
+// Observed is the product-limit estimate (Kaplan and Meier, with late entry) of observed durations. It
+// accounts for lives that began before the observation and for lives that outlast it. Beyond the oldest
+// observed end, lives end at their average rate.
 type Observed struct {
 	ages     []time.Duration // of the ends, ascending
 	survival []float64       // the share that lives on after each
 	mean     time.Duration   // time watched for each end; Never without an end
 }
 
-// Observe estimates times. Stretches of no length count if they ended.
+// Observe estimates the distribution. Observations of no length count if they ended.
 func Observe(all []Observation) *Observed {
 	var ends, entries, exits []time.Duration
 	var watched float64
@@ -95,10 +94,10 @@ func Observe(all []Observation) *Observed {
 	return t
 }
 
-// Ends is how many different ages of an end were seen.
+// Ends is the number of distinct ages at which a life was seen to end.
 func (t *Observed) Ends() int { return len(t.ages) }
 
-// Median is the age that half of them reach, Never where that was not seen.
+// Median is the age that half of the lives reach; Never if no end was observed.
 func (t *Observed) Median() time.Duration {
 	for i, s := range t.survival {
 		if s <= 0.5 {
@@ -112,7 +111,7 @@ func (t *Observed) Median() time.Duration {
 	return age + scaled(math.Log(2*s), t.mean)
 }
 
-// last is the oldest end that was seen, and the share that lives on after it.
+// last returns the oldest observed age of an end, and the share that survives it.
 func (t *Observed) last() (time.Duration, float64) {
 	if len(t.ages) == 0 {
 		return 0, 1
@@ -120,7 +119,7 @@ func (t *Observed) last() (time.Duration, float64) {
 	return t.ages[len(t.ages)-1], t.survival[len(t.survival)-1]
 }
 
-// Rest draws from those that reached the age.
+// Rest draws from the lives that reached the age.
 func (t *Observed) Rest(random *rand.Rand, age time.Duration) time.Duration {
 	if t.mean == Never {
 		return Never
@@ -144,7 +143,7 @@ func (t *Observed) Rest(random *rand.Rand, age time.Duration) time.Duration {
 	return t.ages[at] - age
 }
 
-// at is the share that lives on at an age.
+// at is the share that survives an age.
 func (t *Observed) at(age time.Duration) float64 {
 	at, found := slices.BinarySearch(t.ages, age)
 	switch {

@@ -9,8 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/capacity"
 )
 
-// watched are lives of a mean, of which those are seen that go on during a window: as the
-// ledger sees clusters.
+// watched returns the observations of n exponential lives within a window, as the ledger sees clusters.
 func watched(random *rand.Rand, mean, window time.Duration, n int) []capacity.Observation {
 	var seen []capacity.Observation
 	for range n {
@@ -29,8 +28,8 @@ func watched(random *rand.Rand, mean, window time.Duration, n int) []capacity.Ob
 	return seen
 }
 
-// A window that is shorter than the lives shows their length all the same: what was old at
-// its beginning, and what goes on at its end, are counted as what they are.
+// A window shorter than the lives still yields their length: lives that began before it, and lives that
+// outlast it, are accounted for.
 func TestObservedTimesHaveTheirMean(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -69,7 +68,7 @@ func TestTimesWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// A rest ends at an age that was seen, and not before the age that is reached.
+// Remaining times lead to an observed age, beyond the age that was reached.
 func TestRestOfObservedTimes(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -17,22 +17,22 @@ type accountData struct {
 	Name    string
 	Banner  banner
 	Now     time.Time
-	Account *placed  // nil where neither Gardener nor Redis has it
+	Account *placed  // nil if neither Gardener nor Redis has it
 	Tenures []tenure // newest first
 }
 
-// tenure is the time that an account was a tenant's, as far as the ledger tells.
+// tenure is one tenant's time on an account, as far as the ledger has it.
 type tenure struct {
-	Tenant   string // "" where that is not known, or the account is shared
+	Tenant   string // "" if unknown, or if the account is shared
 	Shared   bool
-	From     time.Time // zero where it is not known
+	From     time.Time // zero if unknown
 	Clusters []stay    // in the order in which they came
 	Emptied  time.Time
 	Dirty    bool      // it was marked dirty when it was emptied
-	Returned time.Time // the cleanup job gave it back
+	Returned time.Time // the cleanup job returned it
 }
 
-// stay is a cluster's time on an account; a time that is not known is zero.
+// stay is a cluster's time on an account. From and To are zero if unknown.
 type stay struct {
 	Runtime, Tenant, Request string
 	From, To                 time.Time
@@ -45,10 +45,10 @@ func (t tenure) Shown() []stay {
 	return last
 }
 
-// More is how many clusters are not shown.
+// More is the number of clusters that are not shown.
 func (t tenure) More() int { return max(0, len(t.Clusters)-clustersShown) }
 
-// accountView shows an account: what it is now, and whose it was with which clusters.
+// accountView shows an account's present state, and its past tenures with their clusters.
 func (p *Page) accountView(w http.ResponseWriter, r *http.Request) {
 	from := p.connected(w)
 	if from == nil {
@@ -76,7 +76,8 @@ func (p *Page) accountView(w http.ResponseWriter, r *http.Request) {
 	p.write(w, http.StatusOK, view{Title: "Account " + d.Name, Body: "account", Data: d, Taken: s.Taken})
 }
 
-// tenures puts the replies about an account, newest first, together.
+// tenures groups the replies about an account, which come newest first, by tenure. It returns the newest
+// first.
 func tenures(replies []events.Stored) []tenure {
 	var all []tenure
 	for _, s := range slices.Backward(replies) {
@@ -111,8 +112,8 @@ func tenures(replies []events.Stored) []tenure {
 	return all
 }
 
-// lastTenure is the one that a reply belongs to, a new one where the account has come back
-// since, or is another tenant's now.
+// lastTenure returns the tenure that a reply belongs to. It appends a new one if the account was returned
+// since, or the tenant has changed.
 func lastTenure(all *[]tenure, r events.Reply) *tenure {
 	shared := r.Binding != nil && r.Binding.Shared
 	tenant := r.GlobalAccountID

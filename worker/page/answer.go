@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// answer is a reply of the ledger in a list.
+// answer is a reply of the ledger as a list shows it.
 type answer struct{ events.Fact }
 
 func answersOf(facts []events.Fact) []answer {
@@ -21,14 +21,14 @@ func answersOf(facts []events.Fact) []answer {
 	return out
 }
 
-// told is the fact of a stored reply.
+// told converts a stored reply.
 func told(s events.Stored) answer {
 	f := s.Reply.Fact()
 	f.Time, f.Position = s.Time, s.Sequence
 	return answer{f}
 }
 
-// Record is the address of the whole reply.
+// Record is the URL of the page of the whole reply, "" if it has none.
 func (a answer) Record() string {
 	switch {
 	case a.RuntimeID != "":
@@ -44,10 +44,10 @@ func recordOf(runtime, request string) string {
 	return "/records/" + url.PathEscape(runtime) + "/" + url.PathEscape(request)
 }
 
-// Fine says that the publisher got what it wanted.
+// Fine reports whether the publisher got an answer without an error.
 func (a answer) Fine() bool { return a.Code == "" && a.Status != events.StatusWaiting }
 
-// Took is the time from the request to the stored answer, 0 where it is not known.
+// Took is the time from the request to the stored answer, 0 if unknown.
 func (a answer) Took() time.Duration {
 	if a.Published.IsZero() || a.Published.After(a.Time) {
 		return 0
@@ -55,7 +55,7 @@ func (a answer) Took() time.Duration {
 	return a.Time.Sub(a.Published)
 }
 
-// linkTo is the address of the page of a name; "" where the page would not know it.
+// linkTo returns the URL of a name's page, "" if the name is invalid there.
 func linkTo(kind, name string) string {
 	switch {
 	case name == "", (kind == "runtimes" || kind == "tenants") && !engine.ValidID(name):
@@ -68,7 +68,7 @@ func linkTo(kind, name string) string {
 // trouble is an event that this worker could not answer.
 type trouble struct{ done }
 
-// troubles are the last such events, newest first.
+// troubles returns the last n such events at most, newest first.
 func (r *Recent) troubles(n int) []trouble {
 	var out []trouble
 	for _, d := range r.events(keepEvents) {
@@ -80,5 +80,5 @@ func (r *Recent) troubles(n int) []trouble {
 	return out
 }
 
-// Name says what the event is about.
+// Name is the runtime, binding or id that the event is about.
 func (t trouble) Name() string { return cmp.Or(t.Runtime, t.Binding, t.ID) }

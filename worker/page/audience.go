@@ -5,24 +5,23 @@ import (
 	"sync"
 )
 
-// maxStreams is how many pages update themselves at once.
+// maxStreams is the number of pages that may update themselves at once.
 const maxStreams = 32
 
-// audience shares the places of pages that update themselves among viewers. While there are
-// places, a viewer has as many as it asks for. After that one with fewer takes the oldest
-// of the viewer that has most.
+// audience shares a fixed number of streams among viewers. While places are free, a viewer gets as many as it
+// asks for. When all are taken, a viewer with fewer places gets the oldest place of the viewer with most.
 type audience struct {
 	mu     sync.Mutex
 	places []*viewing // the oldest first
 }
 
-// viewing is the place of one stream. lost is closed when the place has become another viewer's.
+// viewing is the place of one stream. lost is closed when the place goes to another viewer.
 type viewing struct {
 	who  string
 	lost chan struct{}
 }
 
-// enter returns a place, nil where there is none for this viewer.
+// enter returns a place, nil if there is none for this viewer.
 func (a *audience) enter(who string) *viewing {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -34,7 +33,8 @@ func (a *audience) enter(who string) *viewing {
 	return mine
 }
 
-// makeRoom takes a place from a viewer that has, without it, still as many as who with it.
+// makeRoom takes a place from the viewer with most places, and reports whether it did. It takes none if that
+// viewer would then have fewer places than the viewer who.
 func (a *audience) makeRoom(who string) bool {
 	has := map[string]int{}
 	for _, p := range a.places {

@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// atMostEvery is how often the state is read, for all who look together.
+	// atMostEvery is the least time between two reads of the state, shared by all viewers.
 	atMostEvery = time.Second
-	// restFor is how many times as long as the reading took it is left alone after
-	// it: on a large landscape the page takes a fifth of one connection at most.
+	// restFor times the duration of a read is the least pause after it: on a large landscape the page uses a
+	// fifth of one connection at most.
 	restFor = 4
-	// readWithin bounds one reading.
+	// readWithin is the time limit of a read.
 	readWithin = 5 * time.Second
-	// patience is how long a viewer waits for a reading where there is an older one.
+	// patience is how long a viewer waits for a new read while an older state can be shown.
 	patience = 100 * time.Millisecond
-	// tooOld is when an older reading is not shown any more.
+	// tooOld is the age from which on an older state is not shown.
 	tooOld = 30 * time.Second
 )
 
-// cache reads the state when a viewer asks for it, once for all who ask meanwhile.
+// cache reads the state on demand, once for all viewers that wait at the same time.
 type cache struct {
 	read func(context.Context) *state
 	now  func() time.Time
@@ -28,12 +28,12 @@ type cache struct {
 
 	mu      sync.Mutex
 	last    *state
-	ended   time.Time // of the last reading
+	ended   time.Time // when the last read ended
 	reading chan struct{}
 }
 
-// get returns the state: that of a moment ago, or a new reading. It returns an older
-// one rather than let a viewer wait; nil where there is none in time.
+// get returns the state: the cached one if it is fresh, otherwise a new read. If the read takes longer than
+// patience, get returns the older state. It returns nil if there is none that is young enough.
 func (c *cache) get(ctx context.Context) *state {
 	c.mu.Lock()
 	if c.fresh() {

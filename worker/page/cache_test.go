@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// slowly makes a cache whose readings take a time each, and counts them.
+// slowly returns a cache whose reads take this long, and the number of its reads.
 func slowly(ctx context.Context, took time.Duration) (*cache, *atomic.Int32) {
 	reads := new(atomic.Int32)
 	return &cache{ctx: ctx, now: time.Now, read: func(ctx context.Context) *state {
@@ -23,7 +23,7 @@ func slowly(ctx context.Context, took time.Duration) (*cache, *atomic.Int32) {
 	}}, reads
 }
 
-// TestOneReadingServesAllViewers has fifty viewers look four times a second.
+// TestOneReadingServesAllViewers has fifty viewers that look four times a second.
 func TestOneReadingServesAllViewers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestNothingIsReadWhileNobodyLooks(t *testing.T) {
 	})
 }
 
-// TestASlowReadingIsNotWaitedFor: who comes while one goes on gets the one before,
-// and after a slow one the stores are left alone for a while.
+// TestASlowReadingIsNotWaitedFor: during a slow read, a viewer gets the previous state. After it, the stores
+// are left alone for some time.
 func TestASlowReadingIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestASlowReadingIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestAReadingThatHangs ends after a time, and does not show what is too old.
+// TestAReadingThatHangs: the read ends at its time limit, and a state that is too old is not shown.
 func TestAReadingThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

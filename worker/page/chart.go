@@ -15,21 +15,21 @@ type occupancy struct {
 	Read   uint64
 	End    uint64
 	Charts []chart
-	Keep   time.Duration // after which the ledger forgets released clusters
+	Keep   time.Duration // how long the ledger keeps replies of released clusters
 }
 
-// chart is one of its drawings.
+// chart is one drawing of an occupancy.
 type chart struct {
 	Of, Window string
-	Area, Line string // paths
+	Area, Line string // SVG paths
 	First, Now int
 	Peak       int
-	All        int // 0 where nothing bounds it
+	All        int // 0 without an upper bound
 	Began      time.Time
 }
 
-// chartsOf draws a pool. A chart library would draw with inline styles, which the page's
-// policy forbids, or need scripts: what is drawn here are two paths.
+// chartsOf draws a pool as two SVG paths per chart. A chart library would need scripts or inline styles,
+// which the page's policy forbids.
 func (p *Page) chartsOf(of *pool, s *state, from *Sources) occupancy {
 	o := occupancy{Done: s.Past.Done && of.Known(), Read: s.Past.Read, End: s.Past.End}
 	if from == nil {

@@ -11,11 +11,10 @@ import (
 	"github.com/hap-worker/hap-worker/worker/loop"
 )
 
-// Part names what the worker depends on.
+// Part is a dependency of the worker, or the worker itself.
 type Part string
 
-// The parts. Starting and Page are no dependency: a worker that is not connected to
-// anything yet, and a reading that took too long.
+// The parts. Worker stands for the worker itself: it is starting, or a read took too long.
 const (
 	NATS     Part = "NATS"
 	Redis    Part = "Redis"
@@ -24,7 +23,7 @@ const (
 	Worker   Part = "This worker"
 )
 
-// parts lists them, in the order in which events meet them, with what stops while they fail.
+// parts lists them in the order in which an event needs them. Stops says what stops while one fails.
 var parts = []struct {
 	Part  Part
 	Stops string
@@ -37,22 +36,22 @@ var parts = []struct {
 }
 
 const (
-	// checkWithin bounds the look at one part.
+	// checkWithin is the time limit of one check.
 	checkWithin = 2 * time.Second
-	// longestFault is how much of an error is shown, in bytes.
+	// longestFault is the maximal length of a shown error, in bytes.
 	longestFault = 300
 )
 
-// fault is a part that fails.
+// fault is a failure of a part.
 type fault struct {
 	Part  Part
-	Says  string // what cannot be done with it
-	Only  string // what stops, where it is less than all that needs the part
+	Says  string // what fails
+	Only  string // what stops, if it is less than everything that needs the part
 	Err   string
 	Since time.Time
 }
 
-// Stops says what does not go on until the part is well.
+// Stops says what stops until the part works again.
 func (f fault) Stops() string { return cmp.Or(f.Only, parts[f.Part.place()].Stops) }
 
 func (p Part) place() int {
@@ -64,7 +63,7 @@ func (p Part) place() int {
 	return len(parts) - 1
 }
 
-// faults collects what fails, the first of each part.
+// faults collects faults. It is safe for concurrent use.
 type faults struct {
 	mu  sync.Mutex
 	all []fault
@@ -87,7 +86,7 @@ func (f *faults) put(one fault, err error) {
 	f.all = append(f.all, one)
 }
 
-// sorted are the faults by part, one for each: what was read says more than a check.
+// sorted returns one fault for each part, in the order of parts. Of several, the first by text is kept.
 func (f *faults) sorted() []fault {
 	slices.SortStableFunc(f.all, func(a, b fault) int {
 		return cmp.Or(cmp.Compare(a.Part.place(), b.Part.place()), cmp.Compare(a.Says, b.Says))
@@ -95,7 +94,7 @@ func (f *faults) sorted() []fault {
 	return slices.CompactFunc(f.all, func(a, b fault) bool { return a.Part == b.Part })
 }
 
-// check looks at every part at the same time.
+// check runs all checks concurrently.
 func (f *faults) check(ctx context.Context, checks []Check) {
 	var looking sync.WaitGroup
 	for _, c := range checks {
@@ -108,7 +107,7 @@ func (f *faults) check(ctx context.Context, checks []Check) {
 	looking.Wait()
 }
 
-// doesNotWork has the words of a failed check.
+// doesNotWork is the text of a failed check.
 var doesNotWork = map[Part]string{
 	NATS: "cannot be reached", Redis: "cannot be used", Gardener: "does not answer", Worker: "is not at work",
 }
@@ -116,7 +115,7 @@ var doesNotWork = map[Part]string{
 // watchEvery is the pause between two looks at the parts while no page is read.
 const watchEvery = 10 * time.Second
 
-// outages remember since when parts fail. A part that is well is forgotten.
+// outages stores since when parts fail. A part that works again is forgotten.
 type outages struct {
 	mu      sync.Mutex
 	since   map[Part]time.Time // by the readings for viewers
@@ -178,10 +177,10 @@ func (p *Page) look(ctx context.Context) {
 	p.outages.watch(found.sorted(), p.now())
 }
 
-// banner is shown by a page above everything: what fails, and since when.
+// banner is shown at the top of each page: what fails, and since when.
 type banner struct{ Faults []fault }
 
-// Since is when the first of them began.
+// Since is when the oldest fault began.
 func (b banner) Since() time.Time {
 	return slices.MinFunc(b.Faults, func(x, y fault) int { return x.Since.Compare(y.Since) }).Since
 }

@@ -20,11 +20,11 @@ const (
 	maxFinders  = 4   // searches at once
 )
 
-// found has what a search has found.
+// found is the result of a search.
 type found struct {
 	Query string
 	Kinds []foundKind
-	Fault string // what could not be looked up
+	Fault string // the error of the lookups that failed
 }
 
 // foundKind are the hits of one kind.
@@ -56,7 +56,7 @@ func (f *found) add(kind string, hits []hit) {
 	f.Kinds = append(f.Kinds, foundKind{kind, hits[:n], len(hits) - n})
 }
 
-// only is the hit that a search leads to at once: the only one, or the only exact one.
+// only returns the link to redirect to: of the only exact hit, or of the only hit. Otherwise it returns "".
 func (f *found) only() string {
 	var all, exact []hit
 	for _, k := range f.Kinds {
@@ -77,8 +77,8 @@ func (f *found) only() string {
 	return ""
 }
 
-// find looks a name up: runtimes and requests by their whole id, in Redis and the ledger;
-// accounts, tenants and pools by a part of their name, in what was read already.
+// find looks a name up: runtimes and requests by their exact id, in Redis and the ledger; accounts, tenants
+// and pools by a part of their name, in memory.
 func (p *Page) find(w http.ResponseWriter, r *http.Request) {
 	f := found{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
 	switch {
@@ -152,7 +152,7 @@ func (f *found) requests(ctx context.Context, from *Sources) error {
 	return err
 }
 
-// names looks through what the page has in memory.
+// names searches the pools, accounts and tenants that the page has in memory.
 func (f *found) names(s *state, from *Sources) {
 	var pools, accounts []hit
 	tenants := map[string]bool{}
@@ -182,7 +182,8 @@ func (f *found) names(s *state, from *Sources) {
 	f.add("Pools", pools)
 }
 
-// connected is where to read; nil where the worker is starting, which is answered.
+// connected returns the sources. While the worker is starting, it answers the request with an error and
+// returns nil.
 func (p *Page) connected(w http.ResponseWriter) *Sources {
 	from := p.sources.Load()
 	if from == nil {

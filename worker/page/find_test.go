@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSearchLeads: one hit is where a search leads, also what is exact among others.
+// TestSearchLeads: a search with one hit, or with one exact hit, redirects to it.
 func TestSearchLeads(t *testing.T) {
 	t.Parallel()
 	p, _ := newPage(t, demo(), nil)
@@ -24,7 +24,7 @@ func TestSearchLeads(t *testing.T) {
 	}
 }
 
-// TestSearchIsBounded: by its length, by how many search at once, and by what it shows.
+// TestSearchIsBounded by the length of the query, the number of concurrent searches, and the number of hits.
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	p, _ := newPage(t, large(10_000), nil)
@@ -46,7 +46,7 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 }
 
-// TestThePastIsUnknown while NATS or Redis do not answer: never none.
+// TestThePastIsUnknown: while NATS or Redis fail, the past is shown as unknown, never as empty.
 func TestThePastIsUnknown(t *testing.T) {
 	t.Parallel()
 	l := demo()

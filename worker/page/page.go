@@ -26,17 +26,17 @@ var assetFiles embed.FS
 
 // Options are the settings of New.
 type Options struct {
-	// Access says who may look.
+	// Access configures who may see the page.
 	Access access.Rules
-	// Settings returns the configuration of now.
+	// Settings returns the current configuration.
 	Settings func() Settings
 	// Recent is fed by the worker.
 	Recent *Recent
 	// Version and Instance name the worker. Default to none.
 	Version, Instance string
-	// Log gets what keeps people from the page.
+	// Log gets the failures of logins and of rendering.
 	Log *slog.Logger
-	// Every is how often viewers are told of changes. Defaults to a second.
+	// Every is the interval of updates to viewers. Defaults to a second.
 	Every time.Duration
 }
 
@@ -56,8 +56,8 @@ type Page struct {
 	now       func() time.Time
 }
 
-// New makes the page. Its streams end with ctx, and until Connect it says that the
-// worker is starting.
+// New returns the page. Its streams end with ctx. Until Connect is called, the page says that the worker is
+// starting.
 func New(ctx context.Context, o Options) *Page {
 	if o.Every == 0 {
 		o.Every = atMostEvery
@@ -73,7 +73,7 @@ func New(ctx context.Context, o Options) *Page {
 	return p
 }
 
-// Connect tells the page where to read.
+// Connect sets the sources of the page.
 func (p *Page) Connect(s Sources) {
 	s.past = history.New(p.ctx, s.Facts, func() time.Time { return p.now() })
 	p.sources.Store(&s)
@@ -106,7 +106,7 @@ func (p *Page) routes() http.Handler {
 	return mux
 }
 
-// secure sets what keeps browsers from doing with the page what it is not for.
+// secure sets headers that restrict what browsers may do with the page.
 func secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -128,8 +128,8 @@ func cached(next http.Handler) http.Handler {
 	})
 }
 
-// view is one page: Body is the template of its main part, Live those of the parts
-// that are sent again when they change. Each is in an element of its name as id.
+// view is one page. Body is the template of its main part. Live are the templates of the parts that are sent
+// again when they change; each is rendered into the element whose id is its name.
 type view struct {
 	Title    string
 	Body     string
@@ -138,7 +138,7 @@ type view struct {
 	Taken    time.Time
 	Version  string
 	Instance string
-	Query    string // what was searched
+	Query    string // the search text
 	Nav      string // the entry of the navigation that the page belongs to
 	Parts    map[string]template.HTML
 }
@@ -157,10 +157,10 @@ func (p *Page) write(w http.ResponseWriter, status int, v view) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Vary", "Accept")
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes()) // the reader may be gone; there is no reader to tell
+	_, _ = w.Write(page.Bytes()) // the viewer may have disconnected
 }
 
-// render writes the parts first, each into the element that the body has for it.
+// render renders the live parts first, then the body around them.
 func (p *Page) render(into *bytes.Buffer, v *view) error {
 	for _, name := range v.Live {
 		part, err := p.part(name, v.Data)
@@ -183,15 +183,15 @@ func (p *Page) part(name string, data any) (string, error) {
 	return html.String(), err
 }
 
-// fail answers with a page that says what is wrong.
+// fail answers with an error page.
 func (p *Page) fail(w http.ResponseWriter, status int, text string) {
 	p.write(w, status, view{Title: http.StatusText(status), Body: "failure", Data: text, Taken: p.now()})
 }
 
-// rules are those in force.
+// rules returns the rules in force.
 func (p *Page) rules() *rule.Ruleset { return p.opts.Settings().Rules() }
 
-// functions are what the templates say beside what they are given.
+// functions are the functions of the templates.
 func (p *Page) functions() template.FuncMap {
 	return template.FuncMap{
 		"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
@@ -215,12 +215,12 @@ func (p *Page) functions() template.FuncMap {
 	}
 }
 
-// breaks lets a long selector go on in the next line after a comma.
+// breaks permits a line break after each comma of a selector.
 func breaks(selector string) template.HTML {
 	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(selector), ",", ",<wbr>")) //nolint:gosec // it is escaped
 }
 
-// many writes a number, an int or a figure, with its noun.
+// many writes a number, an int or a figure, with its noun in singular or plural.
 func many(n any, one string) string {
 	said := fmt.Sprint(n)
 	switch {
@@ -233,10 +233,10 @@ func many(n any, one string) string {
 	}
 }
 
-// seats bounds how many do something at once.
+// seats limits how many requests do something at once.
 type seats chan struct{}
 
-// maxTrials is how many rule sets are tried at once.
+// maxTrials is how many rule sets may be tried at once.
 const maxTrials = 2
 
 func (s seats) take() bool {

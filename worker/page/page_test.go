@@ -94,7 +94,7 @@ func tidy(html string) string {
 	return strings.TrimSpace(spaces.ReplaceAllString(html, "\n")) + "\n"
 }
 
-// inline finds what the policy of the page's own headers would block.
+// inline finds what the page's own Content-Security-Policy would block.
 var inline = regexp.MustCompile(`(?i) style=|<style|<script>|<script [^>]*>[^<]| on[a-z]+=|javascript:|https?://`)
 
 func TestEveryAnswerIsGuarded(t *testing.T) {

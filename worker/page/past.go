@@ -19,7 +19,7 @@ import (
 const (
 	repliesShown  = 60   // of one runtime, account or tenant
 	repliesRead   = 1000 // of a runtime, which has few
-	repliesAtOnce = 16   // that are read at the same time
+	repliesAtOnce = 16   // read concurrently
 	clustersShown = 12   // of an account's time with a tenant
 )
 
@@ -36,8 +36,7 @@ type runtimeData struct {
 	Now     time.Time
 }
 
-// runtimeView shows what is known of a runtime: where it is, what it waits for, and every
-// answer that its requests had.
+// runtimeView shows a runtime: its place, the requests that wait for it, and every answer to its requests.
 func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 	from := p.connected(w)
 	if from == nil {
@@ -81,7 +80,7 @@ func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 	p.write(w, status, view{Title: "Runtime " + d.ID, Body: "runtime", Data: d, Taken: d.Now})
 }
 
-// waitingOf are the requests at an address, the oldest ones.
+// waitingOf returns the oldest mostWaiting waiting requests at an address.
 func waitingOf(ctx context.Context, from *Sources, of events.WaitingAddress) ([]waiter, error) {
 	var all []waiter
 	err := from.Waits.Matching(ctx, of, func(r events.WaitingRequest) error {
@@ -96,8 +95,8 @@ func waitingOf(ctx context.Context, from *Sources, of events.WaitingAddress) ([]
 	return all, err
 }
 
-// repliesAt reads replies by their place in the ledger, at the same time, and returns those
-// that are there still, in the order of the places.
+// repliesAt reads replies by their sequence in the ledger, concurrently. It returns those that still exist,
+// in the order of sequences.
 func repliesAt(ctx context.Context, from *Sources, sequences []uint64) ([]events.Stored, error) {
 	all := make([]events.Stored, len(sequences))
 	group, ctx := errgroup.WithContext(ctx)
@@ -115,7 +114,7 @@ func repliesAt(ctx context.Context, from *Sources, sequences []uint64) ([]events
 	return slices.DeleteFunc(all, func(s events.Stored) bool { return s.Sequence == 0 }), err
 }
 
-// pastData has what the ledger says of an account or a tenant.
+// pastData is the ledger's past of an account or a tenant.
 type pastData struct {
 	Done    bool // the ledger was read to its end
 	Read    uint64
@@ -158,7 +157,7 @@ type placed struct {
 	Pool string
 }
 
-// tenantView shows a tenant: its accounts, what waits, and what its requests were answered.
+// tenantView shows a tenant: its accounts, its waiting requests, and the answers to its requests.
 func (p *Page) tenantView(w http.ResponseWriter, r *http.Request) {
 	from := p.connected(w)
 	if from == nil {

@@ -13,7 +13,7 @@ const (
 	maxRules  = 1000     // that it compiles
 )
 
-// parsePasted reads rules as they are pasted, as [rule.ReadFile] does.
+// parsePasted parses pasted rules, in every form that [rule.ReadFile] accepts.
 func parsePasted(text string) (rule.File, error) {
 	file, err := rule.ReadFile([]byte(text))
 	if err != nil && !nothing(text) {
@@ -32,7 +32,7 @@ func parsePasted(text string) (rule.File, error) {
 	return file, nil
 }
 
-// nothing reports whether a text has only comments.
+// nothing reports whether a text has only comments and blank lines.
 func nothing(text string) bool {
 	for line := range strings.Lines(text) {
 		if rule.WithoutComment(strings.TrimSpace(line)) != "" {

@@ -14,7 +14,7 @@ import (
 
 // trial is a question to the playground, and the answer.
 type trial struct {
-	Rules   string // as pasted; "" asks the rules in force
+	Rules   string // as pasted; "" for the rules in force
 	Request rule.Request
 	Plans   []string
 
@@ -27,19 +27,18 @@ type trial struct {
 	Answer   *rule.Explanation
 }
 
-// faultList has what is wrong, or worth a warning: the first of it is shown.
+// faultList is a list of errors or warnings, of which only the first are shown.
 type faultList []rule.Fault
 
 const faultsShown = 50
 
-// Shown are the first ones.
+// Shown are the first faultsShown of them.
 func (l faultList) Shown() []rule.Fault { return l[:min(faultsShown, len(l))] }
 
-// More is how many are not shown.
+// More is the number that is not shown.
 func (l faultList) More() int { return max(0, len(l)-faultsShown) }
 
-// playground tries rules out. It changes nothing: a POST is only for texts that
-// are too long for an address.
+// playground tries rules out. It changes nothing; POST is for rules that are too long for a URL.
 func (p *Page) playground(w http.ResponseWriter, r *http.Request) {
 	if !p.trials.take() {
 		w.Header().Set("Retry-After", "1")
@@ -93,7 +92,7 @@ func (t *trial) answer(inForce *rule.Ruleset) {
 	t.Answer = &answer
 }
 
-// compile returns nil where there are faults.
+// compile returns the pasted rules; nil, with Faults or Problem set, if they are invalid.
 func (t *trial) compile(inForce *rule.Ruleset) *rule.Ruleset {
 	file, err := parsePasted(t.Rules)
 	if err != nil {

@@ -40,8 +40,8 @@ func TestPlaygroundIsBounded(t *testing.T) {
 	}
 }
 
-// TestSelectorsHaveTheLandscapesKeys: rules that are tried are those in force or pasted ones;
-// either way selectors have the labels of the configuration.
+// TestSelectorsHaveTheLandscapesKeys: selectors have the labels of the configuration, for the rules in force
+// and for pasted ones.
 func TestSelectorsHaveTheLandscapesKeys(t *testing.T) {
 	t.Parallel()
 	labels := rule.LegacyLabels()
@@ -64,7 +64,7 @@ func TestSelectorsHaveTheLandscapesKeys(t *testing.T) {
 	}
 }
 
-// TestWhatIsPastedIsShownAsText is the one place where a page says what a stranger wrote.
+// TestWhatIsPastedIsShownAsText: the pasted rules are the only foreign text on a page.
 func TestWhatIsPastedIsShownAsText(t *testing.T) {
 	t.Parallel()
 	p, _ := newPage(t, demo(), nil)
@@ -77,7 +77,7 @@ func TestWhatIsPastedIsShownAsText(t *testing.T) {
 	}
 }
 
-// FuzzPasted holds that whatever is pasted is an answer, and never more than the bounds.
+// FuzzPasted: any pasted text gets an answer, and never one beyond the bounds.
 func FuzzPasted(f *testing.F) {
 	for _, seed := range []string{
 		"aws\naws(PR=a) -> EU", "- aws\n- 'gcp -> S'", "hap:\n  rule: [aws]\n  plans: {x: {providers: [aws]}}", "sharedRule: trial;aws:eu",
@@ -101,8 +101,7 @@ func FuzzPasted(f *testing.F) {
 	})
 }
 
-// worst are as many rules as may be tried, of which every one of the first half
-// is in conflict with every one of the second.
+// worst returns the maximal number of rules, where each of the first half conflicts with each of the second.
 func worst() string {
 	var text strings.Builder
 	for i := range maxRules / 2 {

@@ -127,8 +127,8 @@ type segment struct {
 	X, Width string
 }
 
-// Pattern lies over the segment's colour, which alone means nothing: the
-// id of one of the layout's, "" for none.
+// Pattern returns the id of the layout's pattern to draw over the segment, "" for none: the meaning must not
+// depend on the colour alone.
 func (s segment) Pattern() string {
 	switch s.Class {
 	case "draining":

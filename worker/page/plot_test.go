@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// TestRecentForgets: the last events stay, and those that were not answered are told.
+// TestRecentForgets: the last events are kept, and those without an answer are listed.
 func TestRecentForgets(t *testing.T) {
 	t.Parallel()
 	r := NewRecent()

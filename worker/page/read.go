@@ -18,13 +18,11 @@ import (
 )
 
 const (
-	// poolsAtOnce bounds what the page asks of Redis at the same time: the worker
-	// uses the same connections.
+	// poolsAtOnce limits the page's concurrent reads from Redis: the worker uses the same connections.
 	poolsAtOnce = 4
 )
 
-// read takes the state. What cannot be read is named in its Faults, and the rest
-// is there.
+// read reads the state. Failures are listed in its Faults, and the rest of the state is filled.
 func read(ctx context.Context, from *Sources, settings Settings, now func() time.Time) *state {
 	begun := now()
 	s := &state{Taken: begun}
@@ -59,7 +57,7 @@ func read(ctx context.Context, from *Sources, settings Settings, now func() time
 	return s
 }
 
-// unbuilt is an error that names the pools that Redis has lost, nil for none.
+// unbuilt returns an error that names the pools that are not built, nil for none.
 func (s *state) unbuilt() error {
 	var names []string
 	for _, p := range s.Pools {
@@ -83,7 +81,7 @@ func byUrgency(a, b *pool) int {
 	)
 }
 
-// readPools shows the accounts by their labels even where Redis does not answer.
+// readPools reads the pools. If Redis fails, the accounts are still shown by their labels.
 func (s *state) readPools(ctx context.Context, from *Sources, settings Settings) error {
 	labelled := map[engine.Pool][]engine.Binding{}
 	for b := range from.Accounts.All() {
@@ -104,7 +102,7 @@ func (s *state) readPools(ctx context.Context, from *Sources, settings Settings)
 	return err
 }
 
-// forecast notes how long the accounts of the pools last.
+// forecast stores how long the accounts of each pool will last.
 func (s *state) forecast(from *Sources) {
 	if from.Exhaustions == nil {
 		return
@@ -149,8 +147,8 @@ func (p *pool) read(ctx context.Context, from Records, settings Settings, labell
 	return err
 }
 
-// recordsOf returns the records of a pool by binding, nil for one that was lost since
-// its status was read.
+// recordsOf returns the records of a pool by binding. It returns nil if the pool was lost since its status
+// was read.
 func recordsOf(ctx context.Context, from Records, pool string) (map[string]account.Record, error) {
 	known := map[string]account.Record{}
 	for rec, err := range from.Bindings(ctx, pool) {
@@ -165,11 +163,11 @@ func recordsOf(ctx context.Context, from Records, pool string) (map[string]accou
 	return known, nil
 }
 
-// owned are the states in which an account is its tenant's to use.
+// owned are the states in which a tenant can use its account.
 var owned = []account.State{account.Claiming, account.InUse, account.Draining}
 
-// severalAccounts are the tenants that have more than one account in a pool, the
-// largest first.
+// severalAccounts returns the tenants with more than one account in a pool; those with most accounts come
+// first.
 func severalAccounts(pools []*pool) []tenant {
 	var found []tenant
 	for _, p := range pools {

@@ -11,8 +11,8 @@ import (
 // keepEvents is how many of this worker's events are remembered.
 const keepEvents = 100
 
-// Recent remembers what this worker did last. OnEvent is a callback of a
-// observe.Observer: it takes a moment and never waits for a reader.
+// Recent remembers the last events of this worker. OnEvent is a callback for observe.Observer: it never
+// blocks on a reader.
 type Recent struct {
 	now func() time.Time
 
@@ -21,16 +21,16 @@ type Recent struct {
 	next int // where the next event goes
 }
 
-// done is an event that was settled.
+// done is a settled event.
 type done struct {
 	At time.Time
 	observe.Event
 }
 
-// NewRecent remembers nothing yet.
+// NewRecent returns an empty Recent.
 func NewRecent() *Recent { return &Recent{now: time.Now} }
 
-// OnEvent takes in an event that was settled.
+// OnEvent adds a settled event.
 func (r *Recent) OnEvent(_ context.Context, i observe.Event) {
 	now := r.now()
 	r.mu.Lock()
@@ -39,7 +39,7 @@ func (r *Recent) OnEvent(_ context.Context, i observe.Event) {
 	r.next = (r.next + 1) % keepEvents
 }
 
-// events returns up to n of the last ones, newest first.
+// events returns the last n events at most, newest first.
 func (r *Recent) events(n int) []done {
 	r.mu.Lock()
 	defer r.mu.Unlock()

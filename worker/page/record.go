@@ -47,7 +47,7 @@ func (p *Page) record(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// outcomeText says what became of an event that was not answered.
+// outcomeText describes the outcome of an event that was not answered.
 func outcomeText(t trouble) string {
 	switch t.Outcome {
 	case observe.DeadLetter:

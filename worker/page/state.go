@@ -14,16 +14,15 @@ import (
 	"github.com/hap-worker/hap-worker/worker/history"
 )
 
-// state has what the page shows of the landscape at one moment. It does not change
-// once it was read.
+// state is a snapshot of the landscape for the page. It is immutable once read.
 type state struct {
 	Taken    time.Time
 	Took     time.Duration
-	Read     bool    // from Gardener at least
+	Read     bool    // at least Gardener was read
 	Pools    []*pool // the most urgent first
 	Tenants  []tenant
-	Queued   bool // the requests that wait were read
-	More     bool // more wait than were read
+	Queued   bool // the waiting requests were read
+	More     bool // there are more waiting requests than were read
 	Networks []parentMap
 	Faults   []fault // what fails, by part
 	Past     history.Progress
@@ -32,10 +31,10 @@ type state struct {
 // totals are the sums over all pools.
 type totals struct{ Accounts, Free, Claimed, Draining, Dirty, Clusters, Waiting figure }
 
-// figure is a number as it is shown.
+// figure is a number as the page shows it.
 type figure string
 
-// unread is the figure of what could not be read.
+// unread is the figure of a number that could not be read.
 const unread figure = "–"
 
 func figureOf(known bool, n int) figure {
@@ -51,14 +50,13 @@ type acct struct {
 	Tenant   string
 	Standing account.State
 	Clusters int
-	Limit    int // 0 is none
+	Limit    int // 0 for none
 	Cordoned bool
 	Deleting bool
 	Internal bool
 }
 
-// newAccount puts together what labels and record say; each may be nil, as
-// account.Standing takes it.
+// newAccount combines labels and record. Either may be nil, as in account.Standing.
 func newAccount(name string, b *engine.Binding, rec *account.Record) acct {
 	a := acct{Name: name, Standing: account.Standing(b, rec)}
 	if b != nil {
@@ -70,10 +68,10 @@ func newAccount(name string, b *engine.Binding, rec *account.Record) acct {
 	return a
 }
 
-// Carries is how many clusters are on the account.
+// Carries is the number of clusters on the account.
 func (a acct) Carries() figure { return figureOf(a.Standing != account.Unknown, a.Clusters) }
 
-// Percent is how full the account is, 0 without a limit.
+// Percent is how full the account is in percent, 0 without a limit.
 func (a acct) Percent() int {
 	if a.Limit <= 0 {
 		return 0
@@ -81,8 +79,8 @@ func (a acct) Percent() int {
 	return min(100, a.Clusters*100/a.Limit)
 }
 
-// level sorts claimed accounts by how full they are: 1 to 4 are the quarters, 5 is
-// at the limit, 0 has none.
+// level groups claimed accounts by how full they are: 1 to 4 are the quarters, 5 is at the limit, 0 is
+// without a limit.
 func (a acct) level() int {
 	switch {
 	case a.Limit <= 0:
@@ -99,22 +97,22 @@ type pool struct {
 	engine.Pool
 	Status   account.Status
 	Unread   bool   // Redis did not answer
-	Levels   [6]int // of the claimed ones
+	Levels   [6]int // claimed accounts by level
 	Clusters int
 	Tenants  int
 	Waiting  queue
-	// Unlabelled is a pool that requests wait for and no account is labelled for.
+	// Unlabelled is set if requests wait for the pool but no account is labelled for it.
 	Unlabelled bool
 
 	counts   map[account.State]int
-	left     float64 // seconds until no tenant can claim, as is forecast
+	left     float64 // forecast seconds until no tenant can claim
 	forecast bool    // left is known
 
 	accounts []acct
 	order    sync.Once
 }
 
-// Accounts is how many Gardener and Redis know.
+// Accounts is the number of accounts in Gardener or Redis.
 func (p *pool) Accounts() int { return len(p.accounts) }
 
 // Known reports whether all records of the pool were read.
@@ -123,13 +121,13 @@ func (p *pool) Known() bool { return !p.Unread && p.Status.Built && p.counts[acc
 // Free is how many accounts can be claimed.
 func (p *pool) Free() figure { return figureOf(p.Known(), p.counts[account.Free]) }
 
-// Carries is how many clusters are on all accounts.
+// Carries is the number of clusters on all accounts.
 func (p *pool) Carries() figure { return figureOf(p.Known(), p.Clusters) }
 
-// Empty says that no tenant can claim anything here.
+// Empty reports whether no account can be claimed.
 func (p *pool) Empty() bool { return !p.Shared && p.Known() && p.counts[account.Free] == 0 }
 
-// lasts is how many seconds accounts can be claimed, as is forecast.
+// lasts is the forecast time in seconds until no account can be claimed, +Inf without a forecast.
 func (p *pool) lasts() float64 {
 	if !p.forecast {
 		return math.Inf(1)
@@ -137,13 +135,13 @@ func (p *pool) lasts() float64 {
 	return p.left
 }
 
-// counted is how many accounts are in a state.
+// counted is the number of accounts in a state.
 type counted struct {
 	Standing account.State
 	Count    int
 }
 
-// Standings are the states that accounts of the pool are in, in the order of States.
+// Standings are the states of the pool's accounts with their counts, in the order of account.States.
 func (p *pool) Standings() []counted {
 	var all []counted
 	for _, s := range account.States() {
@@ -154,7 +152,7 @@ func (p *pool) Standings() []counted {
 	return all
 }
 
-// sorted are the accounts in the order in which people count: aws-2 before aws-10.
+// sorted returns the accounts in natural order: aws-2 before aws-10.
 func (p *pool) sorted() []acct {
 	p.order.Do(func() {
 		slices.SortFunc(p.accounts, func(a, b acct) int { return natural.Compare(a.Name, b.Name) })
@@ -162,7 +160,7 @@ func (p *pool) sorted() []acct {
 	return p.accounts
 }
 
-// add counts an account in.
+// add appends an account and counts it.
 func (p *pool) add(a acct) {
 	p.accounts = append(p.accounts, a)
 	p.counts[a.Standing]++
@@ -180,7 +178,7 @@ type tenant struct {
 	Clusters int
 }
 
-// Limit says what all its accounts may carry together, 0 where one has no limit.
+// Limit is the limit of all its accounts together, 0 if one has no limit.
 func (t tenant) Limit() int {
 	sum := 0
 	for _, a := range t.Accounts {
@@ -219,7 +217,7 @@ func (s *state) Known() bool {
 	return s.Read && !slices.ContainsFunc(s.Pools, func(p *pool) bool { return !p.Known() })
 }
 
-// pool finds a pool by its name; nil for an unknown one.
+// pool returns the pool with this name, nil if there is none.
 func (s *state) pool(name string) *pool {
 	for _, p := range s.Pools {
 		if p.Name() == name {

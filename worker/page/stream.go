@@ -12,22 +12,21 @@ import (
 )
 
 const (
-	// writeWithin is how long a viewer may take to accept an update: one who does not
-	// is let go of.
+	// writeWithin is how long a viewer may take to accept an update. A slower one is disconnected.
 	writeWithin = 10 * time.Second
-	// streamAge is how long a stream goes on; the browser opens the next one. A client that never
-	// reads is found by writeWithin only once the buffers on the way are full, which takes
-	// hours where little changes.
+	// streamAge is the maximal age of a stream; the browser then opens another. Without it, a client that
+	// never reads is found by writeWithin only once the buffers on the way are full, which takes hours when
+	// little changes.
 	streamAge = 5 * time.Minute
-	// comesAgain tells the browser how long to wait before it opens the next one.
+	// comesAgain tells the browser how long to wait before it reconnects.
 	comesAgain = "retry: 1000\n\n"
 )
 
-// limits are how long a viewer may take: to accept an update, and with a stream in all.
+// limits are the time limits of a viewer: for accepting an update, and for a whole stream.
 type limits struct{ write, stream time.Duration }
 
-// live serves a view: as a page, and to its script as a stream of the parts that
-// changed, at the same address.
+// live serves a view at one URL: as a page to browsers, and as a stream of changed parts to the page's
+// script.
 func (p *Page) live(build func(*http.Request) (view, int)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.Header.Get("Accept"), "text/event-stream") {
@@ -39,8 +38,8 @@ func (p *Page) live(build func(*http.Request) (view, int)) http.Handler {
 	})
 }
 
-// stream sends what changed, until the viewer leaves, its login is over, its place is another
-// viewer's or the stream has become old. The browser comes again then, and is told why not.
+// stream sends changed parts until the viewer disconnects, its login ends, its place goes to another viewer
+// or the stream gets too old. The browser then reconnects, and gets an error if it may not.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request, build func(*http.Request) (view, int)) {
 	place := p.streams.enter(access.Viewer(r))
 	if place == nil {
@@ -73,7 +72,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, build func(*http.R
 	}
 }
 
-// tell sends one update. It reports whether there may be a next one.
+// tell sends one update, and reports whether the stream may go on.
 func (p *Page) tell(w http.ResponseWriter, r *http.Request, build func(*http.Request) (view, int), sent map[string]string) bool {
 	if !access.Stands(r) {
 		return false
@@ -87,14 +86,14 @@ func (p *Page) tell(w http.ResponseWriter, r *http.Request, build func(*http.Req
 	return p.send(w, v, sent) == nil && control.Flush() == nil
 }
 
-// update is sent to the script.
+// update is the data of one server-sent event.
 type update struct {
 	ID   string `json:"id,omitempty"`
 	HTML string `json:"html,omitempty"`
 	Time string `json:"time,omitempty"`
 }
 
-// send writes the parts that are not as they were sent last, then the time.
+// send writes the parts that have changed since they were last sent, then the time.
 func (p *Page) send(w http.ResponseWriter, v view, sent map[string]string) error {
 	for _, name := range v.Live {
 		html, err := p.part(name, v.Data)

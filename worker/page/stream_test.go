@@ -54,7 +54,7 @@ func listen(t *testing.T, url string, change ...func(*http.Request)) (<-chan upd
 	return updates, response
 }
 
-// round has what comes until the next time is told.
+// round returns the updates up to the next time update.
 func round(t *testing.T, updates <-chan update) map[string]string {
 	t.Helper()
 	parts := map[string]string{}
@@ -120,7 +120,7 @@ func TestStreamSendsWhatChanged(t *testing.T) {
 	}
 }
 
-// TestStreamOfAPool is of the page of the list that is looked at.
+// TestStreamOfAPool: the stream sends the page of the list that the viewer has open.
 func TestStreamOfAPool(t *testing.T) {
 	_, url, _ := serve(t, large(300))
 	updates, _ := listen(t, url+"/pools/aws?page=3")
@@ -172,7 +172,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	round(t, updates)
 }
 
-// TestAStreamEndsWithItsPlace, which the viewer with fewer gets.
+// TestAStreamEndsWithItsPlace: the place goes to the viewer with fewer.
 func TestAStreamEndsWithItsPlace(t *testing.T) {
 	p, url, _ := serve(t, demo())
 	updates, _ := listen(t, url+"/")
@@ -233,7 +233,7 @@ func TestAStreamBecomesOld(t *testing.T) {
 	round(t, updates)
 }
 
-// TestAViewerWhoDoesNotRead fills the buffers on the way, and is let go of.
+// TestAViewerWhoDoesNotRead is disconnected once the buffers on the way are full.
 func TestAViewerWhoDoesNotRead(t *testing.T) {
 	p, _, _ := serve(t, demo())
 	p.limits.write = 50 * time.Millisecond

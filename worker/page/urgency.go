@@ -7,27 +7,27 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// urgency is how soon an operator should look at a pool, the most urgent first.
+// urgency is how soon an operator should look at a pool.
 type urgency int
 
 const (
 	out     urgency = iota // a request waits, or no tenant can claim an account
-	unclear                // what it has is not known
-	low                    // it will be out soon, or is paused
+	unclear                // its state could not be read
+	low                    // it will run out soon, or is paused
 	well
 )
 
 const (
-	// soon is when a pool that will be empty by then is low: time to order accounts.
+	// soon is the time within which a pool must run out to count as low: time to order accounts.
 	soon = 24 * time.Hour
-	// fewest is the share of free accounts below which a pool is low.
+	// fewest: a pool is low if fewer than one in so many accounts are free.
 	fewest = 10
 )
 
-// Class is the style's name for it.
+// Class is its CSS class.
 func (u urgency) Class() string { return [...]string{"out", "unclear", "low", "well"}[u] }
 
-// Urgency sorts the pool in.
+// Urgency classifies the pool.
 func (p *pool) Urgency() urgency {
 	free := p.counts[account.Free]
 	switch {
@@ -42,7 +42,7 @@ func (p *pool) Urgency() urgency {
 	}
 }
 
-// Word says it in words, "" for a pool that is well.
+// Word describes the urgency, "" for a pool that is well.
 func (p *pool) Word() string {
 	switch u := p.Urgency(); {
 	case u == out && p.Empty():
@@ -64,13 +64,13 @@ func (p *pool) Word() string {
 	}
 }
 
-// runsOut reports whether the forecast has the pool empty within a time.
+// runsOut reports whether the pool runs out within that time, by the forecast.
 func (p *pool) runsOut(within time.Duration) bool {
 	return p.forecast && !math.IsInf(p.left, 1) && p.left < within.Seconds()
 }
 
-// EmptyIn is how long accounts can be claimed, if claims go on as of late; "" says nothing
-// of it, since the pool is shared or empty, or no tenant claims.
+// EmptyIn is the time until no account can be claimed, if claims go on at the recent rate. It is "" for a
+// shared or empty pool, and if no tenant claims.
 func (p *pool) EmptyIn() string {
 	switch {
 	case p.Shared || p.Empty():

@@ -95,8 +95,8 @@ func TestThePoolsThatNeedAnOperatorComeFirst(t *testing.T) {
 	}
 }
 
-// TestAFloodHidesNoOtherPool: more wait for one pool than are read, all older than the
-// requests of another one.
+// TestAFloodHidesNoOtherPool: more requests wait for one pool than are read, all older than the requests for
+// another.
 func TestAFloodHidesNoOtherPool(t *testing.T) {
 	t.Parallel()
 	l, _ := distressed()
@@ -119,8 +119,8 @@ func TestAFloodHidesNoOtherPool(t *testing.T) {
 	}
 }
 
-// TestWhatFailsIsNamedSinceWhen: a part that fails is told once, with the moment at which
-// that was seen first, until it is well.
+// TestWhatFailsIsNamedSinceWhen: a failing part is listed once, with the time of its first failure, until it
+// works.
 func TestWhatFailsIsNamedSinceWhen(t *testing.T) {
 	t.Parallel()
 	p, _ := newPage(t, demo(), nil)

@@ -20,7 +20,7 @@ const (
 	tenantsOnPage    = 50
 )
 
-// overview is the data of the first page.
+// overviewData is the data of the first page.
 type overviewData struct {
 	*state
 	Banner   banner
@@ -53,7 +53,7 @@ func (p *Page) overview(r *http.Request) (view, int) {
 	}, http.StatusOK
 }
 
-// state is never nil.
+// state returns the state; if none could be read in time, one with a fault. It is never nil.
 func (p *Page) state(r *http.Request) *state {
 	if s := p.cache.get(r.Context()); s != nil {
 		return s
@@ -77,16 +77,16 @@ type poolData struct {
 	Now     time.Time
 }
 
-// queued is a pool with the moment at which its queue is looked at.
+// queued is a pool, and the time at which its queue is shown.
 type queued struct {
 	*pool
 	Now time.Time
 }
 
-// Line is the pool's queue as it is now.
+// Line is the pool's queue at the page's time.
 func (d poolData) Line() queued { return queued{d.pool, d.Now} }
 
-// filter is a way to show a part of the accounts.
+// filter shows only the accounts in one state.
 type filter struct {
 	Label   string
 	Count   int
@@ -94,12 +94,12 @@ type filter struct {
 	Current bool
 }
 
-// pages is where one is in a long list.
+// pages is a position in a paged list.
 type pages struct {
 	Number, Last   int
 	First, Through int // items shown, from 1
 	Total          int
-	Before, Next   string // links, "" where there is none
+	Before, Next   string // links, "" for none
 }
 
 func (p *Page) poolView(r *http.Request) (view, int) {
@@ -128,7 +128,7 @@ func (p *Page) poolView(r *http.Request) (view, int) {
 	}, http.StatusOK
 }
 
-// zero is 1 for an empty list, whose first item would be the one before it.
+// zero is 1 for an empty list, whose First is 0: First-1+zero is the index of the first item.
 func zero(total int) int {
 	if total == 0 {
 		return 1
@@ -147,7 +147,7 @@ func filters(of *pool, current account.State) []filter {
 	return out
 }
 
-// pageOf reads which page is asked for; one beyond the end is the last one.
+// pageOf reads the requested page number, and clamps it to the existing pages.
 func pageOf(r *http.Request, total, size int) pages {
 	last := max(1, (total+size-1)/size)
 	number, err := strconv.Atoi(r.URL.Query().Get("page"))

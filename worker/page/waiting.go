@@ -17,15 +17,13 @@ import (
 )
 
 const (
-	// mostWaiting bounds the requests that are read: each costs a round trip.
+	// mostWaiting limits how many requests are read: each costs a round trip.
 	mostWaiting = 50
-	// firstOfPool is how many of a pool are shown.
+	// firstOfPool is how many requests of a pool are shown.
 	firstOfPool = 5
-	// mostPools bounds the pools whose requests are looked for one by one, where more wait
-	// than mostWaiting.
+	// mostPools limits the pools whose requests are read one by one when more than mostWaiting wait.
 	mostPools = 40
-	// longQueue is how many may wait in a pool before places are not looked up:
-	// that reads the whole queue.
+	// longQueue is the length above which positions are not looked up: that reads the whole queue.
 	longQueue = 1000
 )
 
@@ -33,7 +31,7 @@ var errEnough = errors.New("enough is read")
 
 // waiter is a request that waits.
 type waiter struct {
-	Position int // in its pool, 0 where Redis does not have it in the queue
+	Position int // in its pool, 0 if it is not in the queue in Redis
 	Runtime  string
 	Request  string
 	Tenant   string
@@ -51,18 +49,18 @@ func newWaiter(r events.WaitingRequest) waiter {
 	return w
 }
 
-// queue is who waits for a pool.
+// queue is the queue of a pool.
 type queue struct {
 	First []waiter
 	Count int
-	Known bool // false where neither the stream nor Redis was read
-	Least bool // as many at least
+	Known bool // false if neither the stream nor Redis was read
+	Least bool // Count is a lower bound
 }
 
-// More is how many wait beside the first.
+// More is the number of requests beyond First.
 func (l queue) More() int { return max(0, l.Count-len(l.First)) }
 
-// Figure is how many wait.
+// Figure is the number of waiting requests.
 func (l queue) Figure() figure {
 	if l.Known && l.Least {
 		return figure(strconv.Itoa(l.Count) + " or more")
@@ -70,8 +68,8 @@ func (l queue) Figure() figure {
 	return figureOf(l.Known, l.Count)
 }
 
-// readWaiting reads the requests that wait, by pool. Where there are many, it looks for the
-// first of each pool that has a queue in Redis.
+// readWaiting reads the waiting requests, by pool. If there are more than mostWaiting, it reads the first of
+// each pool that has a queue in Redis.
 func (s *state) readWaiting(ctx context.Context, from *Sources) error {
 	lines := map[string][]waiter{}
 	read := 0
@@ -109,7 +107,7 @@ func (s *state) readWaiting(ctx context.Context, from *Sources) error {
 	return group.Wait()
 }
 
-// line takes the requests that wait for the pool, in the order in which they are served.
+// line sets the first waiting requests of the pool, in the order in which they are served.
 func (p *pool) line(ctx context.Context, from *Sources, found []waiter, search bool) error {
 	if search {
 		found = nil
@@ -132,10 +130,10 @@ func (p *pool) line(ctx context.Context, from *Sources, found []waiter, search b
 	return err
 }
 
-// place puts those without a place behind the others.
+// place sorts requests without a position behind the others.
 func place(w waiter) int { return cmp.Or(w.Position, longQueue+1) }
 
-// places are those of the runtimes in the pool's queue, none of a long one.
+// places returns the positions of the runtimes in the pool's queue; nil if it is empty, unread or long.
 func (p *pool) places(ctx context.Context, from Records) (map[string]int, error) {
 	if p.Unread || p.Status.Waiting == 0 || p.Status.Waiting > longQueue {
 		return nil, nil
@@ -151,8 +149,8 @@ func (p *pool) places(ctx context.Context, from Records) (map[string]int, error)
 	return places, err
 }
 
-// countWaiting says how many wait for each pool: where the stream was read to its end, all
-// that were found, whatever they wait for; else at least those in the queue of Redis.
+// countWaiting sets how many requests wait for each pool. If the stream was read to its end, that is the
+// number of requests found, whatever they wait for; otherwise it is at least the queue in Redis.
 func (s *state) countWaiting() {
 	for _, p := range s.Pools {
 		p.Waiting.Known = s.Queued || !p.Unread && p.Status.Built

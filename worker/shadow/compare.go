@@ -9,16 +9,15 @@ import (
 	"github.com/hap-worker/hap-worker/events/shadows"
 )
 
-// Sight has what the broker shows of a runtime when its decision is compared.
+// Sight is the state of a runtime in the landscape when its decision is compared.
 type Sight struct {
 	Shoot  *engine.Shoot   // nil while there is none that names a binding
-	Theirs *engine.Binding // that the Shoot names; nil where the landscape does not have it
-	Ours   *engine.Binding // that the shadow chose, with its labels of now; nil where it chose none
-	Over   bool            // the Shoot was waited for long enough
+	Theirs *engine.Binding // the binding that the Shoot names; nil if the landscape does not have it
+	Ours   *engine.Binding // the binding that the shadow chose, with its current labels; nil if it chose none
+	Over   bool            // the time to wait for the Shoot is over
 }
 
-// Compare holds a decision against what the broker chose. done is false while that is
-// not to be seen yet.
+// Compare compares a decision with the broker's choice. done is false while that choice may still appear.
 func Compare(r events.Reply, s Sight) (result shadows.ComparisonResult, message string, done bool) {
 	if s.Shoot == nil {
 		return withoutShoot(r, s.Over)
@@ -78,16 +77,16 @@ func accounts(r events.Reply, s Sight) (shadows.ComparisonResult, string) {
 	}
 }
 
-// labelledBefore reports whether the account was the tenant's and no runtime was on it. The
-// broker may have labelled it for this very cluster: then the shadow had no choice.
+// labelledBefore reports whether the account was already the tenant's and had no other runtime. The broker
+// may have labelled it for this very cluster: then the shadow had no choice.
 func labelledBefore(r events.Reply) bool {
 	return !r.Binding.Claimed && !r.Binding.Shared && r.Clusters != nil && *r.Clusters == 1
 }
 
-// dedicated compares two accounts of the tenant. One is new that the tenant did not
-// have when the shadow decided. Which of the unclaimed ones a tenant gets is no
-// decision, and what follows from that is none either: an account that the shadow
-// alone has claimed stands for the one that KEB claimed in its place.
+// dedicated compares two accounts of the tenant. An account is new if the tenant did not have it when the
+// shadow decided. Which unclaimed account a tenant gets is arbitrary, so two new accounts are equivalent. An
+// account that only the shadow has claimed counts as new, too: it stands for the one that KEB claimed
+// instead.
 func dedicated(r events.Reply, s Sight) (shadows.ComparisonResult, string) {
 	ours, theirs := r.Binding.Name, s.Theirs.Name
 	oursNew := r.Binding.Claimed || s.Ours == nil || s.Ours.Tenant != r.GlobalAccountID

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/shadows"
 )
 
-// of returns a binding as the broker's labels have it.
+// of returns a binding as the broker labels it.
 func of(name, hyperscaler, tenant string) *engine.Binding {
 	return &engine.Binding{Name: name, HyperscalerType: hyperscaler, Tenant: tenant}
 }

@@ -1,9 +1,8 @@
-// Package shadow has what a worker needs beside a running broker that goes on
-// deciding: it decides every event and compares, and writes nothing to Gardener.
+// Package shadow runs a worker beside the broker that still decides: it decides every event, compares, and
+// writes nothing to Gardener.
 //
-// A shadow is an ordinary worker on streams and its own keys. Three things are
-// put around it: the Landscape lets its writes succeed without making them, Compare
-// holds a decision against the Shoot and the labels that the broker made, and Follow
-// derives Redis anew from labels and Shoots, so that one difference does not lead to
-// others. docs/adr/0005 says why.
+// A shadow is an ordinary worker with its own streams and keys. Three things are added: Gardener lets its
+// writes succeed without making them, Compare compares a decision with the broker's Shoot and labels, and
+// Follow rebuilds Redis from labels and Shoots, so that one difference does not cause others. docs/adr/0005
+// says why.
 package shadow

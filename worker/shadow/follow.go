@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/loop"
 )
 
-// Ledger is the shadow's own: package events.
+// Ledger is the shadow's ledger, implemented by package events.
 type Ledger interface {
 	// Each reads every stored reply.
 	Each(ctx context.Context, f func(events.Stored) error) error
@@ -22,42 +22,42 @@ type Ledger interface {
 	Remove(ctx context.Context, subject string, upTo uint64) error
 }
 
-// Book is where comparisons are kept: package events.
+// Book stores comparisons, implemented by package events.
 type Book interface {
-	// Add stores one unless its request has one, and reports whether it did.
+	// Add stores a comparison unless its request has one already, and reports whether it stored it.
 	Add(ctx context.Context, c shadows.Comparison) (bool, error)
 }
 
-// Room is where the shadow's requests wait: package events.
+// Room is the shadow's waiting room, implemented by package events.
 type Room interface {
 	Leave(ctx context.Context, subject string) error
 }
 
-// Reality is Gardener as the broker left it: package gardener.
+// Reality is Gardener as the broker changes it, implemented by package gardener.
 type Reality interface {
 	Cached(name string) (engine.Binding, bool)
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
 }
 
-// Records are the shadow's own in Redis: package counters.
+// Records are the shadow's records in Redis, implemented by package counters.
 type Records interface {
 	// Pools returns the names of all pools that Redis knows.
 	Pools(ctx context.Context) ([]string, error)
-	// Discard makes a pool or bucket one that is not built.
+	// Discard marks a pool or bucket as not built.
 	Discard(ctx context.Context, place string) (bool, error)
 }
 
-// Rebuilder builds what was discarded from ledger, labels and Shoots.
+// Rebuilder rebuilds discarded pools from ledger, labels and Shoots.
 type Rebuilder interface {
 	Ensure(ctx context.Context) error
 }
 
-// refreshEvery is after how many looks Redis is derived anew although no label has
-// changed and nothing was compared: Shoots go without a sign.
+// refreshEvery is the number of looks after which Redis is rebuilt even if no label has changed and nothing
+// was compared: the deletion of a Shoot is not watched.
 const refreshEvery = 20
 
-// Follow compares what the shadow decides with what the broker chose, and then goes
-// on from there. Any number of shadows may do so at once.
+// Follow compares the shadow's decisions with the broker's choices, and rebuilds Redis from the latter.
+// Several shadows may run it at once.
 type Follow struct {
 	Ledger   Ledger
 	Book     Book
@@ -71,16 +71,16 @@ type Follow struct {
 	Now      func() time.Time
 
 	OnCompared func(context.Context, shadows.Comparison)
-	OnFailed   func(context.Context, error) // a look that is tried again
-	OnFollowed func()                       // Redis is as the broker has it
+	OnFailed   func(context.Context, error) // a look failed and is retried
+	OnFollowed func()                       // Redis matches the broker's labels and Shoots
 
 	changed atomic.Bool
 }
 
-// Changed is told that the watch brought another label.
+// Changed records that the watch brought a changed label. It is safe for concurrent use.
 func (f *Follow) Changed() { f.changed.Store(true) }
 
-// Run looks until ctx ends.
+// Run looks every Interval until ctx ends.
 func (f *Follow) Run(ctx context.Context) {
 	looks := 0
 	loop.Run(ctx, loop.Options{
@@ -96,8 +96,8 @@ func (f *Follow) Run(ctx context.Context) {
 	})
 }
 
-// Refresh derives Redis anew: from the labels, the Shoots, and those decisions of the
-// shadow that nothing is to be seen of yet. Nothing is decided meanwhile.
+// Refresh rebuilds Redis from the labels, the Shoots, and the shadow's decisions that the broker has not
+// acted on yet. Nothing is decided meanwhile.
 func (f *Follow) Refresh(ctx context.Context) error {
 	f.changed.Store(false) // before the labels are read
 	places, err := f.Records.Pools(ctx)
@@ -120,7 +120,7 @@ func (f *Follow) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// look compares what can be compared, and reports whether that was anything.
+// look compares the decisions that can be compared, and reports whether it settled any.
 func (f *Follow) look(ctx context.Context) (settled bool, err error) {
 	var replies []events.Stored
 	err = f.Ledger.Each(ctx, func(stored events.Stored) error {
@@ -146,7 +146,7 @@ func (f *Follow) look(ctx context.Context) (settled bool, err error) {
 	return settled, nil
 }
 
-// shoots are the live ones by runtime.
+// shoots returns the live Shoots by runtime.
 func (f *Follow) shoots(ctx context.Context) (map[string]engine.Shoot, error) {
 	shoots := map[string]engine.Shoot{}
 	err := f.Reality.Shoots(ctx, func(s engine.Shoot) error {
@@ -156,20 +156,20 @@ func (f *Follow) shoots(ctx context.Context) (map[string]engine.Shoot, error) {
 	return shoots, err
 }
 
-// settle takes a reply out of the ledger once all is known of it: those that are left
-// there the broker has not shown yet, which a rebuild must not forget.
+// settle compares a reply and removes it from the ledger. It leaves replies whose outcome the broker has not
+// shown yet: a rebuild must not forget them.
 func (f *Follow) settle(ctx context.Context, stored events.Stored, shoots map[string]engine.Shoot) (bool, error) {
 	r := stored.Reply
 	shoot, there := shoots[r.RuntimeID]
 	over := f.Now().Sub(stored.Time) > f.Patience
 	if !r.Comparable() {
-		// A runtime that has gone stays gone as long as its Shoot is there.
+		// While the Shoot exists, the record that its runtime is gone has to stay.
 		if !over || there && r.Status == events.StatusReleased {
 			return false, nil
 		}
 		return true, f.Ledger.Remove(ctx, stored.Subject, stored.Sequence)
 	}
-	s := Sight{Over: over && r.Final()} // one that waits has a final answer to come
+	s := Sight{Over: over && r.Final()} // a waiting request still gets a final answer
 	if there && shoot.Binding != "" {
 		s.Shoot, s.Theirs = &shoot, f.binding(shoot.Binding)
 	}

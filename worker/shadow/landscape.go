@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker"
 )
 
-// Gardener reads Gardener and writes nothing: what would be written succeeds, and
-// the worker goes on with it. Who reads next sees the broker's labels.
+// Gardener reads Gardener and writes nothing: its writes succeed, and return the binding that would result.
+// The next read returns the broker's labels.
 type Gardener struct{ worker.Gardener }
 
 // Claim returns the binding as the claim would leave it.
@@ -41,7 +41,7 @@ func marked(b engine.Binding, mark engine.Mark) engine.Binding {
 	return b
 }
 
-// NoCopies sends no copy of a reply to anybody: it would be taken for the answer.
+// NoCopies sends no copies of replies: a receiver would take one for the broker's answer.
 type NoCopies struct{}
 
 // Copy does nothing.

@@ -1,7 +1,7 @@
-// Package simulate says what events would lead to, on a copy of a landscape: the worker
-// itself handles them, on package memory, and nothing is written anywhere else. Events are
-// handled one after the other, and the requests that wait are served between them.
+// Package simulate answers events on a copy of a landscape, without writing anywhere else: the worker itself
+// handles them, on package memory. Events are handled one after the other; waiting requests are served in
+// between.
 //
-// The clock stands still, so no deadline comes. There are no Shoots: an account that its
-// last cluster leaves is marked dirty at once. Labels are written at the first attempt.
+// The clock stands still, so deadlines never pass. There are no Shoots: an account whose last cluster leaves
+// is marked dirty at once. Writes of labels succeed at the first attempt.
 package simulate

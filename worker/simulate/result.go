@@ -4,7 +4,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Result has what an event would be answered with.
+// Result is the answer to an event.
 type Result struct {
 	RequestID      string                 `json:"requestID,omitempty"`
 	Type           events.Type            `json:"type"`
@@ -30,7 +30,7 @@ type Result struct {
 	Serves         []Result               `json:"serves,omitempty"` // requests that waited and that the event made room for
 }
 
-// result is a reply as a Result.
+// result converts a reply.
 func (s *Simulator) result(kind events.Type, r events.Reply) Result {
 	out := Result{
 		RequestID: r.RequestID, Type: kind, RuntimeID: r.RuntimeID, Tenant: r.GlobalAccountID, Status: r.Status,

@@ -20,12 +20,12 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// Terms are what events are decided by.
+// Terms configure the decisions.
 type Terms struct {
 	Decisions *config.Decisions
 	// Policy chooses implementations. Defaults to none, which refuses every interface.
 	Policy *policy.Snapshot
-	// AnyInterface leaves out which interface a request asks for: the policy is not known.
+	// AnyInterface drops the interface that a request asks for: for a simulation without the policy.
 	AnyInterface bool
 	// Networks has the rules of network blocks. Defaults to none, which allots no blocks.
 	Networks *network.Config
@@ -47,8 +47,8 @@ type Simulator struct {
 	restored map[string]bool // requests of the state: that is all that is known of them
 }
 
-// New returns a simulator of the landscape that a state describes. Its clock stands at
-// when the state was taken. The error says what is wrong with the state.
+// New returns a simulator of the landscape that a state describes. Its clock stands at the state's TakenAt.
+// It fails if the state is invalid.
 func New(ctx context.Context, state *State, terms Terms) (*Simulator, error) {
 	if err := state.check(); err != nil {
 		return nil, err
@@ -96,12 +96,12 @@ func New(ctx context.Context, state *State, terms Terms) (*Simulator, error) {
 }
 
 const (
-	// bindingKind is one that Shoots name directly: what refers to a Secret is not in a State.
+	// bindingKind is a kind that Shoots name directly: a State does not record which bindings share a Secret.
 	bindingKind = "CredentialsBinding"
 	source      = "/simulation"
 )
 
-// Types are the types of events that are simulated: those that allot.
+// Types are the types of events that can be simulated: those that allot.
 func Types() []string {
 	var names []string
 	for _, info := range events.Types() {
@@ -112,15 +112,14 @@ func Types() []string {
 	return names
 }
 
-// First serves the requests that wait from the beginning, as far as there is something for
-// them.
+// First serves the requests that wait from the beginning, as far as accounts are free.
 func (s *Simulator) First(ctx context.Context) ([]Result, error) {
 	s.worker.Wake()
 	return s.serve(ctx)
 }
 
-// Do handles an event, serves those whom it made room for, and returns its answer. The
-// error is InvalidEvent for a type that is not simulated.
+// Do handles an event, serves the waiting requests that it made room for, and returns its answer. The error
+// is InvalidEvent for a type that is not simulated.
 func (s *Simulator) Do(ctx context.Context, e events.Event) (Result, error) {
 	if !e.Type.Info().Allots {
 		return Result{}, &engine.Error{
@@ -154,8 +153,7 @@ func (s *Simulator) Do(ctx context.Context, e events.Event) (Result, error) {
 	return r, err
 }
 
-// answeredHere is the event with a copy of its reply sent to the simulation, and to nowhere
-// else.
+// answeredHere returns a copy of the event whose reply is copied to the simulation's inbox only.
 func (s *Simulator) answeredHere(e events.Event) events.Event {
 	switch {
 	case e.Provision != nil:
@@ -177,8 +175,8 @@ func (s *Simulator) answeredHere(e events.Event) events.Event {
 	return e
 }
 
-// answerTo is the last reply to a request. Handling it may answer others too, which wait
-// for a runtime that goes.
+// answerTo returns the last reply to a request. Handling one request may also answer others: a departure
+// answers the waiting provision of its runtime.
 func answerTo(id string, all []events.Reply) events.Reply {
 	var last events.Reply
 	for _, r := range all {
@@ -189,7 +187,7 @@ func answerTo(id string, all []events.Reply) events.Reply {
 	return last
 }
 
-// serve serves those who wait, where something woke the worker.
+// serve serves waiting requests, if something woke the worker.
 func (s *Simulator) serve(ctx context.Context) ([]Result, error) {
 	if err := s.worker.Serve(ctx); err != nil {
 		return nil, err
@@ -218,7 +216,7 @@ func (s *Simulator) Bindings() []engine.Binding {
 // Pools are the names of the pools, in order.
 func (s *Simulator) Pools(ctx context.Context) ([]string, error) { return s.counters.Pools(ctx) }
 
-// Record returns what the counters have of a binding now.
+// Record returns the current record of a binding in the counters.
 func (s *Simulator) Record(ctx context.Context, pool, binding string) (account.Record, error) {
 	return s.counters.Binding(ctx, pool, binding)
 }
@@ -235,7 +233,7 @@ func (s *Simulator) Runtimes(ctx context.Context, pool string) ([]account.NamedR
 	return all, nil
 }
 
-// Waiting is how many runtimes wait for a pool now.
+// Waiting is the number of runtimes that wait for a pool now.
 func (s *Simulator) Waiting(ctx context.Context, pool string) (int, error) {
 	status, err := s.counters.Status(ctx, pool)
 	return status.Waiting, err

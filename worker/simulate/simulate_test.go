@@ -18,7 +18,7 @@ import (
 // taken is when every state of these tests was taken.
 var taken = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// simulatedLimit is that of the tenants that may have several accounts.
+// simulatedLimit is the limit of the tenants that may have several accounts.
 const simulatedLimit = 2
 
 func simulatedDecisions(t *testing.T) *config.Decisions {
@@ -51,9 +51,8 @@ func simulatedEvent(t *rapid.T) events.Event {
 	}
 }
 
-// TestInvariants holds I2 WithinLimit, I3 OneTenant, I5 NoDirty and I6 CountsTrue in every
-// simulation, that what it began with stays as it was, and that the same events twice have
-// the same results.
+// TestInvariants checks for every simulation: I2 WithinLimit, I3 OneTenant, I5 NoDirty and I6 CountsTrue
+// hold, the initial state is not modified, and the same events have the same results.
 func TestInvariants(t *testing.T) {
 	t.Parallel()
 	terms := simulate.Terms{Decisions: simulatedDecisions(t)}

@@ -15,7 +15,7 @@ import (
 // Version is the version of the file format of a State.
 const Version = 1
 
-// State is a landscape as it was read. In a file it is for this package only.
+// State is a snapshot of a landscape. Its file format is read by this package only.
 type State struct {
 	Version  int         `json:"version"`
 	TakenAt  time.Time   `json:"takenAt"`
@@ -25,13 +25,13 @@ type State struct {
 	Networks *Networks   `json:"networks,omitempty"`
 }
 
-// Networks are the network blocks that are allotted, nil where Redis has none.
+// Networks are the allotted network blocks, nil if Redis has none.
 type Networks struct {
 	Ranges  []Range        `json:"ranges"`
 	Foreign []netip.Prefix `json:"foreign"` // of other allocators
 }
 
-// Range is a network.Record in a file: a rule that a runtime's cluster has.
+// Range is a network.Record in a file: the blocks of one rule for a runtime.
 type Range struct {
 	Runtime  string   `json:"runtime"`
 	Rule     string   `json:"rule"`
@@ -110,7 +110,7 @@ type Runtime struct {
 	Place
 }
 
-// Accounts are records as a State has them.
+// Accounts converts records to their form in a State.
 func Accounts(records []account.NamedRecord) []Account {
 	out := make([]Account, len(records))
 	for i, r := range records {
@@ -119,7 +119,7 @@ func Accounts(records []account.NamedRecord) []Account {
 	return out
 }
 
-// Runtimes are records as a State has them.
+// Runtimes converts records to their form in a State.
 func Runtimes(records []account.NamedRuntime) []Runtime {
 	out := make([]Runtime, len(records))
 	for i, r := range records {
@@ -128,7 +128,7 @@ func Runtimes(records []account.NamedRuntime) []Runtime {
 	return out
 }
 
-// Blocks are the network ranges as a State has them.
+// Blocks converts network ranges to their form in a State.
 func Blocks(of network.State) *Networks {
 	n := &Networks{Ranges: make([]Range, len(of.Records)), Foreign: append([]netip.Prefix{}, of.Foreign...)}
 	for i, r := range of.Records {
@@ -140,10 +140,10 @@ func Blocks(of network.State) *Networks {
 	return n
 }
 
-// token is that of every rebuild of a simulation, so that all has one epoch.
+// token is the token of every rebuild of a simulation, so that all pools have the same epoch.
 const token = "simulation"
 
-// check returns what is wrong with a state that was read from a file.
+// check validates a state that was read from a file.
 func (s *State) check() error {
 	if s.Version != Version {
 		return fmt.Errorf("it is of version %d, this program reads %d: save it anew", s.Version, Version)
@@ -158,7 +158,7 @@ func (s *State) check() error {
 	return nil
 }
 
-// bindings are the bindings as Gardener has them.
+// bindings returns the bindings in the form that Gardener returns.
 func (s *State) bindings() []engine.Binding {
 	out := make([]engine.Binding, len(s.Bindings))
 	for i, b := range s.Bindings {

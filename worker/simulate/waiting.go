@@ -12,10 +12,10 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// enter puts the requests that wait by the state into the waiting room. The state has the
-// record of Redis and not the event: a request is one of any plan that leads to accounts
-// of its pool's provider. Its pool and its turn are those of the record, whatever the plan.
-// One for which the rules have no such plan stays in the queue, and is never served.
+// enter puts the state's waiting requests into the waiting room. The state has their records in Redis but not
+// their events, so each becomes a request of some plan that leads to accounts of its pool's provider; pool
+// and turn are the record's. If the rules have no such plan, the request stays in the queue and is never
+// served.
 func (s *Simulator) enter(ctx context.Context, state *State) error {
 	for _, p := range state.Pools {
 		for _, rt := range p.Runtimes {
@@ -39,7 +39,7 @@ func (s *Simulator) enter(ctx context.Context, state *State) error {
 	return nil
 }
 
-// provisionFor returns a request that the rules lead to accounts of the pool's provider.
+// provisionFor returns a request that the rules match to the pool's provider; false if no plan leads there.
 func (s *Simulator) provisionFor(pool engine.Pool, rt Runtime) (*events.Provision, bool) {
 	_, region, _ := strings.Cut(pool.HyperscalerType, "_")
 	plans := s.terms.Decisions.Rules().Plans()

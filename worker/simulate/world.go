@@ -16,9 +16,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// message is an event as a consumer delivers it for the first time.
+// message is a first delivery of an event.
 type message struct {
-	jetstream.Msg // what a worker does not ask of a message
+	jetstream.Msg // the methods that a worker does not call
 	of            *nats.Msg
 	sequence      uint64
 }
@@ -34,13 +34,13 @@ func (m message) Metadata() (*jetstream.MsgMetadata, error) {
 	return &jetstream.MsgMetadata{Sequence: jetstream.SequencePair{Stream: m.sequence}, NumDelivered: 1}, nil
 }
 
-// inbox is where the worker sends a copy of each reply.
+// inbox is the subject to which the worker sends a copy of each reply.
 const inbox = "_INBOX.simulation"
 
-// replies are the copies that the worker has sent since they were taken.
+// replies collects the copies that the worker has sent since the last take.
 type replies []events.Reply
 
-// Copy keeps a reply.
+// Copy stores a reply.
 func (r *replies) Copy(_ context.Context, _ string, reply events.Reply) error {
 	*r = append(*r, reply)
 	return nil
@@ -52,17 +52,17 @@ func (r *replies) take() []events.Reply {
 	return taken
 }
 
-// builder builds the pools that nothing was known of, empty.
+// builder builds pools that the state does not have, empty.
 type builder struct{ counters *memory.Counters }
 
-// Wanted builds a pool. The handling of the event goes on with it.
+// Wanted builds a pool synchronously, so the current event can use it.
 func (b builder) Wanted(pool string) {
 	if pool != "" {
 		_ = installPool(context.Background(), b.counters, pool, account.Snapshot{}) // fails with its context alone
 	}
 }
 
-// unasked ignores requests for a pass over all clusters: there are no passes.
+// unasked ignores requests for a pass over all clusters: a simulation has no passes.
 type unasked struct{}
 
 func (unasked) Wanted() {}
@@ -77,7 +77,7 @@ type fixed struct {
 func (f fixed) Snapshot() *policy.Snapshot { return f.policy }
 func (f fixed) Config() *network.Config    { return f.networks }
 
-// faults are what kept the worker from an answer.
+// faults collects the reasons why events were not answered.
 type faults struct{ err error }
 
 func (f *faults) hear(_ context.Context, e observe.Event) {

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// asks are what a process has asked its own loops for. Whether a loop takes up one ask or two depends on how
-// fast it is, and on its pauses, which are random: so the scheduler hands them on, where every goroutine is
-// blocked, and not in a pause.
+// asks buffers a process's requests to its own background loops. Whether a loop serves two requests in one
+// pass depends on its speed and its random pauses. So the scheduler hands them on only when every goroutine
+// is blocked and no loop pauses: that keeps histories deterministic.
 type asks struct {
 	mu     sync.Mutex
 	pools  map[string]bool // of the rebuilder
 	ranges []func()        // of the reconciler of network ranges
 }
 
-// asker is the rebuilder of a process as everything asks it.
+// asker is the rebuilder as the other parts of a process see it.
 type asker struct{ p *process }
 
 func (a asker) Wanted(pool string) {
@@ -26,7 +26,7 @@ func (a asker) Wanted(pool string) {
 	a.p.asks.pools[pool] = true
 }
 
-// passes is the reconciler of network ranges as everything asks it.
+// passes is the reconciler of network ranges as the other parts of a process see it.
 type passes struct{ p *process }
 
 func (s passes) Wanted() { s.add(s.p.late.Wanted) }
@@ -39,7 +39,7 @@ func (s passes) add(ask func()) {
 	s.p.asks.ranges = append(s.p.asks.ranges, ask)
 }
 
-// handOn tells the loops of a process, one after the other, unless they may be in a pause.
+// handOn passes the requests on, one after the other, except to loops that may be in a pause.
 func (p *process) handOn() {
 	var due []func()
 	p.asks.mu.Lock()

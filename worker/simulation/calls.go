@@ -11,28 +11,28 @@ import (
 
 type call = gate.Call
 
-// ask takes a call of a process through the gate.
+// ask sends a call of a process through the gate.
 func ask[T any](ctx context.Context, p *process, c call, do func(context.Context) (T, error)) (T, error) {
 	c.By = p
 	return gate.Ask(ctx, p.world.gate, c, do)
 }
 
-// looks are the calls of Redis that change nothing.
+// looks are the Redis calls that change nothing.
 var looks = []string{
 	"place", "status", "in use", "queue", opPools, "bindings", "runtimes", "places", "runtime", "binding", opBuilt, "blocks of", "all blocks", "ranges built",
 }
 
-// seldom are the calls that come a few times in a history.
+// seldom are calls that a history contains only a few times.
 var seldom = []string{
 	"mark freed", "begin dirtying", "release runtime", "revoke", "take back", "refuse", "install", "install ranges", "release blocks", "doubt",
 	"free", "mark dirty", "unclaim", "purge " + events.StreamWaiting, "purge " + events.StreamReplies,
 }
 
-// turns are calls that change nothing whose order is the scheduler's all the same.
+// turns are calls that change nothing, but whose order the scheduler decides nevertheless.
 var turns = []string{opAsk, opDeliver, opInfo, opReopen}
 
-// meets reports whether a fault that waits for a call meets this one: some wait for one
-// that changes something, some for one that is seldom.
+// meets reports whether an armed fault strikes this call. Some faults wait for a call that changes something,
+// some for a seldom one.
 func meets(c *call, i plans.Item) bool {
 	if p, _ := c.By.(*process); i.Kind == plans.RebuildCut {
 		return p != nil && c.Actor == p.rebuilds && changes(c) && i.M>>4%3 > 0
@@ -50,7 +50,7 @@ func meets(c *call, i plans.Item) bool {
 	}
 }
 
-// changes reports whether the call may change what others see.
+// changes reports whether other processes may see an effect of the call.
 func changes(c *call) bool { return c.Write && !slices.Contains(looks, c.Op) }
 
 // Straight lets three of four reads of the actor whose turn it is pass without the scheduler, unless a fault waits
@@ -64,5 +64,5 @@ func (p *process) Straight(c *call, mine, down bool) bool {
 	return sum*0x9e3779b97f4a7c15>>40%4 > 0 && !slices.ContainsFunc(p.world.armed, func(i plans.Item) bool { return meets(c, i) })
 }
 
-// Dead reports that the process is gone.
+// Dead reports whether the process has died.
 func (p *process) Dead() bool { return p.dead.Load() }

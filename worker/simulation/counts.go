@@ -9,10 +9,10 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
-// What is in Redis has to fit, after every step, what is answered and labelled.
+// The checks in this file compare Redis with answers and labels after every step.
 
-// counted checks that Redis has what is answered, where it is built: I6. A runtime that goes may
-// be gone already.
+// counted checks I6: a runtime that was answered is assigned in Redis, if its pool is built. Runtimes whose
+// deprovision was published may be gone already.
 func (w *world) counted(r events.Reply) {
 	if w.truth.excused[r.RuntimeID] || w.truth.lives[r.RuntimeID].leaves {
 		return
@@ -31,7 +31,7 @@ func (w *world) counted(r events.Reply) {
 	}
 }
 
-// inForce reports whether the record names the epochs that a Redis has of these places.
+// inForce reports whether the record of epochs names the epochs that this Redis has for the places.
 func (w *world) inForce(m *master, places ...string) bool {
 	ctx := context.Background()
 	found, err := w.ledger.Epochs(ctx)
@@ -46,16 +46,16 @@ func (w *world) inForce(m *master, places ...string) bool {
 	return true
 }
 
-// markedFreed is told of each binding that a release makes free in Redis: its label is off, and
-// no later claim has written one (rule 9).
+// markedFreed is called when a release frees a binding in Redis. Its label must be off by then, and no later
+// claim may have labelled it (rule 9).
 func (w *world) markedFreed(binding string) {
 	if b := w.truth.labels[binding]; (b.Tenant != "" || b.Dirty) && !w.truth.edited[binding] {
 		w.bad("I3 OneTenant", "%s is free in Redis, its label is %s", binding, trace.Label(b))
 	}
 }
 
-// consistent checks Redis in itself: I6. It is asked after every change, so it adds up in any
-// order, and looks in that of the names only for what it says.
+// consistent checks I6 within one Redis. It runs after every change, so it sums up in any order; miscounted
+// then reports in the order of names.
 func (w *world) consistent(m *master) {
 	for _, pool := range w.pools {
 		clear(w.tally)
@@ -78,7 +78,7 @@ func (w *world) consistent(m *master) {
 	}
 }
 
-// miscounted says which counts are not those of the runtimes.
+// miscounted reports each binding whose count differs from its number of runtimes.
 func (w *world) miscounted(m *master) {
 	ctx := context.Background()
 	for _, pool := range w.pools {
@@ -102,8 +102,8 @@ func (w *world) miscounted(m *master) {
 	}
 }
 
-// located checks that the directory names the pool of every runtime that is counted: no
-// deprovision finds another one (I6).
+// located checks that the directory names the pool of every assigned runtime: otherwise no deprovision finds
+// the runtime (I6).
 func (w *world) located(m *master) {
 	ctx := context.Background()
 	for _, pool := range w.pools {

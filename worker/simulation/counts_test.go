@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// A check in no order finds the same as one by name, which says what it is.
+// consistent, which sums up in any order, and miscounted, which reports by name, find the same.
 func TestConsistentFindsWhatMiscountedSays(t *testing.T) {
 	t.Parallel()
 	found := 0

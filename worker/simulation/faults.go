@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// struck lets the call meet a fault that waits for one of its port.
+// struck applies an armed fault to the call, and reports whether one met it.
 func (w *world) struck(c *call) bool {
 	at := slices.IndexFunc(w.armed, func(i plans.Item) bool {
 		return meets(c, i)
@@ -49,7 +49,7 @@ func (w *world) struck(c *call) bool {
 	return true
 }
 
-// settle waits until a caller that was let go on a moment ago is at its next call, and so are the loops that it asked.
+// settle waits until every released caller is blocked again, and so are the loops that it asked.
 func (w *world) settle() {
 	synctest.Wait()
 	w.gate.NoTurn()
@@ -58,10 +58,10 @@ func (w *world) settle() {
 	}
 }
 
-// ofCalls are the faults that wait for a call, by how many calls meet each.
+// ofCalls are the faults that wait for a call, each with the number of calls that it strikes.
 var ofCalls = map[plans.Kind]int{plans.EffectLost: 1, plans.AnswerLost: 1, plans.EffectLate: 1, plans.Refusal: 1, plans.Delay: 1, plans.RebuildCut: 3}
 
-// befall executes a line of the plan. It reports whether it could.
+// befall executes one item of the plan, and reports whether it was possible.
 func (w *world) befall(i plans.Item) bool {
 	w.settle()
 	if slices.Contains(plans.Requests, i.Kind) {
@@ -117,7 +117,8 @@ func (w *world) befall(i plans.Item) bool {
 	return true
 }
 
-// reconfigure has the processes take the settings up; in one of three, one of them does only with its next sweep.
+// reconfigure applies the settings to the processes. In one case of three, one process does so only at its
+// next sweep.
 func (w *world) reconfigure(i plans.Item) {
 	for n, p := range w.alive() {
 		if p.behind = true; i.M%3 > 0 || i.N%w.plan.Workers != n {
@@ -126,7 +127,7 @@ func (w *world) reconfigure(i plans.Item) {
 	}
 }
 
-// takeUp has a process take the settings of now up, as it does once it has seen that the configuration changed.
+// takeUp makes a process apply the current settings, as it does after it saw the configuration change.
 func (p *process) takeUp() {
 	if p.behind {
 		p.behind = false
@@ -136,8 +137,8 @@ func (p *process) takeUp() {
 	}
 }
 
-// kill has a process die, wherever it is, and another one start. What it had sent may
-// still arrive.
+// kill ends a process at whatever call it is in, and starts another. Calls that it had sent may still take
+// effect.
 func (w *world) kill(p *process, i plans.Item) bool {
 	w.note("fault", p.name, "dies", "")
 	p.dead.Store(true)
@@ -164,7 +165,7 @@ func (w *world) stop(p *process) bool {
 	return true
 }
 
-// forget lets retention run, after as much time as it asks for.
+// forget runs retention, after more time than it keeps records.
 func (w *world) forget(p *process) bool {
 	w.pass(int(2 * keep / moment))
 	p.forget()
@@ -172,7 +173,7 @@ func (w *world) forget(p *process) bool {
 	return true
 }
 
-// befallNATS are faults of NATS.
+// befallNATS applies faults of NATS.
 func (w *world) befallNATS(i plans.Item) bool {
 	ctx := context.Background()
 	switch i.Kind {
@@ -185,7 +186,7 @@ func (w *world) befallNATS(i plans.Item) bool {
 			w.lose(q)
 		}
 		clear(w.truth.buried)
-		for _, c := range w.gate.Pending(opAck, opNak, opTerm) { // an acknowledgement on its way would be another event's
+		for _, c := range w.gate.Pending(opAck, opNak, opTerm) { // an acknowledgement in flight would hit an event of the new stream
 			w.release(c, nil, "is lost with its stream")
 			synctest.Wait()
 		}
@@ -207,7 +208,7 @@ func (w *world) befallNATS(i plans.Item) bool {
 	return true
 }
 
-// befallRedis are those of Redis.
+// befallRedis applies faults of Redis.
 func (w *world) befallRedis(i plans.Item) bool {
 	ctx := context.Background()
 	m := w.masters[0]
@@ -223,14 +224,14 @@ func (w *world) befallRedis(i plans.Item) bool {
 			return false
 		}
 		*m = *w.older.copy(m.name)
-		m.restart(ctx) // after a fail-over and back, too: the server is on another history (rule 1)
+		m.restart(ctx) // after a fail-over and back, too: the server has another replication history (rule 1)
 	case plans.TwoMasters:
 		if len(w.masters) > 1 {
 			return false
 		}
 		other := m.copy("redis-b")
 		if i.N%3 == 0 {
-			other = newMaster("redis-b") // no replica of it: another Pod under the same name
+			other = newMaster("redis-b") // not a replica: another Pod under the same name
 		}
 		other.restart(ctx)
 		w.masters = []*master{other, m}
@@ -246,14 +247,13 @@ func (w *world) befallRedis(i plans.Item) bool {
 	return true
 }
 
-// excuse takes a request out of what is promised: it was taken away by hand.
+// excuse exempts a request from the invariants: it was deleted by hand.
 func (w *world) excuse(q *request) {
 	q.excused = true
 	w.truth.excused[q.event.RuntimeID] = true
 }
 
-// lose excuses a request that is deleted from the streams in which a rebuild looks for what it
-// has to seal.
+// lose excuses a request that was deleted from a stream where a rebuild looks for events to seal.
 func (w *world) lose(q *request) {
 	w.excuse(q)
 	if _, final := w.truth.final[q.subject]; !final && q.lost == 0 {
@@ -282,7 +282,7 @@ func (w *world) deleteMessage(ctx context.Context, stream string, i plans.Item) 
 	return true
 }
 
-// junk stores what cannot be read.
+// junk publishes a message that cannot be decoded.
 func (w *world) junk(ctx context.Context, i plans.Item) bool {
 	p := w.subjects.Prefix()
 	subject := []string{p + ".provision.ga-1", p + ".reply.rt-junk.p-junk", p + ".waiting.aws.ga-1.rt-junk.p-junk", p + ".reply._epochs.in-force"}[i.N%4]
@@ -295,7 +295,7 @@ func (w *world) junk(ctx context.Context, i plans.Item) bool {
 	return err == nil
 }
 
-// befallLabels are what others do to bindings.
+// befallLabels changes bindings as other writers do.
 func (w *world) befallLabels(i plans.Item) bool {
 	used := func(b engine.Binding) bool {
 		return slices.ContainsFunc(w.truth.all, func(l *life) bool { return l.binding == b.Name && !l.leaves })
@@ -343,7 +343,7 @@ func (w *world) befallLabels(i plans.Item) bool {
 				}
 			})
 	case plans.Deleted:
-		if i.M%2 == 0 { // a finalizer holds it, until it is deleted again
+		if i.M%2 == 0 { // a finalizer keeps it until the second deletion
 			return change(func(b engine.Binding) bool { return !b.Deleting }, func(b *engine.Binding) { b.Deleting = true })
 		}
 		found := w.bindings(func(b engine.Binding) bool { return !used(b) })
@@ -359,7 +359,7 @@ func (w *world) befallLabels(i plans.Item) bool {
 	return false
 }
 
-// befallRequests are requests that no publisher should make.
+// befallRequests publishes requests that no publisher should make.
 func (w *world) befallRequests(i plans.Item) bool {
 	all := slices.DeleteFunc(slices.Clone(w.truth.requests), func(q *request) bool { return q.event.Provision == nil })
 	if len(all) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 )
 
-// landscape is Gardener as one process sees it: live reads and writes through the gate,
-// and a cache that follows when the scheduler brings what the watch has.
+// landscape is Gardener as one process sees it: reads and writes go through the gate, and the cache changes
+// when the scheduler delivers an event of the watch.
 type landscape struct {
 	p     *process
 	cache *suggest.Index
@@ -19,7 +19,7 @@ type landscape struct {
 func (l *landscape) Get(ctx context.Context, name string) (engine.Binding, error) {
 	return ask(ctx, l.p, call{Port: gate.Gardener, Op: "get", Arg: name}, func(ctx context.Context) (engine.Binding, error) {
 		b, err := l.p.world.garden.Get(ctx, name)
-		if b.Dirty && l.p.world.off("unnumbered") { // rule 9: a binding has had one claim alone
+		if b.Dirty && l.p.world.off("unnumbered") { // rule 9: as if each binding had had one claim only
 			b.Generation = min(b.Generation, 1)
 		}
 		return b, err
@@ -28,7 +28,7 @@ func (l *landscape) Get(ctx context.Context, name string) (engine.Binding, error
 
 func (l *landscape) write(ctx context.Context, op string, seen engine.Binding, do func(context.Context, engine.Binding) (engine.Binding, error)) (engine.Binding, error) {
 	return ask(ctx, l.p, call{Port: gate.Gardener, Op: op, Arg: seen.Name, Write: true}, func(ctx context.Context) (engine.Binding, error) {
-		if l.p.world.off("version") { // rule 2: written over what stands there
+		if l.p.world.off("version") { // rule 2: overwritten unconditionally
 			now, err := l.p.world.garden.Get(ctx, seen.Name)
 			if err != nil {
 				return now, err
@@ -46,7 +46,7 @@ func (l *landscape) Claim(ctx context.Context, seen engine.Binding, mark engine.
 			return seen, nil
 		}
 		b, err := l.p.world.garden.Claim(ctx, seen, mark)
-		if l.p.world.off("moved") && err == nil { // rule 10: nothing says which pool it was claimed in
+		if l.p.world.off("moved") && err == nil { // rule 10: the pool of the claim is not recorded
 			b.ClaimedIn = ""
 			b = l.p.world.garden.Put(b)
 		}

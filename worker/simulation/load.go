@@ -15,20 +15,20 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// request is an event that was published.
+// request is a published event.
 type request struct {
 	event    events.Event
 	subject  string // of its reply
 	sequence uint64 // in HAP_EVENTS
 	tenant   string
 	raw      *nats.Msg
-	excused  bool  // it was taken out of the stream by hand
-	lost     int   // the step after which it was, where it had no final reply by then
+	excused  bool  // it was deleted by hand
+	lost     int   // the step after which it was deleted, if it had no final reply by then
 	since    int   // the step at which it was published
-	cleaned  int64 // by a release: the claim of the account that had been cleaned by then, 0 for none
+	cleaned  int64 // of a release: the claim that the account was cleaned after, 0 for none
 }
 
-// client has what the publishers know of a runtime.
+// client is the publishers' knowledge of a runtime.
 type client struct {
 	id, tenant, plan string
 	asked            int      // requests for it
@@ -66,7 +66,7 @@ func (w *world) send(r *request) *request {
 	return r
 }
 
-// ask executes a request of the plan. It reports whether there was anything to ask for.
+// ask executes a request of the plan, and reports whether it was possible.
 func (w *world) ask(i plans.Item) bool {
 	switch i.Kind {
 	case plans.Provision:
@@ -76,7 +76,7 @@ func (w *world) ask(i plans.Item) bool {
 			return false
 		}
 		all := w.truth.requests
-		if i.M%2 == 0 { // the first one may be in work
+		if i.M%2 == 0 { // recent requests may be in flight
 			all = all[max(0, len(all)-6):]
 		}
 		again := *all[i.N%len(all)]
@@ -148,10 +148,10 @@ func (w *world) provision(rt *client, i plans.Item) *request {
 	return w.publish(events.Event{Type: events.TypeProvision, ID: w.id("p"), RuntimeID: rt.id, ReplyTo: p.ReplyTo, Provision: p})
 }
 
-// leftShoots are the runtimes that go and whose Shoots are still being deleted.
+// leftShoots returns the runtimes that were deprovisioned and whose Shoots still exist.
 func (w *world) leftShoots() (ids []string) {
 	w.must(w.garden.Shoots(context.Background(), func(s engine.Shoot) error {
-		l := w.truth.lives[s.RuntimeID] // of the tenant that was answered, perhaps not the first one that asked
+		l := w.truth.lives[s.RuntimeID] // of the tenant that was answered, which may not be the first that asked
 		if l != nil && l.leaves || slices.ContainsFunc(w.truth.runtimes, func(rt *client) bool { return rt.id == s.RuntimeID && rt.leaves }) {
 			ids = append(ids, s.RuntimeID)
 		}
@@ -167,11 +167,11 @@ func (w *world) deleteShoots(runtimes ...string) {
 	}
 }
 
-// askDeprovision has a runtime go. Its Shoot goes first, or is still being deleted when
-// the event comes: then its account drains until it is gone (rule 8).
+// askDeprovision publishes a deprovision. The Shoot is deleted before, or still exists when the event is
+// handled: then its account drains until the Shoot is gone (rule 8).
 func (w *world) askDeprovision(i plans.Item) bool {
 	from := 0
-	if i.M>>10%2 == 0 { // its provision may be in work
+	if i.M>>10%2 == 0 { // of recent runtimes, the provision may be in flight
 		from = max(0, len(w.truth.runtimes)-4)
 	}
 	rt := w.oneRuntime(i.N, func(rt *client) bool {
@@ -191,14 +191,14 @@ func (w *world) askDeprovision(i plans.Item) bool {
 	return w.deprovision(rt.id, by)
 }
 
-// deprovision has a tenant ask for the end of a runtime, "" for an operator.
+// deprovision publishes a deprovision of a tenant; by an operator if by is "".
 func (w *world) deprovision(runtime, by string) bool {
 	return w.publish(events.Event{Type: events.TypeDeprovision, ID: w.id("d"), RuntimeID: runtime, Deprovision: &events.Deprovision{
 		RuntimeID: runtime, GlobalAccountID: by,
 	}}) != nil
 }
 
-// askRelease has the cleanup job return an account, or ask for it although it is not dirty.
+// askRelease publishes a release of a dirty account, as the cleanup job does, or of one that is not dirty.
 func (w *world) askRelease(i plans.Item) bool {
 	dirty := w.bindings(func(b engine.Binding) bool { return b.Dirty })
 	if len(dirty) == 0 || i.N%16 == 0 {
@@ -219,7 +219,7 @@ func (w *world) askRelease(i plans.Item) bool {
 	return q != nil
 }
 
-// bindings are those that Gardener has, by name.
+// bindings returns the bindings in Gardener that match, by name.
 func (w *world) bindings(which func(engine.Binding) bool) []engine.Binding {
 	var found []engine.Binding
 	for b := range w.garden.All() {
@@ -244,7 +244,7 @@ func (w *world) oneRuntime(n int, which func(*client) bool) *client {
 	return found[n%len(found)]
 }
 
-// askLarge asks for a runtime with an event that is as long as one may be.
+// askLarge publishes a provision of the largest permitted size.
 func (w *world) askLarge(i plans.Item) bool {
 	if len(w.truth.runtimes) >= len(plans.Runtimes)-2 {
 		return false

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// A history is garbage as soon as it is played, and little of it lives at a time: with the
-// usual setting a quarter of a run is collecting that, and with 400 every other history begins a
-// collection.
+// A history is garbage once it is played, and little is live at a time. With the default GC percentage, a
+// quarter of a run is garbage collection; with 400, every other history starts a collection.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(1600)
 	os.Exit(m.Run())

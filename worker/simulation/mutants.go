@@ -1,6 +1,7 @@
 package simulation
 
-// What a mutant does: a rule of docs/protocol.md, switched off. Package campaign lists them.
+// This file implements the mutants: rules of docs/protocol.md that are switched off. Package campaign lists
+// them.
 
 import (
 	"context"
@@ -14,12 +15,12 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// asked is a request of an assignment as Redis gets it.
+// asked returns an assign request as Redis gets it.
 func (w *world) asked(r account.Request) account.Request {
 	if w.off("epoch") {
 		r.Epoch = ""
 	}
-	if w.off("after") { // rule 16: numbers begin anew in each pool
+	if w.off("after") { // rule 16: each pool numbers from one
 		r.After = 0
 	}
 	if w.off("limit") {
@@ -31,7 +32,8 @@ func (w *world) asked(r account.Request) account.Request {
 	return r
 }
 
-// assigned returns what Redis decides, as a process gets it, and notes the limit of what is gained.
+// assigned returns Redis' decision as the process gets it, and records the limit under which a runtime was
+// counted.
 func (w *world) assigned(_ string, r account.Request) func(account.Decision, error) (account.Decision, error) {
 	return func(d account.Decision, err error) (account.Decision, error) {
 		if d.Outcome == account.Assigned && !d.Repeated {
@@ -42,14 +44,14 @@ func (w *world) assigned(_ string, r account.Request) func(account.Decision, err
 			key := gain(r.Runtime, d.Binding, d.Sequence)
 			w.truth.gained[key] = max(w.truth.gained[key], limit)
 		}
-		if w.off("answer") && d.Outcome == account.Assigned { // rule 4: at once
+		if w.off("answer") && d.Outcome == account.Assigned { // rule 4: answered before the label
 			d.Confirmed = true
 		}
 		return d, err
 	}
 }
 
-// snapshot returns what a rebuild gathered, as it is installed.
+// snapshot returns the snapshot that a rebuild installs.
 func (w *world) snapshot(s account.Snapshot) account.Snapshot {
 	if w.off("unconfirmed") { // rule 13 (d)
 		for name, rec := range s.Bindings {
@@ -60,16 +62,16 @@ func (w *world) snapshot(s account.Snapshot) account.Snapshot {
 	return s
 }
 
-// token is the one that a rebuild installs by.
+// token returns the token that a rebuild installs with.
 func (w *world) token(ctx context.Context, c *memory.Counters, place, token string) string {
-	if w.off("token") { // rule 13 (e): the last one
+	if w.off("token") { // rule 13 (e): the last rebuild wins
 		_, _ = c.Discard(ctx, place)
 		_, _ = c.BeginRebuild(ctx, place, token, w.processes[0].now(), 0)
 	}
 	return token
 }
 
-// lost loses what a Redis has of a place.
+// lost deletes a Redis' records of one place.
 func (w *world) lost(m *master, n int) {
 	ctx, places := context.Background(), slices.Clone(plans.Directories)
 	for _, pool := range w.pools {
@@ -83,7 +85,7 @@ func (w *world) lost(m *master, n int) {
 	if !w.off("key") || epochs[place] == "" {
 		return
 	}
-	// Rule 1: what is lost is taken for what never was.
+	// Rule 1: a lost place looks like a new, empty one.
 	_, err = m.counters.BeginRebuild(ctx, place, epochs[place], w.processes[0].now(), 0)
 	w.must(err)
 	if account.IsBucket(place) {
@@ -94,7 +96,7 @@ func (w *world) lost(m *master, n int) {
 	w.must(err)
 }
 
-// sealed is the ledger as a rebuild reads it.
+// sealed returns the ledger as a rebuild reads it.
 func (w *world) sealed(l *events.Ledger) rebuild.Ledger {
 	if w.off("highest") { // rule 13 (d): the newest reply, not the highest
 		return newest{l}
@@ -102,23 +104,23 @@ func (w *world) sealed(l *events.Ledger) rebuild.Ledger {
 	return l
 }
 
-// looksAway is the rebuilder as a sweep asks it.
+// looksAway is the rebuilder as a sweep sees it.
 type looksAway struct{ asker }
 
 func (l looksAway) Wanted(pool string) {
-	if pool != "" || !l.p.world.off("looks") { // rule 15: no look at what nothing is decided about
+	if pool != "" || !l.p.world.off("looks") { // rule 15: epochs of idle pools are not checked
 		l.asker.Wanted(pool)
 	}
 }
 
-// alwaysBuilt is the epoch of the buckets that no runtime is in.
+// alwaysBuilt is the epoch of buckets without runtimes, which the simulation does not rebuild.
 var alwaysBuilt = account.FencedEpoch("silent")
 
-// record is that of the epochs in force, as a rebuild reads and writes it.
+// record is the record of the epochs in force, as a rebuild reads and writes it.
 type record struct {
 	*events.Ledger
 
-	last events.EpochRecord // as it was read last: nothing of it is changed
+	last events.EpochRecord // the last read, cached; never modified
 }
 
 func (r *record) Epochs(ctx context.Context) (events.EpochRecord, error) {
@@ -145,7 +147,7 @@ func (r *record) SetEpochs(ctx context.Context, epochs account.Epochs, follows u
 	return r.Ledger.SetEpochs(ctx, epochs, follows)
 }
 
-// newest tells a rebuild that each reply is decided after the one before.
+// newest renumbers the replies in stream order, so that the newest counts as the highest.
 type newest struct{ *events.Ledger }
 
 func (n newest) Facts(ctx context.Context, visit func(events.Fact) error) error {

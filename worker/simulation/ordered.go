@@ -11,10 +11,11 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// What the production code visits in the order of a map is shown to it one by one.
+// The production code visits some maps, whose order is random. The types in this file show it one element at
+// a time.
 
-// onePool shows a sweep the pool whose turn it is, and of the records without a binding
-// one: package reconcile visits both in the order of a map.
+// onePool shows a sweep only the pool whose turn it is, and only one of the records without a binding:
+// package reconcile visits both in the order of a map.
 type onePool struct {
 	store
 
@@ -54,7 +55,7 @@ type onePoolCache struct {
 
 func (o onePoolCache) Pools() []engine.Pool { return []engine.Pool{o.pool} }
 
-// marker collects what a sweep wants marked: it comes in the order of a map.
+// marker collects the bindings that a sweep wants marked dirty: they come in the order of a map.
 type marker struct{ p *process }
 
 func (m marker) WakeTenant(pool, tenant string) { m.p.worker.WakeTenant(pool, tenant) }

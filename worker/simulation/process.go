@@ -32,7 +32,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
-// This file alone knows how a worker is put together: cmd/hap-worker in small.
+// Only this file knows how a worker is wired: a small cmd/hap-worker.
 
 const (
 	opRenew   = "renew rebuild"
@@ -53,23 +53,23 @@ const (
 
 const (
 	handlers   = 3
-	budget     = 21 * time.Second // a multiple of moment: no pause of a retry reaches it by chance
+	budget     = 21 * time.Second // a multiple of moment, so that no pause of a retry ends exactly there
 	drain      = 6 * time.Second
-	serveEvery = 6 * time.Second // the simulation wakes: where a tick and a wake are there at once, select draws
+	serveEvery = 6 * time.Second // the simulation wakes the worker: if a tick and a wake were due at once, select would choose at random
 	never      = 100_000 * time.Hour
 	sweepEvery = 15 * time.Second
 
-	rebuildPause = 3 * time.Second  // no pause between two attempts is longer
-	rangesPause  = 15 * time.Second // the same of passes over network ranges
+	rebuildPause = 3 * time.Second  // upper bound of the pause between two attempts
+	rangesPause  = 15 * time.Second // upper bound of the pause between two passes over network ranges
 	keep         = 3 * time.Minute  // rule 14
 )
 
-// process is one worker process from its start to its death.
+// process is one worker process, from its start until it stops or dies.
 type process struct {
 	world           *world
 	name            string // worker and incarnation
-	looks, rebuilds string // the actors of its fence and of its rebuilder, which is several goroutines at a time
-	extends         string // and of its passes over network ranges
+	looks, rebuilds string // the actors of its fence and of its rebuilder, which runs several goroutines
+	extends         string // the actor of its passes over network ranges
 	dead            atomic.Bool
 	ended           atomic.Bool // it was stopped, or died
 	redis           atomic.Pointer[master]
@@ -79,31 +79,31 @@ type process struct {
 	worker    *worker.Worker
 	rebuilder *rebuild.Rebuilder
 	live      *config.Live // the configuration
-	behind    bool         // it is not that of now
+	behind    bool         // live has not the current settings yet
 	garden    *landscape
 	late      *ranges.Reconciler
 	iterator  *iterator
 	ctx       context.Context
 	cancel    context.CancelFunc
 
-	watched []watched // that its watch has not brought yet
-	lagging int       // moments for which it brings nothing
+	watched []watched // events that its watch has not delivered yet
+	lagging int       // moments during which its watch delivers nothing
 
 	asks      asks
 	labels    *reconcile.Labels
 	sweeping  sweeping
 	sweeps    int
-	looked    int // the last sweep that has begun to look
+	looked    int // the number of the last sweep that has read the pools
 	sweepPool engine.Pool
 	nextSweep time.Time
 	nextServe time.Time
 	mu        sync.Mutex        // of marks and handled
 	marks     map[string]vacant // bindings that a sweep wants marked
-	passes    int               // of audits and the like, so that each has a name
-	handled   map[string]int    // deliveries by event, so that each has a name
+	passes    int               // numbers audits and the like, to name their actors
+	handled   map[string]int    // deliveries by event, to name their actors
 }
 
-// sweeping is one look at all labels of a pool.
+// sweeping is a sweep in progress over all labels of a pool.
 type sweeping struct {
 	actor string
 	stop  context.CancelFunc
@@ -122,7 +122,7 @@ type watched struct {
 
 func (p *process) now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
 
-// start starts a process; a missing consumer is created, as with nats.manage.
+// start starts a process and creates a missing consumer, as with nats.manage.
 func (w *world) start(number int) *process {
 	w.incarnations++
 	p := &process{
@@ -168,7 +168,7 @@ func (w *world) start(number int) *process {
 	return p
 }
 
-// seen is the record of the epochs in force as a fence looks at it, for no event in particular.
+// seen is the record of the epochs in force as the fence reads it, under an actor that belongs to no event.
 type seen struct {
 	p      *process
 	ledger *events.Ledger
@@ -183,18 +183,18 @@ func (p *process) inForce(ctx context.Context, epochs account.Epochs) error {
 		return nil
 	}
 	err := p.fence.InForce(ctx, epochs)
-	p.world.gate.Returned(gate.Actor(ctx)) // it may have waited for calls of another actor
+	p.world.gate.Returned(gate.Actor(ctx)) // the fence may have waited for calls of another actor
 	return err
 }
 
-// reconnect finds the present master, unless the process is cut off from it.
+// reconnect connects to the current master, unless the process is cut off from it (every second seed).
 func (p *process) reconnect() {
 	if p.world.plan.Seed%2 == 0 {
 		p.redis.Store(p.world.masters[0])
 	}
 }
 
-// lookup has what package ranges asks of a runtime.
+// lookup implements the runtime lookup of package ranges.
 type lookup struct{ store }
 
 func (l lookup) Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
@@ -219,18 +219,18 @@ func (p *process) reopen(ctx context.Context) (jetstream.Consumer, error) {
 	return consumer{source, p}, nil
 }
 
-// Admission is when the scheduler sees a call. Pauses of retries and loops are random in
-// the production code; what comes after one is seen when the longest of its kind is over.
+// Admission returns when the scheduler may see a call. The production code's pauses of retries and loops are
+// random; a call after such a pause is admitted when the longest pause of its kind is over.
 func (p *process) Admission(c *call, last time.Time) time.Time {
 	if c.Op == opPools && c.Actor == p.sweeper() {
 		if p.looked == p.sweeps {
-			return c.Arrived.Add(never) // the next sweep begins anew, instead of this one after its pause
+			return c.Arrived.Add(never) // this sweep never goes on after its pause: the next one starts anew
 		}
 		p.looked = p.sweeps
 		return c.Arrived
 	}
 	if p.ended.Load() && c.Actor == p.name && strings.HasPrefix(c.Op, "read") && strings.Contains(c.Arg, " from ") {
-		return c.Arrived.Add(never) // whether it serves once more while it stops is drawn by a select
+		return c.Arrived.Add(never) // a select draws whether it serves once more while it stops
 	}
 	if last.IsZero() || !c.Arrived.After(last) {
 		return c.Arrived
@@ -247,20 +247,19 @@ func (p *process) Admission(c *call, last time.Time) time.Time {
 	}
 }
 
-// sweeper is the actor of the sweep of now.
+// sweeper is the actor of the current sweep.
 func (p *process) sweeper() string { return p.sweeping.actor }
 
-// pass names what is done beside the events.
+// pass returns a context with a new actor, for work that belongs to no event.
 func (p *process) pass(what string) context.Context {
 	p.passes++
 	return gate.As(p.ctx, fmt.Sprintf("%s %s (%d)", p.name, what, p.passes))
 }
 
-// sweep begins a look at all labels of one pool. What the one before has not finished
-// is given up.
+// sweep starts a pass over all labels of one pool, and cancels the previous one.
 func (p *process) sweep() {
 	p.sweeping.stop()
-	synctest.Wait() // the sweep that is given up may wake the worker once more, and Look does too
+	synctest.Wait() // the cancelled sweep may wake the worker once more, and so does Look
 	p.takeUp()
 	p.sweeps++
 	p.nextSweep = time.Now().Add(sweepEvery)
@@ -275,10 +274,10 @@ func (p *process) sweep() {
 	actor := p.sweeper()
 	p.world.gate.Returned(actor)
 	go p.labels.Run(gate.As(ctx, actor))
-	p.worker.Look() // which a worker does by itself as often
+	p.worker.Look() // a worker does this by itself, equally often
 }
 
-// mark marks what a sweep has found, one after the other.
+// mark marks the bindings that a sweep has found, one after the other.
 func (p *process) mark() {
 	marks := p.marks
 	p.marks = map[string]vacant{}
@@ -293,7 +292,7 @@ func (p *process) mark() {
 	}()
 }
 
-// bring lets the watch bring its next event.
+// bring delivers the next event of the watch.
 func (p *process) bring() {
 	next := p.watched[0]
 	p.watched = p.watched[1:]
@@ -310,7 +309,7 @@ func (p *process) bring() {
 	}
 }
 
-// audit compares Redis with everything else once, and repairs.
+// audit compares Redis with labels, Shoots and ledger once, and repairs it.
 func (p *process) audit() {
 	ledger := events.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
 	a := &reconcile.Audit{
@@ -326,7 +325,7 @@ func (p *process) audit() {
 	}()
 }
 
-// forget runs rule 14 once.
+// forget runs one pass of retention (rule 14).
 func (p *process) forget() {
 	ledger := events.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
 	r := &retention.Purger{
@@ -340,7 +339,7 @@ func (p *process) forget() {
 	go r.Once(ctx)
 }
 
-// tracer names the goroutine of an event after it.
+// tracer names the actor of an event's goroutine after the event.
 type tracer struct {
 	noop.Tracer
 

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// master is a Redis that serves.
+// master is a Redis server that accepts writes.
 type master struct {
 	name     string
 	counters *memory.Counters
@@ -24,12 +24,12 @@ func newMaster(name string) *master {
 	return &master{name: name, counters: memory.NewCounters(), ranges: memory.NewRanges()}
 }
 
-// copy returns what a replica of the master has.
+// copy returns a replica of the master.
 func (m *master) copy(name string) *master {
 	return &master{name: name, counters: m.counters.Copy(), ranges: m.ranges.Copy()}
 }
 
-// restart is another process on the same data: its run id says so (rule 1).
+// restart simulates another server process on the same data: no place counts as built any more (rule 1).
 func (m *master) restart(ctx context.Context) {
 	pools, _ := m.counters.Pools(ctx)
 	for n := range account.Buckets {
@@ -41,23 +41,23 @@ func (m *master) restart(ctx context.Context) {
 	_, _ = m.ranges.Discard(ctx)
 }
 
-// bucketOf is the place of a runtime in the directory.
+// bucketOf is the bucket of a runtime in the directory, as a list of places.
 func bucketOf(runtime string) []string { return []string{account.BucketOf(runtime)} }
 
-// store is Redis as one process reaches it.
+// store is Redis as one process sees it.
 type store struct{ p *process }
 
 func (s store) at() *memory.Counters { return s.p.redis.Load().counters }
 
-// heard are the others of these places.
+// heard returns the places without the silent buckets.
 func heard(places []string) []string { return slices.DeleteFunc(slices.Clone(places), plans.Silent) }
 
 func scripted[T any](ctx context.Context, s store, op, arg string, do func(context.Context, *memory.Counters) (T, error)) (T, error) {
 	return ask(ctx, s.p, call{Port: gate.Redis, Op: op, Arg: arg, Write: true}, func(ctx context.Context) (T, error) { return do(ctx, s.at()) })
 }
 
-// decided is scripted for what has effects outside of Redis: the epochs of the places have
-// to be in force, rule 15.
+// decided is scripted for results that have effects outside of Redis: the epochs of the places have to be in
+// force (rule 15).
 func decided[T any](
 	ctx context.Context, s store, op, arg string, places []string, do func(context.Context, *memory.Counters) (T, error),
 ) (T, error) {
@@ -220,8 +220,6 @@ func (s store) Doubt(ctx context.Context, pool, binding string, generation int64
 	})
 }
 
-// Pools are those of the sweep that asks: package reconcile visits them in the order of
-// a map, so that a sweep here looks at one pool after the other.
 func (s store) Pools(ctx context.Context) ([]string, error) {
 	return scripted(ctx, s, "pools", "", func(ctx context.Context, c *memory.Counters) ([]string, error) { return c.Pools(ctx) })
 }
@@ -340,14 +338,14 @@ func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, er
 		maps.Copy(epochs, known)
 		for _, place := range places {
 			if plans.Silent(place) {
-				epochs[place] = alwaysBuilt // so that no rebuild is about them
+				epochs[place] = alwaysBuilt // so that no rebuild starts for them
 			}
 		}
 		return epochs, nil
 	})
 }
 
-// placed is scripted for a place that is rebuilt. One that no runtime is in always is.
+// placed is scripted for a place that is rebuilt. Silent buckets always count as built.
 func placed(ctx context.Context, s store, op, place string, do func(context.Context, *memory.Counters) (bool, error)) (bool, error) {
 	if plans.Silent(place) {
 		return true, nil
@@ -370,7 +368,7 @@ func (s store) Time(ctx context.Context) (time.Time, error) {
 
 func (s store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
 	return placed(ctx, s, "begin rebuild", place, func(ctx context.Context, c *memory.Counters) (bool, error) {
-		if s.p.world.off("lease") { // rule 13 (a): one that died is waited for
+		if s.p.world.off("lease") { // rule 13 (a): the lease of a dead rebuilder does not expire
 			lease = 1000 * time.Hour
 		}
 		return c.BeginRebuild(ctx, place, token, now, lease)

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// calm is longer than two looks at the labels of each pool, and every pause of a retry, in moments: what changes in Redis alone
-	// does not begin it anew.
+	// calm, in moments, is longer than two sweeps of each pool and than every pause of a retry. Changes in
+	// Redis alone do not restart it.
 	calm = 45
-	// patience is how many moments everything may take to come to rest: more than the longest waiting.
+	// patience is how many moments the world may take to come to rest: more than the longest deadline.
 	patience = 1000
 	// tireless is how many steps it may take.
 	tireless = 30_000
 )
 
-// rest ends all faults, lets everything come to rest, and checks that nothing is left undone.
+// rest ends all faults, plays on until nothing changes, and checks that nothing is left undone.
 func (w *world) rest() {
 	w.heal()
 	w.comeToRest()
@@ -39,10 +39,10 @@ func (w *world) rest() {
 	}
 }
 
-// wanted asks for what nothing else asks for, and reports whether there is any: blocks that a
-// handling took for a runtime which went meanwhile, and could not return, are found by a pass
-// over the network ranges; a pool whose last binding is gone is built when a request asks for it. A
-// cluster is deleted whose deprovision was accepted since the faults ended.
+// wanted triggers work that nothing else triggers, and reports whether there was any. A pass over the network
+// ranges finds blocks that a handler acquired for a runtime that left meanwhile, and could not return. A pool
+// without bindings is rebuilt only when a request asks for it. And it deletes the Shoots of runtimes that
+// were deprovisioned since the faults ended.
 func (w *world) wanted() bool {
 	for _, p := range w.alive() {
 		if w.plan.Networks {
@@ -74,15 +74,15 @@ func (w *world) comeToRest() {
 	}
 }
 
-// unsettled is how many events are in their stream.
+// unsettled is the number of events in their stream.
 func (w *world) unsettled() uint64 {
 	state, err := w.broker.State(context.Background(), events.StreamEvents)
 	w.must(err)
 	return state.Msgs
 }
 
-// moving reports whether a request came in too lately for a pool that its rule does not lead to, and so may
-// still leave it (rule 16).
+// moving reports whether a recent request waits for a pool that its rule no longer leads to: it may still
+// move (rule 16).
 func (w *world) moving() bool {
 	return slices.ContainsFunc(w.waiting(), func(r events.WaitingRequest) bool {
 		return r.Pool != w.leads(r.Event.Provision.Plan) && time.Since(r.Entered) < 2*time.Minute
@@ -116,8 +116,8 @@ func (w *world) heal() {
 	}
 }
 
-// atRest checks what has to be so where nothing is in work: I6, I7, I8, and that Redis,
-// the labels and the ledger say the same.
+// atRest checks what must hold when nothing is in flight: I6, I7, I8, and that Redis, labels and ledger
+// agree.
 func (w *world) atRest() {
 	t := &w.truth
 	for _, q := range t.requests {
@@ -135,7 +135,7 @@ func (w *world) atRest() {
 	w.waitingAtRest()
 }
 
-// facts reads everything. It reports whether Redis has it all.
+// facts reads all stores. built is false if Redis has a place that is not built.
 func (w *world) facts() (f promises.Facts, built bool) {
 	ctx, t, m := context.Background(), &w.truth, w.masters[0]
 	f = promises.Facts{
@@ -176,7 +176,7 @@ func (w *world) facts() (f promises.Facts, built bool) {
 			w.bad("I8 NothingLost", "the network ranges are not built")
 			return f, false
 		}
-		// A rule may go while a block that it took is not answered with: the runtime keeps it, and leaves it with the others.
+		// A rule may be removed before its block is answered. The runtime keeps the block until it leaves.
 		f.Held = slices.DeleteFunc(promises.Held(state), func(b promises.Block) bool {
 			given := slices.Contains(f.Given, b) || slices.ContainsFunc(w.Config().Rules, func(r network.Rule) bool { return r.ID == b.Rule })
 			return f.InForce[b.Runtime].Binding != nil && !given
@@ -237,21 +237,21 @@ func (w *world) waitingAtRest() {
 	}
 }
 
-// stays reports whether a runtime has an account in the pool that its request waits for, or is gone there: it leaves
-// for no other one (rule 16), and its request is answered once there are blocks for it, or at its deadline.
+// stays reports whether the runtime has an account in its request's pool, or is gone there. Such a request
+// moves to no other pool (rule 16): it is answered once there are blocks for it, or at its deadline.
 func (w *world) stays(r events.WaitingRequest) bool {
 	rt, err := w.masters[0].counters.RuntimeIn(context.Background(), r.Pool, r.Event.RuntimeID)
 	return err == nil && w.networkFull(r.Event.RuntimeID) && (rt.State == account.RuntimeGone || rt.State == account.RuntimeAssigned)
 }
 
-// leads is the pool that the rule of a plan names.
+// leads returns the pool that a plan's rule leads to.
 func (w *world) leads(plan string) string {
 	match, err := w.settings.Decisions().Rules().Match(rule.Request{Plan: plan})
 	w.must(err)
 	return match.Pool.Name()
 }
 
-// networkFull reports whether there are no blocks for a runtime.
+// networkFull reports whether no blocks are left for a runtime.
 func (w *world) networkFull(runtime string) bool {
 	if !w.plan.Networks {
 		return false
@@ -260,8 +260,8 @@ func (w *world) networkFull(runtime string) bool {
 	return err != nil
 }
 
-// holdsBack reports whether rule 3 keeps a tenant from a free account: it may have one
-// only, and has one that is cordoned or was taken from under it.
+// holdsBack reports whether rule 3 keeps the tenant from a free account: it may have only one, and its own is
+// cordoned or was changed by hand.
 func (w *world) holdsBack(r events.WaitingRequest) bool {
 	return slices.ContainsFunc(w.bindings(func(b engine.Binding) bool { return w.truth.edited[b.Name] }), func(b engine.Binding) bool {
 		rec, _ := w.masters[0].counters.Binding(context.Background(), r.Pool, b.Name)
@@ -269,8 +269,8 @@ func (w *world) holdsBack(r events.WaitingRequest) bool {
 	})
 }
 
-// passedOver reports whether a runtime waits behind another of its tenant: no worker looks at
-// it before its turn or its deadline, so none returns the blocks of a handling that was stopped.
+// passedOver reports whether a runtime waits behind another one of its tenant. No worker tries it before its
+// turn or its deadline, so the blocks of an interrupted attempt stay acquired.
 func (w *world) passedOver(runtime string) bool {
 	all := w.waiting()
 	at := slices.IndexFunc(all, func(r events.WaitingRequest) bool { return r.Event.RuntimeID == runtime })

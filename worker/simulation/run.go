@@ -11,39 +11,39 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
-// Result says what came of a history.
+// Result is the outcome of a history.
 type Result struct {
 	Plan      plans.Plan
 	Violation string // the first invariant that did not hold, "" for none
 	Trace     trace.Trace
-	Events    int // lines of the plan that came about
+	Events    int // items of the plan that were executed
 	Steps     int
 	Moments   int
 	Befell    map[plans.Kind]int
 }
 
-// Brief returns the violation, the plan, and the steps of the trace that touch what broke.
+// Brief returns the violation, the plan, and the steps of the trace that concern the violation.
 func (r Result) Brief() string {
 	return fmt.Sprintf("seed %d, since step %d, after %s: %s\n\n%s\n%s",
 		r.Plan.Seed, r.Steps, r.Simulated().Round(time.Second), r.Violation, r.Plan.Prose(), r.Trace.Brief(r.Violation))
 }
 
-// Prose tells the history: its plan, then its trace.
+// Prose describes the history: its plan, then its trace.
 func (r Result) Prose() string {
 	return fmt.Sprintf("seed %d: %s\n\n%s\n%s", r.Plan.Seed, r.Violation, r.Plan.Prose(), r.Trace.Prose())
 }
 
-// Simulated is how much time has passed in it.
+// Simulated is the virtual time that the history took.
 func (r Result) Simulated() time.Duration { return time.Duration(r.Moments) * moment }
 
-// Play plays a history.
+// Play plays a history in a new synctest bubble. mutant names the rule to switch off, "" for none.
 func Play(t *testing.T, plan plans.Plan, mutant string) (r Result) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { r = play(plan, mutant) })
 	return r
 }
 
-// play plays a history in the bubble of its caller.
+// play plays a history in its caller's bubble.
 func play(plan plans.Plan, mutant string) Result {
 	w := newWorld(plan, mutant)
 	for n := range plan.Workers {

@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// number is a variable of the environment, or what to take without it.
+// number returns an environment variable, or its default.
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -76,7 +76,7 @@ func TestSameSeedSameTrace(t *testing.T) {
 	}
 }
 
-// TestCuredFailures plays histories that broke once, each with what was wrong.
+// TestCuredFailures replays histories that failed once.
 func TestCuredFailures(t *testing.T) {
 	t.Parallel()
 	for seed, was := range campaign.Cured {
@@ -91,8 +91,8 @@ func TestCuredFailures(t *testing.T) {
 	}
 }
 
-// TestKnownFailures finds every fault that is not cured. One that is not found any more is
-// to be taken off the list.
+// TestKnownFailures finds each known failure again. A failure that is not found any more has to be removed
+// from the list.
 func TestKnownFailures(t *testing.T) {
 	t.Parallel()
 	for _, f := range campaign.Failures {
@@ -109,8 +109,8 @@ func TestKnownFailures(t *testing.T) {
 	}
 }
 
-// TestMutants finds each rule that is switched off. With HAP_SIMULATION_TRIES it looks as long as
-// that says, from the first seed on.
+// TestMutants detects each rule that is switched off. If HAP_SIMULATION_TRIES is set, it searches that many
+// histories from the first seed on.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	for _, m := range campaign.Mutants {

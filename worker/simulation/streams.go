@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 )
 
-// server is NATS as one process reaches it: streams.Streams.
+// server is NATS as one process sees it. It implements streams.Streams.
 type server struct{ p *process }
 
 var _ eventstreams.Streams = server{}
@@ -41,7 +41,7 @@ func (s server) Subjects(ctx context.Context, stream, filter string) (map[string
 	})
 }
 
-// Walk reads in pieces: what is stored meanwhile is found at the end, as on a server.
+// Walk reads in pieces, so it also visits messages that are stored meanwhile, as on a server.
 func (s server) Walk(ctx context.Context, stream string, after uint64, visit func(eventstreams.Message) error) error {
 	const piece = 8
 	for next := after + 1; ; {
@@ -91,7 +91,7 @@ func (s server) Purge(ctx context.Context, stream, subjects string, upTo uint64)
 	return err
 }
 
-// Send has no answer: what is lost is lost.
+// Send is fire and forget: it returns nil even if the message is lost.
 func (s server) Send(msg *nats.Msg) error {
 	if s.p.dead.Load() || s.p.world.gate.IsDown(gate.NATS) {
 		return nil
@@ -111,15 +111,15 @@ func (s server) SetMetadata(ctx context.Context, stream, key, value string) erro
 	return s.p.world.broker.SetMetadata(ctx, stream, key, value)
 }
 
-// consumer is the workers' consumer as one process holds it.
+// consumer is the workers' consumer as one process sees it.
 type consumer struct {
 	jetstream.Consumer
 
 	p *process
 }
 
-// Info is asked every ten seconds, as often as a process tells that it is still at work on
-// an event: through the gate it comes after that, where both come at the same instant.
+// Info is called every ten seconds, as are the in-progress signals of events. The gate orders it after them
+// if both are due at the same instant.
 func (c consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return ask(gate.As(ctx, c.p.name+" watches"), c.p, call{Port: gate.NATS, Op: opInfo}, c.Consumer.Info)
 }
@@ -134,7 +134,7 @@ func (c consumer) Messages(options ...jetstream.PullMessagesOpt) (jetstream.Mess
 	return i, nil
 }
 
-// iterator delivers what the consumer has, once the scheduler lets it.
+// iterator delivers messages when the scheduler permits it.
 type iterator struct {
 	jetstream.MessagesContext
 
@@ -143,21 +143,21 @@ type iterator struct {
 
 func (i *iterator) Next(options ...jetstream.NextOpt) (jetstream.Msg, error) {
 	ctx := gate.As(context.Background(), i.p.name+" takes")
-	// In which order processes ask is the scheduler's: they may be done at the same instant.
+	// The scheduler decides in which order processes pull: several may be ready at the same instant.
 	_, _ = ask(ctx, i.p, call{Port: gate.NATS, Op: opAsk}, func(context.Context) (any, error) { return nil, nil })
 	msg, err := i.MessagesContext.Next(options...)
 	if i.p.dead.Load() {
 		<-i.p.world.gate.Over()
 	}
 	if err != nil {
-		i.p.world.gate.Returned(i.p.name + " takes") // the pause before the consumer is opened again begins now
+		i.p.world.gate.Returned(i.p.name + " takes") // the pause before the consumer is reopened begins now
 		return nil, err
 	}
 	_, _ = ask(ctx, i.p, call{Port: gate.NATS, Op: opDeliver, Arg: msg.Subject()}, func(context.Context) (any, error) { return nil, nil })
 	return &message{Msg: msg, p: i.p}, nil
 }
 
-// message is a delivery in the hands of a process. What is said of it is not answered.
+// message is a delivery to a process. Its acknowledgements are fire and forget.
 type message struct {
 	jetstream.Msg
 

@@ -20,8 +20,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
-// truth has what publishers asked, were told, and may rely on. It is kept from what is
-// stored and labelled alone.
+// truth has the requests of publishers, the answers to them, and the promises that follow. It is derived only
+// from stored messages and labels.
 type truth struct {
 	ids      int
 	runtimes []*client
@@ -31,17 +31,17 @@ type truth struct {
 	final     map[string]events.Reply     // by subject
 	lives     map[string]*life            // by runtime, from its first answer on
 	all       []*life                     // in the order of their answers
-	deadlines map[string]time.Time        // of waiting, as told, by subject
+	deadlines map[string]time.Time        // of waiting requests, by subject, as the waiting reply named it
 	force     map[string]events.Reply     // by runtime: the reply with the highest sequence
-	given     map[string][]promises.Block // by runtime: the blocks of all its assignments, of which one may have fewer rules
-	excused   map[string]bool             // runtimes whose event was taken away by hand
+	given     map[string][]promises.Block // by runtime: the blocks of all its assignments; later ones may lack the blocks of removed rules
+	excused   map[string]bool             // runtimes of which an event was deleted by hand
 	changed   int                         // the moment at which something was last stored or labelled
 	installed int                         // the step of the last install of a rebuild
-	claims    map[string]string           // tenant, by binding and generation
+	claims    map[string]string           // tenant, by binding and generation of a claim
 	buried    map[uint64]bool             // sequences of HAP_EVENTS with a dead letter
 	edited    map[string]bool             // bindings that were changed by hand
 	labels    map[string]engine.Binding
-	freed     map[string]string // by binding: the release that took its labels off last
+	freed     map[string]string // by binding: the release that removed its labels last
 	gained    map[string]int    // by decision: the limit under which Redis counted a runtime on a binding
 }
 
@@ -49,7 +49,7 @@ type truth struct {
 type life struct {
 	runtime, tenant, binding, pool string
 	generation, sequence           int64
-	limit                          int                     // when its binding gained it; a repeat gains no runtime
+	limit                          int                     // of the binding when this runtime was counted on it
 	blocks                         map[string]netip.Prefix // by rule and injection
 	leaves                         bool                    // its deprovision was published
 	since                          int                     // the step of its first answer
@@ -64,7 +64,7 @@ func (t *truth) init() {
 	t.given = map[string][]promises.Block{}
 }
 
-// replied is told of each reply that is stored.
+// replied checks each stored reply.
 func (w *world) replied(subject string, r events.Reply) {
 	t := &w.truth
 	w.note("ledger", r.RequestID, "is "+string(r.Status), replyDetails(r))
@@ -74,7 +74,7 @@ func (w *world) replied(subject string, r events.Reply) {
 	t.changed = w.moments
 	w.isolated(subject, r)
 	if r.For == events.TypeDeprovision {
-		w.taken(subject) // also by one that took a provision's id before it was answered
+		w.taken(subject) // also if the deprovision took a provision's id before the provision was answered
 	}
 	if r.Waiting != nil {
 		t.deadlines[subject] = r.Waiting.Deadline
@@ -91,7 +91,7 @@ func (w *world) replied(subject string, r events.Reply) {
 			w.bad("I7 OneAnswer", "release %s took the labels off %s, and is answered %s", by, binding, r.Status)
 		}
 	}
-	// That a request was superseded says that its runtime is gone, too: rule 13.
+	// Superseded also means that the runtime is gone (rule 13).
 	if r.Status == events.StatusAssigned || r.Status == events.StatusReleased || r.Error != nil && r.Error.Code == engine.CodeSuperseded && r.Decision != nil {
 		if before := t.force[r.RuntimeID].Decision; before == nil || r.Decision.Sequence >= before.Sequence {
 			t.force[r.RuntimeID] = r
@@ -108,7 +108,7 @@ func (w *world) replied(subject string, r events.Reply) {
 	}
 }
 
-// taken is told of an id that a deprovision has taken.
+// taken records that a deprovision has taken a request id.
 func (w *world) taken(subject string) {
 	for _, q := range w.truth.requests {
 		if q.subject == subject && q.event.Deprovision != nil {
@@ -117,7 +117,8 @@ func (w *world) taken(subject string) {
 	}
 }
 
-// leaves is told of a deprovision that is accepted: it ends the runtime of its tenant, "" of any.
+// leaves records an accepted deprovision. It ends the runtime if by is the runtime's tenant, or "" (an
+// operator).
 func (w *world) leaves(runtime, by string) {
 	for _, rt := range w.truth.runtimes {
 		if rt.id == runtime {
@@ -149,7 +150,7 @@ func (w *world) isolated(subject string, r events.Reply) {
 	}
 }
 
-// told is given each copy of a reply that goes to an inbox.
+// told checks each copy of a reply that is sent to an inbox.
 func (w *world) told(msg *nats.Msg) {
 	r := w.decoded(msg.Data)
 	tenant := strings.TrimPrefix(msg.Subject, "_INBOX.")
@@ -158,14 +159,14 @@ func (w *world) told(msg *nats.Msg) {
 	}
 }
 
-// buried is told of what is stored that is no reply.
+// buried records the dead letters among the stored messages that are not replies.
 func (w *world) buried(msg *nats.Msg) {
 	if n, err := strconv.ParseUint(msg.Header.Get(dead.HeaderSequence), 10, 64); err == nil {
 		w.truth.buried[n] = true
 	}
 }
 
-// answered checks an assignment against those that are in force.
+// answered checks an assignment against the assignments in force.
 func (w *world) answered(subject string, r events.Reply) {
 	t := &w.truth
 	l := t.lives[r.RuntimeID]
@@ -201,16 +202,16 @@ func (w *world) answered(subject string, r events.Reply) {
 	w.blocks(l, r)
 }
 
-// unsealed reports whether a rebuild may have read the ledger before this answer came: its event
-// was deleted by hand, so the rebuild had nothing to seal ("What is not covered" in docs/protocol.md).
+// unsealed reports whether a rebuild may have read the ledger before this answer was stored. Its event was
+// deleted by hand, so the rebuild had nothing to seal ("What is not covered" in docs/protocol.md).
 func (t *truth) unsealed(l *life) bool { return l.lost > 0 && t.installed > l.lost }
 
-// gain names a decision that counted a runtime on a binding.
+// gain is the key of a decision that counted a runtime on a binding.
 func gain(runtime, binding string, sequence int64) string {
 	return fmt.Sprint(runtime, " ", binding, " ", sequence)
 }
 
-// among checks an answer against the other runtimes that are there: I2, I3, I4, I5.
+// among checks an answer against the other present runtimes: I2, I3, I4, I5.
 func (w *world) among(l *life) {
 	t := &w.truth
 	if b := t.labels[l.binding]; b.Dirty && !t.edited[l.binding] {
@@ -241,8 +242,8 @@ func (w *world) among(l *life) {
 	}
 }
 
-// blocks checks that network blocks of an answer are those of the answer before, and
-// no other runtime's: I9, I10.
+// blocks checks that an answer repeats the network blocks of the earlier answer (I10), and that they overlap
+// with no other runtime's (I9).
 func (w *world) blocks(l *life, r events.Reply) {
 	for _, n := range r.Network {
 		cidr := netip.MustParsePrefix(n.CIDR)
@@ -264,7 +265,7 @@ func (w *world) blocks(l *life, r events.Reply) {
 	}
 }
 
-// labelled is told of each change of a binding.
+// labelled checks each change of a binding, and queues it for the watches.
 func (w *world) labelled(b engine.Binding, deleted bool) {
 	t := &w.truth
 	for _, p := range w.processes {
@@ -312,9 +313,9 @@ func (w *world) labelled(b engine.Binding, deleted bool) {
 	}
 }
 
-// freed is told of each release that takes the labels off a binding. Runtimes that were answered
-// before it was asked for keep their account, even if it was marked dirty (rule 9), but for one that a hand
-// took the pool of their claim off (rule 10).
+// freed checks each release that removes the labels of a binding. Runtimes that were answered before the
+// release was published keep their account, even if it was marked dirty (rule 9). The exception is a binding
+// that was moved to another pool by hand (rule 10).
 func (w *world) freed(b engine.Binding, by string) {
 	t, binding := &w.truth, b.Name
 	t.freed[binding] = by
@@ -349,13 +350,13 @@ func replyDetails(r events.Reply) string {
 	return strings.Join(said, ", ")
 }
 
-// forgotten is told of each runtime whose replies retention deletes: what is asked for it
-// from now on is new (rule 14).
+// forgotten records that retention has deleted a runtime's replies: later requests for it count as new (rule
+// 14).
 func (w *world) forgotten(ctx context.Context, subjects string) {
 	t := &w.truth
 	for _, q := range t.requests {
 		if q.subject == subjects {
-			delete(t.final, q.subject) // a reply that says nothing of an account
+			delete(t.final, q.subject) // a reply without an account
 			w.excuse(q)
 			continue
 		}

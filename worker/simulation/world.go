@@ -24,8 +24,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
-// moment is the least time that passes. Calls begin at moments only: within one it does
-// not matter how long a random pause is. The nanosecond keeps moments and time-outs apart.
+// moment is the unit in which time passes. Calls begin at moments only, so the exact length of a random pause
+// within one does not matter. The nanosecond keeps moments and time-outs apart.
 const moment = 1500*time.Millisecond + time.Nanosecond
 
 // world is everything around the processes, and the scheduler.
@@ -42,9 +42,9 @@ type world struct {
 	broker   *memory.Broker
 	ledger   *events.Ledger // as the checks read it
 	garden   *memory.Gardener
-	masters  []*master // the first one is where a process that starts connects to
-	former   []*master // that were beside it until the faults ended: what they decided may count until a rebuild
-	older    *master   // what was saved last
+	masters  []*master // new processes connect to the first
+	former   []*master // masters until the faults ended: their decisions may count until a rebuild
+	older    *master   // the copy that was saved last
 	settings plans.Settings
 	ranges   atomic.Pointer[network.Config]
 	pools    []engine.Pool
@@ -55,9 +55,9 @@ type world struct {
 	healing      bool
 
 	truth     truth
-	tally     map[string]int // by binding, of the check that is under way
+	tally     map[string]int // by binding, of the current check
 	befell    map[plans.Kind]int
-	known     map[string]events.Reply // by what is stored of it
+	known     map[string]events.Reply // decoded replies, by their bytes
 	trace     trace.Trace
 	violation string
 }
@@ -75,7 +75,8 @@ func newWorld(plan plans.Plan, mutant string) *world {
 	w.subjects, err = events.NewSubjects("")
 	w.must(err)
 	w.replies = w.subjects.Prefix() + ".reply."
-	// No multiple of the pause between two signs of life: one of them and the end of the wait came at the same instant.
+	// Not a multiple of the interval of in-progress signals: otherwise one could come at the instant when the
+	// wait ends.
 	w.broker, err = memory.NewBroker(events.Options{AckWait: 30*time.Second + time.Nanosecond})
 	w.must(err)
 	w.ledger = events.NewLedgerOn(w.broker, w.subjects, "/simulation")
@@ -91,33 +92,33 @@ func newWorld(plan plans.Plan, mutant string) *world {
 	return w
 }
 
-// must ends the history: what fails here is a fault of the simulation itself.
+// must panics: an error here is a fault of the simulation itself.
 func (w *world) must(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("seed %d: %v", w.plan.Seed, err))
 	}
 }
 
-// off reports whether a rule is switched off: a mutant.
+// off reports whether the mutant switches this rule off.
 func (w *world) off(rule string) bool { return w.mutant == rule }
 
-// Config is the network configuration of now.
+// Config is the current network configuration.
 func (w *world) Config() *network.Config { return w.ranges.Load() }
 
-// store publishes what a process publishes, and holds it against the invariants.
+// store publishes a process's message, and checks the invariants.
 func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	var reply events.Reply
 	isReply := strings.HasPrefix(msg.Subject, w.replies)
 	if isReply {
 		reply = w.decoded(msg.Data)
 	}
-	if isReply && w.off("expect") { // rule 11: whatever stands there
+	if isReply && w.off("expect") { // rule 11: no expected sequence
 		msg.Header.Del(jetstream.ExpectedLastSubjSeqHeader)
 	}
 	if isReply && reply.Status == events.StatusSealed && w.off("seal") && reply.For == "" { // rule 13 (b)
 		return &jetstream.PubAck{}, nil
 	}
-	if isReply && reply.For != "" && w.off("take") { // rule 11: nothing says whose an id is
+	if isReply && reply.For != "" && w.off("take") { // rule 11: ids are not taken
 		expected, err := strconv.ParseUint(msg.Header.Get(jetstream.ExpectedLastSubjSeqHeader), 10, 64)
 		return &jetstream.PubAck{Sequence: expected}, err
 	}
@@ -132,7 +133,7 @@ func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, er
 	return ack, err
 }
 
-// decoded is a reply as it is read. Copies and seals of it are the same bytes again.
+// decoded decodes a reply. Copies and seals repeat the same bytes, so results are cached.
 func (w *world) decoded(data []byte) events.Reply {
 	reply, known := w.known[string(data)]
 	if !known {
@@ -156,7 +157,7 @@ func (w *world) pass(moments int) {
 	}
 }
 
-// alive are the processes that run, in the order of their starts.
+// alive returns the running processes, in the order of their starts.
 func (w *world) alive() (alive []*process) {
 	for _, p := range w.processes {
 		if !p.dead.Load() && !p.ended.Load() {
@@ -166,8 +167,8 @@ func (w *world) alive() (alive []*process) {
 	return alive
 }
 
-// step is one decision of the scheduler. It reports whether anything but the passing of
-// time was possible.
+// step makes one decision of the scheduler. It returns false if time could pass but nothing else could
+// happen.
 func (w *world) step() bool {
 	w.settle()
 	w.steps++
@@ -190,7 +191,7 @@ func (w *world) step() bool {
 	return true
 }
 
-// beside are steps that are no calls: what the watch brings, and looks at the labels.
+// beside returns the possible steps that are no calls: watch events, sweeps, marks and wakes.
 func (w *world) beside(choices []*call) (steps []func()) {
 	for _, p := range w.processes {
 		if p.dead.Load() || p.ended.Load() {
@@ -206,7 +207,7 @@ func (w *world) beside(choices []*call) (steps []func()) {
 		if !sweeping && !time.Now().Before(p.nextSweep) {
 			steps = append(steps, func() { w.note(p.name, "looks at all labels", "", ""); p.sweep() })
 		}
-		if !w.healing && !time.Now().Before(p.nextServe) { // at rest the looks at all labels wake often enough
+		if !w.healing && !time.Now().Before(p.nextServe) { // at rest, sweeps wake often enough
 			steps = append(steps, func() { p.nextServe = time.Now().Add(serveEvery); p.worker.Look() })
 		}
 		if !sweeping && len(p.marks) > 0 {
@@ -216,7 +217,7 @@ func (w *world) beside(choices []*call) (steps []func()) {
 	return steps
 }
 
-// proceed lets a call have its effect, or return.
+// proceed lets a call take effect, or return.
 func (w *world) proceed(c *call) {
 	switch {
 	case c.Done:
@@ -231,7 +232,7 @@ func (w *world) proceed(c *call) {
 	case w.gate.IsDown(c.Port):
 		w.release(c, c.Port.Refused(), c.Op+" is refused: "+string(c.Port)+" is down")
 	case w.full(c):
-		if w.off("half") && c.Op == opLocateAndAssign { // rule 1: what fails has written nothing
+		if w.off("half") && c.Op == opLocateAndAssign { // rule 1: a failed script has written nothing
 			w.effect(c, "half of it")
 		}
 		w.release(c, errFull, c.Op+" is refused: Redis is full")
@@ -246,10 +247,10 @@ func (w *world) proceed(c *call) {
 	}
 }
 
-// errFull is the answer of a Redis that has no room.
+// errFull is the error of a Redis without free memory.
 var errFull = errors.New("OOM command not allowed when used memory > 'maxmemory'")
 
-// full reports whether Redis refuses a call since it has no room.
+// full reports whether Redis refuses the call because its memory is full.
 func (w *world) full(c *call) bool {
 	return c.Port == gate.Redis && changes(c) && w.gate.IsDown(gate.RedisWrites)
 }
@@ -273,7 +274,7 @@ func (w *world) effect(c *call, how string) {
 	}
 }
 
-// release lets the caller go on.
+// release lets the caller continue with err.
 func (w *world) release(c *call, err error, how string) {
 	if how != "" {
 		w.note(c.Actor, c.Op, c.Arg, how)
@@ -281,7 +282,7 @@ func (w *world) release(c *call, err error, how string) {
 	w.gate.Release(c, err)
 }
 
-// end ends everything that runs in the bubble.
+// end stops everything that runs in the bubble.
 func (w *world) end() {
 	w.gate.End()
 	var running sync.WaitGroup
@@ -298,7 +299,7 @@ func (w *world) note(actor, op, arg, how string) {
 	w.trace.Note(trace.Step{At: time.Duration(w.moments) * moment, Actor: actor, Op: op, Arg: arg, How: how})
 }
 
-// bad is an invariant that does not hold.
+// bad records the first violation of an invariant.
 func (w *world) bad(invariant, format string, args ...any) {
 	if w.violation == "" {
 		w.violation = invariant + ": " + fmt.Sprintf(format, args...)

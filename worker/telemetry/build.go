@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/build"
 )
 
-// observeBuild says what the program was built from, so that figures can be told apart by it.
-// A label that is not known says so: one that is empty would be absent.
+// observeBuild creates the gauge of the program's build, to tell workers apart by it. Unknown labels are
+// "unknown": Prometheus drops empty labels.
 func observeBuild(b *builder, of build.Info) {
 	labels := with("version", known(of.Version), "revision", known(of.Revision), "goversion", known(of.Go))
 	_, err := b.meter.Int64ObservableGauge("hap_build_info",

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// clocks are the latest measurements of the stores' clocks.
+// clocks stores the last measured offset of each store's clock.
 type clocks struct {
 	mu      sync.Mutex
 	offsets map[string]time.Duration // by store

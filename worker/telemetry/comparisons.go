@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Comparisons counts the comparisons of a shadow. Other workers do not have this metric.
+// Comparisons counts the comparisons of a shadow. Only shadows have this metric.
 type Comparisons struct{ total *counter[string] }
 
 // Comparisons returns the counter, with a series for each result.

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// The results of a look at the epochs in force.
+// The results of a check of the epochs in force.
 const (
 	epochInForce = "in-force"
 	epochOther   = "other"   // another server of Redis is or was the master

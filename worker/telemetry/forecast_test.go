@@ -56,7 +56,7 @@ func (y *yard) claim(i int) {
 
 func (y *yard) free(i int) { y.bindings[i].Binding.Tenant = "" }
 
-// lasts looks after a time and wants the pool to last so many seconds.
+// lasts looks after some time, and expects the pool to last so many seconds.
 func (y *yard) lasts(after time.Duration, want float64) {
 	y.t.Helper()
 	y.now = y.now.Add(after)
@@ -97,8 +97,8 @@ func TestForecast(t *testing.T) {
 	y.lasts(2*time.Hour, math.Inf(1))
 }
 
-// TestForecastLeavesOut what cannot be claimed: shared pools, and bindings that are
-// cordoned, internal or dirty.
+// TestForecastLeavesOut accounts that cannot be claimed: shared pools, and bindings that are cordoned,
+// internal or dirty.
 func TestForecastLeavesOut(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, 5)

@@ -125,7 +125,7 @@ func TestLogObserver(t *testing.T) {
 	}
 }
 
-// TestLogObserverHasEachFact: what is not logged is named here.
+// TestLogObserverHasEachFact lists the facts that are not logged.
 func TestLogObserverHasEachFact(t *testing.T) {
 	t.Parallel()
 	silent := map[string]bool{"OnStep": true, "OnAssigned": true, "OnWaiting": true, "OnRanges": true, "OnFence": true}

@@ -68,8 +68,7 @@ func TestExposition(t *testing.T) {
 	})
 }
 
-// TestBuildInfo: without being told, a worker says what its program was built from. A label
-// that is empty would be none to Prometheus.
+// TestBuildInfo: without options, a worker reports its build. Prometheus drops empty labels.
 func TestBuildInfo(t *testing.T) {
 	t.Parallel()
 	is := regexp.MustCompile(`(?m)^hap_build_info\{goversion="` + regexp.QuoteMeta(runtime.Version()) + `",revision="[^"]+",version="[^"]+"\} 1$`)
@@ -198,8 +197,8 @@ func TestUnknownStateIsAbsent(t *testing.T) {
 	}
 }
 
-// TestUnreadPool holds that of a pool whose records could not be read no count is
-// reported that needs them; others are as ever.
+// TestUnreadPool: if records of a pool could not be read, counts that need them are absent; all others are
+// reported.
 func TestUnreadPool(t *testing.T) {
 	t.Parallel()
 	telemetry := start(t, Options{})
@@ -229,8 +228,8 @@ keb_shoots_per_credentials_binding{credentials_binding="gcp-1",hyperscaler_type=
 	}
 }
 
-// TestAvailableByPool holds that a pool that has run out shows although another of its
-// hyperscaler type has not, and that of a shared pool those count that take clusters.
+// TestAvailableByPool: an empty pool is reported beside another pool of its hyperscaler type that has
+// accounts. In a shared pool, the bindings that take clusters are counted.
 func TestAvailableByPool(t *testing.T) {
 	t.Parallel()
 	telemetry := start(t, Options{TenantMetrics: true})
@@ -273,7 +272,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestManyBindings is a landscape above OpenTelemetry's own bound of 2000 series.
+// TestManyBindings has more bindings than OpenTelemetry's default limit of 2000 series.
 func TestManyBindings(t *testing.T) {
 	t.Parallel()
 	telemetry := start(t, Options{TenantMetrics: true})

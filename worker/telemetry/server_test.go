@@ -121,7 +121,8 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestACheckThatHangs is given up, is not begun a second time, and counts again once it has come back.
+// TestACheckThatHangs fails after the time limit, is not started a second time, and counts again once it has
+// returned.
 func TestACheckThatHangs(t *testing.T) {
 	t.Parallel()
 	var begun atomic.Int32
@@ -167,7 +168,7 @@ func TestProbesShareARun(t *testing.T) {
 	}
 }
 
-// TestACheckIsTold when its time is over.
+// TestACheckIsTold that its context has ended.
 func TestACheckIsTold(t *testing.T) {
 	t.Parallel()
 	check := &shared{timeout: time.Millisecond, Check: Check{"nats", func(ctx context.Context) error {

@@ -35,7 +35,7 @@ type Options struct {
 	Service string
 	// Version is the version of the program. Defaults to none.
 	Version string
-	// Build has the labels of hap_build_info. Defaults to those of the running program.
+	// Build has the labels of hap_build_info. Defaults to the build of the running program.
 	Build build.Info
 	// Instance is a name that distinguishes workers. Defaults to none.
 	Instance string

@@ -98,7 +98,7 @@ func TestIdsWithoutAnEndpoint(t *testing.T) {
 
 const sampledParent = "00-ab000000000000000000000000000001-cd00000000000002-01"
 
-// TestTheParentDecides: a publisher's trace is continued, whatever the ratio is.
+// TestTheParentDecides: a publisher's trace is continued whatever the ratio.
 func TestTheParentDecides(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

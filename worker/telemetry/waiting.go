@@ -12,8 +12,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// waitingKnown is the maximum age of a look into the waiting room. An older look says nothing:
-// another worker may have served the requests in the meantime.
+// waitingKnown is the maximum age of a look into the waiting room. An older look is not reported: another
+// worker may have served the requests in the meantime.
 const waitingKnown = time.Minute
 
 // waitingRoom has the result of the last look into the waiting room.
@@ -23,8 +23,8 @@ type waitingRoom struct {
 	oldest map[string]time.Time
 }
 
-// maxWaitingPools limits the pools that waiting requests are told of by name; the others are told of as "other".
-// Where a rule has regions in its pool, a publisher can name as many as it likes.
+// maxWaitingPools limits the pools with a label of their name; the others are reported as "other". If a rule
+// puts the region into its pool, publishers can create any number of pools.
 const maxWaitingPools = 200
 
 // wait replaces the list of waiting requests.

@@ -10,8 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// TestWaitingAges: the age is that of the moment of the scrape, and what was seen
-// too long ago is absent.
+// TestWaitingAges: ages are computed at the scrape, and a look that is too old is absent.
 func TestWaitingAges(t *testing.T) {
 	t.Parallel()
 	telemetry := start(t, Options{})
@@ -45,8 +44,8 @@ hap_waiting_requests{pool="gcp",reason="network-full"} 1
 	shows("")
 }
 
-// TestWaitingPoolsAreBounded: pools that a publisher makes up do not hide the one that has accounts, nor do they
-// become series without end.
+// TestWaitingPoolsAreBounded: pools that a publisher invents do not hide the pool with accounts, nor do they
+// create series without limit.
 func TestWaitingPoolsAreBounded(t *testing.T) {
 	t.Parallel()
 	telemetry := start(t, Options{})

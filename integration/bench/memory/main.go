@@ -1,12 +1,11 @@
-// Command memory measures what a worker needs of memory in a large landscape: the
-// resident set of a real hap-worker process, after a collection, with all watches on.
+// Command memory measures a worker's memory in a large landscape: the resident set of a real hap-worker
+// process after a garbage collection, with all watches running.
 //
 //	go run -C integration ./bench/memory
 //
-// It starts the development stack, makes the accounts, a Shoot and a stored reply for
-// every runtime, loses nothing of it, and starts one worker, which rebuilds Redis from
-// them. What is resident a minute after a collection is told and held against the limit. Exit codes: 0 below the
-// limit, 1 above it or failure, 2 usage.
+// It starts the development stack, creates the accounts, and a Shoot and a stored reply for every runtime,
+// and starts one worker, which rebuilds Redis from them. It prints the resident set after a collection, and
+// compares it with the limit. Exit codes: 0 below the limit, 1 above it or failure, 2 usage.
 package main
 
 import (

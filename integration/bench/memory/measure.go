@@ -16,14 +16,13 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// quiet is how long after its start a worker's collections do not count yet.
+// quiet is the time after the start during which collections do not count.
 const quiet = time.Minute
 
 // patience is how long a worker may take to be ready and to collect.
 const patience = 10 * time.Minute
 
-// measure starts a worker, waits for its collection and holds what is resident
-// afterwards against the limit.
+// measure starts a worker, waits for a collection, and compares the resident set with the limit.
 func measure(ctx context.Context, s *stack.Stack, o settings) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the worker is not ready, or did not collect"))
 	defer cancel()
@@ -56,8 +55,8 @@ func (o settings) judge(rss int, w *stack.Worker) error {
 	return nil
 }
 
-// settled returns what is resident once the worker has given back what the collection
-// freed: it does so every minute, so the least of the looks of more than one.
+// settled returns the resident set, in MB, once it has not fallen for 75 s: the runtime returns freed memory
+// to the system every minute.
 func settled(ctx context.Context, w *stack.Worker) int {
 	last, same := resident(w, "VmRSS"), 0
 	ticker := time.NewTicker(time.Second)
@@ -77,7 +76,7 @@ func settled(ctx context.Context, w *stack.Worker) int {
 	return last
 }
 
-// resident is a line of the worker's /proc/PID/status in MB, 0 where it cannot be read.
+// resident returns a line of the worker's /proc/PID/status in MB, 0 if it cannot be read.
 func resident(w *stack.Worker, line string) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.PID()))
 	if err != nil {
@@ -94,8 +93,8 @@ func resident(w *stack.Worker, line string) int {
 	return kB / 1024
 }
 
-// collections is a worker's log, which tells of every collection; the runtime makes
-// one after two minutes at the latest.
+// collections is a worker's log, which reports every collection; the runtime runs one at least every two
+// minutes.
 type collections struct {
 	mu   sync.Mutex
 	rest bytes.Buffer

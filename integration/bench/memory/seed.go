@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// seeders is how many Shoots are made at once.
+// seeders is the number of Shoots that are created concurrently.
 const seeders = 16
 
 var (
@@ -30,7 +30,7 @@ var (
 // types are the hyperscaler types of the accounts, in turn.
 var types = []string{"aws", "azure", "gcp", "alicloud", "openstack_eu-de-1"}
 
-// runtime is the n-th cluster: runtimes are spread over the accounts.
+// runtime is one cluster. The runtimes are spread evenly over the accounts.
 type runtime struct {
 	id, binding, kind, tenant, shoot string
 	number                           int
@@ -89,7 +89,7 @@ func seed(ctx context.Context, s *stack.Stack, o settings) error {
 	return group.Wait()
 }
 
-// settle makes what the other watches follow: the policy and the ranges.
+// settle creates the objects of the other watches: the policy and the network ranges.
 func settle(ctx context.Context, api dynamic.Interface) error {
 	policy := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"policy.yaml": "apiVersion: 0.1.0\nrules: {}\n"}}}
 	policy.SetAPIVersion("v1")
@@ -106,7 +106,7 @@ func settle(ctx context.Context, api dynamic.Interface) error {
 	return err
 }
 
-// shoot is a Shoot with a manifest of a size as real ones have.
+// shoot returns a Shoot with a manifest of a realistic size.
 func shoot(o settings, r runtime) *unstructured.Unstructured {
 	field := "credentialsBindingName"
 	if o.resource != "credentialsbindings" {
@@ -123,7 +123,7 @@ func shoot(o settings, r runtime) *unstructured.Unstructured {
 	return s
 }
 
-// fillLedger stores the answer of a provision for every runtime, as a worker writes it.
+// fillLedger stores the reply to a provision of every runtime, as a worker writes it.
 func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 	nc, err := nats.Connect(s.NATS.URL())
 	if err != nil {
@@ -160,7 +160,7 @@ func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 	}
 }
 
-// answer is the reply to the provision of a runtime; before are on its account.
+// answer returns the reply to the provision of a runtime; before is the number of clusters on its account.
 func answer(r runtime, before int, namespace string) events.Reply {
 	count := before + 1
 	return events.Reply{

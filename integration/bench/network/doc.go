@@ -1,3 +1,3 @@
-// Package network holds the slicing of network ranges against go-ipam, the
-// library that Gardener-IPAM uses, in memory and in the same run.
+// Package network compares the allotment of network ranges with go-ipam, the library of Gardener-IPAM, in
+// memory and in the same run.
 package network

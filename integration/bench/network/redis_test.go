@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// parents are those of the benchmarks, and one that nothing is held in.
+// parents are the parents of the benchmarks, and one without blocks.
 func parents(cidrs ...string) []network.Parent {
 	p := network.Parent{ID: "foo"}
 	for _, c := range cidrs {
@@ -22,7 +22,7 @@ func parents(cidrs ...string) []network.Parent {
 	return []network.Parent{p}
 }
 
-// inRedis has so many blocks in a separate Redis, put there as a rebuild does.
+// inRedis returns a separate Redis with so many blocks, installed as by a rebuild.
 func inRedis(tb testing.TB, count int) *blocks.Ranges {
 	tb.Helper()
 	ranges, ctx, token := blocks.New(counters.New(counterstest.Redis(tb), "bench")), context.Background(), fmt.Sprint("bench-", count)
@@ -45,9 +45,9 @@ func inRedis(tb testing.TB, count int) *blocks.Ranges {
 	return ranges
 }
 
-// BenchmarkRedis is one cluster that comes and goes beside so many blocks, which is two scripts;
-// parents that change, where nothing is held and where every block is; the room that the
-// gauges show; and a whole read of the state, as at each refresh.
+// BenchmarkRedis measures, with so many blocks: a cluster that comes and goes, which is two scripts; a change
+// of the parents, of an empty one and of the one with all blocks; the read for the gauges; and a read of the
+// whole state, as at each refresh.
 func BenchmarkRedis(b *testing.B) {
 	rules := []network.Rule{{ID: "r", Injections: []network.Injection{{Paths: []string{"/a"}, Parents: []string{"foo"}, Size: size}}}}
 	ctx := context.Background()

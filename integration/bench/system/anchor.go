@@ -13,13 +13,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// loopCommand is the first argument of a process that is an anchor; the anchor's word is the second.
+// loopCommand is the first argument of an anchor's process; the second is the anchor's word.
 const loopCommand = "loop"
 
-// anchor is a loop that does what any consumer of events does that keeps its state in Redis and
-// answers on a stream: it takes an event, runs a script of two commands, publishes a reply under
-// the expected last sequence of its subject, waits for the stream's acknowledgement and settles.
-// It decodes nothing and decides nothing.
+// anchor is a reference loop: it does the minimum of any consumer that keeps its state in Redis and answers
+// on a stream. It takes an event, runs a script of two commands, publishes a reply under the expected last
+// sequence of its subject, waits for the stream's acknowledgement, and acknowledges the event. It decodes and
+// decides nothing.
 type anchor struct {
 	name string // in the report
 	word string // of its streams, its subjects and its hash
@@ -40,17 +40,17 @@ func anchorOf(word string) (anchor, error) {
 	return anchor{}, fmt.Errorf("no loop is named %q", word)
 }
 
-// events and replies are the names of its streams, beside those of the worker.
+// events and replies are the names of the loop's streams.
 func (a anchor) events() string  { return strings.ToUpper(a.word) + "_EVENTS" }
 func (a anchor) replies() string { return strings.ToUpper(a.word) + "_REPLIES" }
 
-// subject is that of a runtime's event; "*" is all.
+// subject is the subject of a runtime's event; "*" matches all.
 func (a anchor) subject(runtime string) string { return a.word + ".event." + runtime }
 
 // reply is the subject of the reply to an event.
 func (a anchor) reply(runtime string) string { return a.word + ".reply." + runtime }
 
-// loop is a process of an anchor.
+// loop is the process of an anchor.
 type loop struct {
 	anchor
 	js       jetstream.JetStream
@@ -59,13 +59,14 @@ type loop struct {
 	answer   []byte
 }
 
-// script is a loop's decision: two commands, whatever was asked.
+// script is a loop's decision: the same two commands for every event.
 var script = redis.NewScript(`
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return redis.call('HINCRBY', KEYS[1], 'seq', 1)
 `)
 
-// runLoop answers events until SIGTERM, in a process apart, as a worker is. It says ready once it takes them.
+// runLoop answers events until SIGTERM, in a separate process like a worker. It writes ready once it takes
+// events.
 func runLoop(a anchor, natsURL, redisURL string, answer []byte, ready io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -94,12 +95,12 @@ func runLoop(a anchor, natsURL, redisURL string, answer []byte, ready io.Writer)
 	return a.run(ctx, l)
 }
 
-// runtimeOf is the runtime whose event a message is.
+// runtimeOf returns the runtime of an event.
 func (l *loop) runtimeOf(msg jetstream.Msg) string {
 	return strings.TrimPrefix(msg.Subject(), l.subject(""))
 }
 
-// answerTo is the reply to the event of a runtime, and what it is published under.
+// answerTo returns the reply to a runtime's event, and the expectations under which it is published.
 func (l *loop) answerTo(runtime string) (*nats.Msg, []jetstream.PublishOpt) {
 	return &nats.Msg{Subject: l.reply(runtime), Data: l.answer},
 		[]jetstream.PublishOpt{jetstream.WithExpectStream(l.replies()), jetstream.WithExpectLastSequencePerSubject(0)}

@@ -7,10 +7,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// bareHandlers is how many events the bare loop has in work at once.
+// bareHandlers is the number of events that the bare loop handles concurrently.
 const bareHandlers = 64
 
-// runBare is the plain loop: each handler does one step of one event after the other.
+// runBare is the plain loop: each handler handles one event after the other, step by step.
 func runBare(ctx context.Context, l *loop) error {
 	messages, err := l.consumer.Messages(jetstream.PullMaxMessages(bareHandlers))
 	if err != nil {

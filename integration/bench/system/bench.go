@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// tenants share the events of the steady state; each has an account before it begins.
+	// tenants is the number of tenants in the steady state. Each has an account from the start.
 	tenants = 50
-	// roundLimit bounds one round of anything.
+	// roundLimit is the time limit of one round.
 	roundLimit = 5 * time.Minute
 )
 
-// config is the initial rules: a tenant has one account of a provider.
+// config is the initial rules, with which a tenant has one account of a provider.
 const config = stack.InitialRules
 
-// bench is the stack with a worker and the loops that it is compared with.
+// bench is the stack with a worker, and the loops that it is compared with.
 type bench struct {
 	settings
 	stack   *stack.Stack
@@ -72,13 +72,13 @@ func start(ctx context.Context, s settings) (b *bench, err error) {
 	return b, nil
 }
 
-// connect makes the publisher.
+// connect creates the publisher.
 func (b *bench) connect() (err error) {
 	b.nc, b.publish, err = b.publisher()
 	return err
 }
 
-// publisher returns one with a separate connection.
+// publisher returns a publisher with its connection.
 func (b *bench) publisher() (*nats.Conn, *publisher, error) {
 	nc, err := nats.Connect(b.stack.NATS.URL())
 	if err != nil {
@@ -92,7 +92,7 @@ func (b *bench) publisher() (*nats.Conn, *publisher, error) {
 	return nc, &publisher{js: js, subjects: subjects}, err
 }
 
-// accounts are those of the steady state's tenants, and one for each claim.
+// accounts returns the accounts of the steady state's tenants, and one for each claim.
 func (b *bench) accounts() []stack.Account {
 	var all []stack.Account
 	for n := range tenants {
@@ -120,14 +120,14 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return err
 }
 
-// running is a process of an anchor.
+// running is a running process of an anchor.
 type running struct {
 	anchor anchor
 	*exec.Cmd
 }
 
-// startLoops starts as many processes of an anchor, with streams like the worker's and with a
-// reply that is as long as the worker's.
+// startLoops starts processes of an anchor. Its streams are like the worker's, and its reply is as long as
+// the worker's.
 func (b *bench) startLoops(ctx context.Context, a anchor, processes int) error {
 	streams, err := events.Options{}.Streams()
 	if err != nil {
@@ -184,7 +184,7 @@ func (b *bench) addLoop(a anchor, reply []byte) error {
 	return nil
 }
 
-// loopPID is the process of an anchor, and 0 where none runs.
+// loopPID returns the process id of an anchor, 0 if none runs.
 func (b *bench) loopPID(a anchor) int {
 	for _, l := range b.loops {
 		if l.anchor.word == a.word {

@@ -18,8 +18,8 @@ import (
 
 var bindings = schema.GroupVersionResource{Group: "security.gardener.cloud", Version: "v1alpha1", Resource: "credentialsbindings"}
 
-// claimRound lets the worker claim accounts for new tenants, and then patches as
-// many bindings bare, 64 at a time as the worker does.
+// claimRound lets the worker claim accounts for new tenants, and then patches as many bindings directly, with
+// the same concurrency.
 func (b *bench) claimRound(ctx context.Context, r *report) error {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -46,7 +46,7 @@ func (b *bench) claimRound(ctx context.Context, r *report) error {
 	return nil
 }
 
-// claim makes the provision of a new tenant.
+// claim returns the provision of a new tenant.
 func (p *publisher) claim(tenant string) (event, error) {
 	e := events.Event{Type: events.TypeProvision, ID: "p-" + tenant, Source: "/bench", RuntimeID: tenant, Provision: &events.Provision{
 		RuntimeID: tenant, GlobalAccountID: tenant, Plan: "azure",
@@ -55,7 +55,7 @@ func (p *publisher) claim(tenant string) (event, error) {
 	return event{subject: p.subjects.Provision(tenant), id: "provision/" + e.ID, reply: e.ReplySubject(p.subjects), data: data, replies: 1}, err
 }
 
-// unlimited is a client of the Kubernetes API that the client side does not slow down.
+// unlimited returns a client of the Kubernetes API without a client-side rate limit.
 func (b *bench) unlimited() (*dynamic.DynamicClient, error) {
 	c, err := b.stack.Kube.Config()
 	if err != nil {
@@ -66,8 +66,8 @@ func (b *bench) unlimited() (*dynamic.DynamicClient, error) {
 	return dynamic.NewForConfig(c)
 }
 
-// patchRound writes a label to each of the bindings that the worker has just
-// claimed, with the resourceVersion that it has now.
+// patchRound writes a label to each of the bindings that the worker has just claimed, with their
+// resourceVersion.
 func (b *bench) patchRound(ctx context.Context) (sample, error) {
 	client, err := b.unlimited()
 	if err != nil {
@@ -88,7 +88,7 @@ func (b *bench) patchRound(ctx context.Context) (sample, error) {
 	return sample{Rate: float64(len(work)) / time.Since(begin).Seconds()}, err
 }
 
-// concurrently does the work of all items, as many at once as the worker has events.
+// concurrently calls do for all items, with the concurrency of the bare loop. It returns the first error.
 func concurrently[T any](items []T, do func(T) error) error {
 	next := make(chan T)
 	var all sync.WaitGroup

@@ -21,29 +21,28 @@ import (
 const (
 	fairWorkers = 3
 	flooded     = 20_000 // events of one tenant
-	stuck       = 10_000 // events that cannot be brought to an end
-	quietTenant = 10     // tenants that go on as usual, each with an account
+	stuck       = 10_000 // events that cannot be completed
+	quietTenant = 10     // undisturbed tenants, each with an account
 	quietRate   = 200.0  // their events per second
 	quietFor    = 10     // seconds
 	pending     = 65_536 // nats.maxAckPending
-	crowd       = 50     // tenants that the stuck events are of, where they are provisions
+	crowd       = 50     // the number of tenants of the stuck events, if they are provisions
 )
 
-// fairRound has the figures of the quiet tenants: without the trouble, while its events
-// arrive and for the seconds after that, and then while they are stuck.
+// fairRound has the figures of the quiet tenants: before the trouble, while its events arrive, and while they
+// are stuck.
 type fairRound struct {
 	Alone  latency `json:"alone"`
 	Beside latency `json:"beside"`
-	Stuck  latency `json:"stuck"` // 0 for a flood, which is over
+	Stuck  latency `json:"stuck"` // zero for a flood, which ends
 	// CPU in cores while the events arrived: workers, Redis, and NATS with the publisher.
 	CPU [3]float64 `json:"cpu"`
-	// Left is how many events of the trouble were neither settled nor answered with a final
-	// reply when the last measurement began.
+	// Left is the number of the trouble's events without a final answer when the last measurement began.
 	Left int `json:"left"`
-	// FloodAlone and FloodBeside are events per second, of a flood.
+	// FloodAlone and FloodBeside are the rates of a flood in events per second.
 	FloodAlone  float64 `json:"floodAlone,omitempty"`
 	FloodBeside float64 `json:"floodBeside,omitempty"`
-	Lost        int     `json:"unanswered"` // of the quiet ones, in the time that there was
+	Lost        int     `json:"unanswered"` // of the quiet tenants' events, within the time limit
 }
 
 // fairSite is a stack with several workers that reach Kubernetes through a proxy.
@@ -111,7 +110,7 @@ func (f *fairSite) close() error {
 	return f.stop()
 }
 
-// accounts are one for each quiet tenant and the flood, and those of the trouble.
+// accounts returns one account for each quiet tenant and for the flood, and the accounts of the trouble.
 func (f *fairSite) accounts() (all []stack.Account) {
 	for n := range quietTenant + 1 {
 		all = append(all, stack.Account{Name: fmt.Sprintf("aws-%d", n), HyperscalerType: "aws"})
@@ -126,7 +125,7 @@ func (f *fairSite) accounts() (all []stack.Account) {
 	return all
 }
 
-// fillOwners stores the answers of a runtime for each owner, which the workers rebuild Redis from.
+// fillOwners stores a reply for a runtime of each owner, from which the workers rebuild Redis.
 func (f *fairSite) fillOwners() error {
 	one := 1
 	for n := range f.owners {
@@ -184,7 +183,7 @@ func makeEvents(n int, one func(int) (event, error)) ([]event, error) {
 	return batch, nil
 }
 
-// breakPool makes every script of one pool fail in Redis.
+// breakPool makes every script on one pool fail.
 func (f *fairSite) breakPool(ctx context.Context) error {
 	client, err := f.redis()
 	if err != nil {
@@ -194,8 +193,7 @@ func (f *fairSite) breakPool(ctx context.Context) error {
 	return errors.Join(client.Del(ctx, "hap:{azure}:r").Err(), client.Set(ctx, "hap:{azure}:r", "not a hash", 0).Err())
 }
 
-// measure has the quiet tenants alone, then beside the trouble as it arrives, then beside
-// what is stuck of it.
+// measure measures the quiet tenants alone, then while the trouble arrives, then while its events are stuck.
 func (f *fairSite) measure(ctx context.Context) (round fairRound, err error) {
 	if round.Alone, _, err = f.pace(ctx, "alone", nil); err != nil {
 		return round, err
@@ -251,8 +249,8 @@ func (f *fairSite) measure(ctx context.Context) (round fairRound, err error) {
 	return round, err
 }
 
-// left is how many events of the trouble still need what fails: they wait, will be delivered
-// again, or left an account that a sweep still has to mark.
+// left is the number of the trouble's events that still depend on the fault: they wait, will be redelivered,
+// or have left an account that a sweep still has to mark dirty.
 func (f *fairSite) left(ctx context.Context) (int, error) {
 	if f.owners > 0 {
 		client, err := f.unlimited()
@@ -276,8 +274,8 @@ func (f *fairSite) left(ctx context.Context) (int, error) {
 	return left, nil
 }
 
-// floodBeside publishes the flood and returns its rate: its last answer is seen as a stored
-// reply, while other answers are stored too.
+// floodBeside publishes the flood, and returns its rate. It is over when no event of the flood is left in the
+// stream.
 func (f *fairSite) floodBeside(ctx context.Context, batch []event) (float64, error) {
 	begin := time.Now()
 	if err := f.publish.publish(batch); err != nil {
@@ -306,14 +304,14 @@ func (f *fairSite) floodBeside(ctx context.Context, batch []event) (float64, err
 	}
 }
 
-// pace has the quiet tenants publish at their rate, while the trouble lasts where there is one.
+// pace lets the quiet tenants publish at their rate. If trouble is not nil, it then waits for its end.
 func (f *fairSite) pace(ctx context.Context, name string, trouble <-chan error) (l latency, lost int, err error) {
 	n := int(quietRate * quietFor)
 	batch, err := f.quiet(name, n)
 	if err != nil {
 		return l, 0, err
 	}
-	nc, publish, err := f.publisher() // the quiet tenants' broker: what others publish is not ahead of it
+	nc, publish, err := f.publisher() // a separate connection, so that messages of others do not queue ahead
 	if nc != nil {
 		defer nc.Close()
 	}

@@ -14,13 +14,13 @@ import (
 
 func isNotFound(err error) bool { return errors.Is(err, jetstream.ErrMsgNotFound) }
 
-// fairness has the figures of quiet tenants beside each trouble.
+// fairness has the figures of quiet tenants for each trouble.
 type fairness struct {
 	Rounds   int            `json:"rounds"`
 	Troubles []*fairOutcome `json:"troubles"`
 }
 
-// fairOutcome are the rounds of one trouble, each on a separate stack.
+// fairOutcome has the rounds of one trouble, each on a new stack.
 type fairOutcome struct {
 	Name   string      `json:"name"`
 	Rounds []fairRound `json:"rounds"`
@@ -59,7 +59,7 @@ func fairRoundOf(ctx context.Context, s settings, t trouble) (_ fairRound, err e
 
 func (o *fairOutcome) middle(of func(fairRound) float64) float64 { return middleOf(o.Rounds, of) }
 
-// ratio is the median of the rounds' ratios of the p99.
+// ratio is the median over the rounds of p99 beside the trouble / p99 alone.
 func (o *fairOutcome) ratio() float64 {
 	return o.middle(func(r fairRound) float64 { return r.Beside.P99 / r.Alone.P99 })
 }
@@ -75,7 +75,7 @@ func (o *fairOutcome) stuck() float64 {
 	return o.middle(func(r fairRound) float64 { return r.Stuck.P99 })
 }
 
-// stuckRatio is ratio beside events that have arrived and are stuck.
+// stuckRatio is the median over the rounds of p99 while events are stuck / p99 alone.
 func (o *fairOutcome) stuckRatio() float64 {
 	return o.middle(func(r fairRound) float64 { return r.Stuck.P99 / r.Alone.P99 })
 }
@@ -98,7 +98,7 @@ func (o *fairOutcome) cores(part int) float64 {
 	return o.middle(func(r fairRound) float64 { return r.CPU[part] })
 }
 
-// write stores the figures and, beside them, their plot.
+// write writes the figures, and a plot next to them.
 func (a *fairness) write(path string) error {
 	data, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
@@ -111,7 +111,7 @@ func (a *fairness) write(path string) error {
 }
 
 // plot draws a row for each trouble: p99 alone, beside it and once it is stuck, on a logarithmic axis of
-// milliseconds, and the cores that all processes took.
+// milliseconds, and the CPU cores of all processes.
 func (a *fairness) plot() string {
 	const (
 		name, wide, row = 150.0, 460.0, 44.0

@@ -9,43 +9,43 @@ import (
 	"strings"
 )
 
-// landscape is how large everything is where a decision is measured.
+// landscape is the size of a landscape.
 type landscape struct {
 	Bindings  int `json:"bindings"`
 	Runtimes  int `json:"runtimes"`
 	Processes int `json:"processes"`
 	Pools     int `json:"pools"`
-	// Bare has bare loops in the place of workers.
+	// Bare runs bare loops instead of workers.
 	Bare bool `json:"bare,omitempty"`
 }
 
-// smallest is where each axis begins, but for the one that grows.
+// smallest is the first landscape of each axis, except for the value of the axis.
 var smallest = landscape{Bindings: 100, Runtimes: 1000, Processes: 1, Pools: 1}
 
 // axis is one dimension of growth.
 type axis struct {
 	Name string `json:"name"`
-	// Points are the values of the axis, the smallest first, whose figures are the medians
-	// of all that the others were held against.
+	// Points are the measured values, the smallest first. The figures of the smallest are the medians of all
+	// its measurements.
 	Points []point `json:"points"`
 
 	values []int
 	set    func(*landscape, int)
 }
 
-// point has what a decision costs in one landscape.
+// point has the cost of a decision in one landscape.
 type point struct {
 	landscape
 	Value int  `json:"value"`
 	Cost  cost `json:"cost"`
-	// Smallest has what it costs in the smallest landscape of the axis meanwhile, Ratio the
-	// median of the rounds' ratios, and WithoutNATS that without NATS' part.
+	// Smallest is the cost in the smallest landscape of the axis in the same rounds. Ratio is the median of
+	// the rounds' ratios, WithoutNATS the same without the cost of NATS.
 	Smallest    cost    `json:"smallest"`
 	Ratio       float64 `json:"ratio"`
 	WithoutNATS float64 `json:"ratioWithoutNATS"`
 }
 
-// cost is that of a decision in CPU microseconds.
+// cost is the cost of a decision in CPU microseconds.
 type cost struct {
 	Worker float64 `json:"worker"` // all worker processes
 	Redis  float64 `json:"redis"`
@@ -84,14 +84,14 @@ func axisNames() (names []string) {
 	return names
 }
 
-// growth has what a decision costs as the landscape grows, one axis at a time.
+// growth has the costs of a decision as the landscape grows, one axis at a time.
 type growth struct {
 	Events int     `json:"events"`
 	Rounds int     `json:"rounds"`
 	Axes   []*axis `json:"axes"`
 }
 
-// measureGrowth measures each size on every axis (bindings, runtimes, processes, pools), beside the smallest one.
+// measureGrowth measures each value of every axis, alternately with the smallest.
 func measureGrowth(ctx context.Context, s settings) (*growth, error) {
 	g := &growth{Events: s.events, Rounds: s.rounds}
 	for _, a := range axes() {
@@ -136,15 +136,15 @@ func grown(small, large []cost, of func(cost) float64) float64 {
 	return middle(ratios)
 }
 
-// at is the landscape at a value of the axis.
+// at returns the landscape at a value of the axis.
 func (a *axis) at(value int) landscape {
 	l := smallest
 	a.set(&l, value)
 	return l
 }
 
-// alternate measures two landscapes in turn, each on a separate stack, so that whatever
-// else the machine does meets both. The first round builds what it meets, and is not counted.
+// alternate measures two landscapes in turn, each on its stack, so that other load of the machine affects
+// both. The first round warms up, and is not counted.
 func alternate(ctx context.Context, s settings, small, large landscape) (ofSmall, ofLarge []cost, err error) {
 	one, err := openSite(ctx, s, small)
 	if err != nil {
@@ -172,7 +172,7 @@ func alternate(ctx context.Context, s settings, small, large landscape) (ofSmall
 	return ofSmall, ofLarge, nil
 }
 
-// print shows each point beside the smallest one of its rounds.
+// print prints each point next to the smallest one of the same rounds.
 func (g *growth) print() {
 	for _, a := range g.Axes {
 		fmt.Printf("\n%s\n", a.Name)
@@ -187,10 +187,10 @@ func (g *growth) print() {
 	}
 }
 
-// ratio is that of the largest value.
+// ratio is the ratio of the largest value to the smallest.
 func (a *axis) ratio() float64 { return a.Points[len(a.Points)-1].Ratio }
 
-// write stores the figures and, beside them, their plot.
+// write writes the figures, and a plot next to them.
 func (g *growth) write(path string) error {
 	data, err := json.MarshalIndent(g, "", "  ")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// rules give a pool per platform region where there are several.
+// rules returns rules with a pool for each platform region, if there are several pools.
 func (l landscape) rules() string {
 	if l.Pools == 1 {
 		return stack.InitialRules
@@ -31,7 +31,7 @@ func (l landscape) kind(n int) string {
 
 func (l landscape) region(n int) string { return fmt.Sprintf("cf-r%03d", n%l.Pools) }
 
-// account is the one of a tenant; all tenants but the first have clusters on theirs already.
+// account returns the n-th account. It has an owner if n is below owners.
 func (l landscape) account(n int) stack.Account {
 	a := stack.Account{Name: fmt.Sprintf("aws-%06d", n), HyperscalerType: l.kind(n)}
 	if n < l.owners() {
@@ -40,10 +40,10 @@ func (l landscape) account(n int) stack.Account {
 	return a
 }
 
-// owners are the tenants with an account: half of the accounts have none.
+// owners is the number of tenants with an account: half of the accounts are unclaimed.
 func (l landscape) owners() int { return max(tenants, l.Bindings/2) }
 
-// site is a stack of a landscape, which keeps its size from round to round.
+// site is the stack of a landscape. Its size is the same in every round.
 type site struct {
 	*bench
 	landscape
@@ -69,7 +69,7 @@ func openSite(ctx context.Context, s settings, l landscape) (_ *site, err error)
 	if err != nil {
 		return nil, err
 	}
-	// Not with the start of the stack, which has to be short.
+	// Not in stack.Start, whose time is limited.
 	if err := stack.CreateAccounts(ctx, kube, b.stack.Target, accounts); err != nil {
 		return nil, err
 	}
@@ -93,9 +93,8 @@ func openSite(ctx context.Context, s settings, l landscape) (_ *site, err error)
 	return &site{bench: b, landscape: l}, nil
 }
 
-// fillLedger stores the answers of as many provisions as there are runtimes, on the
-// accounts that have an owner. The workers rebuild Redis from them; the bare loop answers
-// with the last one.
+// fillLedger stores a reply to a provision for each runtime, on the accounts with an owner. The workers
+// rebuild Redis from them; the bare loop answers with the last one.
 func (b *bench) fillLedger(ctx context.Context, l landscape) error {
 	for n := range l.Runtimes {
 		owner := n % l.owners()
@@ -120,13 +119,12 @@ func (b *bench) fillLedger(ctx context.Context, l landscape) error {
 	return b.publish.published(ctx)
 }
 
-// busy are the tenants with clusters, whose accounts no deprovision of a round empties.
+// busy is the number of tenants with clusters. The deprovisions of a round do not empty their accounts.
 func (l landscape) busy() int { return min(l.owners(), l.Runtimes) }
 
-// measure provisions for tenants that have clusters, and releases again, so that the
-// landscape keeps its size and every round is steady state. Everything is measured at full
-// load: how many events a worker handles together would otherwise depend on how much
-// faster all workers are than the publisher.
+// measure provisions clusters for tenants that have some, and deprovisions them, so that the landscape keeps
+// its size and every round is steady state. It measures at full load: otherwise the number of events that a
+// worker handles together would depend on how much faster the workers are than the publisher.
 func (s *site) measure(ctx context.Context, round int) (cost, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*roundLimit)
 	defer cancel()
@@ -155,7 +153,7 @@ func (s *site) measure(ctx context.Context, round int) (cost, error) {
 	return c, err
 }
 
-// costOf measures what it takes to answer the events, once they are published.
+// costOf measures the cost of answering the events, which are published before.
 func (s *site) costOf(ctx context.Context, replies string, batch []event) (cost, error) {
 	stream, err := s.publish.js.Stream(ctx, replies)
 	if err != nil {
@@ -179,7 +177,7 @@ func (s *site) costOf(ctx context.Context, replies string, batch []event) (cost,
 	return cost{Worker: per(0), Redis: per(1), NATS: per(2), Rate: float64(len(batch)) / took.Seconds()}, err
 }
 
-// pids are the processes that answer.
+// pids returns the processes that answer.
 func (b *bench) pids() (all []int) {
 	for _, w := range b.stack.Workers {
 		all = append(all, w.PID())

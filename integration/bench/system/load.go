@@ -13,11 +13,10 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// publishAhead is how many events the publisher has under way without the stream's
-// acknowledgement.
+// publishAhead is the number of published events without the stream's acknowledgement.
 const publishAhead = 256
 
-// publisher brings events into a stream and sees when all are answered.
+// publisher publishes events, and waits until all are answered.
 type publisher struct {
 	js       jetstream.JetStream
 	subjects events.Subjects
@@ -26,12 +25,12 @@ type publisher struct {
 // event is one message to publish.
 type event struct {
 	subject, id string
-	reply       string // where its reply is stored
+	reply       string // subject of its reply
 	data        []byte
-	replies     int // that are stored until it is answered
+	replies     int // the number of replies until it is answered
 }
 
-// provision makes the event of a runtime.
+// provision returns the provision of a runtime.
 func (p *publisher) provision(runtime, tenant string) (event, error) {
 	return p.provisionIn(runtime, tenant, "cf-eu10")
 }
@@ -49,18 +48,18 @@ func (p *publisher) provisionOf(plan, runtime, tenant, region string) (event, er
 	return event{subject: p.subjects.Provision(tenant), id: "provision/" + e.ID, reply: e.ReplySubject(p.subjects), data: data, replies: 1}, err
 }
 
-// deprovision makes the event that ends a runtime.
+// deprovision returns the deprovision of a runtime.
 func (p *publisher) deprovision(runtime, tenant string) (event, error) {
 	e := events.Event{Type: events.TypeDeprovision, ID: "d-" + runtime, Source: "/bench", RuntimeID: runtime, Deprovision: &events.Deprovision{
 		RuntimeID: runtime, GlobalAccountID: tenant,
 	}}
 	data, err := events.EncodeEvent(e)
-	// The first one says that the id is a deprovision's.
+	// The first reply takes the id for a deprovision.
 	return event{subject: p.subjects.Deprovision(tenant), id: "deprovision/" + e.ID, reply: e.ReplySubject(p.subjects), data: data, replies: 2}, err
 }
 
-// answered publishes the events as fast as their stream takes them and returns how
-// long it took until the stream of replies had the answers to all.
+// answered publishes the events as fast as possible. It returns the time until the stream of replies has all
+// answers.
 func (p *publisher) answered(ctx context.Context, replies string, batch []event) (time.Duration, error) {
 	stream, err := p.js.Stream(ctx, replies)
 	if err != nil {
@@ -79,9 +78,8 @@ func (p *publisher) answered(ctx context.Context, replies string, batch []event)
 	return time.Since(begin), err
 }
 
-// whileStopped has the stream store the events while the processes that answer them stand
-// still: however fast they are, each takes up as many at once as it can when resume lets them
-// go on.
+// whileStopped stops the processes that answer, and publishes the events. After resume, each process takes as
+// many events at once as it can, however fast it is.
 func (p *publisher) whileStopped(ctx context.Context, pids []int, batch []event) (resume func() error, err error) {
 	resume = func() error { return signalAll(pids, syscall.SIGCONT) }
 	if err := errors.Join(signalAll(pids, syscall.SIGSTOP), p.publish(batch), p.published(ctx)); err != nil {
@@ -90,7 +88,7 @@ func (p *publisher) whileStopped(ctx context.Context, pids []int, batch []event)
 	return resume, nil
 }
 
-// published waits until the stream has what was published.
+// published waits until the stream has acknowledged all published events.
 func (p *publisher) published(ctx context.Context) error {
 	select {
 	case <-p.js.PublishAsyncComplete():
@@ -117,7 +115,7 @@ func (p *publisher) publish(batch []event) error {
 	return nil
 }
 
-// stored waits until a stream has n messages more than before.
+// stored waits until a stream has n more messages than before.
 func stored(ctx context.Context, stream jetstream.Stream, before uint64, n int) error {
 	every := time.NewTicker(2 * time.Millisecond)
 	defer every.Stop()
@@ -137,9 +135,9 @@ func stored(ctx context.Context, stream jetstream.Stream, before uint64, n int) 
 	}
 }
 
-// paced publishes the events at a steady rate and returns the time from each publish
-// to the moment its reply is stored and seen by a subscriber of replies. Where ctx ends
-// before all are answered, it returns the times of those that are, and an error.
+// paced publishes the events at a steady rate. It returns the time from each publish until a subscriber gets
+// the stored reply. If ctx ends before all are answered, it returns the times of the answered events, and an
+// error.
 func (p *publisher) paced(ctx context.Context, replies string, batch []event, perSecond float64) ([]time.Duration, error) {
 	nc := p.js.Conn()
 	sent, seen := make(map[string]time.Time, len(batch)), make(chan *nats.Msg, 4*len(batch)+100_000)
@@ -165,7 +163,7 @@ func (p *publisher) paced(ctx context.Context, replies string, batch []event, pe
 		for len(got) < len(batch) {
 			select {
 			case msg := <-seen:
-				if own[msg.Subject] { // others are answered meanwhile
+				if own[msg.Subject] { // replies to other events arrive, too
 					got = append(got, arrival{msg.Subject, time.Now()})
 				}
 			case <-ctx.Done():
@@ -175,8 +173,8 @@ func (p *publisher) paced(ctx context.Context, replies string, batch []event, pe
 		}
 		arrivals <- got
 	}()
-	// What is due goes out every millisecond: a timer for each event would take as much of
-	// the machine as the events themselves.
+	// Due events are published every millisecond: a timer for each event would use as much CPU as the events
+	// themselves.
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	begin := time.Now()

@@ -1,8 +1,6 @@
-// Command system measures the whole of hap-worker beside what it is to be compared
-// with, in one run: a bare and a tuned loop over the same parts, and the Kubernetes API's own limit
-// for claims.
-// Everything is on this machine: NATS, Redis, the Kubernetes API, the publisher and
-// the worker share its cores, so that only ratios of one run say something.
+// Command system compares the whole of hap-worker with other programs in one run: with a bare and a tuned
+// loop over the same parts, and with the Kubernetes API's limit for claims. NATS, Redis, the Kubernetes API,
+// the publisher and the worker share this machine's cores, so only ratios within one run are meaningful.
 //
 //	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims] [--growth] [--fairness] [--json FILE]
 package main
@@ -22,7 +20,7 @@ import (
 	"time"
 )
 
-// settings are what a run is asked for.
+// settings are the flags.
 type settings struct {
 	rounds int
 	events int // of a round of the steady state
@@ -35,7 +33,7 @@ type settings struct {
 
 func (s settings) wants(part string) bool { return len(s.only) == 0 || slices.Contains(s.only, part) }
 
-// check names what is asked for and does not exist, or says too little.
+// check returns an error for an unknown part, and for sizes that are too small.
 func (s settings) check() error {
 	known := parts
 	switch {
@@ -106,13 +104,13 @@ func run(ctx context.Context, args []string) error {
 	return measureAll(ctx, s)
 }
 
-// shown is a result that is printed, and written with a plot beside it.
+// shown is a result that is printed, and written with a plot next to it.
 type shown interface {
 	print()
 	write(path string) error
 }
 
-// show measures, prints, and writes where a file is named.
+// show measures and prints, and writes the result if a file is named.
 func show[T shown](ctx context.Context, s settings, measure func(context.Context, settings) (T, error)) error {
 	result, err := measure(ctx, s)
 	if err != nil {
@@ -125,9 +123,10 @@ func show[T shown](ctx context.Context, s settings, measure func(context.Context
 	return result.write(s.json)
 }
 
-// measureAll measures every part that is asked for.
+// measureAll measures every requested part.
 func measureAll(ctx context.Context, s settings) error {
-	// Publisher and NATS share this process: its collections would be the tail of every latency.
+	// Publisher and NATS share this process: its garbage collections would dominate the tail of every
+	// latency.
 	debug.SetGCPercent(400)
 	begin := time.Now()
 	b, err := start(ctx, s)

@@ -17,16 +17,15 @@ import (
 // sample is one round of one measurement.
 type sample struct {
 	Rate float64 `json:"perSecond"`
-	// CPU seconds per 1,000 events: of the process that answers, of Redis, and of this
-	// process, which is NATS and publisher.
+	// CPU seconds per 1,000 events: of the answering process, of Redis, and of this process, which contains
+	// NATS and the publisher.
 	CPU      float64 `json:"cpu"`
 	Redis    float64 `json:"redis"`
 	NATS     float64 `json:"nats"`
-	Resident int64   `json:"resident"` // bytes of the process that answers
+	Resident int64   `json:"resident"` // bytes of the answering process
 }
 
-// measure takes all rounds. Those that are compared alternate, so that whatever
-// else the machine does meets both.
+// measure runs all rounds. Compared measurements alternate, so that other load of the machine affects both.
 func (b *bench) measure(ctx context.Context) (*report, error) {
 	r := newReport(b.settings)
 	for b.round = range b.rounds {
@@ -104,8 +103,8 @@ func (b *bench) timed(ctx context.Context, pid int, do func() (time.Duration, in
 	return sample{Rate: float64(n) / took.Seconds(), CPU: per(0), Redis: per(1), NATS: per(2), Resident: memory}, err
 }
 
-// usage is the CPU time of processes, of Redis, and of this process: NATS, and the publisher
-// while anything is published.
+// usage returns the CPU time of processes, of Redis, and of this process, which contains NATS and the
+// publisher.
 func (b *bench) usage(ctx context.Context, pids ...int) (used [3]time.Duration, err error) {
 	for _, pid := range pids {
 		one, err := cpu(pid)
@@ -143,8 +142,8 @@ func (b *bench) redisCPU(ctx context.Context) (time.Duration, error) {
 	return time.Duration((user + system) * float64(time.Second)), errors.Join(errUser, errSystem)
 }
 
-// pacedRound measures latency at half of the rate that the worker had in this round: of
-// the worker, and of the bare loop at the same pace, which shows what the machine adds.
+// pacedRound measures latency at half of the worker's rate in this round: of the worker, and of the bare loop
+// at the same rate, which shows the share of the machine.
 func (b *bench) pacedRound(ctx context.Context, r *report) error {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -165,7 +164,7 @@ func (b *bench) pacedRound(ctx context.Context, r *report) error {
 			}
 			batch[i] = e
 		}
-		runtime.GC() // what the rounds before have left is not collected in this one
+		runtime.GC() // so that garbage of earlier rounds is not collected in this one
 		took, err := b.publish.paced(ctx, m.replies, batch, rate)
 		if err != nil {
 			return fmt.Errorf("%s, paced: %w", m.name, err)

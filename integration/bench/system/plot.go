@@ -12,7 +12,7 @@ const (
 	margin                  = 48.0
 )
 
-// shares are those of a cost, the lowest first.
+// shares are the shares of a cost, from the bottom of a bar.
 var shares = []struct {
 	name, colour string
 	of           func(cost) float64

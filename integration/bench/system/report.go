@@ -23,7 +23,7 @@ var names = []string{
 	nameBare, nameTuned, nameSteady, nameDeprovision, nameClaims, namePatches,
 }
 
-// ratios are what a run is about: the first divided by the second.
+// ratios are the results of a run: the rate of the first divided by the rate of the second.
 var ratios = []struct{ name, of, by string }{
 	{"steady state / bare loop", nameSteady, nameBare},
 	{"steady state / tuned loop", nameSteady, nameTuned},
@@ -42,8 +42,8 @@ type report struct {
 	Latency map[string]latency   `json:"latency"`
 }
 
-// latency is the time from publish to stored reply, in milliseconds, at a steady rate. That
-// of a report has each figure's median over the rounds.
+// latency is the time from publish to stored reply at a steady rate, in milliseconds. In a report, each
+// figure is the median over the rounds.
 type latency struct {
 	Rate float64 `json:"perSecond"`
 	P50  float64 `json:"p50"`
@@ -61,7 +61,7 @@ func newReport(s settings) *report {
 
 func (r *report) add(name string, s sample) { r.Samples[name] = append(r.Samples[name], s) }
 
-// median is each figure's own median.
+// median returns the median of each figure.
 func (r *report) median(name string) sample {
 	rounds := r.Samples[name]
 	return sample{
@@ -90,8 +90,8 @@ func middle(values []float64) float64 {
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
-// summarize fills in medians and ratios. A ratio is the median of those of the
-// rounds, each of which saw both sides under the same conditions.
+// summarize computes medians and ratios. A ratio is the median of the rounds' ratios, because both sides of a
+// round had the same conditions.
 func (r *report) summarize() {
 	for name := range r.Samples {
 		r.Medians[name] = r.median(name)

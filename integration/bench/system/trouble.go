@@ -9,12 +9,12 @@ import (
 	"github.com/hap-worker/hap-worker/integration/faulty"
 )
 
-// trouble goes on beside the quiet tenants.
+// trouble disturbs the quiet tenants.
 type trouble struct {
 	name string
-	// accounts are those that it needs; owners of them have a runtime each.
+	// accounts is the number of accounts that it needs. owners of them have a runtime each.
 	accounts, owners int
-	// fault is put in place before the events of batch are published.
+	// fault is injected before the events of batch are published.
 	fault func(context.Context, *fairSite) error
 	batch func(*fairSite) ([]event, error)
 }

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// tunedTasks take turns: while one waits for Redis or NATS the others go on.
+	// tunedTasks run concurrently: while one waits for Redis or NATS, the others go on.
 	tunedTasks = 4
-	// tunedBatch is how many events a task has in work at once at most.
+	// tunedBatch is the maximal number of events in flight in a task.
 	tunedBatch = 256
 )
 
-// runTuned is the loop as fast as we know how to make it: a task takes what has come, up to a
-// batch, asks Redis for all of it in one pipeline, publishes all replies before it waits for the
-// first acknowledgement, and settles the events behind them.
+// runTuned is the fastest loop that we know: a task takes the available events, up to a batch, runs their
+// scripts in one pipeline, publishes all replies before it waits for the first acknowledgement, and then
+// acknowledges the events.
 func runTuned(ctx context.Context, l *loop) error {
 	come := make(chan jetstream.Msg, tunedTasks*tunedBatch)
 	consuming, err := l.consumer.Consume(func(m jetstream.Msg) {
@@ -47,7 +47,7 @@ func runTuned(ctx context.Context, l *loop) error {
 	return tasks.Wait()
 }
 
-// gather waits for an event and takes those that have come besides. It returns none once ctx has ended.
+// gather waits for an event, and adds further available ones. It returns none once ctx has ended.
 func gather(ctx context.Context, come <-chan jetstream.Msg, batch []jetstream.Msg) []jetstream.Msg {
 	select {
 	case <-ctx.Done():

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// ticks are the units of CPU time in /proc, per second, on every Linux of today.
+// ticks is the number of /proc's units of CPU time per second, on every present Linux.
 const ticks = 100
 
-// cpu is the CPU time that a process has used so far.
+// cpu returns the CPU time that a process has used.
 func cpu(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name of the program, in parentheses, may hold blanks.
+	// The name of the program, in parentheses, may contain blanks.
 	_, rest, found := strings.Cut(string(data), ") ")
 	fields := strings.Fields(rest)
 	if !found || len(fields) < 13 {
@@ -32,7 +32,7 @@ func cpu(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * time.Second / ticks, err
 }
 
-// ownCPU is the same of this process, which is NATS and publisher, in microseconds.
+// ownCPU returns the CPU time of this process, which contains NATS and the publisher.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -41,7 +41,7 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// resident is the memory that a process holds, in bytes.
+// resident returns the resident memory of a process, in bytes.
 func resident(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

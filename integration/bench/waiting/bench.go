@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// bench is a stack, who publishes, and what was answered.
+// bench is a stack, a publisher, and the answers so far.
 type bench struct {
 	settings
 
@@ -31,15 +31,15 @@ type bench struct {
 
 	made     int // requests
 	accounts int
-	filled   int // requests that are to stay
+	filled   int // requests that stay
 
 	mu       sync.Mutex
-	waiting  int                  // answers that a request waits
-	answered map[string]time.Time // by what is waited for: a status and the subject, or the account that was given
+	waiting  int                  // number of waiting replies
+	answered map[string]time.Time // by subject and status, or by account and status
 	arrived  chan struct{}        // closed with the next answer
 }
 
-// publishAhead is how many requests are under way without the stream's acknowledgement.
+// publishAhead is the number of published requests without the stream's acknowledgement.
 const publishAhead = 256
 
 func open(ctx context.Context, s settings) (_ *bench, err error) {
@@ -73,7 +73,7 @@ func open(ctx context.Context, s settings) (_ *bench, err error) {
 	return b, nil
 }
 
-// owned is an account in each pool of a tenant that asks for nothing.
+// owned returns an account in each pool, of a tenant that makes no requests.
 func (b *bench) owned() (all []stack.Account) {
 	for n := range b.pools {
 		all = append(all, stack.Account{Name: fmt.Sprintf("owned-%d", n), HyperscalerType: b.pool(n), Labels: map[string]string{"tenantName": "ga-owner"}})
@@ -104,7 +104,7 @@ func (b *bench) connect(ctx context.Context) (err error) {
 	return errors.Join(sub.SetPendingLimits(-1, -1), b.nc.Flush())
 }
 
-// hear notes an answer.
+// hear records a reply.
 func (b *bench) hear(msg *nats.Msg) {
 	now := time.Now()
 	reply, err := events.DecodeReply(msg.Data)
@@ -124,7 +124,7 @@ func (b *bench) hear(msg *nats.Msg) {
 	b.arrived = make(chan struct{})
 }
 
-// answer returns when a status was answered on a subject, or with an account.
+// answer waits for a status on a subject, or for an assignment of an account, and returns its time.
 func (b *bench) answer(ctx context.Context, of string, status events.Status) (at time.Time, err error) {
 	err = b.until(ctx, of+" is "+string(status), func() bool {
 		key := of + " " + string(status)
@@ -135,7 +135,7 @@ func (b *bench) answer(ctx context.Context, of string, status events.Status) (at
 	return at, err
 }
 
-// until waits for something that an answer makes true. It is asked under the lock.
+// until waits until so holds, which is called under the lock after each reply.
 func (b *bench) until(ctx context.Context, what string, so func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -154,7 +154,7 @@ func (b *bench) until(ctx context.Context, what string, so func() bool) error {
 	}
 }
 
-// request is of one runtime.
+// request is a request for one runtime.
 type request struct {
 	runtime, tenant string
 	pool            int
@@ -165,14 +165,14 @@ func (r request) deprovisionReply(s events.Subjects) string {
 	return s.Reply(r.runtime, "d-"+r.runtime)
 }
 
-// next is of another runtime than all before; pools and tenants take turns.
+// next returns a request for a new runtime. Pools and tenants take turns.
 func (b *bench) next() request {
 	n := b.made
 	b.made++
 	return request{fmt.Sprintf("rt-%07d", n), fmt.Sprintf("ga-%d", n%b.tenants), n % b.pools}
 }
 
-// fill has as many requests wait as there are to be.
+// fill publishes requests until this many wait.
 func (b *bench) fill(ctx context.Context, size int) error {
 	b.mu.Lock()
 	goal := b.waiting + size - b.filled

@@ -1,11 +1,11 @@
-// Command waiting measures what requests that wait cost: what a worker with nothing to do uses
-// for them, how soon a freed account is handed on, what it takes to enter, to leave and to be
-// refused at a deadline, and how soon a worker that starts has read them.
+// Command waiting measures the cost of waiting requests: the load of an idle worker, the time until a freed
+// account is handed on, the times to enter, to leave and to be refused at a deadline, and the time until a
+// restarted worker has read them.
 //
 //	go run -C integration ./bench/waiting
 //
-// It starts the development stack with workers, has as many requests wait as -waiting says, one
-// number after the other, and measures at each. Exit codes: 0, 1 failure, 2 usage.
+// It starts the development stack with workers. For each number of -waiting, it makes that many requests
+// wait, and measures. Exit codes: 0, 1 failure, 2 usage.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 
 // settings are the flags.
 type settings struct {
-	sizes   []int // how many wait, ascending
+	sizes   []int // numbers of waiting requests, ascending
 	workers int
 	tenants int
 	pools   int
@@ -65,16 +65,16 @@ func main() {
 	}
 }
 
-// figures are what was measured beside a number of requests that wait.
+// figures are the measurements with a number of waiting requests.
 type figures struct {
 	Waiting  int         `json:"waiting"`
 	CPU      float64     `json:"idleCPU"`     // share of a core, of one worker
 	Commands float64     `json:"idleRedis"`   // commands a second, of one worker
-	Enter    percentiles `json:"enterMs"`     // from the publish to the answer that it waits
-	Leave    percentiles `json:"leaveMs"`     // from the deprovision of a request that waits to its answer
+	Enter    percentiles `json:"enterMs"`     // from the publish to the waiting reply
+	Leave    percentiles `json:"leaveMs"`     // from the deprovision of a waiting request to its answer
 	Deadline percentiles `json:"deadlineMs"`  // from the deadline to the refusal
-	HandOn   percentiles `json:"handOnMs"`    // from the making of an account to the answer with it
-	Restart  float64     `json:"restartSecs"` // from the start of a worker alone to the answer with an account made once it is ready
+	HandOn   percentiles `json:"handOnMs"`    // from the creation of an account to the answer with it
+	Restart  float64     `json:"restartSecs"` // from the start of a single worker to the answer with an account that is created once it is ready
 }
 
 func run(ctx context.Context, s settings) (err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// percentiles are of times in milliseconds.
+// percentiles are percentiles of times in milliseconds.
 type percentiles struct {
 	Median float64 `json:"median"`
 	P99    float64 `json:"p99"`
@@ -51,9 +51,9 @@ func (b *bench) measure(ctx context.Context, size int) (f figures, err error) {
 	return f, err
 }
 
-// idling watches the workers while nothing happens.
+// idling measures the load of the workers while nothing happens.
 func (b *bench) idling(ctx context.Context) (share, commands float64, err error) {
-	if err := wait(ctx, 5*time.Second); err != nil { // what came before settles
+	if err := wait(ctx, 5*time.Second); err != nil { // let earlier work settle
 		return 0, 0, err
 	}
 	before, asked, err := b.used(ctx)
@@ -69,7 +69,7 @@ func (b *bench) idling(ctx context.Context) (share, commands float64, err error)
 	return (after - before).Seconds() / took, float64(askedThen-asked) / took, err
 }
 
-// used is the processor time of the workers, and the number of commands that Redis was sent.
+// used returns the CPU time of the workers, and the number of commands that Redis has executed.
 func (b *bench) used(ctx context.Context) (used time.Duration, commands int, err error) {
 	for _, w := range b.stack.Workers {
 		one, err := cpu(w.PID())
@@ -89,16 +89,16 @@ func (b *bench) used(ctx context.Context) (used time.Duration, commands int, err
 	return used, commands, err
 }
 
-// ticks are the units of CPU time in /proc, per second, on every Linux of today.
+// ticks is the number of /proc's units of CPU time per second, on every present Linux.
 const ticks = 100
 
-// cpu is the CPU time that a process has used so far.
+// cpu returns the CPU time that a process has used.
 func cpu(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(data), ") ") // the name of the program may hold blanks
+	_, rest, _ := strings.Cut(string(data), ") ") // the name of the program may contain blanks
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat cannot be read", pid)
@@ -108,7 +108,7 @@ func cpu(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * time.Second / ticks, errors.Join(failed, err)
 }
 
-// comeAndGo has requests enter and leave again, one after the other.
+// comeAndGo measures requests that enter and leave, one after the other.
 func (b *bench) comeAndGo(ctx context.Context) (enter, leave percentiles, err error) {
 	var entered, left []time.Duration
 	for range b.tries {
@@ -139,7 +139,7 @@ const (
 	longest = 5 * time.Minute
 )
 
-// deadlines has requests enter that are refused one after the other.
+// deadlines measures requests that are refused one after the other.
 func (b *bench) deadlines(ctx context.Context) (percentiles, error) {
 	first := time.Now().Add(5 * time.Second)
 	var requests []request
@@ -161,7 +161,7 @@ func (b *bench) deadlines(ctx context.Context) (percentiles, error) {
 	return of(late), nil
 }
 
-// handOn makes accounts, one after the other, each of which is given to a request that waits.
+// handOn creates accounts one after the other, and waits until each is assigned to a waiting request.
 func (b *bench) handOn(ctx context.Context) (percentiles, error) {
 	var took []time.Duration
 	for i := range b.tries {
@@ -185,7 +185,7 @@ func (b *bench) handOnOne(ctx context.Context, pool int) (time.Duration, error) 
 	return at.Sub(begin), err
 }
 
-// restart stops all workers and starts one, then the others.
+// restart stops all workers, measures the start of one, and starts the others.
 func (b *bench) restart(ctx context.Context) (float64, error) {
 	for _, w := range b.stack.Workers {
 		if err := w.Stop(); err != nil {

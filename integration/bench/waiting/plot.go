@@ -12,7 +12,7 @@ const (
 	margin                  = 52.0
 )
 
-// panels are what is drawn, with what is asked for; 0 is nothing.
+// panels are the drawn figures, each with its limit; 0 is none.
 var panels = []struct {
 	name  string
 	limit float64
@@ -26,8 +26,8 @@ var panels = []struct {
 	{"restart to hand-on, s", 5, func(f figures) float64 { return f.Restart }},
 }
 
-// plot draws a panel for each figure over the number of requests that wait, on a logarithmic
-// axis, with a dashed line at what is asked for.
+// plot draws a panel for each figure over the number of waiting requests, on a logarithmic axis, with a
+// dashed line at its limit.
 func plot(all []figures) string {
 	width, height := 3*(panelWidth+2*margin), 2*(panelHeight+2*margin)
 	var b strings.Builder
@@ -61,7 +61,7 @@ func plot(all []figures) string {
 	return b.String()
 }
 
-// axis is logarithmic, from one power of ten to another.
+// axis is a logarithmic axis between two powers of ten.
 type axis struct{ from, to float64 }
 
 func decades(low, high float64) axis {
@@ -70,7 +70,7 @@ func decades(low, high float64) axis {
 	return a
 }
 
-// at is where a value lies between the ends, from 0 to 1.
+// at returns the position of a value on the axis, from 0 to 1.
 func (a axis) at(value float64) float64 {
 	return min(max((math.Log10(max(value, 1e-9))-a.from)/(a.to-a.from), 0), 1)
 }

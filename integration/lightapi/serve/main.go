@@ -1,6 +1,5 @@
-// Command serve is integration/lightapi as a program: the container tests start it where
-// they are not to wait for a build of kube-apiserver. It takes those flags of
-// integration/kubeapi that make sense here.
+// Command serve runs integration/lightapi as a program, for container tests that must not wait for a build of
+// kube-apiserver. Its flags are those of integration/kubeapi that apply.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Package access lets those see the operations page who may: by a password, a token, or a
-// login at an OpenID Connect issuer. It bounds failed logins, and serves the page's
-// certificate as its files are at each handshake.
+// Package access authenticates viewers of the operations page: by a password, a token, or a login at an
+// OpenID Connect issuer. It limits failed logins, and serves the page's certificate from files that it
+// rereads at each handshake.
 package access
 
 import (
@@ -19,11 +19,10 @@ import (
 	"time"
 )
 
-// Rules say who may look.
+// Rules configure who may see the page.
 type Rules struct {
-	// Listen is the address that the page is served on, host:port, separate or that of the worker's
-	// listener. On a loopback
-	// address no login is asked for unless a password or token is set.
+	// Listen is the host:port that the page is served on, its own listener or the worker's. On a loopback
+	// address the page asks for a login only if a password, a token or an issuer is set.
 	Listen string
 	// Username and PasswordFile are for HTTP basic authentication. Defaults to none.
 	Username, PasswordFile string
@@ -33,10 +32,10 @@ type Rules struct {
 	OIDC OIDC
 }
 
-// Open says that the page is served to every client.
+// Open reports whether every client may see the page.
 func (a Rules) Open() bool { return !a.asks() && Loopback(a.Listen) }
 
-// Refuses is why the page is not served at all, "" where it is.
+// Refuses is the reason why the page is not served, "" if it is.
 func (a Rules) Refuses() string {
 	if a.asks() || Loopback(a.Listen) {
 		return ""
@@ -62,7 +61,7 @@ func loopbackHost(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// guard lets those in who may look.
+// guard authenticates requests before it calls next.
 type guard struct {
 	Rules
 	next     http.Handler
@@ -89,7 +88,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case g.Refuses() != "":
 		http.Error(w, g.Refuses(), http.StatusForbidden)
 	case g.Open() && !localName(r.Host):
-		// A page of another site may have its name lead here.
+		// DNS rebinding: another site may let its name resolve to this address.
 		http.Error(w, "the operations page answers here by the names localhost and 127.0.0.1 only; "+
 			"to give it another name, set a password or a token", http.StatusForbidden)
 	case g.Open():
@@ -103,7 +102,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// attempt looks at what a request brings to log in, unless too many such have failed.
+// attempt checks the request's Authorization header, unless too many logins have failed.
 func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
 	ended, wait := g.attempts.begin(r)
 	if wait > 0 {
@@ -116,7 +115,7 @@ func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
 	g.answer(w, r, err, visit{who, func() error { _, err := g.knows(r); return err }})
 }
 
-// session looks at the cookie of a person who has logged in at the issuer.
+// session checks the cookie of a login at the issuer.
 func (g *guard) session(w http.ResponseWriter, r *http.Request) {
 	if g.login == nil {
 		g.answer(w, r, errUnknown, visit{})
@@ -131,7 +130,7 @@ func (g *guard) session(w http.ResponseWriter, r *http.Request) {
 	g.answer(w, r, err, visit{who, func() error { _, err := g.login.remembers(r); return err }})
 }
 
-// answer serves the page to who is known, which is an err of nil, and tells others why not.
+// answer serves the page if err is nil. Otherwise it answers with the error's status.
 func (g *guard) answer(w http.ResponseWriter, r *http.Request, err error, v visit) {
 	switch {
 	case err == nil:
@@ -158,11 +157,11 @@ func localName(host string) bool {
 	return loopbackHost(strings.Trim(host, "[]"))
 }
 
-// errUnknown is the error of a login that is not right.
+// errUnknown is the error of wrong or missing credentials.
 var errUnknown = errors.New("unknown")
 
-// knows is nil where the request brings what the files have as they are now, compared in
-// a time that tells nothing, or an ID token of the issuer. who names the viewer.
+// knows checks the request's password or token against the files as they are now, in constant time, or its ID
+// token with the issuer. who names the viewer.
 func (g *guard) knows(r *http.Request) (who string, err error) {
 	from := " at " + prefixOf(r.RemoteAddr).String()
 	if token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {

@@ -33,8 +33,8 @@ func guessed(t *testing.T) (p *served, log *logged, now *time.Time) {
 	return p, log, &moment
 }
 
-// TestGuessing: a login that fails too often has to wait, a login from elsewhere or
-// one that was right lately does not.
+// TestGuessing: after too many failures, logins from an address have to wait. Logins from other addresses,
+// and a login that succeeded recently, do not.
 func TestGuessing(t *testing.T) {
 	t.Parallel()
 	p, log, now := guessed(t)
@@ -69,7 +69,7 @@ func TestGuessing(t *testing.T) {
 	}
 }
 
-// TestGuessingTakesTurns: who is right does not use the allowance up.
+// TestGuessingTakesTurns: a successful login does not use up the allowance.
 func TestGuessingTakesTurns(t *testing.T) {
 	t.Parallel()
 	p, _, _ := guessed(t)
@@ -80,7 +80,7 @@ func TestGuessingTakesTurns(t *testing.T) {
 	}
 }
 
-// TestGuessingFromEverywhere: addresses that are remembered are bounded.
+// TestGuessingFromEverywhere: the number of remembered addresses is limited.
 func TestGuessingFromEverywhere(t *testing.T) {
 	t.Parallel()
 	now := noon

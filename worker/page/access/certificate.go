@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// certificate has what two files hold, as of the last handshake.
+// certificate is the key pair in two files, as of the last handshake.
 type certificate struct {
 	cert, key string // files
 	warn      func(string)
@@ -19,9 +19,9 @@ type certificate struct {
 	failed          string // what was warned of last
 }
 
-// TLSConfig serves the certificate in two files, as they are at each handshake. While
-// they cannot be read or do not fit, as between two writes, the one before is served and
-// warn is told why, once. It is an error where they are at fault from the beginning.
+// TLSConfig serves the certificate in two files, which are reread at each handshake. If they are unreadable
+// or do not match, as between two writes, the previous pair is served, and warn is called once for each
+// error. TLSConfig returns an error if the files are invalid at the start.
 func TLSConfig(cert, key string, warn func(string)) (*tls.Config, error) {
 	c := &certificate{cert: cert, key: key, warn: warn}
 	if err := c.read(); err != nil {

@@ -45,8 +45,8 @@ func selfSigned(t *testing.T, serial int64, cert, key string) {
 	}
 }
 
-// TestCertificateIsReadAgain changes the certificate while the page is asked: no request
-// fails, and later ones see the new one. One that cannot be read changes nothing.
+// TestCertificateIsReadAgain changes the certificate while requests are made: no request fails, and later
+// ones see the new certificate. An unreadable one changes nothing.
 func TestCertificateIsReadAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -25,53 +25,53 @@ import (
 // OIDC is a login at an OpenID Connect issuer: for a browser by the authorization code
 // flow with PKCE, for a program by an ID token as bearer token.
 type OIDC struct {
-	// Issuer is its URL, "" for no such login.
+	// Issuer is the issuer's URL, "" for no OIDC login.
 	Issuer string
-	// ClientID is who the page is to the issuer. Tokens for others are refused.
+	// ClientID is the page's client id at the issuer. Tokens for other clients are refused.
 	ClientID string
-	// ClientSecretFile has its secret. Defaults to none: a public client.
+	// ClientSecretFile has the client's secret. Defaults to none: a public client.
 	ClientSecretFile string
 	// RedirectURL is the page's address with CallbackPath behind it.
 	RedirectURL string
-	// Groups are who may look: one of them has to be in the claim GroupsClaim. With
-	// Everybody among them, everyone who can log in.
+	// Groups may see the page: the claim GroupsClaim has to name one of them. If Groups has Everybody, every
+	// user of the issuer may.
 	Groups      []string
 	GroupsClaim string
-	// Scopes are asked for beside openid.
+	// Scopes are requested besides openid.
 	Scopes []string
-	// CA is a file with the authorities of the issuer. Defaults to the system's.
+	// CA is a file with the CA certificates for the issuer. Defaults to the system's.
 	CA string
 }
 
 const (
 	// CallbackPath is where the issuer sends browsers back to.
 	CallbackPath = "/oidc/callback"
-	// Everybody stands for every group.
+	// Everybody as a group permits every user.
 	Everybody = "*"
 )
 
 const (
-	// The prefix __Host- keeps other hosts of a domain from setting them.
+	// The prefix __Host- prevents other hosts of the domain from setting these cookies.
 	sessionCookie = "__Host-hap-session" // an ID token
-	loginCookie   = "__Host-hap-login"   // of a login that is under way
+	loginCookie   = "__Host-hap-login"   // of a login in progress
 	loginTakes    = 10 * time.Minute
 	maxCookie     = 3800    // of the 4,096 bytes that a browser keeps
 	maxAnswer     = 1 << 20 // bytes of an answer of the issuer
 	issuerTimeout = 10 * time.Second
-	issuerPause   = 5 * time.Second // after one that could not be reached
+	issuerPause   = 5 * time.Second // after a failed attempt to reach it
 )
 
-// errNotInGroup is the error of a person who is known and may not look.
+// errNotInGroup is the error of a user who is known but in no permitted group.
 var errNotInGroup = errors.New("you are logged in, but in no group of telemetry.page.oidc.groups")
 
-// errIssuer is the error of an issuer that cannot be asked.
+// errIssuer is returned if the issuer cannot be reached.
 var errIssuer = errors.New("the issuer of telemetry.page.oidc cannot be asked; the worker's log says why")
 
-// login asks the issuer. What is to be remembered of a person is in cookies of the
-// browser, so that each of several workers behind one address knows it.
+// login authenticates users at the issuer. Its state is kept in the browser's cookies, so that each of
+// several workers behind one address can go on with it.
 type login struct {
 	OIDC
-	ctx  context.Context // of the reading of the issuer's keys
+	ctx  context.Context // of the requests for the issuer's keys
 	http *http.Client
 	warn func(string)
 	now  func() time.Time
@@ -95,7 +95,7 @@ func newLogin(ctx context.Context, o OIDC, now func() time.Time, warn func(strin
 	return &login{OIDC: o, ctx: oidc.ClientContext(ctx, client), http: client, now: now, warn: warn}
 }
 
-// tls reads the authorities at every connection, so that they can be changed.
+// tls rereads the CA file at every connection, so that it can be rotated.
 func (o OIDC) tls() (*tls.Config, error) {
 	secure := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CA == "" {
@@ -126,7 +126,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// issuer returns what the issuer says of itself, which is asked for until it is there.
+// issuer returns the issuer's metadata. It requests them until it succeeds once, at most every issuerPause.
 func (l *login) issuer() (*oidc.Provider, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +146,7 @@ func (l *login) issuer() (*oidc.Provider, error) {
 	return provider, nil
 }
 
-// verify is nil for an ID token of the issuer, for this client, of a person who may look.
+// verify returns the token if the issuer issued it for this client, and its user is in a permitted group.
 func (l *login) verify(ctx context.Context, raw string) (*oidc.IDToken, error) {
 	provider, err := l.issuer()
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *login) verify(ctx context.Context, raw string) (*oidc.IDToken, error) {
 	return token, nil
 }
 
-// person verifies an ID token, and names the person that it is of.
+// person verifies an ID token, and returns a name for its user.
 func (l *login) person(ctx context.Context, raw string) (string, error) {
 	token, err := l.verify(ctx, raw)
 	if err != nil {
@@ -187,7 +187,7 @@ func (l *login) remembers(r *http.Request) (string, error) {
 	return l.person(r.Context(), cookie.Value)
 }
 
-// groupsIn reads a claim, which is a list or one word.
+// groupsIn reads a claim that is a string or a list of strings.
 func groupsIn(claim any) (groups []string) {
 	switch claim := claim.(type) {
 	case string:
@@ -202,7 +202,7 @@ func groupsIn(claim any) (groups []string) {
 	return groups
 }
 
-// client is this page to the issuer.
+// client is the page's OAuth client configuration.
 func (l *login) client(provider *oidc.Provider) (*oauth2.Config, error) {
 	c := &oauth2.Config{ClientID: l.ClientID, RedirectURL: l.RedirectURL, Endpoint: provider.Endpoint(), Scopes: append([]string{oidc.ScopeOpenID}, l.Scopes...)}
 	if l.ClientSecretFile != "" {
@@ -215,7 +215,7 @@ func (l *login) client(provider *oidc.Provider) (*oauth2.Config, error) {
 	return c, nil
 }
 
-// begin sends a browser to the issuer.
+// begin starts a login: it redirects the browser to the issuer.
 func (l *login) begin(w http.ResponseWriter, r *http.Request) {
 	provider, err := l.issuer()
 	if err == nil {
@@ -231,7 +231,7 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, err.Error(), http.StatusServiceUnavailable)
 }
 
-// callback ends a login: the issuer sends the browser here.
+// callback completes a login: the issuer redirects the browser here.
 func (l *login) callback(w http.ResponseWriter, r *http.Request) {
 	began, err := r.Cookie(loginCookie)
 	if err != nil {
@@ -264,7 +264,7 @@ func (l *login) callback(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// exchange returns the ID token for the code that the browser brings.
+// exchange exchanges the authorization code for an ID token, and verifies it. until is the token's expiry.
 func (l *login) exchange(ctx context.Context, code, nonce, verifier string) (raw string, until time.Time, err error) {
 	provider, err := l.issuer()
 	if err != nil {
@@ -291,7 +291,7 @@ func (l *login) exchange(ctx context.Context, code, nonce, verifier string) (raw
 	return raw, token.Expiry, nil
 }
 
-// localPath is where a login began, a path of this page whatever the cookie says.
+// localPath decodes the path on which a login began. It returns "/" for anything but a path of this page.
 func localPath(back string) string {
 	path, err := base64.RawURLEncoding.DecodeString(back)
 	if err != nil || !strings.HasPrefix(string(path), "/") || strings.HasPrefix(string(path), "//") || bytes.ContainsAny(path, "\\\r\n") {
@@ -300,7 +300,7 @@ func localPath(back string) string {
 	return string(path)
 }
 
-// setCookie keeps a value until a moment, or takes it away where the value is empty.
+// setCookie sets a cookie until a time, or deletes it if the value is empty.
 func setCookie(w http.ResponseWriter, name, value string, until time.Time) {
 	c := &http.Cookie{Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, Expires: until}
 	if value == "" {

@@ -77,7 +77,7 @@ func (i *issuer) sign(more map[string]any) string {
 	return oidctest.SignIDToken(i.key, "k1", oidc.RS256, string(text))
 }
 
-// page is one that asks the issuer.
+// page returns a page with a login at the issuer.
 func (i *issuer) page(change ...func(*Rules)) (*served, *logged) {
 	i.t.Helper()
 	dir := i.t.TempDir()
@@ -165,7 +165,7 @@ func TestIssuer(t *testing.T) {
 	}
 }
 
-// TestIssuerRefuses is all that does not let in, and what is said of it.
+// TestIssuerRefuses covers everything that is refused, and the responses.
 func TestIssuerRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -208,8 +208,8 @@ func TestIssuerRefuses(t *testing.T) {
 	}
 }
 
-// TestIssuerOfPrograms: an ID token is a bearer token; what is no navigation is not sent
-// to the issuer.
+// TestIssuerOfPrograms: an ID token works as bearer token. A request that is not a navigation is not
+// redirected to the issuer.
 func TestIssuerOfPrograms(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

@@ -21,7 +21,7 @@ type served struct {
 	seen atomic.Pointer[http.Request] // that was let in last, as the page has it
 }
 
-// serve has a page that shows the account aws-1. What keeps people out is logged.
+// serve serves a page that shows the account aws-1. Refusals are logged.
 func serve(t *testing.T, rules Rules) (*served, *logged) {
 	t.Helper()
 	log, s := &logged{}, &served{now: func() time.Time { return noon }}
@@ -33,7 +33,7 @@ func serve(t *testing.T, rules Rules) (*served, *logged) {
 	return s, log
 }
 
-// logged has what was warned of.
+// logged collects the warnings.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder

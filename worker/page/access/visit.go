@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// visit is a request that was let in: by whom, and what is asked again while its answer goes on.
+// visit is an admitted request. knows checks its credentials again; it is nil without a login.
 type visit struct {
 	who   string
 	knows func() error
@@ -13,13 +13,13 @@ type visit struct {
 
 type visitKey struct{}
 
-// admit serves the page to a request that was let in.
+// admit serves the page to an authenticated request.
 func (g *guard) admit(w http.ResponseWriter, r *http.Request, v visit) {
 	g.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 }
 
-// Viewer names who a request is of: the subject of a login at the issuer. A password or a token,
-// which many may share, and a page without a login tell viewers apart by address.
+// Viewer names the viewer of a request: the subject of an OIDC login. Viewers with a password or token, which
+// many may share, and viewers without a login are told apart by address.
 func Viewer(r *http.Request) string {
 	if v, is := r.Context().Value(visitKey{}).(visit); is {
 		return v.who
@@ -27,8 +27,8 @@ func Viewer(r *http.Request) string {
 	return prefixOf(r.RemoteAddr).String()
 }
 
-// Stands reports whether a request that was let in would still be: it looks at the password, the
-// token or the end of the session as they are now. An answer that goes on asks it before each part.
+// Stands reports whether an admitted request would be admitted now: it checks the password, the token or the
+// session's end again. A stream calls it before each update.
 func Stands(r *http.Request) bool {
 	v, is := r.Context().Value(visitKey{}).(visit)
 	return !is || v.knows == nil || v.knows() == nil

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestStands has each kind of login, and what ends it while its request is being answered. The groups of a
-// session are those of its token: one that was taken away is known when the token ends.
+// TestStands ends each kind of login while its request is being answered. A session has the groups of its
+// token: a removed group is noticed only when the token expires.
 func TestStands(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

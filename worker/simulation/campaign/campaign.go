@@ -1,5 +1,5 @@
-// Package campaign plays many histories: it reports what they consisted of, shortens one that
-// fails, and has the rules that a run has to miss once they are switched off.
+// Package campaign plays many histories, reports what they consisted of, and shortens those that fail. It
+// also lists the mutants: the rules whose absence a campaign has to detect.
 package campaign
 
 import (
@@ -18,21 +18,21 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// Campaign is a run of many histories.
+// Campaign configures a run of many histories.
 type Campaign struct {
-	Seed  uint64 // of the first one; the others follow it
+	Seed  uint64 // of the first history; the others follow it
 	N     int    // how many
 	Kinds []plans.Kind
 
-	Dir  string          // where each history that fails is kept, shortened and whole; "" for nowhere
+	Dir  string          // each failing history is written here, shortened and whole; "" for nowhere
 	Stop <-chan struct{} // once closed, no further history begins
-	Tell func(Report)    // is told now and then how far it is, if it is given
+	Tell func(Report)    // called with the progress every tellEvery; may be nil
 }
 
-// Report says what a run consisted of.
+// Report is the outcome of a campaign.
 type Report struct {
 	Of        Campaign
-	Histories int   // played: those from the seed on, without a gap
+	Histories int   // played, from the seed on without a gap
 	Events    []int // of each history, in order
 	Steps     int
 	Simulated time.Duration
@@ -41,7 +41,7 @@ type Report struct {
 	Failed    []simulation.Result // by seed
 }
 
-// tellEvery is how often a campaign tells how far it is.
+// tellEvery is the interval between two calls of Tell.
 const tellEvery = 10 * time.Second
 
 // Run plays the histories, several at a time.
@@ -100,7 +100,7 @@ func (c Campaign) stopped() bool {
 	}
 }
 
-// keep writes a history that fails to a file: what to read first, then all of it.
+// keep writes a failing history to a file: first its brief form, then all of it.
 func (c Campaign) keep(t *testing.T, failed simulation.Result) {
 	t.Helper()
 	if err := os.MkdirAll(c.Dir, 0o750); err != nil {
@@ -126,7 +126,7 @@ func (r *Report) add(got simulation.Result) {
 	}
 }
 
-// Missing are the kinds that never came.
+// Missing returns the kinds that never occurred.
 func (r Report) Missing(kinds []plans.Kind) (missing []plans.Kind) {
 	for _, k := range slices.Concat(plans.Requests, kinds) {
 		if r.Befell[k] == 0 {
@@ -136,7 +136,7 @@ func (r Report) Missing(kinds []plans.Kind) (missing []plans.Kind) {
 	return missing
 }
 
-// Progress says in a line how far the run is.
+// Progress describes the progress in a line, and each failure in another.
 func (r Report) Progress() string {
 	rate := float64(r.Histories) / r.Took.Seconds()
 	left := time.Duration(float64(r.Of.N-r.Histories) / rate * float64(time.Second))
@@ -148,7 +148,7 @@ func (r Report) Progress() string {
 	return text.String()
 }
 
-// Rest says how to go on where it was stopped, "" where it was not.
+// Rest says how to resume a stopped campaign, "" if it played all histories.
 func (r Report) Rest() string {
 	if r.Histories >= r.Of.N {
 		return ""

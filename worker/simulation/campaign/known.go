@@ -2,20 +2,20 @@ package campaign
 
 import "github.com/hap-worker/hap-worker/worker/simulation/plans"
 
-// Failure is a fault that is not cured, and how a history shows it. A cure takes it off
-// the list: TestKnownFailures fails once it is not found any more.
+// Failure is a known fault that is not fixed yet, and a history that shows it. After a fix, TestKnownFailures
+// fails until the fault is removed from the list.
 type Failure struct {
 	Name   string
-	Edge   int          // the line of the list of edges
-	Seed   uint64       // from which on it is looked for
-	Kinds  []plans.Kind // that a plan draws from
-	Breaks string       // how the violation begins
+	Edge   int          // its line in the list of edges
+	Seed   uint64       // the seed at which the search begins
+	Kinds  []plans.Kind // the faults that a plan draws from
+	Breaks string       // the prefix of the violation
 }
 
-// Failures are the known ones.
+// Failures are the known failures.
 var Failures []Failure
 
-// Cured are the seeds of histories that broke once, each with what was wrong.
+// Cured maps the seeds of histories that failed once to their causes.
 var Cured = map[uint64]string{
 	89: "one bucket of the directory was deposed alone", 205: "the same", 2417: "the same", 13541: "the same",
 	2949: "the master that an answer was decided on was taken away", 17487: "the same",
@@ -39,7 +39,7 @@ var Cured = map[uint64]string{
 	246538705:  "the directory was looked for where no epoch was in force",
 }
 
-// CuredNarrow are those of narrower worlds.
+// CuredNarrow is Cured for plans that draw from fewer faults.
 var CuredNarrow = []Failure{
 	{Name: "an answer was held to the limit of when it was given", Seed: 865, Kinds: []plans.Kind{
 		plans.Reconfigured, plans.TwoMasters, plans.AnswerLost, plans.Delay, plans.Death,

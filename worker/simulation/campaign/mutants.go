@@ -2,14 +2,14 @@ package campaign
 
 import "github.com/hap-worker/hap-worker/worker/simulation/plans"
 
-// Mutant is a rule of docs/protocol.md, switched off.
+// Mutant is a rule of docs/protocol.md that is switched off.
 type Mutant struct {
 	Name, Rule, Does string
-	Seed             uint64       // from which on it is found
+	Seed             uint64       // the seed at which the search begins
 	Kinds            []plans.Kind // of faults that its plans draw from; nil is plans.FirstFaults
 }
 
-// Draws are those of the faults that its plans draw from.
+// Draws returns the kinds of faults that its plans draw from.
 func (m Mutant) Draws() []plans.Kind {
 	if m.Kinds == nil {
 		return plans.FirstFaults
@@ -31,7 +31,7 @@ var (
 	confirming = []plans.Kind{plans.LabelDirty, plans.LabelCleaned, plans.Delay}
 )
 
-// Mutants are those that a run has to find.
+// Mutants are the mutants that a campaign has to detect.
 var Mutants = []Mutant{
 	{"epoch", "1", "a directory from before a loss is believed", 108, losses},
 	{"key", "1", "what a Redis has lost is taken for what never was", 2, keys},

@@ -8,13 +8,13 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// names are what differs between two histories that break the same thing.
+// names matches the parts in which two violations of the same kind differ.
 var names = regexp.MustCompile(`"[^"]*"|[a-z]+-[0-9]+|[0-9]+|\{.*`)
 
-// class is a violation without the names in it.
+// class is a violation without its names.
 func class(violation string) string { return names.ReplaceAllString(violation, "…") }
 
-// simpler are worlds in which there is less.
+// simpler are reductions of a plan's world. Each reports whether there was something to reduce.
 var simpler = []func(*plans.Plan) bool{
 	func(p *plans.Plan) bool { p.Workers--; return p.Workers > 0 },
 	func(p *plans.Plan) bool { p.Bindings--; return p.Bindings > 0 },
@@ -23,12 +23,13 @@ var simpler = []func(*plans.Plan) bool{
 	func(p *plans.Plan) bool { was := p.Tenants; p.Tenants--; return was > 1 },
 }
 
-// Shorten looks for a shorter plan that breaks the same in the same way: fewer lines, then fewer workers,
-// bindings and tenants, no network and no limit, then no steps between the lines. It plays at most tries histories for that.
+// Shorten looks for a shorter plan with a violation of the same class: fewer items, then fewer workers,
+// bindings and tenants, no network and no limit, then no steps between the items. It plays at most tries
+// histories.
 func Shorten(t *testing.T, r simulation.Result, mutant string, tries int) simulation.Result {
 	t.Helper()
 	breaks := func(p plans.Plan) bool {
-		for range 3 { // another order of steps may show it where this one does not
+		for range 3 { // another order of steps may show it
 			if tries--; tries < 0 {
 				return false
 			}

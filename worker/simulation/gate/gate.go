@@ -1,4 +1,4 @@
-// Package gate is where the calls of all processes wait for the scheduler of a simulation.
+// Package gate holds the calls of all processes of a simulation until the scheduler chooses them.
 package gate
 
 import (
@@ -12,36 +12,36 @@ import (
 	"time"
 )
 
-// Caller is a process.
+// Caller is the process that makes a call.
 type Caller interface {
-	// Dead reports that it is gone: its goroutines then wait for the end of the history.
+	// Dead reports whether the process has died: its goroutines then block until the end of the history.
 	Dead() bool
-	// Admission is when the scheduler sees a call. Last is when the last call of its actor returned,
+	// Admission returns when the scheduler may see a call. last is when the last call of its actor returned,
 	// zero for none. It is called under the gate's lock.
 	Admission(c *Call, last time.Time) time.Time
-	// Straight reports whether a call passes without the scheduler. Mine: it is the turn of the call's
-	// actor. Down: the call's port is down. It is called under the gate's lock.
+	// Straight reports whether a call passes without the scheduler. mine: it is the turn of the call's actor.
+	// down: the call's port is down. It is called under the gate's lock.
 	Straight(c *Call, mine, down bool) bool
 }
 
-// Call is one call of a port on its way: it is asked, has its effect, and returns.
+// Call is a call of a port in flight: it is made, takes effect, and returns.
 type Call struct {
 	By      Caller
-	Actor   string // which goroutine of the process, by what it does
+	Actor   string // names the goroutine by its task
 	Port    Port
 	Op, Arg string
 	Do      func() error
 	Write   bool // an unknown result differs from a failure
 	Arrived time.Time
 
-	ready  time.Time // before that the scheduler does not see it
+	ready  time.Time // the scheduler does not see it before
 	answer chan error
 
-	// Changed under the gate's lock, and read by the scheduler alone.
-	Left    bool // its caller waits no more
-	Done    bool // it had its effect
+	// Changed under the gate's lock, read by the scheduler only.
+	Left    bool // its caller has given up
+	Done    bool // it has taken effect
 	Outcome error
-	parked  int // moments for which it is not chosen
+	parked  int // moments until it may be chosen
 }
 
 // compare is the order in which the scheduler sees calls.
@@ -49,40 +49,40 @@ func compare(a, b *Call) int {
 	return cmp.Or(strings.Compare(a.Actor, b.Actor), strings.Compare(a.Op, b.Op), strings.Compare(a.Arg, b.Arg), a.Arrived.Compare(b.Arrived))
 }
 
-// ErrOver is the answer to every call after the end of the history.
+// ErrOver is the error of every call after the end of the history.
 var ErrOver = errors.New("the history is over")
 
-// Gate has the calls that wait.
+// Gate holds the pending calls.
 type Gate struct {
 	mu      sync.Mutex
-	pending []*Call              // in the order of compare, which does not depend on which goroutine was faster
-	ready   []*Call              // what Choices returned last
+	pending []*Call              // in the order of compare, which does not depend on the speed of goroutines
+	ready   []*Call              // the last result of Choices
 	going   string               // the actor whose turn it is
 	last    map[string]time.Time // when an actor's last call returned
-	down    map[Port]int         // moments for which a dependency does not answer
+	down    map[Port]int         // moments until a dependency answers again
 	over    chan struct{}        // closed at the end of the history
 }
 
-// New returns a gate at which nothing waits.
+// New returns a gate without pending calls.
 func New() *Gate {
 	return &Gate{last: map[string]time.Time{}, down: map[Port]int{}, over: make(chan struct{})}
 }
 
 type actorKey struct{}
 
-// As returns a context whose calls are those of an actor.
+// As returns a context whose calls belong to an actor.
 func As(ctx context.Context, actor string) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
-// Actor returns whose calls those of a context are.
+// Actor returns the actor of a context.
 func Actor(ctx context.Context) string {
 	actor, _ := ctx.Value(actorKey{}).(string)
 	return actor
 }
 
-// Pass takes a call through the gate. Left reports that its caller may not read what the
-// effect leaves, since that may still come.
+// Pass takes a call through the gate. If left is set, its effect may still come, so the caller must not read
+// what the effect writes.
 func (g *Gate) Pass(ctx context.Context, c *Call) (left bool, err error) {
 	if c.By.Dead() {
 		<-g.over
@@ -116,7 +116,7 @@ func (g *Gate) Pass(ctx context.Context, c *Call) (left bool, err error) {
 	}
 }
 
-// enter has a call wait, or reports that it goes straight through.
+// enter queues a call, or returns true if it passes without the scheduler.
 func (g *Gate) enter(c *Call) (straight bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,7 +130,8 @@ func (g *Gate) enter(c *Call) (straight bool) {
 	return false
 }
 
-// Ask takes a call with a result through the gate.
+// Ask takes a call with a result through the gate. It returns the zero value if the call may still take
+// effect later.
 func Ask[T any](ctx context.Context, g *Gate, c Call, do func(context.Context) (T, error)) (out T, err error) {
 	var none T
 	c.Do = func() (err error) {
@@ -144,7 +145,7 @@ func Ask[T any](ctx context.Context, g *Gate, c Call, do func(context.Context) (
 	return out, err
 }
 
-// Choices are the calls that the scheduler may choose from, until it asks again.
+// Choices returns the calls that the scheduler may choose from. The result is valid until the next Choices.
 func (g *Gate) Choices(now time.Time) []*Call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,14 +158,14 @@ func (g *Gate) Choices(now time.Time) []*Call {
 	return g.ready
 }
 
-// NoTurn notes that several actors may go on.
+// NoTurn ends the turn of the current actor.
 func (g *Gate) NoTurn() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.going = ""
 }
 
-// Moment lets parked calls come closer to their turn, and dependencies to their return.
+// Moment lets n moments pass for parked calls and outages.
 func (g *Gate) Moment(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,7 +186,7 @@ func (g *Gate) Take(c *Call) {
 	}
 }
 
-// Release lets the caller go on, with an answer: it is its turn.
+// Release returns err to the caller; its actor has the turn.
 func (g *Gate) Release(c *Call, err error) {
 	g.Take(c)
 	g.mu.Lock()
@@ -197,21 +198,21 @@ func (g *Gate) Release(c *Call, err error) {
 	}
 }
 
-// Finish notes that a call had its effect; its answer comes later.
+// Finish marks a call as executed; its answer comes later.
 func (g *Gate) Finish(c *Call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.Done = true
 }
 
-// Park puts a call off.
+// Park hides a call from the scheduler for some moments.
 func (g *Gate) Park(c *Call, moments int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.parked = moments
 }
 
-// Abandon lets the caller go on while the call may have its effect later.
+// Abandon returns err to the caller, while the call may take effect after some moments.
 func (g *Gate) Abandon(c *Call, moments int, err error) {
 	g.mu.Lock()
 	c.Left, c.parked, g.last[c.Actor] = true, moments, time.Now()
@@ -226,14 +227,14 @@ func (g *Gate) Last(actor string) time.Time {
 	return g.last[actor]
 }
 
-// Returned notes that an actor's pause begins now.
+// Returned sets the time of an actor's last return to now.
 func (g *Gate) Returned(actor string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last[actor] = time.Now()
 }
 
-// Drop removes the calls of a process that died; it returns those that had no effect yet.
+// Drop removes the calls of a dead process, and returns those that had no effect yet.
 func (g *Gate) Drop(by Caller) (open []*Call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -246,7 +247,7 @@ func (g *Gate) Drop(by Caller) (open []*Call) {
 	return open
 }
 
-// Pending are the calls of some operations.
+// Pending returns the pending calls of some operations.
 func (g *Gate) Pending(ops ...string) (all []*Call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -258,7 +259,7 @@ func (g *Gate) Pending(ops ...string) (all []*Call) {
 	return all
 }
 
-// Busy reports whether an actor has a call on its way.
+// Busy reports whether an actor has a call in flight.
 func (g *Gate) Busy(actor string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -286,7 +287,7 @@ func (g *Gate) IsDown(p Port) bool {
 	return g.down[p] > 0
 }
 
-// Over is closed at the end of the history.
+// Over returns a channel that is closed at the end of the history.
 func (g *Gate) Over() <-chan struct{} { return g.over }
 
 // End ends the history.

@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Port is a dependency that calls go to.
+// Port is a dependency that is called.
 type Port string
 
 // The dependencies.
@@ -20,13 +20,13 @@ const (
 	Gardener Port = "Gardener"
 )
 
-// RedisWrites are the calls of Redis that change something: a server that is full refuses them alone.
+// RedisWrites are the calls of Redis that write: a full server refuses only them.
 const RedisWrites Port = "Redis, for what writes"
 
 // Ports are all dependencies.
 var Ports = []Port{Redis, NATS, Gardener}
 
-// errBroken is the answer of Redis over a broken connection.
+// errBroken is the error of a broken connection to Redis.
 var errBroken = errors.New("read tcp: connection reset by peer")
 
 // expired is the error of a call whose context has ended.
@@ -37,7 +37,7 @@ func (p Port) expired(ctx context.Context, write bool) error {
 	return context.Cause(ctx)
 }
 
-// Failed is the error of a call of which its caller knows nothing more.
+// Failed is the error of a call whose effect is unknown to its caller.
 func (p Port) Failed(write bool) error {
 	switch {
 	case p == Gardener && write:
@@ -51,7 +51,7 @@ func (p Port) Failed(write bool) error {
 	}
 }
 
-// Refused is the error of a call that certainly had no effect.
+// Refused is the error of a call that had no effect.
 func (p Port) Refused() error {
 	switch p {
 	case Gardener:

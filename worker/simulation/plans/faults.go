@@ -2,7 +2,7 @@ package plans
 
 import "slices"
 
-// The faults of single calls: the next one of a port meets them.
+// The faults of single calls: each strikes the next matching call of its port.
 const (
 	EffectLost Kind = "a call has no effect and no answer"
 	AnswerLost Kind = "a call takes effect and its answer is lost"
@@ -51,10 +51,10 @@ const (
 	RedisFull    Kind = "Redis is full for a while, and refuses what writes"
 )
 
-// OfProcesses are those that happen to a process that runs.
+// OfProcesses are the faults of a running process.
 var OfProcesses = []Kind{Death, Stopping, CacheLags, ClockJumps, Auditing, Forgetting}
 
-// Faults are those of a run, all but those that a known failure hides behind: campaign/known.go.
+// Faults are all faults of a run, except those behind which a known failure hides: campaign/known.go.
 var Faults = []Kind{
 	EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
 	RedisEmpty, RedisOlder, FailOver, FailBack, TwoMasters, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
@@ -62,6 +62,6 @@ var Faults = []Kind{
 	KeyLost, RebuildCut, RedisFull,
 }
 
-// FirstFaults are those before KeyLost: what the seeds of mutants and of cured histories draw from. A kind that is
-// added goes to the end of Faults, so that they still lead to the same histories.
+// FirstFaults are the faults before KeyLost, from which the seeds of mutants and of cured histories draw. Add
+// new kinds at the end of Faults, so that these seeds keep their histories.
 var FirstFaults = Faults[:slices.Index(Faults, KeyLost)]

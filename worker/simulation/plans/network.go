@@ -2,8 +2,8 @@ package plans
 
 import "github.com/hap-worker/hap-worker/engine/network"
 
-// NetworkRules are a small configuration, so that blocks run out. The second version
-// has another rule besides, which clusters get late.
+// NetworkRules returns a configuration with few blocks, so that they run out. Version 1 has one more rule, so
+// that existing clusters get its blocks later.
 func NetworkRules(version int) *network.Config {
 	text := "internalStateRefreshCycleDuration: 0s\nparentCIDRs: {hall: [10.0.0.0/28]}\ninjectionRules:\n" +
 		"- {id: pods, injections: [{path: spec.pods, parents: [hall], subnetSize: 31}]}\n"

@@ -1,5 +1,4 @@
-// Package plans has what a history is before it is played: requests and faults, drawn from a
-// seed.
+// Package plans draws plans of histories from a seed: requests and faults.
 package plans
 
 import (
@@ -9,7 +8,7 @@ import (
 	"strings"
 )
 
-// Kind says what a plan has happen: a request, a fault of the world, or one of a call.
+// Kind is the kind of an item: a request, a fault of the world, or a fault of a call.
 type Kind string
 
 // The requests.
@@ -31,25 +30,25 @@ var Requests = []Kind{Provision, Again, Another, Deprovision, Release, Resolve, 
 type Item struct {
 	Kind  Kind
 	After int // steps after the item before
-	N, M  int // which one, of what there is then
+	N, M  int // choose among the candidates at that time
 }
 
 func (i Item) String() string { return fmt.Sprintf("%s (%d, %d) after %d", i.Kind, i.N, i.M, i.After) }
 
-// Plan is a history before it is played.
+// Plan is the plan of a history.
 type Plan struct {
 	Seed     uint64
 	Workers  int
 	Bindings int
 	Tenants  int // 1 to 3
-	Limit    int // of the tenants with several accounts; 0: none has
-	Hurry    int // of so many steps one lets time pass although calls wait
+	Limit    int // clusters for each account of the tenants with several; 0: none has several
+	Hurry    int // one step of so many lets time pass although calls wait
 	Networks bool
 	Items    []Item
 }
 
-// Draw draws the plan of a seed. A history has some of the faults, so that what needs
-// their absence is found as well.
+// Draw draws the plan of a seed. Each plan uses only some of the kinds, so that a failure that another fault
+// would hide is found, too.
 func Draw(seed uint64, kinds []Kind) Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := Plan{
@@ -61,7 +60,7 @@ func Draw(seed uint64, kinds []Kind) Plan {
 		if len(kinds) < 6 { // a narrow world
 			rarity = 1
 		}
-		if k == Large { // they cost as much as a hundred histories
+		if k == Large { // as expensive as a hundred histories
 			rarity = 60
 		}
 		if r.IntN(rarity) == 0 {
@@ -103,7 +102,7 @@ func weighted(r *rand.Rand, weights []int) int {
 	return 0
 }
 
-// Prose tells a plan, a line for each item.
+// Prose describes the plan, one line for each item.
 func (p Plan) Prose() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d workers, %d bindings, %d tenants, limit %d, network ranges %t\n", p.Workers, p.Bindings, p.Tenants, p.Limit, p.Networks)
@@ -113,13 +112,13 @@ func (p Plan) Prose() string {
 	return text.String()
 }
 
-// Without is the plan without the items from i to j.
+// Without returns the plan without the items i to j-1.
 func (p Plan) Without(i, j int) Plan {
 	p.Items = slices.Concat(p.Items[:i:i], p.Items[j:])
 	return p
 }
 
-// AtOnce is the plan with the items from i to j each right behind the one before.
+// AtOnce returns the plan without steps before the items i to j-1.
 func (p Plan) AtOnce(i, j int) Plan {
 	p.Items = slices.Clone(p.Items)
 	for ; i < j; i++ {

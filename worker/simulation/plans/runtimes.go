@@ -7,11 +7,11 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Directories are the buckets that runtimes of histories are in; the others hold nothing,
-// and are not worth a step.
+// Directories are the buckets that the runtimes of histories are in. The others stay empty, and are left out
+// of the simulation.
 var Directories = []string{account.BucketName(0), account.BucketName(1)}
 
-// Runtimes are the ids of runtimes, in those buckets.
+// Runtimes are ids of runtimes in those buckets.
 var Runtimes = func() (ids []string) {
 	for n := 0; len(ids) < 120; n++ {
 		if id := "rt-" + strconv.Itoa(n); !Silent(account.BucketOf(id)) {
@@ -21,7 +21,7 @@ var Runtimes = func() (ids []string) {
 	return ids
 }()
 
-// Silent reports a bucket of the directory that no runtime of a history is in.
+// Silent reports whether a place is a bucket that no runtime of a history is in.
 func Silent(place string) bool {
 	return account.IsBucket(place) && !slices.Contains(Directories, place)
 }

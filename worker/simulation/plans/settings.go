@@ -6,24 +6,24 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// Tenants are those of all histories.
+// Tenants are the tenants of all histories.
 var Tenants = []string{"ga-1", "ga-2", "ga-3"}
 
-// longest is how long a request waits at most, also until FarOff.
+// longest is the maximal wait of a request, also with the deadline FarOff.
 const longest = 10 * time.Minute
 
-// FarOff is a deadline beyond all years that a reply can hold.
+// FarOff is a deadline beyond the years that a reply can encode.
 var FarOff = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
 
-// Settings are what a configuration says that changes while workers run.
+// Settings are the part of the configuration that changes while workers run.
 type Settings struct {
-	Limit   int // of clusters by account, 0 for none
+	Limit   int // of clusters for each account, 0 for none
 	Timeout time.Duration
 	Several bool // ga-1 and ga-2 may have several accounts, not ga-1 alone
 	Led     bool // the plan aws leads to the pool gcp
 }
 
-// Decisions are those of a configuration that says so.
+// Decisions returns the settings as a worker's configuration.
 func (s Settings) Decisions() *config.Decisions {
 	c := config.Default()
 	c.HAP.Waiting.Timeout, c.HAP.Waiting.Longest = s.Timeout, longest
@@ -44,7 +44,7 @@ func (s Settings) Decisions() *config.Decisions {
 	return decisions
 }
 
-// MayHaveSeveral reports whether a tenant may have several accounts, by one configuration or another.
+// MayHaveSeveral reports whether the tenant may have several accounts in any configuration of the history.
 func (s Settings) MayHaveSeveral(tenant string) bool {
 	return s.Limit > 0 && (tenant == Tenants[0] || tenant == Tenants[1])
 }

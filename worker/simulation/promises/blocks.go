@@ -18,7 +18,7 @@ type Block struct {
 // String names block, runtime and rule.
 func (b Block) String() string { return fmt.Sprintf("%s of %s by rule %s", b.CIDR, b.Runtime, b.Rule) }
 
-// Given are the blocks of a reply.
+// Given returns the blocks of a reply.
 func Given(r events.Reply) (all []Block) {
 	for _, n := range r.Network {
 		if cidr, err := netip.ParsePrefix(n.CIDR); err == nil {
@@ -28,7 +28,7 @@ func Given(r events.Reply) (all []Block) {
 	return all
 }
 
-// Held are the blocks that Redis has.
+// Held returns the blocks in Redis.
 func Held(state network.State) (all []Block) {
 	for _, r := range state.Records {
 		for _, b := range r.Blocks {
@@ -38,14 +38,14 @@ func Held(state network.State) (all []Block) {
 	return all
 }
 
-// Blocks holds the network ranges in Redis against the ledger: I9.
+// Blocks compares the network ranges in Redis with the ledger (I9).
 func (f Facts) Blocks(bad Report) {
 	excused := func(b Block) bool { return f.Excused[b.Runtime] }
 	passed := func(b Block) bool { return excused(b) || f.Passed[b.Runtime] }
 	Same("Redis", slices.DeleteFunc(slices.Clone(f.Held), passed), slices.DeleteFunc(slices.Clone(f.Given), excused), bad)
 }
 
-// Same holds the blocks that some place has against those that it should have: I9.
+// Same compares the blocks that a place has with those that it should have (I9).
 func Same(where string, is, should []Block, bad Report) {
 	for _, b := range should {
 		if !slices.Contains(is, b) {

@@ -1,6 +1,6 @@
-// Package promises says which promises of docs/protocol.md do not hold where nothing is in work: Redis in
-// itself, Redis and the ledger, Redis and the labels have to say the same. Simulated histories and the fault
-// schedule, which has real servers, are held to it alike.
+// Package promises checks the invariants of docs/protocol.md while nothing is in flight: Redis must be
+// consistent, and agree with ledger and labels. Simulated histories and the fault schedule on real servers
+// use the same checks.
 package promises
 
 import (
@@ -13,26 +13,26 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Facts are what there is once everything has come to rest.
+// Facts are the contents of all stores at rest.
 type Facts struct {
-	InForce  map[string]events.Reply   // by runtime: the assignment by which it is there
-	Answered map[Claim]bool            // the claims that assignments were answered with
+	InForce  map[string]events.Reply   // by runtime: its assignment in force
+	Answered map[Claim]bool            // the claims of the answered assignments
 	Bindings map[string]engine.Binding // by name, live
 	Shoots   []engine.Shoot            // live
 	Records  map[In]account.Record     // from Redis
 	Runtimes map[string][]Runtime      // by id, from Redis
-	Given    []Block                   // by the assignments in force
+	Given    []Block                   // of the assignments in force
 	Held     []Block                   // in Redis
 
 	Exceptions
 }
 
-// Exceptions are what the promises are not about: what was done by hand, and what rule 12 lets wait.
+// Exceptions are exempt from the invariants: changes by hand, and waits that rule 12 permits.
 type Exceptions struct {
 	Edited  map[string]bool // bindings that were changed by hand
-	Excused map[string]bool // runtimes whose event was taken away by hand
-	Waits   map[string]bool // runtimes whose request waits for blocks, and may have an account until its deadline
-	Passed  map[string]bool // runtimes whose request waits behind another of their tenant, perhaps with blocks
+	Excused map[string]bool // runtimes whose event was deleted by hand
+	Waits   map[string]bool // runtimes whose request waits for blocks: they may have an account until its deadline
+	Passed  map[string]bool // runtimes whose request waits behind another one of their tenant: they may have blocks
 }
 
 // Runtime is a runtime's record in a pool.
@@ -41,23 +41,23 @@ type Runtime struct {
 	account.Runtime
 }
 
-// In is a binding in a pool: one that was moved may have a record in each.
+// In is a binding in a pool: a binding that was moved may have a record in each.
 type In struct{ Pool, Binding string }
 
 func (i In) compare(o In) int {
 	return cmp.Or(cmp.Compare(i.Pool, o.Pool), cmp.Compare(i.Binding, o.Binding))
 }
 
-// Claim is one life of a binding.
+// Claim is one claim of a binding.
 type Claim struct {
 	Binding    string
 	Generation int64
 }
 
-// Report is told of a promise that does not hold.
+// Report is called for each violation.
 type Report func(invariant, format string, args ...any)
 
-// Counts holds Redis against its own records and against the ledger: I1, I6.
+// Counts compares Redis with its own records and with the ledger (I1, I6).
 func (f Facts) Counts(bad Report) {
 	on := f.clusters()
 	counted := map[In]int{}
@@ -104,7 +104,7 @@ func assigned(all []Runtime) (of []Runtime) {
 	return of
 }
 
-// clusters is the binding of each runtime that has a Shoot.
+// clusters returns the binding of each runtime that has a Shoot.
 func (f Facts) clusters() map[string]string {
 	on := map[string]string{}
 	for _, s := range f.Shoots {
@@ -113,11 +113,11 @@ func (f Facts) clusters() map[string]string {
 	return on
 }
 
-// Record is that of a binding in the pool that its labels name.
+// Record returns the record of a binding in the pool that its labels name.
 func (f Facts) Record(b engine.Binding) account.Record { return f.Records[In{b.Pool().Name(), b.Name}] }
 
-// Labels holds what Gardener says of bindings and Shoots against Redis and the ledger: I5, I6, I8. That a
-// dirty account waits for its cleaning is no fault.
+// Labels compares bindings and Shoots in Gardener with Redis and the ledger (I5, I6, I8). A dirty account
+// that waits for its cleanup is no violation.
 func (f Facts) Labels(bad Report) {
 	for _, s := range f.Shoots {
 		if r, there := f.InForce[s.RuntimeID]; !f.Excused[s.RuntimeID] && (!there || r.Binding.Name != s.Binding) {
@@ -131,13 +131,13 @@ func (f Facts) Labels(bad Report) {
 	}
 }
 
-// byHand reports whether a binding with runtimes was changed by hand, or one of them was taken away: a drift that
-// is reported and not repaired by itself.
+// byHand reports whether a binding with runtimes was changed by hand, or an event of one of them deleted.
+// Such a drift is reported, but not repaired automatically.
 func (f Facts) byHand(b engine.Binding) bool {
 	return f.Record(b).Count > 0 && (f.Edited[b.Name] || slices.ContainsFunc(f.on(b.Name), func(id string) bool { return f.Excused[id] }))
 }
 
-// on are the runtimes that Redis has on a binding.
+// on returns the runtimes that Redis has on a binding.
 func (f Facts) on(binding string) (ids []string) {
 	for id, all := range f.Runtimes {
 		if slices.ContainsFunc(assigned(all), func(r Runtime) bool { return r.Binding == binding }) {
@@ -147,7 +147,7 @@ func (f Facts) on(binding string) (ids []string) {
 	return ids
 }
 
-// label looks at one dedicated binding.
+// label checks one dedicated binding.
 func (f Facts) label(b engine.Binding, r account.Record, bad Report) {
 	free := r.State == "" || r.State == account.Free
 	cluster := slices.ContainsFunc(f.Shoots, func(s engine.Shoot) bool { return s.Binding == b.Name })
@@ -171,7 +171,8 @@ func (f Facts) label(b engine.Binding, r account.Record, bad Report) {
 	}
 }
 
-// waits reports whether all runtimes of a binding wait for blocks: its label is written once one of them has some.
+// waits reports whether all runtimes of a claiming binding wait for blocks: it is labelled only when one of
+// them gets some.
 func (f Facts) waits(state account.State, binding string) bool {
 	on := f.on(binding)
 	return state == account.Claiming && len(on) > 0 && !slices.ContainsFunc(on, func(id string) bool { return !f.Waits[id] })

@@ -18,7 +18,8 @@ var (
 	block = promises.Block{Runtime: "rt-1", Rule: "pods", CIDR: netip.MustParsePrefix("10.0.0.0/31")}
 )
 
-// inOrder is ga-1 on b-1 with one runtime, which has a Shoot and a block; b-2 is unclaimed.
+// inOrder returns consistent facts: ga-1 on b-1 with one runtime, which has a Shoot and a block; b-2 is
+// unclaimed.
 func inOrder() *promises.Facts {
 	return &promises.Facts{
 		InForce:  map[string]events.Reply{"rt-1": {Status: events.StatusAssigned, Binding: &events.Binding{Name: "b-1", Generation: 1}}},
@@ -43,7 +44,7 @@ func broken(f *promises.Facts) (found []string) {
 	return found
 }
 
-// TestBroken damages what is in order; what is excepted is not told.
+// TestBroken damages consistent facts. Each damage is reported unless it is an exception.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	if found := broken(inOrder()); len(found) > 0 {

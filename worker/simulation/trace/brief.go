@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// brief is how many lines tell what broke, at most.
+// brief is the maximal number of steps in a brief.
 const brief = 60
 
-// named are the names of runtimes, bindings, requests and blocks of network.
+// named matches names of runtimes, bindings and requests, and network blocks.
 var named = regexp.MustCompile(`\b(?:rt|b|p|d|r|x)-[0-9]+\b|\b[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+\b`)
 
 // Brief returns at most 60 steps: the last ones that touch a name in the violation, then the last faults

@@ -1,4 +1,4 @@
-// Package trace has what happened in a history, step by step, and how it is told.
+// Package trace records the steps of a history, and prints them.
 package trace
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Operations that a reader can mostly do without.
+// Operations that the trace mostly leaves out when it is printed.
 const (
 	Time  = "time passes"
 	Ask   = "ask for an event"
@@ -23,10 +23,10 @@ const (
 // Trace is the steps of a history, in their order.
 type Trace struct {
 	Steps []Step
-	Hash  uint64 // of the steps: two are compared in one process alone
+	Hash  uint64 // of the steps; comparable only within one process
 }
 
-// hashSeed is that of the hashes of traces.
+// hashSeed seeds the hashes of all traces.
 var hashSeed = maphash.MakeSeed()
 
 // Step is one line of a trace.
@@ -50,7 +50,7 @@ func (s Step) String() string {
 	return text
 }
 
-// dull are the steps that a reader can do without.
+// dull reports whether a reader can do without the step.
 func (s Step) dull() bool {
 	nothing := strings.Contains(s.How, "message not found")
 	return s.How == "the answer arrives" || s.Op == Built && s.How == "" || strings.HasPrefix(s.Op, "state of") ||
@@ -64,7 +64,7 @@ func (t *Trace) Note(s Step) {
 	t.Hash = t.Hash*1099511628211 ^ maphash.Comparable(hashSeed, [...]string{s.Actor, s.Op, s.Arg, s.How})
 }
 
-// Prose tells the steps that say something.
+// Prose prints the steps that are not dull.
 func (t *Trace) Prose() string {
 	var text strings.Builder
 	steps := slices.DeleteFunc(slices.Clone(t.Steps), Step.dull)
@@ -76,7 +76,7 @@ func (t *Trace) Prose() string {
 	return text.String()
 }
 
-// Label tells what the labels of a binding say.
+// Label describes the labels of a binding.
 func Label(b engine.Binding) string {
 	text := "unclaimed"
 	if b.Tenant != "" {
