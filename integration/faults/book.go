@@ -71,10 +71,12 @@ func (b *book) between(least, most int) time.Duration {
 	return time.Duration(least+b.dice(most-least)) * time.Millisecond
 }
 
-func (b *book) count(what string) {
+func (b *book) count(what string) { b.add(what, 1) }
+
+func (b *book) add(what string, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.counts[what]++
+	b.counts[what] += n
 }
 
 // failed records an event that must not happen.

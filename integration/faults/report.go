@@ -38,10 +38,11 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// figures adds the counts, and the times of answers.
+// figures adds the failures, the counts, and the times of answers.
 func (b *book) figures(report *Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	report.Violations = append(report.Violations, b.failures...)
 	maps.Copy(report.Figures, b.counts)
 	report.Figures["runtimes"] = len(b.order)
 	for _, labels := range b.labels {

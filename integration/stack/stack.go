@@ -183,7 +183,8 @@ func builds(ctx context.Context, o Options) (worker []string, err error) {
 			return err
 		})
 	}
-	return worker, group.Wait()
+	err = group.Wait() // it sets worker
+	return worker, err
 }
 
 func (s *Stack) makeDir() (err error) {

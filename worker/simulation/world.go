@@ -266,7 +266,7 @@ func (w *world) effect(c *call, how string) {
 	if c.Port == gate.Redis && changes(c) {
 		w.consistent(p.redis.Load())
 	}
-	if c.Op == opAssign || c.Op == opInstall {
+	if c.Op == opAssign || c.Op == opLocateAndAssign || c.Op == opInstall {
 		w.located(p.redis.Load())
 	}
 	if strings.HasPrefix(c.Op, opInstall) {

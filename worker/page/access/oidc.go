@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -294,11 +295,14 @@ func (l *login) exchange(ctx context.Context, code, nonce, verifier string) (raw
 // localPath decodes the path on which a login began. It returns "/" for anything but a path of this page.
 func localPath(back string) string {
 	path, err := base64.RawURLEncoding.DecodeString(back)
-	if err != nil || !strings.HasPrefix(string(path), "/") || strings.HasPrefix(string(path), "//") || bytes.ContainsAny(path, "\\\r\n") {
+	if err != nil || !strings.HasPrefix(string(path), "/") || strings.HasPrefix(string(path), "//") || bytes.ContainsFunc(path, escapes) {
 		return "/"
 	}
 	return string(path)
 }
+
+// escapes reports whether a browser drops or replaces a character of a path, and so may read another host.
+func escapes(r rune) bool { return r == '\\' || unicode.IsControl(r) }
 
 // setCookie sets a cookie until a time, or deletes it if the value is empty.
 func setCookie(w http.ResponseWriter, name, value string, until time.Time) {

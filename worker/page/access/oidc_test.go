@@ -253,7 +253,7 @@ func TestIssuerIsDown(t *testing.T) {
 // TestLocalPath: a login ends at the page, whatever a cookie says.
 func TestLocalPath(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]string{"/": "/", "/pools/aws?x=1": "/pools/aws?x=1", "//evil.example": "/", "https://evil.example": "/", `/\evil.example`: "/", "/a\r\nb": "/"} {
+	for path, want := range map[string]string{"/": "/", "/pools/aws?x=1": "/pools/aws?x=1", "//evil.example": "/", "https://evil.example": "/", `/\evil.example`: "/", "/a\r\nb": "/", "/\t/evil.example": "/"} {
 		if got := localPath(base64.RawURLEncoding.EncodeToString([]byte(path))); got != want {
 			t.Errorf("%q leads to %q, want %q", path, got, want)
 		}
