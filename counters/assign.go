@@ -9,9 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// assignScript decides which binding a runtime gets (rule 3). It looks at the
-// runtime, the tenant's own bindings and the suggestions, at nothing else, so its
-// cost does not grow with the pool.
+// assignScript decides which binding a runtime gets (rule 3). It reads only the runtime, the tenant's
+// own bindings and the suggestions, so its cost does not grow with the pool.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
@@ -22,7 +21,7 @@ import (
 //	ARGV[6] -> limit of runtimes per account, 0 is none
 //	ARGV[7] -> strategy
 //	ARGV[8] -> 1: the suggestions are all there is
-//	ARGV[9] -> 1: it is this request's turn among those who wait; 2: it does not wait; 3: both
+//	ARGV[9] -> 1: it is this request's turn in the queue; 2: it must not wait; 3: both
 //	ARGV[10] -> most bindings to list as considered
 //	ARGV[11] -> epoch that the pool must have, '' for any
 //	ARGV[12] -> number of the runtime's place
@@ -35,8 +34,8 @@ import (
 //	pool has another epoch
 var assignScript = newScript("assign", []string{lua.Joined, records, assignRequest, assignChoice, assignOutcome}, assignDecision)
 
-// locateAndAssignScript looks a runtime up in the directory, as locate does, and decides about
-// it as assign does if it belongs to the pool. The second place is the directory's bucket.
+// locateAndAssignScript looks a runtime up in the directory, as locate does. If the runtime belongs to
+// the pool, it decides as assign does. The second place is the directory's bucket.
 //
 //	KEYS     -> those of assign; those of the second place, of locate
 //	ARGV[1…] -> those of assign
@@ -52,10 +51,9 @@ if entry and entry ~= mine then return {'ELSEWHERE'} end
 enter(place)
 `+assignDecision)
 
-// LocateAndAssign is Locate and, where the runtime belongs to the pool, Assign, in one
-// step. Where it does not, the decision has no outcome, and nothing has changed; neither has it
-// in a cluster, where no script reaches both. ErrNotBuilt, ErrRebuilt, else an *engine.Error
-// of Redis.
+// LocateAndAssign is Locate and Assign in one script. If the runtime belongs to another pool, the
+// decision has no outcome and nothing has changed. The same in a Redis Cluster, where no script
+// reaches the keys of both. Errors: ErrNotBuilt, ErrRebuilt, or an *engine.Error of Redis.
 func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	if _, cluster := s.client().(*redis.ClusterClient); cluster {
 		return account.Decision{}, nil
@@ -73,8 +71,8 @@ func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Requ
 	return reply.decision()
 }
 
-// Assign decides which binding the runtime gets (rule 3). Repeated, it returns
-// the same decision. ErrNotBuilt, ErrRebuilt, else an *engine.Error of Redis.
+// Assign decides which binding the runtime gets (rule 3). A repeat returns the same decision. Errors:
+// ErrNotBuilt, ErrRebuilt, or an *engine.Error of Redis.
 func (s *Store) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	args, err := assignArgs(r)
 	if err != nil {
@@ -109,7 +107,7 @@ func assignArgs(r account.Request) ([]any, error) {
 	return args, nil
 }
 
-// turn says in one argument whether it is a request's turn and whether it waits.
+// turn encodes in one argument whether it is the request's turn (1) and whether it must not wait (2).
 func turn(r account.Request) int {
 	n := 0
 	if r.InTurn {
@@ -121,7 +119,7 @@ func turn(r account.Request) int {
 	return n
 }
 
-// decision reads what decided and answer return.
+// decision decodes the values that the Lua functions decided and answer return.
 func (r *reply) decision() (account.Decision, error) {
 	d := account.Decision{
 		Outcome: account.Outcome(r.text()), Binding: r.text(), Generation: r.number(),

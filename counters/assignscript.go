@@ -2,7 +2,7 @@ package counters
 
 // The parts of the scripts that decide which binding a runtime gets, rule 3.
 
-// assignRequest has what is asked, and what is read for it.
+// assignRequest decodes the request, and reads the bindings that it needs.
 const assignRequest = `
 local asked, id, request, tenant, shared, several, limit, strategy, all, in_turn, now, most, first, barred, read, considered
 

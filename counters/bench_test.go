@@ -21,7 +21,7 @@ var now = time.Unix(1_000_000, 0)
 
 var callsOf = regexp.MustCompile(`:calls=(\d+)`)
 
-// servers are what every test of a method runs on.
+// servers are the servers that every test of a method uses.
 func servers(t testing.TB) map[string]*redis.Client {
 	return map[string]*redis.Client{"miniredis": counterstest.Mini(t), "redis": counterstest.Redis(t)}
 }
@@ -77,14 +77,14 @@ func BenchmarkAssign(b *testing.B) {
 	}
 }
 
-// twoCommands is the least that a script does which keeps anything.
+// twoCommands is the least work of a script that stores anything.
 var twoCommands = redis.NewScript(`
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return redis.call('HINCRBY', KEYS[1], 'seq', 1)
 `)
 
-// BenchmarkTogether measures what a decision and the look into the directory before it
-// cost Redis where as many ask at once as a worker has handlers.
+// BenchmarkTogether measures the cost for Redis of a decision and the look-up in the directory before
+// it, with as many concurrent callers as a worker has handlers.
 func BenchmarkTogether(b *testing.B) {
 	const callers = 64
 	client := counterstest.Redis(b, "--appendonly", "yes", "--appendfsync", "everysec")
@@ -135,7 +135,7 @@ func BenchmarkTogether(b *testing.B) {
 	}
 }
 
-// redisCPU is the processor time that the server has used.
+// redisCPU returns the processor time that the server has used.
 func redisCPU(b *testing.B, client *redis.Client) time.Duration {
 	b.Helper()
 	info := client.InfoMap(context.Background(), "cpu")

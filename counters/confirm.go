@@ -6,9 +6,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// claimInput reads a claim and looks up what it speaks of; `matches` is whether
-// all of it is still so: the epoch, the runtime's assignment with that
-// sequence, and the binding as that tenant's with that generation.
+// claimInput decodes a claim and reads its runtime and binding. `matches` is true if all of the claim
+// still holds: the epoch, the runtime's assignment under that sequence, and the binding's tenant and
+// generation.
 //
 //	ARGV[1] -> runtime
 //	ARGV[2] -> binding
@@ -43,16 +43,16 @@ end
 return {'OK', 1}
 `)
 
-// Confirm records that the binding's label was seen to carry the claim (rule
-// 5), and reports whether the runtime may be answered; if not, start over at
-// Assign. ErrNotBuilt, else an *engine.Error of Redis.
+// Confirm records that the binding's label was seen to carry the claim (rule 5). It reports whether
+// the runtime may be answered; if not, the caller starts over at Assign. Errors: ErrNotBuilt, or an
+// *engine.Error of Redis.
 func (s *Store) Confirm(ctx context.Context, pool string, c account.Claim) (bool, error) {
 	return s.onClaim(ctx, confirmScript, pool, c)
 }
 
-// revokeScript takes back a claim that another writer's label denies (rule 6).
-// While the binding is in claiming no runtime on it was answered, and it costs as
-// much as there are runtimes on it.
+// revokeScript takes back a claim that another writer's label denies (rule 6). While the binding is in
+// claiming, no runtime on it has been answered: all of them are dropped, at a cost that grows with
+// their number.
 //
 //	KEYS -> see records
 //	ARGV -> see claimInput
@@ -79,9 +79,9 @@ put_binding(name, rec)
 return {'OK', 1}
 `)
 
-// Revoke takes back a claim whose label turned out to be another tenant's or
-// dirty (rule 6), and reports whether anything changed. Either way, start over
-// at Assign. ErrNotBuilt, else an *engine.Error of Redis.
+// Revoke takes back a claim whose label turned out to be another tenant's or dirty (rule 6), and
+// reports whether anything changed. In either case the caller starts over at Assign. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Revoke(ctx context.Context, pool string, c account.Claim) (bool, error) {
 	return s.onClaim(ctx, revokeScript, pool, c)
 }

@@ -29,7 +29,7 @@ func TestStoreEqualsModelOnRedis(t *testing.T) {
 	counterstest.Compare(t, counterstest.Redis(t))
 }
 
-// TestScenariosOnCluster finds a script whose keys are not all of one slot.
+// TestScenariosOnCluster fails for a script whose keys are not all on one slot.
 func TestScenariosOnCluster(t *testing.T) {
 	t.Parallel()
 	counterstest.Run(t, counterstest.Cluster(t))

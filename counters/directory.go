@@ -9,15 +9,16 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// The entries of a bucket are "pool|<name>", "gone|<sequence>" or, of a runtime that came from another
-// pool, "moved|<sequence>|<name>": no worker of an older version takes it for one that did not.
+// The entries of a bucket are "pool|<name>", "gone|<sequence>" or, for a runtime that came from
+// another pool, "moved|<sequence>|<name>", which an older version does not read as a runtime that
+// never moved.
 const (
 	entryPool  = "pool|"
 	entryGone  = "gone|"
 	entryMoved = "moved|"
 )
 
-// locateScript returns a runtime's place, setting it where there is none.
+// locateScript returns a runtime's place, and sets it if there is none.
 //
 //	KEYS[1] -> meta of the bucket
 //	KEYS[2] -> hash runtime -> entry
@@ -34,16 +35,16 @@ set(2, ARGV[1], entry)
 return {'OK', entry}
 `)
 
-// Locate returns the runtime's place for a provision, which becomes pool where it
-// had none. Gone: the provision is superseded under that sequence. ErrNotBuilt,
-// else an *engine.Error of Redis.
+// Locate returns the runtime's place for a provision, and sets it to pool if there is none. If the
+// place is Gone, the provision is superseded under its sequence. Errors: ErrNotBuilt, or an
+// *engine.Error of Redis.
 func (s *Store) Locate(ctx context.Context, runtime, pool string) (account.Place, error) {
 	return s.locate(ctx, runtime, entryPool+pool)
 }
 
-// Depart returns the runtime's place for a deprovision: the pool to release it
-// in, or Gone where it never had any, now or before. Repeated, it returns the same
-// sequence. ErrNotBuilt, else an *engine.Error of Redis.
+// Depart returns the runtime's place for a deprovision: the pool to release it in, or Gone. A runtime
+// without a place becomes Gone. A repeat returns the same sequence. Errors: ErrNotBuilt, or an
+// *engine.Error of Redis.
 func (s *Store) Depart(ctx context.Context, runtime string) (account.Place, error) {
 	return s.locate(ctx, runtime, "")
 }
@@ -73,8 +74,8 @@ set(2, ARGV[1], false)
 return {'OK', 1}
 `)
 
-// ForgetPlace drops the runtime's entry if it still is p, and reports whether
-// it did. ErrNotBuilt, else an *engine.Error of Redis.
+// ForgetPlace drops the runtime's entry if it still is p, and reports whether it did. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error) {
 	if err := checkNames(runtime); err != nil {
 		return false, err
@@ -86,23 +87,23 @@ func (s *Store) ForgetPlace(ctx context.Context, runtime string, p account.Place
 	return r.flag(), r.err
 }
 
-// movePlaceScript puts another entry in the place of one.
+// movePlaceScript replaces an entry.
 //
 //	KEYS[1] -> meta of the bucket
 //	KEYS[2] -> hash runtime -> entry
 //	ARGV[1] -> runtime
 //	ARGV[2] -> the entry that it must be
-//	ARGV[3] -> the entry to be
+//	ARGV[3] -> the new entry
 //
-//	Returns {'OK', 1 if it was that one}
+//	Returns {'OK', 1 if it was replaced}
 var movePlaceScript = newScript("move place", nil, `
 if get(2, ARGV[1]) ~= ARGV[2] then return {'OK', 0} end
 set(2, ARGV[1], ARGV[3])
 return {'OK', 1}
 `)
 
-// MovePlace makes to the runtime's place if it still is from, and reports whether it did (rule 16).
-// ErrNotBuilt, else an *engine.Error of Redis.
+// MovePlace changes the runtime's place to the second one if it still is the first one, and reports
+// whether it did (rule 16). Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error) {
 	if err := checkNames(runtime); err != nil {
 		return false, err
@@ -114,7 +115,7 @@ func (s *Store) MovePlace(ctx context.Context, runtime string, from, to account.
 	return r.flag(), r.err
 }
 
-// leaveScript takes a runtime without an account out of a pool (rule 16).
+// leaveScript removes a runtime without an account from a pool (rule 16).
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
@@ -136,9 +137,9 @@ put_runtime(id, rt, waited)
 return {'OK', 1, num(rt.sequence)}
 `)
 
-// Leave takes a runtime out of the pool of its place that has no account, for a request whose rule names another
-// one, and reports whether it has left, and under which number. Repeated, it returns the same. ErrNotBuilt, else an
-// *engine.Error of Redis.
+// Leave removes a runtime without an account from the pool of its place, for a request whose rule
+// names another pool (rule 16). left reports whether the runtime has left, and sequence is the number
+// under which it did. A repeat returns the same. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
 	if err := checkNames(runtime, request, tenant); err != nil {
 		return 0, false, err
@@ -162,8 +163,8 @@ var placeScript = newScript("place", nil, `
 return {'OK', get(2, ARGV[1]) or ''}
 `)
 
-// Place looks a runtime up without deciding anything; the zero Place for one
-// that the directory does not know. ErrNotBuilt, else an *engine.Error of Redis.
+// Place returns the runtime's place, the zero Place if the directory has none, and changes nothing.
+// Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Place(ctx context.Context, runtime string) (account.Place, error) {
 	r, err := s.run(ctx, placeScript, account.BucketOf(runtime), s.directoryKeys(runtime), runtime)
 	if err != nil {

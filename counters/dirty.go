@@ -23,9 +23,9 @@ end
 return {'OK', 1, rec.tenant, rec.pristine and 1 or 0}
 `)
 
-// BeginDirtying permits to write dirty=true on a binding without runtimes
-// (rule 8): from here only a release leads back. A pristine one goes back to its
-// pool instead. ErrNotBuilt, else an *engine.Error of Redis.
+// BeginDirtying permits the caller to write dirty=true on a binding without runtimes (rule 8). From
+// then on only a release returns it to its pool. If the claim is pristine, the caller frees it
+// instead. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error) {
 	r, err := s.onBinding(ctx, dirtyingScript, pool, binding, generation)
 	if err != nil {
@@ -44,8 +44,8 @@ var inUseScript = newScript("in use", []string{records}, `
 return {'OK', get_binding(ARGV[1]).count}
 `)
 
-// InUse returns the number of runtimes on the binding; a release of one that has
-// any is refused (rule 9). ErrNotBuilt, else an *engine.Error of Redis.
+// InUse returns the number of runtimes on the binding. A release is refused while there are any (rule
+// 9). Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) InUse(ctx context.Context, pool, binding string) (int, error) {
 	r, err := s.onBinding(ctx, inUseScript, pool, binding, 0)
 	if err != nil {
@@ -68,9 +68,9 @@ free_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// MarkFreed ends the claim of that generation once its label is off (rule 9),
-// and reports whether it did; a later claim of the binding is left alone, and a
-// free one stays free. ErrNotBuilt, else an *engine.Error of Redis.
+// MarkFreed ends the claim of that generation once its label is off (rule 9), and reports whether it
+// did. It changes neither a later claim of the binding nor a free binding. Errors: ErrNotBuilt, or an
+// *engine.Error of Redis.
 func (s *Store) MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	r, err := s.onBinding(ctx, freedScript, pool, binding, generation)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Store) onBinding(ctx context.Context, sc script, pool, binding string, 
 	return s.run(ctx, sc, pool, s.poolKeys(pool), binding, generation)
 }
 
-// observeScript lets a record follow its label where the binding has no runtimes (rule 10).
+// observeScript updates the record of a binding without runtimes from its label (rule 10).
 //
 //	KEYS    -> see records
 //	ARGV[1] -> binding
@@ -153,9 +153,9 @@ if overtaken() then return adopt() end
 return now('')
 `)
 
-// Observe lets a record follow its label where the binding has no runtimes (rule
-// 10). It never marks anything dirty. Not for shared pools, which have no
-// claims. ErrNotBuilt, else an *engine.Error of Redis.
+// Observe updates the record of a binding without runtimes from its label (rule 10). It never marks an
+// account dirty. Do not call it for a shared pool, which has no claims. Errors: ErrNotBuilt, or an
+// *engine.Error of Redis.
 func (s *Store) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
 	if err := checkNames(l.Binding, l.Tenant); err != nil {
 		return account.Observation{}, err
@@ -172,7 +172,7 @@ func (s *Store) Observe(ctx context.Context, pool string, l account.Label) (acco
 	}, r.err
 }
 
-// record reads a packed record; none is a free binding.
+// record decodes a packed record. The empty text is a free binding.
 func (r *reply) record(name string) account.Record {
 	packed := r.text()
 	if packed == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Ask is a request to a script, as it goes over a lane.
+// Ask is a request to a script, as a lane sends it.
 type Ask struct {
 	script script
 	request
@@ -54,8 +54,8 @@ func (s *Store) AskDepart(runtime string) Ask {
 	return Ask{locateScript, request{keys: s.directoryKeys(runtime), args: []any{runtime, ""}}}
 }
 
-// AskTogether asks all in one call of their script, which is the same for all, and returns
-// the answers as the script gave them.
+// AskTogether sends all requests in one call of their script, which must be the same, and returns the
+// answers as the script returned them.
 func (s *Store) AskTogether(ctx context.Context, asks ...Ask) ([]any, error) {
 	requests := make([]request, len(asks))
 	for i, ask := range asks {
@@ -70,13 +70,13 @@ func (s *Store) AskTogether(ctx context.Context, asks ...Ask) ([]any, error) {
 	return answers, err
 }
 
-// Lanes are those of a store.
+// Lanes are the lanes of a store.
 type Lanes struct{ lanes }
 
 // To opens the lane to a server, or uses it again.
 func (l *Lanes) To(master *redis.Client) { l.to(master, true) }
 
-// Servers are those that there is a lane to.
+// Servers returns the servers that have a lane.
 func (l *Lanes) Servers() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -38,9 +38,9 @@ func buildAll(t *testing.T, m *counterstest.Machine, epochs account.Epochs) {
 	}
 }
 
-// TestEpochsOfDecisions is rule 15: every call whose result has effects outside of Redis has
-// the epochs of all its places asked about, and fails where one is not in force. Those
-// that change Redis alone are not asked about, and neither are epochs of before the record.
+// TestEpochsOfDecisions is rule 15: every call whose result has effects outside of Redis checks the
+// epochs of all its places, and fails if one is not in force. Calls that change only Redis do not
+// check, and epochs that are not fenced are not checked.
 func TestEpochsOfDecisions(t *testing.T) {
 	t.Parallel()
 	runtime := "rt-1"
@@ -123,8 +123,8 @@ func TestEpochsOfDecisions(t *testing.T) {
 	}
 }
 
-// TestReplicaNeedsFencedEpochs is rule 15: once a server has a replica, or had one, another
-// may be made the master beside it, and nothing is decided under an epoch that no record names.
+// TestReplicaNeedsFencedEpochs is rule 15: once a server has or had a replica, that may become a
+// second master, so nothing is decided under an epoch that no record names.
 func TestReplicaNeedsFencedEpochs(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -175,7 +175,7 @@ func leaves(t *testing.T, server *redis.Client) {
 	}
 }
 
-// TestDepose: the epoch that was seen is taken away, and no other.
+// TestDepose: Depose removes the epoch that was seen, and no other.
 func TestDepose(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

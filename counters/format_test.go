@@ -11,9 +11,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// TestRecordsAreAsDocumented holds what is written to Redis against docs/redis.md, which
-// operators and docs/upgrade.md rely on: a record that changes is another format, and
-// versions that disagree on it must not run side by side.
+// TestRecordsAreAsDocumented compares the records in Redis with docs/redis.md, on which operators and
+// docs/upgrade.md rely. A changed record is another format, and versions with different formats must
+// not run side by side.
 func TestRecordsAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	binding := account.Record{State: "claimed", Tenant: "ga-1", Generation: 2, Confirmed: true, Count: 3, Claimed: 4, Pristine: false}
@@ -40,7 +40,7 @@ func TestRecordsAreAsDocumented(t *testing.T) {
 	}
 }
 
-// documentedRecords are the fields of each record, by its key in docs/redis.md.
+// documentedRecords returns the fields of each record, by its key in docs/redis.md.
 func documentedRecords(t *testing.T) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile("../docs/redis.md")

@@ -14,8 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// TestFailOverAndBack is rule 1: a master that was a replica for a while has lost what it
-// alone had. It has the same run and, on an open connection, was never away.
+// TestFailOverAndBack is rule 1: a master that was a replica for a while has lost what it alone had,
+// although its run is the same and open connections stayed open.
 func TestFailOverAndBack(t *testing.T) {
 	t.Parallel()
 	ctx, now := t.Context(), time.Unix(1_700_000_000, 0)
@@ -31,7 +31,8 @@ func TestFailOverAndBack(t *testing.T) {
 	if built, err := m.Install(ctx, "p", account.FencedEpoch("p"), account.Snapshot{}); err != nil || !built {
 		t.Fatalf("install: %v, %v", built, err)
 	}
-	// Without this the second one may lack the pool, which is then not built for that reason.
+	// Without this the second server may lack the pool, which would then be the reason why it is not
+	// built.
 	if n, err := first.Wait(ctx, 1, time.Minute).Result(); err != nil || n != 1 {
 		t.Fatalf("the replica has not taken what was installed: %d, %v", n, err)
 	}
@@ -63,7 +64,7 @@ func TestFailOverAndBack(t *testing.T) {
 	}
 }
 
-// TestBuiltByAnOlderVersion: what has no history yet is built.
+// TestBuiltByAnOlderVersion: a place without a history counts as built.
 func TestBuiltByAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -103,8 +104,8 @@ func replicated(t *testing.T) (client *redis.Client, address string) {
 	return counterstest.StartRedis(t, "--port", port, "--repl-diskless-sync-delay", "0").Client(t), address
 }
 
-// follow makes a server a replica and waits until it has its master's data, or, of "",
-// makes it a master.
+// follow makes a server a replica and waits until it has its master's data; with "" it makes the
+// server a master.
 func follow(t *testing.T, client *redis.Client, master string) {
 	t.Helper()
 	host, port := "NO", "ONE"

@@ -15,7 +15,7 @@ const DefaultPrefix = "hap"
 // bucketPrefix begins the names of the directory's buckets; no pool's name has a colon.
 const bucketPrefix = "rt:"
 
-// tag is the hash tag that keeps the keys of a pool or bucket on one slot.
+// tag returns the beginning of the keys of a pool or bucket. Its hash tag keeps them on one slot.
 func (s *Store) tag(place string) string {
 	if !isBucket(place) {
 		place = engine.Token(place)
@@ -27,7 +27,7 @@ func isBucket(place string) bool { return strings.HasPrefix(place, bucketPrefix)
 
 func (s *Store) metaKey(place string) string { return s.tag(place) + "meta" }
 
-// poolKeys are the KEYS of every script on a pool, in the order of the prelude.
+// poolKeys are the KEYS of every script on a pool, in the order of records.
 func (s *Store) poolKeys(pool string) []string {
 	return s.keys.of(pool, func() []string {
 		tag := s.tag(pool)
@@ -35,11 +35,10 @@ func (s *Store) poolKeys(pool string) []string {
 	})
 }
 
-// mostKeys bounds the places whose keys are kept: rules may make pools of what
-// publishers send.
+// mostKeys bounds the number of cached places: rules may derive pool names from what publishers send.
 const mostKeys = 4096
 
-// keys remembers those of places, which are asked for with every event.
+// keys caches the keys of places, since every event needs them.
 type keys struct {
 	mu      sync.RWMutex
 	byPlace map[string][]string
@@ -83,8 +82,8 @@ func (s *Store) directoryKeys(runtime string) []string {
 	return s.bucketKeys(account.BucketOf(runtime))
 }
 
-// stagingKeys are where a rebuild under token puts what it will install; they
-// belong to no other rebuild and vanish by themselves.
+// stagingKeys are the keys in which a rebuild under token stages its records. No other rebuild uses
+// them, and they expire.
 func (s *Store) stagingKeys(place, token string) []string {
 	tag := s.tag(place) + "n:" + token + ":"
 	if isBucket(place) {

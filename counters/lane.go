@@ -15,27 +15,25 @@ import (
 	"github.com/hap-worker/hap-worker/counters/connection"
 )
 
-// mostAtOnce bounds the requests of one round trip, so that no caller waits long
-// for those that came with it.
+// mostAtOnce bounds the requests of one round trip, so that no caller waits long for the others.
 const mostAtOnce = 256
 
-// mostArguments bounds those of one call of a script for several requests. The server
-// takes a million; a request that has more than these goes alone.
+// mostArguments bounds the arguments of one script call for several requests. The server accepts a
+// million. A request with more arguments than mostArguments is sent alone.
 const mostArguments = 20_000
 
-// connectLimit bounds how long callers wait for a connection before they go on without.
+// connectLimit bounds how long callers wait for a lane's connection before they go on without a lane.
 const connectLimit = 5 * time.Second
 
 // errNoLane says that a call was not sent.
 var errNoLane = errors.New("no connection for it")
 
-// lane is one connection to one server for what many callers ask at once. Whatever
-// has gathered while a round trip was under way goes with the next one, so that the
-// cost of a round trip is shared by as many as there are callers.
+// lane is one connection to one server that many callers share. Requests that arrive during a round
+// trip are sent together in the next one, so that callers share its cost.
 //
-// A lane knows which run of the server its connection leads to: it asks once, on
-// this very connection, and never sends anything over another one. A script that
-// comes over a lane is therefore spared the question (see lua.Gate).
+// A lane knows the run id of the server that its connection leads to: it asks for it once, on that
+// connection, and never sends anything over another one. A script over a lane therefore need not ask
+// (see lua.Gate).
 type lane struct {
 	master *redis.Client // whose server it leads to
 	slots  bool          // the server is one of a cluster
@@ -46,9 +44,9 @@ type lane struct {
 	queue  []*laneCall
 	closed bool
 
-	used time.Time // of the lanes: when it was asked for last
+	used time.Time // guarded by lanes.mu: when it was last asked for
 
-	// Of the goroutine that sends.
+	// Used by the sending goroutine only.
 	conn   *redis.Conn
 	server string // the run that conn leads to
 }
@@ -64,20 +62,20 @@ type laneCall struct {
 // laneAnswer has what a script answered to a request, or why there is no answer.
 type laneAnswer struct {
 	values any
-	fenced map[string]string // the fenced epochs of all places that the call was about, by their metas
+	fenced map[string]string // the fenced epochs of all places of the call, by their meta keys
 	err    error
 }
 
 func newLane(master *redis.Client, slots bool) *lane {
 	o := *master.Options()
 	o.PoolSize, o.MinIdleConns, o.MaxRetries = 1, 0, -1
-	// The master's own, behind a pointer, is written while it connects.
+	// Not the master's, which is shared by pointer, and written while the master connects.
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return &lane{master: master, slots: slots, client: redis.NewClient(&o), wake: make(chan struct{}, 1)}
 }
 
-// do sends a request and waits for its answer. After an error it may have been
-// executed or not.
+// do sends a request and waits for its answer or the end of ctx. After an error the request may or may
+// not have been executed.
 func (l *lane) do(ctx context.Context, sc script, r request) laneAnswer {
 	call := &laneCall{ctx: ctx, script: sc, request: r, done: make(chan laneAnswer, 1)}
 	if !l.add(call) {
@@ -105,7 +103,7 @@ func (l *lane) add(call *laneCall) bool {
 	return true
 }
 
-// close ends the lane when what is queued has been sent.
+// close ends the lane once its queue has been sent. It does not wait for that.
 func (l *lane) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,8 +127,8 @@ func (l *lane) run() {
 	}
 }
 
-// take returns the calls that wait, without those whose callers have gone; none is the
-// end of the queue.
+// take removes up to mostAtOnce calls from the queue and returns them, without those whose contexts
+// have ended. It returns none only if the queue is empty.
 func (l *lane) take() []*laneCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,10 +147,10 @@ func (l *lane) take() []*laneCall {
 	return batch
 }
 
-// send makes one round trip. A connection that failed, or whose server is not the one
-// to ask any more, is not used again.
+// send makes one round trip. It closes the connection if the connection failed or if its server is no
+// longer the one to ask.
 func (l *lane) send(batch []*laneCall) {
-	ctx := context.Background() // the callers' own must not end what others are in
+	ctx := context.Background() // a caller's context must not end the round trip of others
 	if err := l.connect(ctx); err != nil {
 		for _, call := range batch {
 			call.done <- laneAnswer{err: fmt.Errorf("%w: %v", errNoLane, err)} //nolint:errorlint // not an answer to the call
@@ -177,7 +175,7 @@ func (l *lane) send(batch []*laneCall) {
 	}
 }
 
-// group is requests that one call of a script decides.
+// group is the requests of one script call.
 type group struct {
 	script    script
 	calls     []*laneCall
@@ -185,7 +183,7 @@ type group struct {
 	cmd       *redis.Cmd
 }
 
-// together groups what one call can decide.
+// together groups the calls of a batch that one script call can decide.
 func (l *lane) together(batch []*laneCall) []group {
 	var groups []group
 	for _, call := range batch {
@@ -200,8 +198,8 @@ func (l *lane) together(batch []*laneCall) []group {
 	return groups
 }
 
-// fits reports whether one call decides a further request: it is to the same script, and in
-// a cluster about the same pool or bucket, whose keys alone are sure to be on one server.
+// fits reports whether the call can join a group: it is for the same script and, in a cluster, for the
+// same pool or bucket, because only its keys are sure to be on one server.
 func (l *lane) fits(g group, call *laneCall) bool {
 	return g.script.many && g.script.Script == call.script.Script &&
 		g.arguments+len(call.args) <= mostArguments &&
@@ -239,8 +237,8 @@ func (g *group) tell() {
 	}
 }
 
-// notHere begins the errors of a server that another one, a later moment or the
-// script's text would spare. The others would come again.
+// notHere are prefixes of server errors that are not final: the call may succeed on another server,
+// later, or with the script's text.
 var notHere = []string{"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING"}
 
 // refused reports whether a server has answered a call with an error that is final.
@@ -251,8 +249,8 @@ func refused(err error) bool {
 	return !slices.ContainsFunc(notHere, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
-// connect makes sure of a connection and of the run of its server. A server that
-// does not tell it is asked by each script.
+// connect opens the connection if there is none, and asks the server for its run id. If the server
+// does not tell it, each script asks.
 func (l *lane) connect(ctx context.Context) error {
 	if l.conn != nil {
 		return nil
@@ -278,15 +276,15 @@ func (l *lane) disconnect() {
 	}
 }
 
-// lanes are those of a store, one to each server that it asks.
+// lanes are the lanes of a store, one to each server.
 type lanes struct {
 	mu       sync.Mutex
 	byServer map[string]*lane
 	closed   bool
-	running  sync.WaitGroup // also those that another one has replaced
+	running  sync.WaitGroup // includes replaced lanes
 }
 
-// to returns the lane to a server, nil once they are closed.
+// to returns the lane to a server. After close it returns a closed lane, or nil.
 func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	address := master.Options().Addr
 	ls.mu.Lock()
@@ -313,12 +311,12 @@ func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	return l
 }
 
-// unused is how long no caller has asked a server that has left the cluster. One that has not
-// gets another lane when it is asked again.
+// unused is how long a lane stays open without requests. A server that is asked again later gets
+// another lane.
 const unused = time.Minute
 
-// leave closes the lanes to servers that no caller asks any more: it is called where another
-// server has come.
+// leave closes the unused lanes, such as those to servers that have left a cluster. It is called when
+// a lane to another server begins.
 func (ls *lanes) leave() {
 	for address, l := range ls.byServer {
 		if time.Since(l.used) > unused {
@@ -328,7 +326,7 @@ func (ls *lanes) leave() {
 	}
 }
 
-// close returns when what is queued on every lane has been sent.
+// close closes all lanes, and returns once their queues have been sent.
 func (ls *lanes) close() {
 	ls.mu.Lock()
 	ls.closed = true
@@ -339,9 +337,9 @@ func (ls *lanes) close() {
 	ls.running.Wait()
 }
 
-// overLane sends a request to the server that has the keys. Unless the server has
-// refused it, the caller sends it again after an error, without a lane: the client then
-// finds the server anew, loads the script, and follows a cluster's redirection.
+// overLane sends a request over the lane to the server that has the keys. After an error that is not
+// final (refused) the caller repeats the request without a lane: the client then finds the server
+// anew, loads the script, and follows a cluster's redirection.
 func (s *Store) overLane(ctx context.Context, sc script, r request) laneAnswer {
 	l, err := s.laneFor(ctx, r.keys[0])
 	if err != nil {

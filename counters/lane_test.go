@@ -49,9 +49,8 @@ func TestLaneSharesRoundTrips(t *testing.T) {
 	}
 }
 
-// TestManySuggestions lets several callers ask at once with more suggestions than Lua takes
-// from one unpack, and than one call may have arguments: as when a cache of thousands of
-// accounts is far behind.
+// TestManySuggestions lets several callers ask at once with more suggestions than Lua's unpack and
+// than one call can take, as from a cache of thousands of accounts that is far behind.
 func TestManySuggestions(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -96,8 +95,8 @@ func TestLaneOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-// TestLaneBesideFirstConnections opens lanes while the clients that they are taken from
-// open connections too, and note on them what the server does not know.
+// TestLaneBesideFirstConnections opens lanes while their clients open connections too, and write to
+// their options.
 func TestLaneBesideFirstConnections(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -122,8 +121,8 @@ func TestLaneBesideFirstConnections(t *testing.T) {
 	}
 }
 
-// TestLaneLeavesWhoGivesUp ends a caller's context before the call: it is not sent, and
-// the error is the context's.
+// TestLaneLeavesWhoGivesUp ends a caller's context before the call: the call is not sent, and the
+// error is the context's.
 func TestLaneLeavesWhoGivesUp(t *testing.T) {
 	t.Parallel()
 	m := counterstest.NewMachine(counterstest.Redis(t), "").OverLanes(t)
@@ -139,8 +138,8 @@ func TestLaneLeavesWhoGivesUp(t *testing.T) {
 	}
 }
 
-// TestLanesOfServersThatLeft: a cluster's servers come and go; those that no caller asks any more
-// keep no connection.
+// TestLanesOfServersThatLeft: servers join and leave a cluster; the lanes of servers that are not
+// asked any more are closed.
 func TestLanesOfServersThatLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,8 +164,8 @@ func TestLanesOfServersThatLeft(t *testing.T) {
 	})
 }
 
-// server returns a client of a server that is never reached. Its address is no name: a bubble of
-// synctest must not be the first to use the resolver, whose semaphore would be the bubble's.
+// server returns a client of an unreachable server. Its address is an IP address: a synctest bubble
+// must not be the first user of the resolver, whose semaphore would then belong to the bubble.
 func server(t *testing.T, address string) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: address, DisableIdentity: true})

@@ -14,8 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// TestLostKey is rule 1 for a server that evicts, or whose keys are deleted one by one: a place
-// that has lost one of its keys is not built, for every script, and can be built anew.
+// TestLostKey is rule 1 for evicted or deleted keys: a place that has lost one key is not built for
+// any script, and can be rebuilt.
 func TestLostKey(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"meta", "b", "r", "t", "u", "w", "q"} {
@@ -57,8 +57,8 @@ func TestLostDirectory(t *testing.T) {
 	buildBucket(t, m, bucket, "b2")
 }
 
-// TestFailsAfterWriting: a request that fails in the middle, here by a key of another type, has the
-// records built anew, and no request of its call is answered.
+// TestFailsAfterWriting: if a request fails after a write, here because of a key of another type, its
+// records must be rebuilt and no request of its call is answered.
 func TestFailsAfterWriting(t *testing.T) {
 	t.Parallel()
 	ctx, m, client := filled(t)
@@ -76,7 +76,7 @@ func TestFailsAfterWriting(t *testing.T) {
 	build(t, m, "p", "e2", account.Snapshot{})
 }
 
-// filled is a machine whose pool p has something in each of its keys.
+// filled returns a machine whose pool p has data in each of its keys.
 func filled(t *testing.T) (context.Context, *counterstest.Machine, *redis.Client) {
 	ctx, client := t.Context(), counterstest.Redis(t)
 	m := counterstest.NewMachine(client, "")
@@ -94,8 +94,8 @@ func filled(t *testing.T) (context.Context, *counterstest.Machine, *redis.Client
 	return ctx, m, client
 }
 
-// TestEvictsByNow: a server whose policy was changed, or another one that has taken over, is refused by the
-// next connection.
+// TestEvictsByNow: a new connection refuses a server whose policy was changed to evict, or another
+// such server after a fail-over.
 func TestEvictsByNow(t *testing.T) {
 	t.Parallel()
 	direct := counterstest.Redis(t)

@@ -13,9 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// TestEveryRuleIsTold takes one condition after the other out of the scripts:
-// the story of its rule must then come out differently. A rule whose story does
-// not notice is a rule that no test holds.
+// TestEveryRuleIsTold removes one condition after the other from the scripts: the story of its rule
+// must then fail. If the story does not fail, no test checks the rule.
 func TestEveryRuleIsTold(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutations {
@@ -36,11 +35,11 @@ func TestEveryRuleIsTold(t *testing.T) {
 	}
 }
 
-// mutation takes a rule out of the scripts.
+// mutation removes a rule from the scripts.
 type mutation struct{ story, what, old, now string }
 
-// mutant is a connection that changes the scripts on their way. It answers
-// EVALSHA as a server does that has forgotten all scripts.
+// mutant is a connection that changes the scripts on their way. It answers EVALSHA like a server
+// without scripts.
 type mutant struct {
 	mutation
 	applied bool
@@ -68,7 +67,7 @@ func (m *mutant) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// noScript is an error that go-redis takes for an answer of the server.
+// noScript is an error that go-redis takes for a server's answer.
 type noScript struct{ error }
 
 func (noScript) RedisError() {}

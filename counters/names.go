@@ -10,8 +10,8 @@ import (
 // and is exact up to here.
 const maxNumber = 1<<53 - 2
 
-// checkNames refuses names that the records could not be told apart by.
-// Whatever Kubernetes accepts as a name or label value passes.
+// checkNames refuses names with characters that separate the fields of records. Every Kubernetes name
+// and label value passes.
 func checkNames(names ...string) error {
 	for _, name := range names {
 		for i := range len(name) {

@@ -22,7 +22,7 @@ type ask struct {
 	assign  *account.Request
 	confirm *account.Claim
 	release string // the runtime
-	by      string // the tenant that asks for the release, "" where none is named
+	by      string // the tenant that asks for the release, "" if none is named
 	records bool   // everything that is remembered, at the end
 }
 
@@ -39,7 +39,7 @@ func (a ask) String() string {
 	}
 }
 
-// ofModel runs the call on the model and says what came of it.
+// ofModel runs the call on the model and returns its result.
 func (a ask) ofModel(p *account.Pool) string {
 	switch {
 	case a.assign != nil:
@@ -53,7 +53,7 @@ func (a ask) ofModel(p *account.Pool) string {
 	}
 }
 
-// ofRedis runs it on Redis; a decision's claim is for the caller to confirm.
+// ofRedis runs the call on Redis. It returns the claim of a decision, for the caller to confirm.
 func (a ask) ofRedis(ctx context.Context, m *counterstest.Machine, pool string) (string, *account.Claim) {
 	switch {
 	case a.assign != nil:
@@ -75,7 +75,7 @@ func (a ask) ofRedis(ctx context.Context, m *counterstest.Machine, pool string) 
 
 func said[T any](v T, err error) string { return fmt.Sprintf("%+v %v", v, err) }
 
-// sequential says what calls one after the other would have done.
+// sequential is the porcupine model: the results of calls one after the other.
 func sequential(t *testing.T) porcupine.Model {
 	start := account.NewPool()
 	if !start.BeginRebuild("e1", time.Unix(0, 0), 0) || !start.Install("e1", account.Snapshot{}) {
@@ -98,9 +98,8 @@ func sequential(t *testing.T) porcupine.Model {
 	}
 }
 
-// TestLinearizable runs many callers at once against small pools on Redis: what
-// they were told, and what is remembered at the end, equals the results by the model
-// of some order of the same calls, one after the other.
+// TestLinearizable runs many concurrent callers against small pools on Redis. Their results and the
+// final records must equal the model's for some sequential order of the same calls.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	const histories, callers, calls = 150, 6, 12
@@ -123,7 +122,7 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// concurrent has callers call at once, each one's calls in their order.
+// concurrent runs the callers concurrently, each one's calls in order.
 func concurrent(t *testing.T, m *counterstest.Machine, pool string, callers, calls int, seed uint64) []porcupine.Operation {
 	t.Helper()
 	var mu sync.Mutex
@@ -156,7 +155,7 @@ func concurrent(t *testing.T, m *counterstest.Machine, pool string, callers, cal
 	return history
 }
 
-// randomAsk is a call of one who has made the claim last, which may be nil.
+// randomAsk returns a call of a caller whose latest claim is this one, nil for none.
 func randomAsk(r *rand.Rand, last *account.Claim) ask {
 	runtime := fmt.Sprintf("r%d", r.IntN(16))
 	switch n := r.IntN(10); {

@@ -6,7 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// queueScript reads who waits.
+// queueScript reads the waiting runtimes.
 //
 //	KEYS -> see records
 //
@@ -23,9 +23,9 @@ end
 return out
 `)
 
-// Queue returns the runtimes that wait for a pool, in the order in which they are
-// to be served (account.InTurn). Its cost grows with their number. ErrNotBuilt,
-// else an *engine.Error of Redis.
+// Queue returns the runtimes that wait for a pool, in the order in which they are to be served
+// (account.InTurn). Its cost grows with their number. Errors: ErrNotBuilt, or an *engine.Error of
+// Redis.
 func (s *Store) Queue(ctx context.Context, pool string) ([]account.Waiter, error) {
 	r, err := s.run(ctx, queueScript, pool, s.poolKeys(pool))
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) Queue(ctx context.Context, pool string) ([]account.Waiter, error
 	return waiters, nil
 }
 
-// waiters are what is left of the answer.
+// waiters decodes the rest of the reply.
 func (r *reply) waiters() (all []account.Waiter) {
 	for r.more() {
 		all = append(all, account.Waiter{
@@ -49,12 +49,11 @@ func (r *reply) waiters() (all []account.Waiter) {
 	return all
 }
 
-// headsScript reads who is next. Tenants that have had no turn come before all others, so
-// that it ends where it has found enough of them: only where most tenants have been
-// served it goes through the whole queue.
+// headsScript reads the next runtimes. Tenants without a turn so far come first, so the script stops
+// once it has found enough of them. It reads the whole queue only if most tenants have had a turn.
 //
 //	KEYS    -> see records
-//	ARGV[1] -> of how many tenants
+//	ARGV[1] -> number of tenants at most
 //
 //	Returns {'OK', number of all that wait} and five values for each, as queue does
 var headsScript = newScript("heads", []string{records}, `
@@ -87,8 +86,9 @@ end
 return out
 `)
 
-// Heads returns the runtimes that a pool serves next, one for each tenant, for so many tenants at most.
-// ErrNotBuilt, else an *engine.Error of Redis.
+// Heads returns how many runtimes wait for a pool, and the next one of each tenant, for at most so
+// many tenants, in the order in which the pool serves them. Errors: ErrNotBuilt, or an *engine.Error
+// of Redis.
 func (s *Store) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
 	r, err := s.run(ctx, headsScript, pool, s.poolKeys(pool), most)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // page is how many records one HSCAN asks for.
 const page = 500
 
-// Pools returns the names of all pools that Redis has, built or not, by name. It
-// scans the keys: for operators. An *engine.Error of Redis.
+// Pools returns the names of all pools in Redis, built or not, sorted. It scans all keys, so it is for
+// operators. Error: an *engine.Error of Redis.
 func (s *Store) Pools(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	pools := map[string]bool{}
@@ -53,7 +53,7 @@ func (s *Store) eachMaster(ctx context.Context, scan func(context.Context, redis
 	return scan(ctx, s.client())
 }
 
-// poolOf is the pool that a meta key belongs to.
+// poolOf returns the pool of a meta key, and false for any other key.
 func (s *Store) poolOf(metaKey string) (string, bool) {
 	token, ok := strings.CutPrefix(metaKey, s.prefix+":{")
 	if !ok {
@@ -71,8 +71,8 @@ func escapeGlob(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(s)
 }
 
-// Bindings returns the records of a pool in no order. One that changes meanwhile
-// may come twice. The error, which ends it, is ErrNotBuilt or an *engine.Error of Redis.
+// Bindings returns the records of a pool in no particular order. A record that changes meanwhile may
+// come twice. An error ends the sequence: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
 	return scanHash(ctx, s, pool, s.poolKeys(pool)[1], func(name, packed string) (account.NamedRecord, error) {
 		rec, err := unpack(name, packed)
@@ -80,8 +80,8 @@ func (s *Store) Bindings(ctx context.Context, pool string) iter.Seq2[account.Nam
 	})
 }
 
-// Runtimes returns the runtimes of a pool in no order. One that changes meanwhile
-// may come twice. The error, which ends it, is ErrNotBuilt or an *engine.Error of Redis.
+// Runtimes returns the runtimes of a pool in no particular order. One that changes meanwhile may come
+// twice. An error ends the sequence: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
 	return scanHash(ctx, s, pool, s.poolKeys(pool)[2], func(id, packed string) (account.NamedRuntime, error) {
 		rt, err := unpackRuntime(id, packed)
@@ -89,8 +89,8 @@ func (s *Store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.Nam
 	})
 }
 
-// Places returns the entries of a bucket, by its name, in no order. The error,
-// which ends it, is ErrNotBuilt or an *engine.Error of Redis.
+// Places returns the entries of a bucket, by its name, in no particular order. An error ends the
+// sequence: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
 	return scanHash(ctx, s, bucket, s.bucketKeys(bucket)[1], func(id, entry string) (account.NamedPlace, error) {
 		place, err := unpackPlace(entry)
@@ -142,8 +142,8 @@ func (s *Store) checkBuilt(ctx context.Context, place string) error {
 	return err
 }
 
-// Binding returns the record of a binding; one without a record is free.
-// ErrNotBuilt, else an *engine.Error of Redis.
+// Binding returns the record of a binding; a binding without a record is free. Errors: ErrNotBuilt, or
+// an *engine.Error of Redis.
 func (s *Store) Binding(ctx context.Context, pool, binding string) (account.Record, error) {
 	r, err := s.run(ctx, recordScript, pool, s.poolKeys(pool), 2, binding)
 	if err != nil {
@@ -153,8 +153,8 @@ func (s *Store) Binding(ctx context.Context, pool, binding string) (account.Reco
 	return rec, r.err
 }
 
-// Runtime returns the runtime's place in the directory and its record in that
-// pool; both are zero for an unknown one. ErrNotBuilt, else an *engine.Error of Redis.
+// Runtime returns the runtime's place in the directory and its record in that pool; both are zero for
+// an unknown one. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
 	place, err := s.Place(ctx, id)
 	if err != nil || place.Pool == "" {
@@ -164,8 +164,8 @@ func (s *Store) Runtime(ctx context.Context, id string) (account.Place, account.
 	return place, rt, err
 }
 
-// RuntimeIn returns the runtime's record in a pool, the zero Runtime for an
-// unknown one. ErrNotBuilt, else an *engine.Error of Redis.
+// RuntimeIn returns the runtime's record in a pool, the zero Runtime for an unknown one. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error) {
 	r, err := s.run(ctx, recordScript, pool, s.poolKeys(pool), 3, id)
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// stagedFor is how long what a rebuild has staged lives if it is never installed.
+// stagedFor is how long staged records live if they are never installed.
 const stagedFor = time.Hour
 
 // chunk bounds the entries that one script stages, so that none blocks Redis for long.
 const chunk = 500
 
-// chunksAtOnce bounds what one round trip stages: some megabyte.
+// chunksAtOnce bounds the chunks of one round trip: about one megabyte.
 const chunksAtOnce = 16
 
-// site has what the scripts of a rebuild know of a pool or bucket. It is built
-// where its epoch belongs to this run of the server (rule 1). Its token counts only
-// there, too: a server that started again, or a replica that was promoted, may have
-// the token of a rebuild whose install it has lost (rule 13e).
+// site reads the meta of a pool or bucket for the scripts of a rebuild. `built` is true if its epoch
+// belongs to this run of the server and its replication history (rule 1). `here` is true if its token
+// does: a server that started again, or a replica that was promoted, may have the token of a rebuild
+// whose install it has lost (rule 13e).
 //
 //	KEYS[1] -> meta
 const site = lua.ServerID + `
@@ -38,7 +38,7 @@ local here = head[5] == server and (not head[7] or head[7] == history)
 //	KEYS[1] -> meta
 //	ARGV[1] -> token
 //	ARGV[2] -> now, in milliseconds
-//	ARGV[3] -> lease, in milliseconds; 0 only renews what is the token's
+//	ARGV[3] -> lease, in milliseconds; a negative one only renews the token's rebuild
 //
 //	Returns {'OK', 1 if the rebuild is the token's}; 0 for a token of another run of the
 //	server, which another token takes over without waiting for its lease
@@ -55,16 +55,15 @@ redis.call('HSET', KEYS[1], 'token', token, 'since', ARGV[2], 'tokenServer', ser
 return {'OK', 1}
 `)
 
-// BeginRebuild claims the rebuild of a pool, or of a bucket by its name
-// (account.BucketOf), under a token that was never used before (rule 13a), and
-// reports whether it is the caller's. It is not where nothing is to be rebuilt,
-// and where another began or renewed less than lease ago. An *engine.Error of Redis.
+// BeginRebuild claims the rebuild of a pool, or of a bucket by its name (account.BucketOf), under a
+// token that was never used before (rule 13a). mine is false if the place is built, or if another
+// token began or renewed a rebuild less than lease ago. Error: an *engine.Error of Redis.
 func (s *Store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (mine bool, err error) {
 	return s.claimRebuild(ctx, place, s.metaKey(place), token, now, max(0, lease.Milliseconds()))
 }
 
-// RenewRebuild extends the lease and reports whether the rebuild is still the
-// token's; if not, the caller stops. An *engine.Error of Redis.
+// RenewRebuild extends the lease and reports whether the rebuild is still the token's; if not, the
+// caller must stop. Error: an *engine.Error of Redis.
 func (s *Store) RenewRebuild(ctx context.Context, place, token string, now time.Time) (mine bool, err error) {
 	return s.claimRebuild(ctx, place, s.metaKey(place), token, now, -1)
 }
@@ -80,7 +79,7 @@ func (s *Store) claimRebuild(ctx context.Context, place, meta, token string, now
 	return r.flag(), r.err
 }
 
-// timeScript tells the server's time.
+// timeScript returns the server's time.
 //
 //	KEYS[1] -> any key: the server that has it is asked
 //
@@ -94,8 +93,8 @@ end
 return {'OK', string.format('%.0f', now)}
 `)
 
-// Time returns the time by the clock of the server, of a Redis Cluster by that of one node for
-// all callers: leases of rebuilds are told apart by it. An *engine.Error of Redis.
+// Time returns the time of the server's clock, in a Redis Cluster of the same node for all callers.
+// Leases of rebuilds are compared with it. Error: an *engine.Error of Redis.
 func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	place := account.BucketName(0)
 	r, err := s.run(ctx, timeScript, place, []string{s.metaKey(place)})
@@ -109,7 +108,7 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	return time.UnixMicro(now), r.err
 }
 
-// checkToken keeps tokens fit for keys; a token is the pool's next epoch.
+// checkToken refuses a token that cannot be part of a key. The token becomes the pool's next epoch.
 func checkToken(token string) error {
 	if token == "" || engine.Token(token) != token {
 		return invalid(fmt.Errorf("rebuild token %q is not of [A-Za-z0-9_-]", token))
@@ -117,7 +116,7 @@ func checkToken(token string) error {
 	return nil
 }
 
-// stageScript puts entries where the rebuild's install will take them from.
+// stageScript adds entries to a key from which the rebuild's install takes them.
 //
 //	KEYS[1] -> meta
 //	KEYS[2] -> key to add to
@@ -134,8 +133,8 @@ redis.call('PEXPIRE', KEYS[2], ARGV[3])
 return {'OK', 1}
 `)
 
-// installScript makes what was staged the records (rule 13e): only if the place
-// is not built and the token is still this one. The epoch is the token.
+// installScript replaces the records by the staged ones (rule 13e), only if the place is not built and
+// the token is still this one. The token becomes the epoch.
 //
 //	KEYS[1] -> meta
 //	KEYS[2..1+n] -> keys of the records
@@ -176,7 +175,7 @@ redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'history', history
 return {'OK', 1}
 `)
 
-// staged has what will become one key: arguments of command, pairs by pairs.
+// staged is the content of one key: the arguments of command, in pairs.
 type staged struct {
 	command string
 	args    []any
@@ -186,9 +185,9 @@ func (st *staged) add(a, b any) { st.args = append(st.args, a, b) }
 
 func (st *staged) entries() int { return len(st.args) / 2 }
 
-// Install makes the snapshot the pool's records (rule 13e) and reports whether
-// the pool is built from it; not if it was built meanwhile or the rebuild is
-// another's by now. Repeated after success it reports true. An *engine.Error of Redis.
+// Install replaces the pool's records by the snapshot (rule 13e), and reports whether the pool is
+// built from it. It returns false if the pool was built meanwhile or another token has the rebuild by
+// now. A repeat after success returns true. Error: an *engine.Error of Redis.
 func (s *Store) Install(ctx context.Context, pool, token string, snapshot account.Snapshot) (bool, error) {
 	parts, err := stagePool(snapshot)
 	if err != nil {
@@ -199,8 +198,8 @@ func (s *Store) Install(ctx context.Context, pool, token string, snapshot accoun
 	return s.install(ctx, to, token, snapshot.Sequence, parts)
 }
 
-// stagePool lays out bindings, runtimes, the tenants' bindings and who waits.
-// No binding of a rebuild is in claiming, so no runtime is listed as on one.
+// stagePool encodes bindings, runtimes, the tenants' bindings and the waiting runtimes. A rebuild
+// leaves no binding in claiming, so the list of runtimes on such bindings stays empty.
 func stagePool(snapshot account.Snapshot) ([]staged, error) {
 	bindings, runtimes := staged{command: "HSET"}, staged{command: "HSET"}
 	tenants, waiting := staged{command: "ZADD"}, staged{command: "ZADD"}
@@ -279,8 +278,8 @@ func (s *Store) install(ctx context.Context, to target, token string, sequence i
 	return outcome == 1, r.err
 }
 
-// stage puts one part into its key, chunk by chunk and several chunks to a round
-// trip. That the rebuild is no longer the token's is left to the install to find.
+// stage adds one part to its key in chunks, several to a round trip. If another token has the rebuild
+// by now, stage stops without an error, and the install notices.
 func (s *Store) stage(ctx context.Context, to target, token, key string, part staged) error {
 	keys, ttl := []string{to.meta, key}, strconv.FormatInt(stagedFor.Milliseconds(), 10)
 	var calls []call

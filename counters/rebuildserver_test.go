@@ -8,8 +8,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// TestTokenOfAnotherRunIsRefused is rule 13e: a server that started again may have the token
-// of a rebuild whose install it has lost. That rebuild is over; another one begins at once.
+// TestTokenOfAnotherRunIsRefused is rule 13e: a server that started again may have the token of a
+// rebuild whose install it has lost. The rebuild of that token has ended; another one may begin at
+// once.
 func TestTokenOfAnotherRunIsRefused(t *testing.T) {
 	t.Parallel()
 	ctx, now := t.Context(), time.Unix(1_700_000_000, 0)

@@ -8,19 +8,19 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Record is one key beside the pools that another package keeps: it has no epoch, and no
-// rebuild writes it.
+// Record is one key beside the pools that another package uses. It has no epoch, and no rebuild writes
+// it.
 type Record struct {
 	store *Store
 	key   string
 	about string
 }
 
-// Record returns the record of a name. Its key has no hash tag, so no pool's keys are like
-// it. about is the record in the words of an error.
+// Record returns the record with a name. Its key has no hash tag, so it cannot be a pool's. about
+// names the record in errors.
 func (s *Store) Record(name, about string) Record { return Record{s, s.prefix + ":" + name, about} }
 
-// Run runs a script on the record, which is KEYS[1]. An *engine.Error of Redis.
+// Run runs a script on the record, whose key is KEYS[1]. Error: an *engine.Error of Redis.
 func (r Record) Run(ctx context.Context, script *redis.Script, args ...any) ([]string, error) {
 	fields, err := script.Run(ctx, r.store.client(), []string{r.key}, args...).StringSlice()
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// records is the part of a pool's scripts that reads and writes records. A
-// field of a record never contains '|', a name never a space: checkName sees to it.
+// records is the part of a pool's scripts that reads and writes records. checkNames makes sure that no
+// field of a record contains '|', and no name a space.
 //
 //	KEYS[1] -> meta
 //	KEYS[2] -> hash binding -> state|tenant|generation|confirmed|count|claimed|pristine
 //	KEYS[3] -> hash runtime -> state|binding|sequence|request|confirmed|origin|tenant
 //	KEYS[4] -> sorted set of "tenant binding", all of score 0: a tenant's bindings in byte order
-//	KEYS[5] -> sorted set of "binding runtime", all of score 0: who is on a binding in claiming
+//	KEYS[5] -> sorted set of "binding runtime", all of score 0: the runtimes on each binding in claiming
 //	KEYS[6] -> sorted set of the runtimes that wait, by sequence
-//	KEYS[7] -> sorted set of tenants, by the sequence at which one of theirs was last served out of the waiting
+//	KEYS[7] -> sorted set of tenants, by the sequence at which their last waiting runtime was served
 const records = `
 local function bit(b) return b and '1' or '0' end
 
@@ -144,8 +144,8 @@ func pack(rec account.Record) string {
 	}, "|")
 }
 
-// packRuntime writes a runtime's record as the scripts read it. A rebuild packs
-// as many as there are, so it is written in one piece.
+// packRuntime writes a runtime's record as the scripts read it. It allocates once, since a rebuild
+// writes all runtimes.
 func packRuntime(rt account.Runtime) string {
 	var room [192]byte
 	b := append(append(room[:0], rt.State...), '|')

@@ -33,9 +33,9 @@ end
 return decided('refused', rt)
 `)
 
-// Refuse ends the waiting of a request at its deadline (rule 12): the outcome
-// is Refused, Superseded where the runtime is gone, or Assigned or Moved, and then
-// nothing changed. Repeated, it returns the same. ErrNotBuilt, else an *engine.Error of Redis.
+// Refuse ends the waiting of a request at its deadline (rule 12). The outcome is Refused; Superseded
+// if the runtime is gone; or Assigned or Moved, and then nothing changed. A repeat returns the same.
+// Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
 	if err := checkNames(runtime, request); err != nil {
 		return account.Decision{}, err
@@ -47,7 +47,7 @@ func (s *Store) Refuse(ctx context.Context, place account.Place, runtime, reques
 	return reply.decision()
 }
 
-// takeBackScript undoes what a request holds (rule 11).
+// takeBackScript removes the assignment or the waiting of a request (rule 11).
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
@@ -72,8 +72,9 @@ if rt.state == 'assigned' or rt.state == 'waiting' then drop_runtime(id) end
 return {'OK'}
 `)
 
-// TakeBack undoes what this request holds, where its final answer is not an
-// assignment (rule 11). ErrNotBuilt, else an *engine.Error of Redis.
+// TakeBack removes the assignment or the waiting of a request whose final answer is not an assignment
+// (rule 11). An assignment stays while another request may be answered with it. Errors: ErrNotBuilt,
+// or an *engine.Error of Redis.
 func (s *Store) TakeBack(ctx context.Context, pool, runtime, request string) error {
 	if err := checkNames(runtime, request); err != nil {
 		return err

@@ -49,9 +49,9 @@ end
 return out
 `)
 
-// ReleaseRuntime takes a runtime off its binding for good (rule 7), for the tenant that asks, ""
-// where none is named. Another tenant's runtime is left as it is, and the Departure is Foreign.
-// Repeated, it returns the same sequence. ErrNotBuilt, else an *engine.Error of Redis.
+// ReleaseRuntime takes a runtime off its binding for good (rule 7). tenant is the tenant that asks, ""
+// if none is named. If the runtime is another tenant's, nothing changes and the Departure is Foreign.
+// A repeat returns the same sequence. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
 	if err := checkNames(runtime, tenant); err != nil {
 		return account.Departure{}, err
@@ -81,9 +81,9 @@ drop_runtime(ARGV[1])
 return {'OK', 1}
 `)
 
-// Forget drops what is remembered of a runtime without an account under
-// that sequence, once its event cannot come again (rule 12) or no request of it waits (rule 11), and reports
-// whether it did. ErrNotBuilt, else an *engine.Error of Redis.
+// Forget drops the record of a runtime without an account, if it has that sequence, and reports
+// whether it did. Call it once the runtime's event cannot be delivered again (rule 12), or none of its
+// requests waits (rule 11). Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {
 	if err := checkNames(runtime); err != nil {
 		return false, err

@@ -6,13 +6,13 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// recountScript counts the runtimes on a binding. It passes over all runtimes of
-// the pool, some second for a million, and nothing else is decided meanwhile.
+// recountScript counts the runtimes on a binding. It reads all runtimes of the pool, which takes about
+// a second for a million and blocks every other decision meanwhile.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> binding
 //
-//	Returns {'OK', 1 if the count was another}
+//	Returns {'OK', 1 if the count changed}
 var recountScript = newScript("recount", []string{records}, `
 local name, count, cursor = ARGV[1], 0, '0'
 local begins = 'assigned|' .. name .. '|'
@@ -31,10 +31,9 @@ put_binding(name, rec)
 return {'OK', 1}
 `)
 
-// Recount makes the binding's count the number of runtimes that are assigned to
-// it, and reports whether that changed it. A claim that it leaves empty does not
-// drain. It blocks the server for a microsecond per runtime of the pool.
-// ErrNotBuilt, else an *engine.Error of Redis.
+// Recount sets the binding's count to the number of runtimes that are assigned to it, and reports
+// whether the count changed. A claim whose count becomes 0 does not drain. Recount blocks the server
+// for a microsecond per runtime of the pool. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Recount(ctx context.Context, pool, binding string) (bool, error) {
 	return s.mend(ctx, recountScript, pool, []string{binding})
 }
@@ -44,12 +43,12 @@ func (s *Store) Recount(ctx context.Context, pool, binding string) (bool, error)
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
 //	ARGV[2] -> its record as it was read, packed, '' for none
-//	ARGV[3] -> its record to be, packed
+//	ARGV[3] -> its new record, packed
 //	ARGV[4] -> its binding
-//	ARGV[5] -> record that the binding is to have where there is none, packed, without runtimes
+//	ARGV[5] -> record for the binding if it has none, packed, without runtimes
 //	ARGV[6] -> sequence of the record
 //
-//	Returns {'OK', 1 if it was given back}
+//	Returns {'OK', 1 if it was restored}
 var restoreScript = newScript("restore", []string{records}, `
 local id, was, to, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if (get(3, id) or '') ~= was then return {'OK', 0} end
@@ -71,10 +70,10 @@ if tonumber(ARGV[6]) > KEYS.sequence then raise_sequence(tonumber(ARGV[6])) end
 return {'OK', 1}
 `)
 
-// Restore restores an assignment that ledger or Shoot have and Redis lost: rt, on
-// a binding that is to be like should where Redis has no record of it. was is the
-// runtime's record as it was read. It reports whether it did. ErrNotBuilt, else an
-// *engine.Error of Redis.
+// Restore writes the assignment rt, which ledger or Shoot have and Redis lost, and reports whether it
+// did. It does so only if the runtime's record still is was, and the binding is not in claiming. If
+// Redis has no record of the binding, it writes should. Errors: ErrNotBuilt, or an *engine.Error of
+// Redis.
 func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
 	before := ""
 	if was != (account.Runtime{}) {
@@ -90,7 +89,7 @@ func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt accou
 	return s.mend(ctx, restoreScript, pool, []string{runtime, rt.Binding}, runtime, before, packRuntime(rt), rt.Binding, pack(should), rt.Sequence)
 }
 
-// dropAdoptedScript forgets a runtime that came from a Shoot alone.
+// dropAdoptedScript removes a runtime that came from a Shoot alone.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
@@ -109,9 +108,9 @@ drop_runtime(ARGV[1])
 return {'OK', 1}
 `)
 
-// DropAdopted forgets a runtime that came from a Shoot alone, and goes with it. A
-// claim that it leaves empty does not drain: only a deprovision drains an account.
-// ErrNotBuilt, else an *engine.Error of Redis.
+// DropAdopted removes a runtime that came from a Shoot alone, once the Shoot is gone, and reports
+// whether it did. A claim that it leaves empty does not drain: only a deprovision drains an account.
+// Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
 	return s.mend(ctx, dropAdoptedScript, pool, []string{runtime, binding})
 }
@@ -131,8 +130,8 @@ put_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// Doubt makes a claim unconfirmed, so that its next assignment looks at its
-// label first (rule 4). ErrNotBuilt, else an *engine.Error of Redis.
+// Doubt makes a claim unconfirmed, so that its next assignment looks at its label first (rule 4). It
+// reports whether the claim was confirmed. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return s.mend(ctx, doubtScript, pool, []string{binding}, binding, generation)
 }
@@ -152,13 +151,13 @@ put_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// DrainIdle lets a claim without runtimes drain, as the last deprovision would
-// have. ErrNotBuilt, else an *engine.Error of Redis.
+// DrainIdle makes a claim without runtimes drain, as its last deprovision would have, and reports
+// whether it did. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return s.mend(ctx, drainIdleScript, pool, []string{binding}, binding, generation)
 }
 
-// raiseScript lets a pool's numbers go on after those that were given.
+// raiseScript raises a pool's sequence.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> sequence
@@ -171,8 +170,8 @@ grow()
 return {'OK', 1}
 `)
 
-// Raise lets the pool's numbers go on after sequence, and reports whether it was
-// behind. ErrNotBuilt, else an *engine.Error of Redis.
+// Raise raises the pool's sequence to at least this one, and reports whether it was lower. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Raise(ctx context.Context, pool string, sequence int64) (bool, error) {
 	if err := checkNumbers(sequence); err != nil {
 		return false, err
@@ -180,7 +179,7 @@ func (s *Store) Raise(ctx context.Context, pool string, sequence int64) (bool, e
 	return s.mend(ctx, raiseScript, pool, nil, sequence)
 }
 
-// discardScript takes the epoch away.
+// discardScript removes the epoch.
 //
 //	KEYS[1] -> meta
 //	ARGV[1] -> the epoch that it has to be, '' for any
@@ -192,15 +191,15 @@ redis.call('HDEL', KEYS[1], 'epoch', 'server', 'history')
 return {'OK', built and 1 or 0}
 `)
 
-// Discard makes a pool, or a bucket by its name, one that is not built, as if Redis
-// had lost it: nothing is decided there until it is rebuilt. It reports whether it
-// was built. An *engine.Error of Redis.
+// Discard removes the epoch of a pool, or of a bucket by its name, as if Redis had lost the place: no
+// script decides there until it is rebuilt. It reports whether the place was built. Error: an
+// *engine.Error of Redis.
 func (s *Store) Discard(ctx context.Context, place string) (bool, error) {
 	return s.discard(ctx, place, s.metaKey(place), "")
 }
 
-// Depose is Discard of a place that still has this epoch, which is not in force (rule 15);
-// of another one nothing changes.
+// Depose is Discard for an epoch that is not in force (rule 15). If the place has another epoch,
+// nothing changes.
 func (s *Store) Depose(ctx context.Context, place, epoch string) (bool, error) {
 	return s.discard(ctx, place, s.metaKey(place), epoch)
 }
@@ -213,7 +212,7 @@ func (s *Store) discard(ctx context.Context, place, meta, epoch string) (bool, e
 	return r.flag(), r.err
 }
 
-// mend runs a script that repairs. Without further arguments it is given the names.
+// mend runs a repair script. Without args it passes the names.
 func (s *Store) mend(ctx context.Context, sc script, pool string, names []string, args ...any) (bool, error) {
 	if err := checkNames(names...); err != nil {
 		return false, err

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// reply reads what a script answered, front to back: values, or the fields of a text
-// that a script which is asked often joins them to.
+// reply reads the result of a script, front to back: its values, or the fields of one text
+// (lua.Joined).
 type reply struct {
 	values    []any
 	fields    []string

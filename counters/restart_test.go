@@ -14,9 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// TestRestartedServerIsNotBuilt is rule 1: a server that started again has data
-// that may be older than what was answered, so nothing of it counts, for any
-// caller and on any connection.
+// TestRestartedServerIsNotBuilt is rule 1: a server that started again may have data that is older
+// than the answers, so no caller on any connection uses them.
 func TestRestartedServerIsNotBuilt(t *testing.T) {
 	t.Parallel()
 	t.Run("asked by each script", func(t *testing.T) {
@@ -80,8 +79,8 @@ func restarted(t *testing.T, over func(*counterstest.Machine) *counterstest.Mach
 	}
 }
 
-// TestRepeatedOnANewConnection is why the script asks for the server's run
-// itself: the command was made for the old server and reaches the new one.
+// TestRepeatedOnANewConnection shows why the script asks for the server's run itself: the command has
+// the arguments for the old server and reaches the new one.
 func TestRepeatedOnANewConnection(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -101,7 +100,7 @@ func TestRepeatedOnANewConnection(t *testing.T) {
 	}
 }
 
-// hook runs a function once, when a command's arguments stand and before it is sent.
+// hook runs a function once, after a command's arguments are set and before it is sent.
 type hook struct{ once chan func() }
 
 func beforeNext(f func()) redis.Hook {

@@ -15,29 +15,30 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// asksItself is the last argument of a script that does not come over a lane.
+// asksItself is the last argument of a script that is not sent over a lane: the script asks the server
+// for its run id.
 const asksItself = ""
 
-// script is a Lua script and the name that errors give it.
+// script is a Lua script, with its name in errors.
 type script struct {
 	name string
-	many bool // it decides several requests at once
+	many bool // one call can decide several requests
 	*redis.Script
 }
 
-// newScript makes a script of the functions that it uses and the body of the one that
+// newScript returns a script of the Lua functions that it uses, and of the body of the function that
 // decides a request.
 func newScript(name string, functions []string, body string) script {
 	text := lua.Gate + strings.Join(functions, "") + "\nlocal function decide(ARGV, place, second)\n" + body + "\nend\n" + lua.Each
 	return script{name: name, many: true, Script: redis.NewScript(text)}
 }
 
-// newSiteScript makes a script of a rebuild, which is for one pool or bucket.
+// newSiteScript returns a script of a rebuild, which is for one pool or bucket and needs no epoch.
 func newSiteScript(name, body string) script {
 	return script{name: name, Script: redis.NewScript(site + body)}
 }
 
-// request is a question to a script about one pool or bucket, or about two of them.
+// request is one request to a script, about one place (a pool or bucket) or two.
 type request struct {
 	keys   []string
 	second []string // the keys of the second one, a bucket
@@ -45,7 +46,7 @@ type request struct {
 	args   []any
 }
 
-// epochs are those of the request's places, out of those of a whole call.
+// epochs returns the fenced epochs of the request's places, out of all epochs of a call.
 func (r request) epochs(place string, fenced map[string]string) account.Epochs {
 	out := make(account.Epochs, 2)
 	if epoch := fenced[r.keys[0]]; epoch != "" {
@@ -57,8 +58,8 @@ func (r request) epochs(place string, fenced map[string]string) account.Epochs {
 	return out
 }
 
-// arguments are those of one call of the script for several requests. A script that is
-// not for many gets one.
+// arguments returns the keys and arguments of one script call for several requests, or for one if the
+// script is not for many.
 func (sc script) arguments(server string, requests []request) (keys []string, args []any) {
 	if !sc.many {
 		return requests[0].keys, append(slices.Clip(requests[0].args), server)
@@ -86,13 +87,14 @@ func (sc script) arguments(server string, requests []request) (keys []string, ar
 	return p.keys, append(args, server)
 }
 
-// places are those of one call, by the key of their meta, numbered from 1.
+// places numbers the places of one call from 1, by their meta keys.
 type places struct {
 	numbers map[string]int
 	keys    []string
 }
 
-// add appends to args how many keys a new place has.
+// add numbers a new place and appends the number of its keys to args. It ignores a place that has a
+// number.
 func (p *places) add(args []any, keys []string) []any {
 	if p.numbers[keys[0]] > 0 {
 		return args
@@ -102,8 +104,8 @@ func (p *places) add(args []any, keys []string) []any {
 	return append(args, len(keys))
 }
 
-// answers are those to the requests, out of what one call returned, and the fenced epochs
-// of the places that had a part in it, by the keys of their metas.
+// answers splits the result of one call into the answers to its n requests, and the fenced epochs of
+// its places by their meta keys.
 func (sc script) answers(values []any, n int) (answers []any, fenced map[string]string, err error) {
 	if !sc.many {
 		return []any{values}, nil, nil
@@ -123,8 +125,8 @@ func (sc script) answers(values []any, n int) (answers []any, fenced map[string]
 	return values, fenced, nil
 }
 
-// run runs a script on a pool or bucket. ErrNotBuilt where that has no epoch,
-// else an *engine.Error of Redis.
+// run runs a script on a pool or bucket. Errors: ErrNotBuilt if that has no epoch, or an *engine.Error
+// of Redis.
 func (s *Store) run(ctx context.Context, sc script, place string, keys []string, args ...any) (*reply, error) {
 	return s.ask(ctx, sc, place, request{keys: keys, args: args})
 }
@@ -155,7 +157,7 @@ func (s *Store) withoutLane(ctx context.Context, sc script, asked request) laneA
 	return sc.only(values)
 }
 
-// only is the answer to the one request of a call.
+// only returns the answer to the one request of a call.
 func (sc script) only(values []any) laneAnswer {
 	answers, fenced, err := sc.answers(values, 1)
 	if err != nil {
@@ -164,7 +166,7 @@ func (sc script) only(values []any) laneAnswer {
 	return laneAnswer{values: answers[0], fenced: fenced, err: failure(answers[0])}
 }
 
-// failure is why a script could not decide a request, nil where it did.
+// failure returns why a script could not decide a request, nil if it did.
 func failure(answer any) error {
 	if values, ok := answer.([]any); ok && len(values) == 2 && values[0] == "FAILED" {
 		why, _ := values[1].(string)
@@ -181,14 +183,15 @@ func (r refusal) Error() string { return string(r) }
 // RedisError makes r a redis.Error.
 func (refusal) RedisError() {}
 
-// called tells of a call that began then.
+// called reports the duration of a call to onCall.
 func (s *Store) called(ctx context.Context, sc script, begin time.Time) {
 	if s.onCall != nil {
 		s.onCall(ctx, sc.name, time.Since(begin))
 	}
 }
 
-// read makes a reply of an answer of the script.
+// read converts an answer of the script to a reply. Errors: ErrNotBuilt, ErrRebuilt, or an
+// *engine.Error around err.
 func (sc script) read(place string, answer any, err error) (*reply, error) {
 	if err != nil {
 		return nil, &engine.Error{
@@ -220,8 +223,8 @@ type call struct {
 	request
 }
 
-// runAll runs a script several times in one round trip. A place that is not built
-// has no reply: its error does not end the others.
+// runAll runs a script several times in one round trip. The reply is nil for a place that is not
+// built. Any other error ends it.
 func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, error) {
 	defer s.called(ctx, sc, time.Now())
 	send := func() ([]*redis.Cmd, error) {
@@ -236,7 +239,7 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 	}
 	results, err := send()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		// The server does not have it yet, or is another one. The calls may be repeated.
+		// The server does not have the script yet, or is another one. It is safe to repeat the calls.
 		if err := sc.Load(ctx, s.client()).Err(); err != nil {
 			_, err = sc.read("all pools", nil, err)
 			return nil, err
@@ -258,7 +261,7 @@ func (s *Store) runAll(ctx context.Context, sc script, calls []call) ([]*reply, 
 	return replies, nil
 }
 
-// flag is a boolean as scripts take it.
+// flag encodes a boolean for scripts.
 func flag(b bool) string {
 	if b {
 		return "1"

@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Site is the state that another package keeps in Redis as a Store keeps a pool: built, lost and
-// rebuilt as a whole, every change one script, all keys on one slot.
+// Site is state of another package that is kept in Redis like a pool: built, lost and rebuilt as a
+// whole, every change one script, all keys on one slot.
 type Site struct {
 	store   *Store
 	name    string
@@ -18,9 +18,9 @@ type Site struct {
 	keys    []string
 }
 
-// Site returns the one of that name. A colon in the name keeps it apart from all pools. Its
-// scripts have as KEYS[1] the head, which is the counterpart of a pool's meta and named
-// otherwise, so that a list of pools does not have it, and then the keys of the records.
+// Site returns the site with a name. A colon in the name distinguishes it from every pool. In its
+// scripts KEYS[1] is the head, which corresponds to a pool's meta. Its key has another name, so that
+// Pools does not list it. The keys of the records follow.
 func (s *Store) Site(name string, records ...string) *Site {
 	site := &Site{store: s, name: name, tag: s.prefix + ":{" + name + "}:", records: records}
 	site.keys = append([]string{site.tag + "head"}, site.under(site.tag)...)
@@ -38,13 +38,14 @@ func (site *Site) under(tag string) []string {
 // Script is a Lua script that decides about a Site.
 type Script struct{ script }
 
-// NewScript makes a script of a name for errors, of the functions that it uses and of the
-// body of a function. That one gets its arguments as ARGV and returns {'OK', values…}.
+// NewScript returns a script. name appears in errors, functions are Lua functions that it uses, and
+// body is the body of the function that decides a request: it gets its arguments as ARGV and returns
+// {'OK', values…}.
 func NewScript(name string, functions []string, body string) Script {
 	return Script{newScript(name, functions, body)}
 }
 
-// Values are what a script answered after 'OK', read front to back.
+// Values are the values that a script returned after 'OK', read front to back.
 type Values struct{ *reply }
 
 // Text reads a text.
@@ -59,17 +60,18 @@ func (v Values) Flag() bool { return v.flag() }
 // More reports whether there is anything left to read, and no error.
 func (v Values) More() bool { return v.more() }
 
-// Err is the first error of reading: a value that is missing, or of another kind.
+// Err returns the first error of reading: a missing value, or one of another kind.
 func (v Values) Err() error { return v.err }
 
-// Run runs a script. account.ErrNotBuilt until the site is built, else an *engine.Error of Redis.
+// Run runs a script. Errors: account.ErrNotBuilt until the site is built, or an *engine.Error of
+// Redis.
 func (site *Site) Run(ctx context.Context, sc Script, args ...any) (Values, error) {
 	r, err := site.store.run(ctx, sc.script, site.name, site.keys, args...)
 	return Values{r}, err
 }
 
-// Hash reads one of the records, a hash, by its number among the KEYS of the scripts,
-// built or not. It reads page by page: what changes meanwhile may be seen or not. An
+// Hash reads one of the records, a hash, by its number among the KEYS of the scripts, whether the site
+// is built or not. It reads page by page, so it may miss changes made meanwhile. Error: an
 // *engine.Error of Redis.
 func (site *Site) Hash(ctx context.Context, number int) (map[string]string, error) {
 	all := map[string]string{}
@@ -109,8 +111,7 @@ func NewSortedSet() Part { return Part{staged{command: "ZADD"}} }
 // Add adds a field and its value, or a score and its member.
 func (p *Part) Add(a, b any) { p.add(a, b) }
 
-// Install is Store.Install for the site; there is a part for each of the records, in
-// their order.
+// Install is Store.Install for the site. It needs a part for each of the records, in their order.
 func (site *Site) Install(ctx context.Context, token string, parts []Part) (bool, error) {
 	all := make([]staged, len(parts))
 	for i, part := range parts {
@@ -128,8 +129,8 @@ func (site *Site) Depose(ctx context.Context, epoch string) (bool, error) {
 	return site.store.discard(ctx, site.name, site.keys[0], epoch)
 }
 
-// Epoch returns the epoch that the site is built with, in force or not, and "" where it is
-// not. An *engine.Error of Redis.
+// Epoch returns the epoch of the site, in force or not; "" if it is not built. Error: an *engine.Error
+// of Redis.
 func (site *Site) Epoch(ctx context.Context) (string, error) {
 	r, err := site.store.run(ctx, recordScript, site.name, site.keys, 1, "epoch")
 	if errors.Is(err, account.ErrNotBuilt) {

@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// statusScript reads what is remembered of a pool or bucket as a whole.
+// statusScript reads epoch, sequence and sizes of a pool or bucket.
 //
 //	KEYS -> those of the place
 //
@@ -19,8 +19,8 @@ else out[5], out[6], out[7] = redis.call('HLEN', KEYS[3]), redis.call('HLEN', KE
 return out
 `)
 
-// Status returns what is remembered of a pool, or of a bucket by its name, as a
-// whole. One that is not built has the zero Status. An *engine.Error of Redis.
+// Status returns epoch, sequence and sizes of a pool, or of a bucket by its name; the zero Status for
+// a place that is not built. Error: an *engine.Error of Redis.
 func (s *Store) Status(ctx context.Context, place string) (account.Status, error) {
 	r, err := s.run(ctx, statusScript, place, s.keysOf(place))
 	if errors.Is(err, account.ErrNotBuilt) {
@@ -35,8 +35,8 @@ func (s *Store) Status(ctx context.Context, place string) (account.Status, error
 	}, r.err
 }
 
-// Built says of each pool, or bucket by its name, whether it is built, in one
-// round trip. An *engine.Error of Redis.
+// Built reports for each pool, or bucket by its name, whether it is built, in one round trip. Error:
+// an *engine.Error of Redis.
 func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, error) {
 	epochs, err := s.Epochs(ctx, places...)
 	built := make(map[string]bool, len(places))
@@ -46,8 +46,8 @@ func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, e
 	return built, err
 }
 
-// Epochs returns the epochs of pools, and of buckets by their names, that are built, in one
-// round trip. Whether they are in force is not asked. An *engine.Error of Redis.
+// Epochs returns the epochs of pools, and of buckets by their names, that are built, in one round
+// trip. It does not check whether they are in force. Error: an *engine.Error of Redis.
 func (s *Store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
 	calls := make([]call, len(places))
 	for i, place := range places {
@@ -77,12 +77,12 @@ grow('HSET', KEYS[1], 'paused', ARGV[1])
 return {'OK'}
 `)
 
-// Pause keeps the pool from new assignments: its requests wait. What was
-// assigned stays, and is repeated to who asks again. A rebuild keeps it while
-// Redis has not lost the pool's meta. ErrNotBuilt, else an *engine.Error of Redis.
+// Pause stops new assignments of the pool; its requests wait. Existing assignments stay, and are
+// repeated to requests that ask again. A rebuild keeps the pause unless Redis has lost the pool's
+// meta. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Pause(ctx context.Context, pool string) error { return s.setPaused(ctx, pool, true) }
 
-// Resume ends Pause. ErrNotBuilt, else an *engine.Error of Redis.
+// Resume ends Pause. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Resume(ctx context.Context, pool string) error { return s.setPaused(ctx, pool, false) }
 
 func (s *Store) setPaused(ctx context.Context, pool string, paused bool) error {

@@ -1,15 +1,13 @@
-// Package counters keeps in Redis what is allotted now: which tenant has which
-// binding, how many runtimes are on it, which runtime is where. Every decision
-// is one Lua script, so decisions on one pool are serial, and package
-// engine/account says in plain Go what each of them does.
+// Package counters keeps the present allotment in Redis: which tenant has which binding, how many
+// runtimes are on it, which runtime is where. Every decision is one Lua script, so decisions on one
+// pool are serial. Package engine/account models each of them in Go.
 //
-// Redis is the truth of the present and nothing else: what it loses is rebuilt
-// from ledger, labels and Shoots (BeginRebuild, Install), and until then every
-// method answers account.ErrNotBuilt. Keys and records are described in
-// docs/redis.md, the rules in docs/protocol.md.
+// Redis is the truth of the present and nothing else: what it loses is rebuilt from ledger, labels and
+// Shoots (BeginRebuild, Install). Until then methods return account.ErrNotBuilt. docs/redis.md
+// describes keys and records, docs/protocol.md the rules.
 //
-// Every method that changes anything can be repeated: go-redis sends a script
-// again whose reply was lost.
+// Every method that changes anything is idempotent, because go-redis sends a script again whose reply
+// was lost.
 package counters
 
 import (
@@ -34,7 +32,8 @@ type Store struct {
 	lanes  *lanes                                                   // nil: every call takes a connection of client
 	onCall func(ctx context.Context, op string, took time.Duration) // may be nil
 	keys   keys
-	// inForce is asked whether decisions of fenced epochs may have effects; nil where no record is kept.
+	// inForce returns an error unless the decisions under fenced epochs may have effects; nil if no
+	// record of epochs is kept.
 	inForce func(context.Context, account.Epochs) error
 }
 
@@ -52,23 +51,22 @@ func New(client redis.UniversalClient, prefix string) *Store {
 
 func (s *Store) client() redis.UniversalClient { return *s.at.Load() }
 
-// Reconnect begins with new connections, which find the master that there is now. What is
-// under way on the old ones fails, and may be repeated. A Store on a client of the
-// caller's keeps its connections.
+// Reconnect replaces the connections, so that new ones find the present master. Calls in flight on the
+// old ones fail, and may be repeated. On a Store of New it does nothing.
 func (s *Store) Reconnect() {
 	if s.open == nil {
 		return
 	}
 	client, err := s.open()
 	if err != nil {
-		return // not for options that were read once before
+		return // impossible: Open has read the same options
 	}
 	old := s.at.Swap(&client)
 	_ = (*old).Close()
 }
 
-// Open returns a Store with its own connections; none is made before the first
-// call. prefix is that of New. The error says which URL cannot be read.
+// Open returns a Store with its own connections; it makes none before the first call. prefix is as for
+// New. The error says which URL cannot be read.
 func Open(o connection.Options, prefix string) (*Store, error) {
 	client, err := o.Client()
 	if err != nil {
@@ -77,30 +75,30 @@ func Open(o connection.Options, prefix string) (*Store, error) {
 	s := New(client, prefix)
 	s.open = o.Client
 	if o.SentinelMaster == "" {
-		// Of a fail-over only the connections of the client itself are told.
+		// Only the client's own connections are told of a fail-over, and a lane's is not one.
 		s.OverLanes()
 	}
 	return s, nil
 }
 
-// OverLanes lets the callers share one connection to each server, which gathers what
-// they ask at the same time into one round trip. EndLanes closes it.
+// OverLanes makes callers share one connection to each server, which batches concurrent requests into
+// one round trip. EndLanes closes these connections.
 func (s *Store) OverLanes() { s.lanes = &lanes{} }
 
-// EndLanes ends what OverLanes began: later calls take connections of the client.
+// EndLanes closes the connections of OverLanes; later calls use connections of the client.
 func (s *Store) EndLanes() {
 	if s.lanes != nil {
 		s.lanes.close()
 	}
 }
 
-// OnCall registers a function that is told of every round trip of a script, by
-// the script's name. It is called by many goroutines at once. Register before
-// the first call.
+// OnCall registers a function that is called after every script call, with the script's name. Many
+// goroutines call it concurrently. Register it before the first call.
 func (s *Store) OnCall(f func(ctx context.Context, op string, took time.Duration)) { s.onCall = f }
 
-// Fence registers who says whether epochs are in force (rule 15): its error is that of the
-// call whose decision they are. Register before the first call.
+// Fence registers the check whether epochs are in force (rule 15). If it returns an error, so does the
+// call that decided under these epochs. It is not asked for scripts that change only Redis
+// (account.Contained). Register it before the first call.
 func (s *Store) Fence(inForce func(context.Context, account.Epochs) error) { s.inForce = inForce }
 
 // Close closes the connections.
@@ -109,9 +107,8 @@ func (s *Store) Close() error {
 	return s.client().Close()
 }
 
-// Connect checks that Redis can be relied on and returns warnings about what
-// should be better. A server that evicts keys is connection.ErrEvicts; each later connection refuses
-// it too.
+// Connect checks the settings of every server, and returns warnings about unsafe ones. A server that
+// evicts keys is the error connection.ErrEvicts; each later connection refuses such a server, too.
 func (s *Store) Connect(ctx context.Context) (warnings []string, err error) {
 	var mu sync.Mutex // the masters of a cluster are asked at once
 	err = s.eachMaster(ctx, func(ctx context.Context, c redis.Cmdable) error {

@@ -125,7 +125,7 @@ func TestNamesOfAllKinds(t *testing.T) {
 	}
 }
 
-// TestRefusedArguments are names and numbers that the records could not hold.
+// TestRefusedArguments passes names and numbers that records cannot hold.
 func TestRefusedArguments(t *testing.T) {
 	t.Parallel()
 	m := counterstest.NewMachine(counterstest.Mini(t), "")
@@ -164,8 +164,8 @@ func TestRefusedArguments(t *testing.T) {
 	}
 }
 
-// TestLargePool installs a pool of more than one chunk and looks that a decision
-// costs in it what it costs in an empty one.
+// TestLargePool installs a pool of more than one chunk, and checks that a decision costs the same as
+// in an empty pool.
 func TestLargePool(t *testing.T) {
 	t.Parallel()
 	client := counterstest.Redis(t)
@@ -254,8 +254,8 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestTenants: those that have an assigned runtime in a pool, each once, however many pages
-// there are, and no other.
+// TestTenants: Tenants returns each tenant with an assigned runtime once, over any number of pages,
+// and no other tenant.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	for name, client := range servers(t) {
@@ -293,8 +293,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestUnreadableRecord is a record that was written by hand: named, and
-// nothing is decided over it.
+// TestUnreadableRecord: a record that was written by hand is an error that names it, and nothing is
+// decided on it.
 func TestUnreadableRecord(t *testing.T) {
 	t.Parallel()
 	for name, client := range servers(t) {
@@ -314,7 +314,7 @@ func TestUnreadableRecord(t *testing.T) {
 	}
 }
 
-// TestTime: the server's clock is told, on the redis-server as on miniredis.
+// TestTime: Time returns the server's clock, of redis-server and of miniredis.
 func TestTime(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]redis.UniversalClient{"Redis": counterstest.Redis(t), "miniredis": counterstest.Mini(t)} {

@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// What the counters in memory promise beside the scenarios, those in Redis keep too.
+// The counters in Redis pass the suites that the counters in memory pass, besides the scenarios.
 func TestReadersOnRedis(t *testing.T) {
 	t.Parallel()
 	accounttest.Read(t, counterstest.NewMachine(counterstest.Redis(t), ""))

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestLaneTakesPastThoseWhoGaveUp: a queue full of callers who gave up hides no caller
-// that still waits.
+// TestLaneTakesPastThoseWhoGaveUp: many ended calls in the queue do not hide a call that still waits.
 func TestLaneTakesPastThoseWhoGaveUp(t *testing.T) {
 	t.Parallel()
 	gone, cancel := context.WithCancel(t.Context())

@@ -7,8 +7,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Tenants returns the tenants that have an assigned runtime in a pool. It reads all runtimes,
-// and keeps of each no more than a new tenant. ErrNotBuilt, else an *engine.Error of Redis.
+// Tenants returns the tenants that have an assigned runtime in a pool. It reads all runtimes, and
+// keeps only their tenants in memory. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Tenants(ctx context.Context, pool string) (map[string]bool, error) {
 	tenants := map[string]bool{}
 	for tenant, err := range scanHash(ctx, s, pool, s.poolKeys(pool)[2], tenantOf) {
@@ -16,17 +16,17 @@ func (s *Store) Tenants(ctx context.Context, pool string) (map[string]bool, erro
 			return nil, err
 		}
 		if tenant != "" && !tenants[tenant] {
-			tenants[strings.Clone(tenant)] = true // so the rest of the record is let go
+			tenants[strings.Clone(tenant)] = true // a copy, so that the record can be freed
 		}
 	}
 	return tenants, nil
 }
 
-// tenantOf is the tenant of an assigned runtime, "" for none, without the cost of all the
-// other fields.
+// tenantOf returns the tenant of an assigned runtime, "" for any other state, without decoding all
+// fields.
 func tenantOf(id, packed string) (string, error) {
 	if strings.Count(packed, "|") != 6 {
-		_, err := unpackRuntime(id, packed) // which says what is wrong
+		_, err := unpackRuntime(id, packed) // its error names the fault
 		return "", err
 	}
 	if !strings.HasPrefix(packed, string(account.RuntimeAssigned)+"|") {

@@ -19,9 +19,9 @@ import (
 	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 )
 
-// TestTogetherIsOneAfterTheOther asks the same under two prefixes: many requests in one
-// call of their script, and one by one. All answers and all that is remembered must be
-// the same, whatever the requests of one call do to each other's records.
+// TestTogetherIsOneAfterTheOther sends the same requests under two prefixes: in one call of their
+// script, and one by one. All answers and records must be equal, even if the requests of one call
+// change each other's records.
 func TestTogetherIsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	for name, client := range servers(t) {
@@ -32,8 +32,8 @@ func TestTogetherIsOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestFullMemory is the same where Redis has no room now and then: of a call, each request is
-// refused and has written nothing, or it has written all.
+// TestFullMemory is the same with a Redis that sometimes has no room: each request of a call either is
+// refused and has written nothing, or has written everything.
 func TestFullMemory(t *testing.T) {
 	t.Parallel()
 	client := counterstest.Redis(t)
@@ -105,7 +105,7 @@ func together(t *rapid.T, client *redis.Client, fills bool) {
 	}
 }
 
-// limit sets the memory of the server, in bytes; 0 is all that there is.
+// limit sets the maximum memory of the server in bytes; 0 is unlimited.
 func limit(t *rapid.T, client *redis.Client, bytes string) {
 	if err := client.ConfigSet(context.Background(), "maxmemory", bytes).Err(); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func noRoom(answer any) bool {
 	return len(values) == 2 && values[0] == "FAILED" && strings.Contains(fmt.Sprint(values[1]), "OOM")
 }
 
-// drawAsk draws a script, and returns what draws requests to it.
+// drawAsk draws a script, and returns a generator of requests to it.
 func drawAsk(t *rapid.T) func(*rapid.T) func(*counters.Store) counters.Ask {
 	pool := func(t *rapid.T) string { return rapid.SampledFrom(togetherPools).Draw(t, "pool") }
 	runtime := func(t *rapid.T) string { return rapid.SampledFrom(togetherRuntimes).Draw(t, "runtime") }
@@ -197,7 +197,7 @@ func install(t *rapid.T, m *counterstest.Machine, place string) {
 	}
 }
 
-// remembered is all that is stored under a prefix.
+// remembered returns everything that is stored under a prefix.
 func remembered(t *rapid.T, client *redis.Client, prefix string) map[string]string {
 	ctx := context.Background()
 	all := map[string]string{}

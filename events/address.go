@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// subjectTokens are the last two tokens of an event's subject, whatever its
-// prefix: the type, and whom it is for.
+// subjectTokens returns the last two tokens of an event's subject, whatever its prefix: the type, and
+// the tenant, binding or runtime.
 func subjectTokens(subject string) (Type, string) {
 	head, token, _ := cutLast(subject)
 	_, kind, _ := cutLast(head)
@@ -25,8 +25,8 @@ func cutLast(subject string) (before, after string, found bool) {
 	return "", subject, false
 }
 
-// TenantIn returns the global account that the subject of an event names, whatever its
-// prefix; "" where it names none.
+// TenantIn returns the global account that the subject of an event names, with any prefix; "" if it
+// names none.
 func TenantIn(subject string) string {
 	kind, token := subjectTokens(subject)
 	if kind.Info().Token != tokenTenant || token == AnyTenant || !engine.ValidID(token) {
@@ -35,7 +35,7 @@ func TenantIn(subject string) string {
 	return token
 }
 
-// Tenant returns the global account that the event names, "" where it names none or cannot be read.
+// Tenant returns the global account that the event names, "" if it names none or cannot be read.
 func (e Event) Tenant() string {
 	switch {
 	case e.Provision != nil:
@@ -49,7 +49,7 @@ func (e Event) Tenant() string {
 	}
 }
 
-// checkSubject holds the subject against what the message says.
+// checkSubject returns an error if the subject contradicts the type or the data of the event.
 func (e *Event) checkSubject(subject string) error {
 	kind, token := subjectTokens(subject)
 	if kind != e.Type {
@@ -65,13 +65,13 @@ func (e *Event) checkSubject(subject string) error {
 	return nil
 }
 
-// subject is where an event is published.
+// subject returns the subject on which the event is published.
 func (e *Event) subject(s Subjects) string {
 	return s.join(string(e.Type), cmp.Or(e.given().token(), AnyTenant))
 }
 
-// trace takes the trace context of the header where there is one. One that is not valid replaces
-// none: what stands in the event may be.
+// trace takes the trace context from the header if that is valid. An invalid header does not replace
+// the trace context of the event, which may be valid.
 func (e *Event) trace(header nats.Header) {
 	if parent := headerValue(header, "traceparent"); validTraceparent(parent) {
 		e.Traceparent = parent
@@ -80,14 +80,14 @@ func (e *Event) trace(header nats.Header) {
 	e.boundTrace()
 }
 
-// The longest trace context in bytes that is kept with an event. W3C Trace Context: a
-// traceparent has 55, and a tracestate of 512 has to be propagated.
+// The size limits, in bytes, of the trace context that is kept with an event. By W3C Trace Context a
+// traceparent has 55 bytes, and a tracestate of up to 512 must be propagated.
 const (
 	maxTraceparent = 128
 	maxTracestate  = 512
 )
 
-// boundTrace drops what is too long of the trace context: an event does not fail by it.
+// boundTrace drops a trace context that is too long; the event is valid without it.
 func (e *Event) boundTrace() {
 	if len(e.Traceparent) > maxTraceparent {
 		e.Traceparent, e.Tracestate = "", ""
@@ -97,9 +97,9 @@ func (e *Event) boundTrace() {
 	}
 }
 
-// validTraceparent reports whether the text is a traceparent as W3C Trace Context, section 3.2,
-// has it: version, trace and parent in lower-case hexadecimal digits, of which trace and parent
-// are not zero. Versions after 00 may have more at the end.
+// validTraceparent reports whether the text is a valid traceparent by W3C Trace Context, section 3.2:
+// fields in lower-case hexadecimal digits, with a trace id and a parent id that are not zero. Versions
+// after 00 may append fields.
 func validTraceparent(text string) bool {
 	const shape = "00-00000000000000000000000000000000-0000000000000000-00"
 	if len(text) < len(shape) || strings.HasPrefix(text, "ff") {
@@ -118,8 +118,8 @@ func validTraceparent(text string) bool {
 	return text[3:35] != shape[3:35] && text[36:52] != shape[36:52]
 }
 
-// headerValue is the first value of a header, whatever case its name is written
-// in: NATS keeps names as they were sent, and publishers differ.
+// headerValue returns the first value of a header, "" if there is none. It ignores the case of the
+// name: NATS keeps names as they were sent, and publishers differ.
 func headerValue(header nats.Header, name string) string {
 	if value := header.Get(name); value != "" {
 		return value

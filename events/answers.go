@@ -2,9 +2,9 @@ package events
 
 import "github.com/hap-worker/hap-worker/engine"
 
-// Answers reports whether r can be a reply to the event: it is of its kind, and for the
-// same global account where both name one. What is stored under an id that another
-// request has used is no answer, and nothing of it is to be shown.
+// Answers reports whether r can be a reply to the event: its status fits the event's type, and both
+// name the same global account, if both name one. Otherwise another request has used the id, and the
+// caller must not show the reply.
 func (r Reply) Answers(e Event) bool {
 	if !e.Type.mayGet(r.Status) || r.For != "" && r.For != e.Type {
 		return false
@@ -13,8 +13,8 @@ func (r Reply) Answers(e Event) bool {
 	return r.GlobalAccountID == "" || tenant == "" || r.GlobalAccountID == tenant
 }
 
-// mayGet reports whether a reply with the status can be one to the type. A rejection,
-// or a sealed reply, does not say which type it answers.
+// mayGet reports whether a reply with the status can answer an event of type t. A rejection or a
+// sealed reply can answer any type.
 func (t Type) mayGet(status Status) bool {
 	others := false
 	for i := range types {
@@ -28,7 +28,7 @@ func (t Type) mayGet(status Status) bool {
 	return !others
 }
 
-// globalAccount is the one that the event names, "" for none.
+// globalAccount returns the global account that the event names, "" if it names none.
 func (e *Event) globalAccount() string {
 	if p := e.given(); p != nil {
 		return p.tenant()
@@ -36,8 +36,8 @@ func (e *Event) globalAccount() string {
 	return ""
 }
 
-// Comparable reports whether a reply is a shadow's decision on a provision that can be
-// held against what KEB chose. A runtime that has gone before is none.
+// Comparable reports whether a reply is a shadow's decision on a provision that can be compared with
+// KEB's choice. A Superseded reply is not: its runtime was already gone.
 func (r Reply) Comparable() bool {
 	if r.RuntimeID == "" || r.GlobalAccountID == "" || r.Error != nil && r.Error.Code == engine.CodeSuperseded {
 		return false

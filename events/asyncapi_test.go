@@ -45,8 +45,7 @@ type asyncAPI struct {
 
 var parameter = regexp.MustCompile(`\{(\w+)\}`)
 
-// TestAsyncAPI holds the document to subjects, types and schemas: nothing is missing
-// in it, nothing is named that is not there.
+// TestAsyncAPI compares the document with subjects, types and schemas: both name the same.
 func TestAsyncAPI(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../deploy/asyncapi.yaml")
@@ -115,7 +114,7 @@ func TestAsyncAPI(t *testing.T) {
 	}
 }
 
-// has reports whether the document has what one of its references names.
+// has reports whether the target of a reference is in the document.
 func (d asyncAPI) has(path []string) bool {
 	switch {
 	case path[0] == "components" && path[1] == "schemas":

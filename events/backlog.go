@@ -7,13 +7,12 @@ import (
 
 // Backlog describes the events in HAP_EVENTS, which are published and not settled.
 type Backlog struct {
-	// Last is the highest sequence that the stream ever gave. What is left has none
-	// below First: everything before it is settled.
+	// Last is the highest sequence that the stream has assigned. Every event below First is settled.
 	First, Last uint64
-	Oldest      time.Time // when the first of what is left was published; zero where nothing is left
+	Oldest      time.Time // when the first unsettled event was published; zero if there is none
 }
 
-// Backlog tells of HAP_EVENTS as it is now.
+// Backlog returns the present state of HAP_EVENTS.
 func (l *Ledger) Backlog(ctx context.Context) (Backlog, error) {
 	state, err := l.streams.State(ctx, l.subjects.Stream(StreamEvents))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// The backlog tells from where on something is not settled, and since when.
+// The backlog says from which sequence and since when events are not settled.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
@@ -44,7 +44,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// Forgetting ends where it is told to, and at nothing where that is the beginning.
+// Forgetting deletes up to the given sequence, and nothing for 0.
 func TestLedgerForget(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
-// These checks accept the same as the schemas in schema/; a test holds
-// the two together. Each returns the first fault, beginning with the field's path.
+// These checks accept exactly what the schemas in schema/ accept; a test compares the two. Each
+// returns the first fault, which begins with the field's path.
 
 const (
 	inboxPrefix = "_INBOX."
@@ -25,9 +25,11 @@ const (
 // payload is the data of an event.
 type payload interface {
 	check() error
-	// addressee is whom the event is for, one of the first two, and who gets copies of replies.
+	// addressee returns the runtime or the binding that the event is for, and the inbox for copies of
+	// replies.
 	addressee() (runtimeID, binding, replyTo string)
-	// token is the last one of the subject, "" where any global account id will do.
+	// token returns the required last token of the subject, "" if any global account id may stand
+	// there.
 	token() string
 	tenant() string // the global account that is named, "" for none
 }
@@ -124,8 +126,8 @@ func (i *Interface) check() error {
 	return checkGiven("data.interface.path", i.Path)
 }
 
-// check is for both ends: what no reader could use is not written, and a message
-// of another origin is not taken for an answer.
+// check runs before encoding and after decoding: workers write no reply that readers cannot use, and
+// readers take no other message for a reply.
 func (r *Reply) check() error {
 	if err := cmp.Or(checkID("data.requestID", r.RequestID), checkOptionalID("data.runtimeID", r.RuntimeID)); err != nil {
 		return err
@@ -142,7 +144,7 @@ func (r *Reply) check() error {
 }
 
 func (r *Reply) checkParts() error {
-	given := make([]error, 0, 6) // of most replies, on the stack
+	given := make([]error, 0, 6) // enough for most replies, without an allocation
 	if r.Waiting != nil {
 		given = append(given, checkGiven("data.waiting.reason", string(r.Waiting.Reason)))
 	}
@@ -203,8 +205,8 @@ func (d *Decision) checkRecord() error {
 	return nil
 }
 
-// CheckReply is the error of ids that no reply to a runtime's request has: an
-// *engine.Error with CodeInvalidEvent.
+// CheckReply returns an *engine.Error with CodeInvalidEvent if no reply to a runtime's request can
+// have these ids.
 func CheckReply(runtimeID, requestID string) error {
 	return invalidIf(cmp.Or(checkID("runtimeID", runtimeID), checkID("requestID", requestID)))
 }
@@ -246,7 +248,7 @@ func checkOptionalID(field, id string) error {
 	return checkID(field, id)
 }
 
-// checkLabel is for values that the label hyperscalerType is made of.
+// checkLabel checks a value that becomes part of the label hyperscalerType.
 func checkLabel(field, value string) error {
 	if labelValue(value) {
 		return nil
@@ -255,7 +257,7 @@ func checkLabel(field, value string) error {
 		field, quote(value), maxLabel)
 }
 
-// checkName is for the name of an object that exists in Kubernetes, or nowhere.
+// checkName checks the name of an object in Kubernetes; "" is allowed.
 func checkName(field, name string, limit int) error {
 	if name == "" || len(name) <= limit && kubernetesName(name) {
 		return nil
@@ -264,7 +266,7 @@ func checkName(field, name string, limit int) error {
 		field, quote(name), limit)
 }
 
-// checkBinding is lenient: Gardener says which bindings there are.
+// checkBinding checks only the length: Gardener determines which bindings exist.
 func checkBinding(name string) error {
 	if n := utf8.RuneCountInString(name); n > maxName {
 		return fmt.Errorf("data.binding has %d characters, at most %d are allowed", n, maxName)
@@ -272,7 +274,7 @@ func checkBinding(name string) error {
 	return checkGiven("data.binding", name)
 }
 
-// checkInbox keeps copies of replies off every subject that is not an inbox.
+// checkInbox refuses every subject that is no inbox, so that no copy of a reply is sent there.
 func checkInbox(replyTo string) error {
 	if replyTo == "" || inbox(replyTo) {
 		return nil
@@ -321,7 +323,7 @@ func alphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// quote shows a value that a publisher wrote, shortened.
+// quote quotes a publisher's value, shortened to 80 bytes.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// blocksOf are the blocks of docs/clients.md by their language.
+// blocksOf returns the code blocks of docs/clients.md, by language.
 func blocksOf(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/clients.md")
@@ -31,8 +31,8 @@ func blocksOf(t *testing.T) map[string]string {
 	return blocks
 }
 
-// TestClientsPage: the event that the recipes publish is valid by schema and decoder, and
-// subjects, headers and streams in each are those that the code has for it.
+// TestClientsPage: schema and decoder accept the event of the recipes, and each recipe has the
+// subjects, headers and streams of the code.
 func TestClientsPage(t *testing.T) {
 	t.Parallel()
 	blocks := blocksOf(t)
@@ -61,7 +61,7 @@ func TestClientsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := published.Header.Get(nats.MsgIdHdr)
-	written := strings.NewReplacer( // what the Python takes from the event
+	written := strings.NewReplacer( // the values that the Python takes from the event
 		"{data['runtimeID']}", e.RuntimeID, "{request}", e.ID, "{data['globalAccountID']}", e.Provision.GlobalAccountID)
 	for _, language := range []string{"sh", "python", "java"} {
 		text := written.Replace(blocks[language])
@@ -83,7 +83,7 @@ func TestClientsPage(t *testing.T) {
 	}
 }
 
-// TestPythonOfTheClientsPage: it is Python, where there is one to say so.
+// TestPythonOfTheClientsPage: the recipe is valid Python, checked if there is an interpreter.
 func TestPythonOfTheClientsPage(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")

@@ -23,8 +23,8 @@ func cluster(t *testing.T) []*eventstest.NATS {
 	var routes []string
 	var ports []int
 	for len(ports) < 3 {
-		// None of those that the kernel hands out for port 0: another server might
-		// get it before this one begins to listen.
+		// Not ports that the kernel assigned for port 0: another server might take one before this
+		// server listens.
 		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20000+rand.IntN(12000)))
 		if err != nil {
 			continue
@@ -81,8 +81,8 @@ func TestLedgerReplicated(t *testing.T) {
 			t.Errorf("%s: %+v, %t, %v", id, last, found, err)
 		}
 	}
-	// A reading needs a consumer, which the leader of the cluster creates. Where that
-	// was the server that stopped, requests to it are lost until there is another.
+	// A reading needs a consumer, which the leader of the cluster creates. If the stopped server was
+	// the leader, requests are lost until there is another.
 	read := 0
 	for err = errors.New("not yet"); err != nil && ctx.Err() == nil; {
 		read = 0

@@ -53,11 +53,10 @@ type outgoing struct {
 	Data            any    `json:"data"`
 }
 
-// Decode reads a message that was published on subject. Its error is an
-// *engine.Error with CodeInvalidEvent that names the field and what is wrong with
-// it. The Event that comes with an error holds what could be read nevertheless
-// and is itself valid (ids, an allowed inbox), so that the publisher can be told.
-// Nothing of an Event changes with data afterwards.
+// Decode reads a message that was published on subject. Its error is an *engine.Error with
+// CodeInvalidEvent that names the field and its fault. The Event beside an error has the fields that
+// could be read; its ids and inbox are valid, so that the publisher can be answered. The Event shares
+// no memory with data.
 func Decode(subject string, header nats.Header, data []byte) (Event, error) {
 	event, err := decode(subject, header, data, MaxMessage)
 	if err == nil {
@@ -83,7 +82,7 @@ func decode(subject string, header nats.Header, data []byte, most int) (Event, e
 	return decodeAny(subject, header, data)
 }
 
-// decodeAny reads any message, and says what is wrong with it.
+// decodeAny decodes any valid message. Its error names the fault of an invalid one.
 func decodeAny(subject string, header nats.Header, data []byte) (Event, error) {
 	var env envelope
 	if err := object.Read(data, &env, ""); err != nil {
@@ -101,7 +100,7 @@ func decodeAny(subject string, header nats.Header, data []byte) (Event, error) {
 	return event, event.accept(subject)
 }
 
-// event checks the attributes and takes them over.
+// event checks the attributes and returns an Event that has them.
 func (env *envelope) event(hasData bool) (Event, error) {
 	switch {
 	case env.SpecVersion == "":
@@ -134,7 +133,7 @@ func tooLong(data []byte, most int) error {
 	return fmt.Errorf("the message has %d bytes, more than the %d allowed", len(data), most)
 }
 
-// accept checks attributes, data and subject, and takes over whom the event is for.
+// accept checks attributes, data and subject, and sets RuntimeID, Binding and ReplyTo.
 func (e *Event) accept(subject string) error {
 	if err := cmp.Or(e.checkAttributes(), e.given().check()); err != nil {
 		return err
@@ -143,11 +142,11 @@ func (e *Event) accept(subject string) error {
 	return e.checkSubject(subject)
 }
 
-// address takes over from the payload whom the event is for.
+// address sets RuntimeID, Binding and ReplyTo from the payload.
 func (e *Event) address() { e.RuntimeID, e.Binding, e.ReplyTo = e.given().addressee() }
 
-// Addressed returns the event with RuntimeID, Binding and ReplyTo as its payload has
-// them; as it is where the payload is not set.
+// Addressed returns the event with RuntimeID, Binding and ReplyTo set from its payload, and unchanged
+// if it has none.
 func (e Event) Addressed() Event {
 	if e.given() != nil {
 		e.address()
@@ -184,9 +183,8 @@ func encodeEvent(e Event, most int) ([]byte, error) {
 	return data, nil
 }
 
-// EncodeReply writes a reply as the CloudEvent <requestID>/<status> of source. The
-// same reply always returns the same bytes. Text that is no UTF-8 is repaired, since
-// a reply may quote a faulty event.
+// EncodeReply encodes a reply as the CloudEvent <requestID>/<status> of source. The bytes are
+// deterministic. It repairs invalid UTF-8, since a reply may quote a faulty event.
 func EncodeReply(r Reply, source string) ([]byte, error) {
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("reply to %s: %w", quote(r.RequestID), err)
@@ -197,7 +195,7 @@ func EncodeReply(r Reply, source string) ([]byte, error) {
 	return encodeAny(r, source)
 }
 
-// encodeAny writes any reply that can be written, and says why another cannot.
+// encodeAny encodes any valid reply. Its error says why the reply cannot be encoded.
 func encodeAny(r Reply, source string) ([]byte, error) {
 	data, err := json.Marshal(outgoing{
 		SpecVersion: specVersion, ID: r.RequestID + "/" + string(r.Status), Source: source, Type: TypeReply,
@@ -209,7 +207,7 @@ func encodeAny(r Reply, source string) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeReply reads a message of the ledger.
+// DecodeReply decodes a message of the ledger.
 func DecodeReply(data []byte) (Reply, error) {
 	var env envelope
 	if err := object.Read(data, &env, ""); err != nil {

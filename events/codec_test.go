@@ -221,7 +221,8 @@ func TestTraceCarrier(t *testing.T) {
 	}
 }
 
-// A header that is no trace context replaces none: proxies and publishers write such.
+// An invalid trace header does not replace the event's trace context: proxies and publishers write
+// such headers.
 func TestInvalidTraceparent(t *testing.T) {
 	t.Parallel()
 	const inEvent, inHeader = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -14,20 +14,20 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// The record of the epochs in force (rule 15) is a message of the ledger, so that who may
-// write the one may write the other, and both are lost and restored together. To readers
-// it is a sealed reply, which they skip.
+// The record of the epochs in force (rule 15) is a message of the ledger. So the permission to write
+// replies covers it, and both are lost and restored together. Readers of replies see a sealed reply,
+// and skip it.
 const (
 	recordRuntime = "_epochs" // no runtime's name: an id begins with a letter or a digit
 	recordRequest = "in-force"
 )
 
-// EpochRecord has what the ledger says of the epochs in force.
+// EpochRecord is the ledger's record of the epochs in force.
 type EpochRecord struct {
 	Epochs   account.Epochs
 	Sequence uint64 // of the stream; 0 for no record
-	// Unreadable is why the last message under the record's name is no record, nil if it is one.
-	// Which epochs were in force is unknown then: none is.
+	// Unreadable says why the last message under the record's name is no record, nil if it is one. No
+	// epoch is in force then.
 	Unreadable error
 }
 
@@ -48,9 +48,9 @@ type recordData struct {
 
 func (l *Ledger) recordSubject() string { return l.subjects.Reply(recordRuntime, recordRequest) }
 
-// Epochs reads the record of the epochs in force from the leader of the stream; the zero
-// EpochRecord where there is none. A message that is no record is not an error, since a record
-// that is written after it replaces it. What is returned is shared, and not to be changed.
+// Epochs reads the record of the epochs in force from the leader of the stream. It returns the zero
+// EpochRecord if there is none. A message that is no record sets Unreadable and is no error, because
+// the next record replaces it. The caller must not change the result: it is shared.
 func (l *Ledger) Epochs(ctx context.Context) (EpochRecord, error) {
 	msg, err := l.streams.Message(ctx, l.stream(), streams.Query{LastFor: l.recordSubject()})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -59,7 +59,7 @@ func (l *Ledger) Epochs(ctx context.Context) (EpochRecord, error) {
 	if err != nil {
 		return EpochRecord{}, fmt.Errorf("reading which epochs are in force: %w", err)
 	}
-	// By its bytes, since a stream that is made anew counts its messages from 1 again.
+	// Compare bytes, not sequences: a recreated stream counts its messages from 1 again.
 	if last := l.record.Load(); last != nil && bytes.Equal(last.data, msg.Data) {
 		return EpochRecord{Epochs: last.epochs, Sequence: msg.Sequence}, nil
 	}
@@ -82,8 +82,8 @@ type readRecord struct {
 
 var errNoRecord = errors.New("it does not say which epochs are in force")
 
-// SetEpochs writes the record, if the one that it follows is still the last: otherwise the
-// error is ErrWrongLastSequence. After any other error it may have been written or not.
+// SetEpochs writes the record if follows is the sequence of the last one, and otherwise returns
+// ErrWrongLastSequence. After any other error the record may or may not be written.
 func (l *Ledger) SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (sequence uint64, err error) {
 	data, err := json.Marshal(recordMessage{
 		SpecVersion: specVersion, ID: recordRequest + "/" + string(StatusSealed), Source: l.source, Type: TypeReply,

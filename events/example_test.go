@@ -18,7 +18,8 @@ func ExampleEncodeEvent() {
 	// {"specversion":"1.0","id":"op-2","source":"/kyma-environment-broker","type":"hap.deprovision.v1","datacontenttype":"application/json","data":{"runtimeID":"rt-1","globalAccountID":"ga-1"}} <nil>
 }
 
-// A message that cannot be processed says which field is at fault, and whom to tell.
+// The error of a message that cannot be processed names the invalid field, and the event has the
+// addressee of the reply.
 func ExampleDecode() {
 	event, err := events.Decode("hap.v1.provision.ga-1", nil, []byte(`{
 		"specversion": "1.0", "type": "hap.provision.v1", "source": "/keb", "id": "op-1",

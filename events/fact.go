@@ -12,8 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Fact has what a stored reply says of its runtime: the part of a Reply that Redis
-// is rebuilt from.
+// Fact is the part of a stored reply that a rebuild of Redis needs.
 type Fact struct {
 	RuntimeID       string
 	RequestID       string
@@ -25,13 +24,13 @@ type Fact struct {
 	Sequence        int64 // of the decision
 	Claimed         bool  // this very request claimed the binding
 	Generation      int64 // of the claim of the binding
-	// Foreign is a message that is no reply; nothing else is set then.
+	// Foreign is set if the message is no reply; nothing else is set then.
 	Foreign *Foreign
-	// Where the reply is in the stream, and since when; zero where it was not read from there.
+	// The subject, sequence and time of the reply in the stream; zero if it was not read from there.
 	Subject  string
 	Position uint64
 	Time     time.Time
-	// Published is when the stream had the request, the zero time where the reply does not say.
+	// Published is when the stream stored the request; zero if the reply does not say.
 	Published time.Time
 }
 
@@ -53,8 +52,8 @@ func (r Reply) Fact() Fact {
 	return f
 }
 
-// factReader reads facts out of messages. Names that come again and again, such as
-// a pool's, are kept once: a ledger of a million replies names few of them.
+// factReader decodes facts. It interns names such as a pool's: a ledger of a million replies contains
+// few different ones.
 type factReader struct {
 	names map[string]string
 	into  factMessage
@@ -92,7 +91,7 @@ type factData struct {
 func (f *factReader) fact(data []byte) (Fact, error) {
 	f.into = factMessage{}
 	if err := json.Unmarshal(data, &f.into, jsontext.AllowDuplicateNames(true)); err != nil {
-		// The whole of it is read again for the words of the error.
+		// Decode the whole message again, for a better error text.
 		_, fault := DecodeReply(data)
 		return Fact{}, cmp.Or(fault, err)
 	}
@@ -112,7 +111,7 @@ func (f *factReader) fact(data []byte) (Fact, error) {
 	}, nil
 }
 
-// once returns the string that was kept for a name.
+// once returns the interned string that equals name.
 func (f *factReader) once(name string) string {
 	kept, known := f.names[name]
 	if !known {
@@ -124,7 +123,8 @@ func (f *factReader) once(name string) string {
 	return kept
 }
 
-// Answer returns the reply in the words of the protocol, for what is derived from the ledger.
+// Answer converts the fact to the protocol's account.Answer. State is zero if the reply says nothing
+// about the state of the runtime.
 func (f Fact) Answer() account.Answer {
 	a := account.Answer{
 		Pool: f.Pool, Runtime: f.RuntimeID, Request: f.RequestID, Tenant: f.GlobalAccountID,

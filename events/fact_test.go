@@ -57,7 +57,7 @@ func TestLedgerFacts(t *testing.T) {
 	}
 }
 
-// What is no reply is named, and those beside it are read.
+// A message that is no reply is reported, and the messages beside it are read.
 func TestLedgerFactsForeign(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -93,7 +93,7 @@ func facts(t *testing.T, ledger *events.Ledger) ([]events.Fact, error) {
 	return found, err
 }
 
-// TestLedgerFactsSince: what is older is not read, and of what there is nothing is missing.
+// TestLedgerFactsSince: FactsSince reads no older reply, and misses no newer one.
 func TestLedgerFactsSince(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)

@@ -14,10 +14,9 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// OfRequest visits the replies to the requests with an id, of whatever runtimes and bindings,
-// by their subjects: the server finds these in memory, however many replies there are. Sealed
-// ones are included, and what cannot be read comes as Stored.Foreign. It ends with the first
-// error of visit.
+// OfRequest visits the replies to the requests with an id, for all runtimes and bindings. It finds
+// them by subject, which the server keeps in memory, even in a large ledger. Sealed replies are
+// included; an unreadable message comes as Stored.Foreign. It returns the first error of visit.
 func (l *Ledger) OfRequest(ctx context.Context, requestID string, visit func(Stored) error) error {
 	for _, filter := range l.subjects.RequestReplies(requestID) {
 		subjects, err := l.streams.Subjects(ctx, l.stream(), filter)
@@ -45,9 +44,9 @@ func (l *Ledger) OfBinding(ctx context.Context, binding string, visit func(Store
 	return l.from(ctx, 1, l.subjects.BindingReplies(binding), visit)
 }
 
-// OfTenant visits the replies that name a global account and were stored since a time, in the
-// order of the stream, but none beyond the newest most sequences of the ledger. The subject of
-// a reply does not say whose it is, so each one is read: Extent says how many.
+// OfTenant visits the replies that name a global account and were stored since a time, in stream
+// order, within the last `most` sequences of the ledger. The subject of a reply does not name the
+// tenant, so it reads every reply; Extent says how many.
 func (l *Ledger) OfTenant(ctx context.Context, globalAccountID string, since time.Time, most uint64, visit func(Stored) error) (streams.Extent, error) {
 	return l.newest(ctx, `"`+globalAccountID+`"`, since, most, func(stored Stored) error {
 		if stored.Reply.GlobalAccountID == globalAccountID {
@@ -68,7 +67,8 @@ func (l *Ledger) Claims(ctx context.Context, since time.Time, most uint64, visit
 	})
 }
 
-// newest visits the newest replies that have a text in them. The others need no decoding.
+// newest visits the replies that contain a text, in the same way as OfTenant. It does not decode the
+// others.
 func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most uint64, visit func(Stored) error) (streams.Extent, error) {
 	with := []byte(text)
 	return streams.Newest(ctx, l.streams, l.stream(), l.subjects.Replies(), since, most, func(msg streams.Message) error {
@@ -79,8 +79,8 @@ func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most 
 	})
 }
 
-// Queued visits the events that are not settled and were published since a time, oldest first,
-// but none beyond the newest most, each with its sequence. Where an event cannot be read its fault says why.
+// Queued visits the unsettled events that were published since a time, oldest first, within the last
+// `most` sequences of the stream. fault is not nil for an event that cannot be decoded.
 func (l *Ledger) Queued(ctx context.Context, since time.Time, most uint64, visit func(e Event, sequence uint64, published time.Time, fault error) error) (streams.Extent, error) {
 	return streams.Newest(ctx, l.streams, l.subjects.Stream(StreamEvents), ">", since, most, func(msg streams.Message) error {
 		event, fault := Decode(msg.Subject, msg.Header, msg.Data)
@@ -88,7 +88,7 @@ func (l *Ledger) Queued(ctx context.Context, since time.Time, most uint64, visit
 	})
 }
 
-// whatever is the reply in a message, or what else stands there.
+// whatever returns the reply in a message, or a Stored with Foreign set if it cannot be read.
 func (l *Ledger) whatever(msg streams.Message) Stored {
 	stored, err := l.storedReply(msg)
 	if found, ok := ForeignOf(err); ok {

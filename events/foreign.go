@@ -10,28 +10,29 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// ErrUnknownReply says that a message calls itself a reply and cannot be read: one of
-// a newer version, which may be final. It is never replaced, and never purged with the
-// replies of its runtime.
+// ErrUnknownReply says that a message calls itself a reply but cannot be read. A newer version wrote
+// it, and it may be final. Therefore it is never replaced, and never purged with the replies of its
+// runtime.
 var ErrUnknownReply = errors.New("a reply that this version cannot read")
 
-// Foreign is a message in a stream of ours that this version cannot read. It stays
-// where it is, and those beside it are read.
+// Foreign is a message in a stream of ours that this version cannot read. It stays in the stream, and
+// the messages around it are read.
 type Foreign struct {
 	Stream   string
 	Subject  string
 	Sequence uint64
-	Time     time.Time // the stream had it
+	Time     time.Time // when the stream stored it
 	Bytes    int       // of its data
-	// Reply says that it calls itself a reply and may be a final one: ErrUnknownReply.
+	// Reply is true if the message calls itself a reply and may be final. Then it unwraps to
+	// ErrUnknownReply.
 	Reply bool
 	Err   error // why it cannot be read
 }
 
-// maxFault bounds what is said of a message that anybody may have written.
+// maxFault bounds, in bytes, the fault text of a message that any client may have written.
 const maxFault = 300
 
-// Error names the message. Nothing of it is longer than a line, or raw.
+// Error names the message and its fault in one line. Text from the message is shortened and escaped.
 func (f *Foreign) Error() string {
 	what := "no message of ours"
 	if f.Reply {
@@ -40,7 +41,7 @@ func (f *Foreign) Error() string {
 	return fmt.Sprintf("sequence %d of %s, on %s, is %s: %s", f.Sequence, f.Stream, quote(f.Subject), what, streams.OneLine(f.Err.Error(), maxFault))
 }
 
-// Unwrap makes a reply of a newer version ErrUnknownReply.
+// Unwrap returns the fault and, if Reply is true, ErrUnknownReply.
 func (f *Foreign) Unwrap() []error {
 	if f.Reply {
 		return []error{ErrUnknownReply, f.Err}
@@ -48,7 +49,7 @@ func (f *Foreign) Unwrap() []error {
 	return []error{f.Err}
 }
 
-// NewForeign returns the Foreign for a message of a stream that cannot be read, and why.
+// NewForeign returns the Foreign for a message of a stream that cannot be read; err says why.
 func NewForeign(stream string, msg streams.Message, err error) *Foreign {
 	return &Foreign{
 		Stream: stream, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time, Bytes: len(msg.Data), Err: err,
@@ -56,8 +57,8 @@ func NewForeign(stream string, msg streams.Message, err error) *Foreign {
 	}
 }
 
-// callsItselfReply reports whether data that DecodeReply refuses may be a final reply
-// of a newer version: by its type, unless its status is one that is followed by others.
+// callsItselfReply reports whether data that DecodeReply refuses may be a final reply of a newer
+// version: its type is a reply's, and its status is neither waiting nor sealed.
 func callsItselfReply(data []byte) bool {
 	top, inner := map[string]string{}, map[string]string{}
 	object.Strings(data, top, inner)
@@ -68,17 +69,17 @@ func callsItselfReply(data []byte) bool {
 	return status != StatusWaiting && status != StatusSealed
 }
 
-// ForeignOf returns the message that an error of this package is about.
+// ForeignOf returns the *Foreign in an error, and whether there is one.
 func ForeignOf(err error) (*Foreign, bool) { return errors.AsType[*Foreign](err) }
 
-// foreigners are told of the messages that a reader passes over.
+// foreigners reports the messages that a reader skips.
 type foreigners struct{ tell func(*Foreign) }
 
-// OnForeign has tell called with each message that cannot be read and is passed over,
-// every time that it is met. It is set before the first use.
+// OnForeign sets the function that is called with each unreadable message that a reader skips, each
+// time that it reads it. Call OnForeign before the first use.
 func (f *foreigners) OnForeign(tell func(*Foreign)) { f.tell = tell }
 
-// pass tells of a foreign message and returns nil; any other error is returned.
+// pass reports a foreign message to tell and returns nil. It returns any other error unchanged.
 func (f *foreigners) pass(err error) error {
 	found, ok := ForeignOf(err)
 	if !ok {

@@ -32,8 +32,7 @@ func publishRaw(t *testing.T, nc *nats.Conn, msg *nats.Msg) {
 	}
 }
 
-// Junk among the replies: it is passed over and told of, and the answer that belongs
-// there is stored in its place.
+// Junk among the replies is skipped and reported, and the request's reply is stored in its place.
 func TestLedgerPassesOverJunk(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
@@ -73,7 +72,7 @@ func TestLedgerPassesOverJunk(t *testing.T) {
 	}
 }
 
-// What may be the final answer of a newer version is never replaced.
+// A possible final reply of a newer version is never replaced.
 func TestLedgerKeepsWhatMayBeAFinalReply(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
@@ -97,8 +96,8 @@ func TestLedgerKeepsWhatMayBeAFinalReply(t *testing.T) {
 	}
 }
 
-// Junk in the waiting room keeps no request from being read, or from being stored
-// where the junk is.
+// Junk in the waiting room prevents no request from being read, nor from being stored on the junk's
+// subject.
 func TestWaitingRoomPassesOverJunk(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
@@ -153,8 +152,7 @@ func TestWaitingRoomPassesOverJunk(t *testing.T) {
 	}
 }
 
-// FuzzForeign: nothing that is stored breaks the reading, and what is said of it is
-// one short line.
+// FuzzForeign: no stored message breaks a reading, and its error is one short line.
 func FuzzForeign(f *testing.F) {
 	for _, data := range junk() {
 		f.Add(data)

@@ -22,7 +22,7 @@ import (
 
 var kyma = engine.Landscape{Cluster: "uid-1", Namespace: "garden-kyma", Resource: "credentialsbindings"}
 
-// raw is the ledger's configuration, byte by byte as the server tells it, by field.
+// raw returns the ledger's configuration by field, byte for byte as the server sends it.
 func raw(t *testing.T, js jetstream.JetStream) map[string]any {
 	t.Helper()
 	answer, err := js.Conn().Request("$JS.API.STREAM.INFO.HAP_REPLIES", nil, time.Minute)
@@ -36,8 +36,8 @@ func raw(t *testing.T, js jetstream.JetStream) map[string]any {
 	return info.Config
 }
 
-// The landscape is recorded in a ledger that was made long ago, by other hands: nothing
-// else of it changes, and no worker says that the stream is not as it should be.
+// The landscape is recorded in a ledger that others created long ago. The rest of its configuration
+// does not change, and no worker reports a difference.
 func TestLedgerRecordsItsLandscape(t *testing.T) {
 	t.Parallel()
 	js := eventstest.Server(t).JetStream()
@@ -149,7 +149,7 @@ func TestDamagedLandscape(t *testing.T) {
 	}
 }
 
-// A worker without the right to change the stream is told so, and nothing hangs.
+// A worker without the right to change the stream gets an error, and does not hang.
 func TestLandscapeWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	s := eventstest.Server(t, func(o *server.Options) {

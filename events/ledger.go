@@ -20,16 +20,15 @@ import (
 // with Ledger.Last.
 var ErrWrongLastSequence = errors.New("another reply was stored first")
 
-// ErrUnstorable says that a reply or a waiting request cannot be stored for its own sake: it
-// is longer than NATS or the stream takes, or cannot be written. It could not either if it
-// were tried again.
+// ErrUnstorable says that a reply or a waiting request cannot be stored because of its content: it is
+// larger than NATS or the stream accepts, or cannot be encoded. A retry would fail, too.
 var ErrUnstorable = errors.New("it cannot be stored")
 
 // Stored is a reply in the ledger.
 type Stored struct {
 	Reply Reply
-	// Foreign is set where the message is none, and then Reply is empty: it is not
-	// final, and a reply may be stored in its place.
+	// Foreign is set if the message cannot be read; Reply is then empty. A new reply may replace the
+	// message unless Foreign.Reply is true.
 	Foreign  *Foreign
 	Subject  string
 	Sequence uint64 // of the stream
@@ -59,10 +58,9 @@ func NewLedgerOn(streams streams.Streams, subjects Subjects, source string) *Led
 
 func (l *Ledger) stream() string { return l.subjects.Stream(StreamReplies) }
 
-// Last reads the reply stored on a subject, from the stream's leader: what it says
-// is never older than a Publish that was refused. Not found is no error. A message that
-// is no reply is found too, as Stored.Foreign; one that may be a final reply of a newer
-// version is an error, ErrUnknownReply.
+// Last reads the reply on a subject from the stream's leader, so that it sees the reply because of
+// which a Publish was refused. found is false if there is none. A message that is no reply comes as
+// Stored.Foreign; one that may be a final reply of a newer version is the error ErrUnknownReply.
 func (l *Ledger) Last(ctx context.Context, subject string) (stored Stored, found bool, err error) {
 	return l.one(ctx, streams.Query{LastFor: subject})
 }
@@ -86,21 +84,21 @@ func (l *Ledger) storedReply(msg streams.Message) (Stored, error) {
 	return ReadStored(l.stream(), msg)
 }
 
-// OfRuntime visits the replies of one runtime in the order of the stream, sealed ones
-// included, each read from the leader, but none that is stored after it has found the
-// first. What cannot be read comes as Stored.Foreign. It ends with the first error of visit.
+// OfRuntime visits the replies of one runtime in stream order, sealed ones included, and reads each
+// from the leader. It leaves out replies that are stored after it has found the first. An unreadable
+// message comes as Stored.Foreign. It returns the first error of visit.
 func (l *Ledger) OfRuntime(ctx context.Context, runtimeID string, visit func(Stored) error) error {
 	return l.from(ctx, 1, l.subjects.RuntimeReplies(runtimeID), visit)
 }
 
-// At reads the reply at a sequence of the ledger, as Last does. It is not found once another
-// one has taken its place, or it was purged.
+// At reads the reply at a sequence of the ledger, in the same way as Last. found is false once a later
+// reply has replaced it or a purge has deleted it.
 func (l *Ledger) At(ctx context.Context, sequence uint64) (stored Stored, found bool, err error) {
 	return l.one(ctx, streams.Query{Sequence: sequence})
 }
 
-// After visits the replies that were stored after a sequence of the ledger, in the same
-// way as OfRuntime. It reads them one by one: it is for the end of the stream.
+// After visits the replies that were stored after a sequence of the ledger, in the same way as
+// OfRuntime. It reads all of them: use it near the end of the stream.
 func (l *Ledger) After(ctx context.Context, sequence uint64, visit func(Stored) error) error {
 	return l.from(ctx, sequence+1, l.subjects.Replies(), visit)
 }
@@ -111,16 +109,16 @@ func (l *Ledger) from(ctx context.Context, sequence uint64, filter string, visit
 	})
 }
 
-// End returns the highest sequence that the ledger ever gave a reply.
+// End returns the highest sequence that the ledger has assigned.
 func (l *Ledger) End(ctx context.Context) (sequence uint64, err error) {
 	state, err := l.streams.State(ctx, l.stream())
 	return state.LastSeq, err
 }
 
-// Publish stores a reply, if the last sequence of its subject is still expected (0:
-// none), and returns once the stream has it. Otherwise the error is
-// ErrWrongLastSequence. ErrUnstorable: this reply never will be. After any other error, such as a time-out while the
-// connection was away, the reply may have been stored or not: read with Last.
+// Publish stores a reply if expected is the last sequence of its subject (0: no reply yet), and
+// returns once the stream has it. Errors: ErrWrongLastSequence if another reply came first,
+// ErrUnstorable if this reply can never be stored. After any other error, such as a time-out during a
+// reconnect, the reply may or may not be stored: read it with Last.
 func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected uint64) (sequence uint64, err error) {
 	data, err := EncodeReply(r, l.source)
 	if err != nil {
@@ -141,9 +139,9 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected 
 	return ack.Sequence, nil
 }
 
-// Seal stores a reply that is none, so that a worker that decided this event
-// before and comes late with the answer is refused and decides again. Losing to a final
-// reply, ErrWrongLastSequence, is fine.
+// Seal stores a sealed reply, which answers nothing. A worker that decided this event earlier and
+// answers late is then refused, and decides again. ErrWrongLastSequence is harmless if a final reply
+// came first.
 func (l *Ledger) Seal(ctx context.Context, e Event, expected uint64) (sequence uint64, err error) {
 	subject := e.ReplySubject(l.subjects)
 	if subject == "" {
@@ -152,8 +150,8 @@ func (l *Ledger) Seal(ctx context.Context, e Event, expected uint64) (sequence u
 	return l.Publish(ctx, subject, Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: StatusSealed}, expected)
 }
 
-// Copy sends the plain copy of a stored reply that a publisher asked for with
-// replyTo. No receiver needs to be there.
+// Copy sends a reply to the inbox that its publisher named in replyTo, and stores nothing. It is no
+// error if there is no receiver.
 func (l *Ledger) Copy(ctx context.Context, replyTo string, r Reply) error {
 	if !inbox(replyTo) {
 		return fmt.Errorf("reply to %s is not copied: %s is no inbox", r.RequestID, quote(replyTo))
@@ -172,8 +170,8 @@ func (l *Ledger) Copy(ctx context.Context, replyTo string, r Reply) error {
 	return nil
 }
 
-// Forget deletes the replies of a runtime up to a sequence of the stream, in one
-// operation; newer ones stay. It is no error where there are none.
+// Forget deletes the replies of a runtime up to a sequence of the stream, in one operation; newer ones
+// stay. It is no error if there are none.
 func (l *Ledger) Forget(ctx context.Context, runtimeID string, upTo uint64) error {
 	if err := l.streams.Purge(ctx, l.stream(), l.subjects.RuntimeReplies(runtimeID), upTo); err != nil {
 		return fmt.Errorf("deleting the replies of runtime %s: %w", runtimeID, err)
@@ -190,7 +188,7 @@ func (l *Ledger) Remove(ctx context.Context, subject string, upTo uint64) error 
 	return nil
 }
 
-// ReadStored reads a message of a ledger. Its error is a *Foreign.
+// ReadStored decodes a message of a ledger. Its error is always a *Foreign.
 func ReadStored(stream string, msg streams.Message) (Stored, error) {
 	r, err := DecodeReply(msg.Data)
 	if err != nil {
@@ -202,7 +200,7 @@ func ReadStored(stream string, msg streams.Message) (Stored, error) {
 // contentTypes is shared by all messages: no code changes the values of a header.
 var contentTypes = []string{ContentType}
 
-// message is a CloudEvent on its way, with the trace context of ctx.
+// message returns the NATS message for a CloudEvent, with the trace context of ctx.
 func message(ctx context.Context, subject string, data []byte) *nats.Msg {
 	msg := &nats.Msg{Subject: subject, Header: nats.Header{"Content-Type": contentTypes}, Data: data}
 	inject(ctx, msg.Header)

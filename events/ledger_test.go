@@ -98,8 +98,8 @@ func TestLedgerOneWinner(t *testing.T) {
 	}
 }
 
-// A reply is refused by its expected sequence only, never as a duplicate. These are
-// all the headers that it has.
+// A reply is refused by its expected sequence only, never as a duplicate: it has no other headers than
+// these.
 func TestLedgerHeaders(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
@@ -198,8 +198,8 @@ func readAll(t *testing.T, ledger *events.Ledger) map[string]events.Status {
 	return found
 }
 
-// A reply that is replaced while the ledger is read is not missed, though it was
-// ahead of the reader before and is behind the old end afterwards.
+// A reply that is replaced during a reading is not missed, although it moves from ahead of the reader
+// to behind the old end.
 func TestLedgerEachWhileReplaced(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
@@ -244,7 +244,7 @@ func TestLedgerEachStops(t *testing.T) {
 	}
 }
 
-// What is not acknowledged is there, whether it was delivered or not.
+// Unsettled visits every unacknowledged event, delivered or not.
 func TestLedgerUnsettled(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)

@@ -5,8 +5,8 @@ import (
 )
 
 const (
-	// maxMergeBytes bounds the paths and values that a merge patch is made of, so that it
-	// is never what makes a reply too large for a message.
+	// maxMergeBytes bounds the paths and values of a merge patch, so that the patch never makes a
+	// reply too large for a message.
 	maxMergeBytes = 16 << 10
 	// maxMergeDepth bounds the names in a path: every name becomes an object.
 	maxMergeDepth = 64
@@ -15,12 +15,12 @@ const (
 // pointerNames reads a token of a JSON pointer as a name.
 var pointerNames = strings.NewReplacer("~1", "/", "~0", "~")
 
-// MergePatch returns the RFC 7386 merge patch that sets what the operations of a Shoot
-// patch add. Unlike the operations it applies to every manifest: the objects of a path
-// that are missing are made. It returns nil where a merge patch cannot say the same: for
-// an operation other than the add of a text, for a path with a list position (a merge
-// patch replaces lists as a whole), for a path below another one's text, and for
-// more than 16 KiB of paths and values or 64 names in a path.
+// MergePatch returns the RFC 7386 merge patch that sets the same values as the operations of a Shoot
+// patch. Unlike the operations it applies to every manifest, because it creates missing parent
+// objects. It returns nil if there are no operations, or if a merge patch cannot express one: an
+// operation other than the add of a string, a list position in a path (a merge patch replaces lists as
+// a whole), a path below another one's string, more than 16 KiB of paths and values, or more than 64
+// names in a path.
 func MergePatch(operations []PatchOperation) map[string]any {
 	patch := map[string]any{}
 	size := 0
@@ -36,7 +36,7 @@ func MergePatch(operations []PatchOperation) map[string]any {
 	return patch
 }
 
-// merge sets the value at a JSON pointer, and reports whether a merge patch can.
+// merge sets the value at a JSON pointer. It returns false if a merge patch cannot express that.
 func merge(patch map[string]any, pointer, value string) bool {
 	rest, ok := strings.CutPrefix(pointer, "/")
 	if !ok || strings.Count(rest, "/") >= maxMergeDepth {

@@ -9,11 +9,11 @@ import (
 	"github.com/hap-worker/hap-worker/events/internal/plain"
 )
 
-// maxPlain is the longest message in bytes that is read as a plain one. The strings of
-// its Event are parts of one copy of it, and a caller that keeps one of them keeps all of it.
+// maxPlain is the size limit, in bytes, of a message that decodePlain reads. All strings of the Event
+// share one copy of the message, so a caller that keeps one string keeps the whole copy.
 const maxPlain = 4 << 10
 
-// The attributes of an envelope. Those from hasContentType on are not used.
+// The attributes of an envelope. The values of hasContentType and the following ones are not used.
 const (
 	hasSpecVersion plain.Members = 1 << iota
 	hasID
@@ -49,9 +49,9 @@ const (
 // plainReader reads the parts of a plain message.
 type plainReader struct{ plain.Scanner }
 
-// decodePlain reads a provision or deprovision as nearly all of them are written, some
-// times faster than reflection does. Where it is not sure, because something is wrong
-// or only unusual, it reads nothing; it reads the same as decodeAny.
+// decodePlain decodes a provision or deprovision in the usual form, several times faster than
+// decodeAny. It returns false for a message that is invalid or merely unusual; the caller then uses
+// decodeAny. If it returns true, the Event is the one that decodeAny would return.
 func decodePlain(subject string, header nats.Header, message []byte) (Event, bool) {
 	if len(message) > maxPlain {
 		return Event{}, false
@@ -85,8 +85,8 @@ func decodePlain(subject string, header nats.Header, message []byte) (Event, boo
 	return event, event.accept(subject) == nil
 }
 
-// envelope reads the message. Its data are read as a provision's whatever the type,
-// which may come later; given are the members that they have.
+// envelope reads the message. It reads the data as a provision's, because the type may come after
+// them. given has the members of the data that were present.
 func (s *plainReader) envelope(env *envelope, data *Provision) (attributes, given plain.Members) {
 	var unused string
 	for more := s.First('{', '}'); more; more = s.Next('}') {
@@ -226,8 +226,8 @@ func (s *plainReader) interfaced() *Interface {
 	return i
 }
 
-// time reads a moment in UTC, 2026-11-20T12:00:00Z. Package time alone would take
-// hours of one digit and a comma before a fraction, which RFC 3339 does not.
+// time reads a moment in UTC, such as 2026-11-20T12:00:00Z. time.Parse alone would accept one-digit
+// hours and a comma before the fraction, which RFC 3339 forbids.
 func (s *plainReader) time() time.Time {
 	text := s.Text()
 	if len(text) < len("2026-11-20T12:00:00Z") || text[len("2026-11-20T1")] == ':' ||

@@ -35,8 +35,8 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// sameAsAny fails where the plain reader reads another event than the one that reads
-// any, and reports whether it read one.
+// sameAsAny fails if decodePlain and decodeAny return different events. It reports whether decodePlain
+// returned one.
 func sameAsAny(t failer, subject string, header nats.Header, message []byte) bool {
 	t.Helper()
 	got, ok := decodePlain(subject, header, message)
@@ -50,8 +50,7 @@ func sameAsAny(t failer, subject string, header nats.Header, message []byte) boo
 	return true
 }
 
-// These are what publishers send: if one were not read as plain, only the time
-// that it takes would show it.
+// Publishers send these. If decodePlain refused one, only the time of decoding would show it.
 func TestPlainIsRead(t *testing.T) {
 	t.Parallel()
 	header := nats.Header{"Content-Type": {ContentType}, "traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
@@ -118,7 +117,7 @@ func TestPlainWhatIsWritten(t *testing.T) {
 	})
 }
 
-// What is put into messages to make them odd; some of it leaves them what they are.
+// Texts that are put into messages; some of them keep the message valid.
 var odd = []string{
 	`"`, `\`, `\u0069`, `\"`, "\x00", "\x1f", "\x7f", "\n", " ", "\t", "\v", "\x80", "\xff", "\xc3", "\xed\xa0\x80", "ä", "\ufeff", "\ufffd", "\u2028",
 	`{`, `}`, `[`, `]`, `,`, `:`, `0`, `-`, `Z`, `A`, `.`, `null`, `true`, `{}`, `[]`, `""`, `1e3`, `"x":`, `,"x":1`, `,"id":"req-1"`, `,"plan":"aws"`,
@@ -127,8 +126,8 @@ var odd = []string{
 	`"deadline":"0000-01-01T00:00:00Z",`, `"deadline":"2026-11-20t12:00:00Z",`, `"deadline":"",`, `"deadline":"0001-01-01T00:00:00Z",`,
 }
 
-// TestPlainEveryPlace puts everything odd at every place of a message, beside and
-// instead of what is there, and takes every byte and everything up to it away.
+// TestPlainEveryPlace inserts each odd text at each place of a message, replaces the byte there with
+// it, and deletes the byte, or everything up to it.
 func TestPlainEveryPlace(t *testing.T) {
 	t.Parallel()
 	for name, message := range map[string]string{"provision": plainProvision, "deprovision": plainDeprovision} {
@@ -194,7 +193,7 @@ func TestPlainMembers(t *testing.T) {
 	})
 }
 
-// What is wrong, unusual or long is left to the reader that can say so.
+// decodePlain leaves invalid, unusual and long messages to decodeAny.
 func TestPlainIsNotSure(t *testing.T) {
 	t.Parallel()
 	for name, message := range map[string]string{
@@ -213,8 +212,8 @@ func TestPlainIsNotSure(t *testing.T) {
 	}
 }
 
-// The strings of an event do not change with the message's buffer, which the
-// connection reads the next message into.
+// The strings of an event do not change when the connection reads the next message into the buffer of
+// this one.
 func TestPlainKeepsItsOwn(t *testing.T) {
 	t.Parallel()
 	message := []byte(plainProvision)
@@ -228,7 +227,7 @@ func TestPlainKeepsItsOwn(t *testing.T) {
 	}
 }
 
-// Not parallel: it counts what everybody allocates.
+// Not parallel: it counts the allocations of all goroutines.
 func TestPlainDecodeAllocations(t *testing.T) {
 	for name, test := range map[string]struct {
 		message string

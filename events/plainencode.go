@@ -7,14 +7,13 @@ import (
 	"github.com/hap-worker/hap-worker/events/internal/plain"
 )
 
-// encoding keeps buffers, of up to mostKept bytes each: to write a reply allocates
-// the reply and nothing else.
+// encoding reuses buffers of up to mostKept bytes, so that encoding a reply allocates only the result.
 var encoding = sync.Pool{New: func() any { return new([]byte) }}
 
 const mostKept = 16 << 10
 
-// encodePlain writes a reply that was checked as encodeAny does, byte for byte and some
-// times faster, unless something in it is unusual.
+// encodePlain encodes a checked reply to the same bytes as encodeAny, several times faster. It returns
+// false if something in the reply is unusual; the caller then uses encodeAny.
 func encodePlain(r *Reply, source string) ([]byte, bool) {
 	buffer, _ := encoding.Get().(*[]byte)
 	w := plain.Writer{Out: append((*buffer)[:0], `{"specversion":"`+specVersion+`","id":"`...)}
@@ -189,7 +188,7 @@ func writeNetworks(w plain.Writer, list []Network) plain.Writer {
 	return w.EndArray()
 }
 
-// writePatch writes values that are texts, as workers put there.
+// writePatch supports only strings as values; workers write no others.
 func writePatch(w plain.Writer, list []PatchOperation) plain.Writer {
 	if len(list) == 0 {
 		return w
@@ -210,7 +209,7 @@ func writePatch(w plain.Writer, list []PatchOperation) plain.Writer {
 	return w.EndArray()
 }
 
-// writeMergePatch writes objects of texts and objects, as MergePatch returns.
+// writeMergePatch supports only strings and objects as values; MergePatch returns no others.
 func writeMergePatch(w plain.Writer, patch map[string]any) plain.Writer {
 	if len(patch) == 0 {
 		return w

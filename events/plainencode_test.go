@@ -42,7 +42,7 @@ func oddTimes(seconds *rapid.Generator[int64]) *rapid.Generator[time.Time] {
 	})
 }
 
-// oddTexts are biased towards what JSON and its writers treat in some special way.
+// oddTexts prefer characters that JSON or its writers treat specially.
 func oddTexts() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.SampledFrom([]string{"", "aws-7", "cf-eu11", "<a href='x'>&", "\u2028\u2029", "\x00\x1f\x7f\b\f\n\r\t", `"\/`, "\xff", "a\xc3", "\xed\xa0\x80", "😀", "ä", "\ufffd", "\ufeff"}),
@@ -51,8 +51,8 @@ func oddTexts() *rapid.Generator[string] {
 	)
 }
 
-// oddReplies have everything that a Reply has, whatever is added to it; ids and
-// status alone are always in order.
+// oddReplies generates replies with odd values in every member, present and future, except ids and
+// status.
 func oddReplies() *rapid.Generator[Reply] {
 	ids := rapid.StringMatching(`[A-Za-z0-9]([-A-Za-z0-9_]{0,8}[A-Za-z0-9])?`)
 	zones := rapid.SampledFrom([]*time.Location{time.UTC, time.FixedZone("", 3600), time.FixedZone("", -1830), time.FixedZone("", 24*3600), time.FixedZone("", 3601)})
@@ -94,7 +94,7 @@ func unusualTree(tree map[string]any) bool {
 	return false
 }
 
-// unusual reports whether r has what the plain writer leaves to the other.
+// unusual reports whether encodePlain leaves r to encodeAny.
 func unusual(r *Reply) bool {
 	var times []time.Time
 	if r.Waiting != nil {
@@ -127,8 +127,8 @@ func unusual(r *Reply) bool {
 	return false
 }
 
-// writesTheSame fails where the plain writer writes other bytes than the one that
-// writes any reply, and where it leaves one to it that is not unusual.
+// writesTheSame fails if encodePlain and encodeAny write different bytes, or if encodePlain refuses a
+// reply that is not unusual.
 func writesTheSame(t failer, r Reply, source string) {
 	t.Helper()
 	got, sure := encodePlain(&r, source)
@@ -151,7 +151,7 @@ func TestPlainReply(t *testing.T) {
 	})
 }
 
-// Everything that is special to some reader, in every place that holds text.
+// Every text that is special to some reader, in every member that holds text.
 func TestPlainReplyTexts(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
@@ -163,7 +163,7 @@ func TestPlainReplyTexts(t *testing.T) {
 	}
 }
 
-// One reply after another, of any length: no one is written over by the next.
+// Replies of any length, one after another: none overwrites the one before.
 func TestPlainReplyIsItsOwn(t *testing.T) {
 	t.Parallel()
 	var written [][]byte
@@ -186,7 +186,7 @@ func TestPlainReplyIsItsOwn(t *testing.T) {
 	}
 }
 
-// What the plain writer leaves is written all the same, or refused for what it is.
+// encodeAny writes what encodePlain refuses, or returns the error.
 func TestUnusualReply(t *testing.T) {
 	t.Parallel()
 	r := plainReply()
@@ -206,8 +206,8 @@ func TestUnusualReply(t *testing.T) {
 	}
 }
 
-// Not parallel: it counts what everybody allocates. With the race detector pools lose
-// some of what they are given, so that a buffer grows anew.
+// Not parallel: it counts the allocations of all goroutines. With the race detector a sync.Pool drops
+// some buffers, so that a new one is allocated.
 func TestPlainReplyAllocations(t *testing.T) {
 	r := plainReply()
 	if got := testing.AllocsPerRun(100, func() { _, _ = EncodeReply(r, "/hap-worker") }); got > 5 {
@@ -215,7 +215,8 @@ func TestPlainReplyAllocations(t *testing.T) {
 	}
 }
 
-// replyOf has the texts everywhere, and of its optional parts those that have a bit in shape.
+// replyOf returns a reply with the texts in every member, and with those optional parts whose bit is
+// set in shape.
 func replyOf(text, name string, n, seconds int64, shape uint16) Reply {
 	r := Reply{RequestID: "req-1", RuntimeID: "rt-1", Status: StatusAssigned}
 	at := time.Unix(seconds, n).UTC()

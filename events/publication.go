@@ -9,11 +9,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Publication returns the message that publishes an event on its subject, with the id
-// that stands for it once within the duplicate window: type, request id, and the runtime or binding
-// that it is for, since requests for two of them may have one request id. With replyTo each
-// Publication has its own id: a repeat has to come to a worker, which sends its copy. Errors: an *engine.Error with
-// CodeInvalidEvent for an event that a worker would refuse.
+// Publication returns the message that publishes an event on its subject. Its message id consists of
+// type, request id and the runtime or binding, since requests for two runtimes may have the same
+// request id: the stream stores one message per id within the duplicate window. With replyTo the
+// message id is unique, so that a repeat reaches a worker, which then sends its copy. Errors: an
+// *engine.Error with CodeInvalidEvent for an event that a worker would refuse.
 func Publication(ctx context.Context, s Subjects, e Event) (*nats.Msg, error) {
 	data, err := EncodeEvent(e)
 	if err != nil {

@@ -53,27 +53,27 @@ type Reply struct {
 
 	Waiting *Waiting `json:"waiting,omitzero"`
 	Binding *Binding `json:"binding,omitzero"`
-	// Clusters is how many runtimes the binding has, this one included or, after a
-	// deprovision, this one no longer.
+	// Clusters is the number of runtimes on the binding: with this one after a provision, without it
+	// after a deprovision.
 	Clusters *int `json:"clusters,omitzero"`
-	// Limit is how many it may have; 0, and absent, is no limit. A shared account has none.
+	// Limit is the maximum of Clusters; 0 or absent means no limit. A shared account has none.
 	Limit int `json:"limit,omitzero"`
 
 	Decision *Decision `json:"decision,omitzero"`
 	Network  []Network `json:"network,omitempty"`
-	// NetworkPending says that network rules are not there yet: another reply has the
-	// blocks, once there are rules that match.
+	// NetworkPending says that there are no network rules yet. Another reply brings the blocks once a
+	// rule matches.
 	NetworkPending bool `json:"networkPending,omitzero"`
-	// ShootPatch is an RFC 6902 patch for the Shoot manifest. It presumes that spec, and
-	// all objects above a path of Network, are in the manifest.
+	// ShootPatch is an RFC 6902 patch for the Shoot manifest. The manifest must contain spec, and all
+	// parent objects of the paths in Network.
 	ShootPatch []PatchOperation `json:"shootPatch,omitempty"`
-	// ShootMergePatch is the same as an RFC 7386 merge patch. It applies to every manifest;
-	// MergePatch says when there is none.
+	// ShootMergePatch is the same as an RFC 7386 merge patch, which applies to every manifest. It is
+	// absent where MergePatch returns nil.
 	ShootMergePatch map[string]any  `json:"shootMergePatch,omitempty"`
 	Implementation  *Implementation `json:"implementation,omitzero"`
 
-	// MarkedDirty says that the deprovision emptied the account and marked it,
-	// Draining that it emptied it and that the mark follows: a Shoot still refers to it, or
+	// MarkedDirty says that the deprovision emptied the account and marked it dirty. Draining says
+	// that it emptied the account and that the mark follows, because a Shoot still refers to it or
 	// Gardener did not answer.
 	MarkedDirty bool `json:"markedDirty,omitzero"`
 	Draining    bool `json:"draining,omitzero"`
@@ -118,27 +118,28 @@ type Binding struct {
 	Generation      int64  `json:"generation,omitzero"`
 }
 
-// Decision says why the answer is as it is.
+// Decision explains the answer.
 type Decision struct {
-	// Sequence increases with every decision on a pool: of a runtime's replies the
-	// one with the highest sequence is in force, whichever was stored last.
+	// Sequence increases with every decision on a pool. Of a runtime's replies, the one with the
+	// highest sequence is in force, even if another one was stored later.
 	Sequence      int64        `json:"sequence,omitzero"`
 	Rule          string       `json:"rule,omitzero"`
 	RuleNumber    int          `json:"ruleNumber,omitzero"` // from 1
 	Pool          string       `json:"pool,omitzero"`
-	LabelSelector string       `json:"labelSelector,omitzero"` // that the binding was found by
+	LabelSelector string       `json:"labelSelector,omitzero"` // by which the binding was found
 	Considered    []Considered `json:"considered,omitempty"`
 
 	// The regions that the rules were matched against.
 	PlatformRegion    string `json:"platformRegion,omitzero"`
 	HyperscalerRegion string `json:"hyperscalerRegion,omitzero"`
-	// Passed are rules of the plan that lost, the next more specific ones first; not all.
+	// Passed are at most three rules of the plan that did not serve the request, the more specific
+	// ones first.
 	Passed []Passed `json:"passed,omitempty"`
 	// Origin is how the binding was found: own, revived, labelled, claimed, shared.
 	Origin string `json:"origin,omitzero"`
-	// Strategy chose among the tenant's accounts; absent where it may have one only.
+	// Strategy is how one of the tenant's accounts was chosen; absent if the tenant may have only one.
 	Strategy string `json:"strategy,omitzero"`
-	// Attempts are the writes of labels on the way to the answer, the last ones.
+	// Attempts are the last attempts to write a label before the answer.
 	Attempts []Attempt `json:"attempts,omitempty"`
 	Times    *Times    `json:"times,omitzero"`
 	Changed  *Changed  `json:"changed,omitzero"` // by a deprovision
@@ -152,7 +153,7 @@ type Considered struct {
 	Own      bool   `json:"own,omitzero"` // it was the tenant's already
 }
 
-// Network is a block that a network rule allotted, and where it goes in the Shoot.
+// Network is a block that a network rule allotted, with its paths in the Shoot.
 type Network struct {
 	Rule  string   `json:"rule"`
 	ID    string   `json:"id"` // of the injection, may be ""

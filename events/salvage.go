@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
-// salvage reads what it can of a message that Decode refuses, so that an error
-// reply finds its way. Only what is valid by itself is taken over.
+// salvage reads what it can from a message that Decode refuses, so that a worker can address the error
+// reply. It keeps only values that are valid by themselves.
 func salvage(subject string, header nats.Header, data []byte) Event {
 	kind, token := subjectTokens(subject)
 	event := Event{Type: kind}
@@ -24,7 +24,7 @@ func salvage(subject string, header nats.Header, data []byte) Event {
 	if given := top["type"]; given != "" {
 		event.Type = typeOf(given)
 	}
-	// Who may publish releases must not have a provision rejected, nor the other way round:
+	// A publisher of releases must not be able to have a provision rejected, nor the other way round:
 	// the rejection would be the final answer to a request of another role.
 	if event.Type != "" && kind != "" && event.Type.ofBinding() != kind.ofBinding() {
 		event.Type = kind
@@ -54,18 +54,19 @@ func (e *Event) salvageAddressee(inner map[string]string, kind Type, token strin
 	}
 }
 
-// ofBinding reports whether an answer goes to a binding, else to a runtime.
+// ofBinding reports whether the reply to an event of the type is addressed to a binding, not to a
+// runtime.
 func (t Type) ofBinding() bool { return t.Info().Token == tokenBinding }
 
-// idOfMessage is the request id in the header Nats-Msg-Id: <type>/<id>, as publishers of
-// before wrote it, or <type>/<id>/<more>.
+// idOfMessage returns the request id in the header Nats-Msg-Id: <type>/<id>, as older publishers write
+// it, or <type>/<id>/<more>.
 func idOfMessage(header nats.Header) string {
 	_, rest, _ := strings.Cut(header.Get(nats.MsgIdHdr), "/")
 	id, _, _ := strings.Cut(rest, "/")
 	return id
 }
 
-// validOr is the first of the two that is an id, or "".
+// validOr returns the first of the two that is a valid id, "" if neither is.
 func validOr(id, other string) string {
 	switch {
 	case engine.ValidID(id):

@@ -78,7 +78,7 @@ var full = map[string]string{
 		"for":"deprovision","markedDirty":true,"draining":false,"error":{"code":"Internal","message":"m","retryable":false}}`,
 }
 
-// decodeData has Go decide on the data, in an envelope that is in order.
+// decodeData decodes the data in a valid envelope.
 func decodeData(kind string, data any) error {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -107,7 +107,7 @@ func textOr(value any, other string) string {
 	return other
 }
 
-// odd are values that one reader may take and another refuse.
+// odd are values that one reader may accept and another refuse.
 var odd = []any{
 	nil, true, false, "", "x", "x ", "a.b", "-a", "a-", "a_b", "A1", "ä", "\x00", "a\n", strings.Repeat("x", 63), strings.Repeat("x", 64),
 	strings.Repeat("x", 253), strings.Repeat("x", 254), strings.Repeat("ä", 253), strings.Repeat("a.", 126) + "a",
@@ -125,7 +125,7 @@ var odd = []any{
 	"assigned", "waiting", "released", "returned", "resolved", "rejected", "sealed", "Assigned",
 }
 
-// same fails where Go and the schema differ about the data.
+// same fails if Go and the schema disagree about the data.
 func same(t interface{ Fatalf(string, ...any) }, schema *jsonschema.Schema, kind string, data any) {
 	bySchema, byGo := schema.Validate(data), decodeData(kind, data)
 	if (bySchema == nil) != (byGo == nil) {
@@ -134,8 +134,7 @@ func same(t interface{ Fatalf(string, ...any) }, schema *jsonschema.Schema, kind
 	}
 }
 
-// TestSchemaEveryMember sets every member, at every depth, to every odd value, and
-// takes each away.
+// TestSchemaEveryMember sets each member, at every depth, to each odd value, and removes it.
 func TestSchemaEveryMember(t *testing.T) {
 	t.Parallel()
 	compiled := schemas(t)
@@ -306,8 +305,8 @@ func remove(data any, place []any) {
 	}
 }
 
-// The message that the schema is tried with has every member that a reply can
-// have, and the schema describes each of them.
+// The message with which the schema is tested has every member of a reply, and the schema describes
+// each.
 func TestSchemaIsComplete(t *testing.T) {
 	t.Parallel()
 	var reply events.Reply

@@ -24,7 +24,7 @@ const (
 	theDead
 )
 
-// ofTheShop makes a stream or a consumer that of another application.
+// ofTheShop is the description of another application's stream or consumer.
 const ofTheShop = "orders of\nthe shop"
 
 // stand creates the streams of an installation, one of them changed.
@@ -54,9 +54,9 @@ func stand(ctx context.Context, t *testing.T, js jetstream.JetStream, which int,
 	}
 }
 
-// TestSetupRefusesStream holds streams of a worker's names that others made, or that were changed, against
-// what a worker needs: a start with one is refused, says whose it is, what differs and what to type, and
-// leaves it alone.
+// TestSetupRefusesStream: Setup refuses a stream that others made or changed so that workers cannot
+// use it. The error says whose it is, what differs and which command helps. Setup does not change the
+// stream.
 func TestSetupRefusesStream(t *testing.T) {
 	t.Parallel()
 	type setting = jetstream.StreamConfig
@@ -132,7 +132,8 @@ func TestSetupRefusesStream(t *testing.T) {
 	}
 }
 
-// TestSetupBearsStream: what does no harm is told in a line, or not at all, and an older version's streams serve.
+// TestSetupBearsStream: a harmless difference is reported in a line, or not at all, and the streams of
+// an older version are usable.
 func TestSetupBearsStream(t *testing.T) {
 	t.Parallel()
 	type setting = jetstream.StreamConfig
@@ -174,7 +175,7 @@ func TestSetupBearsStream(t *testing.T) {
 	}
 }
 
-// TestSetupNamesWhoHasTheSubjects: a stream of another name keeps a worker's from being created.
+// TestSetupNamesWhoHasTheSubjects: a stream of another name has the subjects of a worker's stream.
 func TestSetupNamesWhoHasTheSubjects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -205,8 +206,8 @@ func TestSetupNamesWhoHasTheSubjects(t *testing.T) {
 	}
 }
 
-// TestSetupRefusesOthersConsumer is TestSetupRefusesStream for a consumer of the workers' stream. Other
-// acknowledgements and deliveries than the workers' a work queue refuses itself.
+// TestSetupRefusesOthersConsumer is TestSetupRefusesStream for a consumer of the workers' stream. A
+// work queue itself refuses other ack and deliver policies.
 func TestSetupRefusesOthersConsumer(t *testing.T) {
 	t.Parallel()
 	type setting = jetstream.ConsumerConfig

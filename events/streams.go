@@ -18,7 +18,7 @@ const (
 	StreamWaiting = "HAP_WAITING"
 	StreamDead    = "HAP_DEAD"
 
-	// StreamComparisons is a shadow's alone: what KEB chose beside what it would have.
+	// StreamComparisons exists only for a shadow: KEB's choices beside the shadow's.
 	StreamComparisons = "HAP_SHADOW_COMPARISONS"
 
 	ConsumerWorker = "hap-worker" // durable, on StreamEvents and on the shadow's copy of it
@@ -40,21 +40,21 @@ type Options struct {
 	Prefix string
 	// Shadow sets up the streams of a shadow instead of the workers', under Prefix too.
 	Shadow bool
-	// Manage creates what is missing. Without it a missing stream is an error.
+	// Manage creates missing streams and the consumer. Without it a missing one is an error.
 	Manage bool
 	// Replicas of every stream, 1 or 3. Defaults to 1.
 	Replicas int
 	// MaxBytes bounds HAP_EVENTS: beyond it publishers are refused. Defaults to 1 GiB.
 	MaxBytes int64
-	// MaxAckPending is how many events may be in the hands of all workers together.
-	// Defaults to 1000.
+	// MaxAckPending is how many events may be delivered and not yet acknowledged, for all workers
+	// together. Defaults to 1000.
 	MaxAckPending int
-	// AckWait is how long an event may be in work without a sign of life before it
-	// is delivered again. Defaults to 30 s.
+	// AckWait is how long the server waits for an acknowledgement or a progress report before it
+	// delivers an event again. Defaults to 30 s.
 	AckWait time.Duration
 }
 
-// WithDefaults fills what is not set.
+// WithDefaults returns o with the default of each field that is not set.
 func (o Options) WithDefaults() Options {
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
@@ -95,7 +95,7 @@ func (o Options) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Streams are the definitions of the four streams; a shadow has a fifth one.
+// Streams returns the definitions of the four streams, or of five for a shadow.
 func (o Options) Streams() ([]jetstream.StreamConfig, error) {
 	o = o.WithDefaults()
 	subjects, err := o.subjects()
@@ -152,11 +152,10 @@ func (o Options) Consumer() jetstream.ConsumerConfig {
 	}
 }
 
-// Setup makes sure that the four streams and the workers' consumer are there. What
-// exists is never changed: where it differs from its definition, a line of the
-// result says so, or an error where a worker cannot work with it. Without Manage nothing is created, and what is missing is an
-// error that names it. While a cluster has no leader no server answers, and Setup ends
-// with a time-out after js's own; it can be repeated.
+// Setup ensures that the streams and the workers' consumer exist. It never changes an existing one: a
+// difference from its definition is a line of the result, or an error if a worker cannot work with it.
+// Without Manage it creates nothing, and a missing one is an error that names it. While a cluster has
+// no leader no server answers, and Setup fails with js's time-out; the caller may repeat it.
 func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences []string, err error) {
 	o = o.WithDefaults()
 	if err := o.Validate(); err != nil {
@@ -193,15 +192,15 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 	return differences, nil
 }
 
-// minPayload is the longest message in bytes that the worker writes, rounded up: a reply
+// minPayload is the size of the longest message that a worker writes, in bytes, rounded up: a reply
 // with the cluster of its event, or a dead letter with the event and its headers.
 const minPayload = 512 << 10
 
-// firstSequence is where a stream of events begins that is made now: 0 for the usual 1,
-// or, where there are replies of one before, a number beyond all that it gave. To the
-// server an acknowledgement has nothing but names and numbers, so that one of a message
-// that went with the stream would end the message that has its number now. The number is the
-// server's time in microseconds: one stream after another is made by workers whose clocks differ.
+// firstSequence returns the first sequence of a new stream of events: 0 (the server's default, 1) if
+// there is no ledger, otherwise a number above all sequences of an earlier stream. An acknowledgement
+// carries only names and numbers: one for a message of a deleted stream would otherwise settle the
+// message that has its number now. The number is the server's time in microseconds, since the clocks
+// of workers differ.
 func firstSequence(ctx context.Context, js jetstream.JetStream, subjects Subjects) (uint64, error) {
 	ctx, cancel := streams.Bounded(ctx, js)
 	defer cancel()

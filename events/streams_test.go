@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
-// What every test here begins with.
+// The helpers that every test here uses.
 var within, setup, subjects = eventstest.Within, eventstest.Ready, eventstest.Subjects
 
 func config(t *testing.T, js jetstream.JetStream, name string) jetstream.StreamConfig {
@@ -117,8 +117,8 @@ func TestSetupSaysWhatDiffers(t *testing.T) {
 	}
 }
 
-// A consumer with which events are lost, or are with several workers at once, is refused with
-// the command that mends it: nothing that a worker does would.
+// A consumer that loses events, or delivers them to several workers at once, is refused, with the
+// command that changes it.
 func TestSetupRefusesConsumer(t *testing.T) {
 	t.Parallel()
 	for name, unfit := range map[string]struct {

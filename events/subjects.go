@@ -41,11 +41,11 @@ func NewSubjects(prefix string) (Subjects, error) {
 	return Subjects{prefix: prefix}, nil
 }
 
-// Prefix begins every subject, without the dot.
+// Prefix returns the prefix of every subject, without the trailing dot.
 func (s Subjects) Prefix() string { return s.prefix }
 
-// Shadow returns the subjects of a shadow: below the same prefix, in streams of their
-// own, so that no publisher and no worker ever sees what is stored there.
+// Shadow returns the subjects of a shadow. They have the same prefix, but separate streams, so that no
+// publisher and no worker sees their messages.
 func (s Subjects) Shadow() Subjects { return Subjects{prefix: s.prefix + ".shadow", shadow: true} }
 
 // Stream returns the name of a stream for these subjects: the name itself for workers, and the name
@@ -57,40 +57,39 @@ func (s Subjects) Stream(name string) string {
 	return shadowStreams + strings.TrimPrefix(name, streamsBegin)
 }
 
-// Provision is where a tenant's provision events are published.
+// Provision returns the subject of a tenant's provision events.
 func (s Subjects) Provision(globalAccountID string) string {
 	return s.join("provision", globalAccountID)
 }
 
-// Deprovision is where a tenant's deprovision events are published; "" is AnyTenant.
+// Deprovision returns the subject of a tenant's deprovision events; "" is AnyTenant.
 func (s Subjects) Deprovision(globalAccountID string) string {
 	return s.join("deprovision", cmp.Or(globalAccountID, AnyTenant))
 }
 
-// Release is where the releases of a binding are published.
+// Release returns the subject of the releases of a binding.
 func (s Subjects) Release(binding string) string {
 	return s.join("release", engine.Token(binding))
 }
 
-// Resolve is where the policy requests of a runtime are published.
+// Resolve returns the subject of the policy requests of a runtime.
 func (s Subjects) Resolve(runtimeID string) string { return s.join("resolve", runtimeID) }
 
-// Reply is where the reply to a request for a runtime is stored.
+// Reply returns the subject of the reply to a request for a runtime.
 func (s Subjects) Reply(runtimeID, requestID string) string {
 	return s.join("reply", runtimeID, requestID)
 }
 
-// BindingReply is where the reply to a release is stored.
+// BindingReply returns the subject of the reply to a release.
 func (s Subjects) BindingReply(binding, requestID string) string {
 	return s.join("reply", bindingReplies, engine.Token(binding), requestID)
 }
 
-// RuntimeReplies matches every reply of a runtime: what is purged in one
-// operation when it has been released for long enough.
+// RuntimeReplies matches every reply of a runtime, so that one purge forgets a runtime that was
+// released long ago.
 func (s Subjects) RuntimeReplies(runtimeID string) string { return s.join("reply", runtimeID, "*") }
 
-// RequestReplies match the replies to the requests with an id, of whatever runtime or
-// binding.
+// RequestReplies match the replies to the requests with an id, for all runtimes and bindings.
 func (s Subjects) RequestReplies(requestID string) []string {
 	return []string{s.join("reply", "*", requestID), s.join("reply", bindingReplies, "*", requestID)}
 }
@@ -100,18 +99,18 @@ func (s Subjects) BindingReplies(binding string) string {
 	return s.join("reply", bindingReplies, engine.Token(binding), "*")
 }
 
-// Waiting is where a request that waits for a pool is kept.
+// Waiting returns the subject of a request that waits for a pool.
 func (s Subjects) Waiting(pool, globalAccountID, runtimeID, requestID string) string {
 	return s.join("waiting", engine.Token(pool), globalAccountID, runtimeID, requestID)
 }
 
-// RuntimeWaiting matches the waiting requests of a runtime, whatever they wait for.
+// RuntimeWaiting matches the waiting requests of a runtime, in all pools.
 func (s Subjects) RuntimeWaiting(runtimeID string) string {
 	return s.WaitingOf(WaitingAddress{RuntimeID: runtimeID})
 }
 
-// Dead is where the dead letters of a type are kept; any type that this package
-// does not know goes to unknown.
+// Dead returns the subject of the dead letters of a type. For a type that this package does not know,
+// the last token is UnknownType.
 func (s Subjects) Dead(t Type) string {
 	return s.join("dead", cmp.Or(string(known(t)), UnknownType))
 }
@@ -158,7 +157,7 @@ func (s Subjects) WaitingOf(a WaitingAddress) string {
 	return s.join("waiting", pool, cmp.Or(a.GlobalAccountID, "*"), cmp.Or(a.RuntimeID, "*"), cmp.Or(a.RequestID, "*"))
 }
 
-// ReplyAddress says whose reply a subject holds: a runtime's or, for a release, a binding's.
+// ReplyAddress names the owner of the reply on a subject: a runtime or, for a release, a binding.
 type ReplyAddress struct {
 	RuntimeID string
 	Binding   string // of a release; then RuntimeID is ""
@@ -204,8 +203,7 @@ func (s Subjects) ParseWaiting(subject string) (WaitingAddress, error) {
 	return WaitingAddress{Pool: pool, GlobalAccountID: tokens[1], RuntimeID: tokens[2], RequestID: tokens[3]}, nil
 }
 
-// Compared is where the comparison of a request is kept; a shadow's subjects alone
-// have it.
+// Compared returns the subject of the comparison of a request. Only a shadow has such a subject.
 func (s Subjects) Compared(runtimeID, requestID string) string {
 	return s.join("compared", runtimeID, requestID)
 }
@@ -213,7 +211,7 @@ func (s Subjects) Compared(runtimeID, requestID string) string {
 // AllCompared matches every comparison.
 func (s Subjects) AllCompared() string { return s.join("compared", ">") }
 
-// tokens are those after the prefix and kind, nil where the subject has another beginning.
+// tokens returns the tokens after prefix and kind, nil if the subject begins with something else.
 func (s Subjects) tokens(subject, kind string) []string {
 	rest, ok := strings.CutPrefix(subject, s.prefix+"."+kind+".")
 	if !ok {

@@ -14,7 +14,7 @@ type Carrier nats.Header
 
 var _ propagation.TextMapCarrier = Carrier{}
 
-// Get returns the first value, in whatever case the name was sent.
+// Get returns the first value; it ignores the case of the name.
 func (c Carrier) Get(key string) string { return headerValue(nats.Header(c), key) }
 
 // Set replaces the value.
@@ -29,7 +29,7 @@ func (c Carrier) Keys() []string {
 	return keys
 }
 
-// TraceContext is ctx with the trace that the event belongs to.
+// TraceContext returns ctx with the trace of the event, ctx itself if the event has none.
 func (e Event) TraceContext(ctx context.Context) context.Context {
 	if e.Traceparent == "" {
 		return ctx

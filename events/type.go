@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// Type is the kind of an event, as it stands in its subject. The type of the
-// CloudEvent is made of it: provision is hap.provision.v1.
+// Type is the kind of an event, as in its subject. The CloudEvents type contains it: provision is
+// hap.provision.v1.
 type Type string
 
-// The types of events; Types says what each is. A reply's CloudEvent has the type
-// hap.reply.v1.
+// The types of events; Types describes each. The CloudEvents type of a reply is hap.reply.v1.
 const (
 	TypeProvision   Type = "provision"
 	TypeDeprovision Type = "deprovision"
@@ -22,7 +21,7 @@ const (
 // this package does not know.
 const UnknownType = "unknown"
 
-// What the last token of a subject repeats.
+// The member of the data that the last token of a subject repeats.
 const (
 	tokenTenant  = "globalAccountID"
 	tokenRuntime = "runtimeID"
@@ -37,8 +36,7 @@ const (
 // CloudEvent is the type attribute of the CloudEvents envelope.
 func (t Type) CloudEvent() string { return cloudEventBegins + string(t) + cloudEventEnds }
 
-// TypeInfo is all that depends on the type of an event and on nothing else of it.
-// docs/messages.md has the same table.
+// TypeInfo has the properties that all events of a type share. docs/messages.md has the same table.
 type TypeInfo struct {
 	Type      Type
 	Publisher string // for docs/messages.md
@@ -46,13 +44,13 @@ type TypeInfo struct {
 
 	Answer Status // of a request that succeeded; every type may be rejected
 	Waits  bool   // StatusWaiting may come before the final reply
-	Allots bool   // it changes what is allotted in Redis
+	Allots bool   // it changes the allotment in Redis
 
 	given func(Event) payload // the payload that is set, or nil
 	empty func(Event) Event   // with an empty payload; by value, so that no Event escapes to the heap
 }
 
-// Statuses are those that a reply to the type may have, the final ones first.
+// Statuses returns the statuses that a reply to the type may have, the final ones first.
 func (i TypeInfo) Statuses() []Status {
 	statuses := []Status{i.Answer, StatusRejected}
 	if i.Waits {
@@ -80,7 +78,7 @@ var types = []TypeInfo{
 	}),
 }
 
-// row completes info by what reads and sets a payload P in an event.
+// row sets the functions of info that return and create a payload P of an event.
 func row[P any, Pointer interface {
 	*P
 	payload
@@ -116,7 +114,8 @@ func find(t Type) *TypeInfo {
 	return nil
 }
 
-// known is t in the table's own memory, or "" for a type that this package does not know.
+// known returns t as the table's string, which keeps no message in memory, or "" for a type that this
+// package does not know.
 func known[Text ~string](t Text) Type {
 	if i := find(Type(t)); i != nil {
 		return i.Type
@@ -124,7 +123,7 @@ func known[Text ~string](t Text) Type {
 	return ""
 }
 
-// typeOf is the type of event that a CloudEvent's type names, or "".
+// typeOf returns the type of event for a CloudEvents type, "" if there is none.
 func typeOf(cloudEvent string) Type {
 	inner, begins := strings.CutPrefix(cloudEvent, cloudEventBegins)
 	inner, ends := strings.CutSuffix(inner, cloudEventEnds)
@@ -134,8 +133,8 @@ func typeOf(cloudEvent string) Type {
 	return known(inner)
 }
 
-// NewEvent returns an event of type t with an empty payload, and that payload, for
-// its JSON to be read into; false for a type that this package does not know.
+// NewEvent returns an event of type t with an empty payload. data points to that payload, for the
+// caller to unmarshal JSON into. ok is false for a type that this package does not know.
 func NewEvent(t Type) (e Event, data any, ok bool) {
 	i := find(t)
 	if i == nil {
@@ -145,7 +144,7 @@ func NewEvent(t Type) (e Event, data any, ok bool) {
 	return e, i.given(e), true
 }
 
-// given is the payload that e.Type names, nil where it is not set.
+// given returns the payload that e.Type names, nil if it is not set.
 func (e *Event) given() payload {
 	if i := find(e.Type); i != nil {
 		return i.given(*e)

@@ -26,8 +26,8 @@ func typesInOrder() []events.Type {
 	return all
 }
 
-// Every constant of type Type has its row, and every constant of type Status is one
-// that the table has, or one that answers no type in particular.
+// Every constant of type Type has its row. Every constant of type Status is in the table, or answers
+// no particular type.
 func TestTheTableHasEveryType(t *testing.T) {
 	t.Parallel()
 	var statuses []string
@@ -93,8 +93,8 @@ func declared(t *testing.T, kind string) []string {
 	return found
 }
 
-// What stands outside of the table names every type: the schemas, the rights on NATS,
-// the errors that every event may end in, and the examples that the schemas are tried with.
+// Files outside of the table name every type: the schemas, the permissions on NATS, the errors in
+// which every event may end, and the examples with which the schemas are tested.
 func TestEveryTypeIsKnownOutside(t *testing.T) {
 	t.Parallel()
 	envelope := string(schemaText(t, "envelope"))
@@ -175,8 +175,8 @@ func TestNewEventHasThePayloadOfItsType(t *testing.T) {
 	}
 }
 
-// TestMessagesPageHasTheTypes holds docs/messages.md to the table. With UPDATE_DOCS
-// set, as in make docs, it writes the page anew.
+// TestMessagesPageHasTheTypes compares docs/messages.md with the table. With UPDATE_DOCS set, as in
+// make docs, it rewrites the page.
 func TestMessagesPageHasTheTypes(t *testing.T) {
 	t.Parallel()
 	const path = "../docs/messages.md"

@@ -17,7 +17,7 @@ import (
 const (
 	HeaderDeadline = "Hap-Deadline" // when the waiting ends, RFC 3339
 	HeaderWaiting  = "Hap-Waiting"  // the WaitingReason
-	HeaderSince    = "Hap-Since"    // when it began to wait, where that was for another pool, RFC 3339
+	HeaderSince    = "Hap-Since"    // when it began to wait, if that was for another pool, RFC 3339
 )
 
 // WaitingRequest is a provision that waits, as HAP_WAITING keeps it.
@@ -26,14 +26,14 @@ type WaitingRequest struct {
 	Pool     string
 	Reason   WaitingReason
 	Deadline time.Time
-	Since    time.Time // it began to wait; Enter takes zero as now
-	Entered  time.Time // it came in for this pool
+	Since    time.Time // when it began to wait; for Enter, zero means now
+	Entered  time.Time // when it was stored for this pool
 	Subject  string
 	Sequence uint64 // of the stream
 }
 
-// WaitingRoom is the stream of the requests that wait. It has one message per
-// request and is read without a consumer, by every worker.
+// WaitingRoom is the stream of the requests that wait. It has one message per request, and every
+// worker reads it without a consumer.
 type WaitingRoom struct {
 	foreigners
 	streams  streams.Streams
@@ -50,9 +50,10 @@ func NewWaitingRoomOn(streams streams.Streams, subjects Subjects) *WaitingRoom {
 	return &WaitingRoom{streams: streams, subjects: subjects}
 }
 
-// Enter stores a request, and returns its deadline once the stream has it. One that is there
-// already stays as it is, with the deadline that it was given first; beside one that
-// cannot be read the request is stored, and both leave together.
+// Enter stores a request, and returns the deadline in force once the stream has it. A request that is
+// already stored stays unchanged and keeps its first deadline. If the subject holds an unreadable
+// message, Enter stores the request beside it, and Leave removes both. Errors: ErrUnstorable for a
+// request that can never be stored.
 func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) (deadline time.Time, err error) {
 	data, err := encodeEvent(w.Event, maxKept)
 	if err != nil {
@@ -81,7 +82,7 @@ func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) (deadline tim
 		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
 			return w.Deadline, fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
 		}
-		expected = msg.Sequence // 0 where there is none any more
+		expected = msg.Sequence // 0 if the message is gone by now
 		if expected == 0 {
 			continue
 		}
@@ -97,7 +98,7 @@ func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) (deadline tim
 
 func (r *WaitingRoom) stream() string { return r.subjects.Stream(StreamWaiting) }
 
-// Subject is where a request for a pool is kept.
+// Subject returns the subject of a request that waits for a pool.
 func (r *WaitingRoom) Subject(pool string, e Event) string {
 	return r.subjects.Waiting(pool, e.Provision.GlobalAccountID, e.RuntimeID, e.ID)
 }
@@ -110,15 +111,15 @@ func (r *WaitingRoom) Leave(ctx context.Context, subject string) error {
 	return nil
 }
 
-// Each visits the requests that wait, oldest first, but none that comes after it has
-// found the first. What cannot be read is passed over, stays, and is told to OnForeign. It
-// ends with the first error of visit.
+// Each visits the requests that wait, oldest first, except those that are stored after it has found
+// the first. It skips a message that it cannot read and reports it to OnForeign. It returns the first
+// error of visit.
 func (r *WaitingRoom) Each(ctx context.Context, visit func(WaitingRequest) error) error {
 	return r.each(ctx, r.subjects.AllWaiting(), visit)
 }
 
-// After visits the requests that were stored after a sequence of the stream, oldest first, in
-// the same way as Each, and returns up to where it has read.
+// After visits the requests that were stored after a sequence of the stream, oldest first, in the same
+// way as Each. It returns the last sequence that it has read.
 func (r *WaitingRoom) After(ctx context.Context, sequence uint64, visit func(WaitingRequest) error) (read uint64, err error) {
 	read = sequence
 	err = streams.Each(ctx, r.streams, r.stream(), sequence+1, r.subjects.AllWaiting(), func(msg streams.Message) error {
@@ -136,8 +137,8 @@ func (r *WaitingRoom) After(ctx context.Context, sequence uint64, visit func(Wai
 	return read, err
 }
 
-// Get returns the request on a subject, and whether it still waits. What cannot be read is
-// none, and told to OnForeign.
+// Get returns the request on a subject, and whether it still waits. A message that it cannot read
+// counts as none and is reported to OnForeign.
 func (r *WaitingRoom) Get(ctx context.Context, subject string) (WaitingRequest, bool, error) {
 	msg, err := r.streams.Message(ctx, r.stream(), streams.Query{LastFor: subject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -150,14 +151,15 @@ func (r *WaitingRoom) Get(ctx context.Context, subject string) (WaitingRequest, 
 	return w, err == nil, r.pass(err)
 }
 
-// State returns how many messages there are, also those that cannot be read, and the highest
-// sequence that the stream ever gave one.
+// State returns the number of messages, unreadable ones included, and the highest sequence that the
+// stream has assigned.
 func (r *WaitingRoom) State(ctx context.Context) (messages, last uint64, err error) {
 	state, err := r.streams.State(ctx, r.stream())
 	return state.Msgs, state.LastSeq, err
 }
 
-// Subjects returns the subjects of all that waits, also of what cannot be read.
+// Subjects returns the subjects of all messages, unreadable ones included, with the number of messages
+// on each.
 func (r *WaitingRoom) Subjects(ctx context.Context) (map[string]uint64, error) {
 	return r.streams.Subjects(ctx, r.stream(), r.subjects.AllWaiting())
 }
@@ -183,10 +185,10 @@ func (r *WaitingRoom) each(ctx context.Context, filter string, visit func(Waitin
 	})
 }
 
-// Addresses visits what the subjects say of the requests that wait, of one runtime or,
-// with "", of all: also of those that only a newer version can read. Foreign is a
-// message in such a place, nil for a request; without an address its subject is none of
-// ours either. It ends with the first error of visit.
+// Addresses calls visit with the address in the subject of each message, for one runtime or, with "",
+// for all. foreign is nil for a readable request, and describes an unreadable message, such as a newer
+// version's. If its subject is no waiting request's either, the address is zero. It returns the first
+// error of visit.
 func (r *WaitingRoom) Addresses(ctx context.Context, runtimeID string, visit func(a WaitingAddress, foreign *Foreign) error) error {
 	filter := r.subjects.AllWaiting()
 	if runtimeID != "" {
@@ -198,7 +200,7 @@ func (r *WaitingRoom) Addresses(ctx context.Context, runtimeID string, visit fun
 		if err := r.pass(err); err != nil {
 			return err
 		}
-		address, _ := r.subjects.ParseWaiting(msg.Subject) // the zero address where it is none
+		address, _ := r.subjects.ParseWaiting(msg.Subject) // the zero address if the subject is not a request's
 		return visit(address, found)
 	})
 }
@@ -207,7 +209,8 @@ func (r *WaitingRoom) read(msg streams.Message) (WaitingRequest, error) {
 	return ReadWaiting(r.subjects, msg)
 }
 
-// ReadWaiting reads a message of the waiting room under the subjects. Its error is a *Foreign.
+// ReadWaiting decodes a message of the waiting room under the subjects. Its error is always a
+// *Foreign.
 func ReadWaiting(subjects Subjects, msg streams.Message) (WaitingRequest, error) {
 	w, err := waitingRequest(subjects, msg)
 	if err != nil {
@@ -236,7 +239,8 @@ func waitingRequest(subjects Subjects, msg streams.Message) (WaitingRequest, err
 	}, nil
 }
 
-// timeOf reads a header, or says fallback: a message without a deadline has waited long enough.
+// timeOf returns the time in a header, or fallback if there is none. The caller's fallback is when the
+// message was stored, so that a request without a deadline has expired.
 func timeOf(header nats.Header, name string, fallback time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, headerValue(header, name))
 	if err != nil {

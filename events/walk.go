@@ -7,11 +7,9 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// Each reads the ledger from its beginning to its end, in the order of the stream,
-// sealed ones included. The end is where the leader has nothing more when Each asks
-// it: a reply that is replaced meanwhile is seen in its new place, none is missed.
-// What cannot be read is passed over, and told to OnForeign. It ends with the first
-// error of visit.
+// Each visits all replies of the ledger in stream order, sealed ones included, until the leader has no
+// more. A reply that is replaced meanwhile is visited in its new place, so none is missed. It skips a
+// message that it cannot read and reports it to OnForeign. It returns the first error of visit.
 func (l *Ledger) Each(ctx context.Context, visit func(Stored) error) error {
 	return l.streams.Walk(ctx, l.stream(), 0, func(msg streams.Message) error {
 		stored, err := l.storedReply(msg)
@@ -22,9 +20,9 @@ func (l *Ledger) Each(ctx context.Context, visit func(Stored) error) error {
 	})
 }
 
-// Facts is Each for who rebuilds: it reads of every reply only what a Fact has, and
-// leaves out those to releases and the sealed ones, which say nothing of a runtime.
-// What cannot be read comes as Fact.Foreign, with nothing else.
+// Facts is Each for a rebuild: it decodes only the fields of a Fact. It leaves out sealed replies and
+// replies to releases, which say nothing about a runtime. An unreadable message comes as a Fact with
+// Foreign alone.
 func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
 	return l.FactsAfter(ctx, 0, func(fact Fact) error {
 		if fact.Foreign == nil && fact.RuntimeID == "" {
@@ -34,8 +32,8 @@ func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
 	})
 }
 
-// FactsAfter visits what was stored after a sequence of the ledger, with the replies to
-// releases; otherwise it is like Facts.
+// FactsAfter is Facts for what was stored after a sequence of the ledger, with the replies to
+// releases.
 func (l *Ledger) FactsAfter(ctx context.Context, sequence uint64, visit func(Fact) error) error {
 	var read factReader
 	return l.streams.Walk(ctx, l.stream(), sequence, func(msg streams.Message) error {
@@ -53,8 +51,8 @@ func (l *Ledger) FactsAfter(ctx context.Context, sequence uint64, visit func(Fac
 	})
 }
 
-// FactsSince is FactsAfter for what was stored since a time: what it costs does not grow with
-// what is older.
+// FactsSince is FactsAfter for replies stored since a time. Its cost does not grow with the number of
+// older replies.
 func (l *Ledger) FactsSince(ctx context.Context, since time.Time, visit func(Fact) error) error {
 	state, err := l.streams.State(ctx, l.stream())
 	if err != nil || state.LastSeq == 0 {
@@ -67,10 +65,10 @@ func (l *Ledger) FactsSince(ctx context.Context, since time.Time, visit func(Fac
 	return l.FactsAfter(ctx, first-1, visit)
 }
 
-// Unsettled visits what is left in HAP_EVENTS, delivered or not, oldest first, but
-// nothing that is published after it has found the first. It needs no consumer; a
-// work-queue stream allows no second one. An event that does not decode comes with its
-// error and with what could be read of it. It ends with the first error of visit.
+// Unsettled visits the events that are left in HAP_EVENTS, delivered or not, oldest first. It leaves
+// out events that are published after it has found the first. It uses no consumer, since a work-queue
+// stream allows only one. An event that does not decode comes with its error and the fields that could
+// be read. It returns the first error of visit.
 func (l *Ledger) Unsettled(ctx context.Context, visit func(e Event, sequence uint64, fault error) error) error {
 	return streams.Each(ctx, l.streams, l.subjects.Stream(StreamEvents), 1, ">", func(msg streams.Message) error {
 		event, fault := Decode(msg.Subject, msg.Header, msg.Data)

@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// metadataOnly has no fall-back to whole objects: a server that cannot do it
-	// answers 406, and the contents of a Secret are never sent.
+	// metadataOnly has no fall-back to whole objects: a server that does not support it answers 406,
+	// and never sends the contents of a Secret.
 	metadataOnly     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	metadataOnlyList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	wholeObjects     = "application/json"
 
-	listAttempts = 3 // a list whose continuation has expired is begun anew, this often in all
+	listAttempts = 3 // how often a list is begun in all, if its continuation expires
 )
 
-// newAPI is a plain client beside the informer's. The library's own clients
-// repeat what was answered with Retry-After, patches too; here the number of
-// repetitions is zero, and retry.go says what is repeated.
+// newAPI returns a client for all requests except the informers'. The library's clients repeat
+// requests, even patches, that are answered with Retry-After. This client's requests have
+// MaxRetries(0), and retry.go decides about repeats.
 func newAPI(config *rest.Config, h *http.Client) (*rest.RESTClient, error) {
 	config = metadata.ConfigFor(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
@@ -40,7 +40,7 @@ func newAPI(config *rest.Config, h *http.Client) (*rest.RESTClient, error) {
 	return rest.RESTClientForConfigAndClient(config, h)
 }
 
-// path is that of a resource in the namespace, or of one object in it.
+// path returns the segments of the path of a resource in the namespace, or of one object.
 func (c *Client) path(r schema.GroupVersionResource, name ...string) []string {
 	segments := []string{"apis", r.Group, r.Version, "namespaces", c.opts.Namespace, r.Resource}
 	if r.Group == "" {
@@ -49,11 +49,11 @@ func (c *Client) path(r schema.GroupVersionResource, name ...string) []string {
 	return append(segments, name...)
 }
 
-// object is the part of an answer that a binding is made of.
+// object is the part of an API object that a binding is made from.
 type object struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 
-	references `json:",inline"` // none where only the metadata was asked for
+	references `json:",inline"` // empty if only the metadata was requested
 }
 
 func (c *Client) getObject(ctx context.Context, name string) (object, error) {
@@ -93,16 +93,16 @@ func getPage[T any](ctx context.Context, c *Client, of listing, from string) (pa
 	return p, decode(request.Do(ctx), &p)
 }
 
-// listing says what is listed, and how.
+// listing selects the objects of a list, and their form.
 type listing struct {
 	resource schema.GroupVersionResource
 	accept   string
 	selector string
 }
 
-// list reads all pages of one consistent list and passes each to f. When the
-// server has forgotten the list meanwhile (410), it begins anew and says so by
-// calling restart first; f must not keep anything across it.
+// list reads all pages of one consistent list and calls f with each item, until f returns false. If
+// the server has forgotten the list meanwhile (410), it begins again. It calls restart before each
+// attempt, which must discard what f has collected.
 func list[T any](ctx context.Context, c *Client, of listing, restart func(), f func(T) (more bool)) error {
 	var err error
 	for range listAttempts {
@@ -135,7 +135,8 @@ func listOnce[T any](ctx context.Context, c *Client, of listing, f func(T) (more
 	}
 }
 
-// decode reads an answer, or the error in it.
+// decode decodes an answer. Errors: *answerError for a failed request, *garbledError for an unreadable
+// answer.
 func decode(answer rest.Result, into any) error {
 	raw, plain := answer.Raw()
 	if plain != nil {
@@ -148,8 +149,8 @@ func decode(answer rest.Result, into any) error {
 	return nil
 }
 
-// answerError is a failed request. after is when the server wants it again, 0
-// where it does not say.
+// answerError is a failed request. after is how long the server asks to wait before a repeat, 0 if it
+// does not say.
 type answerError struct {
 	err   error
 	after time.Duration
@@ -158,8 +159,8 @@ type answerError struct {
 func (e *answerError) Error() string { return e.err.Error() }
 func (e *answerError) Unwrap() error { return e.err }
 
-// garbledError is an answer of success whose body cannot be read. What a write
-// did is then as unknown as after a lost connection.
+// garbledError is an answer of success with an unreadable body. The result of a write is then unknown,
+// as after a lost connection.
 type garbledError struct{ err error }
 
 func (e *garbledError) Error() string { return fmt.Sprintf("the answer cannot be read: %v", e.err) }

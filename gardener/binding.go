@@ -24,13 +24,12 @@ func (c *Client) Get(ctx context.Context, name string) (engine.Binding, error) {
 	return c.decoder.binding(&o.Metadata), nil
 }
 
-// Claim writes the mark on the binding as it was seen: label tenantName and the
-// annotations of pool, generation and epoch. It returns the binding as it is then.
-// Errors: engine.ErrConflict, engine.ErrUnknownResult, engine.ErrUnavailable,
-// engine.CodeUnknownBinding.
+// Claim writes the mark on the binding: label tenantName, and the annotations of pool, generation and
+// epoch. It returns the binding after the write. Errors: engine.ErrConflict, engine.ErrUnknownResult,
+// engine.ErrUnavailable, engine.CodeUnknownBinding.
 //
-// Whether the claim is permitted is for the caller to know; this function makes sure
-// that seen is the server's state, and not an older one.
+// The caller decides whether the claim is permitted. Claim only makes sure that seen is the server's
+// present state.
 func (c *Client) Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return c.patch(ctx, "claim", seen, change{
 		labels: fields{c.decoder.keys.tenantName: mark.Tenant},
@@ -42,8 +41,8 @@ func (c *Client) Claim(ctx context.Context, seen engine.Binding, mark engine.Mar
 	})
 }
 
-// MarkDirty writes dirty=true with the tenant and generation of the mark on the
-// binding as it was seen; the epoch stays as it is. The errors are Claim's.
+// MarkDirty writes dirty=true with the tenant and generation of the mark, if seen is the server's
+// present state. The epoch stays unchanged. Errors as for Claim.
 func (c *Client) MarkDirty(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return c.patch(ctx, "mark dirty", seen, change{
 		labels:      fields{c.decoder.keys.dirty: "true", c.decoder.keys.tenantName: mark.Tenant},
@@ -51,9 +50,9 @@ func (c *Client) MarkDirty(ctx context.Context, seen engine.Binding, mark engine
 	})
 }
 
-// Unclaim takes tenantName off the binding as it was seen and leaves the
-// generation of the mark, so that the next claim counts on from it. It is for
-// claims that no request was answered with. The errors are Claim's.
+// Unclaim removes tenantName and writes the generation of the mark, from which the next claim counts
+// on, if seen is the server's present state. It is for claims with which no request was answered.
+// Errors as for Claim.
 func (c *Client) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return c.patch(ctx, "unclaim", seen, change{
 		labels:      fields{c.decoder.keys.tenantName: nil},
@@ -61,9 +60,9 @@ func (c *Client) Unclaim(ctx context.Context, seen engine.Binding, mark engine.M
 	})
 }
 
-// Free takes tenantName and dirty off the binding as it was seen and notes the
-// request that asked for it, in one write. The generation stays: the next claim
-// counts on from it. The errors are Claim's.
+// Free removes tenantName and dirty and records the request that asked for it, in one write, if seen
+// is the server's present state. The generation stays: the next claim counts on from it. Errors as for
+// Claim.
 func (c *Client) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
 	return c.patch(ctx, "free", seen, change{
 		labels:      fields{c.decoder.keys.dirty: nil, c.decoder.keys.tenantName: nil},
@@ -71,14 +70,13 @@ func (c *Client) Free(ctx context.Context, seen engine.Binding, request string) 
 	})
 }
 
-// List reads all bindings from the server and then calls f with each, in order
-// of names: what f sees is one consistent list, even if it had to be begun
-// anew. An error of f ends it and is returned. Error besides: engine.ErrUnavailable.
+// List reads all bindings from the server and then calls f with each, in order of names. The list is
+// consistent. It returns the first error of f, or engine.ErrUnavailable.
 func (c *Client) List(ctx context.Context, f func(engine.Binding) error) error {
 	return c.list(ctx, c.decoder.keys.hyperscalerType, f)
 }
 
-// ListOf is List of the bindings whose label names a tenant.
+// ListOf is List for the bindings whose label names a tenant.
 func (c *Client) ListOf(ctx context.Context, tenant string, f func(engine.Binding) error) error {
 	return c.list(ctx, c.decoder.keys.hyperscalerType+","+c.decoder.keys.tenantName+"="+tenant, f)
 }
@@ -111,8 +109,8 @@ type fields map[string]any
 // change says what a write does to the metadata of a binding.
 type change struct{ labels, annotations fields }
 
-// errNoVersion is a fault of the caller: without a version the write would go
-// through whatever the object has become.
+// errNoVersion is a mistake of the caller: without a version the server would accept the write in any
+// state of the object.
 var errNoVersion = errors.New("the binding that was seen has no resourceVersion")
 
 func (c *Client) patch(ctx context.Context, verb string, seen engine.Binding, do change) (engine.Binding, error) {

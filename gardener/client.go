@@ -34,7 +34,7 @@ type Client struct {
 
 	informer cache.SharedIndexInformer
 	events   cache.ResourceEventHandlerRegistration
-	// referrers are the caches of what refers to Secrets, none for other kinds.
+	// referrers are the caches of the bindings that refer to Secrets; none for other kinds.
 	referrers []cache.SharedIndexInformer
 	handlers  []func(engine.Binding, bool)
 
@@ -43,14 +43,13 @@ type Client struct {
 	mu       sync.Mutex
 	cancel   context.CancelFunc // nil until Start
 	running  sync.WaitGroup
-	watchErr error // the last failure of the watch; nil once it has synced
+	watchErr error // the last failure of the watch; nil if there was none
 
 	unnamed sync.Once // the warning that the uid of the namespace may not be read
 }
 
-// New makes a Client without asking the server anything. The config is copied;
-// its client-side limits are taken off, since the API server itself says when it
-// has too much to do. The errors are those of opts.Validate and of the config.
+// New returns a Client, and sends no request. It copies the config and removes its client-side rate
+// limits, because the API server itself limits requests. Errors: the faults of opts and of the config.
 func New(config *rest.Config, opts Options) (*Client, error) {
 	opts = opts.WithDefaults()
 	if err := opts.Validate(); err != nil {
@@ -92,9 +91,8 @@ func New(config *rest.Config, opts Options) (*Client, error) {
 	return client, client.watchReferrers(whole)
 }
 
-// watch prepares the informer. Objects without the hyperscaler type's label are
-// no accounts and stay on the server. Of a Secret only the metadata is read; of a
-// binding also what it refers to.
+// watch creates the informer. Objects without the label of the hyperscaler type are no accounts and
+// are not selected. It reads only the metadata of a Secret, but whole bindings, for their reference.
 func (c *Client) watch(meta metadata.Interface, whole dynamic.Interface) error {
 	of := kube.Watched{
 		Resource:  c.kind.resource,
@@ -130,14 +128,14 @@ func (c *Client) watch(meta metadata.Interface, whole dynamic.Interface) error {
 	return nil
 }
 
-// OnChange registers a function that is called with every binding that appears
-// or changes, the ones that exist at the start included, and with what was last
-// known of one that is gone, be it from its pool only. It is called by one goroutine, after the cache has
-// changed, and holds up the watch while it runs. Register before Start.
+// OnChange registers a function that is called with each binding that exists at the start, appears or
+// changes. deleted is true, with the last known state, for a binding that was deleted or has left its
+// pool. One goroutine calls it, after the cache has changed, and the watch waits for it. Register it
+// before Start.
 func (c *Client) OnChange(f func(b engine.Binding, deleted bool)) { c.handlers = append(c.handlers, f) }
 
-// Start begins to watch and returns; WaitSynced waits for the first list. It
-// ends with ctx or with Stop, and cannot be started again.
+// Start starts the watch and returns; WaitSynced waits for the first list. The watch ends with ctx or
+// Stop. A Client cannot be started again.
 func (c *Client) Start(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,8 +162,8 @@ func (c *Client) Stop() {
 	c.http.CloseIdleConnections()
 }
 
-// Synced reports whether the cache has held all bindings at least once, and
-// with Secrets what refers to them.
+// Synced reports whether the cache has received all bindings at least once and, with Secrets, the
+// bindings that refer to them.
 func (c *Client) Synced() bool {
 	return c.events.HasSynced() && !slices.ContainsFunc(c.referrers, func(i cache.SharedIndexInformer) bool { return !i.HasSynced() })
 }
@@ -185,8 +183,8 @@ func (c *Client) WaitSynced(ctx context.Context) error {
 	return err
 }
 
-// watchFailed tells the operator, once for each different failure in a row; the
-// informer tries again by itself.
+// watchFailed warns the operator, unless the failure before was the same. The informer itself tries
+// again.
 func (c *Client) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
 	if verdict.Expected(err) {
 		return
@@ -200,8 +198,8 @@ func (c *Client) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
 	}
 }
 
-// changed takes over an object that was added or updated. A new list repeats
-// objects that have not changed; those are passed over.
+// changed puts an added or updated object into the index. It ignores an unchanged object, which a new
+// list repeats.
 func (c *Client) changed(obj any) {
 	is, ok := obj.(*account)
 	if !ok {
@@ -213,15 +211,15 @@ func (c *Client) changed(obj any) {
 	}
 	b := &is.Binding
 	if as := sameAs(is, c.sameSecret(is.credentials)); as != "" {
-		held := is.Binding // the watch's cache has the other one
+		held := is.Binding // a copy: the informer's cache has the original
 		held.SameSecretAs, b = as, &held
 	}
 	c.take(b)
 	c.regroup(is.credentials)
 }
 
-// deleted takes over the removal of an object, also one that the watch missed
-// and the next list showed.
+// deleted removes a deleted object from the index, even if the watch missed the deletion and the next
+// list showed it.
 func (c *Client) deleted(obj any) {
 	if missed, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = missed.Obj
@@ -242,12 +240,11 @@ func (c *Client) notify(b engine.Binding, deleted bool) {
 	}
 }
 
-// Claimable returns what a tenant may get in a dedicated pool, best first, from
-// the cache: the bindings whose label names the tenant (clean, not held back, not
-// internal unless internalTenant), then up to n unclaimed ones (clean, neither
-// internal nor held back) in an order of the tenant's own. A greater n returns the
-// same list, continued. all is true when there are no others, and never before
-// the cache has synced. The time it takes depends on n, not on the pool.
+// Claimable returns the bindings in the cache that a tenant may get in a dedicated pool, best first:
+// those whose label names the tenant (clean, not held back, not internal unless internalTenant), then
+// up to n unclaimed ones (clean, neither internal nor held back), in an order that depends on the
+// tenant. A greater n extends the same list. all is true if there are no others and the cache has
+// synced. The cost depends on n, not on the size of the pool.
 func (c *Client) Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
 	synced := c.Synced()
 	seen, all = c.index.Claimable(pool, tenant, internalTenant, n)
@@ -257,26 +254,25 @@ func (c *Client) Claimable(pool engine.Pool, tenant string, internalTenant bool,
 // Shared returns the bindings of a shared pool that may be assigned, in order of names.
 func (c *Client) Shared(pool engine.Pool) []engine.Binding { return c.index.Shared(pool) }
 
-// Barred names the tenant's own bindings that must not gain a runtime: dirty
-// (also one that was marked by hand under its clusters), held back, or
-// internal while the tenant is none of the internal ones.
+// Barred returns the names of the tenant's own bindings that must not gain a runtime: dirty ones (even
+// if marked by hand under their clusters), held back ones, and internal ones unless internalTenant.
 func (c *Client) Barred(pool engine.Pool, tenant string, internalTenant bool) []string {
 	return c.index.Barred(pool, tenant, internalTenant)
 }
 
-// Owned returns all bindings of a dedicated pool that carry the tenant's name, in
-// whatever state, in order of names.
+// Owned returns all bindings of a dedicated pool that carry the tenant's name, in any state, in order
+// of names.
 func (c *Client) Owned(pool engine.Pool, tenant string) []engine.Binding {
 	return c.index.Owned(pool, tenant)
 }
 
-// Cached is the binding as the cache has it.
+// Cached returns the binding in the cache, and whether there is one.
 func (c *Client) Cached(name string) (engine.Binding, bool) { return c.index.Cached(name) }
 
-// Pools are those that have at least one binding, in order of names.
+// Pools returns the pools that have at least one binding, in order of names.
 func (c *Client) Pools() []engine.Pool { return c.index.Pools() }
 
-// All goes over the bindings of the cache in order of names, as they are when it begins.
+// All iterates over the bindings of the cache in order of names, as they are when it begins.
 func (c *Client) All() iter.Seq[engine.Binding] {
 	return func(yield func(engine.Binding) bool) {
 		for _, b := range c.index.All() {

@@ -7,10 +7,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Cordon keeps a binding from new assignments, or lets it have them again, and
-// reports whether that was a change. It reads again after a write that another one
-// preceded or whose answer was lost, until ctx ends. Errors:
-// engine.CodeUnknownBinding, engine.ErrUnavailable.
+// Cordon excludes a binding from new assignments, or ends that. changed is false if the binding had
+// that state already. After a conflict or an unknown result it reads and writes again, until ctx ends.
+// Errors: engine.CodeUnknownBinding, engine.ErrUnavailable.
 func (c *Client) Cordon(ctx context.Context, name string, on bool) (b engine.Binding, changed bool, err error) {
 	value := any(nil)
 	if on {

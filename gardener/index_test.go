@@ -32,8 +32,7 @@ func feed(t testing.TB, c *Client, name, version string, labels, annotations map
 	c.changed(kept)
 }
 
-// The cache and the index have one copy of a binding: at 10,000 bindings a second one
-// is some 7 MB.
+// The cache and the index share each binding: a second copy of 10,000 bindings takes about 7 MB.
 func TestBindingIsInMemoryOnce(t *testing.T) {
 	t.Parallel()
 	c := newOffline(t, Options{})
@@ -49,9 +48,9 @@ func TestBindingIsInMemoryOnce(t *testing.T) {
 	}
 }
 
-// TestIndexStories runs testdata/index: bindings come and go, and what is told
-// about them is written down. A line of `set` is a name and its labels; keys with
-// a slash other than the cordon are annotations.
+// TestIndexStories runs testdata/index: bindings appear and disappear, and the output shows what the
+// client reports. A line of `set` is a name and its labels; keys with a slash other than the cordon
+// are annotations.
 func TestIndexStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/index", func(t *testing.T, path string) {
@@ -243,8 +242,8 @@ func compare(r *rapid.T, c *Client, naive map[string]engine.Binding, p engine.Po
 	}
 }
 
-// TestRingSpreads holds what the order is for: tenants that come at once begin
-// at different bindings, although the names differ in one character only.
+// TestRingSpreads tests the purpose of the order: concurrent tenants begin at different bindings, even
+// if their names differ in one character only.
 func TestRingSpreads(t *testing.T) {
 	t.Parallel()
 	const bindings, tenants = 1000, 100

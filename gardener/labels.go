@@ -40,13 +40,13 @@ var kinds = map[Resource]kind{
 	Secrets:             {"Secret", schema.GroupVersionResource{Version: "v1", Resource: "secrets"}},
 }
 
-// keys are the label keys on the objects, in the order of renameable.
+// keys are the label keys on the objects, in the order of keyNames.
 type keys struct {
 	hyperscalerType, tenantName, dirty, internal, shared, euAccess string
 }
 
-// LabelKeys is the mapping that a preset stands for, from documented name to
-// key; ok is false for an unknown preset. "" is the preset "default".
+// LabelKeys returns the label keys of a preset, by documented name; ok is false for an unknown preset.
+// "" is the preset "default".
 func LabelKeys(preset string) (m map[string]string, ok bool) {
 	m = map[string]string{
 		"hyperscalerType": "hyperscalerType", "tenantName": "tenantName", "dirty": "dirty",
@@ -94,8 +94,7 @@ func labelKeys(renamed map[string]string) (keys, error) {
 	return keys{m["hyperscalerType"], m["tenantName"], m["dirty"], m["internal"], m["shared"], m["euAccess"]}, errors.Join(faults...)
 }
 
-// decoder makes bindings of metadata. It warns once of every value that it does
-// not understand.
+// decoder converts metadata to bindings. It warns once about each value that it does not understand.
 type decoder struct {
 	keys      keys
 	kind      string
@@ -134,8 +133,8 @@ func (d *decoder) binding(meta *metav1.ObjectMeta) engine.Binding {
 // claimOf is the value of AnnotationPool.
 func claimOf(pool engine.Pool, tenant string) string { return pool.Name() + " " + tenant }
 
-// claimedIn reads the value of AnnotationPool. It holds for the tenant that it names alone:
-// the label tenantName may have been changed by others since.
+// claimedIn returns the pool in the value of AnnotationPool, "" if that names another tenant than the
+// label tenantName: others may have changed the label since.
 func claimedIn(value, tenant string) string {
 	pool, of, _ := strings.Cut(value, " ")
 	if tenant == "" || of != tenant {
@@ -144,8 +143,8 @@ func claimedIn(value, tenant string) string {
 	return pool
 }
 
-// isTrue takes "true" for true and everything else for an absent label. Gardener
-// users write dirty=false to mean clean, which a selector `!dirty` would not.
+// isTrue reports whether a label is "true". Any other value counts as absent: Gardener users write
+// dirty=false for clean, which the selector `!dirty` would not select.
 func (d *decoder) isTrue(binding, key string, labels map[string]string) bool {
 	value, there := labels[key]
 	if there && value != "true" {
@@ -154,12 +153,12 @@ func (d *decoder) isTrue(binding, key string, labels map[string]string) bool {
 	return value == "true"
 }
 
-// maxGeneration is the highest count of claims that is believed. Numbers above
-// 2^53 lose digits in Redis; what no binding ever reaches was written by hand.
+// maxGeneration is the highest generation that is accepted. Numbers above 2^53 lose digits in Redis,
+// and no binding reaches such a number unless it was written by hand.
 const maxGeneration = 1 << 51
 
-// generation counts what is no number as 0, the generation of a binding that
-// was never claimed: every claim then writes a higher one.
+// generation returns the generation, and 0 if it is missing or invalid, as for a binding that was
+// never claimed: every claim then writes a higher one.
 func (d *decoder) generation(meta *metav1.ObjectMeta) int64 {
 	value, there := meta.Annotations[AnnotationGeneration]
 	if !there {
@@ -188,8 +187,8 @@ func (d *decoder) warnOnce(w warning, what string) {
 	}
 }
 
-// account has what the informer's cache keeps of a binding. The index refers to the
-// same one, so that ten thousand of them are in memory once.
+// account is a binding in the informer's cache. The index points to the same memory, so that ten
+// thousand bindings are in memory once.
 type account struct {
 	engine.Binding
 
@@ -197,15 +196,14 @@ type account struct {
 	created     int64  // in seconds
 }
 
-// GetObjectMeta returns what the informer asks for, made anew: most fields of an
-// ObjectMeta would lie empty beside each binding.
+// GetObjectMeta returns a new ObjectMeta with the fields that the informer reads. A stored one would
+// add mostly empty fields to each binding.
 func (a *account) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Name: a.Name, Namespace: a.Namespace, ResourceVersion: a.ResourceVersion}
 }
 
-// account is the transform of the informer: it keeps the binding. An annotation of
-// kubectl may hold a whole Secret, and managed fields are most of the bytes of a
-// small object.
+// account is the transform of the informer: it keeps only the binding. An annotation of kubectl may
+// contain a whole Secret, and managed fields are most of the bytes of a small object.
 func (d *decoder) account(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -221,7 +219,7 @@ func (d *decoder) account(obj any) (any, error) {
 	}
 }
 
-// listed makes an account of an object of a list or a watch.
+// listed converts an object of a list or a watch to an account.
 func (d *decoder) listed(o *object) *account {
 	return &account{d.binding(&o.Metadata), o.credentials().named(cmp.Or(o.Metadata.Namespace, d.namespace)), o.Metadata.CreationTimestamp.Unix()}
 }

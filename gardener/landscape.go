@@ -11,13 +11,12 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// errNoNamespace is a namespace that the cluster does not have. It may come: it is no
-// final word.
+// errNoNamespace says that the cluster does not have the namespace, which may be created later.
 var errNoNamespace = errors.New("the cluster has no such namespace")
 
-// Landscape returns the landscape of the bindings, with the uid of their namespace. Where
-// the right to get that is missing, the uid is left out and an operator is warned, once
-// for each Client. Error: engine.ErrUnavailable, also while there is no such namespace.
+// Landscape returns the landscape of the bindings, with the uid of their namespace. Without the right
+// to get the namespace it leaves the uid out and warns an operator, once for each Client. Error:
+// engine.ErrUnavailable, also while there is no such namespace.
 func (c *Client) Landscape(ctx context.Context) (engine.Landscape, error) {
 	l := engine.Landscape{Namespace: c.opts.Namespace, Resource: string(c.opts.Resource)}
 	var o object
@@ -52,7 +51,7 @@ func (c *Client) getNamespace(ctx context.Context) (object, error) {
 		SetHeader("Accept", metadataOnly).Do(ctx), &o)
 }
 
-// Server is the address of the API server, without anything secret.
+// Server returns the address of the API server, without secrets.
 func (c *Client) Server() string {
 	u := c.api.Get().AbsPath("/").URL()
 	return u.Scheme + "://" + u.Host

@@ -15,7 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// landscapeOf is a client of an API server that answers every question for a namespace so.
+// landscapeOf returns a client of an API server that answers every request for a namespace with this
+// code and body.
 func landscapeOf(t *testing.T, code int, body string) (*gardener.Client, *[]string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,8 +49,8 @@ func TestLandscape(t *testing.T) {
 	}
 }
 
-// An older Role does not allow to get the namespace: the landscape has no uid, and an
-// operator is told once.
+// An older Role does not permit to get the namespace: the landscape then has no uid, and an operator
+// is warned once.
 func TestLandscapeWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	c, warnings := landscapeOf(t, http.StatusForbidden,
@@ -65,7 +66,7 @@ func TestLandscapeWithoutTheRight(t *testing.T) {
 	}
 }
 
-// Anything else is no word about the landscape: it is never taken for one without a uid.
+// Any other answer is an error: it is never taken for a landscape without a uid.
 func TestLandscapeNotRead(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]struct {

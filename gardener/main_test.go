@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// newOffline is a client that is never started: its index is fed by hand.
+// newOffline returns a client that is never started: tests feed its index.
 func newOffline(t testing.TB, opts Options) *Client {
 	t.Helper()
 	if opts.Namespace == "" {

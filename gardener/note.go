@@ -17,8 +17,8 @@ import (
 
 var eventResource = schema.GroupVersionResource{Version: "v1", Resource: "events"}
 
-// kubernetesEvent is an Event as it is written. client-go's recorder would link the typed
-// client, with every kind of Kubernetes.
+// kubernetesEvent is the written form of an Event. client-go's recorder would link the typed client of
+// every Kubernetes kind.
 type kubernetesEvent struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
@@ -49,10 +49,10 @@ type eventCount struct {
 	LastTimestamp string `json:"lastTimestamp"`
 }
 
-// Note writes an Event about a binding, or its higher count. Each request is made once: a
-// note that is lost is lost. One that is there already, as another worker has written it,
-// is done. It needs the rights to create and patch events, and to get bindings. Errors:
-// engine.CodeUnknownBinding, engine.ErrUnavailable and whatever else the API says.
+// Note writes an Event about a binding, or its higher count. It does not retry: a failed note is lost.
+// An Event that another worker has already written is no error. It needs the rights to create and
+// patch events, and to get bindings. Errors: engine.CodeUnknownBinding, engine.ErrUnavailable and any
+// other error of the API.
 func (c *Client) Note(ctx context.Context, n engine.Note) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -84,7 +84,7 @@ func (c *Client) createEvent(ctx context.Context, n engine.Note, of object, coun
 	e.Metadata.Name, e.Metadata.Namespace, e.Source.Component = n.Name, c.opts.Namespace, kube.FieldManager
 	e.InvolvedObject.APIVersion = c.kind.resource.GroupVersion().String()
 	e.InvolvedObject.Kind, e.InvolvedObject.Name, e.InvolvedObject.Namespace = c.kind.name, n.Binding, c.opts.Namespace
-	e.InvolvedObject.UID = of.Metadata.UID // kubectl describe asks by it
+	e.InvolvedObject.UID = of.Metadata.UID // kubectl describe selects by it
 	body, err := json.Marshal(e)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// eventsAPI answers what Note asks for, and keeps it.
+// eventsAPI answers the requests of Note, and records them.
 type eventsAPI struct {
 	asked  []string // methods and paths
 	bodies []string
@@ -48,8 +48,8 @@ const (
 	theEvents  = "/api/v1/namespaces/garden/events"
 )
 
-// TestNote: an Event names the binding with its uid, by which kubectl describe finds it; one
-// that was written gets a higher count; one that is there is done; nothing is tried twice.
+// TestNote: an Event names the binding with its uid, by which kubectl describe finds it. The count of
+// a written Event is raised. An existing Event is no error. No request is repeated.
 func TestNote(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("", 3600))

@@ -25,7 +25,7 @@ const (
 // from; the other entries change single keys of it.
 const Preset = "preset"
 
-// Options say where the bindings are and how they are labelled.
+// Options name the bindings and their labels.
 type Options struct {
 	// Namespace holds the bindings and the Shoots. Required.
 	Namespace string
@@ -39,16 +39,14 @@ type Options struct {
 	// tenant-name). Defaults to no renaming.
 	Labels map[string]string
 
-	// ShootRuntimeID are the annotations or labels of a Shoot that hold its
-	// runtime id; the first that is there counts, for each key the annotation
-	// before the label, and the Shoot's name where there is none. Defaults to
-	// infrastructuremanager.kyma-project.io/runtime-id and
+	// ShootRuntimeID are the keys of annotations or labels of a Shoot for its runtime id. The first
+	// key with a value counts, its annotation before its label. Without any, the Shoot's name is the
+	// runtime id. Defaults to infrastructuremanager.kyma-project.io/runtime-id and
 	// kcp.provisioner.kyma-project.io/runtime-id.
 	ShootRuntimeID []string
 
-	// ShootTenant are the annotations or labels of a Shoot that hold its tenant, as
-	// ShootRuntimeID those of its runtime; without one the tenant is not known.
-	// Defaults to account.
+	// ShootTenant are the keys of annotations or labels of a Shoot for its tenant, read like
+	// ShootRuntimeID. Without any, the tenant is unknown. Defaults to account.
 	ShootTenant []string
 
 	// Budget is how long one call tries again before it ends with
@@ -66,7 +64,7 @@ type Options struct {
 	Warn func(string)
 }
 
-// WithDefaults is a copy in which everything that was left out has its default.
+// WithDefaults returns a copy with the default of each field that is not set.
 func (o Options) WithDefaults() Options {
 	if o.Resource == "" {
 		o.Resource = CredentialsBindings
@@ -95,8 +93,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns all faults at once, each beginning with the path of its key in
-// the configuration. It is meant for what WithDefaults returned.
+// Validate returns all faults at once, each beginning with the path of its key in the configuration.
+// Call it on the result of WithDefaults.
 func (o Options) Validate() error {
 	var faults []error
 	fault := func(path, format string, args ...any) {

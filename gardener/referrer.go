@@ -18,7 +18,7 @@ import (
 // reference names a binding of a kind that Shoots can refer to.
 type reference struct{ kind, name string }
 
-// referring has what is read of a binding that refers to a Secret.
+// referring is the decoded part of a binding that may refer to a Secret.
 type referring struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -27,7 +27,7 @@ type referring struct {
 	references `json:",inline"`
 }
 
-// references are what a binding refers to, by one of them.
+// references are the two forms of a binding's reference; a binding has one of them.
 type references struct {
 	SecretRef      target `json:"secretRef"`      // SecretBinding
 	CredentialsRef target `json:"credentialsRef"` // CredentialsBinding
@@ -46,11 +46,11 @@ type target struct {
 	Namespace string `json:"namespace"`
 }
 
-// bySecret is the index of the caches of what refers to Secrets.
+// bySecret is the name of the index of the referrers' caches by Secret.
 const bySecret = "secret"
 
-// watchReferrers prepares the caches of the bindings that refer to Secrets, in
-// the order in which a Shoot is to name them. They are needed for Secrets only.
+// watchReferrers creates the caches of the bindings that refer to Secrets, in the order in which a
+// Shoot should name them. Only Secrets need them.
 func (c *Client) watchReferrers(client dynamic.Interface) error {
 	for _, r := range referringResources {
 		informer := kube.ObjectInformer(client, kube.Watched{
@@ -69,14 +69,14 @@ func (c *Client) watchReferrers(client dynamic.Interface) error {
 	return nil
 }
 
-// referringResources are what can refer to a Secret, the one that Shoots are to
-// name first.
+// referringResources are the resources that can refer to a Secret, first the one that Shoots should
+// name.
 var referringResources = []Resource{CredentialsBindings, SecretBindings}
 
-// referrer has what the cache keeps of a binding that refers to a Secret.
+// referrer is a binding that may refer to a Secret, as the cache keeps it.
 type referrer struct {
 	metav1.ObjectMeta
-	secret string // "" where it refers to none of the namespace, or is being deleted
+	secret string // "" if it refers to no Secret of the namespace, or is being deleted
 }
 
 func secretIndex(obj any) ([]string, error) {
@@ -100,12 +100,12 @@ func (c *Client) stripReferrer(obj any) (any, error) {
 	kept.Name, kept.Namespace = o.GetName(), o.GetNamespace()
 	kept.UID, kept.ResourceVersion = o.GetUID(), o.GetResourceVersion()
 	if o.GetDeletionTimestamp() != nil {
-		kept.secret = "" // another one is to be named, where there is another
+		kept.secret = "" // a Shoot should name another one, if there is one
 	}
 	return kept, nil
 }
 
-// secretOf is the Secret of the namespace that a binding refers to, "" for none.
+// secretOf returns the Secret of the namespace that a binding refers to, "" if there is none.
 func (o *Options) secretOf(r *references) string {
 	to := r.credentials()
 	if (to.Kind == "" || to.Kind == "Secret") && (to.Namespace == "" || to.Namespace == o.Namespace) {
@@ -114,11 +114,10 @@ func (o *Options) secretOf(r *references) string {
 	return ""
 }
 
-// Referrer returns what a Shoot has to name in order to use the binding: the binding
-// itself, and for a Secret the CredentialsBinding or else the SecretBinding that
-// refers to it, the first by name. It comes from a cache; where that knows of
-// none, or was not started, the server is asked. Errors: engine.CodeUnknownBinding
-// where nothing refers to the Secret, engine.ErrUnavailable.
+// Referrer returns the object that a Shoot has to name in order to use the binding: the binding
+// itself, and for a Secret the CredentialsBinding or else the SecretBinding that refers to it, the
+// first by name. It asks the server only if the cache has none or has not synced. Errors:
+// engine.CodeUnknownBinding if nothing refers to the Secret, engine.ErrUnavailable.
 func (c *Client) Referrer(ctx context.Context, binding string) (kind, name string, err error) {
 	if c.opts.Resource != Secrets {
 		return c.kind.name, binding, nil
@@ -148,8 +147,8 @@ func (c *Client) Referrer(ctx context.Context, binding string) (kind, name strin
 	}
 }
 
-// cachedReferrer returns "" where the caches know of none. Before all of them have
-// synced none of them is asked: the one to be named may be what is missing.
+// cachedReferrer returns the referrer in the caches, "" if there is none. Until all caches have synced
+// it returns "", because the one that should be named may be missing.
 func (c *Client) cachedReferrer(secret string) (kind, name string, err error) {
 	for _, informer := range c.referrers {
 		if !informer.HasSynced() {
@@ -173,9 +172,9 @@ func (c *Client) cachedReferrer(secret string) (kind, name string, err error) {
 	return "", "", nil
 }
 
-// Referred returns a function that reports whether a Shoot could use a binding:
-// every one, and of Secrets those that something refers to. What refers is read
-// from the server. Error: engine.ErrUnavailable.
+// Referred returns a function that reports whether a Shoot can use a binding. That is true for every
+// binding, but for a Secret only if a binding refers to it, which Referred reads from the server.
+// Error: engine.ErrUnavailable.
 func (c *Client) Referred(ctx context.Context) (func(binding string) bool, error) {
 	if c.opts.Resource != Secrets {
 		return func(string) bool { return true }, nil
@@ -195,9 +194,8 @@ func referredIn(secrets map[reference]string) func(string) bool {
 	return func(binding string) bool { return used[binding] }
 }
 
-// secretsOfBindings are the Secrets of the namespace by what refers to them.
-// A kind that the server does not have is an error like any other: without it,
-// an account in use would look unused.
+// secretsOfBindings returns the Secrets of the namespace by the bindings that refer to them. If the
+// server lacks one of the kinds, it returns an error: otherwise an account in use would look unused.
 func (c *Client) secretsOfBindings(ctx context.Context) (map[reference]string, error) {
 	secrets := map[reference]string{}
 	for _, r := range referringResources {

@@ -16,21 +16,22 @@ type Renamed struct {
 	Value string `json:"value"`
 }
 
-// Renaming says what other keys of labels mean for one binding. Without Labels it has the
-// other keys already.
+// Renaming is the change of a binding's label keys. Labels is empty if the binding already has the new
+// keys.
 type Renaming struct {
 	Binding string
 	Labels  []Renamed
-	// Conflict says why it cannot be renamed: it has both keys of a label, with two values.
+	// Conflict says why the binding cannot be renamed: it has both keys of a label, with different
+	// values. "" if it can.
 	Conflict string
 
 	version string
 }
 
-// Renamings says what it would mean for every binding to have the keys of labels that to
-// names, in the form of Options.Labels, in place of those of the client. It finds bindings
-// by either key of the hyperscaler type, so that one which was renamed already is there too.
-// The error is every fault of to, or engine.ErrUnavailable.
+// Renamings returns for each binding the change from the client's label keys to the keys that to
+// names, in the form of Options.Labels. It finds bindings by either key of the hyperscaler type, so
+// that bindings that are already renamed are included. Errors: all faults of to, or
+// engine.ErrUnavailable.
 func (c *Client) Renamings(ctx context.Context, to map[string]string) ([]Renaming, error) {
 	target, err := labelKeys(to)
 	if err != nil {
@@ -76,8 +77,8 @@ func renaming(o *object, before, after []string) Renaming {
 	return r
 }
 
-// Rename writes all labels of a renaming in one patch, on the binding as it was seen. The
-// errors are Claim's.
+// Rename writes all labels of a renaming in one patch, if the binding has not changed since. Errors: a
+// Conflict of r, otherwise as for Claim.
 func (c *Client) Rename(ctx context.Context, r Renaming) error {
 	op := c.op("rename the labels of", r.Binding)
 	switch {

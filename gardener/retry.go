@@ -18,11 +18,10 @@ func (c *Client) read(ctx context.Context, op string, call func(context.Context)
 	return c.repeat(ctx, op, call, false)
 }
 
-// write repeats call only where it is certain that nothing was written (429, no
-// connection was made, or the admission did not come to look), which leaves the resourceVersion in it as good as it
-// was. Whatever else happens goes back to the caller, because between a write
-// and its repetition the caller has to read and ask for permission again
-// (docs/protocol.md, rule 2).
+// write repeats call only if certainly nothing was written: after 429, without a connection, or if an
+// admission plugin refused before it looked. The resourceVersion in the call is then still valid. Any
+// other failure returns to the caller, which has to read and ask for permission again before it
+// repeats a write (docs/protocol.md, rule 2).
 func (c *Client) write(ctx context.Context, op string, call func(context.Context) error) error {
 	return c.repeat(ctx, op, call, true)
 }
@@ -61,14 +60,14 @@ func (c *Client) repeat(ctx context.Context, op string, call func(context.Contex
 		return stop
 	}
 	of := verdict.Of(last, write)
-	if ctx.Err() != nil { // what the attempts before were told says more than that the last one had no time
+	if ctx.Err() != nil { // an earlier answer says more than the last attempt's time-out
 		last = fmt.Errorf("%w; %w", cmp.Or(answered, last), context.Cause(ctx))
 	}
 	return named(op, of, last)
 }
 
-// pauses are those between attempts: exponential, never shorter than the server
-// wants it, and none that would end after the caller's deadline.
+// pauses computes the pauses between attempts: exponential, and at least as long as the server asks
+// for. It stops instead of a pause that would end after the budget or the caller's deadline.
 type pauses struct {
 	*backoff.ExponentialBackOff
 	least   time.Duration
@@ -88,7 +87,8 @@ func (p *pauses) NextBackOff() time.Duration {
 	return d
 }
 
-// retryAfter is when the server wants the request again, by header or body.
+// retryAfter returns how long the server asks to wait before a repeat, by header or body; 0 if it does
+// not say.
 func retryAfter(err error) time.Duration {
 	after := verdict.Delay(err)
 	if answer := (*answerError)(nil); errors.As(err, &answer) {

@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
-// rateLimited is the answer of an admission whose client has no room to look.
+// rateLimited is the answer of an admission plugin whose client has exceeded its rate limit.
 const rateLimited = "client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"
 
 // TestNamed: each verdict is an error that a caller recognises, and keeps what
@@ -95,8 +95,8 @@ func TestAttemptsAreTold(t *testing.T) {
 	}
 }
 
-// TestContextEnded: nothing is sent for a caller who has gone, and the error
-// says both that nothing happened and why.
+// TestContextEnded: after the end of ctx nothing is sent, and the error says that nothing happened,
+// and why.
 func TestContextEnded(t *testing.T) {
 	t.Parallel()
 	c := newOffline(t, Options{})
@@ -108,8 +108,8 @@ func TestContextEnded(t *testing.T) {
 	}
 }
 
-// TestNoVersion: a write without a resourceVersion would go through whatever the
-// binding has become.
+// TestNoVersion: a write without a resourceVersion is refused, because the server would accept it in
+// any state of the binding.
 func TestNoVersion(t *testing.T) {
 	t.Parallel()
 	if _, err := newOffline(t, Options{}).Claim(t.Context(), engine.Binding{Name: "a"}, engine.Mark{}); !errors.Is(err, errNoVersion) {

@@ -9,11 +9,11 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Bindings that refer to the same Secret are one account under several names. One of them is the
-// account's; the others are held back, since the clusters of two tenants would share it, and each
-// name would have a count and a limit beside the other's.
+// Bindings that refer to the same Secret are one account under several names. One of them, the holder,
+// stands for the account; the others are held back. Otherwise two tenants could get the account under
+// two names, each with its own count and limit.
 
-// byCredentials is the index of the cache of bindings by what they refer to.
+// byCredentials is the name of the index of the bindings' cache by credentials.
 const byCredentials = "credentials"
 
 func credentialsIndex(obj any) ([]string, error) {
@@ -23,7 +23,8 @@ func credentialsIndex(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// named names it within a namespace, "" for nothing.
+// named returns kind, namespace and name of the target in one text, "" if it has no name. namespace is
+// the default.
 func (t target) named(namespace string) string {
 	if t.Name == "" {
 		return ""
@@ -31,8 +32,9 @@ func (t target) named(namespace string) string {
 	return cmp.Or(t.Kind, "Secret") + " " + cmp.Or(t.Namespace, namespace) + "/" + t.Name
 }
 
-// holder is that of the bindings of one account which is the account's: one that has a tenant or is
-// dirty, then the oldest, then the first by name; nil where all are shared, which keep no tenants apart.
+// holder returns the binding that stands for an account: one that has a tenant or is dirty, then the
+// oldest, then the first by name. It returns nil if all are shared, because shared bindings do not
+// separate tenants.
 func holder(same []*account) *account {
 	if !slices.ContainsFunc(same, func(a *account) bool { return !a.Shared }) {
 		return nil
@@ -48,7 +50,8 @@ func holder(same []*account) *account {
 	})
 }
 
-// sameAs returns the SameSecretAs of a. same are the bindings that refer to the same Secret.
+// sameAs returns the SameSecretAs of a: the holder's name, "" if a is the holder or there is none.
+// same are the bindings with a's Secret.
 func sameAs(a *account, same []*account) string {
 	if h := holder(same); h != nil && h.Name != a.Name {
 		return h.Name
@@ -56,14 +59,14 @@ func sameAs(a *account, same []*account) string {
 	return ""
 }
 
-// sameSecret are the bindings of the cache that refer to the same credentials.
+// sameSecret returns the bindings of the cache with the same credentials.
 func (c *Client) sameSecret(credentials string) []*account {
 	if credentials == "" {
 		return nil
 	}
 	found, err := c.informer.GetIndexer().ByIndex(byCredentials, credentials)
 	if err != nil {
-		return nil // there is no such index: of Secrets
+		return nil // Secrets have no such index
 	}
 	same := make([]*account, 0, len(found))
 	for _, obj := range found {
@@ -74,7 +77,7 @@ func (c *Client) sameSecret(credentials string) []*account {
 	return same
 }
 
-// regroup brings up to date which bindings of one account are held back.
+// regroup updates SameSecretAs of the bindings with these credentials.
 func (c *Client) regroup(credentials string) {
 	same := c.sameSecret(credentials)
 	for _, a := range same {
@@ -86,7 +89,8 @@ func (c *Client) regroup(credentials string) {
 	}
 }
 
-// take puts a binding into the cache and tells of it.
+// take puts a binding into the index and notifies the handlers. A binding that has changed its pool is
+// first reported as deleted.
 func (c *Client) take(b *engine.Binding) {
 	known, ok := c.index.Cached(b.Name)
 	c.index.Set(b)

@@ -13,11 +13,9 @@ import (
 
 var shoots = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
 
-// Shoots reads all Shoots of the namespace from the server and then calls f with
-// each, those included that are being deleted. Binding is of the kind that the
-// Client works with, and "" where the Shoot refers to none. What f sees is one
-// consistent list. An error of f ends it and is returned. Error besides:
-// engine.ErrUnavailable.
+// Shoots reads all Shoots of the namespace from the server, including those that are being deleted,
+// and then calls f with each. The list is consistent. Binding is of the Client's kind, "" if the Shoot
+// refers to none. It returns the first error of f, or engine.ErrUnavailable.
 func (c *Client) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
 	var found []engine.Shoot
 	err := c.eachShoot(ctx, func() { found = found[:0] }, func(s engine.Shoot) { found = append(found, s) })
@@ -32,11 +30,11 @@ func (c *Client) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
 	return nil
 }
 
-// Refers reports whether any Shoot refers to the binding, read from the server after the call.
-// Callers that wait at the same time share one list of the Shoots. False with an error means
-// nothing: a failure is never "no Shoot". Error: engine.ErrUnavailable.
+// Refers reports whether any Shoot refers to the binding, by a list that begins after the call.
+// Concurrent callers share one list of the Shoots. If the error is not nil, false means nothing: a
+// failure is never "no Shoot". Error: engine.ErrUnavailable.
 func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
-	found := false // and stays so where the last attempt failed
+	found := false // also after a failed last attempt
 	err := c.read(ctx, "list shoots", func(ctx context.Context) error {
 		referred, err := c.referred.Get(ctx)
 		_, found = referred[binding]
@@ -48,8 +46,8 @@ func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
 	return found, err
 }
 
-// readReferred reads the names of all bindings that Shoots refer to. A list that fails is not repeated
-// here: each of those who share it does that, and tells of the attempt.
+// readReferred reads the names of all bindings that Shoots refer to. It does not repeat a failed list:
+// each caller that shares it does, and reports the attempt.
 func (c *Client) readReferred(ctx context.Context) (map[string]struct{}, error) {
 	ctx = engine.WithAttempts(ctx, func(failed error) error { return failed })
 	found := map[string]struct{}{}
@@ -60,8 +58,7 @@ func (c *Client) readReferred(ctx context.Context) (map[string]struct{}, error) 
 	return found, nil
 }
 
-// shoot has what is read of a Shoot; the rest of its manifest is passed over
-// while decoding.
+// shoot is the decoded part of a Shoot.
 type shoot struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -70,7 +67,7 @@ type shoot struct {
 	} `json:"spec"`
 }
 
-// eachShoot calls f with each Shoot, and restart before it begins, or begins anew.
+// eachShoot calls f with each Shoot. It calls restart before each attempt.
 func (c *Client) eachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error {
 	if c.opts.Resource == Secrets {
 		return c.eachShootOfSecrets(ctx, restart, f)
@@ -81,9 +78,9 @@ func (c *Client) eachShoot(ctx context.Context, restart func(), f func(engine.Sh
 	})
 }
 
-// eachShootOfSecrets reads the Shoots first and what the bindings that they name
-// refer to afterwards. The other way round, a binding and a Shoot that are made
-// in between would leave an account that is in use looking unused.
+// eachShootOfSecrets reads the Shoots first, and then which Secrets the bindings refer to. In the
+// other order, a binding and a Shoot that are created in between would leave an account in use looking
+// unused.
 func (c *Client) eachShootOfSecrets(ctx context.Context, restart func(), f func(engine.Shoot)) error {
 	type found struct {
 		engine.Shoot
@@ -121,10 +118,9 @@ func (o *Options) shoot(meta *metav1.ObjectMeta, binding string) engine.Shoot {
 	}
 }
 
-// named is the binding that a Shoot names. One that names only a binding of
-// another kind than the Client's counts for that of the same name: landscapes
-// that move from SecretBindings to CredentialsBindings keep the names, and to take
-// a used account for an unused one would be the worse error.
+// named returns the binding that a Shoot names. If it names only a binding of another kind than the
+// Client's, that counts for the Client's binding of the same name: landscapes that move from
+// SecretBindings to CredentialsBindings keep the names, and a used account must not look unused.
 func (c *Client) named(s *shoot) reference { return c.opts.named(s) }
 
 func (o *Options) named(s *shoot) reference {
@@ -136,7 +132,8 @@ func (o *Options) named(s *shoot) reference {
 	return credentials
 }
 
-// marked is the value of the first of the keys that the object carries.
+// marked returns the value of the first key that the object has as annotation or label, "" if it has
+// none.
 func marked(meta *metav1.ObjectMeta, keys []string) string {
 	for _, key := range keys {
 		if value := first(meta.Annotations[key], meta.Labels[key]); value != "" {

@@ -13,14 +13,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Snapshot is a landscape out of files, as kubectl get -o yaml writes them. It
-// reads what a Client reads from the server: of a Secret the metadata only.
+// Snapshot is a landscape read from files, as kubectl get -o yaml writes them. Like a Client it reads
+// only the metadata of a Secret.
 type Snapshot struct {
 	opts     Options
 	kind     kind
 	decoder  *decoder
 	bindings []*account
-	secrets  map[reference]string // that bindings refer to; of Secrets only
+	secrets  map[reference]string // that bindings refer to; only if the resource is Secrets
 	shoots   []snapshotShoot
 	skipped  int
 }
@@ -30,12 +30,12 @@ type snapshotShoot struct {
 	names reference
 }
 
-// NewSnapshot makes an empty one. Without Options.Namespace it takes objects of
-// any namespace. The errors are those of opts.Validate.
+// NewSnapshot returns an empty Snapshot. Without Options.Namespace it accepts objects of any
+// namespace. It returns all faults of opts.
 func NewSnapshot(opts Options) (*Snapshot, error) {
 	checked := opts.WithDefaults()
 	if checked.Namespace == "" {
-		checked.Namespace = "any" // only to be checked
+		checked.Namespace = "any" // only for Validate
 	}
 	if err := checked.Validate(); err != nil {
 		return nil, err
@@ -63,9 +63,8 @@ type snapshotObject struct {
 	references
 }
 
-// Read adds the objects of one file: YAML or JSON, objects and lists of objects,
-// in one document or several. Objects of kinds that say nothing about accounts
-// are passed over and counted by Skipped.
+// Read adds the objects of one file: YAML or JSON, objects and lists of objects, in one document or
+// several. It skips objects of other kinds, which Skipped counts.
 func (s *Snapshot) Read(file io.Reader) error {
 	documents := yaml.NewYAMLOrJSONDecoder(file, 4096)
 	for number := 1; ; number++ {
@@ -145,11 +144,11 @@ func (s *Snapshot) object(o *snapshotObject) error {
 	return nil
 }
 
-// Skipped is how many objects say nothing about accounts: of other kinds, of
-// other namespaces, and bindings without the hyperscaler type's label.
+// Skipped returns how many objects were skipped: of other kinds, of other namespaces, and bindings
+// without the label of the hyperscaler type.
 func (s *Snapshot) Skipped() int { return s.skipped }
 
-// List calls f with each binding. An error of f ends it and is returned.
+// List calls f with each binding. It returns the first error of f.
 func (s *Snapshot) List(_ context.Context, f func(engine.Binding) error) error {
 	markSame(s.bindings)
 	for _, b := range s.bindings {
@@ -160,8 +159,7 @@ func (s *Snapshot) List(_ context.Context, f func(engine.Binding) error) error {
 	return nil
 }
 
-// Shoots calls f with each Shoot, as [Client.Shoots] does. An error of f ends it
-// and is returned.
+// Shoots calls f with each Shoot, as [Client.Shoots] does. It returns the first error of f.
 func (s *Snapshot) Shoots(_ context.Context, f func(engine.Shoot) error) error {
 	for _, found := range s.shoots {
 		if s.opts.Resource == Secrets {

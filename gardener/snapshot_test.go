@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// read returns what a snapshot says of files, a line for each binding and Shoot.
+// read returns the contents of a snapshot of files, a line for each binding and Shoot.
 func read(t *testing.T, opts Options, files ...string) []string {
 	t.Helper()
 	var lines []string
@@ -76,8 +76,8 @@ items:
 	}
 }
 
-// TestSnapshotOfSecrets: Secrets in the older scheme, used by Shoots through what
-// refers to them; their contents are passed over.
+// TestSnapshotOfSecrets: Shoots use Secrets, the older scheme, through the bindings that refer to
+// them; the contents of Secrets are ignored.
 func TestSnapshotOfSecrets(t *testing.T) {
 	t.Parallel()
 	const all = `

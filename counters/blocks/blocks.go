@@ -1,5 +1,4 @@
-// Package blocks keeps network ranges in Redis: which cluster has which blocks. It is a
-// network.Space whose every change is one script.
+// Package blocks keeps network ranges in Redis: which cluster has which blocks.
 package blocks
 
 import (
@@ -14,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Ranges keeps network ranges in Redis: it is a network.Space whose every change is
-// one script. Until it is built, every method answers account.ErrNotBuilt.
+// Ranges keeps network ranges in Redis: it is a network.Space whose every change is one script. Until
+// the ranges are built, methods that read or change them return account.ErrNotBuilt.
 type Ranges struct{ site *counters.Site }
 
 // New returns the ranges under the Store's prefix.
@@ -23,7 +22,7 @@ func New(s *counters.Store) *Ranges {
 	return &Ranges{s.Site(account.RangesPlace, "f", "h", "i", "c", "x", "p")}
 }
 
-// most bounds the blocks of one call, so that none blocks Redis for long.
+// most bounds the blocks of one script call, so that no call makes other callers wait for long.
 const most = 500
 
 // acquireScript applies rules to a cluster, all or none (see network.Space.Acquire).
@@ -34,7 +33,7 @@ const most = 500
 //	ARGV[3] -> JSON list of the rules
 //
 //	Returns {'OK', 'applied', the records of the cluster, number of new rules, their ids…} and three
-//	values for each rule that is skipped: rule, path, who has it; or
+//	values for each rule that is skipped: rule, path, the rule that has the path; or
 //	{'OK', 'exhausted', number of the rule, number of the injection} and two values for each
 //	parent that was tried: id, largest free prefix length or -1; or
 //	{'OK', 'unknown', number of the rule, number of the injection, parent}
@@ -96,11 +95,10 @@ return out
 `)
 
 // Acquire applies rules to a cluster on behalf of a request, all of them or none, as
-// network.Space.Acquire does: repeated, it returns the same. Errors: an
-// engine.Error of CodeNetworkExhausted with a *network.Exhausted;
-// network.ErrUnknownParent, where rules and the parents in Redis are of different
-// configurations, so set the parents or wait for the worker that does; account.ErrNotBuilt;
-// an *engine.Error of Redis.
+// network.Space.Acquire does. A repeat returns the same. Errors: an engine.Error of
+// CodeNetworkExhausted with a *network.Exhausted; network.ErrUnknownParent if the rules and the
+// parents in Redis come from different configurations, so set the parents or wait for the worker that
+// does; account.ErrNotBuilt; an *engine.Error of Redis.
 func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {
 	asked, err := json.Marshal(askedOf(rules))
 	if err != nil {
@@ -128,7 +126,7 @@ func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []n
 	return acquiredOf(got)
 }
 
-// acquiredOf reads the rest of an acquire that succeeded.
+// acquiredOf decodes the rest of an acquire that succeeded.
 func acquiredOf(r counters.Values) (network.Acquired, error) {
 	records, err := readRecords("", r.Text())
 	if err != nil {
@@ -144,8 +142,8 @@ func acquiredOf(r counters.Values) (network.Acquired, error) {
 	return out, r.Err()
 }
 
-// returnScript takes back what a request relied on (see network.Space.Return), or,
-// for a request of "", all that the cluster has.
+// returnScript drops a request from the records of a cluster, and frees the blocks that no other
+// request relies on (see network.Space.Return). For the request "" it frees all blocks of the cluster.
 //
 //	KEYS    -> see space
 //	ARGV[1] -> cluster
@@ -179,9 +177,9 @@ put_records(ARGV[1], kept)
 return {'OK', cjson.encode(gone), unpack(out)}
 `)
 
-// Return takes back what the request, with all its attempts, or one of them relied on,
-// because it was not answered with it. Repeated, it frees nothing. account.ErrNotBuilt, or
-// an *engine.Error of Redis.
+// Return frees the blocks that only this request relies on, because it was not answered with them. A
+// request stands for all its attempts; it may also name one of them. A repeat frees nothing. Errors:
+// account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
 	if request == "" {
 		return network.Returned{}, &engine.Error{
@@ -193,7 +191,7 @@ func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.R
 	return r.giveBack(ctx, cluster, request)
 }
 
-// Release frees all blocks of a cluster and returns them. Repeated, it returns none.
+// Release frees all blocks of a cluster and returns them. A repeat returns none. Errors:
 // account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
 	returned, err := r.giveBack(ctx, cluster, "")
@@ -216,8 +214,8 @@ func (r *Ranges) giveBack(ctx context.Context, cluster, request string) (network
 	return returned, got.Err()
 }
 
-// parentsScript sets the parents (see network.Space.SetParents). It takes as long as
-// there are blocks held in what is new.
+// parentsScript sets the parents (see network.Space.SetParents). Its cost grows with the number of
+// held blocks in new parents.
 //
 //	KEYS    -> see space
 //	ARGV[1] -> JSON list of the parents
@@ -245,7 +243,7 @@ grow('HSET', KEYS[7], 'json', ARGV[1])
 return {'OK'}
 `)
 
-// SetParents makes these the parents from the next Acquire on, whatever is in use.
+// SetParents sets the parents for the next Acquire. Blocks in use stay in use. Errors:
 // account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error {
 	packed, err := packParents(parents)
@@ -280,13 +278,13 @@ end
 return {'OK'}
 `)
 
-// Block keeps blocks of another allocator from being allotted; again changes nothing.
+// Block prevents the allotment of blocks that another allocator uses. It is idempotent. Errors:
 // account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Block(ctx context.Context, foreign ...netip.Prefix) error {
 	return r.foreign(ctx, true, foreign)
 }
 
-// Unblock is the end of Block.
+// Unblock ends Block.
 func (r *Ranges) Unblock(ctx context.Context, foreign ...netip.Prefix) error {
 	return r.foreign(ctx, false, foreign)
 }
@@ -317,7 +315,7 @@ func (r *Ranges) foreign(ctx context.Context, block bool, blocks []netip.Prefix)
 //	Returns {'OK', the records of the cluster}
 var appliedScript = counters.NewScript("applied ranges", nil, `return {'OK', redis.call('HGET', KEYS[5], ARGV[1]) or '[]'}`)
 
-// Applied returns what a cluster has, in the order in which it was applied.
+// Applied returns the rules and blocks of a cluster, in the order in which they were applied. Errors:
 // account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Applied(ctx context.Context, cluster string) ([]network.Applied, error) {
 	got, err := r.site.Run(ctx, appliedScript, cluster)

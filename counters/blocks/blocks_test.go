@@ -24,8 +24,8 @@ import (
 	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 )
 
-// TestRangesEqualSpaceOnRedis and its sibling: whatever happens, the scripts decide
-// as the model does, and keep the same free blocks.
+// TestRangesEqualSpaceOnRedis and its sibling: after any calls, the scripts decide as the model does
+// and have the same free blocks.
 func TestRangesEqualSpaceOnRedis(t *testing.T) {
 	t.Parallel()
 	rangesEqualSpace(t, counterstest.Redis(t))
@@ -134,7 +134,7 @@ func (m *rangesMachine) Return(t *rapid.T) {
 	}
 }
 
-// Restore puts back what a record remembers, wherever it lies.
+// Restore puts a record back wherever its blocks lie.
 func (m *rangesMachine) Restore(t *rapid.T) {
 	cluster := networktest.Cluster().Draw(t, "cluster")
 	record := network.Record{Cluster: cluster, Applied: network.Applied{Rule: networktest.Rules().Filter(func(r []network.Rule) bool {
@@ -216,7 +216,7 @@ func addressAsNumber(p netip.Prefix) (n uint64) {
 	return n
 }
 
-// blocks are codes as blocks, by address.
+// blocks decodes codes to blocks, sorted by address.
 func (m *rangesMachine) blocks(t *rapid.T, cmd *redis.StringSliceCmd) []netip.Prefix {
 	codes, err := cmd.Result()
 	if err != nil {
@@ -235,7 +235,7 @@ func (m *rangesMachine) blocks(t *rapid.T, cmd *redis.StringSliceCmd) []netip.Pr
 	return all
 }
 
-// room compares what the script says is free with the free blocks of the model.
+// room compares the free blocks that the script reports with the model's.
 func (m *rangesMachine) room(t *rapid.T) {
 	rooms, err := m.ranges.Room(m.ctx)
 	if err != nil {

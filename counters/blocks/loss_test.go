@@ -77,7 +77,7 @@ func TestRangesAfterARestart(t *testing.T) {
 	}
 }
 
-// TestRangesRebuildOfTwo: only the rebuild whose token stands installs (rule 13).
+// TestRangesRebuildOfTwo: of two rebuilds only the one whose token is current installs (rule 13).
 func TestRangesRebuildOfTwo(t *testing.T) {
 	t.Parallel()
 	ranges := blocks.New(counters.New(counterstest.Redis(t), ""))
@@ -110,8 +110,8 @@ func TestRangesRebuildOfTwo(t *testing.T) {
 	}
 }
 
-// BenchmarkRanges is one cluster that comes and goes beside so many blocks, one
-// call after the other on one connection.
+// BenchmarkRanges adds and removes one cluster beside so many blocks, in sequential calls on one
+// connection.
 func BenchmarkRanges(b *testing.B) {
 	for _, count := range []int{100, 10_000, 100_000} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Built reports whether Redis has the ranges. An *engine.Error of Redis.
+// Built reports whether Redis has the ranges. Error: an *engine.Error of Redis.
 func (r *Ranges) Built(ctx context.Context) (bool, error) {
 	_, err := r.site.Run(ctx, builtScript)
 	if errors.Is(err, account.ErrNotBuilt) {
@@ -22,23 +22,22 @@ func (r *Ranges) Built(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// BeginRebuild is counters.Store.BeginRebuild for the ranges: it claims their rebuild under a
-// token that was never used before. An *engine.Error of Redis.
+// BeginRebuild is counters.Store.BeginRebuild for the ranges: it claims their rebuild under a token
+// that was never used before. Error: an *engine.Error of Redis.
 func (r *Ranges) BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (mine bool, err error) {
 	return r.site.BeginRebuild(ctx, token, now, lease)
 }
 
-// RenewRebuild extends the lease and reports whether the rebuild is still the
-// token's; if not, the caller stops. An *engine.Error of Redis.
+// RenewRebuild extends the lease and reports whether the rebuild is still the token's; if not, the
+// caller must stop. Error: an *engine.Error of Redis.
 func (r *Ranges) RenewRebuild(ctx context.Context, token string, now time.Time) (mine bool, err error) {
 	return r.site.RenewRebuild(ctx, token, now)
 }
 
-// Install makes the state that of the ranges (rule 13e) and reports whether they are
-// built from it; not if they were built meanwhile or the rebuild is another's by
-// now. Repeated after success it reports true. What the state has to be given
-// besides records and foreign blocks are the parents. It is staged in bounded steps
-// and put in place by one script. An *engine.Error of Redis.
+// Install replaces the ranges by the state (rule 13e), and reports whether they are built from it. It
+// returns false if they were built meanwhile or another token has the rebuild by now. A repeat after
+// success returns true. The state needs only records, foreign blocks and parents. It is staged in
+// bounded steps, and installed by one script. Error: an *engine.Error of Redis.
 func (r *Ranges) Install(ctx context.Context, token string, state network.State) (bool, error) {
 	parts, err := stageRanges(state)
 	if err != nil {
@@ -47,17 +46,18 @@ func (r *Ranges) Install(ctx context.Context, token string, state network.State)
 	return r.site.Install(ctx, token, parts)
 }
 
-// Epoch returns the epoch that the ranges are built with, in force or not; "" where they are
-// not built. An *engine.Error of Redis.
+// Epoch returns the epoch of the ranges, in force or not; "" if they are not built. Error: an
+// *engine.Error of Redis.
 func (r *Ranges) Epoch(ctx context.Context) (string, error) { return r.site.Epoch(ctx) }
 
-// Depose is Discard of ranges that still have this epoch, which is not in force.
+// Depose is Discard for an epoch that is not in force. If the ranges have another epoch, nothing
+// changes.
 func (r *Ranges) Depose(ctx context.Context, epoch string) (bool, error) {
 	return r.site.Depose(ctx, epoch)
 }
 
-// Discard makes the ranges not built, as if Redis had lost them: the next caller
-// builds them anew. It reports whether they were. An *engine.Error of Redis.
+// Discard removes the epoch of the ranges, as if Redis had lost them: the next caller rebuilds them.
+// It reports whether they were built. Error: an *engine.Error of Redis.
 func (r *Ranges) Discard(ctx context.Context) (bool, error) { return r.site.Discard(ctx) }
 
 // stageRanges lays the state out in the order of the records (see space).
@@ -92,8 +92,8 @@ func stageRanges(state network.State) ([]counters.Part, error) {
 	return []counters.Part{free, held, index, clusters, foreign, parents}, err
 }
 
-// State reads all that the ranges are made of, page by page: what changes meanwhile
-// may be seen or not. account.ErrNotBuilt, or an *engine.Error of Redis.
+// State returns parents, records and foreign blocks. It reads page by page, so it may miss changes
+// made meanwhile. Errors: account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) State(ctx context.Context) (network.State, error) {
 	var state network.State
 	if _, err := r.site.Run(ctx, builtScript); err != nil {

@@ -76,7 +76,7 @@ func (b *rangeBlock) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// readRecords reads what Redis has of a cluster.
+// readRecords decodes the records of a cluster.
 func readRecords(cluster, packed string) ([]network.Record, error) {
 	var all list[rangeRecord]
 	if err := json.Unmarshal([]byte(packed), &all); err != nil {

@@ -13,7 +13,7 @@ import (
 //	ARGV[1] -> cluster
 //	ARGV[2] -> JSON list of the one record
 //
-//	Returns {'OK', 1 where it was put back, 0 where the cluster has the rule}
+//	Returns {'OK', 1 if it was put back, 0 if the cluster has the rule}
 var restoreRangesScript = counters.NewScript("restore ranges", []string{space}, `
 local list, record = get_records(ARGV[1]), cjson.decode(ARGV[2])[1]
 for _, r in ipairs(list) do
@@ -25,9 +25,9 @@ put_records(ARGV[1], list)
 return {'OK', 1}
 `)
 
-// Restore puts back a record that ledger or cluster remember, wherever its blocks
-// lie and even where another cluster has them too, and reports whether it did: not where the cluster has
-// the rule. account.ErrNotBuilt, or an *engine.Error of Redis.
+// Restore puts back a record that ledger or cluster remember, even if its blocks lie outside the
+// parents or another cluster has them, too. It returns false if the cluster already has the rule.
+// Errors: account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, error) {
 	packed, err := packRecords([]network.Record{record})
 	if err != nil {
@@ -62,8 +62,8 @@ end
 return out
 `)
 
-// Room returns what is free in each parent, by its id, without looking at the blocks
-// that are held. account.ErrNotBuilt, or an *engine.Error of Redis.
+// Room returns the number of free blocks of each size in each parent, by the parent's id. Its cost
+// does not grow with the held blocks. Errors: account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Room(ctx context.Context) (map[string]network.Room, error) {
 	got, err := r.site.Run(ctx, roomScript)
 	if err != nil {

@@ -1,14 +1,13 @@
 package blocks
 
-// space is the part of the scripts on ranges that takes and frees
-// blocks, as network.Space does in plain Go. Free space is the fewest aligned blocks
-// that it consists of, kept by size and address, so that the smallest block with
-// room is found by at most one look-up per size. A block is a = first address
-// and l = prefix length; its code is l * 2^32 + a.
+// space is the part of the scripts on ranges that takes and frees blocks, as network.Space does in Go.
+// Free space is stored as the fewest aligned blocks, by size and address, so that at most one look-up
+// per size finds the smallest block with room. A block is a = first address and l = prefix length; its
+// code is l * 2^32 + a.
 //
 //	KEYS[1] -> head: epoch, server, seq, token, since
 //	KEYS[2] -> sorted set of the codes of free blocks, by code
-//	KEYS[3] -> hash code -> how many hold that block
+//	KEYS[3] -> hash code -> how often that block is held
 //	KEYS[4] -> sorted set of the codes of held blocks, by first address
 //	KEYS[5] -> hash cluster -> JSON list of its records
 //	KEYS[6] -> hash code -> 1, blocks of other allocators

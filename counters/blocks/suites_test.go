@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// What the ranges in memory promise, those in Redis keep too.
+// The ranges in Redis pass the suite that the ranges in memory pass.
 func TestRangesOnRedis(t *testing.T) {
 	t.Parallel()
 	client := counterstest.Redis(t)

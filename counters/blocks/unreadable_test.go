@@ -13,9 +13,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// TestUnreadableRecordsHoldNoBlocks: Redis keeps what a script has written before an error. A
-// script that meets what it cannot read, written by hand perhaps, has written nothing by then:
-// each repetition would hold further blocks, and no record would name them.
+// TestUnreadableRecordsHoldNoBlocks: Redis keeps what a script wrote before an error. So a script must
+// read everything before it writes: otherwise each repeat on an unreadable record would hold more
+// blocks, which no record names.
 func TestUnreadableRecordsHoldNoBlocks(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]*redis.Client{"redis": counterstest.Redis(t), "miniredis": counterstest.Mini(t)} {

@@ -11,14 +11,13 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// ErrEvicts says that the server drops keys where memory runs short: it would
-// forget assignments, and only a change of its configuration mends that.
+// ErrEvicts says that the server evicts keys when memory runs short. It would lose assignments; only
+// another configuration of the server mends that.
 var ErrEvicts = errors.New("the server would forget assignments")
 
-// Check asks a server whether it can be relied on, and returns warnings about what should be
-// better. A server that evicts keys is ErrEvicts. It looks at INFO, which every server
-// answers, also those that refuse CONFIG. A field that is not there is not held against
-// the server.
+// Check checks the settings of a server, and returns warnings about unsafe ones. Error: ErrEvicts if
+// the server evicts keys. It reads INFO, which every server answers, even one that refuses CONFIG. An
+// unknown policy or AOF setting counts as safe.
 func Check(ctx context.Context, c redis.Cmdable) (warnings []string, err error) {
 	if err := c.Ping(ctx).Err(); err != nil {
 		return nil, err
@@ -64,7 +63,7 @@ func evicts(info map[string]string) error {
 
 var infoLine = regexp.MustCompile(`(?m)^(\w+):(.*?)\r?$`)
 
-// ReadInfo reads the fields of an answer to INFO.
+// ReadInfo adds the fields of an INFO answer to into.
 func ReadInfo(text string, into map[string]string) {
 	for _, line := range infoLine.FindAllStringSubmatch(text, -1) {
 		into[line[1]] = line[2]

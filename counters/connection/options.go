@@ -1,5 +1,5 @@
-// Package connection connects to Redis, wherever it is: one server, a cluster, or behind
-// sentinels; and it says whether a server can be relied on.
+// Package connection connects to Redis: one server, a cluster, or a master behind sentinels. It also
+// checks whether a server's settings are safe.
 package connection
 
 import (
@@ -28,15 +28,15 @@ type Options struct {
 	SentinelMaster string
 	// SentinelUsername is the user at the sentinels. Defaults to none.
 	SentinelUsername string
-	// SentinelPassword is called for every new connection to a sentinel. Defaults
-	// to none; that of a URL is for the master.
+	// SentinelPassword is called for every new connection to a sentinel. Defaults to none; a password
+	// in the URL is for the master.
 	SentinelPassword func(context.Context) (string, error)
-	// Username is the user. Defaults to that of the URL.
+	// Username is the user. Defaults to the URL's.
 	Username string
-	// Password is called for every new connection. Defaults to that of the URL.
+	// Password is called for every new connection. Defaults to the URL's.
 	Password func(context.Context) (string, error)
-	// TLS is called for every new connection where the URL begins with rediss. Defaults to
-	// the system's certificate authorities.
+	// TLS is called for every new connection if the URL begins with rediss. Defaults to the system's
+	// certificate authorities.
 	TLS func() (*tls.Config, error)
 	// PoolSize is the number of connections to each server. Defaults to 10 per CPU.
 	PoolSize int
@@ -73,7 +73,7 @@ func (o Options) Client() (redis.UniversalClient, error) {
 	u.DB, u.Username, u.Password, u.TLSConfig = first.DB, first.Username, first.Password, first.TLSConfig
 	u.Protocol, u.MaxRetries = first.Protocol, first.MaxRetries
 	o.apply(u, first)
-	if strings.HasPrefix(first.Addr, "/") { // a socket is no cluster's
+	if strings.HasPrefix(first.Addr, "/") { // a socket leads to one server, not to a cluster
 		simple := u.Simple()
 		simple.Network = first.Network
 		return redis.NewClient(simple), nil
@@ -84,7 +84,7 @@ func (o Options) Client() (redis.UniversalClient, error) {
 	return redis.NewUniversalClient(u), nil
 }
 
-// apply puts what the options say over what the URL said.
+// apply overrides the settings of the URL by those of the options.
 func (o Options) apply(u *redis.UniversalOptions, first *redis.Options) {
 	u.DialTimeout, u.ReadTimeout, u.WriteTimeout = first.DialTimeout, first.ReadTimeout, first.WriteTimeout
 	if o.Timeout > 0 {

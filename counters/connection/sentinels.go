@@ -17,14 +17,14 @@ func (o Options) behindSentinels(f *redis.FailoverOptions) *redis.Client {
 	client := redis.NewFailoverClient(f)
 	client.AddHook(sentinels{addresses: strings.Join(f.SentinelAddrs, ", "), master: f.MasterName})
 	if o.SentinelPassword != nil {
-		// The connections to the master have copied their options by now: a hook set
-		// here is for those to sentinels, which take no provider of credentials.
+		// The options for connections to the master have been copied by now. A hook set here is only
+		// for connections to sentinels, which support no provider of credentials.
 		f.OnConnect = o.logIn
 	}
 	return client
 }
 
-// logIn tells a sentinel who asks.
+// logIn authenticates a connection to a sentinel.
 func (o Options) logIn(ctx context.Context, sentinel *redis.Conn) error {
 	password, err := o.SentinelPassword(ctx)
 	switch {
@@ -45,8 +45,8 @@ type sentinels struct{ addresses, master string }
 
 var _ redis.Hook = sentinels{}
 
-// DialHook tells of a refusal by the sentinels, which the library calls unreachable.
-// They alone are asked anything in a dial: to a master no word is said before its end.
+// DialHook returns the refusal of a sentinel, which the library reports as unreachable. During a dial
+// only sentinels are sent commands, so a server's error is theirs.
 func (s sentinels) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)

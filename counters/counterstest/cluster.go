@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Cluster starts a Redis Cluster of one node, which refuses a script whose keys
-// are not on one slot as any other does, and returns a client of it.
+// Cluster starts a Redis Cluster of one node and returns a client of it. Like any cluster, it refuses
+// a script whose keys are not on one slot.
 func Cluster(t testing.TB) *redis.ClusterClient {
 	t.Helper()
 	port, bus := freePort(t), freePort(t)
@@ -42,8 +42,8 @@ func Cluster(t testing.TB) *redis.ClusterClient {
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	// None of those that the kernel hands out for port 0: another process might
-	// get it before the server begins to listen.
+	// Not a port that the kernel assigned for port 0: another process might take it before the server
+	// listens.
 	for range 100 {
 		port := strconv.Itoa(10000 + rand.IntN(10000))
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))

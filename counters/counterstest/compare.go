@@ -52,15 +52,15 @@ type pair struct {
 	tally  *Tally
 	now    time.Time
 	tokens int
-	epoch  string // that the pool got last
+	epoch  string // the latest one of the pool
 	shared bool
 
-	rebuilding string // token of the rebuild that goes on, as far as is known
+	rebuilding string // token of the rebuild in progress, "" if none is known
 	claims     []account.Claim
 	done       int // operations
 }
 
-// operation is one that histories are made of.
+// operation is one kind of step in a history.
 type operation struct {
 	name   string
 	weight int
@@ -85,7 +85,7 @@ var operations = []operation{
 	{"rebuild with faults", 1, (*pair).fail},
 }
 
-// weighted has each operation as often as its weight says.
+// weighted draws an operation in proportion to its weight.
 var weighted = func() *rapid.Generator[operation] {
 	var all []operation
 	for _, op := range operations {
@@ -102,8 +102,8 @@ func (p *pair) next(t *rapid.T) {
 	p.tally.operations[op.name]++
 }
 
-// both makes the same call on both, now and then twice on the store as after a
-// lost reply, and compares what they said.
+// both makes the same call on model and store, compares the results, and returns the model's. Now and
+// then it repeats the call on the store, as after a lost reply.
 func both[T any](p *pair, t *rapid.T, call func(m accounttest.Machine) (T, error), say func(T) string) T {
 	want, wantErr := call(p.model)
 	got, err := call(p.store)
@@ -128,7 +128,7 @@ func both[T any](p *pair, t *rapid.T, call func(m accounttest.Machine) (T, error
 	return want
 }
 
-// said is the one of the package's errors that err is, nil for another one.
+// said returns the account error that err wraps, nil for any other.
 func said(err error) error {
 	for _, known := range []error{account.ErrNotBuilt, account.ErrRebuilt} {
 		if errors.Is(err, known) {
@@ -141,9 +141,9 @@ func said(err error) error {
 // rarely is true once in eight times.
 var rarely = pick(false, false, false, false, false, false, false, true)
 
-// pick draws each of up to 64 items as often as the others. rapid's own
-// generators prefer the first ones, which finds ends of ranges, but makes most of
-// a history the same two operations on the same runtime.
+// pick draws each of up to 64 items equally often. rapid's own generators prefer the first items. That
+// finds the ends of ranges, but most of a history would be the same two operations on the same
+// runtime.
 func pick[T any](items ...T) *rapid.Generator[T] {
 	return rapid.Custom(func(t *rapid.T) T {
 		n := 0
@@ -193,8 +193,8 @@ func (p *pair) check(t *rapid.T) {
 	}
 }
 
-// checkReaders compares what the store's own readers say: check reads past them,
-// in one round trip instead of a dozen.
+// checkReaders compares the results of the store's readers. check does not call them, to save a dozen
+// round trips.
 func (p *pair) checkReaders(t *rapid.T) {
 	both(p, t, func(m accounttest.Machine) (string, error) { return accounttest.Records(p.ctx, m, pool) }, plain)
 	both(p, t, func(m accounttest.Machine) ([]account.Waiter, error) { return m.Queue(p.ctx, pool) }, plain)

@@ -14,9 +14,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// look has the contents of a pool's keys, read past the Store by docs/redis.md.
+// look is the contents of a pool's keys, read without the Store and decoded by docs/redis.md.
 type look struct {
-	status             account.Status // Built where there is an epoch
+	status             account.Status // Built if there is an epoch
 	server             string         // run of the server that the epoch is of
 	bindings           []account.NamedRecord
 	runtimes           []account.NamedRuntime
@@ -53,7 +53,7 @@ func sorted(members *redis.StringSliceCmd) []string {
 	return slices.Sorted(slices.Values(members.Val()))
 }
 
-// queue is who waits, in turn, by the records and the turns.
+// queue returns the waiting runtimes in turn, computed from the records and the turns.
 func (l look) queue() []account.Waiter {
 	var waiters []account.Waiter
 	for _, r := range l.runtimes {
@@ -67,8 +67,8 @@ func (l look) queue() []account.Waiter {
 	return waiters
 }
 
-// checkIndexes compares what the scripts find a tenant's bindings, the runtimes
-// of a claim and those that wait by with the records.
+// checkIndexes compares the indexes with the records: a tenant's bindings, the runtimes of a claim,
+// and the waiting runtimes.
 func (l look) checkIndexes() error {
 	claiming := map[string]bool{}
 	var owned, on, waiting []string
@@ -98,8 +98,8 @@ func (l look) checkIndexes() error {
 	return nil
 }
 
-// CheckIndexes compares the indexes of a pool with its records. Those of a pool
-// that is not built are right: nothing is read by them.
+// CheckIndexes compares the indexes of a pool with its records. It accepts a pool that is not built,
+// because its indexes are not read.
 func (m *Machine) CheckIndexes(ctx context.Context, pool string) error {
 	status, err := m.Status(ctx, pool)
 	if err != nil || !status.Built {

@@ -1,5 +1,5 @@
-// Package counterstest holds a Redis, whatever it is, to the account protocol:
-// Run is to pass on every server that package counters is used with.
+// Package counterstest tests the account protocol on a Redis of any kind. Run must pass on every kind
+// of server that package counters is used with.
 package counterstest
 
 import (
@@ -32,7 +32,7 @@ func NewMachine(client redis.UniversalClient, prefix string) *Machine {
 	return &Machine{Store: counters.New(client, prefix), client: client, prefix: prefix}
 }
 
-// OverLanes lets the store of m share connections, as that of a worker does.
+// OverLanes makes the callers of m share connections, as a worker's do.
 func (m *Machine) OverLanes(t testing.TB) *Machine {
 	m.Store.OverLanes()
 	t.Cleanup(m.EndLanes)
@@ -67,15 +67,15 @@ func (m *Machine) Lose(ctx context.Context) error {
 	return m.eachPage(ctx, ":*", func(pipe redis.Pipeliner, key string) { pipe.Unlink(ctx, key) })
 }
 
-// restarted makes every epoch and token that of a run of the server that is over, as it
-// is on a server that was started again with the data that it had.
+// restarted assigns every epoch and token to a former run of the server, as after a restart with the
+// same data.
 func (m *Machine) restarted(ctx context.Context) error {
 	return m.eachPage(ctx, ":{*}:meta", func(pipe redis.Pipeliner, key string) {
 		pipe.HSet(ctx, key, "server", elsewhere, "tokenServer", elsewhere)
 	})
 }
 
-// eachPage does something to every key whose name after the prefix is like that.
+// eachPage calls do for every key that matches the prefix followed by like.
 func (m *Machine) eachPage(ctx context.Context, like string, do func(pipe redis.Pipeliner, key string)) error {
 	scan := func(ctx context.Context, node *redis.Client) error {
 		var cursor uint64
@@ -107,7 +107,7 @@ func (m *Machine) eachPage(ctx context.Context, like string, do func(pipe redis.
 	}
 }
 
-// Run tells every scenario to a Store on client, each under its own keys.
+// Run runs every scenario on a Store of client, each under separate keys.
 func Run(t *testing.T, client redis.UniversalClient) {
 	for _, story := range accounttest.Stories() {
 		t.Run(story, func(t *testing.T) {

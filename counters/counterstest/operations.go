@@ -26,7 +26,7 @@ var (
 	barred     = rapid.SliceOfN(bindings, 0, 2)
 )
 
-// drawSeen is a suggestion out of a cache that may be as stale as it likes.
+// drawSeen returns a suggestion of a cache that may be arbitrarily stale.
 func drawSeen(t *rapid.T) account.Seen {
 	return account.Seen{
 		Binding: bindings.Draw(t, "binding"), Generation: low.Draw(t, "generation"), Mine: rapid.Bool().Draw(t, "mine"),
@@ -48,7 +48,7 @@ func (p *pair) drawRequest(t *rapid.T) account.Request {
 	}
 }
 
-// after is the number of a runtime's place, mostly of one that never left a pool.
+// after returns the number of a runtime's place, mostly 0, as if it had never left a pool.
 func (p *pair) after(t *rapid.T) int64 {
 	return pick(0, 0, 0, max(0, p.model.Pool(pool).Status().Sequence+low.Draw(t, "ahead")-2)).Draw(t, "after")
 }
@@ -95,7 +95,7 @@ func (p *pair) assign(t *rapid.T) {
 	}
 }
 
-// decided names what a decision came to.
+// decided returns the outcome under which a decision is counted.
 func decided(d account.Decision) string {
 	switch {
 	case d.Repeated:
@@ -111,8 +111,8 @@ func decided(d account.Decision) string {
 	}[d.Outcome]
 }
 
-// drawClaim is one that waits for its label, or any that was once decided, or
-// something like it.
+// drawClaim returns mostly a claim that waits for its label, sometimes any former claim or a forged
+// one.
 func (p *pair) drawClaim(t *rapid.T) account.Claim {
 	open := slices.DeleteFunc(slices.Clone(p.claims), func(c account.Claim) bool {
 		rt := p.model.Pool(pool).Runtime(c.Runtime)
@@ -140,7 +140,7 @@ func (p *pair) confirm(t *rapid.T) {
 	p.tally.cameIf(ok, confirmed, notConfirmed)
 }
 
-// conflict is a claim whose label turned out to be another's.
+// conflict revokes a claim, as if its label turned out to be another tenant's.
 func (p *pair) conflict(t *rapid.T) {
 	c := p.drawClaim(t)
 	ok := both(p, t, func(m accounttest.Machine) (bool, error) { return m.Revoke(p.ctx, pool, c) }, plain)
@@ -172,7 +172,7 @@ func (p *pair) deprovision(t *rapid.T) {
 	}
 }
 
-// drawAsked is a runtime and mostly the request that it is known by.
+// drawAsked returns a runtime, and mostly the request in its record.
 func (p *pair) drawAsked(t *rapid.T) (runtime, request string) {
 	runtime = runtimes.Draw(t, "runtime")
 	request = p.model.Pool(pool).Runtime(runtime).FirstRequest()
@@ -193,7 +193,7 @@ func (p *pair) deadline(t *rapid.T) {
 	}
 }
 
-// leave is a rule that names another pool by now.
+// leave moves a request out of the pool, as if its rule named another pool by now.
 func (p *pair) leave(t *rapid.T) {
 	runtime, request := p.drawAsked(t)
 	tenant := pick(p.model.Pool(pool).Runtime(runtime).Tenant, tenants.Draw(t, "another")).Draw(t, "tenant")
@@ -212,7 +212,7 @@ func (p *pair) takeBack(t *rapid.T) {
 	}, plain)
 }
 
-// drawBinding is mostly one that is like that, where there is any.
+// drawBinding returns mostly a binding whose record is like that, if there is one.
 func (p *pair) drawBinding(t *rapid.T, like func(account.Record) bool) string {
 	var names []string
 	for _, b := range p.model.Pool(pool).Bindings() {
@@ -226,7 +226,7 @@ func (p *pair) drawBinding(t *rapid.T, like func(account.Record) bool) string {
 	return pick(names...).Draw(t, "binding")
 }
 
-// generation is mostly the one that the binding has.
+// generation returns mostly the generation of the binding.
 func (p *pair) generation(t *rapid.T, binding string) int64 {
 	if rarely.Draw(t, "guess") {
 		return low.Draw(t, "generation")
@@ -295,8 +295,7 @@ func (p *pair) pause(t *rapid.T) {
 	}, plain)
 }
 
-// repair does what a reconciliation does where it found a drift, and where it was
-// mistaken.
+// repair calls a repair, whether or not there is a drift to repair.
 func (p *pair) repair(t *rapid.T) {
 	binding, runtime := bindings.Draw(t, "binding"), runtimes.Draw(t, "runtime")
 	g, sequence := p.generation(t, binding), p.model.Pool(pool).Status().Sequence+rapid.Int64Range(-1, 1).Draw(t, "ahead")
@@ -322,7 +321,7 @@ func (p *pair) repair(t *rapid.T) {
 	}
 }
 
-// answered is the runtime's assignment as a rebuild finds it in the ledger.
+// answered returns the runtime's assignment as a rebuild finds it in the ledger.
 func (p *pair) answered(runtime, binding string) account.Runtime {
 	return account.Runtime{
 		State: account.RuntimeAssigned, Binding: binding, Sequence: p.model.Pool(pool).Status().Sequence,
@@ -330,7 +329,7 @@ func (p *pair) answered(runtime, binding string) account.Runtime {
 	}
 }
 
-// owned is the record that a repair wants of a binding: the one that it has, or a claim.
+// owned returns the record that a repair writes for a binding: its present one, or a claim.
 func (p *pair) owned(binding string) account.Record {
 	rec := p.model.Pool(pool).Binding(binding)
 	if rec.State == account.Free {
@@ -343,7 +342,7 @@ func (p *pair) owned(binding string) account.Record {
 	return rec
 }
 
-// directory asks for a runtime's place; its bucket may not be built.
+// directory calls an operation on a runtime's place; its bucket may not be built.
 func (p *pair) directory(t *rapid.T) {
 	runtime := runtimes.Draw(t, "runtime")
 	in := places.Draw(t, "pool")
@@ -382,7 +381,7 @@ func (p *pair) buildBucket(t *rapid.T, bucket string, entries map[string]account
 	}, plain)
 }
 
-// token is one that was never used before.
+// token returns a token that was never used before.
 func (p *pair) token(kind string) string {
 	p.tokens++
 	return fmt.Sprintf("%s%d", kind, p.tokens)

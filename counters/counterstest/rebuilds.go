@@ -11,15 +11,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// lease is how long no other worker takes a rebuild over.
+// lease is how long no other worker may take a rebuild over.
 const lease = time.Second
 
 // elsewhere is the id of a run of the server that is over.
 const elsewhere = "over"
 
-// fail loses everything, or starts the server again with what it had, or has an
-// operator ask for a rebuild; then workers rebuild, die, come too late and are
-// overtaken, until one of them ends it.
+// fail loses everything, restarts the server with its data, or discards the pool as an operator does.
+// Then workers rebuild, die, come too late and are overtaken, until one of them completes.
 func (p *pair) fail(t *rapid.T) {
 	kind := pick("nothing", "loss", "loss", "restart", "operator").Draw(t, "fault")
 	before := p.epoch
@@ -55,8 +54,8 @@ func (p *pair) lose(t *rapid.T) {
 	}
 }
 
-// restart leaves the records and makes their epochs, and the tokens of rebuilds, those of
-// a run that is over.
+// restart keeps the records, and assigns their epochs and the tokens of rebuilds to a former run of
+// the server.
 func (p *pair) restart(t *rapid.T) {
 	p.model.Restart()
 	if err := p.store.restarted(p.ctx); err != nil {
@@ -64,8 +63,8 @@ func (p *pair) restart(t *rapid.T) {
 	}
 }
 
-// stumble is a step of a rebuild that comes to nothing, or something that
-// happens while it goes on.
+// stumble does a step of a rebuild that leads to nothing, or an operation that happens during a
+// rebuild.
 func (p *pair) stumble(t *rapid.T, token string) {
 	switch pick("begin", "begin", "renew", "install", "wait", "assign", "deprovision", "lose", "restart").Draw(t, "step") {
 	case "begin":

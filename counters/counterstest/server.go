@@ -56,8 +56,8 @@ func StartRedis(t testing.TB, args ...string) *Process {
 	return p
 }
 
-// Start starts the server, again after Kill, with the data that it left, and
-// returns when it answers.
+// Start starts the server and returns when it answers. After Kill the server has the data that it
+// left.
 func (p *Process) Start(t testing.TB) {
 	t.Helper()
 	args := append([]string{"--port", "0", "--unixsocket", p.Socket, "--dir", p.dir, "--save", ""}, p.args...)

@@ -13,8 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// record reads the record, of each field no more than says
-// whether it is too long.
+// record reads the record. It reads at most 300 bytes of a field, enough to tell that it is too long.
 //
 //	KEYS[1] -> hash of the record
 const record = `
@@ -32,7 +31,7 @@ end
 
 // readScript reads the record.
 //
-//	Returns {} where there is none, {why} where it cannot be read, else
+//	Returns {} if there is none, {why} if it cannot be read, or
 //	{cluster, namespace, resource, shadow}
 var readScript = redis.NewScript(record + `
 local have, why = read()
@@ -40,12 +39,11 @@ if why then return {why} end
 return have or {}
 `)
 
-// claimScript writes the record where there is none, and the cluster where
-// only that is not known.
+// claimScript writes the record if there is none, and adds the cluster if only that is missing.
 //
 //	ARGV -> cluster, namespace, resource, shadow
 //
-//	Returns what is recorded then, as readScript
+//	Returns the record after that, as readScript does
 var claimScript = redis.NewScript(record + `
 local have, why = read()
 if why then return {why} end
@@ -60,8 +58,7 @@ end
 return have
 `)
 
-// adoptScript writes the record whatever stood there. Fields of a newer version
-// stay.
+// adoptScript overwrites the record. It keeps fields of a newer version.
 //
 //	ARGV -> cluster, namespace, resource, shadow
 //
@@ -73,14 +70,14 @@ redis.call('HSET', KEYS[1], 'cluster', ARGV[1], 'namespace', ARGV[2], 'resource'
 return {}
 `)
 
-// Recorded returns the landscape that is recorded, and whether one is. Errors:
-// engine.ErrNoLandscape where the record cannot be read, else an *engine.Error of Redis.
+// Recorded returns the recorded landscape, and whether there is one. Errors: engine.ErrNoLandscape if
+// the record cannot be read, or an *engine.Error of Redis.
 func Recorded(ctx context.Context, s *counters.Store) (l engine.Landscape, found bool, err error) {
 	return run(ctx, s, readScript)
 }
 
-// Claim records a landscape where none is recorded, and returns the one that is recorded
-// then. Of several claims at once one wins, and all return that one. Errors as of Recorded.
+// Claim records a landscape if none is recorded, and returns the recorded one. Of concurrent claims
+// one wins, and all return its landscape. Errors as of Recorded.
 func Claim(ctx context.Context, s *counters.Store, want engine.Landscape) (have engine.Landscape, err error) {
 	if err := want.Check(); err != nil {
 		return engine.Landscape{}, err
@@ -89,7 +86,7 @@ func Claim(ctx context.Context, s *counters.Store, want engine.Landscape) (have 
 	return have, err
 }
 
-// Adopt records a landscape in the place of whatever is recorded. An *engine.Error of Redis.
+// Adopt records a landscape, and replaces a recorded one. Error: an *engine.Error of Redis.
 func Adopt(ctx context.Context, s *counters.Store, l engine.Landscape) error {
 	if err := l.Check(); err != nil {
 		return err
@@ -106,7 +103,7 @@ func fieldsOf(l engine.Landscape) []any {
 	return []any{l.Cluster, l.Namespace, l.Resource, shadow}
 }
 
-// isShadow is the field of a landscape that a shadow works on.
+// isShadow is the value of the field shadow for a shadow's landscape.
 const isShadow = "1"
 
 func run(ctx context.Context, s *counters.Store, script *redis.Script, args ...any) (engine.Landscape, bool, error) {

@@ -50,7 +50,7 @@ func recorded(t *testing.T, s *counters.Store) engine.Landscape {
 	return l
 }
 
-// claimLandscape returns what is recorded after a claim.
+// claimLandscape returns the recorded landscape after a claim.
 func claimLandscape(t *testing.T, s *counters.Store, want engine.Landscape) engine.Landscape {
 	t.Helper()
 	have, err := landscapes.Claim(t.Context(), s, want)

@@ -1,34 +1,33 @@
-// Package lua has the parts that are common to all scripts in Redis.
+// Package lua has the parts that all scripts in Redis share.
 package lua
 
-// Gate begins every script that decides or reads: rule 1, nothing is decided
-// where there is no epoch. The epoch counts only on the server that it was
-// installed on: a server that started again may have come up with older data, and one
-// that was a replica for a while has lost what it alone had. A place that an older
-// version has built has no history to compare.
-// Which run that is, a script gets as its last argument from a lane, whose
-// connection leads to no other one. Without a lane it asks the server itself, since
-// go-redis repeats a command on a new connection with the arguments of the old one.
+// Gate begins every script that decides or reads. By rule 1 nothing is decided without an epoch. The
+// epoch counts only on the server on which it was installed: a server that started again may have
+// older data, and one that was a replica for a while has lost what it alone had. A place that an older
+// version built has no history to compare. A lane passes the run of the server as the last argument,
+// since its connection leads to no other run. Without a lane the script asks the server, since
+// go-redis repeats a command on a new connection with the arguments for the old one.
 //
-// The records of a place are several keys. Its meta has how many of them there are, so that one which was
-// evicted or deleted is noticed at the next call: the place is then not built, as if all were lost.
+// The records of a place are several keys. Its meta has their number, so that the next call notices
+// that one was evicted or deleted: the place is then not built, as if all were lost.
 //
-// Redis refuses what may grow its memory only as the first write of a script, and undoes nothing. So the first
-// write of a call is one that it may refuse: of a call that has written, nothing more is refused. A request that
-// fails after it has written, as by a key of another type, takes the epochs of the whole call with it.
+// Redis refuses a write that may grow its memory only as the first write of a script, and undoes
+// nothing. So the first write of a call is one that Redis may refuse: once a call has written, nothing
+// more is refused. A request that fails after it has written, for example by a key of another type,
+// removes the epochs of all places of the call.
 //
-// A script decides as many requests as have gathered, one after the other and each as
-// if it had come alone, so that they share what a script costs before its first line.
-// Each is for one of several places, pools or buckets, and maybe for a second one: what the
-// parts of a script call KEYS, epoch and paused are those of the place that it has entered.
+// A script decides the requests of a call one after the other, each as if it had come alone, so that
+// they share the fixed cost of a call. Each is for one of several places, pools or buckets, and may
+// have a second one. In the parts of a script, KEYS, epoch and paused belong to the place that the
+// script has entered.
 //
 //	KEYS -> those of the first place, then those of the second, …; the first of each
 //	        is meta: epoch, server, history, seq, paused, keys, token, since, tokenServer, tokenHistory
 //	ARGV[1] -> number of places, and for each the number of its keys
-//	then per request: the number of its place, that of a second one or 0, n, its n arguments
+//	then per request: the number of its place, the number of a second one or 0, n, its n arguments
 //
 //	Returns for each request what the script returns, or {'NOTBUILT'}, or {'FAILED', why}; then,
-//	where a place has a fenced epoch, a list of their metas, each with its epoch
+//	if a place has a fenced epoch, a list of the metas of such places, each with its epoch
 const Gate = ServerID + `
 local given, requests, places = KEYS, ARGV, {}
 local KEYS, epoch, paused
@@ -122,7 +121,7 @@ local function next_sequence()
 end
 `
 
-// Each ends a script: it decides the requests by the function that the script is.
+// Each ends a script: it calls the function decide for each request, and writes what they changed.
 const Each = `
 local function write(key, fields)
   local put, gone = {}, {}
@@ -191,16 +190,16 @@ if #in_force > 0 then answers[#answers + 1] = in_force end
 return answers
 `
 
-// Joined is a part of scripts that are asked often and return texts and small numbers:
-// they are joined to one text, which is cheaper for the server to send, and to read.
+// Joined makes a script join its values to one text, which is cheaper for the server to send, and to
+// read. It is for frequent scripts that return texts and small numbers.
 const Joined = `joined = true
 `
 
-// ServerID takes the id of the server's run off the arguments, or asks for it, and asks
-// which replication history the server is on; '-' where the server does not tell. The
-// history is asked for at every call: it is another one once a server was a replica for a
-// while, and that changes under an open connection. Since its first replica a server keeps a
-// backlog: the replica that it had may be the master by now.
+// ServerID sets server to the run id in the last argument, or asks for it if that is empty, and
+// history to the replication history; '-' if the server does not tell. It asks for the history at
+// every call: a server that was a replica for a while has another one, although its connections stay
+// open. An unfenced epoch is trusted only on a server without a replication backlog, which exists
+// since the first replica: that replica may be the master by now.
 const ServerID = `
 local function info(section)
   local text = redis.pcall('INFO', section)

@@ -1,4 +1,4 @@
-// Package policies keeps in Redis by which policy each worker decides, for hapctl.
+// Package policies keeps in Redis which policy each worker uses, for hapctl.
 package policies
 
 import (
@@ -14,14 +14,13 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
-// forgotten is how long a worker that says nothing any more is remembered.
+// forgotten is how long the record of a silent worker is kept.
 const forgotten = 2 * time.Minute
 
-// tellScript writes by which policy a worker decides, and takes off the workers that
-// have said nothing for a while.
+// tellScript writes the policy of a worker, and deletes the records of silent workers.
 //
 //	KEYS[1] -> hash worker -> digest|since|seen, times in ms
-//	ARGV    -> worker, record, seen before which a worker is taken off (ms), time to live (ms)
+//	ARGV    -> worker, record, oldest seen that is kept (ms), time to live (ms)
 var tellScript = redis.NewScript(`
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 local cursor = '0'
@@ -37,7 +36,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return {}
 `)
 
-// readScript reads them.
+// readScript reads all records.
 //
 //	KEYS[1] -> as above
 //
@@ -52,14 +51,14 @@ until cursor == '0'
 return all
 `)
 
-// forgetScript takes a worker off.
+// forgetScript deletes the record of a worker.
 //
 //	KEYS[1] -> as above
 //	ARGV    -> worker
 var forgetScript = redis.NewScript(`redis.call('HDEL', KEYS[1], ARGV[1]) return {}`)
 
-// Tell records by which policy a worker decides. Workers that have not done so for
-// two minutes are forgotten. An *engine.Error of Redis.
+// Tell records the policy of a worker. Workers that have not called it for two minutes are forgotten.
+// Error: an *engine.Error of Redis.
 func Tell(ctx context.Context, s *counters.Store, p policy.InForce) error {
 	record := strings.Join([]string{p.Digest, strconv.FormatInt(p.Since.UnixMilli(), 10), strconv.FormatInt(p.Seen.UnixMilli(), 10)}, "|")
 	before := p.Seen.Add(-forgotten).UnixMilli()
@@ -67,14 +66,14 @@ func Tell(ctx context.Context, s *counters.Store, p policy.InForce) error {
 	return err
 }
 
-// Forget takes a worker off that ends. An *engine.Error of Redis.
+// Forget deletes the record of a worker that stops. Error: an *engine.Error of Redis.
 func Forget(ctx context.Context, s *counters.Store, worker string) error {
 	_, err := run(ctx, s, forgetScript, worker)
 	return err
 }
 
-// All are those that workers have told of, in no order. A record that cannot be read
-// is passed over. An *engine.Error of Redis.
+// All returns the policies that workers have recorded, in no particular order. It skips records that
+// it cannot read. Error: an *engine.Error of Redis.
 func All(ctx context.Context, s *counters.Store) ([]policy.InForce, error) {
 	fields, err := run(ctx, s, readScript)
 	if err != nil {

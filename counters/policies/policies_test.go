@@ -30,8 +30,8 @@ func TestPoliciesOnCluster(t *testing.T) {
 	policiesOfWorkers(t, counterstest.Cluster(t))
 }
 
-// policiesOfWorkers: the last word of each worker counts. One that ends, or says nothing for
-// two minutes, is forgotten, and so is the last one.
+// policiesOfWorkers: the latest policy of each worker counts. A worker that stops, or is silent for
+// two minutes, is forgotten, even the last one.
 func policiesOfWorkers(t *testing.T, client redis.UniversalClient) {
 	s := counters.New(client, "policies")
 	at := time.UnixMilli(1_800_000_000_000).UTC()

@@ -87,7 +87,7 @@ func TestBuryTooLarge(t *testing.T) {
 	}
 }
 
-// NATS may take an event and not what its dead letter adds to it.
+// NATS may accept an event, and refuse its dead letter because of the additional headers.
 func TestBuryWhereLessFits(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
@@ -130,8 +130,8 @@ func TestBuryWithoutStream(t *testing.T) {
 	}
 }
 
-// What was buried is read again as it was published: with its own headers, and with
-// the reason beside them.
+// A dead letter is read as the event was published: with its own headers, and with the reason beside
+// them.
 func TestReadLetters(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)

@@ -26,32 +26,32 @@ type Letter struct {
 	StoredAt  time.Time
 	Code      engine.Code
 	Reason    string
-	Subject   string // that it was published on
+	Subject   string // on which the event was published
 	Sequence  uint64 // in HAP_EVENTS
-	Truncated string // what is not complete, "" for nothing
+	Truncated string // the incomplete parts, "" if there are none
 	Header    nats.Header
 	Data      []byte
 	Event     events.Event // as far as it can be read
-	Fault     error        // why it is no event; nil where the event is valid by itself
+	Fault     error        // why it does not decode; nil if the event is valid by itself
 }
 
-// Each visits the dead letters, oldest first, but none that comes after it has found
-// the first. It ends with the first error of visit.
+// Each visits the dead letters, oldest first, except those that are stored after it has found the
+// first. It returns the first error of visit.
 func (d *Letters) Each(ctx context.Context, visit func(Letter) error) error {
 	return streams.Each(ctx, d.streams, d.subjects.Stream(events.StreamDead), 1, d.subjects.AllDead(), func(msg streams.Message) error {
 		return visit(letterOf(msg))
 	})
 }
 
-// Newest visits the letters that were stored since a time, oldest first, but none beyond the
-// newest most.
+// Newest visits the letters that were stored since a time, oldest first, within the last `most`
+// sequences of the stream.
 func (d *Letters) Newest(ctx context.Context, since time.Time, most uint64, visit func(Letter) error) (streams.Extent, error) {
 	return streams.Newest(ctx, d.streams, d.subjects.Stream(events.StreamDead), d.subjects.AllDead(), since, most, func(msg streams.Message) error {
 		return visit(letterOf(msg))
 	})
 }
 
-// Letter returns the dead letter with that number. ErrNoLetter.
+// Letter returns the dead letter with that number. Error: ErrNoLetter.
 func (d *Letters) Letter(ctx context.Context, number uint64) (Letter, error) {
 	msg, err := d.streams.Message(ctx, d.subjects.Stream(events.StreamDead), streams.Query{Sequence: number})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -75,7 +75,7 @@ func letterOf(msg streams.Message) Letter {
 	return l
 }
 
-// originalHeader is the header that the event was published with.
+// originalHeader returns the headers with which the event was published.
 func originalHeader(header nats.Header) nats.Header {
 	original := nats.Header{}
 	for name, values := range header {

@@ -63,7 +63,7 @@ func testFoundReplies(b *bench) {
 	}
 }
 
-// testFoundElsewhere finds what waits, what is not settled and what is dead.
+// testFoundElsewhere finds waiting requests, unsettled events and dead letters.
 func testFoundElsewhere(b *bench) {
 	_, err := b.dead.Newest(b.ctx(), time.Time{}, 10, func(dead.Letter) error { return errors.New("there is none") })
 	b.must(err)

@@ -55,11 +55,11 @@ func testEventsUntilAcknowledged(b *bench) {
 	}
 }
 
-// testAckWait is of events that come again because nothing is heard of them, before new ones.
+// testAckWait checks that events without an acknowledgement are delivered again after AckWait.
 func testAckWait(b *bench) {
 	begin := time.Now()
 	ids := []string{"a", "b", "c", "d", "e", "f"}
-	for _, id := range ids { // all before the first is taken: it comes again while a slow machine stores another
+	for _, id := range ids { // all before the first is taken: otherwise its redelivery could precede another event on a slow machine
 		b.event(id)
 	}
 	i := b.iterator()
@@ -135,7 +135,8 @@ func testTerm(b *bench) {
 	b.same("left", b.unsettled(), nil)
 }
 
-// testLateAck is of an acknowledgement by a worker from which the event was taken.
+// testLateAck checks acknowledgements of a delivery after which the event was delivered again, or
+// purged.
 func testLateAck(b *bench) {
 	b.event("a")
 	i := b.iterator()
@@ -152,7 +153,7 @@ func testLateAck(b *bench) {
 	b.event("b")
 	taken := i.next("b", 1)
 	b.must(b.Purge(b.ctx(), b.subjects.Stream(events.StreamEvents), ">", streams.Everything))
-	b.must(taken.Ack()) // of what is no more
+	b.must(taken.Ack()) // of a message that was purged
 	b.event("c")
 	b.must(i.next("c", 1).DoubleAck(b.ctx()))
 }
@@ -163,7 +164,7 @@ func testMaxAckPending(b *bench) {
 	b.event("c")
 	i := b.iterator()
 	first, second := i.next("a", 1), i.next("b", 1)
-	i.wait() // two are in work: the third waits, one that comes again does not
+	i.wait() // two are in work: the third waits, a redelivered one does not
 	b.must(first.Nak())
 	first = i.next("a", 2)
 	i.wait()
@@ -198,7 +199,7 @@ func testIteratorStopped(b *bench) {
 	msg := other.next("a", 1)
 	other.messages.Drain()
 	b.wants(other.end(), jetstream.ErrMsgIteratorClosed)
-	b.must(msg.DoubleAck(b.ctx())) // what was taken is settled
+	b.must(msg.DoubleAck(b.ctx())) // a delivered event can still be settled
 	b.same("left", b.unsettled(), nil)
 }
 

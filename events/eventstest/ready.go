@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Within bounds a test that waits for something that does not come.
+// Within returns a context that ends after a minute, so that a test fails instead of waiting forever.
 func Within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -18,7 +18,7 @@ func Within(t testing.TB) context.Context {
 	return ctx
 }
 
-// Ready is a server with streams and consumer.
+// Ready starts a server and sets up streams and consumer.
 func Ready(t testing.TB) (*NATS, jetstream.JetStream) {
 	t.Helper()
 	server := Server(t)
@@ -30,7 +30,7 @@ func Ready(t testing.TB) (*NATS, jetstream.JetStream) {
 	return server, js
 }
 
-// Subjects are those under the usual prefix.
+// Subjects returns the subjects under the default prefix.
 func Subjects(t testing.TB) events.Subjects {
 	t.Helper()
 	s, err := events.NewSubjects("")

@@ -38,7 +38,7 @@ func testFirstReplyStands(b *bench) {
 	}
 }
 
-// statuses are the requests and statuses of a ledger in its order.
+// statuses returns request id and status of each reply that read visits.
 func (b *bench) statuses(read func(visit func(events.Stored) error) error) []string {
 	b.t.Helper()
 	said := []string{}
@@ -195,7 +195,7 @@ func testLandscape(b *bench) {
 	}
 }
 
-// testRefusals is of messages that no stream takes, or not this one.
+// testRefusals publishes messages that no stream accepts, or not the expected one.
 func testRefusals(b *bench) {
 	_, err := b.Publish(b.ctx(), &nats.Msg{Subject: "elsewhere.a", Data: []byte("x")})
 	b.wants(err, jetstream.ErrNoStreamResponse)
@@ -216,7 +216,7 @@ func testRefusals(b *bench) {
 	_, err = b.State(b.ctx(), "HAP_UNKNOWN")
 	b.wants(err, jetstream.ErrStreamNotFound)
 
-	// The bound of the events: publishers are refused, and not what is there deleted.
+	// At the bound of the events the server refuses publishers, and deletes nothing.
 	large := strings.Repeat("x", 1500)
 	first := b.raw(b.subjects.Resolve("a"), large)
 	b.raw(b.subjects.Resolve("a"), large)

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/dead"
 )
 
-// enter has a request wait.
+// enter stores a waiting request.
 func (b *bench) enter(runtime, request string, deadline time.Time) {
 	b.t.Helper()
 	_, err := b.room.Enter(b.ctx(), events.WaitingRequest{
@@ -23,7 +23,7 @@ func (b *bench) enter(runtime, request string, deadline time.Time) {
 	b.must(err)
 }
 
-// waiting are the requests that wait, of one runtime or with "" all.
+// waiting returns the ids of the requests that wait, of one runtime or with "" of all.
 func (b *bench) waiting(runtime string) []string {
 	b.t.Helper()
 	ids := []string{}
@@ -65,7 +65,7 @@ func testWaitingInOrder(b *bench) {
 	b.wants(b.room.Each(b.ctx(), func(events.WaitingRequest) error { return enough }), enough)
 }
 
-// testWaitingFollowed follows the room from where it was read up to.
+// testWaitingFollowed calls After repeatedly, each time from the sequence that it returned before.
 func testWaitingFollowed(b *bench) {
 	var ids []string
 	follow := func(after uint64) uint64 {
@@ -117,7 +117,7 @@ func testWaitingFollowed(b *bench) {
 	}
 }
 
-// testManyWait has more requests wait than are read one by one, with gaps between them.
+// testManyWait stores more requests than Each reads one by one, with gaps between their sequences.
 func testManyWait(b *bench) {
 	want := []string{}
 	for n := range 1300 {
@@ -139,8 +139,8 @@ func testManyWait(b *bench) {
 	}), enough)
 }
 
-// testLargestWaits has the longest event wait that is accepted. Written again it is longer:
-// its trace comes out of the headers, and attributes that were left out are written.
+// testLargestWaits stores the longest accepted event as a waiting request. The stored form is longer:
+// it contains the trace of the headers, and attributes that the publisher left out.
 func testLargestWaits(b *bench) {
 	header := nats.Header{"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, "tracestate": {strings.Repeat("s", 512)}}
 	const before, after = `{"specversion":"1.0","id":"a","source":"/test","type":"hap.provision.v1",` +
@@ -176,7 +176,7 @@ func testForeignWaiting(b *bench) {
 	b.must(b.room.Addresses(b.ctx(), "", visit))
 	b.must(b.room.Addresses(b.ctx(), "rt", visit))
 	b.same("addresses", addresses, []string{"rt a true", "other b false", "rt a true"})
-	b.enter("rt", "a", deadline) // beside what cannot be read
+	b.enter("rt", "a", deadline) // beside the unreadable message
 	b.same("waiting too", b.waiting(""), []string{"b", "a"})
 	b.must(b.room.Leave(b.ctx(), subject)) // both
 	addresses = nil
@@ -191,7 +191,7 @@ func letter(sequence uint64, data string) dead.Event {
 	}
 }
 
-// letters are the dead letters.
+// letters returns the dead letters.
 func (b *bench) letters() (found []dead.Letter) {
 	b.t.Helper()
 	b.must(b.dead.Each(b.ctx(), func(l dead.Letter) error {
@@ -234,7 +234,7 @@ func testDeadLetterCut(b *bench) {
 	}
 }
 
-// testCallerGone is of calls whose context has ended: nothing happens.
+// testCallerGone checks that a call whose context has ended returns its error and stores nothing.
 func testCallerGone(b *bench) {
 	gone, cancel := context.WithCancel(b.t.Context())
 	cancel()

@@ -79,7 +79,7 @@ func (s *NATS) Restart() {
 	s.Start()
 }
 
-// Connections is how many connections the server has taken since it was started.
+// Connections returns how many connections the server has accepted since it was started.
 func (s *NATS) Connections() uint64 {
 	s.t.Helper()
 	facts, err := s.running.Varz(nil)

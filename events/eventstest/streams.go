@@ -71,7 +71,7 @@ type bench struct {
 	ledger   *events.Ledger
 	room     *events.WaitingRoom
 	dead     *dead.Letters
-	foreign  []*events.Foreign // that were told of, in the order in which that was
+	foreign  []*events.Foreign // reported to OnForeign, in that order
 }
 
 func newBench(t *testing.T, o events.Options, w World) *bench {
@@ -93,7 +93,7 @@ func newBench(t *testing.T, o events.Options, w World) *bench {
 	return b
 }
 
-// ctx is that of one call.
+// ctx returns a context for one call.
 func (b *bench) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	b.t.Cleanup(cancel)
@@ -145,7 +145,7 @@ func provision(runtime, request string) events.Event {
 	}
 }
 
-// event publishes a provision, and returns what the stream said.
+// event publishes a provision, and returns the stream's acknowledgement.
 func (b *bench) event(request string) *jetstream.PubAck {
 	b.t.Helper()
 	msg, err := events.Publication(b.ctx(), b.subjects, provision("rt-"+request, request))
@@ -155,7 +155,7 @@ func (b *bench) event(request string) *jetstream.PubAck {
 	return ack
 }
 
-// unsettled are the ids of the events that are left.
+// unsettled returns the ids of the events that are left.
 func (b *bench) unsettled() []string {
 	b.t.Helper()
 	ids := []string{}
@@ -187,8 +187,8 @@ func (b *bench) iterator() *iterator {
 	b.must(err)
 	messages, err := consumer.Messages(
 		jetstream.PullMaxMessages(1), // nothing in advance
-		// The client skips a request where Next follows on a message before it has noted the request
-		// for that one, and asks again after two heartbeats.
+		// If Next is called before the client has noted the request of the Next before, it skips this
+		// request, and asks again after two heartbeats.
 		jetstream.PullHeartbeat(patience/6), jetstream.WithMessagesErrOnMissingHeartbeat(false),
 	)
 	b.must(err)
@@ -206,7 +206,7 @@ func (i *iterator) ask() {
 	}()
 }
 
-// wait asks, and returns when the server knows.
+// wait asks, and returns once the server has the request.
 func (i *iterator) wait() {
 	i.b.t.Helper()
 	i.ask()
@@ -224,7 +224,7 @@ func (i *iterator) wait() {
 	i.b.t.Fatal("the iterator does not ask")
 }
 
-// end has what Next returned in place of a message.
+// end returns the error that Next returned, and fails the test if a message came instead.
 func (i *iterator) end() error {
 	i.b.t.Helper()
 	if i.asked == nil {
@@ -243,8 +243,8 @@ func (i *iterator) end() error {
 	}
 }
 
-// next is the message that comes next: it is the event with this id, delivered for the
-// nth time.
+// next returns the next message. It fails the test unless that is the event with this id in its
+// times-th delivery.
 func (i *iterator) next(id string, times uint64) jetstream.Msg {
 	i.b.t.Helper()
 	if i.asked == nil {

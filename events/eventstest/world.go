@@ -12,18 +12,17 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// World is the streams of hap-worker, with the workers' consumer and what a test does
-// behind their backs.
+// World is the streams of hap-worker, with the workers' consumer and operations that tests use behind
+// the workers' backs.
 type World interface {
 	streams.Streams
 	// Consumer finds the workers' consumer.
 	Consumer(ctx context.Context) (jetstream.Consumer, error)
-	// Setup creates what is missing.
+	// Setup creates missing streams and the consumer.
 	Setup() error
 	DeleteConsumer(stream, name string) error
 	DeleteStream(name string) error
-	// Listen calls hear with what is sent to a subject, one message at a time, until
-	// stop is called.
+	// Listen calls hear with each message on a subject, one at a time, until stop is called.
 	Listen(subject string, hear func(*nats.Msg)) (stop func())
 }
 
@@ -81,7 +80,7 @@ func (w *served) DeleteStream(name string) error {
 func (w *served) Listen(subject string, hear func(*nats.Msg)) (stop func()) {
 	heard, err := w.js.Conn().Subscribe(subject, hear)
 	if err == nil {
-		err = w.js.Conn().FlushTimeout(ready) // it is heard from here on
+		err = w.js.Conn().FlushTimeout(ready) // the server has the subscription from here on
 	}
 	if err != nil {
 		w.t.Fatal(err)

@@ -15,16 +15,16 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// ErrKept says that a message is not one of those that Messages removes.
+// ErrKept says that Messages does not remove a message.
 var ErrKept = errors.New("it is not removed")
 
-// Message is a message in a stream of ours that cannot be read, with what it holds.
+// Message is an unreadable message in a stream of ours, with its header and data.
 type Message struct {
 	*events.Foreign
 
 	Header nats.Header
 	Data   []byte
-	// Request is whose place it has in HAP_WAITING, by its subject; zero where it has none.
+	// Request is the waiting request that the subject names in HAP_WAITING; zero if it names none.
 	Request events.WaitingAddress
 }
 
@@ -39,14 +39,14 @@ func New(js jetstream.JetStream, subjects events.Subjects) *Messages {
 	return &Messages{streams: streams.New(js), subjects: subjects}
 }
 
-// Streams are the names of the streams that are looked through. Messages of
-// HAP_EVENTS that cannot be read are on their way to the dead letters.
+// Streams returns the names of the streams that Each can search. A worker moves an unreadable message
+// of HAP_EVENTS to the dead letters.
 func Streams() []string {
 	return []string{events.StreamEvents, events.StreamWaiting, events.StreamReplies}
 }
 
-// Each visits those of one stream, by its name among Streams, in the order of the
-// stream. It ends with the first error of visit.
+// Each visits the unreadable messages of one of Streams, in stream order. It returns the first error
+// of visit.
 func (f *Messages) Each(ctx context.Context, stream string, visit func(Message) error) error {
 	look := func(msg streams.Message) error {
 		if found, is := f.look(stream, msg); is {
@@ -58,7 +58,7 @@ func (f *Messages) Each(ctx context.Context, stream string, visit func(Message) 
 	if stream == events.StreamReplies {
 		return f.streams.Walk(ctx, name, 0, look)
 	}
-	// These are short, and a work-queue stream allows no second consumer.
+	// The other streams are short, and a work-queue stream allows no second consumer.
 	return streams.Each(ctx, f.streams, name, 1, ">", look)
 }
 
@@ -88,7 +88,7 @@ func (f *Messages) look(stream string, msg streams.Message) (Message, bool) {
 		}
 	case events.StreamWaiting:
 		_, err = events.ReadWaiting(f.subjects, msg)
-		request, _ = f.subjects.ParseWaiting(msg.Subject) // the zero address where it is none
+		request, _ = f.subjects.ParseWaiting(msg.Subject) // the zero address if the subject is not a request's
 	default:
 		_, err = events.ReadStored(name, msg)
 	}
@@ -96,9 +96,10 @@ func (f *Messages) look(stream string, msg streams.Message) (Message, bool) {
 	return Message{Foreign: found, Header: msg.Header, Data: msg.Data, Request: request}, is
 }
 
-// Kept returns why a message is not removed, wrapped in ErrKept; nil for one that is: what
-// may be the answer of a newer version, an event that a worker makes a dead letter of, and
-// a message with an older one on its subject, which a purge would take with it.
+// Kept returns why Remove refuses a message, wrapped in ErrKept, nil if Remove deletes it. It refuses
+// a possible answer of a newer version, an event that a worker will move to the dead letters, and a
+// message whose purge would delete others: one with wildcards in its subject, or with an older message
+// on it.
 func (f *Messages) Kept(ctx context.Context, m Message) error {
 	switch {
 	case m.Stream == f.subjects.Stream(events.StreamEvents):
@@ -118,13 +119,12 @@ func (f *Messages) Kept(ctx context.Context, m Message) error {
 	return nil
 }
 
-// Remove deletes a message, and nothing else: it needs only the right to purge, which
-// workers have. Error: ErrKept.
+// Remove deletes one message. It uses a purge, which workers have the right to. Error: ErrKept.
 func (f *Messages) Remove(ctx context.Context, m Message) error {
 	if err := f.Kept(ctx, m); err != nil {
 		return err
 	}
-	// The sequence is the highest that goes, and Kept has found none below it.
+	// The purge deletes up to this sequence, and Kept has found no older message on the subject.
 	if err := f.streams.Purge(ctx, m.Stream, m.Subject, m.Sequence); err != nil {
 		return fmt.Errorf("removing sequence %d of %s: %w", m.Sequence, m.Stream, err)
 	}

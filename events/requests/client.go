@@ -16,9 +16,8 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// ErrForeignReply is the error of a request whose id another one has used, for another
-// runtime's tenant or of another kind. Its engine.CodeOf is CodeInvalidEvent. The
-// request is refused, and has no reply.
+// ErrForeignReply is the error of a request whose id another request has used: for another global
+// account, or of another kind. Its engine.CodeOf is CodeInvalidEvent. The request has no reply.
 var ErrForeignReply error = &engine.Error{
 	Code: engine.CodeInvalidEvent, Err: errors.New("the request id is that of another request"),
 	Hint: "ask again under an id of its own",
@@ -27,25 +26,24 @@ var ErrForeignReply error = &engine.Error{
 // ErrClientClosed is the error of requests that were waiting when the Client was closed.
 var ErrClientClosed = errors.New("the events client is closed")
 
-// ClientOptions say who publishes, and where.
+// ClientOptions name the publisher and the subjects.
 type ClientOptions struct {
 	// Source is the CloudEvents source of published events, a URI reference such
 	// as /kyma-environment-broker. Required.
 	Source string
 	// Prefix of the subjects. Defaults to DefaultPrefix.
 	Prefix string
-	// LookAfter is how long a request waits for its reply to be stored before the
-	// Client looks whether it was stored long ago; then again and again, ever more
-	// rarely. Defaults to 1 s.
+	// LookAfter is how long a request waits for a new reply before the Client looks for one that was
+	// stored earlier. The Client repeats that with backoff, up to 30 s. Defaults to 1 s.
 	LookAfter time.Duration
 }
 
-// Client publishes requests and returns their final replies. It is safe for
-// concurrent use. It survives reconnects of its connection, and it finds a reply
-// that was stored while it was not there: ask again under the same id, or Await.
+// Client publishes requests and returns their final replies. It is safe for concurrent use, and
+// survives reconnects of its connection. A reply that was stored while no Client ran is not lost: Ask
+// again under the same id, or Await it.
 //
-// It needs to publish its events' subjects and, on the stream HAP_REPLIES, to
-// create consumers, to pull from them and to read the stream's info.
+// It needs the permission to publish on its events' subjects and, on the stream HAP_REPLIES, to create
+// consumers, to pull from them and to read the stream's info.
 type Client struct {
 	js       jetstream.JetStream
 	subjects events.Subjects
@@ -53,7 +51,7 @@ type Client struct {
 
 	life   context.Context // ended by Close, or with the connection
 	end    context.CancelCauseFunc
-	starts chan struct{} // holds one token: who has it may start following
+	starts chan struct{} // a semaphore of one for follow
 	broken chan struct{} // holds a token after an error of the consumer of all replies
 	joined sync.WaitGroup
 
@@ -61,13 +59,12 @@ type Client struct {
 	waiters   map[string][]*waiter     // by reply subject
 	following jetstream.ConsumeContext // nil before the first request, and while there is no stream
 	created   time.Time                // of the stream that is followed
-	from      uint64                   // its sequence that was followed from last
-	newest    jetstream.Msg            // that came since, nil before the first one
+	from      uint64                   // its sequence from which it was last followed
+	newest    jetstream.Msg            // the last message since then, nil before the first one
 }
 
-// NewClient makes a Client that uses the connection. It asks nothing of the
-// server yet. The connection stays the caller's, who closes it after the Client;
-// nats.MaxReconnects(-1) is advised.
+// NewClient returns a Client that uses the connection. It sends nothing to the server yet. The caller
+// closes the connection after the Client. The connection should have nats.MaxReconnects(-1).
 func NewClient(nc *nats.Conn, options ClientOptions) (*Client, error) {
 	if options.Source == "" {
 		return nil, errors.New("events client: Source is required: who publishes, such as /kyma-environment-broker")
@@ -96,15 +93,15 @@ func NewClient(nc *nats.Conn, options ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// Close ends all requests that are waiting with ErrClientClosed. What was
-// published stays published. Closing twice is fine.
+// Close ends all waiting requests with ErrClientClosed. Published events stay published. Closing twice
+// is fine.
 func (c *Client) Close() {
 	c.end(ErrClientClosed)
 	c.joined.Wait()
 	c.unfollow()
 }
 
-// watchConnection ends the Client with its connection.
+// watchConnection ends the Client when its connection is closed.
 func (c *Client) watchConnection() {
 	nc := c.js.Conn()
 	closed := nc.StatusChanged(nats.CLOSED)
@@ -125,23 +122,22 @@ type RequestOption func(*request)
 
 type request struct{ waiting func(events.Reply) }
 
-// OnWaiting has f called, from the goroutine of the request, whenever it turns
-// out that the request waits.
+// OnWaiting sets a function that is called with each `waiting` reply, in the goroutine of the request.
 func OnWaiting(f func(events.Reply)) RequestOption { return func(r *request) { r.waiting = f } }
 
-// Provision asks for what a runtime needs and waits for the final reply. The id is
-// the request's: the same id, however often, has the same one answer.
+// Provision requests what a runtime needs and waits for the final reply. The request id makes it
+// idempotent: every repeat under the same id gets the same reply.
 //
-// Errors: *Rejected, which carries the reply, whose code engine.CodeOf returns; an
-// *engine.Error with CodeInvalidEvent for what would be refused anyway, and is not
-// published; ctx's, and then the request is still in work; ErrClientClosed. With
-// the last two the reply is the `waiting` that came last, if one did.
+// Errors: *Rejected, which carries the reply, and whose code engine.CodeOf returns; an *engine.Error
+// with CodeInvalidEvent for an event that a worker would refuse, which is not published;
+// ErrForeignReply; ctx's error, while the request is still in progress; ErrClientClosed. With the last
+// two, the reply is the latest `waiting` one, if there is one.
 func (c *Client) Provision(ctx context.Context, id string, p events.Provision, options ...RequestOption) (events.Reply, error) {
 	return c.Ask(ctx, events.Event{Type: events.TypeProvision, ID: id, Provision: &p}, options...)
 }
 
-// Deprovision frees what a runtime has and waits for the final reply. An
-// unknown runtime is StatusReleased too. Errors as for Provision.
+// Deprovision frees what a runtime has and waits for the final reply. The reply for an unknown runtime
+// is StatusReleased, too. Errors as for Provision.
 func (c *Client) Deprovision(ctx context.Context, id string, d events.Deprovision, options ...RequestOption) (events.Reply, error) {
 	return c.Ask(ctx, events.Event{Type: events.TypeDeprovision, ID: id, Deprovision: &d}, options...)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/requests"
 )
 
-// client is a Client that looks often, so that tests are quick.
+// client returns a Client that looks often, so that tests are fast.
 func client(t testing.TB, nc *nats.Conn) *requests.Client {
 	t.Helper()
 	c, err := requests.NewClient(nc, requests.ClientOptions{Source: "/keb", LookAfter: 20 * time.Millisecond})
@@ -30,7 +30,7 @@ func client(t testing.TB, nc *nats.Conn) *requests.Client {
 	return c
 }
 
-// answer has every event decoded, given to reply and acknowledged, as a worker would.
+// answer decodes every event, passes it to reply and acknowledges it, as a worker would.
 func answer(t testing.TB, js jetstream.JetStream, reply func(context.Context, *events.Ledger, events.Event) error) {
 	t.Helper()
 	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
@@ -157,7 +157,7 @@ func TestClientWaiting(t *testing.T) {
 	}
 }
 
-// The attempt of a worker that loses is on the wire, not in the stream.
+// The losing worker published its reply, but the stream did not store it.
 func TestClientDoesNotSeeTheLoser(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
@@ -177,7 +177,7 @@ func TestClientDoesNotSeeTheLoser(t *testing.T) {
 		if _, err := ledger.Publish(ctx, replySubject(t, e.ID), rejected(e.ID, engine.CodeInternal), 0); !errors.Is(err, events.ErrWrongLastSequence) {
 			t.Errorf("the loser wins: %v", err)
 		}
-		for range 2 { // until the attempt was really seen by who should not look there
+		for range 2 { // until a plain subscription has seen the seal and the losing attempt
 			if _, err := plain.NextMsgWithContext(ctx); err != nil {
 				return err
 			}
@@ -191,8 +191,8 @@ func TestClientDoesNotSeeTheLoser(t *testing.T) {
 	}
 }
 
-// A client goes while its request is in work; what was stored since is found under
-// the same id, by asking again and by waiting only.
+// A client stops while its request is in progress. The reply that is stored meanwhile is found under
+// the same id, by Ask and by Await.
 func TestClientPicksUpLater(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
@@ -226,8 +226,8 @@ func TestClientPicksUpLater(t *testing.T) {
 	}
 }
 
-// The duplicate window is over, the worker has nothing to say any more: the client
-// looks.
+// The duplicate window is over, and the worker does not reply again: the client finds the stored
+// reply.
 func TestClientLooks(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
@@ -266,8 +266,8 @@ func TestClientsTogether(t *testing.T) {
 	}
 }
 
-// The server goes away under waiting requests and comes back; nothing was stored
-// before it went, so that the consumer made anew must begin where the first did.
+// The server restarts under waiting requests. Nothing was stored before, so the recreated consumer
+// must begin where the first one did.
 func TestClientSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	srv, _ := setup(t)

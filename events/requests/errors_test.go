@@ -75,11 +75,11 @@ func TestClientRights(t *testing.T) {
 		t.Errorf("after a restart: %+v, %v", r, err)
 	}
 
-	// This connection comes back as well, in its own time.
+	// Wait for this connection, too: it reconnects independently.
 	if err := until(func() error { return nc.FlushTimeout(time.Second) }); err != nil {
 		t.Fatal(err)
 	}
-	// What is not allowed ends with the context, and says why.
+	// A request without permission ends with its context, and the error says why.
 	ctx, cancel := context.WithTimeout(within(t), 3*time.Second)
 	defer cancel()
 	_, err = c.Release(ctx, "2", events.Release{Binding: "aws-7"})
@@ -182,7 +182,7 @@ func TestClientRefusesAtOnce(t *testing.T) {
 	}
 }
 
-// Publish waits for nothing but the stream.
+// Publish returns once the stream has the event, without a reply.
 func TestClientPublish(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
@@ -201,7 +201,7 @@ func TestClientPublish(t *testing.T) {
 	}
 }
 
-// What cannot get better is not tried until the context ends.
+// A permanent error is not retried until the context ends.
 func TestClientHopeless(t *testing.T) {
 	t.Parallel()
 	srv := eventstest.Server(t, func(o *server.Options) { o.MaxPayload = 1024 })
@@ -228,7 +228,7 @@ func TestClientHopeless(t *testing.T) {
 	}
 }
 
-// A full stream is tried until the context ends; the error says what it was.
+// A request to a full stream is retried until the context ends; the error names the full stream.
 func TestClientFullStream(t *testing.T) {
 	t.Parallel()
 	srv := eventstest.Server(t)
@@ -270,8 +270,8 @@ func TestClientForeignReply(t *testing.T) {
 	}
 }
 
-// A client that asks under the id of another tenant's request, or for another kind of thing, is
-// told that the id is taken, and nothing else.
+// A client that uses the id of another tenant's request, or of another kind of request, learns that
+// the id is taken, and nothing else.
 func TestClientIDOfAnotherRequest(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)

@@ -18,20 +18,20 @@ import (
 // rarest is the longest pause between two looks at one subject.
 const rarest = 30 * time.Second
 
-// leftover is how long the server keeps the consumer of a look that no caller
-// uses any more; a publisher may not delete it.
+// leftover is how long the server keeps the consumer of a finished look. A publisher has no right to
+// delete it.
 const leftover = 10 * time.Second
 
-// waiter is a request that waits for replies on its subject. Like the stream it keeps only the
-// newest one.
+// waiter is a request that waits for replies on its subject. It keeps only the newest reply, as the
+// stream does.
 type waiter struct {
 	subject   string
 	id        string
 	onWaiting func(events.Reply)
 	arrived   chan struct{} // holds a token while there is something new
 	relook    chan struct{} // holds a token while something may have been missed
-	last      events.Reply  // the last that was seen, not final
-	event     *events.Event // that is to be answered, nil where only its id is known
+	last      events.Reply  // the latest `waiting` reply
+	event     *events.Event // the request, nil if only its id is known
 
 	mu       sync.Mutex
 	sequence uint64
@@ -39,8 +39,8 @@ type waiter struct {
 	data     []byte
 }
 
-// offer takes a message of the subject, unless it is older than what is known. In a
-// stream that was recreated a newer message has a lower sequence, and a later time.
+// offer stores a message of the subject unless it is older than the stored one. In a recreated stream
+// a newer message has a lower sequence but a later time.
 func (w *waiter) offer(facts *jetstream.MsgMetadata, data []byte) {
 	w.mu.Lock()
 	newer := facts.Sequence.Stream > w.sequence || facts.Timestamp.After(w.at)
@@ -53,7 +53,7 @@ func (w *waiter) offer(facts *jetstream.MsgMetadata, data []byte) {
 	}
 }
 
-// signal puts the token into a channel that holds one, unless it is there.
+// signal puts a token into a channel of capacity one, unless it has one. It never blocks.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -82,8 +82,8 @@ func (w *waiter) answered() bool {
 	return err == nil && reply.Status != events.StatusSealed && reply.Answers(*w.event)
 }
 
-// wait registers a request, once the Client follows the replies: whatever is
-// stored on its subject from now on arrives.
+// wait registers a request after it has made sure that the Client follows the replies: every reply
+// that is stored on its subject from now on arrives.
 func (c *Client) wait(ctx context.Context, subject, id string, options []RequestOption) (*waiter, error) {
 	var r request
 	for _, option := range options {
@@ -132,8 +132,8 @@ func (c *Client) follow(ctx context.Context) error {
 	return nil
 }
 
-// start begins at a sequence, not at "what is new": a consumer that is made again
-// after a reconnect, before anything came, would miss what was stored between.
+// start creates the consumer of all replies. It begins at a sequence, not at new messages: a consumer
+// that is recreated after a reconnect, before its first message, would miss the replies in between.
 func (c *Client) start(ctx context.Context) error {
 	info, err := streams.Info(ctx, c.js, events.StreamReplies)
 	if err != nil {
@@ -141,14 +141,14 @@ func (c *Client) start(ctx context.Context) error {
 	}
 	consumer, err := c.js.OrderedConsumer(ctx, events.StreamReplies, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: c.next(info),
-		// The library would go on at the sequence that it had come to, without end; in a
-		// stream that was recreated that one does not come. watchReplies starts anew.
+		// By default the library resumes at its last sequence, without end; a recreated stream does
+		// not reach that sequence. watchReplies starts anew.
 		MaxResetAttempts: 1,
 	})
 	if err != nil {
 		return err
 	}
-	// The library holds a lock while it tells of an error.
+	// The library holds a lock while it calls the error handler, which therefore must not block.
 	consuming, err := consumer.Consume(c.dispatch, jetstream.ConsumeErrHandler(func(jetstream.ConsumeContext, error) { signal(c.broken) }))
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (c *Client) start(ctx context.Context) error {
 		return backoff.Permanent(context.Cause(c.life))
 	}
 	c.following = consuming
-	for _, waiting := range c.waiters { // what they wait for may have been stored before
+	for _, waiting := range c.waiters { // their replies may have been stored before
 		for _, w := range waiting {
 			signal(w.relook)
 		}
@@ -168,7 +168,7 @@ func (c *Client) start(ctx context.Context) error {
 	return nil
 }
 
-// dispatch hands a reply to who waits for it; it decodes nothing.
+// dispatch passes a reply to the requests that wait on its subject. It decodes nothing.
 func (c *Client) dispatch(msg jetstream.Msg) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,8 +186,8 @@ func (c *Client) dispatch(msg jetstream.Msg) {
 	}
 }
 
-// await waits for the final reply. From lookAfter on it also looks at what was
-// stored before anybody followed.
+// await waits for the final reply. After lookAfter it also looks, with backoff, for a reply that was
+// stored before the Client followed.
 func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) (events.Reply, error) {
 	look := time.NewTimer(lookAfter)
 	defer look.Stop()
@@ -204,7 +204,7 @@ func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) 
 			pause = min(2*pause, rarest)
 		case <-w.relook:
 			pause = c.options.LookAfter
-			look.Reset(rand.N(pause + 1)) // not all who wait at once
+			look.Reset(rand.N(pause + 1)) // not all requests at once
 		case <-ctx.Done():
 			return w.last, w.unanswered(context.Cause(ctx))
 		case <-c.life.Done():
@@ -220,13 +220,13 @@ func (w *waiter) heard() bool {
 	return w.sequence > 0
 }
 
-// advance acts on the newest reply; done with a final one.
+// advance evaluates the newest reply. done is true for a final reply and for an error.
 func (w *waiter) advance() (reply events.Reply, done bool, err error) {
 	reply, err = w.read()
 	found, foreign := events.ForeignOf(err)
 	switch {
 	case foreign && !found.Reply:
-		return events.Reply{}, false, nil // the answer is stored in its place
+		return events.Reply{}, false, nil // a reply will replace it
 	case err != nil:
 		return events.Reply{}, true, err
 	case reply.Status == events.StatusSealed:
@@ -256,8 +256,8 @@ func (w *waiter) unanswered(cause error) error {
 	return fmt.Errorf("request %s has no final reply yet and %s; ask again under the same id, or await it: %w", w.id, state, cause)
 }
 
-// look reads what is stored on the one subject now. A failure is left to the next
-// look: until then the consumer of all replies may bring the answer.
+// look reads the reply that is stored on the subject now. It ignores errors: await looks again, and
+// until then the consumer of all replies may deliver the reply.
 func (c *Client) look(ctx context.Context, w *waiter) {
 	ctx, cancel := c.within(ctx)
 	defer cancel()

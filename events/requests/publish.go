@@ -19,16 +19,17 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// tryFor bounds one attempt of something that is tried until ctx ends.
+// tryFor bounds one attempt of an operation that is retried until ctx ends.
 const tryFor = 5 * time.Second
 
-// JetStream's error codes after which the same message is refused again.
+// JetStream's error codes for a message that it would refuse again.
 const (
 	codeMessageTooLarge = 10054
 	codeOtherStream     = 10060
 )
 
-// message returns the one that publishes an event, with the trace of ctx.
+// message returns the NATS message that publishes an event. It carries the trace of ctx unless the
+// event has one.
 func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error) {
 	if e.Traceparent == "" {
 		carrier := events.Carrier{}
@@ -38,8 +39,8 @@ func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error)
 	return events.Publication(ctx, c.subjects, e)
 }
 
-// publish repeats until the stream has a message. The server drops repeats within
-// its duplicate window, the worker answers later ones with the same reply.
+// publish retries until the stream has the message. The server drops repeats within its duplicate
+// window; workers answer later ones with the same reply.
 func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg) (ack *jetstream.PubAck, err error) {
 	err = c.retry(ctx, msg.Subject, func(ctx context.Context) error {
 		ack, err = c.js.PublishMsg(ctx, msg)
@@ -54,9 +55,9 @@ func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg) (ack *je
 	return ack, nil
 }
 
-// publishAnew publishes once more what the server took for a repeat. That is no proof
-// that the stream has the event: another role that may publish there can have used an id
-// that it knew, with another message. No other one knows this id before.
+// publishAnew publishes a message that the server called a duplicate once more, under a random message
+// id. A duplicate is no proof that the stream has the event: another publisher may have used the
+// predictable id for another message.
 func (c *Client) publishAnew(ctx context.Context, id string, msg *nats.Msg) error {
 	header := maps.Clone(msg.Header)
 	header[jetstream.MsgIDHeader] = []string{msg.Header.Get(jetstream.MsgIDHeader) + "/" + rand.Text()}
@@ -72,10 +73,9 @@ func hopeless(err error) bool {
 	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrConnectionClosed)
 }
 
-// retry repeats try, a few seconds each, until it succeeds, returns a
-// backoff.Permanent error, ctx ends or the Client is closed. Its error then says
-// why and what went wrong last. About is the subject that try publishes to, or its
-// beginning.
+// retry calls try, for at most tryFor each, until it succeeds or returns a backoff.Permanent error,
+// ctx ends, or the Client is closed. In the last two cases the error joins the cause and the last
+// failure. about is the subject that try publishes to, or its prefix.
 func (c *Client) retry(ctx context.Context, about string, try func(context.Context) error) error {
 	ctx, cancel := c.within(ctx)
 	defer cancel()
@@ -97,8 +97,8 @@ func (c *Client) retry(ctx context.Context, about string, try func(context.Conte
 	return errors.Join(cmp.Or(context.Cause(ctx), err), last, c.denied(about))
 }
 
-// denied is the server's refusal to let us publish about that. It comes beside the
-// request, which only times out.
+// denied returns the connection's last error if it denies the permission to publish about that
+// subject, otherwise nil. The server reports it asynchronously: the request itself only times out.
 func (c *Client) denied(about string) error {
 	err := c.js.Conn().LastError()
 	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), about) {
@@ -107,7 +107,7 @@ func (c *Client) denied(about string) error {
 	return nil
 }
 
-// within is ctx, ended also by the end of the Client.
+// within returns ctx, ended also by the end of the Client.
 func (c *Client) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.life, func() { end(context.Cause(c.life)) })

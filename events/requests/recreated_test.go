@@ -36,8 +36,8 @@ func asked(t *testing.T, c *requests.Client, id string, entered chan struct{}) <
 	return done
 }
 
-// The stream of the replies goes and is recreated, twice: its sequences begin at 1
-// again, below that of the waiting reply that the client has seen.
+// The stream of the replies is deleted and recreated, twice. Its sequences begin at 1 again, below the
+// sequence of the waiting reply that the client has seen.
 func TestClientFollowsARecreatedStream(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
@@ -100,8 +100,8 @@ func TestClientFollowsAfterItsConsumerIsDeleted(t *testing.T) {
 	}
 }
 
-// A client that was away while the stream was recreated is told of nothing: the library follows
-// the new stream at the sequence that it had come to in the old one, which is far ahead.
+// A client that was disconnected while the stream was recreated gets no notice: the library follows
+// the new stream at the sequence of the old one, which is far ahead.
 func TestClientWasAwayWhenTheStreamWasRecreated(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)

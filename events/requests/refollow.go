@@ -9,13 +9,12 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// checkEvery is how often a Client with requests looks whether the stream of the
-// replies is the one that it follows. The server does not tell those that were not
-// connected when it was deleted.
+// checkEvery is how often a Client with waiting requests checks whether the stream of the replies was
+// recreated. The server does not tell clients that were disconnected when the stream was deleted.
 const checkEvery = 10 * time.Second
 
-// next is the sequence to follow from: after what was followed last, in the stream
-// where that was, else after what there is now.
+// next returns the sequence to follow from: after the last message that was seen, or, in a stream that
+// is new to the Client, after its present end.
 func (c *Client) next(info *jetstream.StreamInfo) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,8 +29,8 @@ func (c *Client) next(info *jetstream.StreamInfo) uint64 {
 	return c.from
 }
 
-// watchReplies follows the replies anew where the consumer or its stream is gone, until
-// the Client ends. What was stored meanwhile is found by those who wait for it.
+// watchReplies follows the replies again after the consumer or its stream is gone, until the Client
+// ends. Waiting requests look for replies that were stored meanwhile.
 func (c *Client) watchReplies() {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -55,7 +54,8 @@ func (c *Client) watchReplies() {
 	}
 }
 
-// recreated reports whether the stream is another one than the one that is followed.
+// recreated reports whether the stream was deleted and created again since it was followed. It returns
+// false if no request waits or the server does not answer.
 func (c *Client) recreated() bool {
 	c.mu.Lock()
 	following, created := c.following != nil, c.created

@@ -12,9 +12,9 @@ import (
 	"github.com/hap-worker/hap-worker/events/requests"
 )
 
-// A message id that another message had first does not keep the event out of the stream:
-// the id is known before, the event's second one is not. With the answer in the ledger there
-// is no second message.
+// A message that used the event's message id first does not keep the event out of the stream: the id
+// is predictable, but the id of the second attempt is not. If the reply is in the ledger, there is no
+// second attempt.
 func TestClientIDUsedFirst(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)

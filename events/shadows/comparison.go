@@ -1,5 +1,5 @@
-// Package shadows has what a shadow keeps on NATS beside the workers: the intake of its events,
-// and the comparisons of what it decided with what KEB chose.
+// Package shadows stores a shadow's data on NATS: the events that it takes in, and the comparisons of
+// its decisions with KEB's choices.
 package shadows
 
 import (
@@ -15,21 +15,21 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// ComparisonResult is how what a shadow decided and what KEB chose relate.
+// ComparisonResult says how a shadow's decision relates to KEB's choice.
 type ComparisonResult string
 
-// The results that are agreements, or from which nothing can be told.
+// The results that are agreements, or inconclusive.
 const (
 	ResultSame       ComparisonResult = "same"       // the same account
-	ResultEquivalent ComparisonResult = "equivalent" // another one that was just as good: both new, or as many clusters on each
-	ResultFollowed   ComparisonResult = "followed"   // the same, which the tenant had without a cluster: KEB may have labelled it for this one
+	ResultEquivalent ComparisonResult = "equivalent" // another account, equally good: both new, or shared with as few clusters
+	ResultFollowed   ComparisonResult = "followed"   // the same account, which the tenant had without a cluster: KEB may have labelled it for this runtime
 	ResultNeither    ComparisonResult = "neither"    // the shadow refuses or waits, and there is no Shoot
 	ResultLate       ComparisonResult = "late"       // the Shoot was there before the shadow decided: nothing was compared
 )
 
 // The results that are differences.
 const (
-	ResultOtherAccount   ComparisonResult = "other-account"   // of the same pool, as new or as old as KEB's
+	ResultOtherAccount   ComparisonResult = "other-account"   // another account of the pool: both the tenant's before, or shared with more clusters
 	ResultClaims         ComparisonResult = "claims"          // the shadow would claim an account, KEB took one that the tenant had
 	ResultShares         ComparisonResult = "shares"          // the shadow would take one that the tenant has, KEB claimed one
 	ResultOtherPool      ComparisonResult = "other-pool"      // KEB's account is of another pool
@@ -75,8 +75,7 @@ type Comparison struct {
 	Reply      events.Reply     `json:"reply"`         // what the shadow would have answered, with its decision record
 }
 
-// Comparisons is the stream of the comparisons: one for every request, the first one
-// stands.
+// Comparisons is the stream of the comparisons. It stores one for each request; the first one stands.
 type Comparisons struct {
 	js       jetstream.JetStream
 	subjects events.Subjects
@@ -107,7 +106,8 @@ func (c *Comparisons) Add(ctx context.Context, compared Comparison) (bool, error
 	return true, nil
 }
 
-// Each visits the comparisons from the first to the last there is now, oldest first.
+// Each visits the comparisons, oldest first, until the stream has no more. It returns the first error
+// of visit, and an error for a message that is no comparison.
 func (c *Comparisons) Each(ctx context.Context, visit func(Comparison) error) error {
 	return streams.New(c.js).Walk(ctx, events.StreamComparisons, 0, func(msg streams.Message) error {
 		var compared Comparison

@@ -15,14 +15,14 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// lookAgain is how often an Intake that listens looks whether the workers are gone.
+// lookAgain is how often a listening Intake checks whether the workers' consumer is gone.
 const lookAgain = 30 * time.Second
 
-// Intake copies what publishers send into the stream of a shadow. A work-queue
-// stream returns an event to one consumer only, so there are two ways. While no worker
-// has a consumer on HAP_EVENTS the Intake has it: it takes every event, and none is
-// lost while no shadow runs. Where workers have it the events are theirs: the Intake
-// listens beside them, and misses what is published while none listens.
+// Intake copies published events into the stream of a shadow. A work-queue stream delivers an event to
+// one consumer only, so there are two modes. While no worker has a consumer on HAP_EVENTS, the Intake
+// has one: it takes every event, and events wait in the stream while no shadow runs. Otherwise the
+// Intake subscribes to the subjects beside the workers, and misses events that are published while no
+// shadow listens.
 type Intake struct {
 	js       jetstream.JetStream
 	subjects events.Subjects
@@ -30,15 +30,15 @@ type Intake struct {
 	retry    func(error)
 }
 
-// NewIntake makes the intake of the shadow of these subjects, the workers'. tell is
-// told which way events come. retry is told of every failure; all of them are tried
-// again but the copy of an event that was only listened to.
+// NewIntake returns the intake of a shadow for the workers' subjects. It calls tell with the mode each
+// time that one begins, and retry with each failure. It retries every failure except the copy of an
+// event that it listened to.
 func NewIntake(js jetstream.JetStream, subjects events.Subjects, tell func(string), retry func(error)) *Intake {
 	return &Intake{js: js, subjects: subjects, tell: tell, retry: retry}
 }
 
-// Setup makes sure that publishers find their stream, as the function Setup does for
-// all streams of the workers.
+// Setup ensures that the stream of published events exists, as events.Setup does for all streams of
+// the workers.
 func (i *Intake) Setup(ctx context.Context, o events.Options) (differences []string, err error) {
 	o.Shadow = false
 	defined, err := o.WithDefaults().Streams()
@@ -73,10 +73,12 @@ func (i *Intake) Run(ctx context.Context) {
 	}, pause)
 }
 
-// errChanged says that another consumer has the events now, or none any more.
+// errChanged says that the mode has to change: the shadow's consumer was deleted, or the workers' is
+// gone.
 var errChanged = errors.New("the consumer of the events has changed")
 
-// consumer is refused where the workers have one.
+// consumer returns the shadow's consumer, and creates it if it is missing. The server refuses that
+// while the workers have one (streams.TakenByOther).
 func (i *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	ctx, cancel := streams.Bounded(ctx, i.js)
 	defer cancel()
@@ -94,8 +96,8 @@ func (i *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return consumer, err
 }
 
-// take copies events and takes them out of HAP_EVENTS, until a worker has the
-// consumer deleted.
+// take copies events and acknowledges them, which removes them from HAP_EVENTS. It returns nil once a
+// worker has deleted the consumer.
 func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(64))
 	if err != nil {
@@ -111,7 +113,7 @@ func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
 		case err != nil:
 			return fmt.Errorf("taking events of %s: %w", events.StreamEvents, err)
 		}
-		// One that is copied and not acknowledged comes again, and is answered again.
+		// An event that is copied but not acknowledged is delivered and answered again.
 		if err := i.copy(ctx, msg.Subject(), msg.Headers(), msg.Data()); err != nil {
 			return errors.Join(err, msg.NakWithDelay(time.Second))
 		}
@@ -121,8 +123,8 @@ func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
 	}
 }
 
-// listen copies events that go to the workers, until they have no consumer any more.
-// Of several shadows one gets each.
+// listen copies events that the workers handle, until the workers have no consumer any more. Several
+// shadows share them: each event goes to one.
 func (i *Intake) listen(ctx context.Context) error {
 	heard := make(chan *nats.Msg, 4096)
 	for _, subject := range i.subjects.Events() {
@@ -161,8 +163,8 @@ func (i *Intake) workersGone(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// copy stores an event as it came. What the server would act upon is left out, but
-// its id: what is copied twice shortly after one another is there once.
+// copy stores an event unchanged, except for headers that the server would interpret. It keeps the
+// message id, so that a second copy within the duplicate window is dropped.
 func (i *Intake) copy(ctx context.Context, subject string, header nats.Header, data []byte) error {
 	shadow := i.subjects.Shadow()
 	msg := &nats.Msg{Subject: shadow.Prefix() + strings.TrimPrefix(subject, i.subjects.Prefix()), Header: nats.Header{}, Data: data}

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// alone is how many messages Each reads one by one, before it reads many at once: it is
-	// mostly asked for a few.
+	// alone is how many messages Each reads one by one before it reads in parallel: most calls find
+	// only a few.
 	alone = 16
-	// window is how many sequences are read at once, by so many readers. With messages of the
-	// largest size that is 128 MB.
+	// window is how many sequences are read in parallel, by how many readers. With messages of the
+	// largest size a window takes 128 MB.
 	window  = 512
 	readers = 32
 )
 
-// Each visits the messages on the subjects of filter in the order of the stream,
-// from the sequence next up to its end when the first was found, each read from the
-// leader. It needs no consumer, and one small read where there is nothing: every
-// deprovision looks whether its runtime waits. It ends with the first error of visit.
+// Each visits the messages on matching subjects in stream order, from the sequence next to the end
+// that the stream has when the first is found, each read from the leader. It uses no consumer. If
+// there is no message, it costs one small read: every deprovision checks whether its runtime waits. It
+// returns the first error of visit.
 func Each(ctx context.Context, streams Streams, stream string, next uint64, filter string, visit func(Message) error) error {
 	e := each{streams: streams, stream: stream, filter: filter, visit: visit}
 	end := func() {}
@@ -75,9 +75,9 @@ func (e *each) read(ctx context.Context, from uint64) (Message, error) {
 	return msg, err
 }
 
-// together visits the messages of one window, and returns where the next one begins. Each
-// reader has a part of the window and goes through it alone, since the sequence of a
-// message is known only from the one before.
+// together visits the messages of one window, and returns where the next window begins. Each reader
+// reads its part of the window message by message, since a sequence is known only from the message
+// before.
 func (e *each) together(ctx context.Context, from uint64) (next uint64, err error) {
 	const part = window / readers
 	parts := make([][]Message, readers)

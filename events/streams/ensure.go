@@ -9,9 +9,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Ensure makes sure that a stream is there, creates it where it may, and says in a line
-// each where the one that is there differs from its definition. One that cannot be used, or whose
-// subjects another one has, is an error that says whose it is, what differs and what to type.
+// Ensure ensures that a stream exists, and creates it if create is true. Each line of differences
+// names a setting that differs from its definition. A stream that workers cannot use, or another
+// stream that has its subjects, is an error that says whose it is, what differs and which command
+// helps.
 func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (differences []string, err error) {
 	have, err := stream(ctx, js, want, create)
 	if err != nil {
@@ -20,9 +21,10 @@ func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 	return streamDifferences(want, have.Config), unusable(&want, have)
 }
 
-// EnsureConsumer is Ensure for a durable consumer of a stream. The consumer yields, if the
-// server allows no second one beside it, is deleted for it. A consumer that loses messages of the
-// subjects, delivers them to several workers at once or cannot be pulled from is an error, as for Ensure.
+// EnsureConsumer is Ensure for a durable consumer of a stream. If the server allows no second
+// consumer, it deletes the consumer named yields first. A consumer that loses messages of the
+// subjects, delivers them to several workers at once or cannot be pulled from is an error, as for
+// Ensure.
 func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stream string, subjects []string, want jetstream.ConsumerConfig, create bool, yields string) (differences []string, err error) {
 	have, err := consumer(ctx, js, stream, want, create, yields)
 	if err != nil {
@@ -89,19 +91,19 @@ func createConsumer(ctx context.Context, js jetstream.JetStream, stream string, 
 		if err := js.DeleteConsumer(ctx, stream, yields); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return nil, err
 		}
-		return js.CreateConsumer(ctx, stream, want) // refused again where it is another application's
+		return js.CreateConsumer(ctx, stream, want) // refused again if the consumer in the way is another application's
 	}
 	return created, err
 }
 
-// TakenByOther knows the codes with which a work-queue stream refuses a second
-// consumer.
+// TakenByOther reports whether a work-queue stream refused a second consumer.
 func TakenByOther(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == 10099 || api.ErrorCode == 10100)
 }
 
-// WrongLastSequence knows both codes that servers use for it.
+// WrongLastSequence reports whether a message was refused because its subject has another last
+// sequence. Servers use two codes for that.
 func WrongLastSequence(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return ok &&
@@ -109,8 +111,8 @@ func WrongLastSequence(err error) bool {
 			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// Refused reports whether a message was refused for its own sake, by the client or the
-// server: it has too many bytes, and would be refused each time that it is published.
+// Refused reports whether the client or the server refused a message because of its size. A retry
+// would fail, too.
 func Refused(err error) bool {
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return true

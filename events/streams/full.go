@@ -12,8 +12,8 @@ import (
 // Full is the error of a message that a stream has no room for. The same message may be
 // stored later.
 type Full struct {
-	Stream string // as far as the message names it, else the subject
-	Limit  string // that is reached
+	Stream string // "of" and the subject if the name is unknown
+	Limit  string // the limit that is reached
 	Err    error  // of JetStream
 }
 
@@ -61,8 +61,8 @@ func limitOf(err error) string {
 // NoRoom reports whether a message was refused for want of room.
 func NoRoom(err error) bool { return limitOf(err) != "" }
 
-// Explained returns the error of a publication on a subject, as a *Full where the stream has
-// no room. The stream is "" where it is not known.
+// Explained returns the error of a publication on a subject, wrapped in a *Full if the stream has no
+// room. stream is "" if its name is unknown.
 func Explained(stream, subject string, err error) error {
 	limit := limitOf(err)
 	if limit == "" {
@@ -74,7 +74,7 @@ func Explained(stream, subject string, err error) error {
 	return &Full{Stream: stream, Limit: limit, Err: err}
 }
 
-// OnFull returns streams that tell of each message that a stream has no room for.
+// OnFull returns streams that call tell for each message for which a stream has no room.
 func OnFull(streams Streams, tell func(stream string)) Streams { return toldOf{streams, tell} }
 
 type toldOf struct {
@@ -82,7 +82,7 @@ type toldOf struct {
 	tell func(stream string)
 }
 
-// Publish stores a message, or tells that there is no room for it.
+// Publish stores a message, and calls tell if the stream has no room for it.
 func (t toldOf) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	ack, err := t.Streams.Publish(ctx, msg)
 	if NoRoom(err) {

@@ -9,13 +9,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// shortestAckWait is the shortest wait in which a worker can tell progress three times, also
+// shortestAckWait is the shortest ack wait within which a worker can report progress three times, even
 // on a busy machine.
 const shortestAckWait = time.Second
 
-// AckWait returns how long the server waits for a sign of life before it delivers a message
-// of the consumer again. A back-off replaces the ack wait, by the number of the delivery; the
-// result is the shortest.
+// AckWait returns how long the server waits for an acknowledgement or a progress report before it
+// delivers a message of the consumer again. A backoff list replaces the ack wait; the result is then
+// its shortest entry.
 func AckWait(c *jetstream.ConsumerConfig) time.Duration {
 	if len(c.BackOff) > 0 {
 		return slices.Min(c.BackOff)
@@ -26,11 +26,11 @@ func AckWait(c *jetstream.ConsumerConfig) time.Duration {
 // Use is how workers use their consumer.
 type Use struct {
 	Subjects []string // of the events
-	Batch    int      // messages that a worker asks for at once, 0 where it is not known
+	Batch    int      // messages that a worker asks for at once, 0 if unknown
 }
 
-// Hindrance returns why no worker gets messages of a consumer that exists, or why some would
-// be lost with it, with the command that changes this; nil if a worker can use it.
+// Hindrance returns why workers get no messages of an existing consumer, or would lose some, with the
+// command that changes this; nil if workers can use it.
 func Hindrance(info *jetstream.ConsumerInfo, use Use) error {
 	if info.Paused {
 		return fmt.Errorf("consumer %s of stream %s is paused for another %s; to end that: nats consumer resume %s %s",
@@ -45,7 +45,7 @@ func Hindrance(info *jetstream.ConsumerInfo, use Use) error {
 // pullWait is how long a worker's request for messages stays with the server: jetstream's default.
 const pullWait = 30 * time.Second
 
-// unfit returns why workers cannot use a consumer, with the command that mends it.
+// unfit returns why workers cannot use a consumer, with the command that mends it; nil if they can.
 func unfit(info *jetstream.ConsumerInfo, use Use) error {
 	c := &info.Config
 	wait, explicit := AckWait(c), c.AckPolicy == jetstream.AckExplicitPolicy

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// codeSubjectsOverlap is that of a stream that is not created since another one has some of its
-// subjects, which jetstream does not name.
+// codeSubjectsOverlap is the server's code for a new stream whose subjects another stream has;
+// jetstream has no name for it.
 const codeSubjectsOverlap = 10065
 
 func overlaps(err error) bool {
@@ -20,7 +20,8 @@ func overlaps(err error) bool {
 	return ok && api.ErrorCode == codeSubjectsOverlap
 }
 
-// overlapped says which streams have the subjects of one that the server refused to create.
+// overlapped returns an error that names the streams with the subjects of a stream that the server
+// refused.
 func overlapped(ctx context.Context, js jetstream.JetStream, want *jetstream.StreamConfig, refused error) error {
 	ctx, cancel := Bounded(ctx, js)
 	defer cancel()
@@ -31,7 +32,7 @@ func overlapped(ctx context.Context, js jetstream.JetStream, want *jetstream.Str
 			e := existingStream(info)
 			holders[info.Config.Name] = fmt.Sprintf("%s has the subjects %s and is %s (nats %s)", e.what, listed(info.Config.Subjects), e.whose, fmt.Sprintf(e.command, "info"))
 		}
-		if list.Err() != nil { // mostly for want of the right, which is a time-out
+		if list.Err() != nil { // mostly a missing permission, which shows as a time-out
 			break
 		}
 	}
@@ -43,7 +44,8 @@ func overlapped(ctx context.Context, js jetstream.JetStream, want *jetstream.Str
 		want.Name, some(holders), refused)
 }
 
-// occupied says which consumers have the messages of a work queue that refused the workers'.
+// occupied returns an error that names the consumers of a work queue that refused the workers'
+// consumer.
 func occupied(ctx context.Context, js jetstream.JetStream, stream, name string, refused error) error {
 	ctx, cancel := Bounded(ctx, js)
 	defer cancel()

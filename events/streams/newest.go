@@ -11,14 +11,14 @@ import (
 // Extent says how much of a stream Newest has read.
 type Extent struct {
 	Read int       // messages on matching subjects
-	From time.Time // of the oldest of them; zero for none
-	// Bounded says that older messages were left out although they are not before since.
+	From time.Time // when the oldest of them was stored; zero for none
+	// Bounded says that the limit of sequences left out messages that are not before since.
 	Bounded bool
 }
 
-// Newest visits the messages on matching subjects that the stream has had since a time, but
-// none beyond the newest most sequences of the stream: what it costs does not grow with the
-// stream. Otherwise it is like Each.
+// Newest visits the messages on matching subjects that were stored since a time, within the last
+// `most` sequences of the stream, so its cost does not grow with the stream. Otherwise it is like
+// Each.
 func Newest(ctx context.Context, streams Streams, stream, filter string, since time.Time, most uint64, visit func(Message) error) (Extent, error) {
 	var extent Extent
 	state, err := streams.State(ctx, stream)
@@ -44,8 +44,8 @@ func Newest(ctx context.Context, streams Streams, stream, filter string, since t
 	return extent, err
 }
 
-// FirstSince returns the lowest sequence from low to high whose message is not before since,
-// high+1 where there is none. It asks for some 20 messages of a million.
+// FirstSince returns the lowest sequence from low to high whose message is not before since, high+1 if
+// there is none. Its binary search reads about 20 of a million messages.
 func FirstSince(ctx context.Context, streams Streams, stream string, since time.Time, low, high uint64) (uint64, error) {
 	for low <= high {
 		middle := low + (high-low)/2

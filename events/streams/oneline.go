@@ -2,7 +2,8 @@ package streams
 
 import "strings"
 
-// OneLine makes text fit for a header, and bounds its bytes: a line break would begin another one.
+// OneLine makes text safe for a header: it replaces control characters, since a line break would begin
+// another header, and shortens the text to most bytes.
 func OneLine(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -23,9 +23,8 @@ type messageResponse struct {
 	} `json:"message"`
 }
 
-// Message reads one message from the stream's leader. The read of nats.go would
-// go to any replica, which may lag behind, on a stream that allows direct reads;
-// this one never does.
+// Message reads one message from the stream's leader. On a stream that allows direct reads, nats.go
+// would read from any replica, which may lag behind.
 func (s server) Message(ctx context.Context, stream string, q Query) (Message, error) {
 	ask, err := json.Marshal(q)
 	if err != nil {
@@ -65,7 +64,7 @@ func decodeHeader(raw []byte) nats.Header {
 	return header
 }
 
-// Info returns what the server says of a stream now. jetstream.ErrStreamNotFound.
+// Info returns the present state and configuration of a stream. Error: jetstream.ErrStreamNotFound.
 func Info(ctx context.Context, js jetstream.JetStream, stream string) (*jetstream.StreamInfo, error) {
 	ctx, cancel := Bounded(ctx, js)
 	defer cancel()
@@ -76,7 +75,7 @@ func Info(ctx context.Context, js jetstream.JetStream, stream string) (*jetstrea
 	return s.CachedInfo(), nil
 }
 
-// more reports whether the stream holds anything after the sequence.
+// more reports whether the stream has a message after the sequence.
 func more(ctx context.Context, streams Streams, stream string, after uint64) (bool, error) {
 	_, err := streams.Message(ctx, stream, Query{Sequence: after + 1, NextFor: ">"})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -85,7 +84,7 @@ func more(ctx context.Context, streams Streams, stream string, after uint64) (bo
 	return err == nil, err
 }
 
-// APIPrefix begins the subjects of the requests to the server that js makes.
+// APIPrefix returns the prefix of the subjects of js's requests to the server, with the trailing dot.
 func APIPrefix(js jetstream.JetStream) string {
 	switch o := js.Options(); {
 	case o.Domain != "":
@@ -97,9 +96,8 @@ func APIPrefix(js jetstream.JetStream) string {
 	}
 }
 
-// Bounded allows one request to the server js's own time-out, 5 s unless set, even
-// where ctx has longer: a request that a reconnect has swallowed is never answered,
-// and the caller can repeat it.
+// Bounded limits one request to the server to js's own time-out, 5 s by default. A request that is
+// lost in a reconnect is never answered; the caller can then repeat it before ctx ends.
 func Bounded(ctx context.Context, js jetstream.JetStream) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, js.Options().DefaultTimeout)
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// mostText bounds in bytes each text of another application in an error.
+// mostText bounds, in bytes, each text in an error that another application has chosen.
 const mostText = 200
 
-// fault is a setting with which a stream or a consumer that exists cannot be a worker's.
+// fault is a setting that makes an existing stream or consumer unusable for workers.
 type fault struct {
 	found bool
 	what  string // the setting as it is, as it must be, and what it leads to
-	flag  string // of the nats command, which changes it; "" where only deletion helps
+	flag  string // of the nats command that changes it; "" if only deletion helps
 }
 
 // existing is a stream or a consumer that exists, as an error shows it.
@@ -26,11 +26,12 @@ type existing struct {
 	what     string // as in "stream HAP_EVENTS"
 	command  string // of nats, as in "stream %s HAP_EVENTS"
 	whose    string
-	deletion string // what it takes along
+	deletion string // what a deletion would delete
 }
 
-// refuse returns an error of all that was found, nil for nothing. It says whose the thing is, so that no
-// operator edits or deletes what belongs to others, and what to type.
+// refuse returns one error for all faults that were found, nil if there are none. It says whose the
+// stream or consumer is, so that no operator edits or deletes what belongs to others, and which
+// command helps.
 func (e existing) refuse(faults []fault) error {
 	faults = slices.DeleteFunc(faults, func(f fault) bool { return !f.found })
 	if len(faults) == 0 {
@@ -66,7 +67,8 @@ func existingConsumer(info *jetstream.ConsumerInfo) existing {
 	}
 }
 
-// whose tells what is known of the owner of a stream or a consumer.
+// whose returns a text about the owner of a stream or a consumer: description, metadata and time of
+// creation.
 func whose(description string, metadata map[string]string, created time.Time) string {
 	text := "without description"
 	if description != "" {
@@ -98,7 +100,7 @@ func uncovered(subjects, patterns []string) []string {
 	return left
 }
 
-// covers reports whether everything that a subject with wildcards matches, the pattern matches too.
+// covers reports whether pattern matches everything that subject matches. Both may have wildcards.
 func covers(pattern, subject string) bool {
 	want, have := strings.Split(subject, "."), strings.Split(pattern, ".")
 	for i, token := range have {

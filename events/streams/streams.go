@@ -1,5 +1,5 @@
-// Package streams has the operations on streams of JetStream that ledger, waiting room and
-// dead letters are made of, and those of a NATS server.
+// Package streams defines the JetStream operations on which ledger, waiting room and dead letters are
+// built, and implements them for a NATS server.
 package streams
 
 import (
@@ -21,7 +21,7 @@ type Message struct {
 	Sequence uint64 // of the stream
 	Header   nats.Header
 	Data     []byte
-	Time     time.Time // the stream had it
+	Time     time.Time // when the stream stored it
 }
 
 // Query asks for one message of a stream: the last on the subject LastFor, or the first
@@ -38,22 +38,22 @@ const Everything = math.MaxUint64
 // Streams are the operations on streams that the ledger, the waiting room and the dead
 // letters are made of. Their errors are those of package jetstream.
 type Streams interface {
-	// Message reads one message. It is never older than what a Publish was refused for.
+	// Message reads one message. It sees the message because of which a Publish was refused. Error:
 	// jetstream.ErrMsgNotFound.
 	Message(ctx context.Context, stream string, q Query) (Message, error)
-	// State returns what the stream holds. jetstream.ErrStreamNotFound.
+	// State returns the state of a stream. Error: jetstream.ErrStreamNotFound.
 	State(ctx context.Context, stream string) (jetstream.StreamState, error)
-	// Subjects returns the subjects of a stream that match a filter and have messages, with
-	// the number of these. jetstream.ErrStreamNotFound.
+	// Subjects returns the subjects of a stream that match a filter and have messages, with the number
+	// of messages on each. Error: jetstream.ErrStreamNotFound.
 	Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error)
-	// Walk visits the messages after a sequence in order, to the end that the stream has when
-	// Walk comes there. It ends with the first error of visit.
+	// Walk visits the messages after a sequence in order, until the stream has no more, including
+	// messages that are stored meanwhile. It returns the first error of visit.
 	Walk(ctx context.Context, stream string, after uint64, visit func(Message) error) error
-	// Publish stores a message in the stream of its subject. Its header carries the
-	// conditions: the stream, the last sequence of the subject, and an id that stands
-	// for it once within the duplicate window.
+	// Publish stores a message in the stream of its subject. Its headers carry the conditions: the
+	// expected stream, the expected last sequence of the subject, and a message id, which is stored
+	// once within the duplicate window.
 	Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error)
-	// Purge deletes the messages on matching subjects up to a sequence, or Everything.
+	// Purge deletes the messages on matching subjects up to and including a sequence, or Everything.
 	Purge(ctx context.Context, stream, subjects string, upTo uint64) error
 	// Send sends a message to whatever subscribes to its subject, and stores nothing.
 	Send(msg *nats.Msg) error
@@ -61,7 +61,7 @@ type Streams interface {
 	Replicas(ctx context.Context, stream string) (int, error)
 	// Metadata returns the metadata of a stream's configuration.
 	Metadata(ctx context.Context, stream string) (map[string]string, error)
-	// SetMetadata sets one value of it and leaves the rest of the configuration alone.
+	// SetMetadata sets one value of the metadata and keeps the rest of the configuration.
 	SetMetadata(ctx context.Context, stream, key, value string) error
 }
 
@@ -149,8 +149,7 @@ func (s server) Metadata(ctx context.Context, stream string) (map[string]string,
 	return info.Config.Metadata, nil
 }
 
-// SetMetadata sends everything else of the configuration back as the server told it,
-// fields of newer servers included.
+// SetMetadata sends the rest of the configuration back unchanged, including fields of newer servers.
 func (s server) SetMetadata(ctx context.Context, stream, key, value string) error {
 	var info struct {
 		Config map[string]jsontext.Value `json:"config"`

@@ -7,9 +7,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// unusable returns why a stream that exists cannot take the place of its definition: the server
-// would refuse what is stored there, or lose it without a word, or a worker would take the
-// messages of others. Other differences are told, and borne.
+// unusable returns why workers cannot use an existing stream: the server would refuse or silently lose
+// messages, or a worker would take messages of others. It returns nil for other differences.
 func unusable(want *jetstream.StreamConfig, info *jetstream.StreamInfo) error {
 	have := &info.Config
 	kept := want.MaxAge == 0 // requests and answers, not dead letters
@@ -19,8 +18,7 @@ func unusable(want *jetstream.StreamConfig, info *jetstream.StreamInfo) error {
 	return existingStream(info).refuse(append(faults, writeFaults(want, have, kept)...))
 }
 
-// consumed reports whether a definition is that of the events: a queue that is bounded, and emptied
-// by a consumer.
+// consumed reports whether want defines the stream of events: a bounded queue that a consumer empties.
 func consumed(want *jetstream.StreamConfig) bool {
 	return want.Retention == jetstream.WorkQueuePolicy && want.MaxBytes > 0
 }
@@ -32,7 +30,8 @@ func subjectFaults(want, have *jetstream.StreamConfig) []fault {
 	parts := strings.Split(want.Subjects[0], ".")
 	prefix := strings.Join(parts[:len(parts)-2], ".") // without the kind and what follows
 	others := uncovered(have.Subjects, []string{prefix + ".>"})
-	// Some that are missing are an older version's, which are told; without any, nothing comes.
+	// If only some are missing, an older version made the stream, which is a difference; without any,
+	// no message comes.
 	none := len(uncovered(want.Subjects, have.Subjects)) == len(want.Subjects)
 	return []fault{
 		{none, "subjects is " + listed(have.Subjects) + ", must be " + listed(want.Subjects), ""},

@@ -13,13 +13,12 @@ import (
 // whether there is one.
 const idle = time.Second
 
-// patience is how many idle times Walk bears, while the leader has more, before it
-// takes another consumer: one that a server took with it, which had just stopped,
-// is given up by the library only after half a minute.
+// patience is how many idle times in a row Walk waits, while the leader has more, before it creates
+// another consumer. The library alone notices only after half a minute that a consumer went with its
+// server.
 const patience = 3
 
-// prefetched is how many messages are asked for at once: enough that
-// the server is never waited for.
+// prefetched is how many messages are requested at once: enough never to wait for the server.
 const prefetched = 4000
 
 // walker reads a stream from a sequence to its end.
@@ -28,7 +27,7 @@ type walker struct {
 	stream string
 }
 
-// walk visits what comes after read, the sequence up to which everything was visited.
+// walk visits the messages after the sequence read, until the stream has no more.
 func (w walker) walk(ctx context.Context, read uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	for {
 		if some, err := more(ctx, w.server, w.stream, read); err != nil || !some {
@@ -40,17 +39,18 @@ func (w walker) walk(ctx context.Context, read uint64, visit func(jetstream.Msg,
 	}
 }
 
-// errStalled says that a consumer delivers nothing although there is something.
+// errStalled says that a consumer delivers nothing although the stream has more messages.
 var errStalled = errors.New("the consumer delivers nothing")
 
-// readOn reads from after read, with a separate consumer.
+// readOn visits the messages after *read with a new consumer, and advances *read.
 func (w walker) readOn(ctx context.Context, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	creating, cancel := Bounded(ctx, w.js)
 	defer cancel()
 	consumer, err := w.js.OrderedConsumer(creating, w.stream, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *read + 1, InactiveThreshold: time.Minute,
-		// Unlimited by default, past every deadline of ours, and under one name: one that a server
-		// was given which is gone stays there until it is back. Who reads again has another name.
+		// By default the library resets without limit, past all our deadlines, and under one name: a
+		// consumer that was placed on a server which is gone stays there until the server is back. The
+		// next readOn uses another name.
 		MaxResetAttempts: 1,
 	})
 	if err != nil {
@@ -86,8 +86,8 @@ func (w walker) drain(ctx context.Context, replies jetstream.MessagesContext, re
 	}
 }
 
-// next visits messages while they come and reports how many the consumer has after
-// the last one; 0 also when none came for a while.
+// next visits messages until none comes for idle, or the consumer has no more. pending is how many the
+// consumer has after the last one, 0 if none came.
 func (w walker) next(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) (pending uint64, err error) {
 	wait, cancel := context.WithTimeout(ctx, idle)
 	defer cancel()

@@ -2,27 +2,26 @@ package streams
 
 import "context"
 
-// Progress is told how far a reading of a stream has come: how many of the sequences that
-// it goes through are behind it. The last call of a reading has read equal to all, also
-// where the reading failed.
+// Progress is called while a stream is read: read of all sequences are behind the reader. In the last
+// call read equals all, even if the reading failed.
 type Progress func(stream string, read, all uint64)
 
 type progressKey struct{}
 
-// Watched returns a context whose readings by Walk, Each and Newest tell how far they are,
-// message by message. Several may go on at once.
+// Watched returns a context with which Walk, Each and Newest call tell for each message. Concurrent
+// readings call it concurrently.
 func Watched(ctx context.Context, tell Progress) context.Context {
 	return context.WithValue(ctx, progressKey{}, tell)
 }
 
-// progressOf returns whom a reading tells; nil for none.
+// progressOf returns the Progress of ctx, nil if there is none.
 func progressOf(ctx context.Context) Progress {
 	tell, _ := ctx.Value(progressKey{}).(Progress)
 	return tell
 }
 
-// watch makes visit tell of a reading of what comes after a sequence, up to last, and
-// returns it with what ends the reading.
+// watch wraps visit so that it reports the progress of reading from after to last. The caller calls
+// end when the reading ends.
 func watch(ctx context.Context, stream string, after, last uint64, visit func(Message) error) (watched func(Message) error, end func()) {
 	tell := progressOf(ctx)
 	if tell == nil || last <= after {

@@ -12,21 +12,21 @@ import (
 	"github.com/hap-worker/hap-worker/gardener/kube"
 )
 
-// ClusterWatchOptions say who is told of changes.
+// ClusterWatchOptions are the callbacks of a ClusterWatch.
 type ClusterWatchOptions struct {
-	// Changed is called with a Cluster that has come or has changed: as it was, nil for one
-	// that was not there, and as it is. One goroutine calls it. Required.
+	// Changed is called when a Cluster appears or changes, with its state before, nil for a new one,
+	// and its present state. One goroutine calls it. Required.
 	Changed func(before, now *network.Cluster)
 	// Warn is called with one line about something that an operator should look at.
 	// It must not block. Required.
 	Warn func(string)
 }
 
-// ClusterWatch knows the labels and purposes of the Clusters that there are now. It needs
-// the right to list and watch Clusters.
+// ClusterWatch keeps the labels and purposes of all Clusters. It needs the right to list and watch
+// Clusters.
 type ClusterWatch struct{ *kube.ObjectWatch }
 
-// NewClusterWatch makes one without asking the server anything.
+// NewClusterWatch returns a ClusterWatch, and sends no request yet.
 func NewClusterWatch(config *rest.Config, opts ClusterWatchOptions) (*ClusterWatch, error) {
 	if opts.Changed == nil || opts.Warn == nil {
 		return nil, errors.New("gardener: a watch of Clusters needs Changed and Warn")
@@ -44,7 +44,7 @@ func NewClusterWatch(config *rest.Config, opts ClusterWatchOptions) (*ClusterWat
 	return &ClusterWatch{w}, nil
 }
 
-// Now returns a Cluster as it stands. One that is being deleted is none any more.
+// Now returns the present state of a Cluster; false if there is none or it is being deleted.
 func (w *ClusterWatch) Now(id network.Identity) (network.Cluster, bool) {
 	obj, there, err := w.Informer.GetStore().GetByKey(id.Namespace + "/" + id.Name)
 	if err != nil || !there {
@@ -63,17 +63,17 @@ func changedCluster(before, obj any, changed func(before, now *network.Cluster))
 	}
 }
 
-// clusterOf returns the fields that selectors look at, nil for no Cluster and one that is being deleted.
+// clusterOf returns the fields that selectors use, nil if obj is no Cluster or is being deleted.
 func clusterOf(obj any) *network.Cluster {
 	o, ok := obj.(*unstructured.Unstructured)
 	if !ok || o.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	purposes, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "purposes") // of another form there are none
+	purposes, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "purposes") // none if they have another form
 	return &network.Cluster{Name: o.GetName(), Namespace: o.GetNamespace(), Labels: o.GetLabels(), Purposes: purposes}
 }
 
-// selected keeps of a Cluster what selectors look at, and what the informer needs.
+// selected keeps only the fields that selectors and the informer use.
 func selected(obj any) (any, error) {
 	o, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -89,7 +89,7 @@ func selected(obj any) (any, error) {
 	kept.SetDeletionTimestamp(o.GetDeletionTimestamp())
 	kept.SetLabels(o.GetLabels())
 	if purposes, there, err := unstructured.NestedStringSlice(o.Object, "spec", "purposes"); there && err == nil {
-		_ = unstructured.SetNestedStringSlice(kept.Object, purposes, "spec", "purposes") // never fails on what was just made
+		_ = unstructured.SetNestedStringSlice(kept.Object, purposes, "spec", "purposes") // never fails on a new object
 	}
 	return kept, nil
 }

@@ -1,5 +1,5 @@
-// Package clusterconfig has the cluster that Cluster resources live in: it writes network blocks to
-// ClusterConfigs and Clusters, and watches Clusters and the IPAMConfig that has the ranges.
+// Package clusterconfig works on the cluster with the Cluster resources: it writes network blocks to
+// ClusterConfigs and Clusters, and watches Clusters and the IPAMConfig with the ranges.
 package clusterconfig
 
 import (
@@ -27,22 +27,21 @@ import (
 	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
-// Options say who is told of changes.
+// Options are the callbacks and the time-out of Configs.
 type Options struct {
-	// Changed is called with the runtime of a ClusterConfig that is gone, or that is
-	// not as it was written. One goroutine calls it. Required.
+	// Changed is called with the runtime of a ClusterConfig that was deleted, or that another writer
+	// edited. One goroutine calls it. Required.
 	Changed func(runtime string)
 	// Warn is called with one line about something that an operator should look at.
 	// It must not block. Required.
 	Warn func(string)
-	// Timeout is for one request. Defaults to 5 s.
+	// Timeout bounds one request. Defaults to 5 s.
 	Timeout time.Duration
 }
 
-// Configs writes network blocks where the Cluster resources live: a
-// ClusterConfig for each rule, and an annotation on the Cluster. Objects of other
-// writers stay as they are. It is safe for concurrent use, also by several workers:
-// whatever is written carries the resourceVersion that was read.
+// Configs writes network blocks next to the Cluster resources: a ClusterConfig for each rule, and an
+// annotation on the Cluster. It does not change objects of other writers. It is safe for concurrent
+// use, also by several workers: every write carries the resourceVersion that was read.
 type Configs struct {
 	*kube.ObjectWatch
 
@@ -52,7 +51,7 @@ type Configs struct {
 	metadata metadata.Interface
 }
 
-// New makes one without asking the server anything.
+// New returns Configs, and sends no request yet.
 func New(config *rest.Config, opts Options) (*Configs, error) {
 	if opts.Changed == nil || opts.Warn == nil {
 		return nil, errors.New("gardener: ClusterConfigs need Changed and Warn")
@@ -77,10 +76,10 @@ func New(config *rest.Config, opts Options) (*Configs, error) {
 	return c, c.watch(config)
 }
 
-// Write makes ClusterConfigs and annotation those of a note, and tells what is
-// another's and was left. Repeated, it writes nothing. Errors: engine.ErrConflict
-// (another writer wrote meanwhile), engine.ErrUnknownResult (it may be written),
-// engine.ErrUnavailable (not now), network.ErrRefused (never).
+// Write makes the ClusterConfigs and the annotation equal a note. It does not change objects of
+// others, and returns them in Noted.Taken. A repeat writes nothing. Errors: engine.ErrConflict
+// (another writer wrote meanwhile), engine.ErrUnknownResult (it may be written), engine.ErrUnavailable
+// (not now), network.ErrRefused (never).
 func (c *Configs) Write(ctx context.Context, n network.Note) (network.Noted, error) {
 	var noted network.Noted
 	owner, err := c.cluster(ctx, n.Cluster)
@@ -120,7 +119,7 @@ func (c *Configs) writeConfig(ctx context.Context, n network.Note, should *unstr
 		return nil
 	}
 	patch := mend(is, should)
-	if patch == nil || is.GetDeletionTimestamp() != nil { // once it has gone, the watch tells
+	if patch == nil || is.GetDeletionTimestamp() != nil { // once it is deleted, the watch reports it
 		return nil
 	}
 	text, err := json.Marshal(patch)
@@ -132,7 +131,7 @@ func (c *Configs) writeConfig(ctx context.Context, n network.Note, should *unstr
 	return noteError("patch "+op, err)
 }
 
-// cluster reads a Cluster, nil where there is none.
+// cluster reads a Cluster. It returns nil if there is none.
 func (c *Configs) cluster(ctx context.Context, id network.Identity) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -174,9 +173,9 @@ func (c *Configs) patchCluster(ctx context.Context, cluster *metav1.PartialObjec
 	return true, noteError("annotate Cluster "+cluster.Namespace+"/"+cluster.Name, err)
 }
 
-// Remove takes back what was written for a runtime, wherever that was, and what its
-// note says of its Cluster; the note may have the runtime and nothing else. It returns
-// how many objects were changed. Errors are those of Write.
+// Remove deletes the ClusterConfigs of a runtime in all namespaces, and removes their rules, and the
+// note's, from the annotations of their Clusters. The note may have nothing but the runtime. It
+// returns how many objects it changed. Errors as for Write.
 func (c *Configs) Remove(ctx context.Context, n network.Note) (int, error) {
 	selector := labels.Set{labelManagedBy: managedBy, labelRuntime: n.Runtime}.String()
 	changed, of := 0, map[network.Identity][]string{}
@@ -217,7 +216,7 @@ func (c *Configs) Remove(ctx context.Context, n network.Note) (int, error) {
 	return changed, nil
 }
 
-// delete deletes the object that was read, and no other of its name.
+// delete deletes the object that was read, and no later one of the same name.
 func (c *Configs) delete(ctx context.Context, o *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -225,12 +224,13 @@ func (c *Configs) delete(ctx context.Context, o *unstructured.Unstructured) erro
 	err := c.objects.Resource(clusterConfigs).Namespace(o.GetNamespace()).
 		Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if gone(err) || apierrors.IsConflict(err) {
-		return nil // another writer did, and it may be there anew
+		return nil // another writer deleted it, and may have created it again
 	}
 	return noteError("delete ClusterConfig "+o.GetNamespace()+"/"+o.GetName(), err)
 }
 
-// All reads all that is written, by whatever allocator. Error: engine.ErrUnavailable.
+// All returns the notes in all ClusterConfigs and Clusters, of every allocator. Error:
+// engine.ErrUnavailable.
 func (c *Configs) All(ctx context.Context) (network.Notes, error) {
 	var notes network.Notes
 	err := c.eachConfig(ctx, labelManagedPurpose+"="+managedPurpose, func(o *unstructured.Unstructured) error {
@@ -294,12 +294,12 @@ func pages(ctx context.Context, timeout time.Duration, page func(context.Context
 	}
 }
 
-// gone reports an object that is not there, where its kind is.
+// gone reports whether an object does not exist although the server has its kind.
 func gone(err error) bool {
 	return verdict.Of(err, false) == verdict.Missing
 }
 
-// noteError names what an error of the API means; nil stays nil.
+// noteError wraps an error of the API in the error that callers test for. It returns nil for nil.
 func noteError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -312,7 +312,7 @@ func noteError(op string, err error) error {
 		as = engine.ErrUnknownResult
 	case verdict.Invalid:
 		as = network.ErrRefused
-	case verdict.Again, verdict.Missing, verdict.Refused, verdict.Expired: // what is missing is a namespace
+	case verdict.Again, verdict.Missing, verdict.Refused, verdict.Expired: // Missing: the namespace
 	}
 	return &verdict.Error{Op: "gardener: " + op, As: as, Err: err}
 }

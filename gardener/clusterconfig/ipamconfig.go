@@ -12,23 +12,24 @@ import (
 
 var ipamConfigs = schema.GroupVersionResource{Group: "gardener.clusters.openmcp.cloud", Version: "v1alpha1", Resource: "ipamconfigs"}
 
-// IPAMConfigOptions say which IPAMConfig has the network ranges.
+// IPAMConfigOptions select the IPAMConfig with the network ranges.
 type IPAMConfigOptions struct {
 	// Name of the IPAMConfig, which has no namespace. Required.
 	Name string
-	// OnChange is called with the whole object, as JSON, whenever it has changed, also
-	// with the first one that is found; found is false once it is gone. One goroutine
-	// calls it, and it holds up the watch while it runs. Required.
+	// OnChange is called with the whole object as JSON, when it is first found and whenever it has
+	// changed. found is false once it is deleted. One goroutine calls it, and the watch waits for it.
+	// Required.
 	OnChange func(content []byte, found bool)
 	// Warn is called with one line about something that an operator should look at.
 	// It must not block. Required.
 	Warn func(string)
 }
 
-// IPAMConfig watches one IPAMConfig: it needs the right to list and watch that one.
+// IPAMConfig watches one IPAMConfig. It needs only the right to list and watch the IPAMConfig of that
+// name.
 type IPAMConfig struct{ *kube.ObjectWatch }
 
-// NewIPAMConfig makes an IPAMConfig without asking the server anything.
+// NewIPAMConfig returns an IPAMConfig, and sends no request yet.
 func NewIPAMConfig(config *rest.Config, opts IPAMConfigOptions) (*IPAMConfig, error) {
 	if opts.Name == "" || opts.OnChange == nil || opts.Warn == nil {
 		return nil, errors.New("gardener: an IPAMConfig needs name, OnChange and Warn")

@@ -40,10 +40,10 @@ const (
 	annotationNetwork = "hap-worker/network" // the blocks, as a reply has them
 )
 
-// longest is how long names of ClusterConfigs and values of labels may be.
+// longest is the maximum length of names of ClusterConfigs and of label values.
 const longest = 63
 
-// shortened is text in at most longest characters, with a hash where it is cut.
+// shortened returns the text or, if it is longer than longest, its beginning with a hash.
 func shortened(text string) string {
 	if len(text) <= longest {
 		return text
@@ -53,10 +53,10 @@ func shortened(text string) string {
 	return strings.TrimRight(text[:longest-len(hash)-1], "-.") + "-" + hash
 }
 
-// configName is the name of the ClusterConfig of a rule.
+// configName returns the name of the ClusterConfig of a rule.
 func configName(cluster, rule string) string { return shortened(cluster + "--ipam--" + rule) }
 
-// block is a block as annotationNetwork has it.
+// block is a block in the form of annotationNetwork.
 type block struct {
 	ID    string   `json:"id"`
 	CIDR  string   `json:"cidr"`
@@ -72,7 +72,7 @@ func blocksText(applied network.Applied) (string, error) {
 	return string(text), err
 }
 
-// specOf returns the part that puts the blocks of a rule into a Shoot.
+// specOf returns the spec of a ClusterConfig, which adds the blocks of a rule to a Shoot.
 func specOf(applied network.Applied) map[string]any {
 	patches := []any{}
 	for _, b := range applied.Blocks {
@@ -90,7 +90,7 @@ func labelsOf(n network.Note, rule string) map[string]string {
 	}
 }
 
-// configOf is the ClusterConfig of one rule of a note. owner is nil where there is no Cluster.
+// configOf returns the ClusterConfig of one rule of a note. owner is nil if there is no Cluster.
 func configOf(n network.Note, applied network.Applied, owner *metav1.PartialObjectMetadata) (*unstructured.Unstructured, error) {
 	text, err := blocksText(applied)
 	if err != nil {
@@ -115,8 +115,8 @@ func ownerOf(cluster *metav1.PartialObjectMetadata) metav1.OwnerReference {
 	}
 }
 
-// mend is the merge patch that makes an object what it should be, nil where it is.
-// Labels, annotations and owners of others stay.
+// mend returns the merge patch that makes is equal to should, nil if nothing differs. It keeps labels,
+// annotations and owners of others.
 func mend(is, should *unstructured.Unstructured) map[string]any {
 	metadata := map[string]any{}
 	if labels := differing(is.GetLabels(), should.GetLabels()); len(labels) > 0 {
@@ -140,7 +140,7 @@ func mend(is, should *unstructured.Unstructured) map[string]any {
 	return patch
 }
 
-// differing are the entries that are not as they should be.
+// differing returns the entries of should that are missing or different.
 func differing(is, should map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range should {
@@ -151,8 +151,8 @@ func differing(is, should map[string]string) map[string]string {
 	return out
 }
 
-// owners are those that the object has and those that it should have. A Cluster that
-// is gone is no owner any more: the object would go with it.
+// owners returns the present owners and those that should be there. It leaves out a former Cluster,
+// whose deletion would delete the object, too.
 func owners(is, should *unstructured.Unstructured) []metav1.OwnerReference {
 	want := should.GetOwnerReferences()
 	kept := slices.DeleteFunc(is.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
@@ -166,7 +166,8 @@ func owners(is, should *unstructured.Unstructured) []metav1.OwnerReference {
 	return kept
 }
 
-// replaced is the merge patch from one value to another: what only the first has is null.
+// replaced returns the merge patch from one value to another: members that only the first one has
+// become null.
 func replaced(is, should any) any {
 	from, _ := is.(map[string]any)
 	to, ok := should.(map[string]any)
@@ -183,7 +184,8 @@ func replaced(is, should any) any {
 	return patch
 }
 
-// takenBy reports whether an object of a name of ours is another's, and whose.
+// takenBy reports whether an object with one of our names belongs to others: to another writer, or to
+// the runtime by.
 func takenBy(managed, runtime string, n network.Note) (by string, taken bool) {
 	if managed != "" && managed != managedBy {
 		return "", true
@@ -242,7 +244,7 @@ func written(text string) ([]network.Block, error) {
 	return blocks, nil
 }
 
-// patched are the CIDRs that a ClusterConfig adds to a Shoot.
+// patched returns the IPv4 blocks that a ClusterConfig adds to a Shoot.
 func patched(o *unstructured.Unstructured) ([]network.Block, error) {
 	patches, _, err := unstructured.NestedSlice(o.Object, "spec", "patches")
 	if err != nil {
@@ -269,8 +271,8 @@ func atPath(blocks []network.Block, cidr netip.Prefix, path string) []network.Bl
 	return blocks
 }
 
-// rulesOnCluster is the annotation of a Cluster: CIDR by pointer, by rule. What is
-// not readable is empty.
+// rulesOnCluster decodes the annotation of a Cluster: CIDR by JSON pointer, by rule. It returns an
+// empty map if the annotation is missing or unreadable.
 func rulesOnCluster(annotations map[string]string) map[string]map[string]string {
 	rules := map[string]map[string]string{}
 	if err := json.Unmarshal([]byte(annotations[annotationApplied]), &rules); err != nil || rules == nil {
@@ -279,7 +281,7 @@ func rulesOnCluster(annotations map[string]string) map[string]map[string]string 
 	return rules
 }
 
-// noteOfCluster reads what a Cluster says.
+// noteOfCluster returns the note in the annotations of a Cluster.
 func noteOfCluster(o *metav1.PartialObjectMetadata) network.Note {
 	n := network.Note{Runtime: o.Annotations[labelRuntime], Cluster: network.Identity{Name: o.Name, Namespace: o.Namespace}}
 	rules := rulesOnCluster(o.Annotations)
@@ -295,7 +297,7 @@ func noteOfCluster(o *metav1.PartialObjectMetadata) network.Note {
 	return n
 }
 
-// clusterPatch is the merge patch of a Cluster's annotations, nil where they are so.
+// clusterPatch returns the merge patch of a Cluster's annotations, nil if nothing differs.
 func clusterPatch(o *metav1.PartialObjectMetadata, rules map[string]map[string]string, runtime string) ([]byte, error) {
 	if reflect.DeepEqual(rulesOnCluster(o.Annotations), rules) && o.Annotations[labelRuntime] == runtime {
 		return nil, nil

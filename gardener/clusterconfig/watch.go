@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/gardener/kube"
 )
 
-// watch prepares the watch of what workers have written.
+// watch creates the watch of the ClusterConfigs that workers have written.
 func (c *Configs) watch(config *rest.Config) (err error) {
 	c.ObjectWatch, err = kube.NewObjectWatch(config, "ClusterConfigs", c.opts.Warn, kube.Watched{
 		Resource:  clusterConfigs,
@@ -30,7 +30,7 @@ func (c *Configs) watch(config *rest.Config) (err error) {
 	return err
 }
 
-// withoutManagers drops what is most of the bytes of a small object.
+// withoutManagers drops the managed fields, which are most of the bytes of a small object.
 func withoutManagers(obj any) (any, error) {
 	if o, ok := obj.(*unstructured.Unstructured); ok {
 		o.SetManagedFields(nil)
@@ -38,7 +38,8 @@ func withoutManagers(obj any) (any, error) {
 	return obj, nil
 }
 
-// seen tells of an object that another writer edited, under the runtime that it was of.
+// seen reports an object that another writer edited. If its runtime label changed, seen reports it
+// under the former runtime, too.
 func (c *Configs) seen(before, obj any) {
 	is, ok := obj.(*unstructured.Unstructured)
 	if !ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// testOnlyTrueIsTrue: a value other than "true" counts as absent, and is told once.
+// testOnlyTrueIsTrue: a value other than "true" counts as absent, and is reported once.
 func testOnlyTrueIsTrue(t *testing.T, b *bench) {
 	name := b.account(t, 1, map[string]string{"dirty": "false", "internal": "no", "shared": "", "hap-worker/cordon": "TRUE"})
 	var mu sync.Mutex
@@ -42,7 +42,7 @@ func testOnlyTrueIsTrue(t *testing.T, b *bench) {
 	}
 }
 
-// testCacheFollows: what others do to the objects arrives, in order.
+// testCacheFollows: changes by others reach the cache, in order.
 func testCacheFollows(t *testing.T, b *bench) {
 	c, told := b.watching(t, gardener.Options{})
 	claimable := func(n int) func() bool {
@@ -77,8 +77,8 @@ func testCacheFollows(t *testing.T, b *bench) {
 	told.until(t, "it is gone", func() bool { _, there := c.Cached(name); return !there && told.wasDeleted(name) })
 }
 
-// testCacheSurvivesOutage: the API goes away, accounts change meanwhile, and the
-// cache finds out by itself when it is back.
+// testCacheSurvivesOutage: the API is unreachable for a while, accounts change meanwhile, and the
+// cache catches up by itself.
 func testCacheSurvivesOutage(t *testing.T, b *bench) {
 	claimed, gone := b.account(t, 1, nil), b.account(t, 2, nil)
 	wire := &line{}
@@ -112,7 +112,7 @@ func testCacheSurvivesOutage(t *testing.T, b *bench) {
 	})
 }
 
-// shortly is a context for a call that is going to fail.
+// shortly returns a context for a call that should fail.
 func shortly(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -144,8 +144,8 @@ func testNoListOnTheWay(t *testing.T, b *bench) {
 	}
 }
 
-// testMetadataOnly: nothing that is asked could be answered with the contents of a
-// Secret, and nothing was. Bindings, which refer to Secrets, are listed whole.
+// testMetadataOnly: no request accepts the contents of a Secret, and no answer has them. Bindings,
+// which refer to Secrets, are listed whole.
 func testMetadataOnly(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	wire := &record{bodies: true}

@@ -12,12 +12,11 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// impatient are options of tests that wait for a time-out.
+// impatient are the options of tests that wait for a time-out.
 var impatient = gardener.Options{Budget: 5 * time.Second, Timeout: 1500 * time.Millisecond}
 
-// testWriteFaults: only what certainly was not executed is sent again; whatever
-// else happens is reported after the one attempt, whether the server has
-// committed or not.
+// testWriteFaults: a write is repeated only if it certainly was not executed. Any other failure is
+// returned after one attempt, whether or not the server has committed.
 func testWriteFaults(t *testing.T, b *bench) {
 	const anyNumber = -1
 	cases := []struct {
@@ -55,7 +54,7 @@ func testWriteFaults(t *testing.T, b *bench) {
 			seen := get(t, client, name)
 			broken.set(slices.Repeat([]fault{c.fault}, max(c.times, 1))...)
 			_, err := client.Claim(t.Context(), seen, engine.Mark{Tenant: "ga-1", Generation: 1})
-			if !errors.Is(err, c.want) || errors.Is(err, engine.ErrRefused) { // of no answer here the binding is the reason
+			if !errors.Is(err, c.want) || errors.Is(err, engine.ErrRefused) { // the binding is the reason for none of these answers
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			if got := wire.count("patch"); got != c.patches && c.patches != anyNumber {
@@ -69,7 +68,7 @@ func testWriteFaults(t *testing.T, b *bench) {
 	}
 }
 
-// testRetryAfter: the server says when to come again.
+// testRetryAfter: a repeat waits as long as the server asks.
 func testRetryAfter(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	broken := &faults{verb: "patch"}
@@ -85,7 +84,7 @@ func testRetryAfter(t *testing.T, b *bench) {
 	}
 }
 
-// testCallerGone: what was committed after the caller's time was over is unknown.
+// testCallerGone: if the caller's context ends before the answer, the result of the write is unknown.
 func testCallerGone(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	broken := &faults{verb: "patch"}
@@ -98,7 +97,7 @@ func testCallerGone(t *testing.T, b *bench) {
 	}
 }
 
-// testReadFaults: a read is repeated whatever happens, within the budget.
+// testReadFaults: a read is repeated after any failure, within the budget.
 func testReadFaults(t *testing.T, b *bench) {
 	for n, f := range []fault{
 		{"too many requests", true, status(http.StatusTooManyRequests, "")},

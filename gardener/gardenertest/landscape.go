@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// landscape is a client as the suite that it shares with the memory drives it.
+// landscape adapts a client to the suite that it shares with the bindings in memory.
 type landscape struct {
 	*gardener.Client
 	t        *testing.T
@@ -42,7 +42,7 @@ func (l *landscape) Create(b engine.Binding) {
 	l.b.account(l.t, n, labelsOf(b))
 }
 
-// labelsOf are the labels of a binding in the default spelling.
+// labelsOf returns the labels of a binding in the default spelling.
 func labelsOf(b engine.Binding) map[string]string {
 	labels := map[string]string{}
 	for label, value := range map[string]string{"hyperscalerType": b.HyperscalerType, "tenantName": b.Tenant} {

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// listed are the names of the bench's own accounts as List returns them.
+// listed returns the names of the bench's accounts, in the order of List.
 func listed(t *testing.T, b *bench, c *gardener.Client) []string {
 	t.Helper()
 	var names []string
@@ -29,8 +29,8 @@ func listed(t *testing.T, b *bench, c *gardener.Client) []string {
 	return names
 }
 
-// testListPaged: every binding once, however many pages there are; the callback's
-// error ends it.
+// testListPaged: List returns each binding once, however many pages there are, and ends with the
+// callback's error.
 func testListPaged(t *testing.T, b *bench) {
 	var want []string
 	for n := range 5 {
@@ -53,7 +53,7 @@ func testListPaged(t *testing.T, b *bench) {
 	}
 }
 
-// testListOfTenant: the server chooses by the label.
+// testListOfTenant: the server selects by the label.
 func testListOfTenant(t *testing.T, b *bench) {
 	b.account(t, 0, nil)
 	want := b.account(t, 1, map[string]string{"tenantName": "ga-" + b.id})
@@ -69,8 +69,8 @@ func testListOfTenant(t *testing.T, b *bench) {
 	}
 }
 
-// testListForgotten: a list that the server no longer continues is begun anew,
-// and no caller sees anything twice.
+// testListForgotten: if the server has forgotten the rest of a list, the list begins again, and
+// callers see each item once.
 func testListForgotten(t *testing.T, b *bench) {
 	var want []string
 	for n := range 3 {
@@ -89,7 +89,7 @@ func testListForgotten(t *testing.T, b *bench) {
 	}
 }
 
-// continuations lets faults happen to the second and later pages only.
+// continuations injects faults into requests for the second and later pages only.
 func (f *faults) continuations(next http.RoundTripper) http.RoundTripper {
 	faulty := f.wrap(next)
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -100,7 +100,7 @@ func (f *faults) continuations(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// shoot creates one that refers to a binding by the given field.
+// shoot creates a Shoot that refers to a binding by the given field.
 func (b *bench) shoot(t *testing.T, name, field, binding string, annotations map[string]any) {
 	t.Helper()
 	b.create(t, shoots, name, map[string]string{"of": b.id}, map[string]any{"spec": b.ShootSpec("aws", field, binding)})
@@ -109,8 +109,8 @@ func (b *bench) shoot(t *testing.T, name, field, binding string, annotations map
 	}
 }
 
-// referrers returns what a Shoot names in order to use a binding: the binding, or
-// for a Secret a CredentialsBinding of it, which it creates.
+// referrers returns a function that maps a binding to the object that a Shoot names to use it: the
+// binding itself or, for a Secret, a CredentialsBinding, which referrers creates.
 func (b *bench) referrers(t *testing.T, bindings ...string) func(binding string) string {
 	t.Helper()
 	if b.Resource != gardener.Secrets {
@@ -125,7 +125,7 @@ func (b *bench) referrers(t *testing.T, bindings ...string) func(binding string)
 	return func(binding string) string { return "of-" + binding }
 }
 
-// testShoots: who refers to what, and under which runtime id.
+// testShoots: Shoots have their binding, their runtime id and their tenant.
 func testShoots(t *testing.T, b *bench) {
 	const newer, older = "infrastructuremanager.kyma-project.io/runtime-id", "kcp.provisioner.kyma-project.io/runtime-id"
 	one, two, idle := b.account(t, 1, nil), b.account(t, 2, nil), b.account(t, 3, nil)
@@ -162,8 +162,8 @@ func testShoots(t *testing.T, b *bench) {
 		if got, err := c.Refers(t.Context(), binding); err != nil || got != want {
 			t.Errorf("refers to %s: %t %v", binding, got, err)
 		}
-		// What a Shoot names is resolved after the Shoot was seen, or one made
-		// together with its binding could be missed.
+		// Bindings are read after the Shoots: otherwise a Shoot that is created together with its
+		// binding could be missed.
 		if first := wire.first(); !strings.HasSuffix(first, "/shoots") {
 			t.Errorf("reads %s first", first)
 		}

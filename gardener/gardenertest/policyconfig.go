@@ -23,8 +23,8 @@ type seen struct {
 	found   bool
 }
 
-// PolicyConfig holds what a watched ConfigMap promises: each text once, the older
-// key where the other is not there, nothing of other ConfigMaps.
+// PolicyConfig tests a watched ConfigMap: it reports each text once, reads the older key if the other
+// is missing, and reports nothing of other ConfigMaps.
 func PolicyConfig(t *testing.T, s Server) {
 	t.Helper()
 	b := newBench(t, s)

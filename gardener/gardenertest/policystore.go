@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener/policyconfig"
 )
 
-// PolicyStore holds that a policy is changed over the version that was read and no other, and
-// that the version before is kept as long as both fit.
+// PolicyStore tests that Write replaces only the version that was read, and keeps the previous version
+// as long as both fit.
 func PolicyStore(t *testing.T, s Server) {
 	t.Helper()
 	b := newBench(t, s)
@@ -36,7 +36,7 @@ func PolicyStore(t *testing.T, s Server) {
 	if err != nil || second.Text != "two" || second.Key != policyconfig.Key || second.Previous != "older" || !second.Since.Equal(now) {
 		t.Fatalf("%+v, %v", second, err)
 	}
-	// A writer that has read before sees that something else came first, and has changed nothing.
+	// A writer with an older version gets an error, and has changed nothing.
 	if _, err := p.Write(t.Context(), first, "late", now); !errors.Is(err, policyconfig.ErrChanged) {
 		t.Errorf("over a version that is gone: %v", err)
 	}
@@ -49,7 +49,7 @@ func PolicyStore(t *testing.T, s Server) {
 		t.Errorf("back: %+v, %v", back, err)
 	}
 
-	// An edit by another program makes the time that was written that of another text.
+	// After an edit by another program, the recorded time belongs to another text.
 	patchConfigMap(t, maps, name, `{"data":{"policy.yaml":"edited"}}`)
 	edited, err := p.Read(t.Context())
 	if err != nil || edited.Text != "edited" || edited.Since.Equal(now) {

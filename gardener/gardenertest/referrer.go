@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// secretBinding and credentialsBinding create what refers to a Secret.
+// secretBinding and credentialsBinding create bindings that refer to a Secret.
 func (b *bench) secretBinding(t *testing.T, name, secret string) {
 	t.Helper()
 	b.create(t, secretBindings, name, nil, map[string]any{
@@ -24,8 +24,8 @@ func (b *bench) credentialsBinding(t *testing.T, name string, ref map[string]any
 	b.create(t, credentialsBindings, name, nil, map[string]any{"provider": map[string]any{"type": "aws"}, "credentialsRef": ref})
 }
 
-// testReferrer: what a Shoot has to name is the binding itself, and for a Secret
-// what refers to it, out of a cache that follows.
+// testReferrer: a Shoot has to name the binding itself, and for a Secret the binding that refers to
+// it, which comes from a cache.
 func testReferrer(t *testing.T, b *bench) {
 	one, two, lone := b.account(t, 1, nil), b.account(t, 2, nil), b.account(t, 3, nil)
 	if b.Resource != gardener.Secrets {
@@ -60,7 +60,7 @@ func testReferrer(t *testing.T, b *bench) {
 	if _, _, err := c.Referrer(t.Context(), lone); engine.CodeOf(err) != engine.CodeUnknownBinding {
 		t.Errorf("of a Secret that nothing refers to: %v", err)
 	}
-	// The server is asked before there is said to be none, so one is found at once.
+	// Referrer asks the server before it reports that there is none, so it finds a new one at once.
 	b.secretBinding(t, "b-"+lone, lone)
 	b.wantReferrer(t, c, lone, "SecretBinding", "b-"+lone)
 

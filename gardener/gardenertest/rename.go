@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// testRename: other keys of labels take the values of the present ones, in one write of the
-// version that was seen, once.
+// testRename: Rename moves the values of labels to other keys, in one write on the version that was
+// seen, and only once.
 func testRename(t *testing.T, b *bench) {
 	name := b.account(t, 1, map[string]string{"tenantName": "ga-1", "dirty": "true", "mine": "stays"})
 	c := b.client(t, gardener.Options{})

@@ -12,8 +12,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// testSameSecret: of the bindings that refer to one Secret, one gains clusters. A Secret is one
-// account, whatever refers to it.
+// testSameSecret: of several bindings of one Secret, one gains clusters. If Secrets are the accounts,
+// each is one account, however many bindings refer to it.
 func testSameSecret(t *testing.T, b *bench) {
 	var mu sync.Mutex
 	var lines []string
@@ -50,7 +50,7 @@ func testSameSecret(t *testing.T, b *bench) {
 		t.Errorf("listed: %v", listed)
 	}
 
-	// A tenant's is the account's, though the other one is older.
+	// A binding with a tenant stands for the account, even if the other one is older.
 	b.label(t, second, map[string]any{"tenantName": "ga-1"})
 	told.until(t, "the tenant's is the account's", offered("ga-1", second))
 	if !offered("ga-2")() {
@@ -73,7 +73,7 @@ func testSameSecret(t *testing.T, b *bench) {
 	}
 }
 
-// bothShared: two shared bindings keep no tenants apart, so both are offered.
+// bothShared: shared bindings do not separate tenants, so both are offered.
 func (b *bench) bothShared(t *testing.T, c *gardener.Client, told *changes, both ...string) {
 	t.Helper()
 	shared := b.pool()

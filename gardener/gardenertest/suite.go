@@ -30,13 +30,13 @@ type Server struct {
 	Config    *rest.Config
 	Namespace string // exists
 	Resource  gardener.Resource
-	// ShootSpec is the spec of a Shoot on a provider type that the server takes,
-	// with a field that names a binding, or without one and without workers.
+	// ShootSpec returns a spec that the server accepts for a Shoot on a provider type: with a field
+	// that names a binding, or with neither such a field nor workers.
 	ShootSpec func(provider, field, binding string) map[string]any
 }
 
-// Run runs the suite. newServer is called by each test and may return the same
-// server each time: tests use accounts of their own.
+// Run runs the suite. Each test calls newServer, which may return the same server each time: tests use
+// separate accounts.
 func Run(t *testing.T, newServer func(t *testing.T) Server) {
 	t.Helper()
 	tests := []struct {
@@ -107,15 +107,15 @@ func (b *bench) name(n int) string { return fmt.Sprintf("%s-%d", b.id, n) }
 
 func (b *bench) pool() engine.Pool { return engine.Pool{HyperscalerType: b.id} }
 
-// client is one that has synced. The wraps sit between it and the server, the
-// last one nearest to the client.
+// client returns a client that has synced. The wraps are between it and the server, the last one
+// nearest to the client.
 func (b *bench) client(t *testing.T, opts gardener.Options, wraps ...Wrap) *gardener.Client {
 	t.Helper()
 	c, _ := b.watching(t, opts, wraps...)
 	return c
 }
 
-// watching is a client together with what its cache tells.
+// watching returns a client that has synced, and the changes that it reports.
 func (b *bench) watching(t *testing.T, opts gardener.Options, wraps ...Wrap) (*gardener.Client, *changes) {
 	t.Helper()
 	config := rest.CopyConfig(b.Config)
@@ -163,7 +163,7 @@ func (b *bench) resource() schema.GroupVersionResource {
 	}
 }
 
-// account creates one of the kind under test in the bench's pool, with further labels.
+// account creates an account of the kind under test in the bench's pool, with further labels.
 func (b *bench) account(t *testing.T, n int, labels map[string]string) string {
 	t.Helper()
 	all := map[string]string{"hyperscalerType": b.id}
@@ -176,7 +176,7 @@ func (b *bench) account(t *testing.T, n int, labels map[string]string) string {
 	return name
 }
 
-// binding creates one of the kind under test that refers to a Secret, or is it.
+// binding creates a binding of the kind under test, which refers to a Secret or is one.
 func (b *bench) binding(t *testing.T, name, secret string, labels map[string]string) {
 	t.Helper()
 	switch b.Resource {
@@ -206,7 +206,7 @@ func (b *bench) create(t *testing.T, r schema.GroupVersionResource, name string,
 	o.SetLabels(labels)
 	annotations := map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "not ours to keep"}
 	if r == shoots {
-		annotations["confirmation.gardener.cloud/deletion"] = "true" // Gardener deletes none without
+		annotations["confirmation.gardener.cloud/deletion"] = "true" // Gardener deletes no Shoot without it
 	}
 	o.SetAnnotations(annotations)
 	b.createSoon(t, r, o)
@@ -220,8 +220,8 @@ func (b *bench) create(t *testing.T, r schema.GroupVersionResource, name string,
 	})
 }
 
-// createSoon creates an object as soon as the server knows what it refers to:
-// Gardener checks a Shoot against its own caches, which may not have its binding yet.
+// createSoon creates an object once the server knows the objects that it refers to: Gardener checks a
+// Shoot against its own caches, which may not have the binding yet.
 func (b *bench) createSoon(t *testing.T, r schema.GroupVersionResource, o *unstructured.Unstructured) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -237,7 +237,7 @@ func (b *bench) createSoon(t *testing.T, r schema.GroupVersionResource, o *unstr
 	}
 }
 
-// label changes labels behind the clients' back; nil takes one off.
+// label changes labels without the clients; nil removes one.
 func (b *bench) label(t *testing.T, name string, labels map[string]any) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
@@ -261,7 +261,7 @@ func (b *bench) annotate(t *testing.T, r schema.GroupVersionResource, name strin
 	}
 }
 
-// hold keeps an object from going when it is deleted, until the test ends.
+// hold adds a finalizer, so that a deleted object exists until the test ends.
 func (b *bench) hold(t *testing.T, r schema.GroupVersionResource, name string) {
 	t.Helper()
 	finalizers := func(ctx context.Context, held string) error {
@@ -282,7 +282,7 @@ func (b *bench) remove(t *testing.T, name string) {
 	}
 }
 
-// object returns what the server has, whole.
+// object reads the whole object from the server.
 func (b *bench) object(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
 	o, err := b.admin.Resource(b.resource()).Namespace(b.Namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -292,7 +292,7 @@ func (b *bench) object(t *testing.T, name string) *unstructured.Unstructured {
 	return o
 }
 
-// changes collects what OnChange tells and lets a test wait for it.
+// changes collects the calls of OnChange, and lets a test wait for one.
 type changes struct {
 	mu      sync.Mutex
 	deleted map[string]bool
@@ -318,7 +318,7 @@ func (c *changes) wasDeleted(name string) bool {
 	return c.deleted[name]
 }
 
-// until waits, change by change, for something to become true.
+// until waits until holds returns true, and checks that after each change.
 func (c *changes) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

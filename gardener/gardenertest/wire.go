@@ -25,7 +25,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// verb is a request's in the words of Kubernetes: get, list, watch or patch.
+// verb returns the Kubernetes verb of a request: get, list, watch or patch.
 func verb(r *http.Request) string {
 	switch {
 	case r.Method == http.MethodPatch:
@@ -40,7 +40,7 @@ func verb(r *http.Request) string {
 	}
 }
 
-// record keeps what a client asked and, where bodies is set, what it was told.
+// record records the requests of a client and, if bodies is set, the bodies of the answers.
 type record struct {
 	bodies bool
 
@@ -87,14 +87,14 @@ func (r *record) forget() {
 	r.lists = nil
 }
 
-// first is the path of the first list since forget.
+// first returns the path of the first list since forget.
 func (r *record) first() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append(r.lists, "nothing")[0]
 }
 
-// tap notes what is read from a body.
+// tap records the bytes that are read from a body.
 type tap struct {
 	io.ReadCloser
 	record *record
@@ -111,12 +111,12 @@ func (t *tap) Read(p []byte) (int, error) {
 // fault says what happens to a request instead of its answer.
 type fault struct {
 	name   string
-	before bool // the server never sees the request; otherwise it has done what it says
+	before bool // the server never sees the request; otherwise it has executed it
 	answer func(*http.Request) (*http.Response, error)
 }
 
-// faults happen to the next requests of one verb, one after the other; when
-// there are none left the requests go through.
+// faults happen to the next requests of one verb, one after the other. When none is left, the requests
+// go through.
 type faults struct {
 	verb    string
 	forever bool // the last one stays
@@ -171,8 +171,8 @@ func (f *faults) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// status answers like the API server's filters do: text, and a header for when
-// to come again.
+// status answers like the API server's filters: plain text, and a Retry-After header if retryAfter is
+// not "".
 func status(code int, retryAfter string) func(*http.Request) (*http.Response, error) {
 	return func(req *http.Request) (*http.Response, error) {
 		resp := &http.Response{
@@ -188,7 +188,7 @@ func status(code int, retryAfter string) func(*http.Request) (*http.Response, er
 	}
 }
 
-// said is status with a body that says the same in JSON, and no more.
+// said is status with a JSON Status as its body, which has no delay.
 func said(code int, reason, retryAfter string) func(*http.Request) (*http.Response, error) {
 	return func(req *http.Request) (*http.Response, error) {
 		resp, err := status(code, retryAfter)(req)
@@ -202,13 +202,13 @@ func said(code int, reason, retryAfter string) func(*http.Request) (*http.Respon
 // forgotten is the answer to the continuation of a list that was compacted away.
 var forgotten = said(http.StatusGone, "Expired", "")
 
-// busy says only in its header when to come again.
+// busy is the answer 429 with the delay in its header only.
 func busy(retryAfter string) func(*http.Request) (*http.Response, error) {
 	return said(http.StatusTooManyRequests, "TooManyRequests", retryAfter)
 }
 
-// unlooked is a refusal that names the object, as the first of gardener-apiserver's
-// is when more bindings are changed than it can look up Secrets for.
+// unlooked is the refusal of gardener-apiserver when bindings are changed faster than it can look up
+// their Secrets. It names the object.
 func unlooked(req *http.Request) (*http.Response, error) {
 	const message = "client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"
 	name := path.Base(req.URL.Path)
@@ -224,7 +224,7 @@ func unlooked(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// garbled is an answer of success that breaks off.
+// garbled is an answer of success that is cut off.
 func garbled(req *http.Request) (*http.Response, error) {
 	resp, err := status(http.StatusOK, "")(req)
 	resp.Header.Set("Content-Type", "application/json")
@@ -246,7 +246,7 @@ func silent(req *http.Request) (*http.Response, error) {
 	return nil, req.Context().Err()
 }
 
-// smallPages makes the server give lists in pages of two objects.
+// smallPages makes the server return lists in pages of two objects.
 func smallPages(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		if query := req.URL.Query(); query.Get("limit") == "500" && verb(req) == "list" {
@@ -258,8 +258,8 @@ func smallPages(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// line is a wire that can be cut: every connection that was made through it
-// breaks, and no new one is made until it is mended.
+// line is a connection that can be cut: every open connection then breaks, and no new one is made
+// until it is mended.
 type line struct {
 	cut atomic.Bool
 
@@ -280,7 +280,7 @@ func (l *line) breakAll() {
 
 func (l *line) mend() { l.cut.Store(false) }
 
-// took takes a new connection on, unless the line is cut.
+// took registers a new connection, or refuses it if the line is cut.
 func (l *line) took(c net.Conn) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// testClaim: the mark is on the object, what was there before still is, and the
-// result equals what a read shows.
+// testClaim: Claim writes the mark, keeps what others wrote, and returns the same binding as a read.
 func testClaim(t *testing.T, b *bench) {
 	name := b.account(t, 1, map[string]string{"owner": "team-a"})
 	var writers []string
@@ -52,8 +51,7 @@ func testClaim(t *testing.T, b *bench) {
 	}
 }
 
-// testClaimStale: whatever has changed on the object, the claim fails and
-// changes nothing.
+// testClaimStale: after any change of the object a write fails and changes nothing.
 func testClaimStale(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	c := b.client(t, gardener.Options{})
@@ -116,8 +114,7 @@ func testClaimRace(t *testing.T, b *bench) {
 	}
 }
 
-// testClaimRepeated: a claim may be made again on what it left behind, and to
-// renew the epoch.
+// testClaimRepeated: a claim may be repeated on its result, and to renew the epoch.
 func testClaimRepeated(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	c := b.client(t, gardener.Options{})
@@ -137,7 +134,7 @@ func testClaimRepeated(t *testing.T, b *bench) {
 	}
 }
 
-// testCordon: a claimed binding that is cordoned keeps its claim, and all that others wrote on it.
+// testCordon: Cordon keeps the claim of a binding, and everything that others wrote.
 func testCordon(t *testing.T, b *bench) {
 	name := b.account(t, 1, map[string]string{"owner": "team-a"})
 	c := b.client(t, gardener.Options{})
@@ -193,8 +190,7 @@ func testMovedUnderItsClaim(t *testing.T, b *bench) {
 	}
 }
 
-// testMarkDirty: rule 8. Tenant and generation are written with it, the epoch
-// is left alone.
+// testMarkDirty: rule 8. MarkDirty writes tenant and generation, too, and keeps the epoch.
 func testMarkDirty(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	c := b.client(t, gardener.Options{})
@@ -211,7 +207,7 @@ func testMarkDirty(t *testing.T, b *bench) {
 	if got != want || get(t, c, name) != want {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
-	// The label that was taken off meanwhile comes back with it.
+	// MarkDirty restores the label that was removed meanwhile.
 	b.label(t, name, map[string]any{"tenantName": nil, "dirty": nil})
 	again, err := c.MarkDirty(t.Context(), get(t, c, name), engine.Mark{Tenant: "ga-1", Generation: 3})
 	if err != nil || !again.Dirty || again.Tenant != "ga-1" || again.Generation != 3 {
@@ -219,8 +215,8 @@ func testMarkDirty(t *testing.T, b *bench) {
 	}
 }
 
-// testUnclaim: rule 8. A claim that no request was answered with leaves nothing but its
-// generation, which the next one counts on from.
+// testUnclaim: rule 8. A claim with which no request was answered leaves only its generation, from
+// which the next one counts on.
 func testUnclaim(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	c := b.client(t, gardener.Options{})
@@ -276,7 +272,7 @@ func testFree(t *testing.T, b *bench) {
 	}
 }
 
-// testMissing: what is not there has a separate code, for reads and writes.
+// testMissing: a missing binding has a separate error code, for reads and writes.
 func testMissing(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	c := b.client(t, gardener.Options{})
@@ -290,8 +286,8 @@ func testMissing(t *testing.T, b *bench) {
 	}
 }
 
-// testLegacyLabels: with the preset the older keys are read and written, and the
-// newer ones are not.
+// testLegacyLabels: with the preset, the client reads and writes the older keys, and ignores the newer
+// ones.
 func testLegacyLabels(t *testing.T, b *bench) {
 	name := b.account(t, 1, map[string]string{"hyperscaler-type": b.id, "euAccess": "true"})
 	c := b.client(t, gardener.Options{Labels: map[string]string{gardener.Preset: "legacy"}})

@@ -13,40 +13,37 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The informers of package gardener and of those below it. client-go's packages metadatainformer and
-// dynamicinformer make the same ones, and link every typed client of Kubernetes
-// with them; cmd/size_test.go keeps these out of the programs.
+// client-go's packages metadatainformer and dynamicinformer would make the same informers, but link
+// every typed client of Kubernetes; cmd/size_test.go keeps these packages out of the programs.
 
-// Watched names the objects that an informer is to hold.
+// Watched selects the objects of an informer.
 type Watched struct {
 	Resource  schema.GroupVersionResource
 	Namespace string // metav1.NamespaceAll for every one
-	// Narrow sets the selectors of lists and watches. Where it is nil, all objects are held.
+	// Narrow sets the selectors of lists and watches. If it is nil, all objects are selected.
 	Narrow   func(*metav1.ListOptions)
 	Indexers cache.Indexers
 }
 
-// MetadataInformer makes an informer that reads nothing but the metadata, as
-// *metav1.PartialObjectMetadata.
+// MetadataInformer returns an informer that reads only the metadata, as *metav1.PartialObjectMetadata.
 func MetadataInformer(client metadata.Interface, w Watched) cache.SharedIndexInformer {
 	return newInformer(client.Resource(w.Resource).Namespace(w.Namespace), &metav1.PartialObjectMetadata{}, w)
 }
 
-// ObjectInformer makes an informer that reads whole objects, as
-// *unstructured.Unstructured.
+// ObjectInformer returns an informer that reads whole objects, as *unstructured.Unstructured.
 func ObjectInformer(client dynamic.Interface, w Watched) cache.SharedIndexInformer {
 	return newInformer(client.Resource(w.Resource).Namespace(w.Namespace), &unstructured.Unstructured{}, w)
 }
 
-// listWatcher has what an informer needs of a client for one resource. L is the
-// client's type of a list.
+// listWatcher is the part of a resource client that an informer needs. L is the client's type of a
+// list.
 type listWatcher[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// newInformer makes an informer for objects of example's type. It never resyncs:
-// handlers are called for changes only.
+// newInformer returns an informer for objects of example's type. It never resyncs: handlers are called
+// for changes only.
 func newInformer[L runtime.Object](client listWatcher[L], example runtime.Object, w Watched) cache.SharedIndexInformer {
 	narrow := w.Narrow
 	if narrow == nil {

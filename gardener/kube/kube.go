@@ -1,12 +1,12 @@
-// Package kube has what package gardener and those below it share of an API of Kubernetes:
-// informers, and watches of whole objects.
+// Package kube has the parts that package gardener and the packages below it share: informers, and
+// watches of whole objects.
 package kube
 
 const (
-	// FieldManager is under which name objects are written.
+	// FieldManager is the name under which objects are written.
 	FieldManager = "hap-worker"
-	// PageSize is how many objects a page of a list has at most.
+	// PageSize is the maximum number of objects in a page of a list.
 	PageSize = 500
-	// PageTimeouts is how many times as long a page of a list may take as one object.
+	// PageTimeouts is the time-out of a page of a list, as a multiple of the time-out of one object.
 	PageTimeouts = 10
 )

@@ -18,7 +18,7 @@ import (
 
 // ObjectWatch watches objects of one kind.
 type ObjectWatch struct {
-	What     string // which objects, for words
+	What     string // the objects, for errors and warnings
 	warn     func(string)
 	Informer cache.SharedIndexInformer
 	events   cache.ResourceEventHandlerRegistration
@@ -30,9 +30,9 @@ type ObjectWatch struct {
 	watchErr error
 }
 
-// NewNamedWatch watches one object by its name, and no other: it needs the right to list
-// and watch the object of that name only. It asks the server nothing yet. changed is told
-// the object whenever it changes, nil once it is gone, by one goroutine.
+// NewNamedWatch returns a watch of one object, which needs only the right to list and watch the object
+// of that name. It sends no request yet. One goroutine calls changed with the object whenever it
+// changes, and with nil once it is deleted.
 func NewNamedWatch(config *rest.Config, resource schema.GroupVersionResource, namespace, name, what string, warn func(string), changed func(*unstructured.Unstructured)) (*ObjectWatch, error) {
 	only := metav1.ObjectNameField + "=" + name
 	seen := func(obj any) {
@@ -51,8 +51,8 @@ func NewNamedWatch(config *rest.Config, resource schema.GroupVersionResource, na
 	})
 }
 
-// NewObjectWatch makes a watch of some objects without asking the server anything. keep,
-// where it is given, says what is kept of each; handlers are called by one goroutine.
+// NewObjectWatch returns a watch of some objects, and sends no request yet. keep, if not nil,
+// transforms each object before it is cached. One goroutine calls the handlers.
 func NewObjectWatch(config *rest.Config, what string, warn func(string), some Watched, keep cache.TransformFunc, handlers cache.ResourceEventHandler) (*ObjectWatch, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -79,8 +79,7 @@ func NewObjectWatch(config *rest.Config, what string, warn func(string), some Wa
 	return w, nil
 }
 
-// Start begins to watch and returns. It ends with ctx or with Stop, and cannot be
-// started again.
+// Start starts the watch and returns. The watch ends with ctx or Stop. It cannot be started again.
 func (w *ObjectWatch) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,9 +103,8 @@ func (w *ObjectWatch) Stop() {
 	w.close()
 }
 
-// WaitSynced waits until it is known whether there is such an object, and the change
-// was told if there is; or until the end of ctx, and then says why the watch has
-// failed so far.
+// WaitSynced waits until the first list is read and the handlers were called with its objects. If ctx
+// ends before, the error also says why the watch has failed so far.
 func (w *ObjectWatch) WaitSynced(ctx context.Context) error {
 	if cache.WaitForCacheSync(ctx.Done(), w.events.HasSynced) {
 		return nil
@@ -120,8 +118,8 @@ func (w *ObjectWatch) WaitSynced(ctx context.Context) error {
 	return err
 }
 
-// watchFailed tells the operator, once for each different failure in a row; the
-// informer tries again by itself.
+// watchFailed warns the operator, unless the failure before was the same. The informer itself tries
+// again.
 func (w *ObjectWatch) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
 	if verdict.Expected(err) {
 		return

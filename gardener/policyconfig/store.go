@@ -1,4 +1,4 @@
-// Package policyconfig has the ConfigMap that a policy stands in: it is watched, read and changed.
+// Package policyconfig watches, reads and changes the ConfigMap that contains a policy.
 package policyconfig
 
 import (
@@ -23,12 +23,12 @@ import (
 )
 
 const (
-	// PreviousSuffix follows the key of a policy in the key of the version before it.
+	// PreviousSuffix is appended to the key of a policy to get the key of the previous version.
 	PreviousSuffix = ".previous"
-	// AnnotationApplied is written with a policy: its digest and since when it is there.
+	// AnnotationApplied contains the digest of the written policy, and when it was written.
 	AnnotationApplied = "hap-worker/policy-applied"
 
-	// mostConfigMapBytes bounds what the API takes as all values of a ConfigMap.
+	// mostConfigMapBytes is the API's limit for all values of a ConfigMap together.
 	mostConfigMapBytes = 1 << 20
 )
 
@@ -47,8 +47,7 @@ type Store struct {
 	opts   Options
 }
 
-// NewStore makes a Store without asking the server anything. An empty key stands for the
-// constant Key.
+// NewStore returns a Store, and sends no request. An empty key stands for the constant Key.
 func NewStore(config *rest.Config, namespace, name, key string) (*Store, error) {
 	opts := Options{Namespace: namespace, Name: name, Key: key, OnChange: func(string, bool) {}}
 	if err := opts.complete(); err != nil {
@@ -61,31 +60,30 @@ func NewStore(config *rest.Config, namespace, name, key string) (*Store, error) 
 	return &Store{api: api.Resource(configMaps).Namespace(namespace), server: config.Host, opts: opts}, nil
 }
 
-// Namespace is that of the ConfigMap.
+// Namespace returns the namespace of the ConfigMap.
 func (p *Store) Namespace() string { return p.opts.Namespace }
 
-// Name is that of the ConfigMap.
+// Name returns the name of the ConfigMap.
 func (p *Store) Name() string { return p.opts.Name }
 
-// Server is the address of the API.
+// Server returns the address of the API.
 func (p *Store) Server() string { return p.server }
 
-// Version is a policy as the ConfigMap has it.
+// Version is a policy in the ConfigMap, as it was read.
 type Version struct {
-	Key             string // where it stands
+	Key             string // under which the text was found
 	Target          string // the key that Write writes
 	Text            string
 	Found           bool   // there is a policy
-	Previous        string // the version before
-	Kept            bool   // there is a version before
+	Previous        string // text of the previous version
+	Kept            bool   // there is a previous version
 	ResourceVersion string
-	Since           time.Time // zero where it is not known
+	Since           time.Time // zero if unknown
 
 	object *unstructured.Unstructured
 }
 
-// Read reads the policy and the version before it. Errors: ErrNoConfigMap,
-// engine.ErrUnavailable.
+// Read returns the policy and its previous version. Errors: ErrNoConfigMap, engine.ErrUnavailable.
 func (p *Store) Read(ctx context.Context) (Version, error) {
 	o, err := p.api.Get(ctx, p.opts.Name, metav1.GetOptions{})
 	if err != nil {
@@ -95,7 +93,7 @@ func (p *Store) Read(ctx context.Context) (Version, error) {
 }
 
 func (p *Store) version(o *unstructured.Unstructured) Version {
-	data, _, _ := unstructured.NestedStringMap(o.Object, "data") // what is no text is no policy
+	data, _, _ := unstructured.NestedStringMap(o.Object, "data") // a value that is no text is no policy
 	v := Version{Key: p.opts.Key, ResourceVersion: o.GetResourceVersion(), Target: p.opts.Key, object: o}
 	if v.Text, v.Found = data[v.Key]; !v.Found {
 		if v.Text, v.Found = data[OlderKey]; v.Found {
@@ -129,7 +127,7 @@ func since(o *unstructured.Unstructured, v Version) time.Time {
 	return last
 }
 
-// Keeps reports whether the text of v fits beside another one that takes its place.
+// Keeps reports whether v has a policy and its text fits beside the text that replaces it.
 func (v Version) Keeps(text string) bool {
 	if !v.Found {
 		return false
@@ -148,8 +146,8 @@ func (v Version) Keeps(text string) bool {
 	return size <= mostConfigMapBytes
 }
 
-// Write puts a text in the place of the version that was read, which is kept beside it where
-// both fit; what was kept before goes. Errors: ErrChanged, and nothing is written;
+// Write replaces the version that was read by a text. It keeps the old text as the previous version if
+// both fit, and drops the one before. Errors: ErrChanged, and nothing is written; ErrNoConfigMap;
 // ErrRefused; engine.ErrUnknownResult, engine.ErrUnavailable.
 func (p *Store) Write(ctx context.Context, over Version, text string, now time.Time) (Version, error) {
 	o := over.object.DeepCopy()
@@ -179,7 +177,7 @@ func (p *Store) Write(ctx context.Context, over Version, text string, now time.T
 	return p.version(written), nil
 }
 
-// judged names what an error of the API means.
+// judged wraps an error of the API in the error that callers test for.
 func judged(verb string, o Options, err error, write bool) error {
 	as := engine.ErrUnavailable
 	switch verdict.Of(err, write) {

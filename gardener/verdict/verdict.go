@@ -1,5 +1,5 @@
-// Package verdict says what a failed request to a Kubernetes API means, and so what may
-// follow from it.
+// Package verdict classifies the failures of requests to a Kubernetes API, so that callers know
+// whether they may repeat one.
 package verdict
 
 import (
@@ -25,9 +25,9 @@ const (
 	Unknown                 // a write that may have taken place
 	Conflict                // the object has changed since
 	Missing                 // the object is not there
-	Refused                 // the API is not there, or not for us
+	Refused                 // the API does not exist, or we may not use it
 	Barred                  // a write that is not allowed on this object
-	Expired                 // the rest of a list is forgotten
+	Expired                 // the server has forgotten the rest of a list
 	Invalid                 // the server does not accept such a request
 )
 
@@ -64,37 +64,35 @@ func Of(err error, write bool) Verdict {
 	}
 }
 
-// ofObject tells an answer about an object from one about its API: only the first
-// names the object.
+// ofObject reports whether an answer is about an object, not about its API: only then it names the
+// object.
 func ofObject(status apierrors.APIStatus) bool {
 	details := status.Status().Details
 	return details != nil && details.Name != ""
 }
 
-// Limited reports whether a server that serves wants to be asked later.
+// Limited reports whether a working server asks for a later repeat.
 func Limited(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return errors.As(err, &status) && (status.Status().Code == http.StatusTooManyRequests || unlooked(status))
 }
 
-// noLook is the message of an admission plugin that has not come to look at the object:
-// it waits for its caches, or in the queue of a client that limits itself. Such an
-// answer names the object and has the reason Forbidden, as a lasting one has; only
-// the words differ.
+// noLook are parts of the messages of an admission plugin that has not looked at the object, since its
+// caches are not ready or its client has exceeded a rate limit. Such an answer names the object and
+// has the reason Forbidden, like a lasting refusal; only the message differs.
 var noLook = []string{
 	"client rate limiter Wait returned an error", // k8s.io/client-go/rest
 	"not yet ready to handle request",            // k8s.io/apiserver/pkg/admission, and Gardener's plugins
 }
 
-// unlooked tells a refusal of the moment, before which nothing was looked at nor
-// written, from one because of what the object is.
+// unlooked reports whether a refusal is temporary: an admission plugin refused before it looked at the
+// object, and nothing was written.
 func unlooked(status apierrors.APIStatus) bool {
 	message := status.Status().Message
 	return slices.ContainsFunc(noLook, func(said string) bool { return strings.Contains(message, said) })
 }
 
-// unheard reports whether no connection was made, so that the request cannot
-// have reached anybody.
+// unheard reports whether no connection was made, so that no server can have received the request.
 func unheard(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
@@ -106,7 +104,7 @@ func Expected(err error) bool {
 		apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// Delay is when the server wants the request again, 0 where it does not say.
+// Delay returns how long the server asks to wait before a repeat, 0 if it does not say.
 func Delay(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return time.Duration(seconds) * time.Second

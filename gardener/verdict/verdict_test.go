@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// rateLimited is the answer of gardener-apiserver 1.149 of a binding when more bindings
-// are changed than its client, of 5 requests a second, can look up Secrets for.
+// rateLimited is the answer of gardener-apiserver 1.149 for a binding when bindings are changed faster
+// than its client can look up Secrets, at 5 requests a second.
 const rateLimited = "client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"
 
 // TestOf: what each failure means for a read and for a write.

@@ -37,10 +37,10 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// TestHistories runs HAP_HISTORIES random histories and prints what they
-// consisted of. A failure names the invariant that broke, or what the store said
-// that the model does not say, and the seed of its history. HAP_HISTORIES_SEED is
-// the seed of the first one, HAP_SEED where it is not set, so that one history is run again with HAP_HISTORIES=1.
+// TestHistories runs HAP_HISTORIES random histories and prints their operations and outcomes. A
+// failure names the broken invariant, or the difference between store and model, and the seed of its
+// history. HAP_HISTORIES_SEED is the seed of the first history, by default HAP_SEED, so that
+// HAP_HISTORIES=1 runs one history again.
 func TestHistories(t *testing.T) {
 	n, seed := number(t, "HAP_HISTORIES", histories), number(t, "HAP_HISTORIES_SEED", seedtest.Of(t))
 	parts := min(shards, n)
@@ -78,7 +78,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// seeding keeps rapid's flags as they are until a part has read them.
+// seeding protects rapid's flags until a part has read them.
 var seeding sync.Mutex
 
 func run(t *testing.T, client *redis.Client, n, seed uint64) *counterstest.Tally {

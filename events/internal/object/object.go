@@ -1,5 +1,5 @@
-// Package object reads JSON objects strictly, and says in the words of a publisher what is
-// wrong with one.
+// Package object reads JSON objects strictly. Its errors tell a publisher which member is wrong, and
+// why.
 package object
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxWhole is the highest whole number that is read, which all readers of JSON have exactly.
+// MaxWhole is the highest whole number that is accepted: every JSON reader represents it exactly.
 const MaxWhole = 1<<53 - 1
 
-// strictly refuses null for every member that is known, and takes 3.0 for the
-// whole number that it is, as JSON Schema does.
+// strictly refuses null for every known member. Like JSON Schema, it accepts 3.0 as the whole number
+// 3.
 var strictly = json.WithUnmarshalers(json.UnmarshalFromFunc(readStrictly))
 
-// withoutNull is strictly for what has no null, as nearly everything that is read: it asks
-// for whole numbers alone, not for every member.
+// withoutNull is the faster strictly for JSON without null, which is nearly all: json calls it for
+// whole numbers only, not for every member.
 var withoutNull = json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(readWhole), json.UnmarshalFromFunc(readInt)))
 
-// fault says what is wrong with a member, without its name.
+// fault is the text of a fault in a member, without the member's name.
 type fault string
 
 func (f fault) Error() string { return string(f) }
@@ -71,8 +71,8 @@ func readWhole(dec *jsontext.Decoder, target *int64) error {
 	return nil
 }
 
-// whole is the value of a JSON number from 0 to 2^53-1 that has no fraction,
-// however it is written.
+// whole returns the value of a JSON number from 0 to 2^53-1 without a fraction, however it is written,
+// and false for any other number.
 func whole(number string) (int64, bool) {
 	number, negative := strings.CutPrefix(number, "-")
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
@@ -102,8 +102,7 @@ func whole(number string) (int64, bool) {
 	return n, n <= MaxWhole
 }
 
-// decimal reads an exponent; beyond a million it is not ok, since no number of
-// our size has one.
+// decimal reads an exponent. It returns false beyond a million, which no number of our size has.
 func decimal(exponent string) (int, bool) {
 	negative := strings.HasPrefix(exponent, "-")
 	n := 0

@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Strings collects the strings among the message's members and its data's, as far
-// as it is JSON. Of a name that is there twice the first counts.
+// Strings collects the string members of the message into top, and the string members of its data into
+// inner, up to the first syntax error. If a name occurs twice, the first value counts.
 func Strings(message []byte, top, inner map[string]string) {
 	dec := jsontext.NewDecoder(strings.NewReader(string(message)), jsontext.AllowDuplicateNames(true))
 	members(dec, top, func(name string) bool {
@@ -19,8 +19,8 @@ func Strings(message []byte, top, inner map[string]string) {
 	})
 }
 
-// members reads an object's string members into found. A member that own reports
-// to have read is not touched.
+// members reads an object's string members into found. It calls own with each name, and skips a member
+// whose value own has read.
 func members(dec *jsontext.Decoder, found map[string]string, own func(name string) bool) {
 	if dec.PeekKind() != '{' {
 		return
@@ -51,5 +51,5 @@ func members(dec *jsontext.Decoder, found map[string]string, own func(name strin
 			found[name] = value.String()
 		}
 	}
-	_, _ = dec.ReadToken() // the closing brace; where it is missing, the next read fails too
+	_, _ = dec.ReadToken() // the closing brace; if it is missing, the next read fails too
 }

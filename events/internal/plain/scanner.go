@@ -1,22 +1,22 @@
 // Package plain reads JSON that is written as most programs write it, and writes such JSON.
 package plain
 
-// Scanner reads JSON as nearly everybody writes it: objects, arrays and strings
-// without escapes. Whatever else it meets, right or wrong, makes it unsure, and it
-// reads nothing more. Its text must be valid UTF-8. What it returns are parts of the text.
+// Scanner reads the usual form of JSON: objects, arrays, and strings without escapes. Anything else,
+// valid or not, makes it unsure, and it reads nothing more. Its text must be valid UTF-8. It returns
+// substrings of the text.
 type Scanner struct {
 	text   string
 	at     int
-	Unsure bool // it met something else
+	Unsure bool // the text is not in the usual form; discard what was read
 }
 
 // Scan returns a Scanner of a text.
 func Scan(text string) Scanner { return Scanner{text: text} }
 
-// Doubt makes it unsure.
+// Doubt makes the Scanner unsure and ends the reading.
 func (s *Scanner) Doubt() { s.Unsure, s.at = true, len(s.text) }
 
-// peek is the next byte, after white space; 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (s *Scanner) peek() byte {
 	for ; s.at < len(s.text); s.at++ {
 		if c := s.text[s.at]; c != ' ' && c != '\n' && c != '\r' && c != '\t' {
@@ -26,7 +26,7 @@ func (s *Scanner) peek() byte {
 	return 0
 }
 
-// take passes the byte that must come next, after white space.
+// take skips white space and consumes the byte c. Any other byte makes the Scanner unsure.
 func (s *Scanner) take(c byte) {
 	if s.peek() != c {
 		s.Doubt()
@@ -35,7 +35,8 @@ func (s *Scanner) take(c byte) {
 	s.at++
 }
 
-// First begins an object or array and reports whether anything is in it.
+// First consumes the beginning of an object or array, and reports whether it has a first member or
+// element. It also consumes the end of an empty one.
 func (s *Scanner) First(begin, end byte) bool {
 	s.take(begin)
 	if s.peek() == end {
@@ -45,7 +46,8 @@ func (s *Scanner) First(begin, end byte) bool {
 	return !s.Unsure
 }
 
-// Next reports whether anything follows in an object or array, and ends it where not.
+// Next reports whether another member or element follows, and consumes the comma before it, or else
+// the end.
 func (s *Scanner) Next(end byte) bool {
 	if s.peek() == end {
 		s.at++
@@ -55,14 +57,14 @@ func (s *Scanner) Next(end byte) bool {
 	return !s.Unsure
 }
 
-// End is where the message must end.
+// End makes the Scanner unsure if anything but white space is left.
 func (s *Scanner) End() {
 	if s.peek(); s.at < len(s.text) {
 		s.Doubt()
 	}
 }
 
-// Name is that of a member, whose value comes next.
+// Name reads the name of a member and its colon.
 func (s *Scanner) Name() string {
 	name := s.Text()
 	s.take(':')
@@ -87,14 +89,14 @@ func (s *Scanner) Text() string {
 	return ""
 }
 
-// Member reads the string of a member into target; one that comes twice is an error
-// that the full decoder words.
+// Member reads the string of a member into target. A repeated member makes the Scanner unsure: the
+// full decoder returns the error.
 func (s *Scanner) Member(have *Members, which Members, target *string) {
 	s.Once(have, which)
 	*target = s.Text()
 }
 
-// Once notes that a member is read; one that comes twice makes it unsure.
+// Once notes that a member is read. A repeated member makes the Scanner unsure.
 func (s *Scanner) Once(have *Members, which Members) {
 	if *have&which != 0 {
 		s.Doubt()
@@ -102,5 +104,5 @@ func (s *Scanner) Once(have *Members, which Members) {
 	*have |= which
 }
 
-// Members is those of an object's members that were read, a bit each.
+// Members is the set of members of an object that were read, one bit each.
 type Members uint16
