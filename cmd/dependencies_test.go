@@ -6,11 +6,10 @@ import (
 	"testing"
 )
 
-// grouped are modules that one row of docs/dependencies.md stands for.
+// grouped is the prefix of the modules that share one row of docs/dependencies.md.
 const grouped = "go.opentelemetry.io/otel"
 
-// TestDependenciesAreReviewed: docs/dependencies.md has each module that go.mod requires
-// directly, and none besides.
+// TestDependenciesAreReviewed: docs/dependencies.md lists exactly the modules that go.mod requires directly.
 func TestDependenciesAreReviewed(t *testing.T) {
 	t.Parallel()
 	mod, err := os.ReadFile("../go.mod")

@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// englishFile says how often comments and documents may have each phrase. The numbers only
-// fall: UPDATE_ENGLISH=1 lowers them to what there is.
+// englishFile says how often comments and documents may use each phrase. The numbers only fall:
+// UPDATE_ENGLISH=1 lowers them to the present counts.
 const englishFile = "testdata/english.txt"
 
-// phrase is a way to write that a reader has to read twice, and how often it may occur.
+// phrase is a phrase that makes a sentence hard to read, and how often it may occur.
 type phrase struct {
 	words, instead string
 	comments, docs int // at most
@@ -81,7 +81,7 @@ func (p phrase) hold(t *testing.T, where string, in []place, most int) int {
 	return min(most, len(found))
 }
 
-// commentsOf returns the comments of a Go file without those that are allowed.
+// commentsOf returns the comments of a Go file, except the allowed ones.
 func commentsOf(t *testing.T, path string) (found []place) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -105,8 +105,7 @@ var (
 	linked = regexp.MustCompile(`\]\([^)]*\)`)
 )
 
-// paragraphsOf returns the paragraphs of a document, without code, the targets of links and
-// what is allowed.
+// paragraphsOf returns the paragraphs of a document, without code, link targets and allowed paragraphs.
 func paragraphsOf(t *testing.T, path string) (found []place) {
 	t.Helper()
 	content, err := os.ReadFile(path)

@@ -16,8 +16,8 @@ import (
 
 const module = "github.com/hap-worker/hap-worker/"
 
-// rooms are the folders of the house, and what each may import of this module.
-// See docs/CONTRIBUTING.md.
+// rooms are the top-level folders, with the packages of this module that each may import. See
+// docs/CONTRIBUTING.md.
 var rooms = map[string][]string{
 	"engine":   {"engine"},
 	"events":   {"events", "engine"},
@@ -28,28 +28,23 @@ var rooms = map[string][]string{
 	"cmd":      {"cmd", "worker", "engine", "events", "counters", "gardener"},
 }
 
-// pure are the libraries that an engine may import beside the standard one: they
-// compute, and nothing else. Of context the engine knows the error of a deadline by its value.
+// pure are the libraries that an engine may import in addition to the standard library's: they only compute.
+// The engine uses context only for its deadline error.
 var pure = map[string][]string{
 	"engine":          {"context"},
-	"engine/coalesce": {"context"}, // it hands a caller's context to the caller's function
+	"engine/coalesce": {"context"}, // it passes a caller's context to the caller's function
 	"engine/network":  {"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/selection"},
 	"engine/policy":   {"github.com/Masterminds/semver/v3"},
 	"engine/document": {"go.yaml.in/yaml/v3"},
 	"engine/spelling": {"golang.org/x/text/unicode/norm", "golang.org/x/text/unicode/runenames"},
 }
 
-// vague are names that say nothing of what a package is for.
+// vague are names that do not say what a package is for.
 var vague = []string{"util", "utils", "common", "helpers", "types", "misc", "base", "lib"}
 
-// maxLines bounds the Go files of a package without its tests: beyond it a newcomer looks for
-// a thing in too many places.
+// maxLines bounds the Go files of a package, without its tests: in a larger package a newcomer has too many
+// places to look in.
 const maxLines = 3500
-
-// larger are the packages that are beyond it.
-var larger = map[string]string{
-	"cmd/hapctl/app": "the commands of hapctl share one shell; a file has one command",
-}
 
 type listed struct {
 	ImportPath, Dir                    string
@@ -82,7 +77,7 @@ func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
 	}
 }
 
-// Where this fails, move a coherent part of the package into a new one below it.
+// If this fails, move a coherent part of the package into a new package below it.
 func TestPackagesStaySmall(t *testing.T) {
 	t.Parallel()
 	for _, p := range list(t, module+"...") {
@@ -100,7 +95,7 @@ func TestPackagesStaySmall(t *testing.T) {
 	}
 }
 
-// The engine decides; it neither connects nor waits nor logs.
+// The engine only decides: it does not connect, wait or log.
 func TestEngineIsPure(t *testing.T) {
 	t.Parallel()
 	for _, p := range list(t, module+"engine/...") {

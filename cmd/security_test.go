@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestSecurityIsTested: each test that docs/SECURITY.md names as an answer is there.
+// TestSecurityIsTested: each test that docs/SECURITY.md names exists.
 func TestSecurityIsTested(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/SECURITY.md")

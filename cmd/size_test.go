@@ -15,22 +15,21 @@ import (
 	_ "github.com/hap-worker/hap-worker/cmd/hapctl/app"
 )
 
-// maxBytes are the bounds of what `make build` builds, some 2 % above what it was when
-// they were set: hap-worker had 40.2 MB, 0.7 of them for the page's login at an issuer,
-// hapctl 22.8 MB. It has the worker in it, for simulations. The names of all characters are 1.0 MB
-// of each, which stay on the disk until a fault names one. Much of what a worker keeps
-// resident is its own file, see "Memory" in docs/performance.md.
+// maxBytes bounds the programs that `make build` builds, about 2 % above their sizes when the bounds were
+// set: hap-worker had 40.2 MB, 0.7 of them for the page's login at an issuer, hapctl 22.8 MB. hapctl contains
+// the worker, for simulations. The names of all characters take 1.0 MB of each; they stay on the disk until a
+// fault names one. Much of a worker's resident memory is its own file, see "Memory" in docs/performance.md.
 var maxBytes = map[string]int64{
 	"hap-worker": 41_000_000,
 	"hapctl":     23_200_000,
 }
 
-// spare is how many packages more than its list a program may link, in per cent: an
-// upgrade of a library brings a package or two.
+// spare is how many packages, in per cent, a program may link beyond its list: an upgrade of a library adds a
+// package or two.
 const spare = 2
 
-// typedClients are what client-go generates for each kind of Kubernetes, and the packages
-// that link all of it. gardener/kube/informer.go does without them.
+// typedClients are the packages that client-go generates for each kind of Kubernetes, and the packages that
+// link all of them. gardener/kube/informer.go avoids them.
 var typedClients = []string{
 	"k8s.io/api",
 	"k8s.io/client-go/applyconfigurations",
@@ -41,8 +40,8 @@ var typedClients = []string{
 	"k8s.io/client-go/metadata/metadatainformer",
 }
 
-// target is the one platform that the bounds are for: sizes differ between platforms. The
-// commit has no part in the size, so it is left out of the program.
+// target is the platform of the bounds, since sizes differ between platforms. The programs are built without
+// the commit, which has no part in the size.
 var target = []string{"GOOS=linux", "GOARCH=amd64", "GOAMD64=v1", "CGO_ENABLED=0", "GOFLAGS=" + os.Getenv("GOFLAGS") + " -buildvcs=false"}
 
 func TestNoTypedClientIsLinked(t *testing.T) {
@@ -56,8 +55,8 @@ func TestNoTypedClientIsLinked(t *testing.T) {
 	}
 }
 
-// A package that comes in brings its size, its weaknesses and its upgrades. The lists in
-// testdata/linked have the packages of other modules as of when the bound was raised last.
+// A new package adds its size, its vulnerabilities and its upgrades. The lists in testdata/linked are the
+// packages of other modules when the bound was last raised.
 func TestLinkedPackagesAreBounded(t *testing.T) {
 	t.Parallel()
 	for program := range maxBytes {
@@ -101,8 +100,8 @@ func TestToolProgramsStaySmall(t *testing.T) {
 	}
 }
 
-// linkedBy are the packages of other modules that a program links, without those of the
-// standard library, in order.
+// linkedBy returns the packages of other modules that a program links, sorted, without the standard
+// library's.
 func linkedBy(t *testing.T, program string) []string {
 	t.Helper()
 	out := run(t, "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/"+program)

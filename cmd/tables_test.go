@@ -13,9 +13,9 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// What depends on an error code or on the type of an event stands in the tables of
-// packages engine and events. A switch elsewhere acts on one code only; one over
-// types decides them, so it names all types, or all that allot.
+// Everything that depends on an error code or an event type is in the tables of packages engine and events.
+// Elsewhere, a switch over codes may act on one code only. A switch over types must name all types, or all
+// that allot.
 func TestSwitchesLookUpInTheTables(t *testing.T) {
 	t.Parallel()
 	var all, allotting []string
@@ -49,7 +49,7 @@ func TestSwitchesLookUpInTheTables(t *testing.T) {
 	}
 }
 
-// eachSwitch visits every switch of the module, tests aside, with all its cases.
+// eachSwitch visits every switch of the module, except in tests, with all its cases.
 func eachSwitch(t *testing.T, visit func(at token.Position, cases []ast.Expr)) {
 	t.Helper()
 	positions := token.NewFileSet()
@@ -80,7 +80,7 @@ func eachSwitch(t *testing.T, visit func(at token.Position, cases []ast.Expr)) {
 	}
 }
 
-// constants are those of a package that the expressions name, without what their names begin with.
+// constants returns the constants of a package that the expressions name, without their common prefix.
 func constants(in []ast.Expr, of, begin string) []string {
 	var found []string
 	for _, e := range in {

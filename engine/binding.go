@@ -18,8 +18,8 @@ type Binding struct {
 	Shared          bool
 	EUAccess        bool
 	Cordoned        bool   // kept from new assignments by an operator
-	Deleting        bool   // it was deleted, and stays until its finalizers are gone
-	SameSecretAs    string // the binding whose account this one names, too; "" for none, and where it was read alone
+	Deleting        bool   // deleted, but still there because of a finalizer
+	SameSecretAs    string // another binding with the same account; "" for none, or if this binding was read alone
 
 	// ClaimedIn names the pool of its tenant's claim, "" where nothing says so. Runtimes
 	// are counted there, whatever its labels have become since.
@@ -29,11 +29,11 @@ type Binding struct {
 	ReleasedBy string // the request that released it last
 }
 
-// HeldBack reports whether the binding gains no runtimes, also none of its tenant.
+// HeldBack reports whether the binding must not gain runtimes, not even from its tenant.
 func (b Binding) HeldBack() bool { return b.Cordoned || b.Deleting || b.SameSecretAs != "" }
 
-// Pool is the pool that counts the binding's runtimes: that of its claim, else the one
-// that its labels name.
+// Pool returns the pool that counts the binding's runtimes: the pool of its claim, else the pool that its
+// labels name.
 func (b Binding) Pool() Pool {
 	if b.ClaimedIn != "" {
 		return ParsePool(b.ClaimedIn)
@@ -41,13 +41,13 @@ func (b Binding) Pool() Pool {
 	return b.LabelledPool()
 }
 
-// LabelledPool is the pool that the binding's labels name. A claimed binding joins it when
-// it is released.
+// LabelledPool returns the pool that the binding's labels name. A claimed binding joins it when it is
+// released.
 func (b Binding) LabelledPool() Pool {
 	return Pool{HyperscalerType: b.HyperscalerType, EUAccess: b.EUAccess, Shared: b.Shared}
 }
 
-// Mark has what a claim writes on a binding.
+// Mark lists the values that a claim writes on a binding.
 type Mark struct {
 	Tenant     string
 	Generation int64
@@ -61,8 +61,7 @@ type Pool struct {
 	Shared          bool
 }
 
-// Name is the pool's name in replies, keys and commands: the hyperscaler type,
-// then +eu, then +shared.
+// Name returns the pool's name in replies, keys and commands: the hyperscaler type, then +eu, then +shared.
 func (p Pool) Name() string {
 	name := p.HyperscalerType
 	if p.EUAccess {
@@ -74,14 +73,14 @@ func (p Pool) Name() string {
 	return name
 }
 
-// ParsePool is the pool that Name wrote.
+// ParsePool parses a name that Pool.Name returned.
 func ParsePool(name string) Pool {
 	name, shared := strings.CutSuffix(name, "+shared")
 	name, eu := strings.CutSuffix(name, "+eu")
 	return Pool{HyperscalerType: name, EUAccess: eu, Shared: shared}
 }
 
-// Provider is the hyperscaler's name, with which the type begins.
+// Provider returns the hyperscaler's name, with which the type begins.
 func (p Pool) Provider() string {
 	provider, _, _ := strings.Cut(p.HyperscalerType, "_")
 	return provider

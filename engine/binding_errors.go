@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// What reading or marking a binding may fail with, besides CodeUnknownBinding
-// and the end of the caller's context. An adapter wraps them; errors.Is finds
-// them.
+// The errors of reading or marking a binding, besides CodeUnknownBinding and the end of the caller's context.
+// Adapters wrap them: compare with errors.Is.
 var (
 	// ErrConflict is a write that was refused because the binding has changed
 	// since it was read. Nothing was written. Read it again and ask for
@@ -26,14 +25,14 @@ var (
 	// binding, so it never ends an event; try again later.
 	ErrUnavailable = errors.New("the API is not available")
 
-	// ErrRefused is a write that the server does not allow on this binding, as
-	// Gardener does not where the binding's Secret is gone, or on none. Nothing was
-	// written. It is an ErrUnavailable to a caller that needs this very binding.
+	// ErrRefused means that the server rejects a write on this binding, or on every binding. Gardener does so
+	// if the binding's Secret is gone. Nothing was written. It wraps ErrUnavailable for callers that need
+	// this very binding.
 	ErrRefused = fmt.Errorf("the write is refused: %w", ErrUnavailable)
 )
 
-// OutOfDate reports whether a write failed because the binding may not be as it was seen
-// any more, or is gone: it has to be read before anything else is done about it.
+// OutOfDate reports whether a write failed because the caller's view of the binding may be stale, or because
+// the binding is gone. The caller must read it again before the next write.
 func OutOfDate(err error) bool {
 	return errors.Is(err, ErrConflict) || errors.Is(err, ErrUnknownResult) || CodeOf(err) == CodeUnknownBinding
 }

@@ -32,10 +32,10 @@ const (
 	// FateAcknowledged is the end of an event whose rejection is stored: its
 	// publisher decides what comes next.
 	FateAcknowledged Fate = "acknowledged"
-	// FateDeadLettered is the end of an event that is rejected however often it
-	// comes: an operator has to look at the copy in HAP_DEAD.
+	// FateDeadLettered is the end of an event that every delivery would reject: a copy is stored in HAP_DEAD,
+	// and an operator has to look at it.
 	FateDeadLettered Fate = "dead letter"
-	// FateRedelivered ends nothing: the event is not answered, and is delivered again.
+	// FateRedelivered is no end: the event is not answered, and the stream delivers it again.
 	FateRedelivered Fate = "redelivered"
 )
 
@@ -44,16 +44,16 @@ const (
 	ExitFailure  = 1
 	ExitNothing  = 4   // no match, or the pool is empty
 	ExitConflict = 5   // conflict or drift found
-	ExitTimeout  = 124 // as timeout(1) has it
+	ExitTimeout  = 124 // as in timeout(1)
 )
 
-// CodeInfo is all that depends on a Code. docs/messages.md has the same table.
+// CodeInfo lists everything that depends on a Code. docs/messages.md has the same table.
 type CodeInfo struct {
 	Code  Code
 	Means string // completes "rejected, because …", for docs/messages.md and hapctl
 
-	// Answers are the types of events, as in their subjects, that are rejected with
-	// the code; none where a reply never has it.
+	// Answers lists the types of events, as in their subjects, whose replies can have the code; empty if no
+	// reply has it.
 	Answers []string
 	// AfterWaiting says that a request gets the code when its waiting time is over.
 	AfterWaiting bool
@@ -126,8 +126,8 @@ var codes = []CodeInfo{
 // Codes returns the table of all codes, in the order of docs/messages.md.
 func Codes() []CodeInfo { return slices.Clone(codes) }
 
-// Info returns what depends on c. A code that this version does not know, from the
-// reply of a newer one, ends its event and is a failure.
+// Info returns the table's row for c. For an unknown code, such as one in a reply of a newer version, it
+// returns FateAcknowledged and ExitFailure.
 func (c Code) Info() CodeInfo {
 	for i := range codes {
 		if codes[i].Code == c {

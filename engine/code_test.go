@@ -31,7 +31,7 @@ func TestTheTableHasEveryCode(t *testing.T) {
 	}
 }
 
-// declaredCodes are the values of all constants of type Code, as the source has them.
+// declaredCodes returns the values of all constants of type Code in the source.
 func declaredCodes(t *testing.T) []engine.Code {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -94,7 +94,7 @@ func TestTheTableIsConsistent(t *testing.T) {
 	}
 }
 
-// What a newer version says ends its event, and is a failure of hapctl.
+// An unknown code from a newer version ends its event, and is a failure in hapctl.
 func TestAnUnknownCodeIsFinal(t *testing.T) {
 	t.Parallel()
 	info := engine.Code("OfANewerVersion").Info()
@@ -103,8 +103,8 @@ func TestAnUnknownCodeIsFinal(t *testing.T) {
 	}
 }
 
-// TestMessagesPageHasTheCodes holds docs/messages.md to the table. With UPDATE_DOCS
-// set, as in make docs, it writes the page anew.
+// TestMessagesPageHasTheCodes compares docs/messages.md with the table. With UPDATE_DOCS set, as in make
+// docs, it writes the page.
 func TestMessagesPageHasTheCodes(t *testing.T) {
 	t.Parallel()
 	const path = "../docs/messages.md"

@@ -7,31 +7,31 @@ import (
 	"strings"
 )
 
-// Landscape is the world that a Redis, the streams and the bindings belong to. A field that is ""
-// is not known.
+// Landscape identifies the namespace of bindings that a Redis and the streams belong to. An empty field is
+// unknown.
 type Landscape struct {
 	// Cluster is the uid of the namespace of the bindings: one for each namespace of each
 	// cluster, and another one for a namespace that is deleted and made anew.
 	Cluster   string `json:"cluster,omitempty"`
 	Namespace string `json:"namespace"` // of the bindings
 	Resource  string `json:"resource"`  // of the bindings, such as credentialsbindings
-	// Shadow says that it is kept by a worker that only compares.
+	// Shadow is set if it belongs to a shadow, a worker that only compares.
 	Shadow bool `json:"shadow,omitempty"`
 }
 
-// Same reports whether l and o may be one landscape: they agree in all that both know.
+// Same reports whether l and o can be one landscape: fields that are known in both are equal.
 func (l Landscape) Same(o Landscape) bool {
 	return l.Shadow == o.Shadow && agree(l.Namespace, o.Namespace) && agree(l.Resource, o.Resource) && agree(l.Cluster, o.Cluster)
 }
 
 func agree(a, b string) bool { return a == "" || b == "" || a == b }
 
-// Knows reports whether l says all that o says.
+// Knows reports whether l can be the same landscape as o and has a Cluster if o has one.
 func (l Landscape) Knows(o Landscape) bool {
 	return l.Same(o) && (l.Cluster != "" || o.Cluster == "")
 }
 
-// String is how people read it.
+// String describes the landscape in one line for messages.
 func (l Landscape) String() string {
 	resource, namespace := l.Resource, l.Namespace
 	if resource == "" {
@@ -50,7 +50,8 @@ func (l Landscape) String() string {
 	return text
 }
 
-// printable keeps what others have written from the terminal of the reader.
+// printable replaces everything but printable ASCII, since a record that others wrote could control the
+// reader's terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -67,12 +68,11 @@ const (
 	maxLandscapeField = 253
 )
 
-// ErrNoLandscape is a record that does not name a landscape: what stands in its place is
-// of something else, or was damaged.
+// ErrNoLandscape means that a record does not name a landscape: another program wrote it, or it is damaged.
 var ErrNoLandscape = errors.New("it is no record of a landscape")
 
-// ParseLandscape reads what Text wrote. Fields that it does not know are passed over, as
-// a newer version may have written them.
+// ParseLandscape parses a record that Text returned. It ignores unknown fields: a newer version may have
+// written them.
 func ParseLandscape(text string) (Landscape, error) {
 	if len(text) > maxLandscape {
 		return Landscape{}, fmt.Errorf("%w: it has %d bytes", ErrNoLandscape, len(text))
@@ -84,7 +84,7 @@ func ParseLandscape(text string) (Landscape, error) {
 	return l, l.Check()
 }
 
-// Check is nil for a landscape that can be recorded.
+// Check returns nil if the landscape can be recorded, else an error that wraps ErrNoLandscape.
 func (l Landscape) Check() error {
 	if l.Namespace == "" || l.Resource == "" {
 		return fmt.Errorf("%w: it needs a namespace and a resource", ErrNoLandscape)
@@ -97,7 +97,7 @@ func (l Landscape) Check() error {
 	return nil
 }
 
-// Text is the record as one line of JSON.
+// Text returns the record as one line of JSON.
 func (l Landscape) Text() string {
 	text, err := json.Marshal(l)
 	if err != nil { // strings and a boolean
@@ -112,7 +112,7 @@ type Place struct {
 	Landscape Landscape
 }
 
-// String names both.
+// String names the place and its landscape.
 func (p Place) String() string { return p.At + " belongs to " + p.Landscape.String() }
 
 // ForeignError means that Redis, NATS and Gardener belong to different landscapes, or that the

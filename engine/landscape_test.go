@@ -61,8 +61,7 @@ func TestLandscapeRecord(t *testing.T) {
 	}
 }
 
-// TestOneLandscape holds what Redis has recorded against what Gardener says, as a worker
-// does at its start.
+// TestOneLandscape compares the landscape recorded in Redis with Gardener's, as a worker does at its start.
 func TestOneLandscape(t *testing.T) {
 	t.Parallel()
 	kyma := engine.Landscape{Cluster: "uid-1", Namespace: "garden-kyma", Resource: "credentialsbindings"}

@@ -2,10 +2,9 @@ package engine
 
 import "time"
 
-// Note is something that happened to an account, told where the account is: as an Event of
-// Kubernetes about its binding.
+// Note is an occurrence about an account. It is published as a Kubernetes Event about the account's binding.
 type Note struct {
-	// Name tells notes apart: one with the same name is the same note, from any worker.
+	// Name identifies the note: all workers use one name for the same occurrence.
 	Name    string
 	Binding string
 	Reason  NoteReason
@@ -17,14 +16,14 @@ type Note struct {
 	Written bool
 }
 
-// NoteReason is the word of a note, in the form of Kubernetes' reasons.
+// NoteReason is the reason of the Kubernetes Event.
 type NoteReason string
 
 // The reasons of notes.
 const (
 	NoteClaimed        NoteReason = "Claimed"
-	NoteClaimRefused   NoteReason = "ClaimRefused" // Gardener allows no change of it
-	NoteClaimRevoked   NoteReason = "ClaimRevoked" // another tenant's, dirty or being deleted by then
+	NoteClaimRefused   NoteReason = "ClaimRefused" // Gardener refused the change
+	NoteClaimRevoked   NoteReason = "ClaimRevoked" // the binding was another tenant's, dirty or being deleted by then
 	NoteDirty          NoteReason = "Dirty"
 	NoteReleased       NoteReason = "Released"
 	NoteReleaseRefused NoteReason = "ReleaseRefused"
@@ -32,7 +31,7 @@ const (
 	NoteUncordoned     NoteReason = "Uncordoned"
 )
 
-// Warns reports whether an operator should look.
+// Warns reports whether an operator should look at a note with this reason.
 func (r NoteReason) Warns() bool {
 	return r == NoteClaimRefused || r == NoteClaimRevoked || r == NoteReleaseRefused
 }

@@ -1,9 +1,9 @@
 package engine
 
-// Shoot is a cluster as far as accounts go.
+// Shoot has the fields of a Gardener Shoot that concern accounts.
 type Shoot struct {
 	Name      string
-	Binding   string // that it names in its spec, "" for none
+	Binding   string // the binding that its spec names, "" for none
 	RuntimeID string // from its annotations or labels, else its name
-	Tenant    string // from its labels or annotations, "" where they do not tell
+	Tenant    string // from its labels or annotations, "" if neither names one
 }

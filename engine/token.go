@@ -48,7 +48,7 @@ func Token(name string) string {
 	return b.String()
 }
 
-// FromToken is the name that Token wrote, or an error naming the bad escape.
+// FromToken returns the name that Token encoded; an error names the bad escape.
 func FromToken(token string) (string, error) {
 	if !strings.Contains(token, "=") {
 		return token, nil

@@ -13,14 +13,13 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// cluster returns how to reach the cluster of a kubeconfig, and the namespace of the
-// chosen context. An empty kubeconfig stands for the file that KUBECONFIG names, else
-// for the cluster that the program runs in. in names a context; empty is the current
-// one. Errors begin with key, the configuration key at fault.
+// cluster returns the client configuration for the cluster of a kubeconfig, and the namespace of the chosen
+// context. An empty kubeconfig means the file in KUBECONFIG, or else the cluster in which the program runs.
+// in is a context, "" for the current one. Errors begin with key, the configuration key at fault.
 func cluster(kubeconfig, in, key string) (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	loader := func() clientcmd.ClientConfig { // it reads the files once
+	loader := func() clientcmd.ClientConfig { // a loader reads the files only once
 		return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: in})
 	}
 	restConfig, err := loader().ClientConfig()
@@ -38,9 +37,8 @@ func cluster(kubeconfig, in, key string) (*rest.Config, string, error) {
 	return rest.AddUserAgent(restConfig, "hap-worker"), namespace, nil
 }
 
-// Gardener makes the client of the cluster that has the bindings, without asking
-// it anything. in is a context of the kubeconfig, "" for the current one. warn is given
-// what an operator should look at.
+// Gardener returns the client of the cluster that has the bindings. It makes no request. in is a context of
+// the kubeconfig, "" for the current one. warn receives warnings for operators.
 func Gardener(c config.Gardener, in string, warn func(string)) (*gardener.Client, gardener.Options, error) {
 	restConfig, namespace, err := cluster(c.Kubeconfig, in, "gardener.kubeconfig")
 	if err != nil {
@@ -54,7 +52,7 @@ func Gardener(c config.Gardener, in string, warn func(string)) (*gardener.Client
 	return client, options, err
 }
 
-// GardenerOptions are those of the configuration, in a namespace.
+// GardenerOptions returns the client's options for a configuration and a namespace.
 func GardenerOptions(c config.Gardener, namespace string, warn func(string)) gardener.Options {
 	return gardener.Options{
 		Namespace: namespace, Resource: gardener.Resource(c.Resource), Warn: warn,
@@ -67,7 +65,7 @@ func GardenerOptions(c config.Gardener, namespace string, warn func(string)) gar
 	}
 }
 
-// Shown are URLs without what may be secret in them.
+// Shown returns URLs, separated by commas, without user, password and query.
 func Shown(urls []string) string {
 	out := make([]string, 0, len(urls))
 	for _, text := range urls {

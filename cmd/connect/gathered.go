@@ -8,29 +8,27 @@ import (
 )
 
 const (
-	// mostGathered bounds what waits to be written, in bytes: who writes more waits for the
-	// peer, as with any connection.
+	// mostGathered is the number of waiting bytes above which Write blocks.
 	mostGathered = 1 << 20
-	// writeLimit bounds one write to the peer. A connection that takes nothing for so long
-	// is closed, which its reader finds.
+	// writeLimit bounds one write to the peer. A connection that accepts nothing for so long is closed, which
+	// its reader notices.
 	writeLimit = 10 * time.Second
-	// partLimit bounds how long closing waits for what has gathered.
+	// partLimit bounds how long Close waits for the gathered bytes to be written.
 	partLimit = time.Second
 )
 
-// gathered is a connection whose writes return at once. One goroutine writes to the peer
-// what has gathered meanwhile, ADR 9: the client of NATS writes as soon as there is a
-// message, and no other caller publishes until that is done.
+// gathered is a connection whose writes return at once. One goroutine writes the gathered bytes to the peer
+// (ADR 9). The client of NATS writes as soon as there is a message, and blocks all other publishers during
+// the write.
 //
-// An error of the peer is that of the next Write. What was gathered when the connection
-// breaks is lost, like the bytes that the kernel has not sent: publishers wait for the stream's
-// acknowledgement.
+// The next Write returns an error of the peer. If the connection breaks, the gathered bytes are lost, like
+// bytes that the kernel has not sent: publishers wait for the stream's acknowledgement.
 type gathered struct {
 	net.Conn
-	done chan struct{} // nothing more is written
+	done chan struct{} // closed when run has ended
 
 	mu      sync.Mutex
-	changed sync.Cond // of all below
+	changed sync.Cond // signals changes of the fields below
 	waiting []byte
 	err     error
 	closed  bool
@@ -43,7 +41,7 @@ func gatherWrites(conn net.Conn) *gathered {
 	return g
 }
 
-// Write keeps a copy of p for the peer. It waits only while too much waits already.
+// Write stores a copy of p for the peer. It blocks only while more than mostGathered bytes wait.
 func (g *gathered) Write(p []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,7 +66,7 @@ func (g *gathered) SetWriteDeadline(time.Time) error { return nil }
 // SetDeadline is SetReadDeadline.
 func (g *gathered) SetDeadline(at time.Time) error { return g.SetReadDeadline(at) }
 
-// Close waits a moment for what has gathered to be written.
+// Close waits up to partLimit for the gathered bytes to be written.
 func (g *gathered) Close() error {
 	g.mu.Lock()
 	g.closed = true
@@ -97,7 +95,8 @@ func (g *gathered) run() {
 	}
 }
 
-// take waits for something to write, and leaves room in its place.
+// take waits for gathered bytes and returns them. room becomes the next buffer. It returns false if the
+// connection is closed and nothing waits.
 func (g *gathered) take(room []byte) ([]byte, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,7 +107,7 @@ func (g *gathered) take(room []byte) ([]byte, bool) {
 		g.changed.Wait()
 	}
 	g.mu.Unlock()
-	runtime.Gosched() // callers that are about to write come along
+	runtime.Gosched() // lets callers that are about to write join
 	g.mu.Lock()
 	out := g.waiting
 	g.waiting = room[:0]
@@ -116,7 +115,7 @@ func (g *gathered) take(room []byte) ([]byte, bool) {
 	return out, true
 }
 
-// fail ends the connection: its reader tells its user, who may write nothing for long.
+// fail closes the connection, so that its reader notices the error even if no write follows.
 func (g *gathered) fail(err error) {
 	g.mu.Lock()
 	g.err = err

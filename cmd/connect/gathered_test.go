@@ -34,8 +34,8 @@ func pipe(t *testing.T) (g *gathered, under *counted, peer net.Conn) {
 	return g, under, there
 }
 
-// TestGatheredKeepsOrder has many who write at once: whole messages arrive, those of each
-// writer in its order, and closing loses none.
+// TestGatheredKeepsOrder writes from many goroutines: whole messages arrive, in the order of each goroutine,
+// and Close loses none.
 func TestGatheredKeepsOrder(t *testing.T) {
 	t.Parallel()
 	const writers, each = 8, 500
@@ -77,8 +77,8 @@ func TestGatheredKeepsOrder(t *testing.T) {
 	t.Logf("%d messages in %d writes", writers*each, under.writes.Load())
 }
 
-// TestGatheredSharesWrites has a peer that is slow to take the first message: all that
-// are written meanwhile go with the second write.
+// TestGatheredSharesWrites has a peer that is slow to take the first message: all messages of the meantime go
+// out in the second write.
 func TestGatheredSharesWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,8 +105,8 @@ func TestGatheredSharesWrites(t *testing.T) {
 	})
 }
 
-// TestGatheredBoundsWhatWaits has a peer that takes nothing: who writes more than may wait
-// waits, until the limit of the write ends the connection.
+// TestGatheredBoundsWhatWaits has a peer that takes nothing: Write blocks above the bound, until the limit of
+// a write ends the connection.
 func TestGatheredBoundsWhatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,8 +138,8 @@ func TestGatheredBoundsWhatWaits(t *testing.T) {
 	})
 }
 
-// TestGatheredCloses has a peer that takes nothing: closing does not wait for it for long,
-// and nothing is written afterwards.
+// TestGatheredCloses has a peer that takes nothing: Close waits only briefly, and nothing is written
+// afterwards.
 func TestGatheredCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,19 +12,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// lookEvery is how often a kubeconfig is looked at; at once after a refusal.
+// lookEvery is how often the kubeconfig is checked for changes. After a refusal it is checked at once.
 const lookEvery = 10 * time.Second
 
-// following returns a copy of a config whose requests have the credentials that its
-// kubeconfig has at that time, so that they can be changed under a running worker.
-// Where the file names another server, it is not followed: a worker stays with the
-// cluster that it began with. What the config itself follows, as the token file of a
-// pod, needs no kubeconfig.
+// following returns a copy of a config whose requests use the present credentials of its kubeconfig, so that
+// they can be changed under a running worker. It ignores a kubeconfig that names another server: a worker
+// stays with its cluster. Without a kubeconfig it returns config itself: client-go follows the token file of
+// a pod.
 func following(config *rest.Config, load func() (*rest.Config, error), files []string) (*rest.Config, error) {
 	if !slices.ContainsFunc(files, exists) {
 		return config, nil
 	}
-	if config.CAFile != "" { // of certificate, key and token client-go follows the files
+	if config.CAFile != "" { // client-go itself follows the files of certificate, key and token
 		files = append(slices.Clone(files), config.CAFile)
 	}
 	server, _, err := rest.DefaultServerUrlFor(config)
@@ -44,7 +43,7 @@ func following(config *rest.Config, load func() (*rest.Config, error), files []s
 
 func exists(file string) bool { _, err := os.Stat(file); return err == nil }
 
-// credentials is a transport with those of a kubeconfig.
+// credentials is a transport with the present credentials of a kubeconfig.
 type credentials struct {
 	load  func() (*rest.Config, error)
 	host  string
@@ -57,8 +56,7 @@ type credentials struct {
 	looked    time.Time
 }
 
-// RoundTrip does a request, and once more with new credentials where the server
-// refuses those that it had.
+// RoundTrip sends a request, and once more with new credentials if the server answers 401.
 func (c *credentials) RoundTrip(r *http.Request) (*http.Response, error) {
 	transport := c.current(c.now().Add(-lookEvery))
 	resp, err := transport.RoundTrip(r)
@@ -81,9 +79,8 @@ func (c *credentials) RoundTrip(r *http.Request) (*http.Response, error) {
 	return anew.RoundTrip(again)
 }
 
-// current is the transport of the kubeconfig as it stands, looked at where that was last
-// done before a time. A file that cannot be used, as one that is just being written,
-// leaves the credentials as they are.
+// current returns the transport for the present kubeconfig. It reads the files again if it last did so before
+// a time. If they cannot be used, for example while one is being written, the credentials stay as they are.
 func (c *credentials) current(before time.Time) http.RoundTripper {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +104,7 @@ func (c *credentials) current(before time.Time) http.RoundTripper {
 	return transport
 }
 
-// read is a sum of what the files have.
+// read returns a checksum of the files' contents. It skips files that it cannot read.
 func (c *credentials) read() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, file := range c.files {

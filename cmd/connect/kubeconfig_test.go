@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// guard is an API server that takes one token, and echoes what it is sent.
+// guard is an API server that accepts one token, and echoes the request's body.
 type guard struct {
 	mu    sync.Mutex
 	token string
@@ -41,7 +41,7 @@ func (g *guard) takes(token string) {
 	g.token, g.seen = token, nil
 }
 
-// kubeconfig writes one. Tokens are sent over TLS only.
+// kubeconfig writes a kubeconfig. client-go sends tokens over TLS only.
 func kubeconfig(t *testing.T, file, server, token string) {
 	t.Helper()
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u, namespace: garden}}],
@@ -51,9 +51,8 @@ clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}], us
 	}
 }
 
-// TestKubeconfigIsFollowed: a token that was changed is used in the request that the
-// old one is refused in, with its body. What cannot be read and another server are not
-// followed.
+// TestKubeconfigIsFollowed: if the server refuses the old token, the same request is repeated with the new
+// token and its body. A kubeconfig that cannot be read, or that names another server, is ignored.
 func TestKubeconfigIsFollowed(t *testing.T) {
 	t.Parallel()
 	g := &guard{token: "old"}
@@ -98,7 +97,7 @@ func TestKubeconfigIsFollowed(t *testing.T) {
 	}
 }
 
-// TestKubeconfigInTime: a token is changed before the old one is refused.
+// TestKubeconfigInTime: a changed token is used before the server refuses the old one.
 func TestKubeconfigInTime(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "kubeconfig")

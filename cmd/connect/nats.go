@@ -22,14 +22,13 @@ import (
 // natsTimeout bounds a dial, and the handshake after it.
 const natsTimeout = 5 * time.Second
 
-// natsPing is the time between two pings of the server: a connection on which
-// nothing comes back, as after a partition or with a server that hangs, is given up
-// after three of them. The library's own two minutes leave a worker deaf for six.
+// natsPing is the interval between pings of the server. A connection without an answer to three pings, for
+// example in a partition or with a server that hangs, is given up. The library's default of two minutes would
+// leave a worker deaf for six.
 const natsPing = 5 * time.Second
 
-// NATS connects and keeps trying, without end where forever, else until ctx
-// ends; once connected it comes back by itself after every loss. tell is given
-// what an operator may want to know, and may be nil.
+// NATS connects, and tries until ctx ends. Once connected, the connection reconnects by itself after every
+// loss. tell receives messages for operators, and may be nil.
 func NATS(ctx context.Context, c config.NATS, name string, tell func(string)) (*nats.Conn, error) {
 	if tell == nil {
 		tell = func(string) {}
@@ -72,8 +71,8 @@ func NATS(ctx context.Context, c config.NATS, name string, tell func(string)) (*
 	}
 }
 
-// refusals tells why there is no connection: once for each reason, however often a
-// connection is tried, and again after there was one.
+// refusals reports why there is no connection. It does not repeat a reason until another one occurs or a
+// connection is made.
 type refusals struct {
 	tell func(error)
 
@@ -100,15 +99,14 @@ func (r *refusals) end() {
 	r.last = nil
 }
 
-// why is the last refusal, nil for none.
+// why returns the last refusal, nil for none.
 func (r *refusals) why() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last
 }
 
-// dialer remembers why the last connection was not made: the library says only
-// that there is no server.
+// dialer remembers the error of the last dial: the library reports only that there is no server.
 type dialer struct {
 	net.Dialer
 	seed string                    // the file of the nkey, "" for none
@@ -119,12 +117,12 @@ type dialer struct {
 	conn net.Conn // of the last dial, nil for none
 }
 
-// Dial is net.Dialer's, with gathered writes. The library reads the seed at every
-// connection, but its public key only once; a dial is made under the connection's lock,
-// before that key is sent.
+// Dial dials like net.Dialer and gathers the connection's writes. It also updates the public key: the library
+// reads the seed at every connection, but its public key only once. Dial runs under the connection's lock,
+// before the key is sent.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	if nc := d.of.Load(); nc != nil && d.seed != "" {
-		if key, err := nats.NkeyOptionFromSeed(d.seed); err == nil { // else as before: the file is being written
+		if key, err := nats.NkeyOptionFromSeed(d.seed); err == nil { // after an error the key stays: the file may be half written
 			_ = key(&nc.Opts)
 		}
 	}
@@ -139,7 +137,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return d.conn, nil
 }
 
-// end closes the connection of the last dial: the library forgets one that the server refused.
+// end closes the connection of the last dial: the library does not close one that the server refused.
 func (d *dialer) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,7 +147,7 @@ func (d *dialer) end() {
 	}
 }
 
-// why is the error of the last dial, or otherwise where that succeeded.
+// why returns the error of the last dial, or otherwise if the dial succeeded.
 func (d *dialer) why(otherwise error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,8 +163,8 @@ func natsOptions(c config.NATS, name string, tell func(string)) ([]nats.Option, 
 		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
 		nats.PingInterval(natsPing), nats.MaxPingsOutstanding(2),
 		nats.Timeout(natsTimeout), nats.DrainTimeout(10 * time.Second),
-		// Otherwise the second refusal in a row ends the connection for ever: a worker would
-		// stay deaf after a credential that was changed at the server first.
+		// Without it, the second refusal in a row would end the connection forever: a worker would stay deaf
+		// after a credential was changed at the server first.
 		nats.IgnoreAuthErrorAbort(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
@@ -202,7 +200,7 @@ func natsOptions(c config.NATS, name string, tell func(string)) ([]nats.Option, 
 	return options, nil
 }
 
-// tlsConfig reads the files that c names; key begins the path of the keys at fault.
+// tlsConfig reads the files that c names. Errors begin with key, the section of the configuration.
 func tlsConfig(c config.TLS, key string) (*tls.Config, error) {
 	secure := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CA != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// TestUnreachableNATS is an address where no server listens: the error says so, and
-// not only that time ran out.
+// TestUnreachableNATS connects to an address without a server: the error says so, not only that the time ran
+// out.
 func TestUnreachableNATS(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// IPAMConfig makes the watch of the network configuration, without asking the cluster
-// anything. changed is told the object as JSON, and whether there is one.
+// IPAMConfig returns the watch of the network configuration. It makes no request. changed receives the object
+// as JSON, and whether there is one.
 func IPAMConfig(c *config.Config, changed func(content []byte, found bool), warn func(string)) (*clusterconfig.IPAMConfig, error) {
 	restConfig, err := networkCluster(c)
 	if err != nil {
@@ -18,8 +18,8 @@ func IPAMConfig(c *config.Config, changed func(content []byte, found bool), warn
 	return clusterconfig.NewIPAMConfig(restConfig, clusterconfig.IPAMConfigOptions{Name: c.Network.Config, OnChange: changed, Warn: warn})
 }
 
-// ClusterConfigs makes what writes beside the ledger, without asking the cluster
-// anything. changed is told the runtime of what another writer edited or deleted.
+// ClusterConfigs returns the writer of ClusterConfigs, which are written in addition to the ledger. It makes
+// no request. changed receives the runtime of an object that another writer edited or deleted.
 func ClusterConfigs(c *config.Config, changed func(runtime string), warn func(string)) (*clusterconfig.Configs, error) {
 	restConfig, err := networkCluster(c)
 	if err != nil {
@@ -28,8 +28,8 @@ func ClusterConfigs(c *config.Config, changed func(runtime string), warn func(st
 	return clusterconfig.New(restConfig, clusterconfig.Options{Changed: changed, Warn: warn})
 }
 
-// ClusterWatch makes the watch of Clusters, without asking the cluster anything. changed is
-// told a Cluster as it was, nil for a new one, and as it is.
+// ClusterWatch returns the watch of Clusters. It makes no request. changed receives a Cluster as it was, nil
+// for a new one, and as it is.
 func ClusterWatch(c *config.Config, changed func(before, now *network.Cluster), warn func(string)) (*clusterconfig.ClusterWatch, error) {
 	restConfig, err := networkCluster(c)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// PolicyConfig makes the watch of the ConfigMap that has the policy, without asking
-// the cluster anything. changed is told its text, and whether there is one.
+// PolicyConfig returns the watch of the ConfigMap that has the policy. It makes no request. changed receives
+// the policy's text, and whether there is one.
 func PolicyConfig(c *config.Config, changed func(content string, found bool), warn func(string)) (*policyconfig.Watch, error) {
 	restConfig, namespace, err := policyCluster(c, "")
 	if err != nil {
@@ -26,9 +26,9 @@ func PolicyConfig(c *config.Config, changed func(content string, found bool), wa
 	})
 }
 
-// PolicyStore makes what reads and changes that ConfigMap, without asking the cluster
-// anything. in is a context of the kubeconfig of Gardener, "" for the current one; a policy
-// with a separate kubeconfig is in the current one of that.
+// PolicyStore returns the store that reads and changes that ConfigMap. It makes no request. in is a context
+// of Gardener's kubeconfig, "" for the current one. If the policy has a separate kubeconfig, the store uses
+// the current context of that one.
 func PolicyStore(c *config.Config, in string) (*policyconfig.Store, error) {
 	restConfig, namespace, err := policyCluster(c, in)
 	if err != nil {
@@ -37,7 +37,7 @@ func PolicyStore(c *config.Config, in string) (*policyconfig.Store, error) {
 	return policyconfig.NewStore(restConfig, namespace, c.Policy.ConfigMap, c.Policy.Key)
 }
 
-// policyCluster returns how to reach the cluster that has the policy, and its namespace.
+// policyCluster returns the client configuration for the cluster that has the policy, and its namespace.
 func policyCluster(c *config.Config, in string) (*rest.Config, string, error) {
 	kubeconfig := c.Policy.Kubeconfig
 	if kubeconfig == "" {
@@ -52,8 +52,8 @@ func policyCluster(c *config.Config, in string) (*rest.Config, string, error) {
 	return restConfig, namespace, err
 }
 
-// Catalog reads the manifests of the implementations: a directory or a file. What
-// is wrong with them is document.Faults, which name the files.
+// Catalog reads the manifests of the implementations from a directory or a file. If they are invalid, the
+// error is a document.Faults that names the files.
 func Catalog(name string) (*policy.Catalog, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -78,7 +78,7 @@ func Catalog(name string) (*policy.Catalog, error) {
 	return catalog, err
 }
 
-// InFile names the file of faults that do not name one.
+// InFile returns err. If it is a document.Faults, faults without a file get the file name.
 func InFile(err error, name string) error {
 	if faults, is := errors.AsType[document.Faults](err); is {
 		for i := range faults {

@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// Redis makes the store of counts, without asking the server anything.
+// Redis returns the store of counts. It makes no request.
 func Redis(c config.Redis) (*counters.Store, error) {
 	o := connection.Options{
 		URLs: c.URL, Cluster: c.Cluster, SentinelMaster: c.SentinelMaster, Username: c.Username,
@@ -31,8 +31,8 @@ func Redis(c config.Redis) (*counters.Store, error) {
 	return store, nil
 }
 
-// passwordIn reads a file at every connection, so that a password can be changed
-// under a running worker; nil where key names no file.
+// passwordIn returns a function that reads the file at every connection, so that a password can be changed
+// under a running worker; nil if file is "". Errors begin with key.
 func passwordIn(file, key string) func(context.Context) (string, error) {
 	if file == "" {
 		return nil

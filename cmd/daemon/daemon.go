@@ -141,7 +141,7 @@ type daemon struct {
 	recent *page.Recent
 
 	policies      policy.Holder
-	policyChanged chan struct{} // has room for one
+	policyChanged chan struct{} // capacity 1
 	networks      networks
 
 	reconcile atomic.Pointer[config.Reconcile] // present configuration

@@ -29,7 +29,7 @@ func TestAuditSetsTheGauge(t *testing.T) {
 	for _, c := range []struct {
 		what        string
 		audit       observe.Drift
-		count, idle string // as scraped, "" where the gauge is absent
+		count, idle string // as scraped, "" if the gauge is absent
 	}{
 		{"the first one failed", observe.Drift{Err: errors.New("down")}, "", ""},
 		{"two drifts", observe.Drift{Found: []account.Drift{count, idle}}, "1", "1"},

@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Passes meet the same message again and again.
+// Several passes read the same message.
 func TestForeignMessageIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	counted, logged := map[string]int{}, 0

@@ -53,7 +53,7 @@ var (
 type parts struct {
 	nats     *nats.Conn
 	js       jetstream.JetStream
-	streams  streams.Streams // tell of those that are full
+	streams  streams.Streams // report the streams that are full
 	consumer jetstream.Consumer
 	subjects events.Subjects
 	ledger   *events.Ledger
@@ -68,14 +68,14 @@ type parts struct {
 	rebuild  *rebuild.Rebuilder
 	extend   *ranges.Reconciler // nil without network ranges
 
-	intake *shadows.Intake // of a shadow
+	intake *shadows.Intake // only of a shadow
 	notes  *notes.Notes    // nil without Events about bindings
 
 	up struct{ nats, streams, redis, gardener part } // which of the above are connected
 
 	worker atomic.Pointer[worker.Worker]
 	sweep  atomic.Pointer[reconcile.Labels]
-	follow atomic.Pointer[shadow.Follow] // of a shadow
+	follow atomic.Pointer[shadow.Follow] // only of a shadow
 }
 
 // ofWorker returns a check of the worker. It succeeds until the worker exists.

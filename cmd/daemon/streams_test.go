@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
-// awaited is a log that tells when it has a text for the first time.
+// awaited is a log that signals when it contains a text for the first time.
 type awaited struct {
 	text string
 	log  strings.Builder
@@ -28,8 +28,8 @@ func (a *awaited) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestOthersStreamKeepsAWorkerFromBeingReady starts a worker where another application has a stream
-// of its name: /readyz and the log say whose it is, and it is still theirs.
+// TestOthersStreamKeepsAWorkerFromBeingReady starts a worker while another application's stream has the
+// worker's stream name. /readyz and the log name the owner, and the stream stays unchanged.
 func TestOthersStreamKeepsAWorkerFromBeingReady(t *testing.T) {
 	t.Parallel()
 	server := eventstest.Server(t)

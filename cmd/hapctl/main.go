@@ -1,5 +1,4 @@
-// Command hapctl is the tool of those who operate hap-worker and of those who
-// publish events to it.
+// Command hapctl is the tool of operators of hap-worker and of publishers of its events.
 package main
 
 import (
@@ -15,7 +14,7 @@ import (
 )
 
 func main() {
-	// What is wrong with a connection stands in the error of the command.
+	// The command's own error names a fault of a connection; client-go's log would add noise.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the program at once.

@@ -1,9 +1,8 @@
-// Package account decides which binding of a pool a runtime gets. It is the
-// model in pure Go of what the Redis scripts of package counters do: both take
-// the same requests, give the same decisions and keep the same records, and a
-// test drives them side by side.
+// Package account decides which binding of a pool a runtime gets. It is the pure Go model of the Redis
+// scripts in package counters: both take the same requests, make the same decisions and keep the same
+// records, and a test drives them side by side.
 //
-// The rules are those of docs/protocol.md; a comment names the rule where it is kept.
+// It implements the rules of docs/protocol.md; a comment names the rule where it is kept.
 package account
 
 import (
@@ -12,10 +11,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Strategy says which of a tenant's accounts below the limit gets the next cluster.
+// Strategy chooses, among a tenant's accounts below the limit, the account for the next cluster.
 type Strategy string
 
-// The strategies of tenants that may have several accounts. Ties go by name.
+// The strategies of tenants that may have several accounts. Names break ties.
 const (
 	// FillMostPopulated takes the account with the most clusters.
 	FillMostPopulated Strategy = "fill-most-populated"
@@ -33,8 +32,8 @@ type Terms struct {
 	Strategy Strategy // read only where Several
 }
 
-// LimitIn is how many clusters an account of the pool may have under these terms; 0 is no limit.
-// A shared account has none, since its clusters are of many tenants, and neither has a tenant's only account.
+// LimitIn returns how many clusters an account of the pool may have under these terms; 0 means no limit. A
+// shared account has none, since it takes clusters of many tenants, and neither has a tenant's only account.
 func (t Terms) LimitIn(pool engine.Pool) int {
 	if !t.Several || pool.Shared {
 		return 0
@@ -42,9 +41,9 @@ func (t Terms) LimitIn(pool engine.Pool) int {
 	return t.Limit
 }
 
-// Seen is a binding as the caller has read it, offered to a decision: either
-// unclaimed and clean, or clean and labelled with the tenant that asks. What is
-// dirty, internal, held back or another tenant's is not offered.
+// Seen is a binding that the caller has read and offers to a decision: unclaimed and clean, or clean and
+// labelled with the requesting tenant. A caller does not offer bindings that are dirty, internal, held back
+// or another tenant's.
 type Seen struct {
 	Binding    string
 	Generation int64 // of its label
@@ -59,24 +58,24 @@ type Request struct {
 	Shared  bool
 	Terms   Terms
 
-	// Seen are the suggestions, best first. Redis decides; these only suggest.
-	// For a shared pool they are all its bindings that may be assigned.
+	// Seen lists the suggestions, best first; Redis decides. For a shared pool it lists all bindings that may
+	// be assigned.
 	Seen []Seen
-	// All says that Seen holds everything there is: if nothing of it fits, the
-	// request waits. Otherwise the outcome is Short and nothing is recorded.
+	// All means that Seen is complete: if nothing in it fits, the request waits. Without All, the outcome is
+	// then Short, and nothing is recorded.
 	All bool
-	// InTurn says that those who wait are being served, and that it is this
-	// request's turn: it may claim although others wait.
+	// InTurn means that waiting requests are being served and that it is this request's turn: it may claim
+	// although others wait.
 	InTurn bool
-	// Now says that the request does not wait, or no more: where nothing is found it is
-	// refused in the same step, and is never in the queue.
+	// Now means that the request must not wait, or no longer: if nothing fits, it is refused in the same step
+	// and never enters the queue.
 	Now bool
-	// Barred are bindings of the tenant that must not gain a runtime: dirty, held back, or
-	// internal while the tenant is none of the internal ones.
+	// Barred lists bindings of the tenant that must not gain a runtime: dirty, held back, or internal
+	// although the tenant is not.
 	Barred []string
-	// Epoch is the one that the pool had before the directory was asked for the
-	// runtime's place: what a directory said that was lost since holds no more.
-	// "" asks the pool as it is.
+	// Epoch is the pool's epoch from before the directory was asked for the runtime's place. If the pool has
+	// another one by now, the place may be out of date, and the request fails with ErrRebuilt. "" skips the
+	// check.
 	Epoch string
 	// After is the number of the runtime's place (Place.Sequence).
 	After int64
@@ -92,7 +91,7 @@ const (
 	Refused    Outcome = "refused"    // this very request was refused before, or is now
 	Waiting    Outcome = "waiting"    // nothing fits
 	Short      Outcome = "short"      // nothing of Seen fits, and Seen was not all
-	Foreign    Outcome = "foreign"    // the runtime is another tenant's, and nothing is said of it
+	Foreign    Outcome = "foreign"    // the runtime is another tenant's; the decision has no details
 	Moved      Outcome = "moved"      // the runtime has left the pool since its place was read
 )
 
@@ -101,10 +100,10 @@ type Origin string
 
 // The origins of an assignment.
 const (
-	Own      Origin = "own"      // the tenant's own, as the strategy says
+	Own      Origin = "own"      // the tenant's own, chosen by the strategy
 	Revived  Origin = "revived"  // the tenant's own that was draining
-	Labelled Origin = "labelled" // its label named the tenant already, Redis did not know
-	Claimed  Origin = "claimed"  // an unclaimed one, taken
+	Labelled Origin = "labelled" // its label named the tenant already, and Redis had no record
+	Claimed  Origin = "claimed"  // unclaimed until now
 	Shared   Origin = "shared"   // the least used of a shared pool
 	Adopted  Origin = "shoot"    // read from a Shoot by a rebuild
 )
@@ -116,16 +115,16 @@ type Decision struct {
 	Generation int64  // of the claim; what the label must carry
 	Sequence   int64  // the decision's number, increasing per pool
 	Epoch      string // of the pool
-	Confirmed  bool   // may be answered at once
+	Confirmed  bool   // the caller may answer at once
 	Origin     Origin
-	Request    string // the request that the assignment was made for, where it is a repeat
+	Request    string // the first request that the runtime was assigned, waits or was refused by
 	Repeated   bool   // the runtime had this binding before
 	Count      int    // runtimes on the binding, with this one
 	Position   int    // place among the waiting, from 1, where Outcome is Waiting and it was recorded
 	Considered []Considered
 }
 
-// Considered is a binding that a decision looked at, and what was found.
+// Considered is a binding that a decision looked at, with its verdict.
 type Considered struct {
 	Binding  string
 	Clusters int
@@ -147,9 +146,9 @@ type Verdict string
 const (
 	Chosen       Verdict = "chosen"
 	AtLimit      Verdict = "at-limit"
-	LessFitting  Verdict = "less-fitting" // another one of the tenant's comes first by the strategy
-	BarredHere   Verdict = "barred"       // held back or internal
-	HeldByOther  Verdict = "held"         // Redis knows it as another tenant's, or as dirtying
+	LessFitting  Verdict = "less-fitting" // the strategy puts another one of the tenant's first
+	BarredHere   Verdict = "barred"       // dirty, held back or internal
+	HeldByOther  Verdict = "held"         // another tenant's in Redis, or dirtying
 	MoreClusters Verdict = "more-used"    // shared pools: another one has fewer clusters
 )
 
@@ -177,8 +176,8 @@ type Record struct {
 	Confirmed  bool // the label was seen to carry tenant, generation and the current epoch
 	Count      int
 	Claimed    int64 // sequence of the decision that claimed it, for fill-first
-	// Pristine is a claim of this epoch that no runtime has left which may have been
-	// answered: once no runtime is on it, it goes back to its pool as it came.
+	// Pristine marks a claim of this epoch that no runtime has left which may have been answered. When it has
+	// no runtimes, the binding returns to its pool without a cleanup.
 	Pristine bool
 }
 
@@ -197,9 +196,9 @@ const (
 // Runtime is the state of a runtime. The zero value is an unknown one.
 type Runtime struct {
 	State     RuntimeState
-	Binding   string // assigned and gone; "" for one that never had any
+	Binding   string // if assigned or gone; "" if it never had one
 	Sequence  int64
-	Request   string // that it waits or was refused by; all that it was assigned by, with spaces between
+	Request   string // the request that waits or was refused; all requests that it was assigned by, separated by spaces
 	Confirmed bool   // its answer may have been given
 	Origin    Origin
 	Tenant    string
@@ -214,7 +213,7 @@ type Departure struct {
 	Count      int    // runtimes left on the binding
 	State      State  // of the binding now
 	Repeated   bool   // the runtime was gone before
-	Waited     string // the request that waited until now, to be answered Superseded
-	Foreign    bool   // the runtime is another tenant's: nothing was done, and nothing is said of it
+	Waited     string // the request that waited until now; the caller answers it with Superseded
+	Foreign    bool   // the runtime is another tenant's: nothing was done, and no details are returned
 	Moved      bool   // the runtime has left the pool since its place was read: nothing was done
 }

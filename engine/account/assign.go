@@ -2,9 +2,8 @@ package account
 
 import "slices"
 
-// Assign decides which binding the runtime gets (rule 3). It may be repeated:
-// the same request gets the same binding under the same sequence. ErrNotBuilt,
-// ErrRebuilt.
+// Assign decides which binding the runtime gets (rule 3). It is idempotent: the same request gets the same
+// binding under the same sequence. It returns ErrNotBuilt or ErrRebuilt.
 func (p *Pool) Assign(r Request) (Decision, error) {
 	if p.epoch == "" {
 		return Decision{}, ErrNotBuilt // rule 1
@@ -42,14 +41,14 @@ func (p *Pool) Assign(r Request) (Decision, error) {
 	return Decision{Outcome: Short, Epoch: p.epoch, Considered: c.considered}, nil
 }
 
-// foreign reports whether the runtime is another tenant's (rule 3). A record of an
-// older version may not say whose it is.
+// foreign reports whether the runtime is another tenant's (rule 3). A record of an older version may name no
+// tenant.
 func (rt Runtime) foreign(tenant string) bool {
 	return (rt.State == RuntimeAssigned || rt.State == RuntimeWaiting) && rt.Tenant != "" && rt.Tenant != tenant
 }
 
-// stands reports whether an assignment is repeated rather than made anew (rule
-// 3): its answer may have been given, or its binding can still become it.
+// stands reports whether the assignment is repeated rather than made anew (rule 3): the runtime may have been
+// answered with it, or can still be.
 func (p *Pool) stands(rt Runtime, tenant string) bool {
 	rec := p.bindings[rt.Binding]
 	return rt.Confirmed ||
@@ -67,8 +66,8 @@ func (p *Pool) repeat(r Request, rt Runtime) Decision {
 	return d
 }
 
-// answer is the decision for an assigned runtime. Rule 4: at once only if the
-// binding is confirmed, which then confirms the runtime, or the runtime is.
+// answer returns the decision for an assigned runtime. Rule 4: it may be answered at once only if the runtime
+// or its binding is confirmed; a confirmed binding also confirms the runtime.
 func (p *Pool) answer(r Request, rt Runtime) Decision {
 	rec := p.Binding(rt.Binding)
 	if !rt.Confirmed && !rec.Confirmed {
@@ -84,9 +83,9 @@ func (p *Pool) answer(r Request, rt Runtime) Decision {
 	}
 }
 
-// outgrown is the generation of an unconfirmed claim of binding. Rule 3: where
-// its label is unclaimed at g or above, the claim of g was released meanwhile,
-// and ours must be told apart from that one; so it was where the label is the tenant's, above g.
+// outgrown returns the generation for an unconfirmed claim of binding. Rule 3: if the label is unclaimed at
+// generation g or above, or the tenant's above g, then the claim g was released meanwhile. The claim takes
+// the next generation, so that it differs from the released one.
 func outgrown(g int64, r Request, binding string) int64 {
 	for _, s := range r.Seen {
 		if s.Binding == binding && (s.Generation > g || s.Generation == g && !s.Mine) {
@@ -96,7 +95,7 @@ func outgrown(g int64, r Request, binding string) int64 {
 	return g
 }
 
-// take records a new decision.
+// take records the new assignment and returns its decision.
 func (p *Pool) take(r Request, c choice) Decision {
 	seq := p.next()
 	rec := p.Binding(c.binding)
@@ -122,8 +121,8 @@ func (p *Pool) take(r Request, c choice) Decision {
 	return d
 }
 
-// wait records that the request waits; one that waits already keeps its number. One that
-// must not wait is refused (rule 12).
+// wait records that the request waits. A request that waits already keeps its number; a request that must not
+// wait is refused (rule 12).
 func (p *Pool) wait(r Request, rt Runtime, c choice) Decision {
 	if r.Now {
 		rt = Runtime{State: RuntimeRefused, Sequence: p.next(), Request: r.Request, Tenant: r.Tenant}
@@ -152,9 +151,9 @@ func (p *Pool) position(sequence int64) int {
 	return place
 }
 
-// Refuse ends the waiting of a request at its deadline (rule 12), for a runtime whose place has the
-// number after. An assigned runtime is left to the worker that serves it: the outcome is Assigned and
-// nothing changes. ErrNotBuilt.
+// Refuse ends the waiting of a request at its deadline (rule 12). after is the number of the runtime's place.
+// If the runtime is assigned, the outcome is Assigned and nothing changes: the worker that serves it answers.
+// It may return ErrNotBuilt.
 func (p *Pool) Refuse(runtime, request string, after int64) (Decision, error) {
 	if p.epoch == "" {
 		return Decision{}, ErrNotBuilt

@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// BenchmarkAssign measures a decision with its departure on a pool of that many claimed
-// bindings and runtimes that wait.
+// BenchmarkAssign measures an assignment and its departure, on a pool with a number of claimed bindings and
+// waiting runtimes.
 func BenchmarkAssign(b *testing.B) {
 	for _, size := range []int{100, 10_000} {
 		b.Run(fmt.Sprintf("%d bindings", size), func(b *testing.B) {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// choice is the binding that a request gets, "" where nothing fits.
+// choice is the binding for a request, "" if nothing fits.
 type choice struct {
 	binding    string
 	origin     Origin
-	generation int64 // of the label, where it is claimed
+	generation int64 // of the label, if the binding is to be claimed
 	considered []Considered
 }
 
-// note lists a binding that was looked at; a full list keeps its last place
-// for the one that is chosen.
+// note adds a binding to the considered ones. If the list is full, the chosen binding replaces its last
+// entry.
 func (c *choice) note(binding string, clusters int, v Verdict) {
 	entry := Considered{Binding: binding, Clusters: clusters, Verdict: v}
 	switch {
@@ -25,8 +25,8 @@ func (c *choice) note(binding string, clusters int, v Verdict) {
 	}
 }
 
-// choose applies rule 3 to a runtime that has no assignment, in its order: the
-// tenant's own, then one that is labelled with the tenant, then an unclaimed one.
+// choose applies rule 3 to a runtime without an assignment, in its order: the tenant's own bindings, then a
+// binding that is labelled with the tenant, then an unclaimed one.
 func (p *Pool) choose(r Request) choice {
 	var c choice
 	switch {
@@ -41,8 +41,8 @@ func (p *Pool) choose(r Request) choice {
 	return c
 }
 
-// chooseOwn looks at the tenant's bindings and reports whether it may go on to
-// claim another where none of them was chosen.
+// chooseOwn chooses one of the tenant's bindings. It reports whether none was chosen and the tenant may claim
+// another.
 func (p *Pool) chooseOwn(r Request, c *choice) (mayClaim bool) {
 	own := p.index.owned[r.Tenant]
 	best, live := p.best(r, own, Claiming, InUse), p.liveElsewhere(r, own)
@@ -60,8 +60,8 @@ func (p *Pool) chooseOwn(r Request, c *choice) (mayClaim bool) {
 	return best == "" && !live
 }
 
-// liveElsewhere reports whether a tenant with one account has runtimes on one
-// that must not gain any: it then waits rather than begin a second (I4).
+// liveElsewhere reports whether a tenant with one account has runtimes on an account that must not gain any.
+// The request then waits: it must not begin a second account (I4).
 func (p *Pool) liveElsewhere(r Request, own []string) bool {
 	return !r.Terms.Several && slices.ContainsFunc(own, func(name string) bool {
 		rec := p.bindings[name]
@@ -69,8 +69,8 @@ func (p *Pool) liveElsewhere(r Request, own []string) bool {
 	})
 }
 
-// best is the tenant's binding in one of the states that the strategy puts
-// first, among those that may gain a runtime; ties go by name.
+// best returns the binding that the strategy puts first, of the tenant's bindings in one of the states that
+// may gain a runtime; names break ties. It returns "" if there is none.
 func (p *Pool) best(r Request, own []string, states ...State) string {
 	best := ""
 	for _, name := range own {
@@ -90,10 +90,10 @@ func (t Terms) full(rec Record) bool {
 	return t.Several && t.Limit > 0 && rec.Count >= t.Limit
 }
 
-// prefers reports whether a comes before b, being no tie. A tenant with one
-// account gets its fullest, whatever the strategy: an idle second one may
-// exist, and to use that would be a second account (I4). Of equal ones it gets the one that was claimed last: after a loss
-// that took departures along two are in use, and the earlier one had been left before the other was claimed.
+// prefers reports whether a comes strictly before b. A tenant with one account gets its fullest one, whatever
+// the strategy: there may be an idle second one, and to use it would be a second account (I4). Of equally
+// full ones it gets the one that was claimed last: if Redis has lost departures, two are in use, and the
+// earlier one was empty before the other was claimed.
 func (t Terms) prefers(a, b Record) bool {
 	switch {
 	case !t.Several && a.Count == b.Count:
@@ -123,10 +123,10 @@ func (p *Pool) verdict(r Request, name, chosen string) Verdict {
 	}
 }
 
-// chooseSeen takes the first suggestion that no tenant holds in Redis, those that
-// are labelled with the tenant before the unclaimed ones.
+// chooseSeen chooses the first suggestion that no tenant holds in Redis. Bindings that are labelled with the
+// tenant come before unclaimed ones.
 //
-// Rule 12: no request claims an unclaimed one ahead of those who wait.
+// Rule 12: no request claims an unclaimed binding ahead of the requests that wait.
 func (p *Pool) chooseSeen(r Request, c *choice) {
 	overtakes := !r.InTurn && len(p.index.waiting) > 0
 	for _, mine := range []bool{true, false} {
@@ -147,8 +147,8 @@ func (p *Pool) chooseSeen(r Request, c *choice) {
 func (p *Pool) consider(r Request, s Seen, c *choice) {
 	rec, known := p.bindings[s.Binding]
 	switch {
-	case known && rec.State != Free && rec.Tenant == r.Tenant: // looked at among its own
-	case known: // another's, or runtimes are on it that its label does not account for
+	case known && rec.State != Free && rec.Tenant == r.Tenant: // chooseOwn has looked at it
+	case known: // another tenant's, or with runtimes that its label does not account for
 		c.note(s.Binding, rec.Count, HeldByOther)
 	case barred(r, s.Binding):
 		c.note(s.Binding, 0, BarredHere)
@@ -161,7 +161,7 @@ func (p *Pool) consider(r Request, s Seen, c *choice) {
 	}
 }
 
-// chooseShared takes the least used binding of a shared pool; ties go by name.
+// chooseShared chooses the least used binding of a shared pool; names break ties.
 func (p *Pool) chooseShared(r Request, c *choice) {
 	for _, s := range r.Seen {
 		if p.sharable(r, s.Binding) && (c.binding == "" || p.lessUsed(s.Binding, c.binding)) {

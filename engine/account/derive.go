@@ -6,8 +6,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Snapshots returns what each pool is installed with, by the pool's name; one that
-// nothing is known of is not among them.
+// Snapshots returns the snapshot that each pool is installed with, by the pool's name. It has no entry for a
+// pool of which nothing is known.
 func (g *Gathering) Snapshots() map[string]Snapshot {
 	d := derivation{
 		Gathering: g, out: map[string]Snapshot{},
@@ -15,7 +15,7 @@ func (g *Gathering) Snapshots() map[string]Snapshot {
 	}
 	for place := range g.highest {
 		if !IsBucket(place) {
-			d.pool(place) // its sequence goes on, whatever is left in it
+			d.pool(place) // its sequence continues, even if nothing is left in it
 		}
 	}
 	for id, r := range g.runtimes {
@@ -23,7 +23,7 @@ func (g *Gathering) Snapshots() map[string]Snapshot {
 	}
 	for name, b := range g.bindings {
 		if b.HyperscalerType != "" {
-			d.used(b.Pool().Name(), name) // though no runtime may be on it
+			d.used(b.Pool().Name(), name) // even if it has no runtime
 		}
 	}
 	for pool, bindings := range d.use {
@@ -36,19 +36,19 @@ func (g *Gathering) Snapshots() map[string]Snapshot {
 	return d.out
 }
 
-// derivation is the way from what was gathered to the pools.
+// derivation builds the snapshots from what was gathered.
 type derivation struct {
 	*Gathering
 	out     map[string]Snapshot
 	use     map[string]map[string]*usage // by pool and binding
-	emptied map[tenancy]bool             // the ledger knows a deprovision
+	emptied map[tenancy]bool             // the ledger has a deprovision of it
 }
 
-// usage has what the runtimes say of a binding.
+// usage summarizes the runtimes of a binding.
 type usage struct {
 	count  int
-	tenant string // of those that have one
-	mixed  bool   // they name several
+	tenant string // of the runtimes that name one
+	mixed  bool   // they name several tenants
 }
 
 func (d *derivation) pool(name string) Snapshot {
@@ -101,12 +101,12 @@ func (u *usage) add(tenant string) {
 	}
 }
 
-// record is a binding's label with what the runtimes say: always unconfirmed,
-// since a worker that began before the loss may still write its label, and the
-// new epoch fences it. False is a binding that needs no record.
+// record returns a binding's record, made from its label and its runtimes, and whether it needs one. The
+// record is always unconfirmed: a worker that began before the loss may still write its label, and the new
+// epoch fences that write.
 //
-// A binding whose labels name another pool by now stays counted in this one as
-// long as there are runtimes of this pool on it.
+// A binding whose labels name another pool by now is still counted in this one as long as it has runtimes of
+// this pool.
 func (d *derivation) record(pool, name string, u *usage) (Record, bool) {
 	b, listed := d.bindings[name]
 	here := listed && b.Pool().Name() == pool
@@ -124,11 +124,11 @@ func (d *derivation) record(pool, name string, u *usage) (Record, bool) {
 		rec.State = Draining
 	case b.Tenant != "":
 	case here && u.tenant != "" && !u.mixed:
-		// Its label was taken off under its clusters. No other tenant may get it, and its
-		// tenant no second one: its next claim writes the label again.
+		// Its label was removed while it has clusters. No other tenant may get it, and its tenant must not
+		// get a second one. The next claim writes the label again.
 		rec.Tenant = u.tenant
 	default:
-		// No tenant gets it while runtimes are on it that its label does not account for.
+		// No tenant may get it while it has runtimes that its label does not account for.
 		return Record{State: Free, Count: u.count}, u.count > 0
 	}
 	rec.Claimed = d.claimedAt(tenancy{pool, name, rec.Tenant}, b.Generation)

@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// Buckets is the number of parts that the directory of runtimes has, each with
-// its own epoch and sequence.
+// Buckets is the number of buckets of the directory of runtimes. Each has a separate epoch and sequence.
 const Buckets = 64
 
-// BucketOf names the bucket of the directory that runtime is in: rt:00 to rt:63.
-// No pool has such a name, since a label value has no colon.
+// BucketOf returns the name of the directory's bucket for a runtime: rt:00 to rt:63. No pool has such a name,
+// since a label value has no colon.
 func BucketOf(runtime string) string {
 	h := fnv.New32a()
 	h.Write([]byte(runtime))
 	return BucketName(int(h.Sum32() % Buckets))
 }
 
-// BucketName is the name of the n-th bucket, from 0.
+// BucketName returns the name of the n-th bucket, from 0.
 func BucketName(n int) string { return bucketNames[n] }
 
 var bucketNames = func() (names [Buckets]string) {
@@ -32,7 +31,7 @@ var bucketNames = func() (names [Buckets]string) {
 
 const bucketPrefix = "rt:"
 
-// IsBucket reports whether the name is a bucket's, and no pool's.
+// IsBucket reports whether a bucket, not a pool, has the name.
 func IsBucket(name string) bool { return strings.HasPrefix(name, bucketPrefix) }
 
 // Bucket is one part of the directory that says which pool a runtime is in, so
@@ -46,9 +45,9 @@ type Bucket struct {
 // NewBucket returns a bucket that is not built.
 func NewBucket() *Bucket { return &Bucket{places: map[string]Place{}} }
 
-// Locate returns the runtime's place for a provision, which is pool where it had
-// none. A runtime that was deprovisioned before is Gone: its provision is
-// superseded under that sequence. ErrNotBuilt.
+// Locate returns the runtime's place for a provision. A runtime without a place gets pool. The place of a
+// runtime that was deprovisioned before is Gone: its provision is superseded under that sequence. It may
+// return ErrNotBuilt.
 func (b *Bucket) Locate(runtime, pool string) (Place, error) {
 	if b.epoch == "" {
 		return Place{}, ErrNotBuilt
@@ -60,8 +59,8 @@ func (b *Bucket) Locate(runtime, pool string) (Place, error) {
 	return b.places[runtime], nil
 }
 
-// Depart returns the runtime's place for a deprovision: the pool to release it
-// in, or Gone where it never had any, now or before. ErrNotBuilt.
+// Depart returns the runtime's place for a deprovision: the pool to release it in, or Gone if it never had
+// one. It may return ErrNotBuilt.
 func (b *Bucket) Depart(runtime string) (Place, error) {
 	if b.epoch == "" {
 		return Place{}, ErrNotBuilt
@@ -73,7 +72,7 @@ func (b *Bucket) Depart(runtime string) (Place, error) {
 	return b.places[runtime], nil
 }
 
-// Place looks a runtime up without deciding anything.
+// Place returns the runtime's entry without adding one, and whether there is one.
 func (b *Bucket) Place(runtime string) (Place, bool) {
 	place, known := b.places[runtime]
 	return place, known
@@ -88,8 +87,8 @@ func (b *Bucket) Places() []NamedPlace {
 	return places
 }
 
-// Forget drops the runtime's entry if it still is place, and reports whether it
-// did. ErrNotBuilt.
+// Forget deletes the runtime's entry if it still is place, and reports whether it did. It may return
+// ErrNotBuilt.
 func (b *Bucket) Forget(runtime string, place Place) (bool, error) {
 	if b.epoch == "" {
 		return false, ErrNotBuilt
@@ -101,8 +100,7 @@ func (b *Bucket) Forget(runtime string, place Place) (bool, error) {
 	return true, nil
 }
 
-// Install makes d the bucket's entries (rule 13e) and reports whether the
-// bucket is built from it.
+// Install replaces the bucket's entries by d (rule 13e) and reports whether the bucket is built from it.
 func (b *Bucket) Install(token string, d Directory) bool {
 	fresh, installed := b.install(token, d.Sequence)
 	if fresh {
@@ -112,8 +110,8 @@ func (b *Bucket) Install(token string, d Directory) bool {
 	return installed
 }
 
-// Move makes to the runtime's place if it still is from, and reports whether it did (rule 16).
-// ErrNotBuilt.
+// Move changes the runtime's place to to if it still is from, and reports whether it did (rule 16). It may
+// return ErrNotBuilt.
 func (b *Bucket) Move(runtime string, from, to Place) (bool, error) {
 	if b.epoch == "" {
 		return false, ErrNotBuilt
@@ -125,7 +123,7 @@ func (b *Bucket) Move(runtime string, from, to Place) (bool, error) {
 	return true, nil
 }
 
-// Status returns what is remembered of the bucket as a whole.
+// Status summarizes the bucket.
 func (b *Bucket) Status() Status {
 	return Status{Built: b.epoch != "", Epoch: b.epoch, Sequence: b.sequence, Runtimes: len(b.places)}
 }

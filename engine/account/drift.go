@@ -8,34 +8,33 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Drift is something that Redis on one side and ledger, labels and Shoots on the
-// other do not say alike.
+// Drift is a difference between Redis on one side and ledger, labels and Shoots on the other.
 type Drift struct {
 	Kind    DriftKind
 	Pool    string
-	Binding string // "" where it is about no binding
-	Runtime string // "" where it is about no runtime
+	Binding string // "" if it is about no binding
+	Runtime string // "" if it is about no runtime
 	Message string // what each side says
 
 	Record  Record  // of the binding, as Redis has it
 	Entry   Runtime // of the runtime, as Redis has it
-	Wanted  Runtime // what the runtime's record is to be, where it can be told
-	Should  Record  // what a rebuild would make of the binding, or of the wanted one
+	Wanted  Runtime // the record that the runtime should have; zero if that is unknown
+	Should  Record  // the record that a rebuild would make of Wanted.Binding, or else of Binding
 	Label   Label   // of the binding
-	Surplus int     // that the count has over the runtimes, where Kind is CountWrong
-	Highest int64   // sequence of the ledger, where Kind is SequenceBehind
-	Refused bool    // the ledger has a refusal for each request that Entry is held for, where Kind is RuntimeUnknown
+	Surplus int     // of CountWrong: the count minus the runtimes
+	Highest int64   // of SequenceBehind: the highest sequence in the ledger
+	Refused bool    // of RuntimeUnknown: the ledger has a refusal for each request of Entry
 }
 
 // DriftKind names what differs.
 type DriftKind string
 
-// The kinds of drift. What a repair does says Drift.Remedy.
+// The kinds of drift. Drift.Remedy returns what a repair does about each.
 const (
 	CountWrong         DriftKind = "count-wrong"          // the count is not the number of runtimes
 	RuntimeMissing     DriftKind = "runtime-missing"      // assigned in the ledger, not in Redis
-	RuntimeUnknown     DriftKind = "runtime-unknown"      // assigned in Redis, the ledger does not know
-	WaitingUnknown     DriftKind = "waiting-unknown"      // waits in Redis, and no request of it does
+	RuntimeUnknown     DriftKind = "runtime-unknown"      // assigned in Redis, not in the ledger
+	WaitingUnknown     DriftKind = "waiting-unknown"      // waits in Redis, but no request of it waits
 	RuntimeGoneAlready DriftKind = "runtime-gone"         // released in the ledger, assigned in Redis
 	RuntimeElsewhere   DriftKind = "runtime-elsewhere"    // assigned to different bindings
 	ShootUnknown       DriftKind = "shoot-unknown"        // a Shoot whose runtime is unknown
@@ -43,11 +42,11 @@ const (
 	ShootElsewhere     DriftKind = "shoot-elsewhere"      // the Shoot names another binding than its runtime has
 	PlaceMissing       DriftKind = "place-missing"        // not in the directory
 	PlaceWrong         DriftKind = "place-wrong"          // in the directory under another pool
-	SequenceBehind     DriftKind = "sequence-behind"      // the pool would give numbers that it gave before
+	SequenceBehind     DriftKind = "sequence-behind"      // the pool would use numbers again
 	ClaimedIdle        DriftKind = "claimed-idle"         // a claim without runtimes that no deprovision has emptied
 	TenantContradicts  DriftKind = "tenant-contradicts"   // the label names another tenant
 	LabelMissing       DriftKind = "label-missing"        // the label was taken off under runtimes
-	LabelUnfollowed    DriftKind = "label-unfollowed"     // the label says what Redis has not taken over
+	LabelUnfollowed    DriftKind = "label-unfollowed"     // Redis has not applied what the label says
 	GenerationDiffers  DriftKind = "generation-differs"   // the label shows another claim of the same tenant
 	MarkMissing        DriftKind = "mark-missing"         // dirtying in Redis, the label is clean
 	DirtyUnderRuntimes DriftKind = "dirty-under-runtimes" // marked dirty while runtimes are on it
@@ -71,14 +70,14 @@ type Remedy string
 
 // The remedies.
 const (
-	Mended    Remedy = "mended"     // Redis is brought in line
-	Doubted   Remedy = "doubted"    // its label is looked at before it is given out again; the drift stays
-	DrainOnly Remedy = "drain-idle" // drained where that is asked for
+	Mended    Remedy = "mended"     // Redis is corrected
+	Doubted   Remedy = "doubted"    // the claim becomes unconfirmed, so that the next assignment reads its label; the drift stays
+	DrainOnly Remedy = "drain-idle" // drained if the caller asks for that
 	Reported  Remedy = "reported"   // an operator has to look
 )
 
-// Remedy says what a repair does about the drift. What a person broke or
-// decided, and what could take an account from a tenant, is only reported.
+// Remedy returns what a repair does about the drift. It only reports a drift that a person caused, or whose
+// repair could take an account from a tenant.
 func (d Drift) Remedy() Remedy {
 	switch d.Kind {
 	case CountWrong, WaitingUnknown, RuntimeGoneAlready, ShootGone, PlaceMissing, SequenceBehind, LabelUnfollowed, GenerationDiffers:
@@ -103,8 +102,8 @@ func (d Drift) Remedy() Remedy {
 	return Reported
 }
 
-// Lacking is the binding that a runtime is on by ledger or Shoot, and not in Redis: its count
-// is not to be lowered before the runtime is put back. "" where no runtime is missing.
+// Lacking returns the binding that has the runtime by ledger or Shoot but not in Redis; "" if no runtime is
+// missing. Its count must not be lowered before the runtime is restored.
 func (d Drift) Lacking() string {
 	switch d.Kind {
 	case RuntimeMissing, RuntimeElsewhere, ShootUnknown:
@@ -114,16 +113,14 @@ func (d Drift) Lacking() string {
 	}
 }
 
-// Is tells whether two readings show the same drift, though the numbers in its
-// message may have moved.
+// Is reports whether both are the same drift. Numbers in the messages may differ.
 func (d Drift) Is(other Drift) bool {
 	return d.Kind == other.Kind && d.Pool == other.Pool && d.Binding == other.Binding &&
 		d.Runtime == other.Runtime && d.Surplus == other.Surplus
 }
 
-// Compare holds what Redis has of the pools that are built, and of the directory,
-// against what was gathered. It returns the drifts in the order of pools, bindings
-// and runtimes.
+// Compare compares the records in Redis, those of the built pools and of the directory, with what was
+// gathered. It returns the drifts in the order of pools, bindings and runtimes.
 func (g *Gathering) Compare(have map[string]Snapshot, places map[string]Place) []Drift {
 	c := comparison{Gathering: g, want: g.Snapshots(), places: places, lodged: map[string]bool{}}
 	for _, s := range g.shoots {
@@ -148,7 +145,7 @@ type comparison struct {
 
 	pool string
 	have Snapshot
-	use  map[string]*usage // by binding, as Redis has it
+	use  map[string]*usage // by binding, from the runtimes in Redis
 }
 
 func (c *comparison) note(kind DriftKind, d Drift, format string, args ...any) {
@@ -172,7 +169,7 @@ func labelOf(b engine.Binding) Label {
 	return Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation}
 }
 
-// record is the binding's; one that is not known is free.
+// record returns the binding's record, a free one if there is none.
 func (s Snapshot) record(binding string) Record {
 	if rec, known := s.Bindings[binding]; known {
 		return rec
@@ -208,7 +205,7 @@ func (c *comparison) compare(pool string, have Snapshot) {
 	c.everyBinding()
 }
 
-// assigned looks at a runtime that Redis has on a binding.
+// assigned checks a runtime that is assigned in Redis.
 func (c *comparison) assigned(id string, rt Runtime) {
 	u := c.use[rt.Binding]
 	if u == nil {
@@ -245,11 +242,11 @@ func (c *comparison) assigned(id string, rt Runtime) {
 	}
 }
 
-// missing looks at a runtime that ledger or Shoot have on a binding.
+// missing checks a runtime that is assigned by ledger or Shoot.
 func (c *comparison) missing(id string, wanted, rt Runtime) {
 	d := Drift{Binding: wanted.Binding, Runtime: id}
 	if rt.State == RuntimeAssigned || rt.State == RuntimeGone && wanted.Origin == Adopted {
-		return // was looked at, or its Shoot is about to go
+		return // checked by assigned, or its Shoot is about to be deleted
 	}
 	if place := c.places[id]; place.Gone && wanted.Origin == Adopted {
 		return

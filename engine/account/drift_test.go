@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// TestDrift holds what Redis has against ledger, labels and Shoots. Above the line
-// "redis" stands what is gathered, as in TestGathering; below it what Redis has:
+// TestDrift compares Redis with ledger, labels and Shoots. The lines above "redis" are gathered, as in
+// TestGathering; the lines below it are the records in Redis:
 //
 //	binding NAME STATE [tenant=T] [g=N] [confirmed] [count=N]
 //	runtime ID STATE [on=BINDING] [seq=N] [tenant=T] [origin=O] [place=P]

@@ -6,8 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// everyBinding looks at all bindings that Redis has in the pool, or that their
-// labels put there.
+// everyBinding checks all bindings that Redis has in the pool, or whose labels name the pool.
 func (c *comparison) everyBinding() {
 	names := map[string]bool{}
 	for name := range c.have.Bindings {
@@ -55,14 +54,14 @@ func (c *comparison) binding(name string) {
 	}
 }
 
-// label holds a dedicated binding's label against its record.
+// label compares a dedicated binding's label with its record.
 func (c *comparison) label(b engine.Binding, rec Record, u *usage) {
 	d := Drift{Binding: b.Name}
 	_, change := rec.follow(labelOf(b))
 	switch {
 	case change != "":
 		c.note(LabelUnfollowed, d, "Redis has it %s of %q, its label is %s", rec.State, rec.Tenant, saidLabel(b))
-	case rec.State == Claiming: // its claim is on the way
+	case rec.State == Claiming: // the claim has yet to write the label
 	case b.Dirty && rec.Count > 0:
 		c.note(DirtyUnderRuntimes, d, "dirty, and %d runtimes are on it", rec.Count)
 	case rec.State == Dirtying:
@@ -71,7 +70,7 @@ func (c *comparison) label(b engine.Binding, rec Record, u *usage) {
 		}
 	case b.Tenant == "" && rec.Count > 0:
 		c.note(LabelMissing, d, "%d runtimes of %s are on it, its label is %s", rec.Count, cmp.Or(rec.Tenant, "nobody known"), saidLabel(b))
-	case rec.State == Free && rec.Count == 0: // nothing is said of it on either side
+	case rec.State == Free && rec.Count == 0: // free on both sides
 	case u.tenant != "" && !u.mixed && b.Tenant == rec.Tenant && u.tenant != rec.Tenant:
 		c.note(TenantContradicts, d, "%s's in Redis and by its label, its runtimes are of %s", rec.Tenant, u.tenant)
 	case b.Tenant != rec.Tenant && (b.Tenant != "" || rec.Confirmed):

@@ -8,24 +8,23 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Answer is a reply of the ledger, as far as a rebuild reads it.
+// Answer has the fields of a reply in the ledger that a rebuild reads.
 type Answer struct {
-	Pool     string // "" where the runtime was gone before it had any
+	Pool     string // "" if the runtime was gone before it had one
 	Runtime  string
 	Request  string
-	Tenant   string       // "" where the reply does not say
+	Tenant   string       // "" if the reply does not name it
 	State    RuntimeState // released and Superseded are gone, PoolExhausted is refused; "" says nothing of the runtime
 	Binding  string
 	Sequence int64
 	Claimed  bool // this very request claimed the binding
 
-	Generation int64 // of the claim, 0 where the reply does not say
+	Generation int64 // of the claim, 0 if the reply does not name it
 }
 
-// Gathering derives what pools and directory are built from (rule 13d). It is
-// told of the ledger to its end, then of the labels from a live list, then of
-// the Shoots, all read after the seal (rule 13c): read earlier, each could miss
-// what the one before has led to. It is not safe for concurrent use.
+// Gathering derives the contents of pools and directory for a rebuild (rule 13d). Add the ledger to its end,
+// then the labels from a live list, then the Shoots, all read after the seal (rule 13c): a source that was
+// read earlier could miss effects of the one before. It is not safe for concurrent use.
 type Gathering struct {
 	runtimes map[string]*resident
 	bindings map[string]engine.Binding
@@ -38,10 +37,10 @@ type Gathering struct {
 // lodging is a Shoot that names a binding.
 type lodging struct{ runtime, binding string }
 
-// resident is a runtime as its replies tell it.
+// resident is a runtime as its replies describe it.
 type resident struct {
 	Runtime
-	pool  string  // "" where it was gone before it had any
+	pool  string  // "" if it was gone before it had one
 	last  tenancy // its last assignment: a deprovision may name another tenant, or none
 	since int64   // sequence of that assignment
 }
@@ -57,11 +56,11 @@ type tenure struct {
 
 // claimed says when a claim was decided.
 type claimed struct {
-	by    int64 // the decision, as the reply of the request that claimed says; 0 where there is none
-	first int64 // the first assignment under it
+	by    int64 // sequence in the reply to the request that claimed, 0 if there is none
+	first int64 // sequence of the first assignment under it
 }
 
-// NewGathering returns one that was told nothing yet.
+// NewGathering returns an empty Gathering.
 func NewGathering() *Gathering {
 	return &Gathering{
 		runtimes: map[string]*resident{}, bindings: map[string]engine.Binding{},
@@ -69,8 +68,8 @@ func NewGathering() *Gathering {
 	}
 }
 
-// Answer takes a reply of the ledger in. The one with the highest sequence is in
-// force, not the newest: a worker that paused may have published late.
+// Answer adds a reply of the ledger. The reply with the highest sequence counts, not the newest one: a worker
+// that paused may have published late.
 func (g *Gathering) Answer(a Answer) {
 	if a.Runtime == "" || a.Sequence == 0 {
 		return
@@ -113,8 +112,9 @@ func (g *Gathering) claim(under tenure, a Answer) {
 	g.claims[under] = c
 }
 
-// claimedAt is the decision that claimed a binding for its tenant. The request that claimed it may never have been answered,
-// or its reply is forgotten: then it is the first assignment, which came no earlier.
+// claimedAt returns the sequence of the decision that claimed a binding for its tenant, 0 if it is unknown.
+// If the request that claimed was never answered, or its reply is no longer stored, it returns the sequence
+// of the first assignment, which is not lower.
 func (g *Gathering) claimedAt(of tenancy, generation int64) int64 {
 	c := g.claims[tenure{of, generation}]
 	if c == (claimed{}) {
@@ -123,9 +123,9 @@ func (g *Gathering) claimedAt(of tenancy, generation int64) int64 {
 	return cmp.Or(c.by, c.first)
 }
 
-// after reports whether the answer says more than what is known. A release and
-// the Superseded of what waited share a sequence, and so may the waiting and the
-// assignment of two requests for one runtime.
+// after reports whether the answer replaces the known record. Sequences can be equal: a release and the
+// Superseded of the waiting request share one, and the waiting and the assignment of two requests for one
+// runtime may.
 func (a Answer) after(known Runtime) bool {
 	if a.Sequence != known.Sequence {
 		return a.Sequence > known.Sequence
@@ -146,8 +146,8 @@ func weight(s RuntimeState, binding string) int {
 	}
 }
 
-// runtime is the record that the answer stands for. What was published as
-// assigned may have been answered, so it is confirmed.
+// runtime returns the runtime's record by the answer. A published assignment may have been read, so it is
+// confirmed.
 func (a Answer) runtime() Runtime {
 	rt := Runtime{State: a.State, Sequence: a.Sequence, Tenant: a.Tenant}
 	switch a.State {
@@ -164,16 +164,16 @@ func (a Answer) runtime() Runtime {
 	return rt
 }
 
-// Waits takes the runtime of a request in that waits: for Compare alone, since the ledger
-// says which requests wait after a rebuild.
+// Waits adds the runtime of a request that waits. Only Compare uses it: in a rebuild, the ledger says which
+// requests wait.
 func (g *Gathering) Waits(runtime string) { g.waiting[runtime] = true }
 
-// Binding takes a binding in, as Gardener has it.
+// Binding adds a binding as Gardener has it.
 func (g *Gathering) Binding(b engine.Binding) { g.bindings[b.Name] = b }
 
-// Shoot adopts a cluster that the ledger has no assignment for: it was there
-// before this service. One that is gone stays gone, since no second deprovision
-// would ever end it; its binding stays clean while the Shoot is there.
+// Shoot adds a Shoot. It adopts one without an assignment in the ledger: the cluster existed before this
+// service. A runtime that is gone stays gone, since no second deprovision would ever end it; its binding is
+// not marked dirty while the Shoot exists.
 func (g *Gathering) Shoot(s engine.Shoot) {
 	id := RuntimeOf(s)
 	if s.Binding != "" {
@@ -198,8 +198,8 @@ func (g *Gathering) Shoot(s engine.Shoot) {
 	}
 }
 
-// RuntimeOf is the runtime that a Shoot is counted as: what it names where that
-// is an id, since no event can speak of another, else its own name.
+// RuntimeOf returns the runtime as which a Shoot is counted: its runtime id if that is valid, else its name.
+// No event can name an invalid id.
 func RuntimeOf(s engine.Shoot) string {
 	if engine.ValidID(s.RuntimeID) {
 		return s.RuntimeID
@@ -207,7 +207,7 @@ func RuntimeOf(s engine.Shoot) string {
 	return s.Name
 }
 
-// Pools names the pools that bindings are labelled for.
+// Pools returns the names of the pools that bindings are labelled for.
 func (g *Gathering) Pools() []string {
 	pools := map[string]bool{}
 	for _, b := range g.bindings {
@@ -218,10 +218,10 @@ func (g *Gathering) Pools() []string {
 	return slices.Sorted(maps.Keys(pools))
 }
 
-// Size is the number of runtimes that are known.
+// Size returns the number of known runtimes.
 func (g *Gathering) Size() int { return len(g.runtimes) }
 
-// Directories returns what each bucket is installed with, by the bucket's name.
+// Directories returns the directory that each bucket is installed with, by the bucket's name.
 func (g *Gathering) Directories() map[string]Directory {
 	out := make(map[string]Directory, Buckets)
 	for n := range Buckets {

@@ -34,7 +34,7 @@ func TestGathering(t *testing.T) {
 	})
 }
 
-// gather tells a gathering the lines of a paragraph, in the order in which they are read.
+// gather adds the lines of a paragraph to a gathering, in their order.
 func gather(t testing.TB, text string) *account.Gathering {
 	t.Helper()
 	g := account.NewGathering()
@@ -86,7 +86,7 @@ func gathered(g *account.Gathering) string {
 	return strings.Join(out, "\n")
 }
 
-// words are those of a line, such as key=value.
+// words are the words of a line; a value is written key=value.
 type words []string
 
 func (w words) has(word string) bool { return slices.Contains(w, word) }

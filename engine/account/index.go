@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// index finds a tenant's bindings and the runtimes that wait without a look at every
-// record: a pool may hold hundreds of thousands. keep, drop, remember and forget are the
-// only writers of a pool's records, and hold the index to them.
+// index finds a tenant's bindings and the waiting runtimes without a scan of all records: a pool may have
+// hundreds of thousands. Only keep, drop, remember and forget write a pool's records; they update the index.
 type index struct {
 	owned   map[string][]string // by tenant: the names of its bindings that are not free, in byte order
 	waiting map[string]struct{} // runtimes
@@ -25,7 +24,7 @@ func (x index) clone() index {
 	return c
 }
 
-// keep records a binding.
+// keep stores a binding's record.
 func (p *Pool) keep(name string, rec Record) {
 	before, known := p.bindings[name]
 	p.bindings[name] = rec
@@ -49,7 +48,7 @@ func (p *Pool) drop(name string) {
 	delete(p.bindings, name)
 }
 
-// remember records a runtime.
+// remember stores a runtime's record.
 func (p *Pool) remember(id string, rt Runtime) {
 	p.runtimes[id] = rt
 	if rt.State == RuntimeWaiting {

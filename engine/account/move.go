@@ -1,10 +1,10 @@
 package account
 
-// Rule 16: a runtime without an account goes to the pool that its rule names by now.
+// Rule 16: a runtime without an account moves to the pool that its rule names by now.
 
-// arrived returns what is remembered of a runtime whose place has the number after: nothing of before it
-// came back. left reports that it has gone to another pool since that place was read; then it
-// has the number under which it did.
+// arrived returns the record of a runtime whose place has the number after; the zero Runtime if the record is
+// from before the runtime came back. left reports that the runtime went to another pool after its place was
+// read; the record then has the number of that move. arrived raises the pool's sequence to after.
 func (p *Pool) arrived(runtime string, after int64) (rt Runtime, left bool) {
 	if rt = p.runtimes[runtime]; rt.State == RuntimeMoved {
 		if rt.Sequence > after {
@@ -16,10 +16,10 @@ func (p *Pool) arrived(runtime string, after int64) (rt Runtime, left bool) {
 	return rt, false
 }
 
-// Leave takes a runtime out of the pool that has no account, for a request whose rule names another one,
-// and reports whether it has left, and under which number. It stays where it has an account or is gone, where it waits
-// by another request or for another tenant, and where this very request was refused. Repeated, it returns the
-// same number. after is the number of its place. ErrNotBuilt.
+// Leave removes a runtime without an account from the pool, for a request whose rule names another pool. It
+// reports whether the runtime has left, and the number of that move; a repeat returns the same number. The
+// runtime stays if it has an account or is gone, if it waits by another request or for another tenant, and if
+// this very request was refused. after is the number of its place. It may return ErrNotBuilt.
 func (p *Pool) Leave(runtime, request, tenant string, after int64) (sequence int64, left bool, err error) {
 	if p.epoch == "" {
 		return 0, false, ErrNotBuilt

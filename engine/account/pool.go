@@ -6,16 +6,15 @@ import (
 	"slices"
 )
 
-// Pool is the account protocol on one pool, in memory: what Redis does in its
-// scripts, as plain Go. It is not safe for concurrent use; Redis, too, runs one
-// script after the other.
+// Pool is the account protocol of one pool in memory: the scripts of Redis as plain Go. It is not safe for
+// concurrent use; Redis, too, runs one script after the other.
 type Pool struct {
 	site
 	paused   bool
 	bindings map[string]Record
 	runtimes map[string]Runtime
 	index    index
-	turns    map[string]int64 // sequence at which one of a tenant's was last served out of the waiting
+	turns    map[string]int64 // by tenant: the sequence at which a waiting request of it was last served
 }
 
 // NewPool returns a pool that is not built: BeginRebuild and Install build it.
@@ -23,7 +22,7 @@ func NewPool() *Pool {
 	return &Pool{bindings: map[string]Record{}, runtimes: map[string]Runtime{}, index: newIndex(), turns: map[string]int64{}}
 }
 
-// Clone returns a copy that goes its own way: for simulations.
+// Clone returns an independent copy, for simulations.
 func (p *Pool) Clone() *Pool {
 	clone := *p
 	clone.index = p.index.clone()
@@ -31,8 +30,7 @@ func (p *Pool) Clone() *Pool {
 	return &clone
 }
 
-// Binding returns the record of a binding; the zero Record, which is free, where
-// nothing is remembered of it.
+// Binding returns the record of a binding, a free one if there is no record.
 func (p *Pool) Binding(name string) Record {
 	if rec, known := p.bindings[name]; known {
 		return rec
@@ -43,7 +41,7 @@ func (p *Pool) Binding(name string) Record {
 // Runtime returns the record of a runtime, the zero Runtime for an unknown one.
 func (p *Pool) Runtime(id string) Runtime { return p.runtimes[id] }
 
-// Bindings returns all records by name.
+// Bindings returns all records, sorted by name.
 func (p *Pool) Bindings() []NamedRecord {
 	all := make([]NamedRecord, 0, len(p.bindings))
 	for name, rec := range p.bindings {
@@ -53,7 +51,7 @@ func (p *Pool) Bindings() []NamedRecord {
 	return all
 }
 
-// Runtimes returns all runtimes by id.
+// Runtimes returns all runtimes, sorted by id.
 func (p *Pool) Runtimes() []NamedRuntime {
 	all := make([]NamedRuntime, 0, len(p.runtimes))
 	for id, rt := range p.runtimes {
@@ -63,8 +61,8 @@ func (p *Pool) Runtimes() []NamedRuntime {
 	return all
 }
 
-// Each calls the functions with every binding and every runtime, in no order: for checks
-// after every step.
+// Each calls the functions with every binding and every runtime, in no order. It is for checks after every
+// step.
 func (p *Pool) Each(binding func(string, Record), runtime func(string, Runtime)) {
 	for name, rec := range p.bindings {
 		binding(name, rec)
@@ -74,7 +72,7 @@ func (p *Pool) Each(binding func(string, Record), runtime func(string, Runtime))
 	}
 }
 
-// Status returns what is remembered of the pool as a whole.
+// Status summarizes the pool.
 func (p *Pool) Status() Status {
 	return Status{
 		Built: p.epoch != "", Epoch: p.epoch, Sequence: p.sequence, Paused: p.paused,
@@ -82,11 +80,11 @@ func (p *Pool) Status() Status {
 	}
 }
 
-// Pause keeps the pool from new assignments: its requests wait. What was
-// assigned stays, and is repeated to who asks again. ErrNotBuilt.
+// Pause stops new assignments: requests wait. Existing assignments stay, and are repeated to requests for
+// them. It may return ErrNotBuilt.
 func (p *Pool) Pause() error { return p.setPaused(true) }
 
-// Resume ends Pause. ErrNotBuilt.
+// Resume ends Pause. It may return ErrNotBuilt.
 func (p *Pool) Resume() error { return p.setPaused(false) }
 
 func (p *Pool) setPaused(paused bool) error {
@@ -97,8 +95,8 @@ func (p *Pool) setPaused(paused bool) error {
 	return nil
 }
 
-// put remembers a binding; a free one without runtimes is forgotten, since a
-// binding without a record is free.
+// put stores a binding's record. It drops the record of a free binding without runtimes, since a binding
+// without a record is free.
 func (p *Pool) put(name string, rec Record) {
 	if rec.State == Free && rec.Count == 0 {
 		p.drop(name)
@@ -107,16 +105,16 @@ func (p *Pool) put(name string, rec Record) {
 	p.keep(name, rec)
 }
 
-// unassign takes a runtime off its binding, not touching the runtime's record.
+// unassign takes one runtime off the binding's count. It does not change the runtime's record.
 func (p *Pool) unassign(binding string) {
 	if rec, known := p.bindings[binding]; known {
 		p.put(binding, rec.less())
 	}
 }
 
-// less is the record with one runtime fewer. Rule 7: at zero a claim drains,
-// `confirmed` stays as it was, so that a label that was never seen stays unseen.
-// A dirtying binding stays dirtying and a shared one has no claim to lose.
+// less returns the record with one runtime fewer. Rule 7: a claim without runtimes drains. `confirmed` stays
+// as it was, so that a label that was never seen counts as unseen. A dirtying binding stays dirtying, and a
+// shared one has no claim to lose.
 func (rec Record) less() Record {
 	rec.Count = max(0, rec.Count-1)
 	if rec.Count == 0 && !rec.shared() && (rec.State == Claiming || rec.State == InUse) {
@@ -125,10 +123,10 @@ func (rec Record) less() Record {
 	return rec
 }
 
-// shared reports whether the binding is one of a shared pool: in use, no tenant's.
+// shared reports whether the binding is in a shared pool: in use, without a tenant.
 func (rec Record) shared() bool { return rec.State == InUse && rec.Tenant == "" }
 
-// idle reports a claim that serves no tenant: adopted from a label or left by a rebuild.
+// idle reports whether the record is a claim without runtimes: adopted from a label, or left by a rebuild.
 func (rec Record) idle() bool {
 	return rec.State == InUse && rec.Count == 0 && !rec.shared()
 }

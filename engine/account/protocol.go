@@ -7,8 +7,7 @@ import "errors"
 // worker does, and starts its event over (rule 1).
 var ErrNotBuilt = errors.New("not built: lost by Redis or never built")
 
-// AskForRebuild returns err, and calls wanted with the pool first where err says that it has to be
-// rebuilt.
+// AskForRebuild returns err unchanged. If err is an ErrNotBuilt, it first calls wanted with the pool.
 func AskForRebuild(err error, wanted func(pool string), pool string) error {
 	if errors.Is(err, ErrNotBuilt) {
 		wanted(pool)
@@ -16,22 +15,21 @@ func AskForRebuild(err error, wanted func(pool string), pool string) error {
 	return err
 }
 
-// ErrRebuilt says that the pool is of another epoch than the caller knows: it was
-// rebuilt since, with the directory, which has to be asked again.
+// ErrRebuilt means that the pool has another epoch than the caller knows: pool and directory were rebuilt
+// since, and the caller must ask the directory again.
 var ErrRebuilt = errors.New("rebuilt since its directory was asked")
 
-// Permit says what may be done about a binding without runtimes (rule 8). The
-// zero Permit permits nothing.
+// Permit says what may be written on a binding without runtimes (rule 8). The zero Permit permits nothing.
 type Permit struct {
 	Given  bool
-	Tenant string // that the label must name
-	// Pristine takes tenantName off instead of setting dirty: no request was
-	// ever answered with this claim.
+	Tenant string // the tenant that the label must name
+	// Pristine permits to remove tenantName instead of setting dirty: no request was ever answered with this
+	// claim.
 	Pristine bool
 }
 
-// Claim is handed out by a decision and passed to Confirm and
-// Revoke. Whatever of it no longer matches, changes nothing.
+// Claim identifies a claim. A decision returns it; Confirm and Revoke change nothing if any of its fields no
+// longer matches.
 type Claim struct {
 	Runtime    string
 	Binding    string
@@ -40,7 +38,7 @@ type Claim struct {
 	Epoch      string
 }
 
-// Claim is the decision as Confirm and Revoke take it.
+// Claim returns the argument for Confirm and Revoke.
 func (d Decision) Claim(runtime string) Claim {
 	return Claim{
 		Runtime: runtime, Binding: d.Binding, Generation: d.Generation,
@@ -54,18 +52,18 @@ type Label struct {
 	Tenant     string // "" is unclaimed
 	Dirty      bool
 	Generation int64
-	// After is the generation of the record after which the label was read from Kubernetes
-	// itself. 0: it may be from a cache, and older than the record's claim.
+	// After is set if the label was read from Kubernetes itself: the generation that the record had before. 0
+	// means that the label may come from a cache, and may be older than the record's claim.
 	After int64
 }
 
 // Change says what an observed label did to a record.
 type Change string
 
-// The changes of Observe. The empty Change left the record as it was.
+// The changes of Observe. The empty Change means that the record stayed as it was.
 const (
 	BecameFree     Change = "freed"    // unclaimed and clean: the record is gone
-	BecameAdopted  Change = "adopted"  // labelled for a tenant that Redis did not know it by
+	BecameAdopted  Change = "adopted"  // labelled for another tenant or claim than in Redis
 	BecameDirtying Change = "dirtying" // its label is dirty
 	BecameDoubted  Change = "doubted"  // its label says otherwise while runtimes are on it
 )
@@ -77,24 +75,25 @@ type Observation struct {
 	Record Record // now
 }
 
-// Snapshot has what a rebuild gathered of one pool from ledger, labels and Shoots.
+// Snapshot is one pool as a rebuild gathered it from ledger, labels and Shoots.
 type Snapshot struct {
-	Sequence int64 // the highest of the ledger
+	Sequence int64 // the highest in the ledger
 	Bindings map[string]Record
 	Runtimes map[string]Runtime
 }
 
-// Place is a runtime's entry in the directory: the pool that it belongs to, or
-// Gone where it was deprovisioned before it had any.
+// Place is a runtime's entry in the directory: the pool that it belongs to, or Gone if it was deprovisioned
+// before it had one.
 type Place struct {
 	Pool string
 	Gone bool
-	// Sequence is the bucket's where Gone. Else it is the number under which the runtime left its last pool, 0 where
-	// it never did: all that is decided of it from then on has a higher one (rule 16).
+	// Sequence is the number of the departure in the bucket if Gone. Otherwise it is the number under which
+	// the runtime left its last pool, 0 if it never did: all later decisions about it have higher numbers
+	// (rule 16).
 	Sequence int64
 }
 
-// Directory has what a rebuild gathered of one bucket.
+// Directory is one bucket as a rebuild gathered it.
 type Directory struct {
 	Sequence int64
 	Places   map[string]Place // by runtime
@@ -112,7 +111,7 @@ type NamedRuntime struct {
 	Runtime
 }
 
-// Status has what is remembered of a pool or bucket as a whole.
+// Status summarizes a pool or a bucket.
 type Status struct {
 	Built    bool
 	Epoch    string
@@ -135,11 +134,11 @@ type Waiter struct {
 	Tenant   string
 	Request  string
 	Sequence int64 // of the decision that made it wait
-	Turn     int64 // sequence at which its tenant was last served out of the waiting, 0 for never
+	Turn     int64 // sequence at which a waiting request of its tenant was last served, 0 for never
 }
 
-// Heads are those who are served next for a pool.
+// Heads are the runtimes that a pool serves next.
 type Heads struct {
-	First   []Waiter // of each tenant the one that waits longest, in the order in which they are served
-	Waiting int      // all that wait
+	First   []Waiter // the longest-waiting runtime of each tenant, in the order of service
+	Waiting int      // number of all that wait
 }

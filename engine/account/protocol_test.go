@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// TestAskForRebuild: a rebuild is asked for where the pool is not built, in whatever the error is
-// wrapped, and for no other reason. The error stays.
+// TestAskForRebuild: a rebuild is wanted exactly if the pool is not built, however the error is wrapped. The
+// error is returned unchanged.
 func TestAskForRebuild(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,10 +1,9 @@
 package account
 
-// ReleaseRuntime takes a runtime off its binding for good (rule 7), for the tenant
-// that asks, "" where none is named, and whose place has the number after. Another
-// tenant's runtime is left as it is, and the Departure is Foreign. A runtime that is gone
-// stays gone: its provision, if it ever comes, is superseded. Repeated, it returns the same
-// sequence. ErrNotBuilt.
+// ReleaseRuntime takes a runtime off its binding for good (rule 7). tenant is the tenant that asks, "" if
+// none is named; after is the number of the runtime's place. Another tenant's runtime stays as it is, and the
+// Departure is Foreign. A runtime that is gone stays gone: a provision that comes later is superseded. A
+// repeat returns the same sequence. It may return ErrNotBuilt.
 func (p *Pool) ReleaseRuntime(runtime, tenant string, after int64) (Departure, error) {
 	if p.epoch == "" {
 		return Departure{}, ErrNotBuilt
@@ -24,22 +23,21 @@ func (p *Pool) ReleaseRuntime(runtime, tenant string, after int64) (Departure, e
 		Binding: rt.Binding, Sequence: rt.Sequence, Repeated: repeated,
 		Waited: rt.Request, State: Free,
 	}
-	// What the binding is now is told only while it is this tenant's.
+	// The binding's state is returned only while the binding is this tenant's.
 	if rec := p.Binding(rt.Binding); rt.Binding != "" && (rec.Tenant == rt.Tenant || rec.shared()) {
 		d.Tenant, d.Generation, d.Count, d.State = rec.Tenant, rec.Generation, rec.Count, rec.State
 	}
 	return d, nil
 }
 
-// kept reports whether the runtime is kept from a tenant that asks to release it: it is
-// another one's. A tombstone that has nothing to tell is kept from no tenant, and neither is a
-// record of an older version that does not say whose it is.
+// kept reports whether another tenant's runtime is kept from a tenant that asks to release it. A tombstone
+// without details is kept from no tenant, and neither is a record of an older version that names no tenant.
 func (rt Runtime) kept(tenant string) bool {
 	told := rt.State != RuntimeGone || rt.Binding != "" || rt.Request != ""
 	return tenant != "" && rt.Tenant != "" && rt.Tenant != tenant && told
 }
 
-// depart leaves a tombstone, with the request that waited until now.
+// depart replaces the runtime's record by a tombstone, with its binding or the request that waited.
 func (p *Pool) depart(runtime string, rt Runtime) Runtime {
 	gone := Runtime{State: RuntimeGone, Tenant: rt.Tenant, Sequence: p.next()}
 	switch rt.State {
@@ -56,9 +54,9 @@ func (p *Pool) depart(runtime string, rt Runtime) Runtime {
 	return gone
 }
 
-// Forget drops what is remembered of a runtime without an account
-// under that sequence, once its event cannot come again (rule 12) or no request of it waits (rule 11), and reports
-// whether it did. ErrNotBuilt.
+// Forget deletes the record of a runtime without an account if it still has that sequence. It is for a
+// runtime whose event can no longer be redelivered (rule 12), or of which no request waits (rule 11). It
+// reports whether it did. It may return ErrNotBuilt.
 func (p *Pool) Forget(runtime string, sequence int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -71,7 +69,7 @@ func (p *Pool) Forget(runtime string, sequence int64) (bool, error) {
 	return true, nil
 }
 
-// soil remembers that a cluster may have been made in the account.
+// soil records that a cluster may have been created in the account.
 func (p *Pool) soil(binding string) {
 	if rec, known := p.bindings[binding]; known {
 		rec.Pristine = false
@@ -79,9 +77,9 @@ func (p *Pool) soil(binding string) {
 	}
 }
 
-// BeginDirtying permits to write dirty=true on a binding without runtimes
-// (rule 8): from here only a release leads back. A pristine one goes back to its
-// pool instead. ErrNotBuilt.
+// BeginDirtying permits to write dirty=true on a binding without runtimes (rule 8). From then on only a
+// release makes the binding free again. A pristine binding returns to its pool instead. It may return
+// ErrNotBuilt.
 func (p *Pool) BeginDirtying(binding string, generation int64) (Permit, error) {
 	if p.epoch == "" {
 		return Permit{}, ErrNotBuilt
@@ -95,8 +93,8 @@ func (p *Pool) BeginDirtying(binding string, generation int64) (Permit, error) {
 	return Permit{Given: true, Tenant: rec.Tenant, Pristine: rec.Pristine}, nil
 }
 
-// InUse returns the number of runtimes on the binding; a release of one that has
-// any is refused (rule 9). ErrNotBuilt.
+// InUse returns the number of runtimes on the binding. A release of a binding with runtimes is refused (rule
+// 9). It may return ErrNotBuilt.
 func (p *Pool) InUse(binding string) (int, error) {
 	if p.epoch == "" {
 		return 0, ErrNotBuilt
@@ -104,8 +102,8 @@ func (p *Pool) InUse(binding string) (int, error) {
 	return p.bindings[binding].Count, nil
 }
 
-// MarkFreed ends the claim of that generation once its label is off (rule 9),
-// and reports whether it did; a later claim of the binding is left alone. ErrNotBuilt.
+// MarkFreed drops the record of the claim of that generation after its label was removed (rule 9), and
+// reports whether it did. A later claim of the binding stays. It may return ErrNotBuilt.
 func (p *Pool) MarkFreed(binding string, generation int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -117,8 +115,8 @@ func (p *Pool) MarkFreed(binding string, generation int64) (bool, error) {
 	return true, nil
 }
 
-// emptied reports whether the claim of that generation has ended with no
-// runtime left (rules 8 and 9).
+// emptied reports whether the record is the claim of that generation, draining or dirtying, without runtimes
+// (rules 8 and 9).
 func (rec Record) emptied(generation int64) bool {
 	return (rec.State == Draining || rec.State == Dirtying) &&
 		rec.Generation == generation && rec.Count == 0

@@ -1,11 +1,11 @@
 package account
 
-// What a reconciliation may change in Redis. Each looks again whether what it was
-// told is still so, and changes nothing otherwise.
+// The changes that a reconciliation may make in Redis. Each checks again what the caller has found, and
+// changes nothing if it no longer holds.
 
-// Recount makes the binding's count the number of runtimes that are assigned to
-// it, and reports whether that changed it. A claim that it leaves empty does not
-// drain: only a deprovision drains an account. ErrNotBuilt.
+// Recount sets the binding's count to the number of runtimes that are assigned to it, and reports whether
+// that changed it. A claim that becomes empty by it does not drain: only a deprovision drains an account. It
+// may return ErrNotBuilt.
 func (p *Pool) Recount(binding string) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -25,20 +25,20 @@ func (p *Pool) Recount(binding string) (bool, error) {
 	return true, nil
 }
 
-// Restore restores an assignment that ledger or Shoot have and Redis lost: rt, on
-// a binding that is to be like should where Redis has no record of it. was is the
-// runtime's record as it was read. It reports whether it did. ErrNotBuilt.
+// Restore restores the assignment rt, which ledger or Shoot have and Redis has lost. It does nothing if the
+// runtime's record is no longer was, or if the binding is being claimed. should is the record for a binding
+// that has none in Redis. It reports whether it did. It may return ErrNotBuilt.
 func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
 	}
 	if p.runtimes[runtime] != was || p.bindings[rt.Binding].State == Claiming {
-		return false, nil // a worker is at it
+		return false, nil // a worker is changing it
 	}
 	if was.State == RuntimeAssigned {
 		p.unassign(was.Binding)
 	}
-	rec, known := p.bindings[rt.Binding] // which may be the one that it was on
+	rec, known := p.bindings[rt.Binding] // may be the binding that it was on
 	switch {
 	case !known:
 		rec = should
@@ -53,8 +53,8 @@ func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, er
 	return true, nil
 }
 
-// DropAdopted forgets a runtime that came from a Shoot alone, and goes with it. A
-// claim that it leaves empty does not drain. It reports whether it did. ErrNotBuilt.
+// DropAdopted deletes a runtime that was adopted from a Shoot, after the Shoot is gone. A claim that becomes
+// empty by it does not drain. It reports whether it did. It may return ErrNotBuilt.
 func (p *Pool) DropAdopted(runtime, binding string) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -71,8 +71,8 @@ func (p *Pool) DropAdopted(runtime, binding string) (bool, error) {
 	return true, nil
 }
 
-// Doubt makes a claim unconfirmed, so that its next assignment looks at its
-// label first (rule 4), and reports whether it was confirmed. ErrNotBuilt.
+// Doubt makes a claim unconfirmed, so that its next assignment reads its label first (rule 4). It reports
+// whether it did. It may return ErrNotBuilt.
 func (p *Pool) Doubt(binding string, generation int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -86,8 +86,8 @@ func (p *Pool) Doubt(binding string, generation int64) (bool, error) {
 	return true, nil
 }
 
-// DrainIdle lets a claim without runtimes drain, as the last deprovision would
-// have, and reports whether it did. ErrNotBuilt.
+// DrainIdle drains a claim without runtimes, as its last deprovision would have, and reports whether it did.
+// It may return ErrNotBuilt.
 func (p *Pool) DrainIdle(binding string, generation int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -101,8 +101,7 @@ func (p *Pool) DrainIdle(binding string, generation int64) (bool, error) {
 	return true, nil
 }
 
-// Raise lets the pool's numbers go on after sequence, and reports whether it was
-// behind. ErrNotBuilt.
+// Raise raises the pool's sequence to sequence, and reports whether it was lower. It may return ErrNotBuilt.
 func (p *Pool) Raise(sequence int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt

@@ -2,16 +2,16 @@ package account
 
 import "strings"
 
-// Requests that one runtime has been assigned by: Runtime.Request lists them, with a space
-// between, the one that the assignment was made for first. A request that is answered
-// otherwise goes out of it, and the assignment goes with the last (rule 11). Where there are
-// more than mostRequests, anybody stands for those that are not named: then it stays.
+// Runtime.Request lists the requests that a runtime is assigned by, separated by spaces, the request that
+// made the assignment first. A request that gets another answer is removed, and with the last one the
+// assignment (rule 11). If there are more than mostRequests, anybody stands for the others: then the
+// assignment stays.
 const (
 	mostRequests = 8
 	anybody      = "*"
 )
 
-// withRequest adds a request.
+// withRequest adds a request to the list, once.
 func withRequest(requests, request string) string {
 	all := strings.Fields(requests)
 	for _, one := range all {
@@ -25,7 +25,7 @@ func withRequest(requests, request string) string {
 	return strings.Join(append(all, request), " ")
 }
 
-// withoutRequest takes one out, and reports whether it was in.
+// withoutRequest removes a request from the list, and reports whether it was there.
 func withoutRequest(requests, request string) (rest string, relied bool) {
 	var left []string
 	for one := range strings.FieldsSeq(requests) {
@@ -38,7 +38,7 @@ func withoutRequest(requests, request string) (rest string, relied bool) {
 	return strings.Join(left, " "), relied
 }
 
-// FirstRequest is the one that the runtime waits, was refused or was assigned by.
+// FirstRequest returns the request that the runtime waits, was refused or was first assigned by.
 func (rt Runtime) FirstRequest() string {
 	first, _, _ := strings.Cut(rt.Request, " ")
 	return first

@@ -8,9 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// TestScenarios tells the stories of docs/protocol.md to the model. With
-// -rewrite it writes down what came of them; the Redis scripts are held to the
-// same text.
+// TestScenarios runs the stories of docs/protocol.md on the model. With -rewrite it writes the results; the
+// Redis scripts must produce the same text.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "accounttest/testdata", func(t *testing.T, path string) {

@@ -1,7 +1,7 @@
 package account
 
-// Confirm records that the label of the binding was seen to carry the claim
-// (rule 5), and reports whether its runtime may be answered. ErrNotBuilt.
+// Confirm records that the binding's label carries the claim (rule 5), and reports whether the runtime may be
+// answered. It may return ErrNotBuilt.
 func (p *Pool) Confirm(c Claim) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -16,8 +16,8 @@ func (p *Pool) Confirm(c Claim) (bool, error) {
 	return true, nil
 }
 
-// Revoke takes back a claim whose label turned out to be another tenant's or
-// dirty (rule 6), and reports whether anything changed. ErrNotBuilt.
+// Revoke takes back a claim whose label is another tenant's or dirty (rule 6), and reports whether anything
+// changed. It may return ErrNotBuilt.
 func (p *Pool) Revoke(c Claim) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -30,7 +30,7 @@ func (p *Pool) Revoke(c Claim) (bool, error) {
 		p.disown(c.Binding)
 		return true, nil
 	}
-	// Rule 6: others of a rebuilt or adopted binding may have been answered long ago.
+	// Rule 6: other runtimes of a rebuilt or adopted binding may have been answered long ago.
 	rec.State, rec.Pristine = Dirtying, false
 	if !rt.Confirmed {
 		rec = rec.less()
@@ -40,9 +40,8 @@ func (p *Pool) Revoke(c Claim) (bool, error) {
 	return true, nil
 }
 
-// claimed looks up what a claim speaks of and reports whether all of it is
-// still so: the epoch, the runtime's assignment with that sequence, and the
-// binding as that tenant's with that generation (rules 5 and 6).
+// claimed returns the records that a claim names, and whether they still match it: the epoch, the runtime's
+// assignment with that sequence, and the binding as that tenant's with that generation (rules 5 and 6).
 func (p *Pool) claimed(c Claim) (Runtime, Record, bool) {
 	rt, rec := p.runtimes[c.Runtime], p.bindings[c.Binding]
 	return rt, rec, c.Epoch == p.epoch &&
@@ -60,8 +59,8 @@ func (p *Pool) disown(binding string) {
 	p.drop(binding)
 }
 
-// TakeBack undoes what this request holds, where its final answer is not an
-// assignment (rule 11): without it the account would be counted for no tenant. ErrNotBuilt.
+// TakeBack undoes the assignment or the waiting of a request whose final answer is not an assignment (rule
+// 11). Without it, the account would be counted for no tenant. It may return ErrNotBuilt.
 func (p *Pool) TakeBack(runtime, request string) error {
 	if p.epoch == "" {
 		return ErrNotBuilt
@@ -71,7 +70,7 @@ func (p *Pool) TakeBack(runtime, request string) error {
 	switch {
 	case !relied:
 	case rt.State == RuntimeAssigned && rest != "":
-		rt.Request = rest // others may have been answered with it
+		rt.Request = rest // other requests may have been answered with it
 		p.remember(runtime, rt)
 	case rt.State == RuntimeAssigned:
 		p.unassign(rt.Binding)

@@ -2,14 +2,14 @@ package account
 
 import "time"
 
-// site holds the fields that pools and buckets of the directory share: the epoch, without which
-// nothing is decided, a sequence, and the token of the worker that rebuilds.
+// site has the fields that pools and buckets of the directory share: the epoch, without which nothing is
+// decided, the sequence, and the token of the worker that rebuilds.
 type site struct {
 	epoch    string // "" is not built
 	sequence int64
 	token    string
 	since    time.Time
-	over     bool // the token was written on a run of the server that is over
+	over     bool // the token was written before the server's last start
 }
 
 // next numbers a decision.
@@ -18,11 +18,10 @@ func (s *site) next() int64 {
 	return s.sequence
 }
 
-// BeginRebuild claims the rebuild under a token that was never used before
-// (rule 13a) and reports whether it is the caller's. It is not where nothing is
-// to be rebuilt, and where another began or renewed less than lease ago on this run of
-// the server. The lease only saves work: of several that rebuild, the one whose token is
-// there at the end installs.
+// BeginRebuild claims the rebuild under a token that was never used before (rule 13a), and reports whether
+// the caller may rebuild. It may not if the site is built, or if another worker began or renewed its rebuild
+// less than lease ago on this run of the server. The lease only saves work: of several workers that rebuild,
+// only the one whose token is stored at the end installs.
 func (s *site) BeginRebuild(token string, now time.Time, lease time.Duration) bool {
 	switch {
 	case s.epoch != "":
@@ -58,26 +57,26 @@ func (s *site) install(token string, sequence int64) (fresh, installed bool) {
 	return true, true
 }
 
-// Discard takes the epoch away, as an operator's rebuild does: nothing is decided until
-// the site is built anew. It reports whether it was built.
+// Discard removes the epoch, as an operator's rebuild does: nothing is decided until the site is built anew.
+// It reports whether it was built.
 func (s *site) Discard() bool {
 	built := s.epoch != ""
 	s.epoch = ""
 	return built
 }
 
-// Depose is Discard of an epoch that still is this one (rule 15).
+// Depose discards the site if epoch is still its epoch (rule 15), and reports whether it did.
 func (s *site) Depose(epoch string) bool { return s.epoch == epoch && s.Discard() }
 
-// Restart is a restart of Redis with the records that it had: nothing is decided until
-// the site is built anew, and not by a rebuild that began before.
+// Restart models a restart of Redis that keeps the records: nothing is decided until the site is built anew,
+// and a rebuild that began before the restart cannot install.
 func (s *site) Restart() {
 	s.Discard()
 	s.over = s.token != ""
 }
 
-// Install makes the snapshot the pool's records (rule 13e) and reports whether
-// the pool is built from it. It stays paused if it was.
+// Install replaces the pool's records by the snapshot (rule 13e) and reports whether the pool is built from
+// it. A paused pool stays paused.
 func (p *Pool) Install(token string, snapshot Snapshot) bool {
 	fresh, installed := p.install(token, snapshot.Sequence)
 	if fresh {

@@ -2,8 +2,8 @@ package account
 
 import "github.com/hap-worker/hap-worker/engine"
 
-// The states that an account has beside those of its record, by its label or by
-// what is not known of it.
+// The states of an account in addition to the states of its record: they come from its label, or from a side
+// that does not know it.
 const (
 	Dirty     State = "dirty"
 	Internal  State = "internal"
@@ -21,11 +21,10 @@ func States() []State {
 	return []State{Claiming, InUse, Common, Draining, Dirtying, Dirty, Internal, Cordoned, Deleting, Duplicate, Held, Missing, Unknown, Free}
 }
 
-// Standing returns the state of an account: one word, the same in metrics, on the
-// page and in hapctl. b is the binding as Gardener has it, nil where Gardener has
-// none of this name in the pool. rec is the record of that pool in Redis; nil is
-// one that could not be read, the zero Record one that was read and is absent.
-// The first that applies, with the rules of docs/protocol.md that make it so:
+// Standing returns the state of an account: one word, the same in metrics, on the page and in hapctl. b is
+// the binding in Gardener, nil if Gardener has none of this name in the pool. rec is the pool's record in
+// Redis, nil if it could not be read; the zero Record means that there is none.
+// The first state that applies, with the rules of docs/protocol.md that make it so:
 //
 //	unknown   the record could not be read, or its state is none of a record's
 //	missing   Redis has a record, Gardener no such binding in the pool (10)
@@ -76,7 +75,7 @@ func Standing(b *engine.Binding, rec *Record) State {
 	}
 }
 
-// barredOr returns what keeps the account from new runtimes, else otherwise.
+// barredOr returns the state that keeps the account from new runtimes, or else otherwise.
 func barredOr(b *engine.Binding, otherwise State) State {
 	switch {
 	case b.Deleting:

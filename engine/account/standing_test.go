@@ -37,16 +37,15 @@ func (m mark) binding() *engine.Binding {
 	return b
 }
 
-// standing is a row of standings; used "" is the record's own state.
+// standing is a row of the table; an empty used means the record's own state.
 type standing struct {
 	marks mark
 
 	unread, absent, counted, used, unheardOf account.State
 }
 
-// standings are the words by what the labels say (the first row whose marks are all
-// there) and by what the record says: not read, absent, free with runtimes on it,
-// one of the four states in which it is in use, and a state that no version writes.
+// standings has the words by labels (the first row whose marks are all set) and by record: not read, absent,
+// free with runtimes, one of the four states of use, and a state that no version writes.
 var standings = []standing{
 	{dirty, "unknown", "dirty", "dirty", "dirty", "dirty"},
 	{shared | deleting, "unknown", "deleting", "deleting", "deleting", "deleting"},
@@ -62,8 +61,8 @@ var standings = []standing{
 	{0, "unknown", "free", "held", "", "unknown"},
 }
 
-// TestStanding takes every combination of labels with every record: there is one
-// word for each, the table's, and it is the same whatever else the record says.
+// TestStanding checks every combination of labels and records: the word is the table's, whatever the other
+// fields of the record are.
 func TestStanding(t *testing.T) {
 	t.Parallel()
 	met := map[account.State]bool{}
@@ -104,7 +103,7 @@ func (s standing) of(rec account.Record) account.State {
 	}
 }
 
-// everyRecord yields the records that differ in anything that a state could come of.
+// everyRecord yields records that differ in each field that a state could depend on.
 func everyRecord(yield func(account.Record) bool) {
 	for _, state := range []account.State{"", account.Free, account.Claiming, account.InUse, account.Draining, account.Dirtying, "cleaning"} {
 		for _, tenant := range []string{"", "t", "u"} {
@@ -118,9 +117,8 @@ func everyRecord(yield func(account.Record) bool) {
 	}
 }
 
-// TestOnlyFreeIsClaimed holds the words against the decision, for the accounts that
-// are not the asking tenant's: of those that the labels offer, the free ones are
-// claimed, and no other.
+// TestOnlyFreeIsClaimed compares the words with the decision, for accounts of no tenant or of another one: of
+// the accounts that the labels offer, exactly the free ones are claimed.
 func TestOnlyFreeIsClaimed(t *testing.T) {
 	t.Parallel()
 	for rec := range everyRecord {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// InTurn sorts those who wait into the order in which they are to be served:
-// tenants in turn, each one's oldest first. The tenant that was served longest
-// ago comes first; of those never served, the one that waits longest. Behind
-// every tenant's first come their seconds, in the same order, and so on.
+// InTurn sorts the waiters in place into the order of service: tenants take turns, each with its oldest
+// runtime first. The tenant that was served longest ago comes first; of tenants that were never served, the
+// one that waits longest. After the first runtimes of all tenants come the second ones in the same order, and
+// so on.
 func InTurn(waiters []Waiter) {
 	slices.SortFunc(waiters, func(a, b Waiter) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	round := make(map[string]int, len(waiters))
@@ -22,7 +22,7 @@ func InTurn(waiters []Waiter) {
 	})
 }
 
-// hadTurn remembers that one of the tenant's was served out of the waiting.
+// hadTurn records that a waiting runtime of the tenant was served. It forgets all turns once nothing waits.
 func (p *Pool) hadTurn(tenant string, sequence int64) {
 	if len(p.index.waiting) == 0 {
 		clear(p.turns)
@@ -31,8 +31,7 @@ func (p *Pool) hadTurn(tenant string, sequence int64) {
 	p.turns[tenant] = sequence
 }
 
-// Queue returns the runtimes that wait, in the order in which they are to be
-// served. ErrNotBuilt.
+// Queue returns the runtimes that wait, in the order of service. It may return ErrNotBuilt.
 func (p *Pool) Queue() ([]Waiter, error) {
 	if p.epoch == "" {
 		return nil, ErrNotBuilt
@@ -54,7 +53,7 @@ func (p *Pool) waiters() []Waiter {
 	return waiters
 }
 
-// Heads returns who is served next, of at most so many tenants.
+// Heads returns the first waiting runtime of each of at most most tenants, in the order of service.
 func (p *Pool) Heads(most int) (Heads, error) {
 	queue, err := p.Queue()
 	heads, met := Heads{Waiting: len(queue)}, map[string]bool{}

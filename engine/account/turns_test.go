@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Tenants are served in turn, each one's oldest first.
+// Tenants take turns, each with its oldest runtime first.
 func TestInTurn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

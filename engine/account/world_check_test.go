@@ -9,13 +9,13 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// The runtimes of every world, and whose they are.
+// The runtimes of every world, with their tenants.
 var (
 	runtimes = []string{"r0", "r1", "r2"}
 	tenants  = []string{"ga-1", "ga-1", "ga-2"}
 )
 
-// check looks at what publishers were told, the labels and Redis.
+// check tests the invariants on the answers to publishers, the labels and Redis.
 func (w *world) check() {
 	if w.broken == "" {
 		w.broken = w.brokenInvariant()
@@ -67,8 +67,8 @@ func (w *world) brokenInvariant() string {
 	return accounttest.CheckRecords(p)
 }
 
-// quiet lets everything come to its end without further faults: every event is
-// answered or waits with reason, and Redis, labels and answers agree.
+// quiet lets everything finish without further faults. Then every event is answered or waits for a reason,
+// and Redis, labels and answers agree.
 func (w *world) quiet() {
 	w.stopAll()
 	w.lost = 0
@@ -95,7 +95,7 @@ func (w *world) quiet() {
 	}
 }
 
-// disagreement says what Redis, labels and answers differ in when nothing is left to do.
+// disagreement describes how Redis, labels and answers differ after everything has finished.
 func (w *world) disagreement() string {
 	p := w.m.Pool(pool)
 	for _, e := range w.events {
@@ -132,7 +132,7 @@ func (w *world) finish(name string, run func(pace)) {
 	w.drive()
 }
 
-// drive lets the one worker that there is come to its end.
+// drive lets the only worker finish.
 func (w *world) drive() {
 	for steps := 0; len(w.workers) > 0 && w.broken == ""; steps++ {
 		if steps > 500 {
@@ -143,7 +143,7 @@ func (w *world) drive() {
 	}
 }
 
-// String is the world for who has to find out what went wrong.
+// String shows the world in the failure of a test.
 func (w *world) String() string {
 	records, err := accounttest.Records(w.ctx, w.m, pool)
 	text := fmt.Sprintf("%s (%v)\nShoots %v\n", records, err, w.shoots)

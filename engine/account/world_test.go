@@ -72,7 +72,7 @@ type event struct {
 
 func (e *event) final() bool { return e.status != "" && e.status != "waiting" && e.status != "sealed" }
 
-// world is everything that is not a worker.
+// world is everything except the workers.
 type world struct {
 	ctx     context.Context
 	m       *accounttest.Model
@@ -87,7 +87,7 @@ type world struct {
 	tokens  int
 
 	rnd                           *rand.Rand
-	losses, crashes, others, lost int // that may still happen
+	losses, crashes, others, lost int // how often each may still happen
 	twice                         bool
 	broken                        string
 }
@@ -112,7 +112,7 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// oneIn is true once in n times.
+// oneIn returns true once in n times.
 func (w *world) oneIn(n int) bool { return w.rnd.IntN(n) == 0 }
 
 // run lets things happen, mostly steps of workers.
@@ -153,13 +153,13 @@ func (w *world) trouble() {
 
 func (w *world) readCache() { w.cache = maps.Clone(w.labels) }
 
-// errConflict and errUnknown are what a patch may give.
+// errConflict and errUnknown are the errors of a patch.
 var (
 	errConflict = errors.New("409")
 	errUnknown  = errors.New("the reply of Kubernetes got lost")
 )
 
-// patch writes a label over the one that was read.
+// patch writes a label unless it has changed since it was read. The result may be lost.
 func (w *world) patch(name string, read, next label) error {
 	if w.labels[name].version != read.version {
 		return errConflict
@@ -174,10 +174,10 @@ func (w *world) patch(name string, read, next label) error {
 	return nil
 }
 
-// errLast is a publish that lost against another.
+// errLast means that another publish was faster.
 var errLast = errors.New("wrong last sequence")
 
-// store publishes a reply where the subject's last message is the one expected.
+// store publishes a reply if the subject's last message is the expected one.
 func (w *world) store(e *event, expect int, status string, r account.Answer) error {
 	if e.stored != expect {
 		return errLast
@@ -198,7 +198,7 @@ type handler struct {
 	stop func()
 }
 
-// pace is called between steps; it does not return where the worker dies.
+// pace is called between steps. It does not return if the worker dies.
 type pace func(step string)
 
 type died struct{}
@@ -285,8 +285,8 @@ func (w *world) deprovisioned(runtime string) bool {
 	return slices.ContainsFunc(w.events, func(e *event) bool { return e.kind == "deprovision" && e.runtime == runtime })
 }
 
-// deliver hands an event to a worker: one that is not settled, or that waits; now
-// and then one that another worker has already.
+// deliver hands a worker an event that is not settled or that waits. Now and then another worker already has
+// the event.
 func (w *world) deliver() {
 	var open []*event
 	for _, e := range w.events {
@@ -319,7 +319,7 @@ func (w *world) take(e *event, deadline bool) {
 	})
 }
 
-// shoot lets a Shoot appear for what was answered, or vanish.
+// shoot creates a Shoot for an answered runtime, or deletes one.
 func (w *world) shoot() {
 	runtime := runtimes[w.rnd.IntN(len(runtimes))]
 	binding := w.live(runtime)
@@ -334,7 +334,7 @@ func (w *world) refers(binding string) bool {
 	return slices.Contains(slices.Collect(maps.Values(w.shoots)), binding)
 }
 
-// live is the binding that a runtime was answered with and not deprovisioned from.
+// live returns the binding that a runtime was answered with, until it is deprovisioned.
 func (w *world) live(runtime string) string {
 	if w.deprovisioned(runtime) {
 		return ""
@@ -354,8 +354,7 @@ func (w *world) lose() {
 	}
 }
 
-// other is another writer of a label: cleans an account by hand, or
-// claims one.
+// other is another writer of labels: it cleans an account by hand, or claims one.
 func (w *world) other() {
 	name := w.anyBinding()
 	l := w.labels[name]

@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// settle publishes a final reply (rule 11): true means that the event is
-// settled, false that it has to start over with the sequence that was read.
+// settle publishes a final reply (rule 11). It returns false if the event has to start over with the sequence
+// that was read.
 func (w *world) settle(e *event, expect *int, status string, r account.Answer, p pace) bool {
 	p("publish " + status)
 	if err := w.store(e, *expect, status, r); err != nil {
@@ -26,12 +26,12 @@ func (w *world) settle(e *event, expect *int, status string, r account.Answer, p
 	return true
 }
 
-// act takes back what Redis holds by a request whose final answer is no assignment.
+// act takes back the assignment of a request whose final answer is no assignment.
 func (w *world) act(e *event, p pace) {
 	if e.kind == "provision" && e.status != "assigned" {
 		p("take back")
 		if w.m.TakeBack(w.ctx, pool, e.runtime, e.id) != nil {
-			panic(died{}) // not built: the event comes again
+			panic(died{}) // not built: the event is redelivered
 		}
 	}
 }
@@ -48,7 +48,7 @@ func (w *world) stands(e *event, p pace) bool {
 
 func must[T any](v T, err error) T {
 	if err != nil {
-		panic(died{}) // not built: back off, the event comes again
+		panic(died{}) // not built: back off, the event is redelivered
 	}
 	return v
 }
@@ -89,7 +89,7 @@ func (w *world) provision(e *event, deadline bool, p pace) {
 	}
 }
 
-// wait is rule 12: record, then reply, then ack.
+// wait is rule 12: it records, then replies, then acknowledges.
 func (w *world) wait(e *event, expect *int, r account.Answer, p pace) bool {
 	if e.status == "waiting" && e.waiting && e.stored == *expect {
 		e.settled = true
@@ -107,7 +107,7 @@ func (w *world) wait(e *event, expect *int, r account.Answer, p pace) bool {
 	return true
 }
 
-// assign is rules 2 to 6: what it returns may be published.
+// assign is rules 2 to 6. Its decision may be published.
 func (w *world) assign(e *event, p pace) account.Decision {
 	views := map[string]label{}
 	for round := 0; ; round++ {
@@ -133,7 +133,7 @@ func (w *world) assign(e *event, p pace) account.Decision {
 	}
 }
 
-// request offers what the cache has, and what was read in this search instead.
+// request offers the bindings of the cache, replaced by those that were read during this search.
 func (w *world) request(e *event, views map[string]label, all bool) account.Request {
 	r := account.Request{Runtime: e.runtime, Request: e.id, Tenant: e.tenant, Terms: w.terms[e.tenant], All: all}
 	for _, name := range slices.Sorted(maps.Keys(w.labels)) {
@@ -282,7 +282,7 @@ func (w *world) free(e *event, p pace) (outcome string, over bool) {
 	return "returned", false
 }
 
-// sweepBinding is rule 10, then 8 for what still drains.
+// sweepBinding is rule 10, then rule 8 if the binding still drains.
 func (w *world) sweepBinding(name string, p pace) {
 	view := w.labels[name]
 	p("observe " + name)

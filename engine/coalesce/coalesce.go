@@ -1,4 +1,4 @@
-// Package coalesce lets callers share a reading of something that is dear to read, or far away.
+// Package coalesce lets concurrent callers share one expensive or remote read.
 package coalesce
 
 import (
@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// Reading reads a T for all that ask for one. A caller gets a reading that began after it asked,
-// so that what it sees is no older than its question; those that ask while one runs share the next.
-// The zero value with a Read is ready, and safe for concurrent use.
+// Reading runs Read once for all callers that ask meanwhile. A caller gets the result of a read that began
+// after its call, so that the result is never older than the question; callers that ask during a read share
+// the next one. A Reading with Read set is ready to use, and safe for concurrent use.
 type Reading[T any] struct {
-	// Read is never called twice at a time. Its context has the values of one of the callers that wait
-	// for it, and does not end with any of them: Read bounds itself.
+	// Read never runs twice at a time. Its context has the values of one caller's context but no
+	// cancellation: Read must limit its own time.
 	Read func(context.Context) (T, error)
 
 	mu      sync.Mutex
-	running *turn[T] // reads now
-	next    *turn[T] // is for those who came since
+	running *turn[T] // the read that runs now
+	next    *turn[T] // for callers that arrived since
 }
 
 // turn is one reading.
@@ -27,11 +27,11 @@ type turn[T any] struct {
 	done chan struct{}   // closed when the rest is set
 	read T
 	err  error
-	fell string // what Read panicked with, and where
+	fell string // the value and stack of a panic in Read, "" for none
 }
 
-// Get returns what a reading found that began after the call, or why ctx ended. Where Read panics,
-// all who share the reading do: each of them may bear it in its own way.
+// Get returns the result of a read that began after the call, or the cause of ctx's end. If Read panics, Get
+// panics in every caller that shares the read.
 func (r *Reading[T]) Get(ctx context.Context) (T, error) {
 	var none T
 	if ctx.Err() != nil {
@@ -68,7 +68,7 @@ func newTurn[T any](ctx context.Context) *turn[T] {
 	return &turn[T]{ctx: context.WithoutCancel(ctx), done: make(chan struct{})}
 }
 
-// run reads, and again for those who have come meanwhile.
+// run reads for t, then for callers that arrived during the read, until there are none.
 func (r *Reading[T]) run(t *turn[T]) {
 	for t != nil {
 		r.take(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/coalesce"
 )
 
-// source counts its readings; each lasts until one is let go.
+// source counts its reads. Each read lasts until the test releases it.
 type source struct {
 	letGo    chan error
 	readings int
@@ -23,8 +23,8 @@ func (s *source) read(context.Context) (int, error) {
 	return n, <-s.letGo
 }
 
-// TestReadingBeginsAfterTheQuestion is one caller whose reading is under way when a hundred
-// others ask: they share the next one, and none gets what was read before it asked.
+// TestReadingBeginsAfterTheQuestion: a hundred callers ask during a read. They share the next read, so that
+// none gets a result from before its call.
 func TestReadingBeginsAfterTheQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestReadingBeginsAfterTheQuestion(t *testing.T) {
 	})
 }
 
-// TestErrorIsOfOneReading is a reading that fails: those who shared it are told, the next one asks again.
+// TestErrorIsOfOneReading: the callers that share a failed read get its error; the next caller reads again.
 func TestErrorIsOfOneReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestErrorIsOfOneReading(t *testing.T) {
 	})
 }
 
-// TestCallerLeaves is a caller that leaves: it is told why at once, and the reading goes on
-// for another one with the values of the first.
+// TestCallerLeaves: a caller whose context ends returns at once with the cause. The read continues for the
+// other caller, with the first one's context values.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,8 +105,7 @@ func TestCallerLeaves(t *testing.T) {
 	})
 }
 
-// TestPanicIsTheCallers is a reading that panics: the caller can recover from it, and the next
-// reading is another one.
+// TestPanicIsTheCallers: the caller can recover from a panic in Read, and the next call reads again.
 func TestPanicIsTheCallers(t *testing.T) {
 	t.Parallel()
 	readings := 0

@@ -78,7 +78,7 @@ func section(b *strings.Builder, n document.Node) {
 	}
 }
 
-// TestBounds holds that no small document is read for long.
+// TestBounds checks that no small document takes long to read.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	aliases := "section: &a0 {list: [a, b, c, d, e, f, g, h]}\n"
@@ -109,8 +109,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// rebuilt is everything below n, at the most a hundred levels of it, as the YAML
-// library decodes it; same is false where the library means something else by a name.
+// rebuilt returns everything below n, down to a hundred levels, in the types of the YAML library; it clears
+// same if the library reads a name differently.
 func rebuilt(n document.Node, depth int, same *bool) any {
 	switch {
 	case depth == 100:
@@ -137,8 +137,8 @@ func rebuilt(n document.Node, depth int, same *bool) any {
 	return n.Scalar()
 }
 
-// FuzzReader holds the reader against the YAML library: what the library decodes is
-// read to the same values, and every fault has a place.
+// FuzzReader compares the reader with the YAML library: a document that the library decodes is read to the
+// same values, and every fault has a place.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		"", "a: 1", "a: {b: [1, x, null, true, 1.5]}", "a: &a {b: 1}\nc: {<<: *a, b: 2}", "a: 1\na: 2",

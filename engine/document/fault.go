@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kind sorts faults by what is wrong. The documents have kinds besides these.
+// Kind classifies faults. Packages that read documents define further kinds.
 type Kind string
 
 // The kinds of faults that every document can have.
@@ -29,7 +29,7 @@ type Fault struct {
 	Message string `json:"message"`
 }
 
-// Error names file, line and field, then what is wrong.
+// Error names file, line and field, then the fault.
 func (f Fault) Error() string {
 	var b strings.Builder
 	switch {
@@ -50,7 +50,7 @@ func (f Fault) Error() string {
 // Faults is everything that is wrong with one or several documents.
 type Faults []Fault
 
-// Error has one fault per line.
+// Error returns one fault per line.
 func (f Faults) Error() string {
 	lines := make([]string, len(f))
 	for i := range f {
@@ -59,7 +59,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Sorted orders the faults by file and line; those of one line keep their order.
+// Sorted sorts the faults in place by file and line, and returns them. Faults of one line keep their order.
 func (f Faults) Sorted() Faults {
 	slices.SortStableFunc(f, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
@@ -67,7 +67,7 @@ func (f Faults) Sorted() Faults {
 	return f
 }
 
-// OrNil is f as an error, nil where there is no fault.
+// OrNil returns f as an error, nil if it is empty.
 func (f Faults) OrNil() error {
 	if len(f) == 0 {
 		return nil

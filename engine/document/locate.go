@@ -11,19 +11,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// mostLocated bounds what is read again, some twenty times, for the line of a fault.
+// mostLocated bounds the content in which locate searches: it parses the content about twenty times.
 const mostLocated = 4 << 20 // bytes
 
-// misplaced are the errors whose line the YAML library takes from the beginning of the
-// mapping or list around the fault, or does not know.
+// misplaced lists the errors for which the YAML library reports the first line of the mapping or list around
+// the fault, or no line.
 var misplaced = []string{
 	"did not find expected key", "did not find expected '-' indicator", "did not find expected node content",
 	"did not find expected <document start>", "did not find expected ',' or ", "unknown anchor ",
 }
 
-// locate returns the line of what the YAML library refuses with the text, counted from 1; 0
-// where the library's own line is right, or where finding another would take long. The
-// documents are valid up to the line before, but for the brackets that are open there.
+// locate returns the line, counted from 1, that causes the YAML library's error text: the end of the shortest
+// beginning of content that fails with it. A bracket that is merely still open there does not count. It
+// returns 0 if the library's own line is right, or if content is too large to search.
 func locate(content []byte, text string) int {
 	text = yamlLine.ReplaceAllString(text, "")
 	known := false
@@ -43,8 +43,8 @@ func locate(content []byte, text string) int {
 	return before + 1
 }
 
-// open reports whether the lines may go on inside of brackets: the YAML library then comes
-// to an alias that follows.
+// open reports whether the lines end inside brackets. It appends an unknown alias: the YAML library complains
+// about the alias only if the lines may continue.
 func open(lines [][]byte) bool {
 	const unknown = "unknown anchor 'behind' referenced"
 	for _, next := range []string{"\n*behind", "\n, *behind"} {
@@ -55,8 +55,8 @@ func open(lines [][]byte) bool {
 	return false
 }
 
-// refusal returns what the YAML library says of the lines, without its own line, and how many
-// of the lines it has read by then.
+// refusal returns the YAML library's error for the lines, without its line number, and how many lines it read
+// up to then. The text is "" for valid lines.
 func refusal(lines [][]byte) (text string, read int) {
 	source := &lineByLine{lines: lines}
 	decoder := yaml.NewDecoder(source)
@@ -75,8 +75,8 @@ func refusal(lines [][]byte) (text string, read int) {
 // lineByLine is a reader that returns at most one line at a time.
 type lineByLine struct {
 	lines [][]byte
-	begun int    // how many lines it has returned something of
-	rest  []byte // of the last one
+	begun int    // how many lines were returned, at least in part
+	rest  []byte // of the last one, not yet returned
 }
 
 func (l *lineByLine) Read(p []byte) (int, error) {

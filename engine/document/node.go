@@ -16,30 +16,30 @@ type Node struct {
 	Path         string
 	Name         string // of a field
 	Line, Column int    // of the value
-	KeyLine      int    // of a field: that of its name
+	KeyLine      int    // of a field: the line of its name
 
 	reader *Reader
 	yaml   *yaml.Node
 	above  *yaml.Node // laid over yaml
 }
 
-// Fault reports what is wrong with the node.
+// Fault adds a fault of the node.
 func (n Node) Fault(kind Kind, format string, args ...any) {
 	n.reader.fault(n.Line, n.Column, n.Path, kind, format, args...)
 }
 
-// KeyFault reports what is wrong with the name of a field.
+// KeyFault adds a fault of a field's name.
 func (n Node) KeyFault(kind Kind, format string, args ...any) {
 	n.reader.fault(cmp.Or(n.KeyLine, n.Line), 0, n.Path, kind, format, args...)
 }
 
-// Warn reports what is worth a look.
+// Warn adds a warning about the node.
 func (n Node) Warn(kind Kind, format string, args ...any) {
 	n.reader.Warnings = append(n.reader.Warnings, n.reader.at(n.Line, n.Column, n.Path, kind, format, args...))
 }
 
-// Under returns the mapping n with values laid over it: a mapping in both is
-// merged, anything else replaces what n has. What the values bring has no line.
+// Under returns the mapping n with values laid over it: a mapping in both is merged, anything else replaces
+// the value of n. Nodes from values have no line.
 func (n Node) Under(values map[string]any) (Node, error) {
 	above := &yaml.Node{}
 	err := above.Encode(values)
@@ -47,12 +47,12 @@ func (n Node) Under(values map[string]any) (Node, error) {
 	return n, err
 }
 
-// Field is the place of a field that n has or lacks.
+// Field returns the place of a field, for faults about it. The field need not exist.
 func (n Node) Field(name string) Node {
 	return Node{reader: n.reader, Path: Field(n.Path, name), Name: name, Line: n.Line, Column: n.Column, KeyLine: n.KeyLine}
 }
 
-// Field is the path of a field. A name that could be misread stands in brackets.
+// Field returns the path of a field. It puts a name that could be misread into brackets.
 func Field(path, name string) string {
 	switch {
 	case !plain(name):
@@ -63,7 +63,7 @@ func Field(path, name string) string {
 	return path + "." + name
 }
 
-// Item is the path of an item of a list, or of a field with an unusual name.
+// Item returns the path of an item of a list, or of a field with an unusual name.
 func Item[K int | string](path string, key K) string {
 	text := fmt.Sprint(key)
 	if text == "" || strings.ContainsFunc(text, func(c rune) bool { return c == ' ' || !strconv.IsPrint(c) }) {
@@ -79,7 +79,7 @@ func plain(name string) bool {
 	})
 }
 
-// resolved returns what the node is, its alias followed; nil for none.
+// resolved returns the YAML node, or its target if it is an alias; nil for none.
 func (n Node) resolved() *yaml.Node {
 	if n.yaml != nil && n.yaml.Kind == yaml.AliasNode {
 		return n.yaml.Alias
@@ -87,7 +87,7 @@ func (n Node) resolved() *yaml.Node {
 	return n.yaml
 }
 
-// visit is resolved, and counts the node against the limit of the document; nil beyond the limit.
+// visit returns resolved, and counts it against the reader's limit. Beyond the limit it returns nil.
 func (n Node) visit() *yaml.Node {
 	y, r := n.resolved(), n.reader
 	if y == nil || r.visits < 0 {
@@ -128,7 +128,7 @@ func (n Node) Text() (string, bool) {
 	return text, ok
 }
 
-// Texts reads a list of strings and leaves out what is none.
+// Texts reads a list of strings. It leaves out other items; each is a fault.
 func (n Node) Texts() []string {
 	all := []string{}
 	items, _ := n.List()
@@ -152,7 +152,7 @@ func (n Node) Whole() (int, bool) {
 	return number, ok
 }
 
-// Scalar is a string, an int, float64 or bool; nil for everything else.
+// Scalar returns the node's value as a string, an int, a float64 or a bool; nil for everything else.
 func (n Node) Scalar() any {
 	y := n.resolved()
 	if y == nil || y.Kind != yaml.ScalarNode {
@@ -168,7 +168,7 @@ func (n Node) Scalar() any {
 	return v
 }
 
-// Spelled is a scalar as it stands in the document, "" for everything else.
+// Spelled returns a scalar as it is written in the document, "" for everything else.
 func (n Node) Spelled() string {
 	if y := n.resolved(); y != nil && y.Kind == yaml.ScalarNode {
 		return y.Value
@@ -176,7 +176,7 @@ func (n Node) Spelled() string {
 	return ""
 }
 
-// Source is the node on one line, as YAML.
+// Source returns the node as one line of YAML.
 func (n Node) Source() string {
 	y := n.resolved()
 	if y == nil {
@@ -191,7 +191,7 @@ func (n Node) Source() string {
 	return strings.TrimSpace(string(source))
 }
 
-// Names are those of a mapping's own fields.
+// Names returns the names of a mapping's own fields, without merged ones; nil for everything else.
 func (n Node) Names() []string {
 	y := n.resolved()
 	if !n.Mapping() {
@@ -222,8 +222,8 @@ func (n Node) Sequence() bool {
 	return y != nil && y.Kind == yaml.SequenceNode
 }
 
-// Value is all of the node in the types that JSON has: maps with string keys,
-// lists, strings, numbers, booleans and nil.
+// Value returns the whole node in the types of JSON: maps with string keys, lists, strings, numbers, booleans
+// and nil. It returns nil after a fault.
 func (n Node) Value() any {
 	y := n.visit()
 	if y == nil {
@@ -267,11 +267,11 @@ func stringKeys(v any) any {
 	return v
 }
 
-// Expected reports that the node is something else than was expected.
+// Expected adds the fault that the node has the wrong type; write names the right one.
 func (n Node) Expected(write string) {
 	y := n.resolved()
 	if y == nil {
-		return // its bound is reported already
+		return // the limit is reported already
 	}
 	if write == "a string" && slices.Contains([]string{"!!int", "!!float", "!!bool"}, y.ShortTag()) {
 		write += ", in quotes"

@@ -12,9 +12,8 @@ import (
 // leadingZero matches a whole number other than 0 that has a zero before its digits.
 var leadingZero = regexp.MustCompile(`^([-+]?)0[0_]*([1-9][0-9_]*)$`)
 
-// Number reads text as a number without quotes in a document: it is an int, a float64, or
-// nil for what is none. A zero before the digits is an error: 010 is 8 in YAML 1.1, which
-// Helm reads too, and 10 in YAML 1.2 and elsewhere.
+// Number parses text as an unquoted number of a document: an int, a float64, or nil if it is no number. A
+// leading zero is an error: 010 is 8 in YAML 1.1, which Helm also reads, and 10 in YAML 1.2 and elsewhere.
 func Number(text string) (any, error) {
 	if found := leadingZero.FindStringSubmatch(text); found != nil {
 		sign, digits := found[1], strings.ReplaceAll(found[2], "_", "")
@@ -32,8 +31,8 @@ func Number(text string) (any, error) {
 	return v, nil
 }
 
-// Unambiguous reports whether every reader takes the node for the same value, and finds
-// fault with a number that has a zero before it.
+// Unambiguous reports whether every YAML reader reads the node as the same value. A number with a leading
+// zero is a fault.
 func (n Node) Unambiguous() bool {
 	if _, text := n.Scalar().(string); text {
 		return true

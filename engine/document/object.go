@@ -32,9 +32,8 @@ func (o Object) Missing(name, format string, args ...any) {
 	o.Field(name).Fault(Missing, "is missing; "+format, args...)
 }
 
-// Object reads a mapping whose fields are the known ones; any field where none is
-// named. A field that is not known is a fault and left out. Where n is no mapping,
-// the object has no fields.
+// Object reads a mapping. Without known, any field is allowed; otherwise any other field is a fault and left
+// out. It returns false and an object without fields if n is no mapping.
 func (n Node) Object(known ...string) (Object, bool) {
 	o := Object{Node: n}
 	y := n.visit()
@@ -62,7 +61,7 @@ func (n Node) Object(known ...string) (Object, bool) {
 	return o, true
 }
 
-// Meant is the advice for a word that is not among the known ones, which are ASCII.
+// Meant returns advice for a word that is not one of known, which are ASCII.
 func Meant(word string, known []string) string {
 	note := ""
 	if l, foreign := spelling.Foreign(word); foreign {
@@ -75,7 +74,7 @@ func Meant(word string, known []string) string {
 	return note + "there are " + strings.Join(known, ", ")
 }
 
-// gatherer collects the fields of a mapping.
+// gatherer collects the fields of a mapping and of the mappings that are merged into it.
 type gatherer struct {
 	node   Node
 	seen   map[string]int // the line of a name

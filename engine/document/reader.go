@@ -12,25 +12,25 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The bounds of what is read. A deeper nesting than 10,000 is an error of the YAML library.
+// The limits of a Reader. The YAML library itself refuses a nesting deeper than 10,000.
 const (
 	mostBytes  = 64 << 20
-	mostVisits = 1 << 18 // of nodes, and ten for each node that the documents have
+	mostVisits = 1 << 18 // of nodes; each node of the documents adds ten
 	mostMerges = 100     // keys << in one another
 )
 
-// Reader gathers every fault of the documents that it reads, so that one reading
-// reports all of them. The zero Reader is ready to use. Not safe for concurrent use.
+// Reader collects all faults of the documents that it reads, so that one run reports all of them. The zero
+// Reader is ready to use. It is not safe for concurrent use.
 type Reader struct {
-	File    string // that faults name
+	File    string // the name in faults
 	First   int    // the number of a list's first item in paths
 	Private bool   // faults do not show values: they may be secrets
 
 	Faults   Faults
 	Warnings Faults
 
-	// visits are left. Aliases of aliases make a small document endless; a document
-	// without any never reaches the bound.
+	// visits is the number of visits that are left. Aliases of aliases make a small document huge; a document
+	// without aliases never reaches the limit.
 	visits  int
 	bounded bool
 
@@ -38,8 +38,8 @@ type Reader struct {
 	lines   []string // of content, once a fault asks for them
 }
 
-// All returns the documents of content up to the first that is no YAML, without
-// those that are empty.
+// All returns the documents of content that are not empty. It stops at the first that is no YAML, and adds a
+// fault.
 func (r *Reader) All(content []byte) []Node {
 	if len(content) > mostBytes {
 		r.Whole(Syntax, "has %d MiB; the most is %d", len(content)>>20, mostBytes>>20)
@@ -79,8 +79,8 @@ func (r *Reader) All(content []byte) []Node {
 	}
 }
 
-// One returns the only document of content. None is a fault that says what to
-// write, and so is a second one; false where there is nothing to read on with.
+// One returns the only document of content. An empty file is a fault that tells what to write; a second
+// document is a fault, too. It returns false if there is no document that can be read.
 func (r *Reader) One(content []byte, write string) (Node, bool) {
 	before := len(r.Faults)
 	all := r.All(content)
@@ -96,7 +96,7 @@ func (r *Reader) One(content []byte, write string) (Node, bool) {
 	return all[0], true
 }
 
-// Empty is a document without content.
+// Empty returns an empty mapping as a document.
 func (r *Reader) Empty() Node { return r.root(&yaml.Node{Kind: yaml.MappingNode}) }
 
 func (r *Reader) root(n *yaml.Node) Node {
@@ -107,8 +107,8 @@ func (r *Reader) root(n *yaml.Node) Node {
 	return Node{reader: r, yaml: n, Line: n.Line, Column: n.Column}
 }
 
-// prepare returns the number of nodes, aliases not followed. What YAML takes for
-// a point in time remains the text that it is: JSON has no such type.
+// prepare returns the number of nodes without following aliases. It makes timestamps strings, since JSON has
+// no such type.
 func prepare(n *yaml.Node) int {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!timestamp" {
 		n.Tag = "!!str"
@@ -120,7 +120,7 @@ func prepare(n *yaml.Node) int {
 	return count
 }
 
-// Whole reports what is wrong with all that was read.
+// Whole adds a fault of the whole file.
 func (r *Reader) Whole(kind Kind, format string, args ...any) {
 	r.fault(0, 0, "", kind, format, args...)
 }
@@ -135,7 +135,7 @@ func (r *Reader) at(line, column int, path string, kind Kind, format string, arg
 
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
-// broken adds the fault that the YAML library names, its line in the place of ours.
+// broken adds an error of the YAML library as a fault. A line in text takes the place of n's.
 func (r *Reader) broken(n Node, before, text string) {
 	text = strings.TrimPrefix(text, "yaml: ")
 	line, column := n.Line, n.Column

@@ -23,8 +23,9 @@ var markUTF8 = []byte("\xef\xbb\xbf")
 
 const saveUTF8 = "save the file as UTF-8"
 
-// Text is the content of a file in UTF-8 without a byte order mark: it takes UTF-8, and UTF-16 that
-// begins with its mark. The error is [Faults] with the line and, in bytes, the column of what is no text.
+// Text returns the content of a file as UTF-8 without a byte order mark. It accepts UTF-8, and UTF-16 with
+// its byte order mark. The error is [Faults] with the line and the column, in bytes, of the first invalid
+// byte.
 func Text(content []byte) ([]byte, error) {
 	text := bytes.TrimPrefix(content, markUTF8)
 	if order := order16(content); order != nil {
@@ -46,7 +47,7 @@ func Text(content []byte) ([]byte, error) {
 	return text, nil
 }
 
-// order16 is the order that the mark of UTF-16 says, nil where content does not begin with one.
+// order16 returns the byte order of UTF-16 by its mark, nil if content does not begin with one.
 func order16(content []byte) binary.ByteOrder {
 	switch {
 	case bytes.HasPrefix(content, []byte("\xff\xfe")):
@@ -57,7 +58,7 @@ func order16(content []byte) binary.ByteOrder {
 	return nil
 }
 
-// decode16 reads UTF-16. A half of a character becomes U+FFFD.
+// decode16 decodes UTF-16. A lone surrogate and a trailing byte become U+FFFD.
 func decode16(content []byte, order binary.ByteOrder) []byte {
 	units := make([]uint16, 0, len(content)/2+1)
 	for pair := range slices.Chunk(content, 2) {
@@ -80,11 +81,11 @@ func notText(text []byte, at int, format string) Faults {
 	return Faults{{Line: line, Column: column, Kind: Syntax, Message: format}}
 }
 
-// Stream returns the text of in without a byte order mark and in UTF-8, to be read line by line.
-// UTF-16 is read to its end first. Bytes that are no UTF-8 are left to the reader.
+// Stream returns in as UTF-8 without a byte order mark, to be read line by line. It reads UTF-16 to the end
+// first. It does not check UTF-8: the caller sees invalid bytes.
 func Stream(in io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReader(in)
-	first, _ := buffered.Peek(1) // what failed fails again
+	first, _ := buffered.Peek(1) // an error returns again with the next read
 	if len(first) == 0 || first[0] < utf8.RuneSelf {
 		return buffered, nil
 	}
@@ -103,8 +104,8 @@ func Stream(in io.Reader) (io.Reader, error) {
 	return bytes.NewReader(content), err
 }
 
-// strange adds the fault of a tab that indents, or of a control character, which the YAML library
-// refuses without its name; false where text is about something else.
+// strange adds a fault for a tab that indents, or for a control character: the YAML library's error does not
+// name the character. It returns false if text is another error.
 func (r *Reader) strange(text string) bool {
 	from := 0
 	if found := yamlLine.FindStringSubmatch(text); found != nil {
@@ -145,7 +146,7 @@ func (r *Reader) split() []string {
 	return r.lines
 }
 
-// Strange reports a character of the text of n that find finds, with its column in the line.
+// Strange adds a fault if find finds a character in the node's text, and reports whether it did.
 func (n Node) Strange(find func(string) (spelling.Letter, bool)) bool {
 	y := n.resolved()
 	if y == nil {
@@ -158,7 +159,7 @@ func (n Node) Strange(find func(string) (spelling.Letter, bool)) bool {
 	return found
 }
 
-// StrangeName is Strange of the name of a field.
+// StrangeName does the same for the name of a field.
 func (n Node) StrangeName(find func(string) (spelling.Letter, bool)) bool {
 	l, found := find(n.Name)
 	if found {
@@ -167,8 +168,8 @@ func (n Node) StrangeName(find func(string) (spelling.Letter, bool)) bool {
 	return found
 }
 
-// letter adds the fault of a character in a text that begins at line and column. A text that has
-// the character by an escape, or goes on in another line, has the column where it begins.
+// letter adds a fault for a character in a text that begins at line and column. The fault has the character's
+// column; for a character that is escaped or in a later line, it has the column where the text begins.
 func (n Node) letter(line, column int, l spelling.Letter) {
 	where := fmt.Sprintf("as its character %d", l.Column)
 	if lines := n.reader.split(); line > 0 && line <= len(lines) {

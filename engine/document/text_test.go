@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// utf16Of is text in UTF-16 behind the mark.
+// utf16Of returns the text in UTF-16 after a byte order mark.
 func utf16Of(mark, text string, order binary.AppendByteOrder) string {
 	content := []byte(mark)
 	for _, unit := range utf16.Encode([]rune(text)) {
@@ -88,7 +88,8 @@ func TestTextThatIsNone(t *testing.T) {
 	}
 }
 
-// A character has its column in the line, or in the text where the file has it by an escape.
+// A fault has the character's column in the line, or the column of the text if the file escapes the
+// character.
 func TestStrangeCharactersHaveTheirColumn(t *testing.T) {
 	t.Parallel()
 	const content = "name: l\u0430n\nlist: [ok, \"a\\u200b\", 'b\u00a0c']\n\"fr\u0435e\": {}\nfree: &x d\u00ade\nnumber: *x\n"

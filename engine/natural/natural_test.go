@@ -18,7 +18,7 @@ func TestNaturalOrder(t *testing.T) {
 	}
 }
 
-// It is an order: of any three names, and only equal names are the same.
+// Natural is a total order on any three names, and only equal names compare as equal.
 func TestNaturalIsAnOrder(t *testing.T) {
 	t.Parallel()
 	var names []string

@@ -10,10 +10,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Acquired lists what a cluster has after an Acquire.
+// Acquired is the result of Acquire.
 type Acquired struct {
-	Applied []Applied // all that it has, in the order in which it was applied
-	New     []string  // ids of the rules that were applied now
+	Applied []Applied // all rules of the cluster, in the order in which they were applied
+	New     []string  // ids of the rules that this call applied
 	Skipped []Skipped // rules that were not applied, and never are while the cluster has that path
 }
 
@@ -25,17 +25,16 @@ type Skipped struct {
 	By   string // the rule that has it
 }
 
-// String names rule, path and who has it.
+// String names the rule, the path and the rule that has the path.
 func (s Skipped) String() string {
 	return fmt.Sprintf("rule %s is not applied: its path %q is taken by rule %s", s.Rule, s.Path, s.By)
 }
 
-// ErrUnknownParent says that a rule names a parent that was not set: rules and
-// parents are of different configurations.
+// ErrUnknownParent means that a rule names a parent that was not set: rules and parents are from different
+// configurations.
 var ErrUnknownParent = errors.New("there is no such parent now")
 
-// Exhausted says what a rule found no room for. It comes in an engine.Error of
-// CodeNetworkExhausted.
+// Exhausted says for which block a rule found no room. An engine.Error of CodeNetworkExhausted wraps it.
 type Exhausted struct {
 	Rule      string
 	Injection string // its id, or its number in the rule, from 1
@@ -50,7 +49,7 @@ type Left struct {
 	Largest int // prefix length, -1 for none
 }
 
-// Error names rule, injection and what each parent has left.
+// Error names the rule, the injection and the largest free block of each parent.
 func (e *Exhausted) Error() string {
 	left := make([]string, len(e.Left))
 	for i, l := range e.Left {
@@ -65,12 +64,11 @@ func (e *Exhausted) Error() string {
 	return fmt.Sprintf("rule %s, injection %s (%s): no /%d is free: %s", e.Rule, e.Injection, e.Path, e.Size, strings.Join(left, ", "))
 }
 
-// Acquire applies rules to a cluster on behalf of a request, in their order, and
-// returns all that the cluster then has. A rule that it has already is repeated,
-// whatever it asks for by now; one of whose paths is taken is skipped. Rules
-// are applied all together or not at all: where one finds no room, the error is
-// an engine.Error of CodeNetworkExhausted with an *Exhausted, and nothing has
-// changed. ErrUnknownParent where a rule names a parent that is not set.
+// Acquire applies rules to a cluster for a request, in their order, and returns all rules that the cluster
+// then has. It skips a rule that the cluster already has, even if its injections have changed since, and a
+// rule with a path that another rule of the cluster has. It applies all other rules or none: if one finds no
+// room, the error is an engine.Error of CodeNetworkExhausted with an *Exhausted, and nothing has changed. The
+// error is ErrUnknownParent if a rule names a parent that is not set.
 func (s *Space) Acquire(cluster, request string, rules []Rule) (Acquired, error) {
 	var out Acquired
 	var fresh []*Record
@@ -105,7 +103,7 @@ func (s *Space) Acquire(cluster, request string, rules []Rule) (Acquired, error)
 	return out, nil
 }
 
-// taken finds the rule's first path that one of the records has.
+// taken returns the rule's first path that one of the records has, and that record's rule; both "" for none.
 func taken(rule Rule, records ...[]*Record) (path, by string) {
 	for _, in := range rule.Injections {
 		for _, p := range in.Paths {
@@ -119,9 +117,9 @@ func taken(rule Rule, records ...[]*Record) (path, by string) {
 	return "", ""
 }
 
-// slice takes a block for each injection of a rule, or none.
+// slice takes a block for each injection of a rule. On an error it frees the blocks that it took.
 func (s *Space) slice(rule Rule) (blocks []Block, err error) {
-	local := map[string]*tree{} // what is left of blocks of this rule, by injection
+	local := map[string]*tree{} // the free space in this rule's blocks, by injection
 	inside := map[string]netip.Prefix{}
 	defer func() {
 		if err != nil {
@@ -148,15 +146,15 @@ func (s *Space) slice(rule Rule) (blocks []Block, err error) {
 	return blocks, nil
 }
 
-// supply is a parent that an injection tries: its CIDRs, and where they are kept.
+// supply is a parent that an injection tries: its CIDRs, and the tree that allots them.
 type supply struct {
 	id    string
 	tree  *tree
 	cidrs []netip.Prefix
 }
 
-// sources are the parents of an injection in their order; all of the
-// configuration, by id, where it names none.
+// sources returns the parents of an injection in their order; if it names none, all parents of the
+// configuration by id.
 func (s *Space) sources(in Injection, local map[string]*tree, inside map[string]netip.Prefix) ([]supply, error) {
 	var all []supply
 	for _, id := range in.Parents {
@@ -178,7 +176,7 @@ func (s *Space) sources(in Injection, local map[string]*tree, inside map[string]
 	return all, nil
 }
 
-// take holds a block of the first parent that has one.
+// take holds and returns a block of the first parent that has room for it.
 func take(sources []supply, size int) (netip.Prefix, bool) {
 	for _, source := range sources {
 		for _, parent := range source.cidrs {
@@ -199,7 +197,7 @@ func exhausted(rule Rule, i int, sources []supply) error {
 	return NewExhausted(rule, i, left)
 }
 
-// NewExhausted is the error of an injection of a rule, by its index, that found no room.
+// NewExhausted returns the error for the injection with index i, which found no room.
 func NewExhausted(rule Rule, i int, left []Left) error {
 	in := rule.Injections[i]
 	return &engine.Error{
@@ -219,7 +217,7 @@ func (s supply) largest() int {
 	return largest
 }
 
-// injectionName is how messages name an injection.
+// injectionName returns the injection's id, or else its number from 1, for messages.
 func injectionName(in Injection, i int) string {
 	if in.ID != "" {
 		return in.ID

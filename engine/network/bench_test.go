@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// BenchmarkAcquire is one cluster that comes and goes beside so many blocks.
+// BenchmarkAcquire allots blocks to one cluster and frees them, among a number of other blocks.
 func BenchmarkAcquire(b *testing.B) {
 	for _, blocks := range []int{100, 10_000, 100_000} {
 		b.Run(fmt.Sprint(blocks), func(b *testing.B) {

@@ -7,15 +7,14 @@ import (
 	"slices"
 )
 
-// owned is a block with whose it is.
+// owned is a block with the cluster and the rule that it belongs to.
 type owned struct {
 	cluster, rule string
 	Block
 }
 
-// Check holds the records to invariant I9, NoOverlap: blocks are disjoint unless
-// one was sliced from the other, which only blocks of one rule of one cluster
-// are. It returns a line for each block that is not, none if all is well.
+// Check tests invariant I9, NoOverlap: two blocks are disjoint unless one was sliced from the other, which is
+// possible only within one rule of one cluster. It returns a line for each block that breaks it.
 func (s *Space) Check() []string {
 	var all []owned
 	for _, records := range s.clusters {
@@ -25,7 +24,7 @@ func (s *Space) Check() []string {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b owned) int { // of equal ones, the parent was given first
+	slices.SortStableFunc(all, func(a, b owned) int { // stable: of equal blocks the parent stays first
 		return cmp.Or(a.CIDR.Addr().Compare(b.CIDR.Addr()), cmp.Compare(a.CIDR.Bits(), b.CIDR.Bits()),
 			cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.rule, b.rule))
 	})
@@ -43,8 +42,8 @@ func (s *Space) Check() []string {
 	return faults
 }
 
-// Conflicts returns a line for each block that is held twice: the conflicts that Check finds, and
-// blocks of clusters that overlap a block of another allocator.
+// Conflicts returns a line for each block that is held twice: the lines of Check, and blocks of clusters that
+// overlap a block of another allocator.
 func (s State) Conflicts() []string {
 	found := Build(State{Records: s.Records}).Check()
 	overlap := Overlaps(s.Foreign)
@@ -94,7 +93,7 @@ func (n *branch) holds() bool {
 	return n != nil && (n.held > 0 || n.halves[0].holds() || n.halves[1].holds())
 }
 
-// Free returns the free blocks of all parents, the fewest that they consist of, by address.
+// Free returns the free space of all parents as the fewest possible blocks, by address.
 func (s *Space) Free() []netip.Prefix {
 	var free []netip.Prefix
 	s.tree.root.walk(0, 0, false, func(p netip.Prefix, n *branch, inside bool) {
@@ -105,8 +104,8 @@ func (s *Space) Free() []netip.Prefix {
 	return free
 }
 
-// Held returns each block that is held with how many hold it: clusters hold what they
-// have from a parent of the configuration, other allocators their blocks.
+// Held returns each held block with the number of its holds. Clusters hold the blocks that were sliced from a
+// parent of the configuration; other allocators hold theirs.
 func (s *Space) Held() map[netip.Prefix]int {
 	held := map[netip.Prefix]int{}
 	s.tree.root.walkAll(0, 0, func(p netip.Prefix, n *branch) {
@@ -117,8 +116,8 @@ func (s *Space) Held() map[netip.Prefix]int {
 	return held
 }
 
-// walk visits the blocks that nothing is held around, in the order of addresses,
-// down to those that are free as a whole; a half that is not there has no node.
+// walk visits blocks in the order of addresses. It does not descend into held blocks, nor into blocks without
+// halves, which are free or outside of every parent. A missing half is visited as nil.
 func (n *branch) walk(address uint32, depth int, inside bool, visit func(netip.Prefix, *branch, bool)) {
 	if n != nil {
 		inside = inside || n.parent
@@ -142,8 +141,7 @@ func (n *branch) walkAll(address uint32, depth int, visit func(netip.Prefix, *br
 	}
 }
 
-// Overlaps returns a function that finds, among these blocks, one that has addresses in
-// common with another.
+// Overlaps returns a function that finds one of blocks that overlaps its argument.
 func Overlaps(blocks []netip.Prefix) func(netip.Prefix) (netip.Prefix, bool) {
 	sorted := slices.SortedFunc(slices.Values(blocks), netip.Prefix.Compare)
 	there := map[netip.Prefix]bool{}

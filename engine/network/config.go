@@ -21,8 +21,8 @@ type Parent struct {
 	CIDRs []netip.Prefix
 }
 
-// Rule says what the clusters that its selector matches get. It is applied to a
-// cluster once, by its id.
+// Rule lists the blocks for the clusters that its selector matches. It is applied to a cluster once, by its
+// id.
 type Rule struct {
 	ID         string
 	Selector   Selector

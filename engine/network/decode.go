@@ -10,8 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// decoder makes a Config of a document. Beside each thing that is checked against
-// others it keeps where that stands.
+// decoder reads a Config. It also keeps the places of the values that validate compares with each other.
 type decoder struct {
 	document.Reader
 
@@ -59,13 +58,13 @@ func (d *decoder) config(spec document.Object) *Config {
 	return c
 }
 
-// given is a field that has a value; null is none.
+// given returns a field, and whether it has a value. null is no value.
 func given(o document.Object, name string) (document.Node, bool) {
 	n, ok := o.Get(name)
 	return n, ok && !n.Null()
 }
 
-// items are those of a list that may be left out.
+// items returns the items of an optional list.
 func items(o document.Object, name string) []document.Node {
 	n, ok := given(o, name)
 	if !ok {
@@ -75,7 +74,7 @@ func items(o document.Object, name string) []document.Node {
 	return list
 }
 
-// texts are those of a list that may be left out.
+// texts returns the strings of an optional list, nil if the list is absent.
 func texts(o document.Object, name string) []string {
 	n, ok := given(o, name)
 	if !ok {
@@ -92,7 +91,7 @@ func texts(o document.Object, name string) []string {
 	return all
 }
 
-// byName are the fields of an object that have a value, by their names.
+// byName returns the fields of an object that have a value, sorted by name.
 func byName(n document.Node) []document.Node {
 	o, _ := n.Object()
 	fields := slices.DeleteFunc(o.Fields, document.Node.Null)
@@ -158,8 +157,8 @@ func cidr(n document.Node, text string) (netip.Prefix, bool) {
 	return prefix.Masked(), true
 }
 
-// specialPurpose are the addresses that no cluster can have a network of: RFC 6890, as far
-// as routers and hosts refuse them. 240.0.0.0/4 is not among them: clouds route it.
+// specialPurpose lists the addresses that no cluster can use for a network: the addresses of RFC 6890 that
+// routers and hosts refuse. It leaves out 240.0.0.0/4, which clouds route.
 var specialPurpose = []struct {
 	prefix netip.Prefix
 	what   string
@@ -171,7 +170,7 @@ var specialPurpose = []struct {
 	{netip.MustParsePrefix("255.255.255.255/32"), "broadcast"},
 }
 
-// special refuses a parent with addresses that can never be right, and reports whether it did.
+// special reports whether the parent has addresses that no cluster can use, which is a fault.
 func special(n document.Node, parent netip.Prefix) bool {
 	for _, s := range specialPurpose {
 		if parent.Overlaps(s.prefix) {
@@ -201,7 +200,7 @@ func (d *decoder) rule(n document.Node) Rule {
 	return rule
 }
 
-// required is a text that must be there.
+// required returns the text of a required field. A missing field is a fault.
 func required(o document.Object, name string) string {
 	if _, ok := given(o, name); !ok && o.Mapping() {
 		o.Field(name).Fault(document.Missing, "is missing")
@@ -209,7 +208,7 @@ func required(o document.Object, name string) string {
 	return optional(o, name)
 }
 
-// optional is a text that may be left out.
+// optional returns the text of an optional field, "" if it is absent.
 func optional(o document.Object, name string) string {
 	n, ok := given(o, name)
 	if !ok {
@@ -251,7 +250,7 @@ func injection(n document.Node) (Injection, placedInjection) {
 	return in, where
 }
 
-// prefixLength is -1 where it is none.
+// prefixLength returns -1 if the value is no prefix length of IPv4, which is a fault.
 func prefixLength(n document.Node) int {
 	size, ok := n.Whole()
 	if !ok {
@@ -267,7 +266,7 @@ func prefixLength(n document.Node) int {
 func injectedAt(in *Injection, where *placedInjection, n document.Node) {
 	text, ok := n.Text()
 	if !ok {
-		text = "" // told already; it is not missing as well
+		text = "" // the fault is reported already; the path counts, so that no second fault says it is missing
 	}
 	where.paths = append(where.paths, placed{n, text})
 	ok = ok && !n.Strange(spelling.Deceptive)
@@ -289,5 +288,5 @@ func injectedAt(in *Injection, where *placedInjection, n document.Node) {
 	in.Paths = append(in.Paths, pointer)
 }
 
-// unreadPath stands for a path that is no path, so that it is compared with none.
+// unreadPath stands for an invalid path. It is never compared with other paths.
 const unreadPath = "unread"

@@ -37,7 +37,7 @@ func selector(all document.Object) Selector {
 	return s
 }
 
-// identities reads either spelling; both at once is a fault.
+// identities reads matchIdentities or matchIdentity. Both at once are a fault.
 func identities(all document.Object) (bool, []Identity) {
 	list, plural := given(all, "matchIdentities")
 	one, singular := given(all, "matchIdentity")
@@ -74,7 +74,7 @@ func identities(all document.Object) (bool, []Identity) {
 	return true, identities
 }
 
-// expressionOperators are those of matchExpressions, as Kubernetes has them.
+// expressionOperators are the operators of matchExpressions, named as in Kubernetes.
 var expressionOperators = map[string]selection.Operator{
 	"In": selection.In, "NotIn": selection.NotIn, "Exists": selection.Exists, "DoesNotExist": selection.DoesNotExist,
 }
@@ -108,7 +108,7 @@ func noOperator(o document.Object, name string, known []string) {
 
 func require(s *Selector, n document.Node, key string, operator selection.Operator, values []string) {
 	if slices.ContainsFunc(append([]string{key}, values...), deceptive) {
-		return // told already
+		return // reported already
 	}
 	requirement, err := labels.NewRequirement(key, operator, values)
 	if err != nil {
@@ -125,7 +125,8 @@ func deceptive(name string) bool {
 	return found
 }
 
-// noLabel reports a requirement that Kubernetes refuses. Which character it refuses is told in its place.
+// noLabel reports a requirement that Kubernetes refuses, with the first character that is not ASCII, if there
+// is one.
 func noLabel(n document.Node, key string, values []string, err error) {
 	note := spelling.Note(key)
 	for _, value := range values {

@@ -12,7 +12,7 @@ const (
 	ConfigKind = "IPAMConfig"
 )
 
-// The kinds of faults and warnings, those of every document besides.
+// The kinds of faults and warnings in addition to document's.
 const (
 	Overlap   document.Kind = "overlap"   // two parents have addresses in common
 	Reference document.Kind = "reference" // a parent that does not exist
@@ -21,10 +21,9 @@ const (
 	Unused    document.Kind = "unused"    // warning: it has no effect
 )
 
-// Parse reads an IPAMConfig, YAML or JSON: the manifest, spec alone, or the
-// fields of spec and nothing else. Warnings come with and without an error,
-// which is [document.Faults]: everything that is wrong, in the order of the
-// fields; what is between rules comes last.
+// Parse reads an IPAMConfig, YAML or JSON: the manifest, its spec alone, or the fields of the spec alone. It
+// returns warnings with and without an error. The error is a [document.Faults] with all faults in the order
+// of the fields; faults between rules come last.
 func Parse(text []byte) (config *Config, warnings document.Faults, err error) {
 	d := decoder{}
 	doc, ok := d.One(text, "write spec with parentCIDRs and injectionRules")
@@ -43,10 +42,10 @@ func Parse(text []byte) (config *Config, warnings document.Faults, err error) {
 	return config, d.Warnings, nil
 }
 
-// specFields are those of spec, in their order.
+// specFields are the fields of the spec, in their order.
 var specFields = []string{"internalStateRefreshCycleDuration", "parentCIDRs", "injectionRules"}
 
-// spec finds the fields of spec in any of the three forms.
+// spec returns the fields of the spec from any of the three forms.
 func spec(doc document.Node) document.Object {
 	names := doc.Names()
 	bare := slices.ContainsFunc(specFields, func(name string) bool { return slices.Contains(names, name) })
@@ -72,7 +71,7 @@ func spec(doc document.Node) document.Object {
 	return spec
 }
 
-// expect holds a field, where it is given, to its only value.
+// expect adds a fault if the field is present and its text is not want.
 func expect(top document.Object, name, want string) {
 	if n, ok := given(top, name); ok {
 		if got, isText := n.Text(); isText && got != want {

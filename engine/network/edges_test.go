@@ -7,8 +7,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// TestEdgesOfAddresses: no size and no address is beyond the arithmetic, also those that no
-// configuration may name.
+// TestEdgesOfAddresses: the arithmetic holds for every size and address, even for those that no configuration
+// may name.
 func TestEdgesOfAddresses(t *testing.T) {
 	t.Parallel()
 	s := network.NewSpace()

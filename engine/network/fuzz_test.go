@@ -12,8 +12,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// FuzzPath: no text makes the parser panic; a fault points into the text or to
-// its end; a pointer is one, and names in quotes lead to the same.
+// FuzzPath: no text makes the parser panic; a fault points into the text or to its end; a pointer is valid,
+// and its names in quotes lead to the same pointer.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{
 		"", "/", "/a~1b", "a.b", ".a.b", "a[0]", "a[b]", "a['b.c']", `a["b.c"]`, `a\.b`, "a..b", "a[", "a['", "a]", "$.a",

@@ -121,7 +121,7 @@ func pointer(line string) string {
 	return strconv.Quote(p) + "\n"
 }
 
-// report has the kind of every fault first: hapctl's JSON has it, too.
+// report begins each line with the fault's kind, which hapctl's JSON also has.
 func report(warnings document.Faults, err error) string {
 	var b strings.Builder
 	faults, ok := errors.AsType[document.Faults](err)

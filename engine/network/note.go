@@ -6,38 +6,37 @@ import (
 	"slices"
 )
 
-// Note is written, beside the ledger, where the Cluster resources live: the
-// rules that a cluster was given, with their blocks.
+// Note lists the rules of a cluster with their blocks. It is written where the Cluster resources are, in
+// addition to the ledger.
 type Note struct {
 	Runtime string // "" where another allocator wrote it
 	Cluster Identity
 	Applied []Applied
-	Edited  bool // it is not as it was written
+	Edited  bool // it was changed after it was written
 }
 
-// Notes are all that is written there.
+// Notes are all notes at that place.
 type Notes struct {
 	Configs  []Note // one for each ClusterConfig
 	Clusters []Note // one for each Cluster, also without any block
 }
 
-// Noted says what came of writing a note.
+// Noted is the result of writing a note.
 type Noted struct {
 	Changed int     // objects that were written
-	Taken   []Taken // what was left as it is
+	Taken   []Taken // objects of another owner, which were left as they are
 }
 
-// ErrRefused says that a note will not be taken however often it is written, such as
-// one for a name that no object can have.
+// ErrRefused means that the API will never accept a note, for example because no object can have its name.
 var ErrRefused = errors.New("the API does not take the note")
 
-// Taken is an object that a note would stand in, and that another owner has.
+// Taken is an object that a note needs, and that another owner has.
 type Taken struct {
 	Object string // its kind, namespace and name
-	By     string // the runtime that has it, "" for one that is no worker's
+	By     string // the runtime that owns it, "" if no worker wrote it
 }
 
-// Equal reports whether two rules are the same with the same blocks.
+// Equal reports whether both are the same rule with the same blocks.
 func (a Applied) Equal(b Applied) bool {
 	return a.Rule == b.Rule && slices.EqualFunc(a.Blocks, b.Blocks, func(x, y Block) bool {
 		return x.ID == y.ID && x.CIDR == y.CIDR && slices.Equal(x.Paths, y.Paths)

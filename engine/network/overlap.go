@@ -7,19 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// answer says what is known of two selectors without knowing any cluster.
+// answer says whether one cluster can match two selectors, as far as that is known without the cluster.
 type answer int
 
 const (
 	no    answer = iota // no cluster matches both
-	maybe               // clusters are named that may or may not have what is asked for
+	maybe               // depends on the labels and purposes of a cluster that is named
 	yes                 // some cluster could match both
 )
 
-// meet says whether one cluster can match both selectors. Labels and purposes are
-// decided exactly: any combination that does not contradict itself may occur.
-// Whether a cluster that is named has the labels that another rule asks for,
-// is unknown before it comes.
+// meet says whether one cluster can match both selectors. It decides labels and purposes exactly: any
+// combination that does not contradict itself may occur. For a cluster that one selector names, it is unknown
+// whether it has the labels that the other asks for.
 func meet(a, b Selector) answer {
 	switch {
 	case a.ByIdentity && b.ByIdentity:
@@ -57,8 +56,8 @@ func possible(s Selector) bool {
 	return purposesPossible(s.Purposes)
 }
 
-// labelPossible tries what may tell values of one key apart: none, each that is
-// asked for, and one that no rule names.
+// labelPossible tries every value of a key that can make a difference: none, each value in a requirement, and
+// one that is in no requirement.
 func labelPossible(key string, requirements []labels.Requirement) bool {
 	candidates := []labels.Set{{}}
 	other := "v"
@@ -76,8 +75,8 @@ func labelPossible(key string, requirements []labels.Requirement) bool {
 	})
 }
 
-// purposesPossible builds the largest set of purposes that the entries allow, or
-// the one that they fix, and looks whether it does for all of them.
+// purposesPossible reports whether a set of purposes can satisfy all entries. It tries the set that an Equals
+// entry fixes, or else the largest set that the entries allow.
 func purposesPossible(entries []Purposes) bool {
 	var set []string
 	for _, e := range entries {

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMeetIsExact: of selectors by labels and purposes, meet finds a cluster that
-// matches both exactly where one of all that can be told apart does.
+// TestMeetIsExact: for selectors by labels and purposes, meet says yes exactly if one of all clusters that
+// can be told apart matches both.
 func TestMeetIsExact(t *testing.T) {
 	t.Parallel()
 	universe := everyCluster()
@@ -30,8 +30,8 @@ func TestMeetIsExact(t *testing.T) {
 	})
 }
 
-// everyCluster has each combination of two labels, of values that are asked for and
-// one that is not, and of three purposes and one that is not asked for.
+// everyCluster returns a cluster for each combination of two labels and four purposes. The labels have each
+// value that a selector asks for, and one that none does; so have the purposes.
 func everyCluster() []Cluster {
 	values := []string{"", "v", "w", "other"}
 	var all []Cluster

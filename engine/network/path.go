@@ -46,7 +46,7 @@ func Pointer(path string) (string, error) {
 	return p.parse()
 }
 
-// invalidAt is the index of the first character that is no UTF-8.
+// invalidAt returns the index of the first character that is no UTF-8.
 func invalidAt(path string) int {
 	index := 0
 	for rest := path; rest != ""; index++ {
@@ -59,7 +59,7 @@ func invalidAt(path string) int {
 	return index
 }
 
-// checkPointer finds a tilde that escapes nothing: no reader of pointers takes it.
+// checkPointer returns an error for a tilde that begins no escape: readers of JSON pointers refuse it.
 func checkPointer(pointer string) error {
 	text := []rune(pointer)
 	for i, c := range text {
@@ -81,7 +81,7 @@ type pathParser struct {
 	pointer strings.Builder
 }
 
-// The words for what may not stand where it does.
+// The messages about a character in the wrong place.
 const (
 	needName   = "a name is missing here"
 	needEscape = "write a backslash before it, or the name as ['…'], where it belongs to the name"
@@ -103,8 +103,8 @@ func (p *pathParser) parse() (string, error) {
 	return p.pointer.String(), nil
 }
 
-// token reads one name with what separates it from the one before. A first name
-// has nothing before it, or the dot that parse has read.
+// token reads one name and the separator before it. Before the first name there is none, or the dot that
+// parse has read.
 func (p *pathParser) token(first bool) error {
 	begin := p.at
 	switch {
@@ -175,8 +175,7 @@ func (p *pathParser) name(ends func(rune) bool) (string, error) {
 	return name.String(), nil
 }
 
-// quoted reads to the closing quote and over it. A name in quotes may be empty:
-// JSON knows such fields.
+// quoted reads a name up to the closing quote, and the quote. The name may be empty: JSON allows such fields.
 func (p *pathParser) quoted(quote rune) (string, error) {
 	var name strings.Builder
 	for p.at < len(p.text) {
@@ -213,7 +212,7 @@ func (p *pathParser) put(name string) {
 	p.pointer.WriteString(escaper.Replace(name))
 }
 
-// peek is the next character, 0 at the end.
+// peek returns the next character, 0 at the end.
 func (p *pathParser) peek() rune {
 	if p.at == len(p.text) {
 		return 0

@@ -1,10 +1,9 @@
 package network
 
-// Room is how many free blocks of each prefix length a parent consists of: none of
-// them lies in another.
+// Room counts the free blocks of a parent by prefix length. The blocks are disjoint.
 type Room [33]int
 
-// Addresses is how many addresses are free.
+// Addresses returns the number of free addresses.
 func (r Room) Addresses() int64 {
 	var n int64
 	for size, blocks := range r {
@@ -13,7 +12,7 @@ func (r Room) Addresses() int64 {
 	return n
 }
 
-// Blocks is how many blocks of a size can still be taken.
+// Blocks returns how many blocks of a prefix length can still be taken.
 func (r Room) Blocks(size int) int64 {
 	var n int64
 	for larger := 0; larger <= size; larger++ {
@@ -22,7 +21,7 @@ func (r Room) Blocks(size int) int64 {
 	return n
 }
 
-// Addresses is how many addresses a parent has.
+// Addresses returns the number of addresses of a parent, free or not.
 func (p Parent) Addresses() int64 {
 	var n int64
 	for _, c := range p.CIDRs {

@@ -31,7 +31,7 @@ type Purposes struct {
 
 // Selector chooses clusters. Its parts are ANDed; the zero Selector matches every cluster.
 type Selector struct {
-	// ByIdentity says that Identities alone decide, also where they are empty.
+	// ByIdentity means that Identities alone decide. An empty list then matches no cluster.
 	ByIdentity bool
 	Identities []Identity
 	// Labels are matchLabels and matchExpressions.

@@ -15,21 +15,21 @@ type Block struct {
 	Paths []string // JSON pointers
 }
 
-// Applied is a rule that a cluster has, with its blocks in the order of its injections.
+// Applied is a rule of a cluster, with its blocks in the order of its injections.
 type Applied struct {
 	Rule   string
 	Blocks []Block
 }
 
-// Record is a rule that a cluster has, and the requests that rely on it.
+// Record is a rule of a cluster, with the requests that rely on its blocks.
 type Record struct {
 	Cluster  string
 	Requests []string
 	Applied
 }
 
-// Space is the present state of all ranges: what is free in the parents, and who
-// has what. It is the model that the scripts in Redis equal.
+// Space is the state of all ranges: the free space of the parents, and the blocks of each cluster. It is the
+// model of the scripts in Redis: both make the same decisions.
 type Space struct {
 	tree     *tree
 	parents  []Parent // by id
@@ -42,8 +42,8 @@ func NewSpace() *Space {
 	return &Space{tree: newTree(), clusters: map[string][]*Record{}, foreign: map[netip.Prefix]bool{}}
 }
 
-// SetParents makes these the parents from the next Acquire on. Blocks in use
-// stay as they are and stay blocked, whatever the parents are.
+// SetParents replaces the parents for the next Acquire. Blocks in use stay held, also outside of every
+// parent.
 func (s *Space) SetParents(parents []Parent) {
 	before, after := prefixes(s.parents), prefixes(parents)
 	for p := range before {
@@ -69,8 +69,7 @@ func prefixes(parents []Parent) map[netip.Prefix]bool {
 	return set
 }
 
-// Release frees all that a cluster has, children with it. It returns what
-// that was; nothing for a cluster that has nothing.
+// Release frees all blocks of a cluster, and returns the rules that it had; nil for none.
 func (s *Space) Release(cluster string) []Applied {
 	applied := s.Applied(cluster)
 	for _, r := range s.clusters[cluster] {
@@ -80,25 +79,25 @@ func (s *Space) Release(cluster string) []Applied {
 	return applied
 }
 
-// Attempt names one of several handlers of a request, or a part of what one of them
-// does. Each relies on blocks by itself: a block that one of them frees another may be
-// about to answer with. Neither a request's id nor a handler's name has a '#'.
+// Attempt returns the id of one handler of a request, or of a part of its work. Each attempt relies on blocks
+// separately, so that one attempt does not free a block that another is about to answer with. Neither a
+// request's id nor a handler's name contains '#'.
 func Attempt(request, handler string) string { return request + "#" + handler }
 
-// Returned says what a Return has led to.
+// Returned is the result of Return.
 type Returned struct {
-	Gone []Applied // free again, since nothing else relies on it
+	Gone []Applied // rules whose blocks are free again, since no other request relies on them
 	Kept []string  // the other attempts at the same request that rely on a rule, oldest first
 }
 
-// relies reports whether it is the request, or an attempt at it, that relies on a record.
+// relies reports whether by is the request or an attempt at it.
 func relies(by, request string) bool {
 	return by == request || strings.HasPrefix(by, request+"#")
 }
 
-// Return takes back what an attempt at a request relied on, or a request with all its
-// attempts, because it was not answered with it: it waits, was refused or came too
-// late. What no other relies on is free again.
+// Return removes the reliance of an attempt, or of a request with all its attempts, that was not answered
+// with the blocks: it waits, was refused or came too late. It frees the blocks on which no other request
+// relies.
 func (s *Space) Return(cluster, request string) Returned {
 	var returned Returned
 	whole, _, _ := strings.Cut(request, "#")
@@ -135,8 +134,8 @@ func (s *Space) giveBack(r *Record) {
 	}
 }
 
-// Block keeps a block that another allocator has from being allotted, whatever
-// is there already; again changes nothing.
+// Block holds a block of another allocator, so that it is not allotted, even if parts of it are in use. It is
+// idempotent.
 func (s *Space) Block(foreign netip.Prefix) {
 	if foreign = foreign.Masked(); !s.foreign[foreign] {
 		s.foreign[foreign] = true
@@ -144,7 +143,7 @@ func (s *Space) Block(foreign netip.Prefix) {
 	}
 }
 
-// Unblock is the end of Block.
+// Unblock undoes Block. It is idempotent.
 func (s *Space) Unblock(foreign netip.Prefix) {
 	if foreign = foreign.Masked(); s.foreign[foreign] {
 		delete(s.foreign, foreign)
@@ -169,7 +168,7 @@ func (s *Space) index(cluster, rule string) int {
 	return slices.IndexFunc(s.clusters[cluster], func(r *Record) bool { return r.Rule == rule })
 }
 
-// Applied returns what a cluster has, in the order in which it was applied.
+// Applied returns the rules of a cluster in the order in which they were applied.
 func (s *Space) Applied(cluster string) []Applied {
 	var all []Applied
 	for _, r := range s.clusters[cluster] {
@@ -185,8 +184,7 @@ type State struct {
 	Foreign []netip.Prefix // blocks of other allocators
 }
 
-// Build returns the Space of a state. Blocks that overlap are all blocked; Check
-// tells of them.
+// Build returns the Space of a state. Blocks that overlap are all held; Check reports them.
 func Build(state State) *Space {
 	s := NewSpace()
 	s.SetParents(state.Parents)
@@ -212,8 +210,8 @@ func (s *Space) Snapshot() State {
 	return state
 }
 
-// outermost are the blocks that lie in no other: those that came from a parent
-// of the configuration. The others are slices of these.
+// outermost returns the blocks that lie in no other one: they were sliced from a parent of the configuration,
+// the others from them.
 func outermost(blocks []Block) []netip.Prefix {
 	var outer []netip.Prefix
 	for i, b := range blocks {

@@ -18,8 +18,8 @@ import (
 	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 )
 
-// TestSpaceAgainstBitmap: whatever happens, the Space decides as a map of single
-// addresses does, keeps NoOverlap, and is the same when it is built anew.
+// TestSpaceAgainstBitmap: after any calls, the Space decides like a map of single addresses, keeps NoOverlap,
+// and can be rebuilt to an equal one.
 func TestSpaceAgainstBitmap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -99,7 +99,7 @@ func (m *machine) Check(t *rapid.T) {
 	}
 }
 
-// naive is the same as a Space with nothing but a list of who has what.
+// naive is a Space that only has a list of blocks and their owners.
 type naive struct {
 	parents  []network.Parent // by id
 	clusters map[string][]network.Record
@@ -110,7 +110,7 @@ func newNaive() *naive {
 	return &naive{clusters: map[string][]network.Record{}, foreign: map[netip.Prefix]bool{}}
 }
 
-// held are the addresses that are taken, out of the last byte's 256.
+// held returns which of the addresses 10.0.0.0 to 10.0.0.255 are taken.
 func (n *naive) held(extra []network.Block) (held [256]bool) {
 	take := func(p netip.Prefix) {
 		for i := range 256 {
@@ -135,7 +135,7 @@ func (n *naive) held(extra []network.Block) (held [256]bool) {
 
 func at(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
 
-// whole reports whether a block lies in the parent and has no address taken.
+// whole reports whether a block lies in the parent and is free as a whole.
 func whole(parent, p netip.Prefix, held [256]bool) bool {
 	if p.Bits() < parent.Bits() || !parent.Contains(p.Addr()) {
 		return false
@@ -148,8 +148,8 @@ func whole(parent, p netip.Prefix, held [256]bool) bool {
 	return true
 }
 
-// find looks at every block of every size: the smallest free one that is half of
-// no larger free one.
+// find tries every block of every size: it returns the smallest free block that is not half of a larger free
+// one.
 func find(parent netip.Prefix, size int, held [256]bool) (netip.Prefix, bool) {
 	for bits := size; bits >= parent.Bits(); bits-- {
 		for i := range 256 {
@@ -297,8 +297,8 @@ func (n *naive) slice(rule network.Rule) ([]network.Block, error) {
 	return blocks, nil
 }
 
-// around are the addresses that are taken for who slices from source: inside a
-// block of the rule itself, what was sliced from it.
+// around returns the addresses that are taken for a slice from source. If source is a block of the rule
+// itself, these are the slices of that block.
 func (n *naive) around(source network.Parent, blocks []network.Block) [256]bool {
 	for i, b := range blocks {
 		if b.ID != "" && b.ID == source.ID {
@@ -335,7 +335,7 @@ func (n *naive) exhausted(rule network.Rule, i int, sources []network.Parent, bl
 	}
 }
 
-// TestUnknownParent: rules of another configuration than the parents decide nothing.
+// TestUnknownParent: rules whose parents are not set change nothing.
 func TestUnknownParent(t *testing.T) {
 	t.Parallel()
 	s := network.NewSpace()
@@ -353,7 +353,7 @@ func TestUnknownParent(t *testing.T) {
 	}
 }
 
-// TestHolds: a block is held where any address of it is.
+// TestHolds: a block is held if any of its addresses is.
 func TestHolds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -370,8 +370,8 @@ func TestHolds(t *testing.T) {
 	})
 }
 
-// Two workers serve one waiting request at the same time: what the one that found
-// no account frees stays with the other, which is about to answer with it.
+// Two workers serve one waiting request at once. One finds no account and frees its blocks; the other keeps
+// them, since it is about to answer with them.
 func TestAttemptsRelyByThemselves(t *testing.T) {
 	t.Parallel()
 	s := network.NewSpace()

@@ -6,34 +6,32 @@ import (
 	"net/netip"
 )
 
-// tree knows which addresses are free. It is a binary tree over the addresses of
-// IPv4: a node at depth d is an aligned block of prefix length d. Free space is
-// always seen as the fewest blocks that it consists of, the buddies: two free
-// halves are one free block. Each node has the set of the sizes of such blocks
-// in it, so that finding, taking and giving back a block each walk down once, 32
-// nodes at most, however many blocks there are.
+// tree tracks the free addresses of IPv4. It is a buddy allocator: a binary tree whose nodes at depth d are
+// the aligned blocks of prefix length d, in which two free halves are one free block. Each node stores the
+// set of sizes of the free blocks in it, so that finding, taking and freeing a block walk down one path of at
+// most 32 levels, however many blocks there are.
 //
-// Held blocks are counted where they are, whether or not a parent is there: one
-// may lie in another, reach beyond its parent, or be where no parent is any more.
+// Holds are counted at the node of the block, whether or not it is in a parent: a held block may lie in
+// another one, extend beyond its parent, or stay when its parent is removed.
 type tree struct {
 	root  *branch
-	spare *branch // nodes that were cut off, to be used again, by their first half
+	spare *branch // free list of nodes, linked by their first half
 }
 
-// branch is a node. One that is not there is as one without anything in it.
+// branch is a node. A nil node is an empty one.
 type branch struct {
 	halves [2]*branch
 	free   uint64 // bit d: it has a free block of prefix length d
-	held   int    // how many hold this very block
-	parent bool   // a parent is this very block
+	held   int    // number of holds on exactly this block
+	parent bool   // exactly this block is a parent
 }
 
 func newTree() *tree { return &tree{root: &branch{}} }
 
-// bit is a set of one size.
+// bit returns the set that contains one size.
 func bit(depth int) uint64 { return 1 << depth }
 
-// address is the block's first address as a number.
+// address returns the block's first address as a number.
 func address(p netip.Prefix) uint32 {
 	a := p.Addr().As4()
 	return binary.BigEndian.Uint32(a[:])
@@ -45,13 +43,14 @@ func prefixOf(address uint32, depth int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(a), depth)
 }
 
-// half says in which half of a block of prefix length depth an address lies.
+// half returns 0 or 1: the half of a block of prefix length depth in which an address lies.
 func half(address uint32, depth int) uint32 { return address >> (31 - depth) & 1 }
 
-// upper is the first address of the second half of a block of prefix length depth.
+// upper returns the first address of the second half of a block of prefix length depth.
 func upper(address uint32, depth int) uint32 { return address | 1<<(31-depth) }
 
-// change applies f to the node of a block and brings all above it up to date.
+// change applies f to the node of a block and updates all nodes above it. inside tells f whether the block
+// lies in a parent.
 func (t *tree) change(p netip.Prefix, f func(n *branch, inside bool)) {
 	var way [33]*branch
 	way[0] = t.root
@@ -131,8 +130,8 @@ func (t *tree) count(p netip.Prefix, more int) {
 	})
 }
 
-// setParent says whether a block is a parent. Parents have no addresses in common.
-// It costs as many steps as the block has nodes in it.
+// setParent makes a block a parent, or none. Parents must be disjoint. The time is proportional to the nodes
+// in the block.
 func (t *tree) setParent(p netip.Prefix, is bool) {
 	t.change(p, func(n *branch, _ bool) {
 		n.parent = is
@@ -163,8 +162,8 @@ func (t *tree) within(p netip.Prefix) *branch {
 	return n
 }
 
-// find returns the block of prefix length size that a parent serves: the lowest part
-// of the smallest free block that has room for it, the lowest of several.
+// find returns a free block of prefix length size in a parent: the beginning of the smallest free block with
+// room for it, the lowest of several.
 func (t *tree) find(parent netip.Prefix, size int) (netip.Prefix, bool) {
 	n := t.within(parent)
 	if n == nil {
@@ -187,7 +186,7 @@ func (t *tree) find(parent netip.Prefix, size int) (netip.Prefix, bool) {
 	return prefixOf(at, size), true
 }
 
-// largest is the prefix length of the largest free block of a parent, -1 for none.
+// largest returns the prefix length of the largest free block of a parent, -1 for none.
 func (t *tree) largest(parent netip.Prefix) int {
 	n := t.within(parent)
 	if n == nil || n.free == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// validate finds what is wrong between the parts of a configuration.
+// validate checks the parts of a configuration against each other.
 func (d *decoder) validate(c *Config) {
 	d.parentsDisjoint()
 	parents := map[string][]netip.Prefix{}
@@ -28,8 +28,8 @@ func (d *decoder) validate(c *Config) {
 	d.pathsAcross(c)
 }
 
-// parentsDisjoint looks at each CIDR beside the one that it lies in: two have
-// addresses in common only where one lies in the other.
+// parentsDisjoint compares each CIDR with the innermost one around it: two CIDRs overlap only if one contains
+// the other.
 func (d *decoder) parentsDisjoint() {
 	order := make([]int, len(d.cidrs))
 	for i := range order {
@@ -39,7 +39,7 @@ func (d *decoder) parentsDisjoint() {
 		a, b := d.cidrs[i].prefix, d.cidrs[j].prefix
 		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 	})
-	var around []int // those that the present one lies in, outermost first
+	var around []int // the CIDRs around the present one, outermost first
 	var pairs [][2]int
 	for _, i := range order {
 		for len(around) > 0 && !covers(d.cidrs[around[len(around)-1]].prefix, d.cidrs[i].prefix) {
@@ -106,7 +106,7 @@ func (d *decoder) injections(rule Rule, at placedRule, parents map[string][]neti
 	}
 }
 
-// sources looks the parents of an injection up.
+// sources looks up the parents of an injection. An unknown one is a fault.
 func (d *decoder) sources(rule Rule, i int, where placedInjection, parents map[string][]netip.Prefix, sizes map[string]int) []source {
 	var found []source
 	for _, p := range where.parents {
@@ -150,8 +150,8 @@ func whyNoParent(rule Rule, i int, id string, parents map[string][]netip.Prefix)
 	return "is neither a parent nor an earlier injection of this rule; add it to parentCIDRs"
 }
 
-// room holds the size against the prefixes of every parent, or, where none is
-// named, of at least one.
+// room checks that the block is smaller than every CIDR of the named parents or, if none is named, than at
+// least one CIDR.
 func (d *decoder) room(in Injection, where placedInjection, sources []source, parents map[string][]netip.Prefix) {
 	if in.Size < 0 {
 		return
@@ -181,7 +181,7 @@ func (d *decoder) room(in Injection, where placedInjection, sources []source, pa
 	}
 }
 
-// pathsOnce finds a path that a rule has twice.
+// pathsOnce reports a path that occurs twice in a rule.
 func (d *decoder) pathsOnce(rule Rule, at placedRule) {
 	seen := map[string]document.Node{}
 	for i, in := range rule.Injections {
@@ -196,13 +196,13 @@ func (d *decoder) pathsOnce(rule Rule, at placedRule) {
 	}
 }
 
-// use is a rule that has a path, and where.
+// use is a rule with a path, and the place of the path.
 type use struct {
 	rule int
 	at   document.Node
 }
 
-// pathsAcross finds paths that two rules have which one cluster can match.
+// pathsAcross reports paths that are in two rules which one cluster can match.
 func (d *decoder) pathsAcross(c *Config) {
 	users := map[string][]use{}
 	for i, rule := range c.Rules {

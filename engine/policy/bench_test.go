@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
-// crowd is a catalog in which all n implementations serve one interface, and ten
-// of them match: each condition alone is met by half of them.
+// crowd returns a catalog of n implementations of one interface. Ten of them match; half of them meet each
+// condition alone.
 func crowd(tb testing.TB, n int) *policy.Catalog {
 	tb.Helper()
 	var b strings.Builder
@@ -47,7 +47,7 @@ var available = []policy.TypeInstance{{ID: "i1", Type: policy.Ref{Path: "cap.typ
 
 const inject = ", injectTypeInstances: [{id: i1, typeRef: {path: cap.type.auth}}]"
 
-// ten are policies by which ten of a crowd match.
+// ten are policies for which ten of a crowd match.
 var ten = map[string]string{
 	"attributes":   "{implementationConstraints: {attributes: [{path: cap.attribute.a}, {path: cap.attribute.b, revision: 0.1.0}]}" + inject + "}",
 	"requirement":  "{implementationConstraints: {requires: [{path: cap.type.rare}]}" + inject + "}",

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Implementation is one revision of a way to provide Interfaces. It is shared by
-// all who read the catalog: do not change it.
+// Implementation is one revision of a way to provide Interfaces. All readers of the catalog share it: do not
+// modify it.
 type Implementation struct {
 	Ref
 
@@ -33,15 +33,15 @@ type Requirement struct {
 	OneOf, AllOf, AnyOf []Required
 }
 
-// Required is a Type that is required, under an alias where a TypeInstance may be
-// injected for it.
+// Required is a required Type. It has an alias if a TypeInstance may be injected for it.
 type Required struct {
 	Ref
 
 	Alias string
 }
 
-// each goes over what is required in the order in which injection looks at it.
+// each calls visit for every required Type in the order of injection until visit returns false. It reports
+// whether it visited all of them.
 func (q *Requirement) each(visit func(*Required) bool) bool {
 	for _, section := range [][]Required{q.OneOf, q.AllOf, q.AnyOf} {
 		for i := range section {
@@ -61,22 +61,22 @@ type iface struct {
 	found set    // the implementations of it
 }
 
-// Catalog has all that can be chosen from, indexed by every condition that a policy
-// can name. Numbers of implementations are their places in the order in which
-// matches are listed.
+// Catalog stores all Interfaces and Implementations, indexed by every condition that a policy can name. The
+// number of an Implementation is its index in implementations, which are in the order in which matches are
+// listed.
 type Catalog struct {
 	implementations []Implementation
 	interfaces      map[string][]*iface // by path, the newest revision first
 
 	named      map[string]*set // by the path of the implementation
-	attributed map[Ref]*set    // by attribute, and by attribute without revision
-	requiring  map[Ref]*set    // by what is required, and by that without revision
+	attributed map[Ref]*set    // by attribute, with and without its revision
+	requiring  map[Ref]*set    // by required Type, with and without its revision
 }
 
-// Len is the number of Implementations, each revision counted.
+// Len returns the number of Implementations; each revision counts.
 func (c *Catalog) Len() int { return len(c.implementations) }
 
-// Interfaces are those of the catalog, by path, the newest revision first.
+// Interfaces returns all Interfaces by path, the newest revision of each path first.
 func (c *Catalog) Interfaces() []Ref {
 	var all []Ref
 	for _, revisions := range c.interfaces {
@@ -88,7 +88,7 @@ func (c *Catalog) Interfaces() []Ref {
 	return all
 }
 
-// Implementation finds one by path and revision.
+// Implementation returns the Implementation with this path and revision, and whether there is one.
 func (c *Catalog) Implementation(ref Ref) (*Implementation, bool) {
 	i, found := slices.BinarySearchFunc(c.implementations, ref, func(have Implementation, want Ref) int {
 		return byPath(have.Ref, want)
@@ -99,7 +99,7 @@ func (c *Catalog) Implementation(ref Ref) (*Implementation, bool) {
 	return &c.implementations[i], true
 }
 
-// find returns the Interface that ref names, the newest revision if ref has none.
+// find returns the Interface that ref names, the newest revision if ref has none; nil for an unknown one.
 func (c *Catalog) find(ref Ref) *iface {
 	for _, i := range c.interfaces[ref.Path] {
 		if ref.covers(i.Ref) {
@@ -109,7 +109,7 @@ func (c *Catalog) find(ref Ref) *iface {
 	return nil
 }
 
-// newCatalog indexes what was read.
+// newCatalog indexes the Interfaces and Implementations that were read.
 func newCatalog(interfaces []Ref, implementations []Implementation) *Catalog {
 	c := &Catalog{
 		implementations: implementations, interfaces: map[string][]*iface{},
@@ -157,7 +157,7 @@ func (c *Catalog) enter(n uint32, interfaces map[Ref]*iface) {
 	}
 }
 
-// seal brings every set into the form in which it is asked.
+// seal converts every set to the form that queries read.
 func (c *Catalog) seal(interfaces map[Ref]*iface) {
 	total := len(c.implementations)
 	for _, i := range interfaces {

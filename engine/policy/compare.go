@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Digest tells the texts of policies apart: the first 12 digits of SHA-256, in hexadecimal.
+// Digest returns the first 12 hexadecimal digits of content's SHA-256.
 func Digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:6])
 }
 
-// Difference is one change of a policy against another one: the keys of rules, each list sorted.
-// The order of the rules in a document means nothing.
+// Difference lists the keys of the rules in which two policies differ, each list sorted. The order of the
+// rules in a document does not matter.
 type Difference struct {
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
@@ -57,20 +57,20 @@ func rulesByKey(p *Policy) map[string][]Alternative {
 	return all
 }
 
-// sameAlternative takes an empty list for none.
+// sameAlternative compares two alternatives. An empty list equals a nil one.
 func sameAlternative(a, b Alternative) bool {
 	return a.Constraints.Path == b.Constraints.Path && slices.Equal(a.Constraints.Attributes, b.Constraints.Attributes) &&
 		slices.Equal(a.Constraints.Requires, b.Constraints.Requires) && slices.Equal(a.Inject, b.Inject)
 }
 
-// Choice is the implementation of an interface by one policy.
+// Choice is the result of resolving an interface with one policy.
 type Choice struct {
 	Picked string     `json:"picked,omitempty"` // the implementation, path:revision; "" for none
 	Inject []Injected `json:"inject,omitempty"`
 	Reason string     `json:"reason,omitempty"` // why there is none
 }
 
-// Changed is an interface that another policy serves otherwise.
+// Changed is an interface that two policies resolve differently.
 type Changed struct {
 	Interface string `json:"interface"` // path:revision
 	Before    Choice `json:"before"`

@@ -16,7 +16,7 @@ func parsed(t *testing.T, text string) *policy.Policy {
 	return p
 }
 
-// TestCompare compares by what rules mean: neither their order nor the way they are written.
+// TestCompare compares by the meaning of rules: neither their order nor their spelling counts.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	before := parsed(t, `apiVersion: 0.1.0
@@ -52,7 +52,7 @@ rules:
 	}
 }
 
-// TestCompareChoices names the interfaces that are served otherwise, and only those.
+// TestCompareChoices expects exactly the interfaces that get another choice.
 func TestCompareChoices(t *testing.T) {
 	t.Parallel()
 	catalog, err := policy.LoadFile("", []byte(`

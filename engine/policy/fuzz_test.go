@@ -34,7 +34,7 @@ func seeds(f *testing.F, command string) {
 	}
 }
 
-// told holds that an error is a list of faults with their places, each on one line.
+// told checks that an error is a list of faults with their places, each on one line.
 func told(t *testing.T, content []byte, err error) {
 	t.Helper()
 	faults, is := errors.AsType[document.Faults](err)

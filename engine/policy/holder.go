@@ -5,23 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// Holder has the Snapshot that requests are resolved with while what it is made
-// of changes. A change is taken over as a whole or not at all, and holds from the
-// next Snapshot on. The zero value has no policy, no catalog and nothing
-// available. It is safe for concurrent use.
+// Holder stores the current Snapshot, and replaces it when the policy, the catalog or the TypeInstances
+// change. A change is atomic: the next call of Snapshot returns all of it. The zero value has no policy, no
+// catalog and no TypeInstances. It is safe for concurrent use.
 type Holder struct {
-	mu        sync.Mutex // held while a snapshot is made of the following
+	mu        sync.Mutex // protects the fields below, from which snapshots are built
 	policy    *Policy
 	digest    string // of the policy's text, "" for none
 	catalog   *Catalog
 	instances []TypeInstance
 	expected  string // where the policy comes from; "" for nowhere
-	lacks     string // why there is none yet
+	lacks     string // why there is no policy yet
 
 	current atomic.Pointer[Snapshot]
 }
 
-// Snapshot is the present one, never nil. A request asks for it once.
+// Snapshot returns the current one, never nil. A request calls it once.
 func (h *Holder) Snapshot() *Snapshot {
 	if s := h.current.Load(); s != nil {
 		return s
@@ -29,14 +28,14 @@ func (h *Holder) Snapshot() *Snapshot {
 	return NewSnapshot(nil, nil, nil)
 }
 
-// Expect says where a policy comes from, such as ConfigMap hap-policy. From then on a
-// request is not refused while there is none: its error is [ErrLate].
+// Expect sets the source of the policy, such as ConfigMap hap-policy. From then on, a request without a
+// policy is not refused: it fails with [ErrLate].
 func (h *Holder) Expect(source string) {
 	h.change(func() { h.expected, h.lacks = source, "is not there" })
 }
 
-// TakePolicy takes over a policy. Where it is not valid the error is a [document.Faults], and
-// the last good one stays.
+// TakePolicy parses a policy and puts it in force. If it is invalid, the error is a [document.Faults], and
+// the previous policy stays in force.
 func (h *Holder) TakePolicy(content []byte) error {
 	p, err := Parse(content)
 	if err != nil {
@@ -54,16 +53,16 @@ func (h *Holder) Digest() string {
 	return h.digest
 }
 
-// DropPolicy leaves none. Every request is refused with that reason; with [ErrLate] where
-// a policy is expected.
+// DropPolicy removes the policy. Every request is then refused for that reason, or fails with [ErrLate] if a
+// policy is expected.
 func (h *Holder) DropPolicy() {
 	h.change(func() { h.policy, h.digest, h.lacks = nil, "", "is not there" })
 }
 
-// TakeCatalog takes over a catalog, nil for none.
+// TakeCatalog replaces the catalog; nil is none.
 func (h *Holder) TakeCatalog(c *Catalog) { h.change(func() { h.catalog = c }) }
 
-// TakeTypeInstances takes over what the system has.
+// TakeTypeInstances replaces the TypeInstances that are available.
 func (h *Holder) TakeTypeInstances(all []TypeInstance) { h.change(func() { h.instances = all }) }
 
 func (h *Holder) change(do func()) {

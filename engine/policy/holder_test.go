@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
-// edition is a policy in which rule, implementation and injection say the same number.
+// edition returns a policy that has the number n in its rule, its implementation and its injection.
 func edition(n int) []byte {
 	return fmt.Appendf(nil, `apiVersion: 0.1.0
 rules:
@@ -18,8 +18,8 @@ rules:
 `, []string{"", ":0.1.0"}[n%2], n, n)
 }
 
-// TestEachResolutionUsesOneVersion edits the policy while requests run: valid
-// edits are taken over whole, invalid ones leave the last good one.
+// TestEachResolutionUsesOneVersion edits the policy while requests run: a valid edit applies as a whole, an
+// invalid one leaves the last valid policy in force.
 func TestEachResolutionUsesOneVersion(t *testing.T) {
 	t.Parallel()
 	var h policy.Holder

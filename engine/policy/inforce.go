@@ -2,7 +2,7 @@ package policy
 
 import "time"
 
-// InForce says by which policy a worker decides.
+// InForce is a worker's report of the policy by which it decides.
 type InForce struct {
 	Worker string
 	Digest string    // of its text; "" for no policy

@@ -2,8 +2,8 @@ package policy
 
 import "github.com/hap-worker/hap-worker/engine/document"
 
-// TypeInstance is something that the system has: credentials, or a resource that
-// exists. Its value may be a secret: it belongs into no log and no message.
+// TypeInstance is a resource that the system already has, such as credentials. Its value may be a secret:
+// never log it or put it into a message.
 type TypeInstance struct {
 	ID    string
 	Type  Ref

@@ -9,10 +9,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// LoadTree reads the catalog from a directory tree of OCF manifests: all files
-// *.yaml and *.yml that are not below a hidden directory, each with one or
-// several YAML documents. The error is a [document.Faults] that names every invalid
-// manifest by file and line, or that of the file system.
+// LoadTree reads the catalog from a directory tree of OCF manifests: all files *.yaml and *.yml that are not
+// below a hidden directory, each with one or several YAML documents. The error is a [document.Faults] that
+// names every invalid manifest by file and line, or an error of the file system.
 func LoadTree(tree fs.FS) (*Catalog, error) {
 	g := newGatherer()
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
@@ -53,9 +52,9 @@ func isManifest(name string) bool {
 	return false
 }
 
-// LoadFile reads the catalog from one file: YAML documents, each an OCF manifest,
-// or one JSON or YAML document with the fields interfaces and implementations.
-// The error is a [document.Faults] with everything that is wrong; name is where it was found.
+// LoadFile reads the catalog from one file: YAML documents, each an OCF manifest, or one JSON or YAML
+// document with the fields interfaces and implementations. The error is a [document.Faults] with all faults,
+// which name the file as name.
 func LoadFile(name string, content []byte) (*Catalog, error) {
 	g := newGatherer()
 	g.read(name, ".", content)
@@ -78,8 +77,8 @@ func (g *gatherer) read(name, dir string, content []byte) {
 	}
 }
 
-// isShort tells the short form from a manifest: it lists interfaces or
-// implementations, and has no kind.
+// isShort tells the short form from a manifest: it has no kind, and lists interfaces or implementations or
+// nothing.
 func isShort(n document.Node) bool {
 	has := n.Names()
 	if slices.Contains(has, "kind") || slices.Contains(has, "ocfVersion") {

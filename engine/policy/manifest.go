@@ -34,7 +34,7 @@ type gatherer struct {
 	interfaces      []Ref
 	implementations []Implementation
 	places          map[known]place
-	short           bool // it is one document that lists everything
+	short           bool // the file is in the short form
 }
 
 func newGatherer() *gatherer { return &gatherer{places: map[known]place{}} }
@@ -47,7 +47,8 @@ func (g *gatherer) catalog() (*Catalog, error) {
 	return newCatalog(g.interfaces, g.implementations), nil
 }
 
-// register notes an identity; the same one twice is a fault.
+// register records the place of a manifest. A second manifest with the same kind, path and revision is a
+// fault.
 func (g *gatherer) register(kind string, ref Ref, n document.Node) {
 	if ref.Path == "" || ref.Revision == "" {
 		return // a fault already
@@ -97,8 +98,8 @@ func (g *gatherer) manifest(n document.Node, dir string) {
 	}
 }
 
-// identity is the path and revision of a manifest: metadata.path, or what its
-// directory and metadata.name make.
+// identity returns the metadata of a manifest with its path and revision. The path is metadata.path, or the
+// directory joined with metadata.name.
 func identity(o document.Object, dir string) (document.Object, Ref) {
 	ref := Ref{Revision: revisionOf(o, true)}
 	n, ok := o.Get("metadata")
@@ -169,7 +170,7 @@ func (im *Implementation) spec(o document.Object) {
 	im.Workflow = workflowOf(spec)
 }
 
-// implements reads a list of Interfaces, which must be there.
+// implements reads the required list of Interfaces.
 func implements(o document.Object) []Ref {
 	n, ok := o.Get("implements")
 	if !ok {
@@ -182,7 +183,7 @@ func implements(o document.Object) []Ref {
 // sectionKeys are the keys of a requirement.
 var sectionKeys = []string{"oneOf", "allOf", "anyOf"}
 
-// requirement reads an entry of spec.requires, whose key is the prefix of what it lists.
+// requirement reads an entry of spec.requires. Its key is the path prefix of the Types in it.
 func requirement(n document.Node) Requirement {
 	prefix := n.Name
 	if !pathForm.MatchString(prefix) && !n.StrangeName(spelling.Foreign) {
@@ -208,7 +209,7 @@ func requirement(n document.Node) Requirement {
 	})
 }
 
-// sections reads oneOf, allOf and anyOf; ref reads what an item names.
+// sections reads the lists oneOf, allOf and anyOf; ref reads the Type of an item.
 func sections(o document.Object, prefix string, ref func(document.Object) Ref) Requirement {
 	q := Requirement{Prefix: prefix}
 	for i, into := range []*[]Required{&q.OneOf, &q.AllOf, &q.AnyOf} {

@@ -38,8 +38,8 @@ type requirement struct {
 	AllOf  []policy.Ref `json:"allOf"`
 }
 
-// TestResolvesAsTheSentencesSay holds the indexes against a scan of the whole
-// catalog that is written as the documentation says it, with sets of either form.
+// TestResolvesAsTheSentencesSay compares the indexes with a scan of the whole catalog that follows the
+// documentation word by word, with both forms of sets.
 func TestResolvesAsTheSentencesSay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,13 +5,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// The kinds of faults and warnings besides those of every document.
+// The kinds of faults and warnings in addition to document's.
 const (
 	Version   document.Kind = "version"   // a version of the document that is not understood
 	Redundant document.Kind = "redundant" // warning: the document means the same without it
 )
 
-// text is a string that is not empty; "" after a fault.
+// text returns the node's string. An empty string and a deceptive character are faults; for these and for
+// other types it returns "".
 func text(n document.Node) string {
 	text, ok := n.Text()
 	if ok && text == "" {
@@ -23,7 +24,7 @@ func text(n document.Node) string {
 	return text
 }
 
-// need is text of a field that must be there.
+// need returns the text of a required field, and whether the field has one.
 func need(o document.Object, field, example string) (string, bool) {
 	n, ok := o.Get(field)
 	if !ok {
@@ -47,7 +48,8 @@ func pathOf(o document.Object, field, example string) string {
 	return path
 }
 
-// revisionOf reads the field revision; absent is "" and a fault only where required.
+// revisionOf reads the field revision. It returns "" if the field is absent, which is a fault only if
+// required.
 func revisionOf(o document.Object, required bool) string {
 	n, ok := o.Get("revision")
 	if !ok {

@@ -31,7 +31,7 @@ func (r Ref) covers(ref Ref) bool {
 // root begins every path.
 const root = "cap."
 
-// Anything is the rule key for interfaces that no other key is for.
+// Anything is the key of the rule for interfaces that no other key matches.
 const Anything = "cap.*"
 
 // Kubernetes is the Type that is available in every revision: the system runs on it.
@@ -64,8 +64,7 @@ func compareRevisions(a, b string) int {
 	return x.Compare(y)
 }
 
-// byPath is the order of everything that is listed: path ascending, then the
-// newest revision first.
+// byPath is the order of every list: path ascending, then the newest revision first.
 func byPath(a, b Ref) int {
 	return cmp.Or(cmp.Compare(a.Path, b.Path), compareRevisions(b.Revision, a.Revision))
 }

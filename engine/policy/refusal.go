@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Reason tells refusals apart.
+// Reason classifies refusals.
 type Reason string
 
 // The reasons of a refusal.
@@ -27,9 +27,9 @@ const (
 type Refusal struct {
 	Reason     Reason
 	Interface  Ref
-	RuleKey    string     // of the rule that decided; "" where it did not come to one
-	Candidates []Rejected // of NothingMatches, at most explained of them
-	More       int        // candidates beyond those
+	RuleKey    string     // of the rule that decided; "" if no rule was reached
+	Candidates []Rejected // for NothingMatches only, at most explained
+	More       int        // number of further candidates
 
 	text, hint string
 }
@@ -41,14 +41,14 @@ type Rejected struct {
 	Failed         []string
 }
 
-// explained is for how many candidates a refusal names reasons. The message goes
-// into a reply, which should stay readable.
+// explained is the number of candidates whose failed conditions a refusal lists. The message goes into a
+// reply, which should stay readable.
 const explained = 50
 
 // explainedReasons bounds the reasons of all candidates together.
 const explainedReasons = 200
 
-// Error says what is refused and by whom; of NothingMatches, what each candidate lacks.
+// Error names the refused interface and the rule; for NothingMatches, also why each candidate does not match.
 func (r *Refusal) Error() string {
 	if len(r.Candidates) == 0 {
 		return r.text
@@ -72,12 +72,12 @@ func (r Rejected) String() string {
 	return fmt.Sprintf("%s (%s)", r.Implementation, strings.Join(reasons, ", "))
 }
 
-// refused makes the error that everybody understands.
+// refused wraps a Refusal in an engine.Error of CodeNoImplementation.
 func refused(r *Refusal) error {
 	return &engine.Error{Code: engine.CodeNoImplementation, Err: r, Hint: r.hint}
 }
 
-// ErrLate is a policy that is expected and not there yet.
+// ErrLate means that a policy is expected but not in force yet. The request may succeed later.
 var ErrLate = errors.New("there is no policy yet")
 
 func late(source, lacks string) error {
@@ -155,8 +155,8 @@ func aliasTwice(d Decision, alias, first, second string) *Refusal {
 	}
 }
 
-// nothingMatches explains, which costs more than a match: it is done for a
-// bounded number of candidates.
+// nothingMatches explains for each candidate why it does not match. That is slower than a match, so the
+// number of candidates is limited.
 func (s *Snapshot) nothingMatches(i *iface, rule *compiled) *Refusal {
 	r := &Refusal{Reason: NothingMatches, Interface: i.Ref, RuleKey: rule.Key}
 	candidates := common(nil, &i.found)
@@ -182,8 +182,8 @@ func (s *Snapshot) nothingMatches(i *iface, rule *compiled) *Refusal {
 	return r
 }
 
-// firstFailed is the first condition, in the order in which they are documented,
-// that an implementation does not meet.
+// firstFailed returns the first condition, in the documented order, that an implementation does not meet; ""
+// if it meets all.
 func (s *Snapshot) firstFailed(im *Implementation, c Constraints) string {
 	if c.Path != "" && c.Path != im.Path {
 		return "is not " + c.Path
@@ -204,7 +204,7 @@ func (s *Snapshot) firstFailed(im *Implementation, c Constraints) string {
 	return ""
 }
 
-// lacks says that want is not among have, or only in other revisions.
+// lacks returns "" if have covers want, else whether want is absent or there only in other revisions.
 func lacks(not, only string, want Ref, have []Ref) string {
 	var others []string
 	for _, h := range have {

@@ -20,7 +20,7 @@ type Downloader struct {
 // ParseTypeInstances reads them.
 const TypeInstancesKey = "typeinstances.yaml"
 
-// What the added step is called, and where its container has what it reads and writes.
+// The name of the added step, the volumes and paths of its container, and the Workflow's constants.
 const (
 	stepName      = "download-type-instances"
 	sourceVolume  = "hap-type-instances"
@@ -35,10 +35,9 @@ const (
 // artifactName matches what Argo takes as the name of an artifact.
 var artifactName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Render makes the Argo Workflow of a decision: that of the Implementation, whose
-// entrypoint begins with a step that downloads each injected TypeInstance by its
-// id and makes it the global artifact of its alias. The error is a [document.Faults] that
-// names the Implementation's manifest.
+// Render returns the Argo Workflow of a decision: the workflow of the Implementation, with a first step that
+// downloads each injected TypeInstance by its id and makes it the global artifact named by its alias. The
+// error is a [document.Faults] that names the Implementation's manifest.
 func Render(d Decision, from Downloader) (map[string]any, error) {
 	w := &workflow{of: d.Picked, from: from}
 	if d.Picked.Workflow == nil {
@@ -59,7 +58,7 @@ func Render(d Decision, from Downloader) (map[string]any, error) {
 	return w.root, nil
 }
 
-// workflow is a manifest that is being made.
+// workflow is a Workflow under construction.
 type workflow struct {
 	of   *Implementation
 	from Downloader
@@ -72,8 +71,7 @@ func (w *workflow) fault(at string, kind document.Kind, format string, args ...a
 	return document.Faults{{File: w.of.File, Line: w.of.Line, Path: at, Kind: kind, Message: fmt.Sprintf(format, args...)}}
 }
 
-// manifest makes a whole Workflow of what the Implementation has: a whole one, or
-// its spec alone.
+// manifest makes a complete Workflow: the Implementation has a complete one, or its spec alone.
 func (w *workflow) manifest() {
 	given := clone(w.of.Workflow).(map[string]any) //nolint:forcetypeassert // a copy has the type of what is copied
 	w.root, w.at = given, workflowField+".spec"
@@ -151,8 +149,8 @@ func (w *workflow) inject(what []Injected) error {
 	return nil
 }
 
-// template is the step's own: hapctl, which writes each TypeInstance to a file of
-// its alias.
+// template returns the template of the added step: hapctl writes each TypeInstance to a file named by its
+// alias.
 func (w *workflow) template(name string, what []Injected) map[string]any {
 	args := []any{"policy", "download", "--type-instances", sourceDir + "/" + TypeInstancesKey, "--"}
 	artifacts := make([]any, len(what))
@@ -178,7 +176,7 @@ func (w *workflow) template(name string, what []Injected) map[string]any {
 	}
 }
 
-// after makes the tasks that begin a graph wait for another.
+// after makes the tasks that depend on no other task depend on first.
 func after(tasks []any, first any) []any {
 	// Argo does not take both depends and dependencies in one graph.
 	expressions := slices.ContainsFunc(tasks, func(t any) bool { return field(t, "depends") != nil })
@@ -201,8 +199,8 @@ func blank(v any) bool {
 	return v == nil || v == "" || isList && len(list) == 0
 }
 
-// wrapped is a template of two steps: the download, then what was the entrypoint,
-// with the workflow's arguments handed on.
+// wrapped returns a template of two steps: the download, then the former entrypoint. It passes the workflow's
+// arguments on to the entrypoint.
 func wrapped(name string, entry, step map[string]any) map[string]any {
 	outer := map[string]any{"name": name}
 	second := map[string]any{"name": "run", "template": entry["name"]}
@@ -227,8 +225,8 @@ func wrapped(name string, entry, step map[string]any) map[string]any {
 	return outer
 }
 
-// handOn declares an input again and returns the argument that passes it on; nil
-// where the input has its own source.
+// handOn returns a declaration of the input for the outer template, and the argument that passes it on. Both
+// are nil if the input has its own source.
 func handOn(kind string, input any) (declared, handed map[string]any) {
 	name, _ := field(input, "name").(string)
 	if name == "" {
@@ -261,7 +259,7 @@ func find(templates []any, name string) map[string]any {
 	return nil
 }
 
-// unused is a name that none of the named things has.
+// unused returns name, or name with a number, so that nothing in among has it.
 func unused(name string, among []any) string {
 	for n, candidate := 2, name; ; n++ {
 		if find(among, candidate) == nil {
@@ -286,7 +284,7 @@ func field(v any, name string) any {
 	return m[name]
 }
 
-// clone copies what JSON has, so that the catalog's own stays as it is.
+// clone copies a JSON value deeply, so that the catalog's value stays unchanged.
 func clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -1,7 +1,6 @@
 package policy
 
-// Injected is a TypeInstance that the workflow of the chosen Implementation gets
-// under a separate name.
+// Injected is a TypeInstance that the workflow of the chosen Implementation receives under an alias.
 type Injected struct {
 	Name string `json:"name"` // the alias of the requirement
 	ID   string `json:"id"`   // of the TypeInstance
@@ -17,12 +16,11 @@ type Decision struct {
 	Inject      []Injected      // in the order of the policy
 }
 
-// typical is how many matches are listed without growing.
+// typical is the number of matches for which the match buffer need not grow.
 const typical = 16
 
-// Resolve chooses the Implementation of an Interface; the newest revision of the
-// Interface where none is given. The error is an engine.Error of code
-// NoImplementation, whose cause is a *Refusal; or of code Internal, whose cause is
+// Resolve chooses the Implementation of an Interface, by default of its newest revision. The error is an
+// engine.Error of code NoImplementation, whose cause is a *Refusal; or of code Internal, whose cause is
 // ErrLate: the same request may succeed later.
 func (s *Snapshot) Resolve(wanted Ref) (Decision, error) {
 	if s.late != nil {
@@ -50,8 +48,7 @@ func (s *Snapshot) Resolve(wanted Ref) (Decision, error) {
 	return Decision{}, refused(s.nothingMatches(i, rule))
 }
 
-// decisive finds the Interface and the one rule that decides about it: a wider
-// key counts only where no narrower one exists.
+// decisive returns the Interface and the one rule that decides about it: the rule with the narrowest key.
 func (s *Snapshot) decisive(wanted Ref) (*iface, *compiled, *Refusal) {
 	switch {
 	case s.policy == nil:
@@ -79,7 +76,7 @@ func (s *Snapshot) decisive(wanted Ref) (*iface, *compiled, *Refusal) {
 	return i, rule, nil
 }
 
-// match appends the implementations of an interface that meet the conditions.
+// match appends the implementations in of that meet all conditions.
 func (c *conditions) match(found []uint32, of *set) []uint32 {
 	if c.empty {
 		return found
@@ -96,8 +93,8 @@ func (c *Catalog) refs(numbers []uint32) []Ref {
 	return refs
 }
 
-// inject finds the alias of each TypeInstance; one that the implementation does
-// not require by an alias is left out.
+// inject finds the alias of each wanted TypeInstance. It skips those whose Type the implementation does not
+// require under an alias.
 func (d *Decision) inject(wanted []Injection) *Refusal {
 	for _, w := range wanted {
 		alias := d.Picked.alias(w.Type)
@@ -114,7 +111,7 @@ func (d *Decision) inject(wanted []Injection) *Refusal {
 	return nil
 }
 
-// alias is the name under which the first requirement that has one takes a Type.
+// alias returns the first alias under which the Implementation requires the Type, "" for none.
 func (im *Implementation) alias(t Ref) string {
 	var alias string
 	for i := range im.Requires {

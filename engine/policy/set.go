@@ -5,23 +5,22 @@ import (
 	"slices"
 )
 
-// set is a set of implementations by their numbers: a sorted list where it is
-// sparse, one bit for each implementation of the catalog where it is dense. The
-// forms take the same memory where they meet, and either is asked in a bounded
-// time: a sparse one has few members, a dense one few words.
+// set is a set of implementations by their numbers: a sorted list if it is sparse, one bit for each
+// implementation of the catalog if it is dense. At the threshold both forms take the same memory. A query of
+// either is bounded: a sparse set has few members, a dense one few words.
 type set struct {
 	members []uint32
 	words   []uint64
 }
 
-// add takes numbers in ascending order, the same one repeatedly.
+// add expects numbers in ascending order, and ignores a repeated one.
 func (s *set) add(n uint32) {
 	if last := len(s.members) - 1; last < 0 || s.members[last] != n {
 		s.members = append(s.members, n)
 	}
 }
 
-// seal chooses the form for a catalog of total implementations.
+// seal chooses the smaller form for a catalog of total implementations.
 func (s *set) seal(total int) {
 	if len(s.members)*32 <= total {
 		s.members = slices.Clip(s.members)
@@ -42,7 +41,7 @@ func (s *set) has(n uint32) bool {
 	return found
 }
 
-// common appends what is in all sets, ascending.
+// common appends the numbers that are in all sets, in ascending order.
 func common(found []uint32, sets ...*set) []uint32 {
 	least := sparsest(sets)
 	if least == nil {
@@ -56,7 +55,7 @@ func common(found []uint32, sets ...*set) []uint32 {
 	return found
 }
 
-// sparsest is the shortest list; nil where every set is dense.
+// sparsest returns the shortest sorted list, nil if every set is dense.
 func sparsest(sets []*set) *set {
 	var least *set
 	for _, s := range sets {

@@ -8,26 +8,25 @@ type Snapshot struct {
 	available map[Ref]bool // Types, beside Kubernetes in any revision
 	late      error        // why there is no policy yet; nil where there is one or none is expected
 
-	satisfied set // the implementations whose own requirements the system satisfies
+	satisfied set // the implementations whose requirements the system satisfies
 	rules     map[string]*compiled
 }
 
-// compiled is a rule in terms of the catalog.
+// compiled is a rule with its constraints looked up in the catalog.
 type compiled struct {
 	*Rule
 
 	alternatives []conditions
 }
 
-// conditions are the sets that an implementation has to be in; a constraint that
-// nothing of the catalog meets makes the alternative empty.
+// conditions are the sets that an implementation must be in. empty is set if nothing in the catalog meets one
+// of the constraints.
 type conditions struct {
 	sets  []*set
 	empty bool
 }
 
-// NewSnapshot joins the three. A nil policy is none: every request is refused
-// with that reason; so is a nil catalog.
+// NewSnapshot joins the three. If policy or catalog is nil, every request is refused for that reason.
 func NewSnapshot(policy *Policy, catalog *Catalog, instances []TypeInstance) *Snapshot {
 	s := &Snapshot{policy: policy, catalog: catalog, available: map[Ref]bool{}, rules: map[string]*compiled{}}
 	for i := range instances {
@@ -92,7 +91,7 @@ func (s *Snapshot) satisfies(q *Requirement) bool {
 		(len(q.OneOf) == 0 || s.count(q.OneOf) == 1)
 }
 
-// count is how many of these are available.
+// count returns how many of the Types are available.
 func (s *Snapshot) count(types []Required) int {
 	n := 0
 	for i := range types {

@@ -6,7 +6,7 @@ import (
 	"flag"
 	"strconv"
 
-	_ "pgregory.net/rapid" // which has the flag
+	_ "pgregory.net/rapid" // registers the flag
 
 	"github.com/hap-worker/hap-worker/engine/seedtest"
 )

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Two properties of one process are given the same values.
+// Two properties in one process draw the same values.
 func TestRapidDrawsTheSameEveryTime(t *testing.T) {
 	var drawn [2][]uint64
 	for i := range drawn {

@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// advice is the next step after a plan that does not exist.
+// advice returns the next step for a plan that does not exist.
 func (p Plans) advice(name string) string {
 	if _, output := outputNamed(name); output {
 		return "in a YAML list of the form [a, b] a comma ends the entry: quote the rule that this belongs to"
@@ -25,7 +25,7 @@ func (p Plans) advice(name string) string {
 	return "add it to hap.plans, or use one of " + strings.Join(known, ", ")
 }
 
-// either lists names as a sentence does: "a", "a or b", "a, b or c".
+// either joins names for a sentence: "a", "a or b", "a, b or c".
 func either(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")

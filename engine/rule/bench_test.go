@@ -88,8 +88,8 @@ func BenchmarkMatchLists(b *testing.B) {
 	}
 }
 
-// BenchmarkMatchBySorting is how the service before this one did it: a plan's
-// rules are copied and sorted by the number of their inputs for every request.
+// BenchmarkMatchBySorting measures the method of the previous service: for every request, it copies a plan's
+// rules and sorts them by the number of their inputs.
 func BenchmarkMatchBySorting(b *testing.B) {
 	for _, n := range sizes {
 		byPlan := map[string][]*rule.Entry{}

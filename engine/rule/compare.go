@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// How a Difference names regions that it does not list by name. No region has such a name.
+// The names that a Difference uses for regions that it does not list. No region has such a name.
 const (
 	// OtherRegion is every region that neither rule set names for the plan.
 	OtherRegion = "(other)"
@@ -18,41 +18,41 @@ const (
 	NoRegion = "(none)"
 )
 
-// mostCompared bounds how many kinds of requests of one plan are compared.
+// mostCompared is the largest number of kinds of requests of one plan that Compare compares.
 const mostCompared = 1_000_000
 
-// Difference is a request that two rule sets lead to different pools: the requests of a plan with
-// one of these regions.
+// Difference lists requests that two rule sets lead to different pools: the requests of a plan with one of
+// these regions.
 type Difference struct {
 	Plan     string `json:"plan"`
-	Provider string `json:"provider,omitempty"` // absent where the plan has one only, or the request names none
-	// PlatformRegions and HyperscalerRegions have names of regions, OtherRegion and
-	// NoRegion. An absent one stands for all requests.
+	Provider string `json:"provider,omitempty"` // absent if the plan has only one, or if the request names none
+	// PlatformRegions and HyperscalerRegions list names of regions, OtherRegion and NoRegion. An absent list
+	// means all requests.
 	PlatformRegions    []string `json:"platformRegions,omitempty"`
 	HyperscalerRegions []string `json:"hyperscalerRegions,omitempty"`
 	Before             Way      `json:"before"`
 	After              Way      `json:"after"`
 
-	anyProvider bool // of a plan that has only one
+	anyProvider bool // the plan has only one
 }
 
-// Way is where a rule set leads. It has a pool, or a code that says why there is none. A
-// region that is part of the pool's name is * where the Difference has several.
+// Way is the result of a rule set: a pool, or the code of the error. A region in the pool's name is * if the
+// Difference has several.
 type Way struct {
 	Pool       string      `json:"pool,omitempty"`
 	Code       engine.Code `json:"code,omitempty"`
-	Rule       string      `json:"rule,omitempty"`       // as Match has it; absent with a code
+	Rule       string      `json:"rule,omitempty"`       // as in Match; absent with a code
 	RuleNumber int         `json:"ruleNumber,omitempty"` // 0 in the older form
 }
 
-// Comparison is two rule sets beside each other.
+// Comparison is the result of comparing two rule sets.
 type Comparison struct {
 	Differences []Difference
 
 	before, after *Ruleset
 }
 
-// way is where a rule set leads, by what does not depend on the names of regions.
+// way is a Way without the names of regions.
 type way struct {
 	code     engine.Code
 	provider string
@@ -61,7 +61,7 @@ type way struct {
 	number   int
 }
 
-// ways are where two rule sets lead; the zero value where that is the same.
+// ways are the results of two rule sets for one request; the zero value if they are the same.
 type ways struct{ before, after way }
 
 func (s *Ruleset) way(r Request) (way, engine.Pool) {
@@ -84,11 +84,11 @@ func (c *Comparison) ways(r Request) ways {
 	return ways{before, after}
 }
 
-// Compare finds all requests that two rule sets lead to different pools: of all plans that
-// either knows, of each region that either names, of any other and of none. Which rule leads
-// to a pool, and whose bindings a tenant may use there, makes no difference.
+// Compare finds all requests that two rule sets lead to different pools. It compares the plans that either
+// rule set knows, with each region that either names, with any other region and with none. Two results with
+// the same pool are equal, even if the rules or the internal tenants differ.
 //
-// It is an error where a plan has so many pairs of regions that they are not compared.
+// It returns an error if a plan has too many pairs of regions to compare.
 func Compare(before, after *Ruleset) (*Comparison, error) {
 	c := &Comparison{before: before, after: after}
 	names := map[string]bool{}
@@ -132,7 +132,7 @@ func (c *Comparison) providers(plan string) []string {
 	return all
 }
 
-// regions are those that a plan's rules name, then OtherRegion and NoRegion.
+// regions returns the regions that a plan's rules name, then OtherRegion and NoRegion.
 func (c *Comparison) regions(plan string) (platform, hyperscaler []string) {
 	for _, s := range []*Ruleset{c.before, c.after} {
 		switch p := s.byPlan[plan]; {
@@ -152,8 +152,8 @@ func (c *Comparison) regions(plan string) (platform, hyperscaler []string) {
 	return with(platform), with(hyperscaler)
 }
 
-// asked is the region of a request that stands for this one of a Difference.
-// The stand-ins of platform regions differ from those of hyperscaler regions by their letter.
+// asked returns the region with which a request stands for entry i of list: a made-up name for OtherRegion,
+// "" for NoRegion. unnamed is a letter that keeps the made-up platform and hyperscaler regions apart.
 func asked(list []string, i int, unnamed string) string {
 	switch i {
 	case len(list) - 1:
@@ -168,10 +168,10 @@ func asked(list []string, i int, unnamed string) string {
 	return list[i]
 }
 
-// differences compares the requests of one plan and provider. Platform regions of which the
-// same is true are put together, and of these the hyperscaler regions.
+// differences compares the requests of one plan and provider. It merges platform regions with equal results,
+// and within them the hyperscaler regions.
 func (c *Comparison) differences(r Request, platform, hyperscaler []string) []Difference {
-	rows, cells := map[string][]int{}, map[string][]ways{} // by what is true of a platform region
+	rows, cells := map[string][]int{}, map[string][]ways{} // by the results of a platform region
 	var order []string
 	for i := range platform {
 		row := make([]ways, len(hyperscaler))
@@ -208,7 +208,7 @@ func (c *Comparison) differences(r Request, platform, hyperscaler []string) []Di
 	return found
 }
 
-// some are the regions at these places, nil for all.
+// some returns the regions at these indexes, nil for all.
 func some(list []string, at []int) []string {
 	if len(at) == len(list) {
 		return nil
@@ -241,8 +241,8 @@ func (w way) shown(d Difference) Way {
 	return Way{Pool: pool.Name(), Rule: w.rule, RuleNumber: w.number}
 }
 
-// Of returns the place among Differences of the one that a request is of, false where both
-// rule sets lead it to the same pool.
+// Of returns the index in Differences of the Difference that covers a request. It returns false if both rule
+// sets lead the request to the same pool.
 func (c *Comparison) Of(r Request) (int, bool) {
 	if c.ways(r) == (ways{}) {
 		return 0, false
@@ -259,7 +259,7 @@ func (c *Comparison) Of(r Request) (int, bool) {
 	return at, at >= 0
 }
 
-// has reports whether a region of a request is among those of a Difference.
+// has reports whether a Difference's regions include a request's region.
 func has(regions, named []string, region string) bool {
 	switch {
 	case regions == nil:

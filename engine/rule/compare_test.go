@@ -22,15 +22,15 @@ func outcome(set *rule.Ruleset, r rule.Request) string {
 	return m.Pool.Name()
 }
 
-// leads reports whether a way is the outcome of a request; * is any region.
+// leads reports whether a way is the outcome of a request; a * in the pool matches any region.
 func leads(w rule.Way, outcome string) bool {
 	shown := w.Pool + string(w.Code)
 	parts := strings.Split(shown, "*")
 	return shown == outcome || len(parts) > 1 && strings.HasPrefix(outcome, parts[0]) && strings.HasSuffix(outcome, parts[len(parts)-1])
 }
 
-// TestCompareIsMatch: a comparison has exactly the requests that two rule sets of either
-// form lead elsewhere, and says where.
+// TestCompareIsMatch: a comparison has exactly the requests that two rule sets, of either form, lead to
+// different pools, with these pools.
 func TestCompareIsMatch(t *testing.T) {
 	t.Parallel()
 	requests := slices.Concat(asked(), []rule.Request{{Plan: "trial"}, {Plan: "edge"}})
@@ -56,7 +56,7 @@ func TestCompareIsMatch(t *testing.T) {
 	})
 }
 
-// TestCompareProviders: a default that changes is a difference of requests that name none.
+// TestCompareProviders: a changed default is a difference for requests that name no provider.
 func TestCompareProviders(t *testing.T) {
 	t.Parallel()
 	set := func(plan rule.Plan) *rule.Ruleset {
@@ -90,7 +90,7 @@ func TestCompareProviders(t *testing.T) {
 	}
 }
 
-// TestCompareRefusesTooMany: more pairs of regions than anybody compares are an error.
+// TestCompareRefusesTooMany: too many pairs of regions are an error.
 func TestCompareRefusesTooMany(t *testing.T) {
 	t.Parallel()
 	texts := []string{"aws"}

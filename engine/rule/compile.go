@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Options say what a rule set is checked against.
+// Options control how a rule set is checked.
 type Options struct {
 	// Plans are the plans that exist. Defaults to BuiltinPlans.
 	Plans Plans
-	// Require are the plans that need an entry. Defaults to those that Plans marks
-	// as required; empty but not nil asks for none.
+	// Require lists the plans that need an entry. Defaults to the plans that Plans marks as required; empty
+	// but not nil requires none.
 	Require []string
 	// AnyPlan makes an entry for a plan that does not exist a warning, not a fault.
 	AnyPlan bool
 	// InternalTenants may keep using internal bindings that carry their name.
 	InternalTenants []string
-	// Labels are the keys that selectors have. Defaults to StandardLabels.
+	// Labels are the keys in selectors. Defaults to StandardLabels.
 	Labels Labels
 }
 
@@ -51,8 +51,8 @@ type compiled struct {
 	number int
 }
 
-// planRules has what one look-up by plan finds: what is known of the plan, and
-// the index of its entries, or that of the older lists.
+// planRules is the result of one look-up by plan: the plan, and the index of its entries or of the older
+// lists.
 type planRules struct {
 	plan    Plan
 	entries index
@@ -67,8 +67,8 @@ type verdict struct {
 	outputs Outputs
 }
 
-// Compile checks the texts and makes a Ruleset of them. The error is a Faults
-// with every fault of every rule.
+// Compile checks the texts and compiles them to a Ruleset. The error is a Faults with every fault of every
+// rule.
 func Compile(texts []string, opts Options) (*Ruleset, error) {
 	opts = opts.withDefaults()
 	rules, faults, warnings := check(texts, opts)
@@ -107,8 +107,8 @@ func (s *Ruleset) add(e Entry, rule int32) {
 	p.entries.add(e, rule)
 }
 
-// find returns what the rules come to for the request, and what is known of its
-// plan; ok is false where no rule matches.
+// find returns the verdict for the request, and the rules of its plan, nil for none. ok is false if no rule
+// matches.
 func (s *Ruleset) find(r Request) (v verdict, p *planRules, ok bool) {
 	p = s.byPlan[r.Plan]
 	if p == nil {
@@ -126,17 +126,17 @@ func (s *Ruleset) find(r Request) (v verdict, p *planRules, ok bool) {
 	return verdict{at: at, text: rule.text, number: rule.number, outputs: rule.Outputs}, p, true
 }
 
-// Len is the number of rules, or of members of the older lists.
+// Len returns the number of rules, or of members of the older lists.
 func (s *Ruleset) Len() int { return len(s.rules) + len(s.members) }
 
 // Older reports whether the set is of the older form.
 func (s *Ruleset) Older() bool { return s.rules == nil }
 
-// Plans are the plans that the set was compiled against. They must not be changed.
+// Plans returns the plans that the set was compiled with. The caller must not change them.
 func (s *Ruleset) Plans() Plans { return s.plans }
 
-// Labels are the keys that the selectors of matches have.
+// Labels returns the keys in the selectors of matches.
 func (s *Ruleset) Labels() Labels { return s.labels }
 
-// Warnings are what Check would warn of.
+// Warnings returns the warnings that Check returns for the set.
 func (s *Ruleset) Warnings() []Fault { return s.warnings }

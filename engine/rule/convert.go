@@ -6,30 +6,28 @@ import (
 	"slices"
 )
 
-// maxConverted bounds the entries of one plan. Where the lists name many regions
-// for a plan, a rule list needs an entry for every pair of them.
+// maxConverted bounds the entries of one plan: a rule list needs an entry for every pair of regions that the
+// lists name.
 const maxConverted = 10000
 
 // Conversion is the older form as a rule list.
 type Conversion struct {
-	// Rules has the same effect as the lists, for every request of a plan that it
-	// has an entry for; that is every plan, except those of Inexpressible.
+	// Rules has the same effect as the lists for every plan that is not in Inexpressible.
 	Rules []string `json:"rule"`
 	// Inexpressible are the plans that have no equivalent, with the reason.
 	Inexpressible []Inexpressible `json:"inexpressible"`
-	// Warnings are those of the lists.
+	// Warnings are the warnings about the lists.
 	Warnings []Fault `json:"warnings"`
 }
 
-// Inexpressible says what the older form has and a rule list cannot.
+// Inexpressible is a plan whose part of the older form a rule list cannot express.
 type Inexpressible struct {
 	Plan string `json:"plan"`
 	Why  string `json:"why"`
 }
 
-// Convert writes the older form as a rule list. The lists have an effect on every
-// plan that opts has, so each has an entry. The error is a Faults, as that of
-// CompileLists.
+// Convert converts the older form to a rule list. The lists apply to every plan in opts, so that each plan
+// has an entry. The error is a Faults, as from CompileLists.
 func Convert(l Lists, opts Options) (Conversion, error) {
 	s, err := CompileLists(l, opts)
 	if err != nil {
@@ -52,8 +50,8 @@ func Convert(l Lists, opts Options) (Conversion, error) {
 	return c, nil
 }
 
-// distinct are the regions that make a difference, sorted: the platform regions
-// with other outputs than all, and the hyperscaler regions that add one.
+// distinct returns the regions that make a difference, sorted: the platform regions whose outputs differ from
+// the outputs for every region, and the hyperscaler regions that add one.
 func (x *listIndex) distinct() (platform, hyperscaler []string) {
 	for region, e := range x.byPlatform {
 		if e.outputs != x.always.outputs {
@@ -67,9 +65,9 @@ func (x *listIndex) distinct() (platform, hyperscaler []string) {
 	return platform, slices.Sorted(maps.Keys(x.byHyperscaler))
 }
 
-// entries have the same effect as the index. One with only a platform region and
-// one with only a hyperscaler region need a third with both, also where its
-// outputs are those of one of them: without it the list would be ambiguous.
+// entries returns entries with the same effect as the index. Two entries, one with only a platform region and
+// one with only a hyperscaler region, need a third with both, even if its outputs equal theirs: without it
+// the list would be ambiguous.
 func (x *listIndex) entries(plan string, platform, hyperscaler []string) []Entry {
 	entries := []Entry{{Plan: plan, Outputs: x.always.outputs}}
 	for _, region := range platform {

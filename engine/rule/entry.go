@@ -2,9 +2,8 @@ package rule
 
 import "strings"
 
-// Entry is one parsed rule: it applies to requests of Plan whose regions are
-// equal to those that it names. An empty region is any region, which a rule may
-// also spell *.
+// Entry is one parsed rule. It applies to requests of Plan with the regions that it names. An empty region is
+// any region; a rule may also write it *.
 type Entry struct {
 	Plan              string
 	PlatformRegion    string // input PR
@@ -12,13 +11,13 @@ type Entry struct {
 	Outputs           Outputs
 }
 
-// Outputs say what an entry does to the pool of the requests it wins.
+// Outputs say how an entry changes the pool of the requests that it serves.
 type Outputs uint8
 
 // The outputs, in their canonical order.
 const (
 	OutputPlatformRegion    Outputs = 1 << iota // PR: the platform region becomes part of the hyperscaler type
-	OutputHyperscalerRegion                     // HR: so does the hyperscaler region
+	OutputHyperscalerRegion                     // HR: the hyperscaler region, too
 	OutputShared                                // S: the bindings are shared between tenants
 	OutputEUAccess                              // EU: the bindings have euAccess
 )
@@ -33,10 +32,10 @@ var outputNames = [...]struct {
 	{"EU", OutputEUAccess},
 }
 
-// Has reports whether every output of want is among o.
+// Has reports whether o includes every output of want.
 func (o Outputs) Has(want Outputs) bool { return o&want == want }
 
-// Names are the outputs as a rule spells them, in canonical order.
+// Names returns the outputs as a rule writes them, in canonical order.
 func (o Outputs) Names() []string {
 	var names []string
 	for _, n := range outputNames {
@@ -56,8 +55,8 @@ func outputNamed(name string) (Outputs, bool) {
 	return 0, false
 }
 
-// String is the canonical text of the entry, such as
-// "aws(PR=cf-eu11, HR=eu-central-1) -> HR, EU". It parses to the same Entry.
+// String returns the canonical text of the entry, such as "aws(PR=cf-eu11, HR=eu-central-1) -> HR, EU". It
+// parses to the same Entry.
 func (e Entry) String() string {
 	text := e.Plan
 	if in := e.inputs(); len(in) > 0 {
@@ -80,8 +79,8 @@ func (e Entry) inputs() []string {
 	return in
 }
 
-// scope is the entry without its outputs: what decides whether it applies, and
-// therefore what may be there only once.
+// scope returns the entry without its outputs. A rule set may have each scope only once, since the scope
+// decides whether an entry applies.
 func (e Entry) scope() Entry {
 	e.Outputs = 0
 	return e

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Explanation is a Match and, for each other rule of the plan, why it was not chosen.
+// Explanation is a Match, with the reason why each other rule of the plan was not chosen.
 type Explanation struct {
 	Matched bool
-	Match   Match // where Matched
+	Match   Match // if Matched
 	Others  []Other
 }
 
@@ -21,13 +21,11 @@ type Other struct {
 	Why        string `json:"why"`
 }
 
-// Explain matches a request and says of every other rule of its plan why it
-// lost; rules of other plans are left out, their reason is their first word.
-// Unlike Match it takes a provider that is given unchecked, and a request that
-// no rule matches is an answer, not an error.
+// Explain matches a request, and says for every other rule of its plan why it was not chosen. Unlike Match,
+// it does not check a provider that the request names, and it returns no error if no rule matches.
 //
-// Errors, each an *engine.Error: UnknownProvider where none is given and the
-// plan does not tell; InvalidEvent as Match.
+// The error is an *engine.Error: UnknownProvider if the request names no provider and the plan has no
+// default; InvalidEvent as from Match.
 func (s *Ruleset) Explain(r Request) (Explanation, error) {
 	if r.Plan == "" {
 		return Explanation{}, s.NoMatch(r)
@@ -63,8 +61,8 @@ func (s *Ruleset) others(winner *verdict, r Request) []Other {
 	return others
 }
 
-// otherMembers are those of the plan without which the verdict would be the same:
-// they are not true, or another of their list is.
+// otherMembers returns the members of the plan that did not contribute to the verdict: they are not true, or
+// another member of their list is true already.
 func (s *Ruleset) otherMembers(v *verdict, r Request) []Other {
 	others := []Other{}
 	named := map[string]bool{}
@@ -80,7 +78,7 @@ func (s *Ruleset) otherMembers(v *verdict, r Request) []Other {
 		switch {
 		case why != "":
 		case named[m.text]:
-			named[m.text] = false // a repetition further on is another
+			named[m.text] = false // a repetition of it counts as another member
 			continue
 		default:
 			why = "is true as well, and " + m.Key + " has its effect once"
@@ -100,7 +98,7 @@ func (m *listed) mismatch(r Request) string {
 	return mismatch("platform region", m.Region, r.PlatformRegion)
 }
 
-// mismatch says why a region that a rule wants keeps it from matching.
+// mismatch says why a rule for the wanted region does not match, "" if it does.
 func mismatch(name, wanted, got string) string {
 	switch {
 	case wanted == "" || wanted == got:
@@ -111,10 +109,10 @@ func mismatch(name, wanted, got string) string {
 	return fmt.Sprintf("is for %s %s, not %s", name, wanted, got)
 }
 
-// Passed returns at most n rules of the request's plan that did not serve it: those
-// that name more regions than the winner, the ones that share most of the
-// request's regions first, then less specific ones that match as well. Where no
-// rule matches, all are more specific. Its cost grows with the number of rules.
+// Passed returns at most n rules of the request's plan that did not serve it: first the rules that name more
+// regions than the winner, beginning with the ones that share most regions with the request; then less
+// specific rules that match, too. If no rule matches, all of them name other regions. The time grows with the
+// number of rules.
 func (s *Ruleset) Passed(r Request, n int) []Other {
 	v, _, _ := s.find(r)
 	if s.Older() {
@@ -144,8 +142,8 @@ func (s *Ruleset) Passed(r Request, n int) []Other {
 	return others
 }
 
-// regions is how many regions the rule names, shared how many of them are the
-// request's: it matches where both are equal.
+// regions returns how many regions the rule names, shared how many of them the request has. The rule matches
+// if both are equal.
 func (c *compiled) regions() int {
 	return count(c.PlatformRegion != "") + count(c.HyperscalerRegion != "")
 }

@@ -5,32 +5,31 @@ import (
 	"strings"
 )
 
-// Kind sorts faults by the check that found them.
+// Kind is the check that found a fault.
 type Kind string
 
-// The kinds of faults, in the order in which a rule set is checked, and that of
-// the warnings that are no fault.
+// The kinds of faults, in the order of the checks, then the kinds of warnings.
 const (
 	Syntax    Kind = "syntax"    // the text is no rule
 	Duplicate Kind = "duplicate" // the same plan and inputs as an earlier rule
 	Ambiguous Kind = "ambiguous" // two rules of equal weight and no third that decides
-	PlanFault Kind = "plan"      // a plan that does not exist, or one without a rule
+	PlanFault Kind = "plan"      // a plan that does not exist, or a required one without a rule
 	Redundant Kind = "redundant" // warning: the set means the same without this rule
-	Setting   Kind = "setting"   // warning: a key beside the rules that means something else here than in an older broker, or nothing, or limits that leave a hyperscaler out
+	Setting   Kind = "setting"   // warning: a key beside the rules that has no effect here, or another one than in an older broker, or limits that leave a hyperscaler out
 )
 
-// Fault is one thing that is wrong with a rule set, or worth a warning. In the
-// older form a member of one of the four lists stands in the place of a rule.
+// Fault is one error or warning about a rule set. In the older form, a member of one of the four lists takes
+// the place of the rule.
 type Fault struct {
 	Key     string `json:"key,omitempty"`    // of the older list, such as sharedRule; "" in the rule list
-	Rule    int    `json:"rule,omitempty"`   // counted from 1, in the list of Key; 0 where no single rule is at fault
+	Rule    int    `json:"rule,omitempty"`   // counted from 1, in the list of Key; 0 if no single rule is at fault
 	Text    string `json:"text,omitempty"`   // of the rule, as it was given
 	Column  int    `json:"column,omitempty"` // in Text, in characters, counted from 1
 	Kind    Kind   `json:"kind"`
 	Message string `json:"message"`
 }
 
-// Error names the rule, its text and the column, then what is wrong.
+// Error names the kind, the rule, its text and the column, then the fault.
 func (f Fault) Error() string {
 	switch {
 	case f.Rule == 0:
@@ -41,8 +40,8 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("rule %d %q, column %d: %s: %s", f.Rule, f.Text, f.Column, f.Kind, f.Message)
 }
 
-// Faults is everything that is wrong with a rule set: syntax faults first, then
-// duplicates, ambiguities and plans, and inside a kind by rule.
+// Faults are all faults of a rule set: syntax faults first, then duplicates, ambiguities and plans, each kind
+// sorted by rule.
 type Faults []Fault
 
 // Error returns one fault a line.
@@ -54,7 +53,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// orNil keeps an empty list from becoming an error that is not nil.
+// orNil returns f as an error, nil if it is empty.
 func (f Faults) orNil() error {
 	if len(f) == 0 {
 		return nil

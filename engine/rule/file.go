@@ -9,16 +9,15 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// File has the content of a file of rules: hap.rule of a configuration or of a chart's
-// values, rule alone, or a list and nothing else; the four lists of the older form,
-// below hap or alone; or, without YAML, one rule a line.
+// File is the content of a file of rules: hap.rule of a configuration or of a chart's values, rule alone, or
+// only a list; the four lists of the older form, below hap or alone; or, without YAML, one rule a line.
 type File struct {
 	Texts    []string
-	Older    *Lists          // nil where the file has a rule list
+	Older    *Lists          // nil if the file has a rule list
 	Plans    map[string]Plan // hap.plans
 	Internal []string        // hap.internalGlobalAccounts
-	Labels   Labels          // gardener.labels, alone or below config; the zero value where the file has none
-	Warnings []Fault         // of other keys below hap
+	Labels   Labels          // gardener.labels, alone or below config; the zero value if the file has none
+	Warnings []Fault         // about other keys below hap
 
 	several bool     // hap.multiHyperscalerAccount.allowedGlobalAccounts has tenants
 	limits  []string // the keys of hap.multiHyperscalerAccount.limits
@@ -29,15 +28,15 @@ const noRules = "the file has no rules; write them as hap.rule, as rule, or as a
 // olderKeys are the keys of the older form.
 var olderKeys = []string{KeyPlatformRegion, KeyClusterRegion, KeyShared, KeyEUAccess}
 
-// key is a key of either form of the rules that is there, below hap or alone.
+// key is a key in the file that has rules of either form, below hap or alone.
 type key struct {
 	document.Node
 
 	older bool
 }
 
-// ReadFile reads a file of rules. What else the file has is passed over. The error
-// is a Faults: the file is none, or it has no rules.
+// ReadFile reads a file of rules, and ignores everything else in it. The error is a Faults: the file cannot
+// be read, or has no rules.
 func ReadFile(content []byte) (File, error) {
 	if text, err := document.Text(content); err == nil {
 		if texts := lines(string(text)); texts != nil {
@@ -61,10 +60,10 @@ func ReadFile(content []byte) (File, error) {
 	return file, faults.orNil()
 }
 
-// lines are the rules of a file with one a line, nil for a file that is YAML. The first
-// line that says something decides: a rule begins with the name of its plan and has no
-// colon, and neither a YAML list nor an object begins so. A name in other letters than
-// ASCII counts too, so that the parser of rules finds fault with it.
+// lines returns the rules of a file with one rule a line, nil for YAML. The first line that is not empty
+// decides: a rule begins with the name of its plan and has no colon; a YAML list or mapping does not begin
+// like that. A name that begins with a character other than ASCII also counts as a rule, so that the parser
+// of rules reports it.
 func lines(content string) []string {
 	var texts []string
 	for line := range strings.Lines(content) {
@@ -80,7 +79,7 @@ func lines(content string) []string {
 	return texts
 }
 
-// WithoutComment cuts a comment as YAML has it: from a # at the beginning or after a space.
+// WithoutComment cuts off a comment by the syntax of YAML: from a # at the beginning or after white space.
 func WithoutComment(line string) string {
 	for i := range len(line) {
 		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
@@ -111,7 +110,7 @@ func (f *File) read(r *document.Reader, root document.Node) {
 	}
 	f.labels(top)
 	switch {
-	case len(keys) == 0 && strange: // that is why
+	case len(keys) == 0 && strange: // reported already
 	case len(keys) == 0:
 		r.Whole(document.Missing, noRules)
 	case clash(keys):
@@ -124,8 +123,8 @@ func (f *File) read(r *document.Reader, root document.Node) {
 	}
 }
 
-// lookalikes finds fault with names of fields that are read as one of the known keys, and are another,
-// and reports whether there are any.
+// lookalikes adds a fault for each field whose name only looks like one of the known keys, and reports
+// whether there is one.
 func lookalikes(o document.Object, known []string) bool {
 	found := false
 	for _, n := range o.Fields {
@@ -146,7 +145,8 @@ func keysOf(o document.Object) []key {
 	return keys
 }
 
-// clash reports keys of both forms, and keys both below hap and beside it.
+// clash adds a fault if there are keys of both forms, or keys both below hap and beside it, and reports
+// whether it did.
 func clash(keys []key) bool {
 	first := keys[0]
 	var older []string
@@ -168,7 +168,7 @@ func clash(keys []key) bool {
 	return false
 }
 
-// lists are those of the older form. An empty value is an empty list.
+// lists reads the lists of the older form. An empty value is an empty list.
 func lists(keys []key) *Lists {
 	all := &Lists{}
 	into := map[string]*string{
@@ -185,8 +185,8 @@ func lists(keys []key) *Lists {
 	return all
 }
 
-// texts are the items of the list. One that is no text is taken as it stands in
-// the file, so that the parser of rules finds fault with it like with any other.
+// texts returns the items of the list as texts. It returns an item of another type as YAML on one line, so
+// that the parser of rules reports it.
 func texts(n document.Node) []string {
 	items, _ := n.List()
 	texts := make([]string, len(items))
@@ -228,8 +228,8 @@ func (f *File) plans(hap document.Object) {
 	}
 }
 
-// labels reads the labels of a worker's configuration, or of a chart's values, which have it below
-// config. Unknown keys are left to the reader of the configuration.
+// labels reads the labels of a worker's configuration, or of a chart's values, which have the configuration
+// below config. It ignores unknown keys, which the reader of the configuration reports.
 func (f *File) labels(top document.Object) {
 	for _, name := range []string{"config", "gardener", "labels"} {
 		n, ok := top.Get(name)
@@ -274,7 +274,7 @@ func labelsOf(n document.Node) Labels {
 	return labels
 }
 
-// Compile compiles whichever form the file has, with its plans above those of opts.
+// Compile compiles the rules of either form. The file's plans extend and override the plans of opts.
 func (f *File) Compile(opts Options) (*Ruleset, error) {
 	plans, err := opts.Plans.With(f.Plans)
 	if err != nil {

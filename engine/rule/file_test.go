@@ -29,7 +29,7 @@ func TestReadFileOfLines(t *testing.T) {
 	}
 }
 
-// FuzzReadFile holds that a file has rules of one form, or faults that say why not.
+// FuzzReadFile: a file has rules of one form, or faults that say why it has none.
 func FuzzReadFile(f *testing.F) {
 	for _, seed := range []string{
 		"- aws\n- 'gcp -> S'", "hap:\n  rule: [aws]\n  plans: {x: {providers: [aws]}}", "sharedRule: trial;aws:eu", "rule: &a [aws, *a]",

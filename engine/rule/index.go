@@ -3,10 +3,9 @@ package rule
 // none is the position of no rule.
 const none int32 = -1
 
-// index finds the most specific entry of one plan for a pair of regions, with at
-// most three map look-ups however many entries there are. It holds positions and
-// knows nothing of outputs. Regions are numbered, so that the key of a pair of
-// them is one integer and a region that no entry names ends the search.
+// index finds the most specific entry of one plan for a pair of regions with at most three map look-ups,
+// however many entries there are. It stores positions of entries, not outputs. Regions are numbered, so that
+// the key of a pair is one integer, and a region that no entry names ends the search.
 type index struct {
 	any           int32
 	byPlatform    map[string]region
@@ -56,9 +55,8 @@ func pair(platform, hyperscaler region) uint64 {
 	return uint64(platform.id)<<32 | uint64(hyperscaler.id)
 }
 
-// find returns the position of the entry with the most inputs among those that
-// match, or none. Two with one input each cannot both match without one that has
-// both: such a set does not compile.
+// find returns the position of the matching entry with the most inputs, or none. If two entries with one
+// input each match, there is one with both: other sets do not compile.
 func (x *index) find(platformRegion, hyperscalerRegion string) int32 {
 	pr, okPR := x.byPlatform[platformRegion]
 	hr, okHR := x.byHyperscaler[hyperscalerRegion]

@@ -2,20 +2,19 @@ package rule
 
 import "cmp"
 
-// noMember is shown by answers where no member of the four lists is true.
+// noMember is the rule in answers if no member of the four lists is true.
 const noMember = "none of the four rules"
 
-// listIndex finds what the four lists come to for one plan and a pair of
-// regions, with at most two map look-ups however many members there are. Only
-// clusterRegionRule looks at the hyperscaler region, so what the platform region
-// comes to is prepared as a whole and one output may come on top.
+// listIndex finds the effect of the four lists for one plan and a pair of regions with at most two map
+// look-ups, however many members there are. Only clusterRegionRule compares the hyperscaler region, so the
+// effect of a platform region is computed in advance, and a hyperscaler region can add one output.
 type listIndex struct {
 	always        effect
-	byPlatform    map[string]effect // what always says included
+	byPlatform    map[string]effect // including always
 	byHyperscaler map[string]string // the member of clusterRegionRule that is true
 }
 
-// effect has what lists come to: the outputs, and the members that they come from.
+// effect is the result of lists: the outputs, and the members that cause them.
 type effect struct {
 	outputs Outputs
 	text    string
@@ -45,7 +44,7 @@ func (x *listIndex) find(platformRegion, hyperscalerRegion string) effect {
 	return e
 }
 
-// newListIndex is that of one plan. The members are in the order of the lists.
+// newListIndex returns the index of one plan. The members must be in the order of the lists.
 func newListIndex(members []*listed) *listIndex {
 	x := &listIndex{byPlatform: map[string]effect{}, byHyperscaler: map[string]string{}}
 	for _, m := range members {
@@ -69,7 +68,7 @@ func newListIndex(members []*listed) *listIndex {
 	return x
 }
 
-// listed is a member as the matcher keeps it.
+// listed is a member with its output.
 type listed struct {
 	Listed
 	output Outputs
@@ -82,9 +81,9 @@ func (m *listed) applies(r Request) bool {
 		m.output == OutputHyperscalerRegion && m.Region == r.HyperscalerRegion
 }
 
-// CompileLists checks the older form and makes a Ruleset of it, which answers
-// like that of a rule list. It has a pool for every plan of opts, since no plan
-// needs a member. The error is a Faults with every fault of every list.
+// CompileLists checks the older form and compiles it to a Ruleset, which behaves as one of a rule list. Every
+// plan in opts has a pool, since no plan needs a member. The error is a Faults with every fault of every
+// list.
 func CompileLists(l Lists, opts Options) (*Ruleset, error) {
 	opts = opts.withDefaults()
 	members, faults, warnings := checkLists(l, opts)
@@ -104,7 +103,7 @@ func CompileLists(l Lists, opts Options) (*Ruleset, error) {
 	for i, m := range members {
 		s.members[i] = listed{Listed: m, output: outputs[m.Key], text: m.String()}
 		if m.Plan != "" {
-			byPlan[m.Plan] = nil // also one that AnyPlan lets through
+			byPlan[m.Plan] = nil // AnyPlan allows plans that are not in opts.Plans
 		}
 	}
 	for plan := range byPlan {

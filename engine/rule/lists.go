@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// Lists are the older form of rules: four independent lists. Each has members
-// with semicolons between them,
+// Lists are the older form of rules: four independent lists. The members of a list are separated by
+// semicolons,
 //
 //	member = plan | plan ":" region | plan ":" "*" | "*" ":" region
 //
-// and every list with a member that is true for a request has its effect on the
-// pool. An empty text is an empty list; without any member every request gets
-// the plain pool of its provider.
+// and a list with a member that is true for a request has its effect on the pool. An empty text is an empty
+// list. Without any member, every request gets the plain pool of its provider.
 type Lists struct {
 	// PlatformRegion is platformRegionRule: the platform region becomes part of the
 	// hyperscaler type. As in SharedRule and EUAccessRule, the region of a member is
@@ -35,13 +34,13 @@ const (
 	KeyEUAccess       = "euAccessRule"
 )
 
-// olderName is how the older lists call the plan on openstack.
+// olderName is the name of the openstack plan in the older lists, newerName its name today.
 const (
 	olderName = "openstack"
 	newerName = "sap-converged-cloud"
 )
 
-// list is one of the four.
+// list is one of the four lists.
 type list struct {
 	key    string
 	text   string
@@ -59,11 +58,11 @@ func (l Lists) each() [4]list {
 
 // Member is one member of one of the four lists.
 type Member struct {
-	Plan   string // "" is any
-	Region string // "" is any
+	Plan   string // "" is any plan
+	Region string // "" is any region
 }
 
-// String is the canonical text of the member: "trial", "trial:eu" or "*:eu".
+// String returns the canonical text of the member: "trial", "trial:eu" or "*:eu".
 func (m Member) String() string {
 	plan := m.Plan
 	if plan == "" {
@@ -75,7 +74,7 @@ func (m Member) String() string {
 	return plan + ":" + m.Region
 }
 
-// Listed is a member and where it stands.
+// Listed is a member with its place.
 type Listed struct {
 	Member
 	Key    string // of its list
@@ -83,20 +82,20 @@ type Listed struct {
 	Text   string // as it was given, without white space around it
 }
 
-// String is the list and the member, as answers show it.
+// String returns the list and the member, as answers show them.
 func (l Listed) String() string { return l.Key + " " + l.Member.String() }
 
 func (l Listed) fault(kind Kind, format string, args ...any) Fault {
 	return Fault{Key: l.Key, Rule: l.Number, Text: l.Text, Column: 1, Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// covers reports whether o changes nothing beside l: both of the same list.
+// covers reports whether l makes o superfluous. Both must be of the same list.
 func (l Listed) covers(o Listed) bool {
 	return (l.Plan == "" || l.Plan == o.Plan) && (l.Region == "" || l.Region == o.Region)
 }
 
-// Members are those of the four lists, as far as they can be read; the faults
-// are those of the others. Whether their plans exist is not asked.
+// Members returns the valid members of the four lists, and the faults of the others. It does not check
+// whether their plans exist.
 func (l Lists) Members() ([]Listed, Faults) {
 	var members []Listed
 	var faults Faults
@@ -107,8 +106,8 @@ func (l Lists) Members() ([]Listed, Faults) {
 	return members, faults
 }
 
-// ParseList reads one list. The error is a Faults with every fault of the text;
-// their column counts in the member, which is given without white space around it.
+// ParseList parses one list. The error is a Faults with every fault of the text. A fault's column counts in
+// its member, without the white space around it.
 func ParseList(text string) ([]Member, error) {
 	listed, faults := parseList("", text)
 	members := make([]Member, len(listed))
@@ -137,7 +136,7 @@ func parseList(key, text string) ([]Listed, Faults) {
 	return members, faults
 }
 
-// memberParser reads one member.
+// memberParser parses one member.
 type memberParser struct {
 	*scanner
 	Listed
@@ -171,7 +170,7 @@ func (p *memberParser) read() {
 	}
 }
 
-// part takes a name, or the star that stands for any.
+// part reads a name, or a star, for which it returns "".
 func (p *memberParser) part(what string) string {
 	t := p.token
 	switch t.kind {
@@ -195,7 +194,7 @@ func (p *memberParser) part(what string) string {
 	return ""
 }
 
-// end makes sure that nothing follows, apart from a colon where one was possible.
+// end reports a fault if anything follows. expected names what could.
 func (p *memberParser) end(expected string) {
 	if p.token.kind != tokenEnd && len(p.faults) == 0 {
 		p.fail(p.token.String(), expected)
@@ -209,15 +208,14 @@ func (p *memberParser) fail(found, expected string) {
 	})
 }
 
-// CheckLists finds every fault of the older form and what is worth a warning,
-// without compiling it.
+// CheckLists returns every fault and every warning about the older form, without compiling it.
 func CheckLists(l Lists, opts Options) (faults Faults, warnings []Fault) {
 	_, faults, warnings = checkLists(l, opts.withDefaults())
 	return faults, warnings
 }
 
-// checkLists returns the members that can be read, with the plans' names of today,
-// and all faults. No plan needs a member: without one it has its plain pool.
+// checkLists returns the valid members, with today's names of the plans, and all faults and warnings. No plan
+// needs a member: without one it has its plain pool.
 func checkLists(l Lists, opts Options) (members []Listed, faults Faults, warnings []Fault) {
 	members, faults = l.Members()
 	for i := range members {
@@ -245,7 +243,7 @@ func checkLists(l Lists, opts Options) (members []Listed, faults Faults, warning
 	return members, faults, append(warnings, covered(members)...)
 }
 
-// covered warns of members that another of the same list makes superfluous.
+// covered warns of members that another member of the same list makes superfluous.
 func covered(members []Listed) []Fault {
 	type scope struct {
 		key string

@@ -69,9 +69,8 @@ func (s *story) unserved(d *datadriven.TestData) string {
 	return strings.Join(s.set.Unserved(pools), "\n") + "\n"
 }
 
-// FuzzLists: no text makes the parser panic; what parses prints, and what was
-// printed parses to the same; every fault points into the text of its member or
-// just behind it.
+// FuzzLists: no text makes the parser panic. A member that parses prints as a text that parses to the same
+// member. Every fault points into the text of its member or just behind it.
 func FuzzLists(f *testing.F) {
 	for _, seed := range []string{
 		"", " ", "trial", "trial:*", "trial:eu", "*:eu", "trial;trial", "gcp:cf-sa30;gcp:cf-jp30;aws:cf-eu11;openstack",
@@ -112,8 +111,8 @@ func checkListFaults(t *testing.T, text string, err error) {
 	}
 }
 
-// listRegions are those that the properties draw and ask for. The regions of
-// platforms and hyperscalers overlap: clusterRegionRule looks at both.
+// listRegions are the regions in the members and requests that are drawn. Platforms and hyperscalers share
+// them, since clusterRegionRule compares both.
 var listRegions = []string{"a", "b", "cf-eu11", "x"}
 
 func drawLists(t *rapid.T) (rule.Lists, [4][]rule.Member) {
@@ -144,7 +143,7 @@ func drawMember(t *rapid.T) rule.Member {
 	return m
 }
 
-// asked are requests of every built-in plan from every pair of regions.
+// asked returns requests of every built-in plan with every pair of regions.
 func asked() []rule.Request {
 	var all []rule.Request
 	for plan, p := range rule.BuiltinPlans() {
@@ -159,8 +158,8 @@ func asked() []rule.Request {
 	return all
 }
 
-// TestListsAreIndependent holds the compiled search against the sentences that it
-// stands for: every list with a member that is true has its effect.
+// TestListsAreIndependent compares the compiled search with its definition: every list with a member that is
+// true has its effect.
 func TestListsAreIndependent(t *testing.T) {
 	t.Parallel()
 	requests := asked()
@@ -198,8 +197,8 @@ func byTheSentences(lists [4][]rule.Member, r rule.Request) (pool engine.Pool, m
 	return pool, is[0] && r.PlatformRegion == "" || is[1] && r.HyperscalerRegion == ""
 }
 
-// TestConvertedListsAreEqual: the rule list that stands for four lists compiles,
-// and leads to the same pool, or the same code of error, for every request.
+// TestConvertedListsAreEqual: the rule list that replaces the four lists compiles, and leads every request to
+// the same pool or the same error code.
 func TestConvertedListsAreEqual(t *testing.T) {
 	t.Parallel()
 	requests := asked()
@@ -237,8 +236,8 @@ func mustAgree(t fataler, older, newer *rule.Ruleset, r rule.Request) {
 	}
 }
 
-// TestInitialFormsAreEqual: the two initial configurations select the same pool
-// for every plan of the table that the rules have to cover.
+// TestInitialFormsAreEqual: the two initial configurations select the same pool for every plan that needs a
+// rule.
 func TestInitialFormsAreEqual(t *testing.T) {
 	t.Parallel()
 	older, err := rule.CompileLists(rule.Lists{
@@ -276,9 +275,8 @@ func TestInitialFormsAreEqual(t *testing.T) {
 	}
 }
 
-// TestListsAllocateOnlyTheirText: nothing where the hyperscaler type is the
-// provider, one string where it contains a region, and one for the name of a rule
-// that both regions make together.
+// TestListsAllocateOnlyTheirText: a match allocates one string if the hyperscaler type contains a region,
+// another one if both regions cause the rule together, and nothing otherwise.
 func TestListsAllocateOnlyTheirText(t *testing.T) {
 	set, err := rule.CompileLists(rule.Lists{PlatformRegion: "gcp;azure:cf-eu11", ClusterRegion: "azure:eu-central-1;alicloud", EUAccess: "aws"}, rule.Options{})
 	if err != nil {
@@ -297,8 +295,8 @@ func TestListsAllocateOnlyTheirText(t *testing.T) {
 	}
 }
 
-// TestConversionIsBounded: a rule list needs the product of the regions, and past
-// a bound the plan is named in its place.
+// TestConversionIsBounded: a rule list needs an entry for each pair of regions. A plan with too many of them
+// is reported instead.
 func TestConversionIsBounded(t *testing.T) {
 	t.Parallel()
 	var members []string

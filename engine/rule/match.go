@@ -7,16 +7,16 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Request is matched against rules.
+// Request has the fields of a request that rules look at.
 type Request struct {
 	Plan              string `json:"plan"`
 	PlatformRegion    string `json:"platformRegion,omitempty"`
 	HyperscalerRegion string `json:"hyperscalerRegion,omitempty"`
-	Provider          string `json:"provider,omitempty"` // "": the plan's
+	Provider          string `json:"provider,omitempty"` // "": the plan's default
 	Tenant            string `json:"tenant,omitempty"`   // only for selectors; a valid id, see engine.ValidID
 }
 
-// Match is the rule that serves a request, and the pool it leads to.
+// Match is the rule that serves a request, and the pool to which it leads.
 type Match struct {
 	// Rule is the rule as configured, without white space around it. In the older
 	// form it names the lists and members that are true, or says that none is.
@@ -30,14 +30,13 @@ type Match struct {
 	labels   *Labels
 }
 
-// Match finds the rule for a request. Its cost does not depend on the number of
-// rules, and it allocates nothing but the text of a hyperscaler type that
-// contains a region, and in the older form that of a Rule that a platform region
-// and a hyperscaler region make together.
+// Match finds the rule for a request. Its cost does not depend on the number of rules. It allocates only the
+// text of a hyperscaler type that contains a region and, in the older form, the text of a Rule that a
+// platform region and a hyperscaler region cause together.
 //
-// Errors, each an *engine.Error: NoMatchingRule; UnknownProvider where the
-// provider is outside the plan's list or cannot be told; InvalidEvent where the
-// plan or a region that the rule needs is missing, or makes no label value.
+// The error is an *engine.Error: NoMatchingRule; UnknownProvider if the provider is not in the plan's list,
+// or is missing and the plan has no default; InvalidEvent if the plan or a region that the rule needs is
+// missing, or cannot be part of a label value.
 func (s *Ruleset) Match(r Request) (Match, error) {
 	v, p, ok := s.find(r)
 	if !ok {
@@ -70,7 +69,7 @@ func (s *Ruleset) result(v *verdict, r Request, provider string) (Match, error) 
 	}, nil
 }
 
-// name is the rule as answers show it.
+// name returns the rule as answers show it.
 func (v *verdict) name() string {
 	if v.text == "" {
 		return noMember
@@ -78,7 +77,7 @@ func (v *verdict) name() string {
 	return v.text
 }
 
-// hyperscalerType is <provider>[_<platformRegion>][_<hyperscalerRegion>].
+// hyperscalerType returns <provider>[_<platformRegion>][_<hyperscalerRegion>].
 func (v *verdict) hyperscalerType(provider string, r Request) (string, error) {
 	kind := provider
 	withPR, withHR := v.outputs.Has(OutputPlatformRegion), v.outputs.Has(OutputHyperscalerRegion)
@@ -104,8 +103,8 @@ func (v *verdict) hyperscalerType(provider string, r Request) (string, error) {
 	return kind, nil
 }
 
-// missing is the error for a request without the region that an output, or one
-// of the older lists, needs.
+// missing returns the error for a request without the region that an output, or one of the older lists,
+// needs.
 func (v *verdict) missing(output, key, field string) error {
 	e := &engine.Error{
 		Code: engine.CodeInvalidEvent,
@@ -119,7 +118,7 @@ func (v *verdict) missing(output, key, field string) error {
 	return v.failed(e)
 }
 
-// failed says which rule had matched before err.
+// failed adds the rule that had matched to err.
 func (v *verdict) failed(err error) error {
 	var e *engine.Error
 	if !errors.As(err, &e) {
@@ -145,8 +144,8 @@ func labelValue(s string) bool {
 	return true
 }
 
-// NoMatch is the error for a request that no rule matches: NoMatchingRule, or
-// InvalidEvent where it names no plan.
+// NoMatch returns the error for a request that no rule matches: NoMatchingRule, or InvalidEvent if it names
+// no plan.
 func (s *Ruleset) NoMatch(r Request) error {
 	if r.Plan == "" {
 		return &engine.Error{
@@ -170,7 +169,7 @@ func (s *Ruleset) NoMatch(r Request) error {
 	return e
 }
 
-// scope describes the request by what rules look at.
+// scope describes the request by the fields that rules compare.
 func (r Request) scope() string {
 	text := "plan " + r.Plan
 	if r.PlatformRegion != "" {

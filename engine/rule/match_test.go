@@ -11,9 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// TestMatchIsTheMostSpecific holds the compiled search against the sentence that
-// it stands for: of the entries that match, the one with the most inputs. A set
-// is refused exactly where that sentence can leave two.
+// TestMatchIsTheMostSpecific compares the compiled search with its definition: of the matching entries, the
+// one with the most inputs. A set is refused exactly if two entries can tie.
 func TestMatchIsTheMostSpecific(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -54,8 +53,8 @@ func allRequests() []rule.Request {
 	return all
 }
 
-// mostSpecific are the positions of the matching entries that name the most
-// regions. Two of them for one request are a duplicate or an ambiguity.
+// mostSpecific returns the positions of the matching entries with the most regions. Two of them for one
+// request are a duplicate or an ambiguity.
 func mostSpecific(entries []rule.Entry, r rule.Request) []int {
 	var best []int
 	most := -1
@@ -117,8 +116,8 @@ func TestRuleTextIsTheConfigured(t *testing.T) {
 	}
 }
 
-// TestAmbiguitiesAreBounded: the faults of a set grow with the product of its
-// regions, the report does not.
+// TestAmbiguitiesAreBounded: the faults of a set grow with the product of its regions, but the report is
+// bounded.
 func TestAmbiguitiesAreBounded(t *testing.T) {
 	t.Parallel()
 	var texts []string
@@ -132,8 +131,8 @@ func TestAmbiguitiesAreBounded(t *testing.T) {
 	}
 }
 
-// TestMatchAllocatesOnlyItsText: nothing where the hyperscaler type is the
-// provider, one string where it contains a region.
+// TestMatchAllocatesOnlyItsText: a match allocates one string if the hyperscaler type contains a region, and
+// nothing otherwise.
 func TestMatchAllocatesOnlyItsText(t *testing.T) {
 	set, err := rule.Compile([]string{"aws", "gcp -> PR", "azure -> PR, HR"}, rule.Options{Require: []string{}})
 	if err != nil {

@@ -20,7 +20,7 @@ func Parse(text string) (Entry, error) {
 	return p.Entry, faults.orNil()
 }
 
-// parsed is an entry and where it stands in its rule set.
+// parsed is an entry with its place in the rule set.
 type parsed struct {
 	Entry
 	number int
@@ -49,8 +49,8 @@ func parseRule(number int, text string) (parsed, Faults) {
 	return p.parsed, p.faults
 }
 
-// parser goes on after a fault, from the next token that begins something new,
-// so that one reading shows everything that is wrong with a rule.
+// parser continues after a fault at the next token that can begin a new part, so that one run reports all
+// faults of a rule.
 type parser struct {
 	*scanner
 	parsed
@@ -61,8 +61,8 @@ type parser struct {
 
 func (p *parser) advance() { p.token = p.next() }
 
-// fail reports the present token. A second report of the same place would only
-// be a consequence of the first.
+// fail reports the current token. It ignores a second report at the same place, which would only be a
+// consequence of the first.
 func (p *parser) fail(found, expected string) {
 	at := column(p.parsed.text, p.token.offset)
 	if n := len(p.faults); n > 0 && p.faults[n-1].Column == at {
@@ -74,8 +74,8 @@ func (p *parser) fail(found, expected string) {
 	})
 }
 
-// sync makes sure that the present token is one of kinds or the end; otherwise
-// it reports what was expected and skips to one of them.
+// sync checks that the current token is one of kinds or the end. Otherwise it reports the token and skips to
+// one of them.
 func (p *parser) sync(expected string, kinds ...tokenKind) {
 	if !p.at(kinds) {
 		p.fail(p.token.String(), expected)
@@ -100,7 +100,7 @@ func (p *parser) plan() {
 	p.sync(`"(", "->" or the end of the rule`, tokenOpen, tokenArrow)
 }
 
-// name takes a name token, or reports that what was expected.
+// name reads a name token, or reports that a name was expected.
 func (p *parser) name(what string) (string, bool) {
 	t := p.token
 	if t.kind != tokenName {
@@ -186,7 +186,7 @@ func (p *parser) outputSection() {
 	}
 }
 
-// once reports the present attribute where its section has it already.
+// once reports the current attribute if its section has it already.
 func (p *parser) once() {
 	if slices.Contains(p.seen, p.token.text) {
 		p.fail("a second "+p.token.text, "each attribute at most once in a section")
@@ -194,8 +194,8 @@ func (p *parser) once() {
 	p.seen = append(p.seen, p.token.text)
 }
 
-// attribute says what was found in place of an attribute; one that only differs
-// in case gets a word about it.
+// attribute returns the token that is in the place of an attribute, and the expected ones, with a remark if
+// it differs from one of them only in case.
 func (p *parser) attribute(expected string, names ...string) (found, want string) {
 	for _, n := range names {
 		if strings.EqualFold(n, p.token.text) {

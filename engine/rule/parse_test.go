@@ -10,9 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// FuzzParse: no text makes the parser panic; what parses prints, and what was
-// printed parses to the same entry and prints the same; every fault of what does
-// not parse points into the text or just behind it.
+// FuzzParse: no text makes the parser panic. A rule that parses prints as a text that parses to the same
+// entry and prints the same. Every fault points into the text or just behind it.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", " ", "aws", "aws()", "aws(PR=cf-eu11)", "aws(PR=cf-eu11, HR=eu-central-1) -> PR, HR, S, EU",

@@ -16,11 +16,11 @@ type Plan struct {
 	// Default is the provider of a request that names none. A plan with a single
 	// provider needs none.
 	Default string `json:"default,omitempty"`
-	// Required says that a rule set without an entry for this plan is faulty.
+	// Required means that a rule set without an entry for this plan is faulty.
 	Required bool `json:"-"`
 }
 
-// provider is the one of requests that name none, "" where that is not known.
+// provider returns the provider of requests that name none, "" if the plan does not define one.
 func (p *Plan) provider() string {
 	if p.Default == "" && len(p.Providers) == 1 {
 		return p.Providers[0]
@@ -31,7 +31,7 @@ func (p *Plan) provider() string {
 // Plans are the plans that exist, by name.
 type Plans map[string]Plan
 
-// BuiltinPlans is a copy of the table of plans that exist by default.
+// BuiltinPlans returns a copy of the plans that exist by default.
 func BuiltinPlans() Plans {
 	return Plans{
 		"alicloud":               {Providers: []string{"alicloud"}},
@@ -51,9 +51,8 @@ func BuiltinPlans() Plans {
 	}
 }
 
-// With is a copy of p extended and overridden by the plans of changes. A plan
-// that p does not have needs a rule; one that it has needs one if it did before.
-// The error joins every fault of changes.
+// With returns a copy of p, extended and overridden by the plans of changes. A new plan needs a rule; an
+// overridden plan needs one if it did before. The error is a Faults with every fault of changes.
 func (p Plans) With(changes map[string]Plan) (Plans, error) {
 	all := maps.Clone(p)
 	var faults Faults
@@ -92,9 +91,8 @@ func validName(name string) bool {
 	return name != "" && nameLength(name) == len(name) && token{text: name}.flaw() == ""
 }
 
-// Only is the plans of these names, each of them in need of a rule. A name that
-// p does not have becomes a plan without providers: rules may be written for it,
-// requests of it have to name their provider.
+// Only returns the plans with these names; each needs a rule. A name that p does not have becomes a plan
+// without providers: rules may name it, but its requests must name their provider.
 func (p Plans) Only(names ...string) Plans {
 	only := make(Plans, len(names))
 	for _, name := range names {
@@ -105,7 +103,7 @@ func (p Plans) Only(names ...string) Plans {
 	return only
 }
 
-// Required are the names of the plans that need a rule, sorted.
+// Required returns the names of the plans that need a rule, sorted.
 func (p Plans) Required() []string {
 	var names []string
 	for name, plan := range p {
@@ -117,7 +115,7 @@ func (p Plans) Required() []string {
 	return names
 }
 
-// Providers are the hyperscaler names that occur in any plan, sorted.
+// Providers returns the hyperscaler names of all plans, sorted.
 func (p Plans) Providers() []string {
 	var names []string
 	for _, plan := range p {
@@ -127,9 +125,9 @@ func (p Plans) Providers() []string {
 	return slices.Compact(names)
 }
 
-// Provider is the provider of a request of this plan that names given, or "".
-// An UnknownProvider error says that given is outside the plan's list, or that
-// nothing was given and the plan alone does not tell.
+// Provider returns the provider of a request of this plan that names given; "" means that it names none. The
+// error UnknownProvider means that given is not in the plan's list, or that it is "" and the plan has no
+// default.
 func (p Plans) Provider(plan, given string) (string, error) {
 	known := p[plan]
 	return known.choose(plan, given)

@@ -35,7 +35,7 @@ type token struct {
 	offset int // of its first byte
 }
 
-// String is the token as messages show it.
+// String returns the token as messages show it.
 func (t token) String() string {
 	if t.kind == tokenEnd {
 		return "the end of the rule"
@@ -48,7 +48,7 @@ func (t token) String() string {
 	return fmt.Sprintf("%q", t.text)
 }
 
-// flaw says what keeps a name token from being one, "" if nothing does.
+// flaw completes "a name …" with the condition that a name token breaks, "" if it is valid.
 func (t token) flaw() string {
 	switch last := len(t.text) - 1; {
 	case !alphanumeric(t.text[0]) || !alphanumeric(t.text[last]):
@@ -60,7 +60,7 @@ func (t token) flaw() string {
 }
 
 type scanner struct {
-	text   string // without trailing white space, so that the end is where the last token ends
+	text   string // without trailing white space, so that it ends with the last token
 	offset int
 }
 
@@ -78,7 +78,7 @@ func (s *scanner) next() token {
 	return t
 }
 
-// classify says what rest begins with, and its length in bytes.
+// classify returns the kind of the token with which rest begins, and its length in bytes.
 func classify(rest string) (tokenKind, int) {
 	switch {
 	case rest == "":
@@ -96,7 +96,8 @@ func classify(rest string) (tokenKind, int) {
 	return tokenBad, size
 }
 
-// nameLength stops before an arrow: "aws->EU" is a name and an output.
+// nameLength returns the length of the name with which rest begins. It stops before an arrow: "aws->EU" is a
+// name and an output.
 func nameLength(rest string) int {
 	for i := range len(rest) {
 		if !nameByte(rest[i]) || strings.HasPrefix(rest[i:], "->") {
@@ -116,7 +117,7 @@ const (
 	punctuation
 )
 
-// class is the part of a byte in a name, 0 where no name has it.
+// class is the role of a byte in a name, 0 if no name has it.
 var class = func() (table [256]uint8) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") {
 		table[c] = letterOrDigit
@@ -127,8 +128,8 @@ var class = func() (table [256]uint8) {
 	return table
 }()
 
-// column counts characters, because an editor shows those; a byte that
-// is no UTF-8 counts as one.
+// column returns the column of a byte offset, from 1. It counts characters, as editors do; a byte that is no
+// UTF-8 counts as one.
 func column(text string, offset int) int {
 	return utf8.RuneCountInString(text[:offset]) + 1
 }

@@ -9,18 +9,16 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Selection is a way to a pool: requests of the plan that the rule serves can
-// lead there.
+// Selection is a rule that leads requests of a plan to a pool.
 type Selection struct {
 	Plan       string `json:"plan"`
-	Rule       string `json:"rule"`                 // as Match has it
+	Rule       string `json:"rule"`                 // as in Match
 	RuleNumber int    `json:"ruleNumber,omitempty"` // 0 in the older form
 }
 
-// Selections are all ways to the pool, in the order of the rules and then of the
-// plans; none where no request whatsoever can be served from it. Each is shown by
-// a request that leads there, so what a rule loses to a more specific one does not
-// count for it.
+// Selections returns every rule and plan that lead a request to the pool, in the order of rules, then of
+// plans; none if the pool can serve no request. It matches a sample request for each, so that a rule does not
+// count for requests that a more specific rule serves.
 func (s *Ruleset) Selections(pool engine.Pool) []Selection {
 	found := map[Selection]bool{}
 	for plan, p := range s.byPlan {
@@ -37,7 +35,7 @@ func (s *Ruleset) Selections(pool engine.Pool) []Selection {
 	})
 }
 
-// candidates are the entries of a plan, in the older form what its lists come to.
+// candidates returns the entries of a plan; in the older form, one for each result of its lists.
 func (s *Ruleset) candidates(plan string, p *planRules) []Entry {
 	if p.lists != nil {
 		return p.lists.outcomes(plan)
@@ -51,8 +49,7 @@ func (s *Ruleset) candidates(plan string, p *planRules) []Entry {
 	return entries
 }
 
-// requests are those that the entry could serve from the pool, whichever entry
-// serves them in the end.
+// requests returns requests that the entry could lead to the pool, even if another entry serves them.
 func (e Entry) requests(pool engine.Pool, providers []string) []Request {
 	if pool.EUAccess != e.Outputs.Has(OutputEUAccess) || pool.Shared != e.Outputs.Has(OutputShared) {
 		return nil
@@ -73,9 +70,8 @@ func (e Entry) requests(pool engine.Pool, providers []string) []Request {
 	return all
 }
 
-// regions are the pairs of platform and hyperscaler region that the outputs could
-// have written as rest, what follows the provider in a hyperscaler type. A region
-// may itself contain "_".
+// regions returns the pairs of platform and hyperscaler region for which the outputs append rest to the
+// provider. A region may itself contain "_", so there may be several.
 func (e Entry) regions(rest string) [][2]string {
 	withPR, withHR := e.Outputs.Has(OutputPlatformRegion), e.Outputs.Has(OutputHyperscalerRegion)
 	name, appended := strings.CutPrefix(rest, "_")

@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// TestSelectionsAreAllWays: whatever request is served from a pool, its plan and
-// rule are among the ways to the pool, in both forms.
+// TestSelectionsAreAllWays: if a request is served from a pool, Selections of the pool has its plan and rule,
+// in both forms.
 func TestSelectionsAreAllWays(t *testing.T) {
 	t.Parallel()
 	requests := asked()

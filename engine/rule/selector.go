@@ -6,7 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Labels are the keys of the labels on bindings, as selectors have them.
+// Labels are the keys of the labels on bindings, as selectors use them.
 type Labels struct{ HyperscalerType, TenantName, Dirty, Internal, Shared, EUAccess string }
 
 // StandardLabels are the keys of CredentialsBindings and SecretBindings.
@@ -24,8 +24,8 @@ func LegacyLabels() Labels {
 	return labels
 }
 
-// Tenant finds the bindings of a dedicated pool that are the tenant's own. An internal
-// tenant may keep internal bindings that carry its name.
+// Tenant returns the selector of the tenant's own bindings in a dedicated pool. An internal tenant may keep
+// internal bindings that carry its name.
 func (l Labels) Tenant(pool engine.Pool, tenant string, internal bool) string {
 	if internal {
 		return l.pool(pool, l.Shared+"!=true", "!"+l.Dirty, l.TenantName+"="+tenant)
@@ -33,8 +33,8 @@ func (l Labels) Tenant(pool engine.Pool, tenant string, internal bool) string {
 	return l.pool(pool, l.Shared+"!=true", "!"+l.Dirty, "!"+l.Internal, l.TenantName+"="+tenant)
 }
 
-// Available finds the bindings that may serve anybody: of a shared pool all, of a dedicated
-// one those that may be claimed.
+// Available returns the selector of the bindings that can serve any tenant: all of a shared pool, the ones
+// that may be claimed of a dedicated pool.
 func (l Labels) Available(pool engine.Pool) string {
 	if pool.Shared {
 		return l.pool(pool, l.Shared+"=true", "!"+l.Dirty, "!"+l.Internal)
@@ -50,9 +50,8 @@ func (l Labels) pool(pool engine.Pool, more ...string) string {
 	return l.HyperscalerType + "=" + pool.HyperscalerType + "," + access + "," + strings.Join(more, ",")
 }
 
-// TenantSelector is the label selector that is tried first: the tenant's own
-// bindings, in a shared pool all of its bindings. It is "" in a dedicated pool
-// where the request names no tenant.
+// TenantSelector returns the label selector that is tried first: the tenant's own bindings, or all bindings
+// of a shared pool. It is "" if the pool is dedicated and the request names no tenant.
 func (m Match) TenantSelector() string {
 	switch {
 	case m.Pool.Shared:
@@ -72,8 +71,8 @@ func (m Match) ClaimSelector() string {
 	return m.labels.Available(m.Pool)
 }
 
-// Available is the label selector of the bindings of a pool that may serve anybody. The
-// pool may be another one than that of the match.
+// Available returns the label selector of the bindings of a pool that can serve any tenant. The pool need not
+// be the pool of the match.
 func (m Match) Available(pool engine.Pool) string { return m.labels.Available(pool) }
 
 // Internal reports whether the tenant is one of the internal ones.

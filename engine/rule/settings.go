@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// Settings are the keys below hap, and below multiHyperscalerAccount there: those of package config.
+// Settings lists the keys below hap, and below multiHyperscalerAccount in it, that package config reads.
 var Settings = map[string][]string{
 	"hap": {
 		"rule", KeyPlatformRegion, KeyClusterRegion, KeyShared, KeyEUAccess, "internalGlobalAccounts", accounts, "waiting", "plans",
@@ -17,7 +17,7 @@ var Settings = map[string][]string{
 
 const accounts = "multiHyperscalerAccount"
 
-// settings warns of the keys below hap that older brokers have and that mean nothing here, or something else.
+// settings warns of keys below hap that older brokers read, and that have no effect or another one here.
 func (f *File) settings(hap document.Object) {
 	f.unread("hap", hap)
 	n, ok := hap.Get(accounts)

@@ -8,11 +8,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Unserved returns the texts of the rules that lead to none of the pools: whatever
-// they match finds no binding. A region that a rule appends and does not itself
-// fix may be any. In the older form, these are the members that are true only for
-// requests that find none, and "plan aws" for a plan that needs accounts and whose
-// requests find none where no member is true.
+// Unserved returns the texts of the rules that lead to none of the pools: no request that they match can find
+// a binding. A region that a rule appends without naming it may be any region. In the older form it returns
+// the members that are true only for such requests, and "plan aws" for a required plan whose requests find no
+// binding when no member is true.
 func (s *Ruleset) Unserved(pools []engine.Pool) []string {
 	if s.Older() {
 		return s.unservedMembers(pools)
@@ -70,8 +69,7 @@ func (e Entry) leadsTo(p engine.Pool, providers []string) bool {
 	})
 }
 
-// appends reports whether rest, what follows the provider in a hyperscaler type,
-// can come of the rule's outputs PR and HR.
+// appends reports whether the rule's outputs PR and HR can append rest to the provider of a hyperscaler type.
 func (e Entry) appends(rest string) bool {
 	var fixed []string
 	open := false
@@ -90,7 +88,7 @@ func (e Entry) appends(rest string) bool {
 	if !open {
 		return rest == strings.Join(fixed, "")
 	}
-	// A region may itself contain "_", so with one open only the fixed part is held.
+	// A region may itself contain "_": if one region is open, only the fixed one can be compared.
 	return strings.HasPrefix(rest, "_") && (len(fixed) == 0 ||
 		strings.HasPrefix(rest, fixed[0]+"_") || strings.HasSuffix(rest, fixed[0]))
 }

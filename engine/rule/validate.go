@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// maxAmbiguous bounds the ambiguities listed for one plan: they are as many as
-// the product of its regions, and after so many the rest adds nothing.
+// maxAmbiguous bounds the ambiguities that are listed for one plan. There can be as many as pairs of its
+// regions, and a longer list helps no reader.
 const maxAmbiguous = 200
 
-// Check finds every fault of a rule set and what is worth a warning, without
-// compiling it.
+// Check returns every fault and every warning about a rule set, without compiling it.
 func Check(texts []string, opts Options) (faults Faults, warnings []Fault) {
 	_, faults, warnings = check(texts, opts.withDefaults())
 	return faults, warnings
 }
 
-// check returns the rules that parsed, and all faults of the set.
+// check returns the rules that parsed, and all faults and warnings of the set.
 func check(texts []string, opts Options) (rules []parsed, faults Faults, warnings []Fault) {
 	if len(texts) == 0 {
 		return nil, Faults{emptySet(opts)}, nil
@@ -65,8 +64,8 @@ func uniques(rules []parsed) (map[Entry]parsed, Faults) {
 	return first, faults
 }
 
-// ambiguities are the pairs of rules, one with only PR and one with only HR,
-// that a request could match both while no rule with both decides.
+// ambiguities returns a fault for each pair of rules, one with only PR and one with only HR, that one request
+// can match, if no rule with both inputs decides.
 func ambiguities(rules []parsed, first map[Entry]parsed) Faults {
 	byPlatform := map[string][]parsed{} // of each plan, the rules with PR only
 	for _, p := range rules {
@@ -114,7 +113,7 @@ func unknownPlans(rules []parsed, plans Plans) Faults {
 	return faults
 }
 
-// uncovered are the required plans without an entry that parsed.
+// uncovered returns a fault for each required plan without an entry that parsed.
 func uncovered(texts []string, rules []parsed, opts Options) Faults {
 	covered := make(map[string]bool, len(rules))
 	for _, p := range rules {
@@ -142,7 +141,7 @@ func uncovered(texts []string, rules []parsed, opts Options) Faults {
 	return faults
 }
 
-// redundant warns of rules without which every request would get the same pool.
+// redundant warns of rules that change no request's pool.
 func redundant(rules []parsed, first map[Entry]parsed) []Fault {
 	var warnings []Fault
 	for _, p := range rules {
@@ -153,8 +152,8 @@ func redundant(rules []parsed, first map[Entry]parsed) []Fault {
 	return warnings
 }
 
-// fallback is the rule that would serve the requests of p if p were not there.
-// There is none where p decides between two others.
+// fallback returns the rule that would serve the requests of p without p. There is none if p decides between
+// two others.
 func fallback(p parsed, first map[Entry]parsed) (parsed, bool) {
 	pr, hasPR := first[Entry{Plan: p.Plan, PlatformRegion: p.PlatformRegion}]
 	hr, hasHR := first[Entry{Plan: p.Plan, HyperscalerRegion: p.HyperscalerRegion}]

@@ -1,5 +1,5 @@
-// Package seedtest seeds random tests. It is fixed, so that a test says the same
-// every time; HAP_SEED is another one, and "random" draws one.
+// Package seedtest provides the seed of random tests. The default is fixed, so that runs repeat; HAP_SEED
+// sets another seed, and HAP_SEED=random draws one.
 package seedtest
 
 import (
@@ -14,10 +14,10 @@ import (
 // Variable is the environment variable with the seed of all random tests.
 const Variable = "HAP_SEED"
 
-// usual is the seed where nothing says otherwise.
+// usual is the default seed.
 const usual = 1
 
-// Seed returns the seed of this process. One that was drawn is printed.
+// Seed returns the seed of this process. A drawn seed is printed to standard error.
 var Seed = sync.OnceValues(func() (uint64, error) {
 	seed, err := parse(os.Getenv(Variable), func() uint64 { return rand.Uint64() >> 1 })
 	if err == nil && os.Getenv(Variable) == "random" {
@@ -26,7 +26,7 @@ var Seed = sync.OnceValues(func() (uint64, error) {
 	return seed, err
 })
 
-// parse reads what Variable has.
+// parse reads the value of Variable.
 func parse(text string, draw func() uint64) (uint64, error) {
 	switch text {
 	case "":
@@ -41,7 +41,7 @@ func parse(text string, draw func() uint64) (uint64, error) {
 	return seed, nil
 }
 
-// Of returns the seed for a test, whose log shows it.
+// Of returns the seed for a test, and writes it to the test's log.
 func Of(t testing.TB) uint64 {
 	t.Helper()
 	seed, err := Seed()

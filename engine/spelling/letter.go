@@ -16,8 +16,8 @@ type Letter struct {
 	Column int  // in the text, in characters, counted from 1
 }
 
-// String is the Unicode name, the code point and what to write instead where that is clear, such as
-// CYRILLIC SMALL LETTER A, U+0430; write "a".
+// String returns the Unicode name, the code point and, where it is clear, the replacement, such as CYRILLIC
+// SMALL LETTER A, U+0430; write "a".
 func (l Letter) String() string {
 	if l.Rune == utf8.RuneError {
 		return "a byte that is no UTF-8"
@@ -51,8 +51,8 @@ func Foreign(text string) (Letter, bool) {
 	return Letter{}, false
 }
 
-// Deceptive finds the first character of a free name that its reader cannot see, or takes for another
-// one: white space that is no plain space, and in a word with letters of ASCII a letter that looks like one.
+// Deceptive finds the first character of a free name that a reader cannot see or mistakes for another one:
+// white space other than a plain space, and, in a word with ASCII letters, a letter that looks like one.
 func Deceptive(text string) (Letter, bool) {
 	runes := []rune(text)
 	latin, end := false, 0 // of the present word
@@ -70,8 +70,8 @@ func Deceptive(text string) (Letter, bool) {
 	return Letter{}, false
 }
 
-// Note continues a sentence about a name in which only ASCII may stand: it says which other character
-// the name has. It is "" for a name without any.
+// Note returns a phrase to append to a message about a name that must be ASCII: it says which other character
+// the name has. It is "" for an ASCII name.
 func Note(name string) string {
 	l, found := Foreign(name)
 	if !found {
@@ -80,7 +80,7 @@ func Note(name string) string {
 	return fmt.Sprintf("; its character %d is %s", l.Column, l)
 }
 
-// Fold writes ASCII for each character that looks like it, and leaves out what is not seen.
+// Fold replaces each character by the ASCII text that it looks like, and removes invisible characters.
 func Fold(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -94,7 +94,7 @@ func Fold(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// meant is the text of ASCII that was probably meant with a character, "" where that is not clear.
+// meant returns the ASCII text that was probably meant with a character, "" if that is not clear.
 func meant(r rune) string {
 	if alike := alike(r); alike != "" || r <= unicode.MaxASCII {
 		return alike
@@ -109,14 +109,14 @@ func meant(r rune) string {
 	return plain
 }
 
-// hidden reports whether a reader sees nothing of the character: what only formats, such as
-// zero-width space, soft hyphen and the marks of direction, and letters and selectors without a shape.
+// hidden reports whether the character is invisible: format characters, such as zero-width space, soft hyphen
+// and the marks of direction, and letters and selectors without a shape.
 func hidden(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector) || strings.ContainsRune("\u034f\u115f\u1160\u3164\uffa0", r)
 }
 
-// alike is the character of ASCII that r looks like in most typefaces: full-width and mathematical
-// letters, and those of the table.
+// alike returns the ASCII character that r looks like in most typefaces, "" for none: full-width and
+// mathematical letters, and the letters of the table.
 func alike(r rune) string {
 	if r >= '\uff01' && r <= '\uff5e' || r >= '\U0001d400' && r <= '\U0001d7ff' {
 		if plain := norm.NFKC.String(string(r)); len(plain) == 1 {

@@ -1,14 +1,13 @@
-// Package spelling finds the word that was meant, and characters that only look like those that were.
+// Package spelling suggests the known word for a misspelled one, and finds characters that look like others.
 package spelling
 
 import "strings"
 
-// most is how many edits a word that was meant may be away.
+// most is the largest edit distance between a word and its suggestion.
 const most = 2
 
-// Closest returns the known word that word takes the fewest edits to become, the
-// first of several; "" where each takes more than two, or as many as word is long.
-// Letter case is no difference.
+// Closest returns the known word with the smallest edit distance to word, the first of several. It returns ""
+// if that distance is above two or not below the length of word. It ignores letter case.
 func Closest(word string, known []string) string {
 	best, least := "", min(most+1, len(word))
 	for _, candidate := range known {
@@ -19,7 +18,7 @@ func Closest(word string, known []string) string {
 	return best
 }
 
-// edits is the number of bytes to insert, remove or replace to make b of a.
+// edits returns the number of bytes to insert, remove or replace to turn a into b.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -1,5 +1,5 @@
-// Package suggest chooses, out of the bindings that a cache has, those that a tenant may
-// get: quick, and as old as the cache. Redis decides.
+// Package suggest chooses, from the bindings in a cache, the ones that a tenant may get. It is fast and may
+// be out of date: Redis decides.
 package suggest
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Index holds the bindings as a watch has shown them. It is safe for concurrent use. A
-// binding in it is never changed, only replaced, so readers copy it without looking into it.
+// Index stores the bindings as a watch has shown them. It is safe for concurrent use. A stored binding is
+// never changed, only replaced, so readers copy the pointer only.
 type Index struct {
 	mu     sync.RWMutex
 	byName map[string]*engine.Binding
@@ -32,7 +32,7 @@ func New() *Index {
 	return &Index{byName: map[string]*engine.Binding{}, pools: map[engine.Pool]*pool{}}
 }
 
-// Set replaces what is known of a binding. It keeps b, which is not to change any more.
+// Set replaces a binding. It keeps b: the caller must not change it afterwards.
 func (x *Index) Set(b *engine.Binding) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -43,7 +43,7 @@ func (x *Index) Set(b *engine.Binding) {
 	x.enter(b)
 }
 
-// Remove forgets a binding, and returns what was known of it and whether anything was.
+// Remove deletes a binding. It returns the deleted binding and whether there was one.
 func (x *Index) Remove(name string) (engine.Binding, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -56,7 +56,7 @@ func (x *Index) Remove(name string) (engine.Binding, bool) {
 	return *old, true
 }
 
-// enter puts b where the queries of its pool find it. An empty type is no pool.
+// enter adds b to the lists of its pool. A binding without a type has no pool.
 func (x *Index) enter(b *engine.Binding) {
 	if b.HyperscalerType == "" {
 		return
@@ -100,11 +100,10 @@ func (x *Index) leave(b *engine.Binding) {
 	}
 }
 
-// Claimable returns what a tenant may get in a dedicated pool, best first: the bindings
-// whose label names the tenant (clean, not held back, not internal unless internalTenant),
-// then up to n unclaimed ones (clean, neither internal nor held back) in an order of the
-// tenant's own. A greater n returns the same list, continued. all is true when there are
-// no others. The time it takes depends on n, not on the pool.
+// Claimable returns the bindings of a dedicated pool that a tenant may get, best first: the bindings whose
+// label names the tenant (clean, not held back, not internal unless internalTenant), then up to n unclaimed
+// ones (clean, neither internal nor held back) in an order that depends on the tenant. A greater n extends
+// the same list. all is true if n covers all unclaimed ones. The time it takes depends on n, not on the pool.
 func (x *Index) Claimable(id engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -147,8 +146,8 @@ func (x *Index) Owned(id engine.Pool, tenant string) []engine.Binding {
 	return nil
 }
 
-// Barred names the tenant's own bindings that must not gain a runtime: dirty, held back,
-// or internal while the tenant is none of the internal ones.
+// Barred returns the names of the tenant's own bindings that must not gain a runtime: dirty, held back, or
+// internal although the tenant is not.
 func (x *Index) Barred(id engine.Pool, tenant string, internalTenant bool) []string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -165,7 +164,7 @@ func (x *Index) Barred(id engine.Pool, tenant string, internalTenant bool) []str
 	return names
 }
 
-// Cached returns a binding, and whether it is known.
+// Cached returns a binding, and whether the index has it.
 func (x *Index) Cached(name string) (engine.Binding, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -175,7 +174,7 @@ func (x *Index) Cached(name string) (engine.Binding, bool) {
 	return engine.Binding{}, false
 }
 
-// Pools are those that have at least one binding, in order of names.
+// Pools returns the pools that have at least one binding, in order of names.
 func (x *Index) Pools() []engine.Pool {
 	x.mu.RLock()
 	ids := make([]engine.Pool, 0, len(x.pools))
@@ -187,7 +186,7 @@ func (x *Index) Pools() []engine.Pool {
 	return ids
 }
 
-// All is a snapshot in order of names. The bindings themselves are not copied.
+// All returns all bindings in order of names. It copies the list, not the bindings.
 func (x *Index) All() []*engine.Binding {
 	x.mu.RLock()
 	list := make([]*engine.Binding, 0, len(x.byName))
@@ -199,7 +198,7 @@ func (x *Index) All() []*engine.Binding {
 	return list
 }
 
-// assignable reports whether b could be assigned to a tenant that does not have it.
+// assignable reports whether b could be assigned to a new tenant.
 func assignable(b *engine.Binding) bool { return !b.Dirty && !b.Internal && !b.HeldBack() }
 
 func byName(a, b *engine.Binding) int { return strings.Compare(a.Name, b.Name) }

@@ -26,7 +26,7 @@ func (r *ring) insert(b *engine.Binding) {
 	*r = slices.Insert(*r, i, s)
 }
 
-// remove takes b out; a binding that is not there is none of its business.
+// remove removes b, if it is there.
 func (r *ring) remove(b *engine.Binding) {
 	if i, found := slices.BinarySearchFunc(*r, spot{Hash(b.Name), b}, bySpot); found {
 		*r = slices.Delete(*r, i, i+1)
@@ -45,16 +45,14 @@ func (r ring) from(tenant string, n int) iter.Seq[*engine.Binding] {
 	}
 }
 
-// bySpot orders by hash; names decide where two are equal, so that every worker
-// has the same order.
+// bySpot orders by hash, then by name, so that every worker has the same order even if hashes are equal.
 func bySpot(a, b spot) int {
 	return cmp.Or(cmp.Compare(a.hash, b.hash), strings.Compare(a.binding.Name, b.binding.Name))
 }
 
-// Hash is the place of a name on the ring. It spreads names evenly over 64 bits, alike in every process. FNV-1a alone
-// leaves names that differ in their last character side by side, and names of
-// accounts are of that sort: the last three lines (the finalizer of MurmurHash3)
-// take them apart.
+// Hash returns the place of a name on the ring: evenly spread over 64 bits, and equal in every process.
+// FNV-1a alone leaves names that differ in their last character, such as names of accounts, side by side; the
+// last three lines (the finalizer of MurmurHash3) spread them.
 func Hash(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {

@@ -1,5 +1,5 @@
-// Package app is hapctl: the root of its commands, which are in the packages beside this one by what
-// they are for, its help and its version.
+// Package app assembles hapctl: its root, with the commands from the packages beside this one, its help and
+// its version.
 package app
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/whatif"
 )
 
-// Run executes hapctl with args, which do not include the program's name, and
-// returns its exit code. Data goes to stdout, talk to stderr.
+// Run executes hapctl with args, which do not include the program's name, and returns its exit code. It
+// writes data to stdout and messages to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	s := cli.New(stdin, stdout, stderr)
 	return s.Run(ctx, newRoot(s), args)
@@ -38,7 +38,7 @@ type section struct {
 	of    []*cobra.Command
 }
 
-// sections are the commands of the root, in the order of the help text.
+// sections returns the commands of the root, in the order of the help text.
 func sections(s *cli.Shell) []section {
 	return []section{
 		{"Requests:", []*cobra.Command{request.NewProvision(s), request.NewDeprovision(s), request.NewRelease(s), request.NewResolve(s)}},
@@ -59,7 +59,7 @@ func newRoot(s *cli.Shell) *cobra.Command {
 		}
 	}
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: calledAs(os.Args[0])}
-	// Cobra's own would link its templates, which keep every method in the program.
+	// Cobra's own version flag would link its templates, for which the linker keeps every method.
 	version := root.Flags().Bool("version", false, "show the version of hapctl")
 	others := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -83,8 +83,8 @@ landscape, 4 no rule matches or the pool is empty, 5 conflict or drift, 124 time
 	return root
 }
 
-// calledAs is the text that a person types to run the program: as a plugin of kubectl it is a file
-// with the name kubectl-hap.
+// calledAs returns the command that a user types to run the program: as a plugin of kubectl, its file is
+// named kubectl-hap.
 func calledAs(program string) string {
 	if strings.TrimSuffix(filepath.Base(program), ".exe") == "kubectl-hap" {
 		return "kubectl hap"

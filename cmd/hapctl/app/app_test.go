@@ -20,10 +20,10 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the stories of testdata/script. Beside testscript's own
-// commands they have "exits CODE COMMAND ARGS…", which runs a command and holds
-// its exit code against CODE, and "converses CODE FILE COMMAND ARGS…", which also
-// asks it line by line, and "encode FORM FILE…"; scriptServers has more. $DEPLOY is the folder deploy, with its examples.
+// TestScripts runs the stories of testdata/script. In addition to testscript's commands they have "exits CODE
+// COMMAND ARGS…", which runs a command and compares its exit code with CODE, "converses CODE FILE COMMAND
+// ARGS…", which also writes its input line by line, and "encode FORM FILE…"; scriptServers has more. $DEPLOY
+// is the folder deploy, with its examples.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	deploy, err := filepath.Abs("../../../deploy")

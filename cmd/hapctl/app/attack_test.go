@@ -20,12 +20,12 @@ import (
 	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
-// hostile sets a title, draws over the line, reverses what follows, and colours it by a C1
+// hostile sets the terminal's title, overwrites the line, reverses the text after it, and colours it by a C1
 // control.
 const hostile = "a\x1b]0;owned\x07b\rc\u202ed\u009b31me"
 
-// TestNothingActsOnTheTerminal: what a publisher, a worker's reply and the API server have
-// said is shown with its controls as escapes, in each form.
+// TestNothingActsOnTheTerminal: text from a publisher, a worker's reply and the API server is shown with its
+// controls as escapes, in each format.
 func TestNothingActsOnTheTerminal(t *testing.T) {
 	t.Parallel()
 	natsURL := hostileStreams(t)
@@ -67,7 +67,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 	}
 }
 
-// hostileStreams are streams with two dead letters and a reply.
+// hostileStreams returns the URL of streams with two dead letters and a reply.
 func hostileStreams(t *testing.T) (url string) {
 	t.Helper()
 	server := eventstest.Server(t)
@@ -104,7 +104,7 @@ func quoted(t *testing.T, text string) string {
 	return string(quoted)
 }
 
-// hostileAPI is the kubeconfig of an API server that refuses everything.
+// hostileAPI returns the kubeconfig of an API server that refuses everything.
 func hostileAPI(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

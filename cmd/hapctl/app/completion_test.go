@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 )
 
-// Programs read what was given, escaped where it must be and never changed.
+// Programs read the completions unchanged, with escapes where they are needed.
 func TestCompletionsPassUnchanged(t *testing.T) {
 	t.Parallel()
 	root := newRoot(testShell())

@@ -49,8 +49,8 @@ func TestRunbookNamesRealCommands(t *testing.T) {
 	}
 }
 
-// TestDocumentsShowWhatScriptsPrint: what these pages show below a command, a script prints,
-// here or in folder integration, but for times.
+// TestDocumentsShowWhatScriptsPrint: the output that these pages show below a command is the output of a
+// script, here or in folder integration, except for times.
 func TestDocumentsShowWhatScriptsPrint(t *testing.T) {
 	t.Parallel()
 	var printed strings.Builder
@@ -85,10 +85,10 @@ func TestDocumentsShowWhatScriptsPrint(t *testing.T) {
 	}
 }
 
-// timeless matches what differs from one run to the next.
+// timeless matches times, which differ between runs.
 var timeless = regexp.MustCompile(`20[0-9-]+T[0-9:.]+Z`)
 
-// shownOutputs are the outputs that a page shows, by the command above them.
+// shownOutputs returns the outputs that a page shows, by the command above them.
 func shownOutputs(page string) map[string]string {
 	shown, command := map[string]string{}, ""
 	lines := strings.Split(page, "\n")

@@ -17,7 +17,7 @@ import (
 
 const examples = "../../../deploy/policy/"
 
-// everything injects each TypeInstance of the example into whatever requires it.
+// everything is a policy that injects each TypeInstance of the example wherever it is required.
 const everything = `apiVersion: 0.1.0
 rules:
   cap.*:
@@ -29,8 +29,8 @@ rules:
           - {id: 1b7a1a54-2f53-4a39-8d29-6f5f3c1f9a02, typeRef: {path: cap.type.helm.repository}}
 `
 
-// rendered are implementations of the example catalog with their interfaces, of
-// each form of entrypoint: steps, a graph, a container.
+// rendered maps implementations of the example catalog to their interfaces, one for each form of entrypoint:
+// steps, a graph, a container.
 var rendered = map[string]string{
 	"gcp.cloudsql.postgresql.install": "cap.interface.database.postgresql.install",
 	"aws.rds.postgresql.install":      "cap.interface.database.postgresql.install",
@@ -81,7 +81,7 @@ func (w *argoWorkflow) template(t *testing.T, name string) argoTemplate {
 	return w.Spec.Templates[i]
 }
 
-// first begins the entrypoint; everything else in it comes after.
+// first returns the template of the entrypoint's first step, on which everything else in it depends.
 func (w *argoWorkflow) first(t *testing.T) argoTemplate {
 	t.Helper()
 	entry := w.template(t, w.Spec.Entrypoint)
@@ -125,8 +125,8 @@ func argoSchema(t *testing.T) *jsonschema.Schema {
 	return schema
 }
 
-// TestRenderedWorkflowsAreArgos: each is valid by a strict schema, and the schema
-// finds what is none.
+// TestRenderedWorkflowsAreArgos: each workflow is valid by a strict schema, and the schema rejects an invalid
+// one.
 func TestRenderedWorkflowsAreArgos(t *testing.T) {
 	t.Parallel()
 	schema := argoSchema(t)
@@ -202,8 +202,7 @@ func TestTheFirstStepGetsTheValue(t *testing.T) {
 	}
 }
 
-// mount makes the volumes of a template; the replacer leads paths of the
-// container into them.
+// mount creates the volumes of a template. The replacer maps paths in the container to them.
 func mount(t *testing.T, template argoTemplate, secret []byte) *strings.Replacer {
 	t.Helper()
 	var paths []string
@@ -221,7 +220,7 @@ func mount(t *testing.T, template argoTemplate, secret []byte) *strings.Replacer
 	return strings.NewReplacer(paths...)
 }
 
-// run executes the container's command: this test's program under the name of hapctl.
+// run executes the container's command: this test's program, under the name hapctl.
 func run(t *testing.T, template argoTemplate, mounted *strings.Replacer) {
 	t.Helper()
 	self, err := os.Executable()

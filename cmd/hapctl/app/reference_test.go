@@ -15,11 +15,11 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 )
 
-// reference is the folder of the generated pages, from here.
+// reference is the folder of the generated pages, relative to this package.
 const reference = "../../../docs/cli"
 
-// TestReference holds the committed reference against the commands.
-// With UPDATE_DOCS set, as in make docs, it writes them anew.
+// TestReference compares the committed reference with the commands. With UPDATE_DOCS set, as in make docs,
+// it writes the reference.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	written := t.TempDir()
@@ -86,7 +86,7 @@ func every(cmd *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// pages are the files in dir whose names match the pattern, by name.
+// pages returns the files in dir whose names match the pattern, by name.
 func pages(t *testing.T, dir, pattern string) map[string][]byte {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, pattern))

@@ -16,10 +16,10 @@ import (
 	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
-// scriptServers are the servers that scripts start, for as long as the test runs.
+// scriptServers starts servers for scripts. They run until the test ends.
 type scriptServers struct{ t *testing.T }
 
-// commands are those by which scripts start servers and look into them.
+// commands returns the script commands that start servers and look into them.
 func (s scriptServers) commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"streams": s.streams, "store": s.store, "holds": s.holds, "bindings": s.bindings,

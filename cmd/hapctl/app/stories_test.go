@@ -22,21 +22,20 @@ type documented struct {
 	codes  []int
 }
 
-// story is one run of hapctl in a script: what is written there, and what of it
-// is looked at.
+// story is one run of hapctl in a script: its command line, and the parts of the result that the script
+// checks.
 type story struct {
 	at      string // file and line
 	code    int
 	args    []string
-	looks   bool // at what is on standard output
-	streams bool // it is asked line by line
+	looks   bool // the script checks standard output
+	streams bool // the script writes its input line by line
 }
 
-// TestEveryFormAndExitCodeHasAScript: docs/hapctl.md says of every command what
-// it writes and which exit codes it has; there is a script, here or among those
-// of folder integration, for each of them, and none that ends with another code.
-// A form of output counts where the script looks at it and the command had a
-// result, a code with whatever form. Each --stdin is asked line by line.
+// TestEveryFormAndExitCodeHasAScript: docs/hapctl.md lists the output formats and exit codes of every
+// command. There is a script for each of them, here or in folder integration, and none that ends with another
+// code. A format counts if the script checks the output and the command had a result, a code counts with any
+// format. Each --stdin is tested line by line.
 func TestEveryFormAndExitCodeHasAScript(t *testing.T) {
 	t.Parallel()
 	want := documentedCommands(t)
@@ -91,7 +90,7 @@ func onlyGroups(cmd *cobra.Command) bool {
 	return strings.HasSuffix(cmd.Use, "COMMAND") || cmd.Name() == "help"
 }
 
-// expected is all that scripts must tell of a command.
+// expected returns everything about a command that scripts must test.
 func (d documented) expected(cmd *cobra.Command) []string {
 	var out []string
 	switch d.output {
@@ -114,8 +113,8 @@ func (d documented) expected(cmd *cobra.Command) []string {
 	return out
 }
 
-// tells returns the command of a run and what the run is a test of; no command
-// for help texts and wrong names.
+// tells returns the command of a run, and what the run tests. The command is "" for help texts and wrong
+// names.
 func (s story) tells(t *testing.T) (command string, is []string) {
 	t.Helper()
 	sh := testShell()
@@ -144,8 +143,8 @@ func (s story) tells(t *testing.T) (command string, is []string) {
 	return strings.TrimPrefix(cmd.CommandPath(), "hapctl "), is
 }
 
-// inLines reports that the results are lines whatever -o says: with --stdin, and
-// with -f of those commands that publish what is in the file.
+// inLines reports whether the results are lines in every format: with --stdin, and with -f for commands that
+// publish the requests in a file.
 func inLines(cmd *cobra.Command) bool {
 	changed := func(flag string) bool { f := cmd.Flag(flag); return f != nil && f.Changed }
 	return changed("stdin") || changed("file") && cmd.Flag("no-wait") != nil
@@ -212,8 +211,8 @@ func storiesOf(t *testing.T, path string) []story {
 	return slices.DeleteFunc(all, func(s story) bool { return len(s.args) == 0 })
 }
 
-// scriptWords are the words of a line as testscript has them: quoted parts may
-// have blanks in them, and a doubled quote there is one.
+// scriptWords splits a line as testscript does: a quoted part may contain blanks, and a doubled quote in it
+// is one quote.
 func scriptWords(line string) []string {
 	var words []string
 	word, begun, quoted := "", false, false

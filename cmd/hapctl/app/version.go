@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/build"
 )
 
-// versionView has what is known of this build.
+// versionView describes this build.
 type versionView struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -36,7 +36,7 @@ func newVersion(s *cli.Shell) *cobra.Command {
 	}
 }
 
-// builtVersion says which version this program is.
+// builtVersion returns the version of this program.
 func builtVersion() versionView {
 	built := build.Read()
 	return versionView{Version: cmp.Or(built.Version, "(devel)"), Commit: built.Revision, Go: built.Go}

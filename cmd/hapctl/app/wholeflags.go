@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// whole is a flag of a whole number. pflag takes 010 for 8; it is refused, as in files and variables.
+// whole is a flag with a whole number. Like files and variables, it refuses 010, which pflag reads as 8.
 type whole struct{ pflag.Value }
 
 func (w whole) Set(text string) error {
@@ -19,7 +19,8 @@ func (w whole) Set(text string) error {
 	return w.Value.Set(text)
 }
 
-// wholeFlags has all whole numbers among the flags of a command and of those below it read so.
+// wholeFlags makes all flags with whole numbers, of a command and of the commands below it, refuse such
+// numbers.
 func wholeFlags(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains([]string{"int", "int64", "uint64"}, f.Value.Type()) {

@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Choice is a flag, or an argument, that is one of some words; "" where it was not set.
+// Choice is a flag, or an argument, with one of several words; "" if it was not set.
 type Choice struct {
 	Of    []string
 	Taken string
 }
 
-// Words are the values of a type of words.
+// Words returns words of a string type as strings.
 func Words[W ~string](of ...W) []string {
 	texts := make([]string, len(of))
 	for i, w := range of {
@@ -23,10 +23,10 @@ func Words[W ~string](of ...W) []string {
 	return texts
 }
 
-// String, Set and Type make it a flag.
+// String returns the word that was set.
 func (c *Choice) String() string { return c.Taken }
 
-// Set takes one of the words, or none.
+// Set accepts one of the words, or "".
 func (c *Choice) Set(text string) error {
 	if text != "" && !slices.Contains(c.Of, text) {
 		return fmt.Errorf("must be one of %s", strings.Join(c.Of, ", "))
@@ -38,7 +38,7 @@ func (c *Choice) Set(text string) error {
 // Type names the flag's value in help texts.
 func (c *Choice) Type() string { return "word" }
 
-// Flag adds it to the flags of a command, whose usage ends with the words.
+// Flag adds the choice to the flags of a command. It appends the words to usage, and completes them.
 func (c *Choice) Flag(cmd *cobra.Command, name, usage string) {
 	cmd.Flags().Var(c, name, usage+": "+strings.Join(c.Of, ", "))
 	MustRegister(cmd, name, cobra.FixedCompletions(c.Of, cobra.ShellCompDirectiveNoFileComp))

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group is a command that only has others below it.
+// Group returns a command that only groups the commands below it.
 func Group(use, short string, below ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
@@ -27,8 +27,8 @@ func Group(use, short string, below ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// bare shows the help text of a command that needs another one. It is wrong usage, so the
-// text is talk.
+// bare shows the help text of a command that needs a command below it. That is wrong usage, so the text goes
+// to standard error.
 func bare(cmd *cobra.Command) error {
 	talk := cmd.ErrOrStderr()
 	fmt.Fprintf(talk, "hapctl: %s needs a command\n\n", cmd.CommandPath())
@@ -52,7 +52,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return Usagef("unknown command %q of %s; it has %s", name, cmd.CommandPath(), strings.Join(known, ", "))
 }
 
-// Arguments makes a fault in the number of arguments one of usage.
+// Arguments returns a check whose errors are usage errors.
 func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
@@ -62,7 +62,7 @@ func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// MustRegister panics where the flag does not exist, which is a fault of the program.
+// MustRegister registers the completion of a flag. It panics if the flag does not exist, which is a bug.
 func MustRegister(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err)

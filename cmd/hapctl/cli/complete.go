@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// completeWithin is how long a person waits for a completion, and mostCompleted how many
-	// words a shell is given: what has so many is to be typed further.
+	// completeWithin is how long a user waits for a completion. mostCompleted is how many words a shell gets:
+	// with more of them, the user has to type on.
 	completeWithin = time.Second
 	mostCompleted  = 200
 )
 
-// Living are words that Redis has now.
+// Living yields words that are in Redis now.
 type Living func(context.Context, *counters.Store) iter.Seq[string]
 
-// LivePools are the pools.
+// LivePools yields the pools.
 func LivePools(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	pools, _ := store.Pools(ctx) // without an answer there is nothing to complete
 	return slices.Values(pools)
 }
 
-// LiveRuntimes are the runtimes of all pools, page by page.
+// LiveRuntimes yields the runtimes of all pools.
 func LiveRuntimes(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for pool := range LivePools(ctx, store) {
@@ -46,7 +46,7 @@ func LiveRuntimes(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	}
 }
 
-// liveTenants are the tenants that have accounts.
+// liveTenants yields the tenants that have accounts.
 func liveTenants(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for pool := range LivePools(ctx, store) {
@@ -82,8 +82,8 @@ func (s *Shell) CompleteFlags(cmd *cobra.Command) {
 	}
 }
 
-// complete returns the words that begin as typed. A Redis that does not answer has none, and
-// says nothing into the line that is typed.
+// complete returns the words that begin with the typed text. If Redis does not answer, it returns none, and
+// writes nothing into the line that the user types.
 func (s *Shell) complete(of Living) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// AuditWithin is how long a command may take that reads the whole ledger.
+// AuditWithin is the time limit of a command that reads the whole ledger.
 const AuditWithin = 10 * time.Minute
 
 // Confirm names the change and its target, and asks for consent on a terminal unless
@@ -25,7 +25,7 @@ func (s *Shell) Confirm(what string, yes bool) error {
 	return s.Ask(what)
 }
 
-// Ask asks for consent on a terminal.
+// Ask asks for consent on a terminal. It returns an error if the user does not consent.
 func (s *Shell) Ask(what string) error {
 	fmt.Fprintf(s.Stderr, "hapctl: %s? [y/N] ", what)
 	answer, err := bufio.NewReader(s.Stdin).ReadString('\n')

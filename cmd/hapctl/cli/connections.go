@@ -10,13 +10,13 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// Connections are the flags that say what hapctl talks to.
+// Connections are the flags for the servers to which hapctl connects.
 type Connections struct {
 	Config, natsURL, redisURL, kubeconfig string
 	Context, Namespace                    string // of the kubeconfig
 }
 
-// File is the configuration file, "" for none.
+// File returns the configuration file, "" for none.
 func (c *Connections) File() string { return cmp.Or(c.Config, os.Getenv("HAP_CONFIG")) }
 
 func (c *Connections) flags(flags *pflag.FlagSet) {
@@ -28,14 +28,14 @@ func (c *Connections) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of Gardener (default: gardener.kubeconfig of --config, then KUBECONFIG)")
 }
 
-// Settings is the configuration that a command connects by: that of the daemon,
-// with the environment above the file and the flags above both. An error is a
-// document.Faults with all faults.
+// Settings returns the configuration with which a command connects. It is loaded like the daemon's: the
+// environment overrides the file, and the flags override both. The error is a document.Faults with all
+// faults.
 func (c *Connections) Settings() (*config.Config, error) {
 	return config.Load(c.File(), c.environment(os.Environ()))
 }
 
-// environment puts the flags into the variables of the same names.
+// environment returns env with the flags as variables.
 func (c *Connections) environment(env []string) []string {
 	env = slices.Clone(env)
 	for _, v := range [][2]string{
@@ -51,5 +51,5 @@ func (c *Connections) environment(env []string) []string {
 	return env
 }
 
-// Source is the CloudEvents source of what hapctl publishes.
+// Source is the CloudEvents source of the events that hapctl publishes.
 const Source = "/hapctl"

@@ -30,8 +30,8 @@ func (v DocumentCheckView) Show(w io.Writer, _ bool) {
 	showCheck(w, v.Valid, v.Rules, header, faults, DocumentFaultRows(v.Warnings))
 }
 
-// showCheck writes what the check of a document found: how many rules are valid, or
-// its faults; and its warnings.
+// showCheck writes the result of checking a document: the number of valid rules or the faults, then the
+// warnings.
 func showCheck(w io.Writer, valid bool, rules int, header []string, faults, warnings [][]string) {
 	if valid {
 		fmt.Fprintf(w, "valid: %s\n", Count(rules, "rule"))

@@ -23,7 +23,7 @@ const (
 	ExitTimeout  = engine.ExitTimeout
 )
 
-// ExitError is an error that knows its exit code.
+// ExitError is an error with an exit code.
 type ExitError struct {
 	Code int
 	Err  error
@@ -33,15 +33,15 @@ func (e *ExitError) Error() string { return e.Err.Error() }
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Usagef is wrong usage: the message comes with a hint at the help text.
+// Usagef returns a usage error. After its message, hapctl prints a hint at the help text.
 func Usagef(text string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(text, args...)}
 }
 
-// ErrSaid ends a command whose output has said everything.
+// ErrSaid ends a command whose output already reports the failure.
 var ErrSaid = errors.New("the output says it")
 
-// Said ends the command with an exit code and without another word.
+// Said returns an error that ends the command with an exit code and no further message; nil for ExitDone.
 func Said(code int) error {
 	if code == ExitDone {
 		return nil
@@ -49,7 +49,7 @@ func Said(code int) error {
 	return &ExitError{Code: code, Err: ErrSaid}
 }
 
-// ExitCode returns what an error means for the caller of hapctl.
+// ExitCode returns the exit code of hapctl for an error.
 func ExitCode(err error) int {
 	var exit *ExitError
 	var ruleFaults rule.Faults
@@ -71,7 +71,7 @@ func ExitCode(err error) int {
 	return ExitFailure
 }
 
-// settle tells the user of an error that was not told yet, and returns the exit code.
+// settle prints an error unless the output already reports it, and returns the exit code.
 func (s *Shell) settle(cmd *cobra.Command, err error) int {
 	code := ExitCode(err)
 	if err == nil || errors.Is(err, ErrSaid) {

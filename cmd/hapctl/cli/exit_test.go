@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// TestExitCodes: what an error means to the caller is decided in one place.
+// TestExitCodes: one function maps errors to exit codes.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	coded := func(code engine.Code) error { return fmt.Errorf("in passing: %w", &engine.Error{Code: code}) }

@@ -9,18 +9,17 @@ import (
 )
 
 const (
-	// LineWidth is how many columns a table has at most unless it is asked to be wide.
+	// LineWidth is the greatest width of a table in columns, unless the user asks for the wide form.
 	LineWidth = 80
-	// leastCell is the least that is left of a cell: enough to tell two UUIDs apart.
+	// leastCell is the least width of a shortened cell: enough to tell two UUIDs apart.
 	leastCell = 9
 	// ColumnGap is how many blanks are between two columns.
 	ColumnGap = 2
 )
 
-// Fitted writes a table of at most LineWidth columns. Where it would be wider, cells of
-// the columns that are named, in this order, end with "…"; -o wide has them in full. A
-// column that a person needs in full, as the name that the next command takes, is named
-// last or not at all.
+// Fitted writes a table of at most LineWidth columns. If it would be wider, cells in the columns of shorten,
+// in this order, end with "…"; -o wide shows them in full. Name a column last or not at all if a user needs
+// its cells in full, such as the name that the next command takes.
 func Fitted(w io.Writer, header []string, rows [][]string, shorten ...string) {
 	all := make([][]string, 0, len(rows)+1)
 	for _, row := range append([][]string{header}, rows...) {
@@ -47,7 +46,7 @@ func Fitted(w io.Writer, header []string, rows [][]string, shorten ...string) {
 	Table(w, all[0], all[1:])
 }
 
-// shortened is the beginning of a text that has more characters than width.
+// shortened returns text, or its beginning with "…" if it has more than width characters.
 func shortened(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text
@@ -55,8 +54,8 @@ func shortened(text string, width int) string {
 	return string([]rune(text)[:width-1]) + "…"
 }
 
-// Folded writes a text after a name, as far as its words allow in lines of at most
-// lineWidth columns; those after the first one are indented.
+// Folded writes a name and a text in lines of at most LineWidth columns. Lines after the first one are
+// indented.
 func Folded(w io.Writer, name, text string) {
 	const indent = "  "
 	fmt.Fprintln(w, strings.Join(Fold(name+" "+text, LineWidth-len(indent)), "\n"+indent))

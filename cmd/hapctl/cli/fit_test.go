@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWhatIsShortened: the columns that are named, in this order, and none below what tells
-// two names apart.
+// TestWhatIsShortened: the named columns are shortened in this order, and each keeps enough to tell two names
+// apart.
 func TestWhatIsShortened(t *testing.T) {
 	t.Parallel()
 	header := []string{"NAME", "SHORT", "FIRST", "SECOND"}
@@ -31,7 +31,7 @@ func TestWhatIsShortened(t *testing.T) {
 	}
 }
 
-// TestDifferencesBelowATable are told in whole words.
+// TestDifferencesBelowATable: they are wrapped between words.
 func TestDifferencesBelowATable(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -17,17 +17,16 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// identity is the landscape that a command works in: what each store that it has opened
-// says of that, held against the others and the configuration before the store is read
-// or changed.
+// identity is the landscape of a command. It collects what each opened store has recorded about its
+// landscape, and compares it with the other stores and the configuration before the store is read or changed.
 type identity struct {
 	mu     sync.Mutex
-	places []engine.Place // in the order in which they were opened; a landscape that is not recorded says nothing
-	silent bool           // that Redis has no record was told
+	places []engine.Place // in the order in which they were opened; an empty landscape is not recorded
+	silent bool           // the user was told that Redis has no record
 }
 
-// opened takes a place in, and refuses one of another landscape than those before it.
-// err is that of reading its record.
+// opened adds a place. It returns an *engine.ForeignError if the place belongs to another landscape than the
+// earlier ones. err is the error of reading the place's record.
 func (i *identity) opened(p engine.Place, recorded bool, err error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -44,7 +43,7 @@ func (i *identity) opened(p engine.Place, recorded bool, err error) error {
 		return err
 	}
 	for n, before := range i.places {
-		if before.At == p.At { // watched: it is read again and again
+		if before.At == p.At { // a watching command reads it again and again
 			i.places[n] = p
 			return nil
 		}
@@ -53,7 +52,7 @@ func (i *identity) opened(p engine.Place, recorded bool, err error) error {
 	return nil
 }
 
-// where names the landscape and all that was opened of it.
+// where describes the landscape and the stores that were opened.
 func (i *identity) where() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -73,7 +72,7 @@ func (i *identity) where() string {
 	return landscape.String() + ": " + strings.Join(at, ", ")
 }
 
-// namespace is that of the bindings, as far as it is known; "" for not at all.
+// namespace returns the namespace of the bindings, "" if it is not known.
 func (i *identity) namespace() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -85,12 +84,11 @@ func (i *identity) namespace() string {
 	return ""
 }
 
-// configured is the place of what flags, environment and file say.
+// configured is the place of the landscape that flags, environment and file name.
 const configured = "this configuration"
 
-// configuredFor takes in what the configuration says of the landscape, where it says
-// anything: a command that needs no Gardener is refused too where it is told another
-// namespace than the one it would work for.
+// configuredFor adds the landscape that the configuration names, if it names one. A command that needs no
+// Gardener then also fails if it is configured for another namespace than its stores.
 func (s *Shell) configuredFor(c config.Gardener) error {
 	if c.Namespace == "" {
 		return nil
@@ -102,7 +100,7 @@ func (s *Shell) configuredFor(c config.Gardener) error {
 	return s.identity.opened(engine.Place{At: configured, Landscape: named}, true, nil)
 }
 
-// redisIs holds what Redis has recorded against the rest.
+// redisIs compares the landscape that Redis has recorded with the other places.
 func (s *Shell) redisIs(ctx context.Context, store *counters.Store, built bool, cfg *config.Config) error {
 	if err := s.configuredFor(cfg.Gardener); err != nil {
 		return err
@@ -121,7 +119,7 @@ func (s *Shell) redisIs(ctx context.Context, store *counters.Store, built bool, 
 
 func redisAt(c config.Redis) string { return "Redis at " + Addresses(c.URL) }
 
-// Recorded refuses to change a Redis that no worker has recorded the landscape of.
+// Recorded returns an error if Redis has no record of its landscape: then a command must not change it.
 func (s *Shell) Recorded(c config.Redis) error {
 	s.identity.mu.Lock()
 	defer s.identity.mu.Unlock()
@@ -135,12 +133,12 @@ func (s *Shell) Recorded(c config.Redis) error {
 		redisAt(c))}
 }
 
-// RedisClaimed takes in the landscape that a Redis was claimed for; err is that of the claim.
+// RedisClaimed adds the landscape for which a Redis was claimed. err is the error of the claim.
 func (s *Shell) RedisClaimed(c config.Redis, l engine.Landscape, err error) error {
 	return s.identity.opened(engine.Place{At: redisAt(c), Landscape: l}, true, err)
 }
 
-// LedgerIs holds what a ledger's metadata says against the rest.
+// LedgerIs compares the landscape in a ledger's metadata with the other places.
 func (s *Shell) LedgerIs(stream jetstream.StreamConfig, cfg *config.Config) error {
 	if err := s.configuredFor(cfg.Gardener); err != nil {
 		return err
@@ -151,8 +149,8 @@ func (s *Shell) LedgerIs(stream jetstream.StreamConfig, cfg *config.Config) erro
 
 func ledgerAt(stream string, c config.NATS) string { return stream + " at " + Addresses(c.URL) }
 
-// gardenerIs holds where the bindings are against the rest: by its names first, which
-// need no request, then by the uid of the namespace.
+// gardenerIs compares the landscape of the bindings with the other places: first by its names, which need no
+// request, then by the uid of the namespace.
 func (s *Shell) gardenerIs(ctx context.Context, client *gardener.Client, o gardener.Options) error {
 	p := engine.Place{At: "Gardener at " + client.Server(), Landscape: engine.Landscape{Namespace: o.Namespace, Resource: string(o.Resource)}}
 	if err := s.identity.opened(p, true, nil); err != nil {
@@ -165,8 +163,8 @@ func (s *Shell) gardenerIs(ctx context.Context, client *gardener.Client, o garde
 	return s.identity.opened(p, true, nil)
 }
 
-// Beside holds Gardener against the Redis of the configuration, for a command that works
-// on labels alone: it goes on where no Redis is named or none answers.
+// Beside compares the landscapes of Gardener and of the configured Redis, for a command that works on labels
+// alone. It returns nil if no Redis is configured or Redis does not answer.
 func (s *Shell) Beside(ctx context.Context, cfg *config.Config) error {
 	if !cfg.Given("redis") {
 		return nil
@@ -182,7 +180,7 @@ func (s *Shell) Beside(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// Announce tells the user what is about to be changed, and in which landscape.
+// Announce tells the user which change follows, and in which landscape.
 func (s *Shell) Announce(what string) {
 	if where := s.identity.where(); where != "" {
 		what += ": " + where

@@ -22,8 +22,8 @@ func WorkersConsumer(ctx context.Context, js jetstream.JetStream, subjects event
 	return consumer.CachedInfo(), nil
 }
 
-// OpenLedger returns the ledger. It checks first that the ledger belongs to the landscape.
-// The error names the remedy where NATS has none of the worker's streams.
+// OpenLedger returns the ledger. It checks first that the ledger belongs to the landscape. If NATS has none
+// of the worker's streams, the error names the remedy.
 func OpenLedger(ctx context.Context, s *Shell, cfg *config.Config, nc *nats.Conn, subjects events.Subjects) (*events.Ledger, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -55,8 +55,8 @@ func FindLedger(ctx context.Context, js jetstream.JetStream, c config.NATS) (jet
 	return stream.CachedInfo().Config, nil
 }
 
-// WithStreams opens the worker's streams, for as long as run takes. It
-// says what to do where NATS has none.
+// WithStreams opens the worker's streams and calls run with them. If NATS has none, the error names the
+// remedy.
 func (s *Shell) WithStreams(ctx context.Context, cfg *config.Config, run func(jetstream.JetStream, events.Subjects) error) error {
 	nc, err := OpenNATS(ctx, s, cfg.NATS)
 	if err != nil {

@@ -27,13 +27,11 @@ type LineError struct {
 	Message string      `json:"message"`
 }
 
-// RunLines is --stdin: it reads one JSON object per line and writes one JSON
-// result per line, in order and each at once, so that a program at the other end
-// may ask line by line. Blank lines are passed over.
+// RunLines implements --stdin: it reads one JSON object per line and writes one JSON result per line, in
+// order and each at once, so that a program at the other end can wait for each answer. It skips blank lines.
 //
-// do returns the result of a line; an error without a result is written as
-// {"error":{"code","message"}}, one beside a result only counts for the exit
-// code, which is the highest of all lines.
+// do returns the result of a line. An error without a result is written as {"error":{"code","message"}}. An
+// error with a result only sets the exit code. RunLines ends with the highest exit code of all lines.
 func RunLines[In any](ctx context.Context, s *Shell, do func(context.Context, In) (any, error)) error {
 	worst := ExitDone
 	lines := ReadLines(ctx, s.Stdin)
@@ -78,19 +76,19 @@ func RunLine[In any](ctx context.Context, line InputLine, do func(context.Contex
 	return do(ctx, in)
 }
 
-// InvalidLine is the error of a line that cannot be read.
+// InvalidLine returns the error for a line that cannot be read.
 func InvalidLine(err error) error {
 	return &engine.Error{Code: engine.CodeInvalidEvent, Err: err, Hint: "write one object per line, as the help text shows"}
 }
 
-// InputLine is a line, or why there is none: bufio.ErrTooLong stands for one line.
+// InputLine is a line, or an error: bufio.ErrTooLong concerns one line, any other error ends the input.
 type InputLine struct {
 	text []byte
 	Err  error
 }
 
-// ReadLines reads beside its caller, so that a cancelled context ends the
-// command although nothing comes in. The channel closes at the end of input.
+// ReadLines reads in a goroutine, so that a cancelled context ends the command even if no input comes. It
+// closes the channel at the end of the input.
 func ReadLines(ctx context.Context, in io.Reader) <-chan InputLine {
 	lines := make(chan InputLine)
 	go func() {
@@ -126,7 +124,7 @@ type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.error }
 
-// readLine reads to the next line end; a line beyond maxLine is thrown away.
+// readLine reads to the next line end. It discards a line longer than maxLine and returns bufio.ErrTooLong.
 func readLine(r *bufio.Reader) InputLine {
 	var line []byte
 	for {
@@ -144,7 +142,7 @@ func readLine(r *bufio.Reader) InputLine {
 	}
 }
 
-// LineFault says what is wrong with JSON that has another type than the data.
+// LineFault explains the error of decoding a line of JSON.
 func LineFault(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {

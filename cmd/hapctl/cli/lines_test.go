@@ -20,7 +20,7 @@ type answered struct {
 	Hello string `json:"hello"`
 }
 
-// greet answers, fails, or does both, as the name says.
+// greet returns a result, an error or both, depending on the name.
 func greet(_ context.Context, in asked) (any, error) {
 	switch in.Name {
 	case "full":
@@ -67,7 +67,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLinesThatAreNoObject each get an InvalidEvent.
+// TestLinesThatAreNoObject: each such line gets an InvalidEvent.
 func TestLinesThatAreNoObject(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{`x`, `[]`, `"a"`, `1`, `{"name":1}`, `{"name":"a"`, `{"name":"a"} {}`} {
@@ -104,7 +104,7 @@ func TestLinesAreAnsweredOneByOne(t *testing.T) {
 	}
 }
 
-// TestLinesEndWithTheContext although nothing comes in.
+// TestLinesEndWithTheContext: RunLines returns when the context ends, even without input.
 func TestLinesEndWithTheContext(t *testing.T) {
 	t.Parallel()
 	in, hold := io.Pipe()
@@ -117,7 +117,7 @@ func TestLinesEndWithTheContext(t *testing.T) {
 	}
 }
 
-// TestLinesEndWithAReadError, which is no fault of a line.
+// TestLinesEndWithAReadError: such an error ends the command instead of failing one line.
 func TestLinesEndWithAReadError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

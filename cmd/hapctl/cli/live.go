@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// ConnectWithin bounds how long NATS is tried for, so that a wrong address is
-	// told at once and not when the time for the answer is over.
+	// ConnectWithin bounds how long hapctl tries to reach NATS, so that it reports a wrong address before the
+	// time for the answer is over.
 	ConnectWithin = 5 * time.Second
 	// ReadWithin is how long a command that shows the present state may take.
 	ReadWithin = 10 * time.Second
 )
 
-// Reader makes cmd a command that shows the present state: run has --timeout to
-// read it, from what the settings name.
+// Reader makes cmd a command that shows the present state. run gets the settings and a context that ends
+// after --timeout. of completes the flag's usage text.
 func (s *Shell) Reader(cmd *cobra.Command, of string, run func(context.Context, *config.Config, []string) error) *cobra.Command {
 	return s.ReaderWithin(cmd, ReadWithin, of, run)
 }
 
-// ReaderWithin is reader with another default of --timeout.
+// ReaderWithin is Reader with another default of --timeout.
 func (s *Shell) ReaderWithin(cmd *cobra.Command, within time.Duration, of string, run func(context.Context, *config.Config, []string) error) *cobra.Command {
 	timeout := cmd.Flags().Duration("timeout", within, "how long to wait "+of)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -54,7 +54,7 @@ func (s *Shell) ReaderWithin(cmd *cobra.Command, within time.Duration, of string
 	return cmd
 }
 
-// OpenNATS connects, or says which address and setting are at fault.
+// OpenNATS returns the connection to NATS. An error names the address and the setting at fault.
 func OpenNATS(ctx context.Context, s *Shell, c config.NATS) (*nats.Conn, error) {
 	if s.opened.nats != nil {
 		return s.opened.nats, nil
@@ -67,7 +67,7 @@ func OpenNATS(ctx context.Context, s *Shell, c config.NATS) (*nats.Conn, error) 
 		err error
 	}
 	done := make(chan opened, 1)
-	go func() { // the first attempt to dial heeds no context
+	go func() { // the first dial ignores the context
 		nc, err := connect.NATS(ctx, c, "hapctl", nil)
 		if err == nil && ctx.Err() != nil {
 			nc.Close()
@@ -87,8 +87,7 @@ func OpenNATS(ctx context.Context, s *Shell, c config.NATS) (*nats.Conn, error) 
 	}
 }
 
-// quietRedis keeps the library's own log off standard error: what matters comes
-// back as an error.
+// quietRedis keeps the library's log off standard error: errors that matter are returned.
 var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 type silence struct{}
@@ -108,8 +107,8 @@ func OpenRedis(ctx context.Context, s *Shell, cfg *config.Config) (*counters.Sto
 	return store, err
 }
 
-// ReachRedis returns the store of counts once it is known to answer and to be of the
-// landscape, and whether it is built.
+// ReachRedis returns the store of counts, and whether it is built. It checks first that Redis answers and
+// belongs to the landscape.
 func ReachRedis(ctx context.Context, s *Shell, cfg *config.Config) (store *counters.Store, built bool, err error) {
 	if store, built, err = DialRedis(ctx, s, cfg.Redis); err != nil {
 		return nil, false, err
@@ -120,7 +119,7 @@ func ReachRedis(ctx context.Context, s *Shell, cfg *config.Config) (store *count
 	return store, built, nil
 }
 
-// DialRedis is reachRedis for whatever landscape.
+// DialRedis is ReachRedis without the check of the landscape.
 func DialRedis(ctx context.Context, s *Shell, c config.Redis) (store *counters.Store, built bool, err error) {
 	const setting = "--redis-url, HAP_REDIS_URL or redis.url of --config"
 	if s.opened.redis == nil {
@@ -140,7 +139,7 @@ func DialRedis(ctx context.Context, s *Shell, c config.Redis) (store *counters.S
 	return nil, false, unreachable("Redis", c.URL, err, setting)
 }
 
-// NotBuilt says what to do about a Redis, or a pool in it, that is not built.
+// NotBuilt returns the error for a Redis, or a pool in it, that is not built. It names the remedy.
 func NotBuilt(err error, at config.URLs) error {
 	return &engine.Error{
 		Code: engine.CodeInternal, Op: "reading Redis at " + Addresses(at), Err: err,
@@ -148,10 +147,9 @@ func NotBuilt(err error, at config.URLs) error {
 	}
 }
 
-// OpenGardener makes the client of the bindings, once their namespace is known to be the
-// landscape's.
-// What an operator should look at is told at the end, by the function that is
-// returned: a fault in ten thousand labels is one fault.
+// OpenGardener returns the client of the bindings. It checks first that their namespace belongs to the
+// landscape. The command calls the returned function at its end: it tells the user the client's warnings, at
+// most five of them, since one fault may be in ten thousand labels.
 func OpenGardener(ctx context.Context, s *Shell, c config.Gardener) (*gardener.Client, func(), error) {
 	const most = 5
 	o := s.opened
@@ -189,8 +187,8 @@ func GardenerError(err error) error {
 	return &ExitError{Code: ExitFailure, Err: fmt.Errorf("%s; check %s", OneLineOf(err), GardenerSetting)}
 }
 
-// unreachable is a connection that was not made. It is a failure and never the
-// time-out of a request, since nothing was asked.
+// unreachable returns the error for a connection that was not made. It is a failure and never the time-out of
+// a request, since no request was sent.
 func unreachable(what string, at config.URLs, err error, setting string) error {
 	return &ExitError{Code: ExitFailure, Err: fmt.Errorf(
 		"%s at %s is not reachable: %s; check %s", what, Addresses(at), OneLineOf(err), setting)}
@@ -199,7 +197,7 @@ func unreachable(what string, at config.URLs, err error, setting string) error {
 // OneLineOf returns the text of an error without line ends.
 func OneLineOf(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// Addresses are URLs without user and password.
+// Addresses returns URLs, separated by commas, without user, password and query.
 func Addresses(urls config.URLs) string {
 	shown := make([]string, len(urls))
 	for i, text := range urls {
@@ -212,8 +210,8 @@ func Addresses(urls config.URLs) string {
 	return strings.Join(shown, ",")
 }
 
-// Unknown is the answer about something that is not there: programs get it as
-// the lines of --stdin have it.
+// Unknown returns the error about something that does not exist. In the formats JSON and YAML it also prints
+// the error in the form of --stdin.
 func (s *Shell) Unknown(e *engine.Error) error {
 	if s.Format == FormatJSON || s.Format == FormatYAML {
 		if err := s.Print(FailedLine{Error: LineError{Code: e.Code, Message: e.Error()}}); err != nil {
@@ -223,7 +221,7 @@ func (s *Shell) Unknown(e *engine.Error) error {
 	return fmt.Errorf("%s: %w", e.Code, e)
 }
 
-// Show is never asked for: people read the message on standard error.
+// Show makes it a View. It is not called: people read the message on standard error.
 func (f FailedLine) Show(w io.Writer, _ bool) { fmt.Fprintln(w, f.Error.Message) }
 
 // Together lets several goroutines write whole lines to one writer.

@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// opened are the connections of a command, one to each server. They stay open until the
-// command ends, so that what is asked of a server twice does not connect twice.
+// opened are the connections of a command, one to each server. They stay open until the command ends, so that
+// further requests to a server use the same connection.
 type opened struct {
 	nats  *nats.Conn
 	redis *counters.Store
@@ -19,7 +19,7 @@ type opened struct {
 	gardenerBy gardener.Options
 
 	mu       sync.Mutex
-	warnings []string // of Gardener, not told yet
+	warnings []string // of Gardener, not shown yet
 }
 
 func (o *opened) close() {
@@ -37,7 +37,7 @@ func (o *opened) warn(text string) {
 	o.warnings = append(o.warnings, text)
 }
 
-// untold returns the warnings that came since it was called last.
+// untold returns the warnings since the last call.
 func (o *opened) untold() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -5,10 +5,10 @@ import (
 	"os"
 )
 
-// Painted is a view whose lines have colours on a terminal; line 0 is the header.
+// Painted is a view with coloured lines on a terminal. Line 0 is the header.
 type Painted interface{ ColourOf(line int) Control }
 
-// Paint writes the text of a view with its colours, unless NO_COLOR is set or it is no terminal.
+// Paint writes the text of a view, in colours if standard output is a terminal and NO_COLOR is not set.
 func (s *Shell) Paint(out Stream, text []byte, v View) error {
 	p, ok := v.(Painted)
 	if !ok || os.Getenv("NO_COLOR") != "" || !s.Stdout.Moves() {
@@ -22,7 +22,7 @@ func (s *Shell) Paint(out Stream, text []byte, v View) error {
 	return PaintLines(out, text, p, first)
 }
 
-// PaintLines begins with the first line that is there.
+// PaintLines writes text in the colours of p. line is the number of text's first line.
 func PaintLines(out Stream, text []byte, p Painted, line int) error {
 	for one := range bytes.Lines(text) {
 		after := Control("")

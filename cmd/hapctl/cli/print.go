@@ -25,16 +25,16 @@ const (
 	formatName  Format = "name" // of lists of what has a name
 )
 
-// Formats are those that all commands have, which allForms has besides names.
+// Formats are the formats of all commands. allForms also has formatName.
 var (
 	Formats  = []string{string(FormatTable), string(FormatWide), string(FormatJSON), string(FormatYAML)}
 	allForms = append(slices.Clone(Formats), string(formatName))
 )
 
-// String, Set and Type make it a flag.
+// String returns the format.
 func (f *Format) String() string { return string(*f) }
 
-// Set takes one of the formats.
+// Set accepts one of the formats.
 func (f *Format) Set(text string) error {
 	if !slices.Contains(allForms, text) {
 		return fmt.Errorf("the formats are %s", strings.Join(allForms, ", "))
@@ -46,25 +46,25 @@ func (f *Format) Set(text string) error {
 // Type names the flag's value in help texts.
 func (f *Format) Type() string { return "format" }
 
-// View is the result of a command. Its JSON form, and YAML with it, is the value
-// itself by its json tags; show writes the form for people.
+// View is the result of a command. Its JSON and YAML forms are the value itself by its json tags. Show writes
+// the form for people.
 type View interface {
 	Show(w io.Writer, wide bool)
 }
 
-// nameable is a view of things that have names, which -o name writes one a line.
+// nameable is a view of things with names. -o name writes one name a line.
 type nameable interface{ Names() []string }
 
-// HasNames marks a command whose views are nameable.
+// HasNames is the annotation of a command whose views are nameable.
 const HasNames = "names"
 
-// WithNames marks a command that knows -o name.
+// WithNames marks a command that supports -o name.
 func WithNames(cmd *cobra.Command) *cobra.Command {
 	cmd.Annotations = map[string]string{HasNames: "yes"}
 	return cmd
 }
 
-// checkForm refuses -o name before a command does anything, where it has no names to write.
+// checkForm refuses -o name for a command without names, before the command does anything.
 func (s *Shell) checkForm(cmd *cobra.Command, _ []string) error {
 	if s.Format == formatName && cmd.Annotations[HasNames] == "" {
 		return Usagef("%s has no -o name; the formats are %s", cmd.CommandPath(), strings.Join(Formats, ", "))
@@ -111,10 +111,10 @@ func (s *Shell) PrintSome(v View, n int, what string) error {
 	return nil
 }
 
-// Sheet is the paper of a view.
+// Sheet is the buffer into which a view is written.
 type Sheet struct {
 	bytes.Buffer
-	Headless bool // its tables have no headers
+	Headless bool // tables have no headers
 }
 
 // EncodeJSON writes one value and a line end. Rules contain "->", which must
@@ -126,9 +126,9 @@ func EncodeJSON(w io.Writer, v any, indent string) error {
 	return e.Encode(v)
 }
 
-// EncodeYAML writes one value. A plain scalar has no escapes: where they are needed, the
-// whole is written in YAML's flow form, which has quotes everywhere. The library refuses
-// some of these characters, reads others as line ends and writes the rest as they are.
+// EncodeYAML writes one value. A plain scalar of YAML cannot contain escapes: if the value needs any, it is
+// written in YAML's flow form, which quotes all strings. The library would refuse some of these characters,
+// read others as line ends and write the rest as they are.
 func EncodeYAML(w io.Writer, v any) error {
 	var flow bytes.Buffer
 	if err := EncodeJSON(&flow, v, "  "); err != nil {
@@ -142,7 +142,7 @@ func EncodeYAML(w io.Writer, v any) error {
 	return err
 }
 
-// Table writes rows below their header, in columns. A sheet may have no headers.
+// Table writes rows below their header, in columns. It omits the header if w is a Headless sheet.
 func Table(w io.Writer, header []string, rows [][]string) {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if on, is := w.(*Sheet); !is || !on.Headless {
@@ -154,7 +154,7 @@ func Table(w io.Writer, header []string, rows [][]string) {
 	columns.Flush()
 }
 
-// Pairs writes one name and its value a line; an empty value leaves its line out.
+// Pairs writes a name and its value per line. It omits lines with an empty value.
 func Pairs(w io.Writer, lines [][2]string) {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, l := range lines {
@@ -165,8 +165,8 @@ func Pairs(w io.Writer, lines [][2]string) {
 	columns.Flush()
 }
 
-// oneLine keeps what would break the columns out of the cells. They are made visible
-// here, before their widths are measured.
+// oneLine replaces tabs and line ends in cells, which would break the columns. It also escapes hidden
+// characters, since the widths are measured afterwards.
 func oneLine(cells []string) []string {
 	clean := make([]string, len(cells))
 	for i, c := range cells {

@@ -9,29 +9,28 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// DrawEvery is how often a number on a terminal changes at most.
+// DrawEvery is the shortest time between two changes of a number on a terminal.
 const DrawEvery = 100 * time.Millisecond
 
-// readingAfter is how long a stream is read before a person is told how far it is: most
-// readings are over by then.
+// readingAfter is how long a stream is read before its progress is shown: most reads end earlier.
 const readingAfter = 500 * time.Millisecond
 
-// reading tells a person, in one line of standard error that is gone when the reading is,
-// how much of a stream was read and in how long the rest will be. It is safe for
-// concurrent use; of several readings that go on at once it shows one.
+// reading shows how much of a stream was read and how long the rest will take, in one line of standard error
+// that it clears at the end. It is safe for concurrent use; of several streams that are read at once it shows
+// one.
 type reading struct {
 	shell *Shell
 	after time.Duration
 	now   func() time.Time
 
 	mu     sync.Mutex
-	stream string // that is shown, "" for none
+	stream string // the stream that is shown, "" for none
 	begun  time.Time
 	drawn  time.Time // zero while the line is empty
 }
 
-// Watched returns a context whose readings of streams a person can follow. Without a
-// terminal it is the same context.
+// Watched returns a context under which reads of streams show their progress. Without a terminal it returns
+// ctx.
 func (s *Shell) Watched(ctx context.Context) context.Context {
 	if !s.Stderr.Moves() {
 		return ctx

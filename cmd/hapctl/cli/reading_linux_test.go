@@ -13,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
-// TestReading: how far a long reading of a stream is stands in one line, which is gone at
-// its end; a short one says nothing.
+// TestReading: a long read shows its progress in one line, which is cleared at the end; a short one shows
+// nothing.
 func TestReading(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	screen, tty := clitest.OpenTerminal(t)
@@ -41,8 +41,8 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestReadingsOfStreams: the ways in which a stream is read tell of every message, and end
-// at the total. Where nothing may be drawn over, none tells anything.
+// TestReadingsOfStreams: every way to read a stream reports each message and ends at the total. Without a
+// terminal, none reports anything.
 func TestReadingsOfStreams(t *testing.T) {
 	var talk bytes.Buffer
 	plain := &Shell{Stderr: Stream{&talk}}

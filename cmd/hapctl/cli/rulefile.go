@@ -15,8 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// ReadText reads a file, standard input for "-", in UTF-8 without a byte order mark. What is no text
-// it leaves to the reader of what the file has, whose faults say so.
+// ReadText reads a file, or standard input for "-", as UTF-8 without a byte order mark. It returns content
+// that is no text unchanged: the parser of the content reports that fault.
 func (s *Shell) ReadText(name, what string) ([]byte, error) {
 	var content []byte
 	var err error
@@ -34,8 +34,8 @@ func (s *Shell) ReadText(name, what string) ([]byte, error) {
 	return content, nil
 }
 
-// ReadRules reads a file of rules, standard input for "-". A file that is no
-// file of rules is a rule.Faults.
+// ReadRules reads a file of rules, or standard input for "-". If the content is no file of rules, the error
+// is a rule.Faults.
 func (s *Shell) ReadRules(path string) (rule.File, error) {
 	content, err := s.ReadText(path, "rules")
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Shell) ReadRules(path string) (rule.File, error) {
 	return rule.ReadFile(content)
 }
 
-// LabelKeys are those of --config, for a file of rules that names none itself.
+// LabelKeys returns the label keys that a file of rules names, or else the keys of --config.
 func (s *Shell) LabelKeys(file rule.File) rule.Labels {
 	if file.Labels != (rule.Labels{}) || s.Connections.File() == "" {
 		return file.Labels
@@ -57,7 +57,7 @@ func (s *Shell) LabelKeys(file rule.File) rule.Labels {
 	return rule.Labels(cfg.Gardener.Labels)
 }
 
-// CheckRules finds every fault of whichever form the file has, and counts what it has.
+// CheckRules checks the rules of a file, in either form. has is their number, as text.
 func CheckRules(file rule.File, opts rule.Options) (faults rule.Faults, warnings []rule.Fault, has string) {
 	opts.InternalTenants = file.Internal
 	if file.Older == nil {
@@ -69,7 +69,8 @@ func CheckRules(file rule.File, opts rule.Options) (faults rule.Faults, warnings
 	return faults, warnings, Count(len(members), "member") + " of the older lists"
 }
 
-// RulesFile is the flag of a command that reads rules.
+// RulesFile adds the flag --file to a command. The returned function reads the rules from that file, or else
+// from the file of --config.
 func RulesFile(s *Shell, cmd *cobra.Command) func() (rule.File, error) {
 	path := cmd.Flags().StringP("file", "f", "", "rules `file`, - for standard input (default: the file of --config)")
 	if err := cmd.MarkFlagFilename("file", "yaml", "yml"); err != nil {
@@ -87,7 +88,7 @@ func RulesFile(s *Shell, cmd *cobra.Command) func() (rule.File, error) {
 	}
 }
 
-// FaultRows are faults as a table has them.
+// FaultRows returns a row of a table for each fault.
 func FaultRows(faults []rule.Fault) [][]string {
 	number := func(n int) string {
 		if n == 0 {
@@ -103,7 +104,7 @@ func FaultRows(faults []rule.Fault) [][]string {
 	return rows
 }
 
-// Pointed shows a fault with its rule, and a mark below the column.
+// Pointed writes a fault with its rule, and a mark below the column at fault.
 func Pointed(w io.Writer, severity string, f rule.Fault) {
 	if f.Rule == 0 {
 		fmt.Fprintf(w, "%s: %s: %s\n", severity, f.Kind, f.Message)
@@ -121,8 +122,8 @@ func Pointed(w io.Writer, severity string, f rule.Fault) {
 	fmt.Fprintf(w, "    %s^\n", strings.Repeat(" ", f.Column-1))
 }
 
-// inPlace keeps the characters of a rule on one line, so that the mark below it
-// is in its place.
+// inPlace replaces a character that is not printable by a space, so that the rule stays on one line and the
+// mark below it is in the right place.
 func inPlace(r rune) rune {
 	if strconv.IsPrint(r) {
 		return r
@@ -130,5 +131,5 @@ func inPlace(r rune) rune {
 	return ' '
 }
 
-// PlanNames are the built-in plans, for completion.
+// PlanNames returns the names of the built-in plans, for completion.
 func PlanNames() []string { return slices.Sorted(maps.Keys(rule.BuiltinPlans())) }

@@ -1,6 +1,5 @@
-// Package cli has what the commands of hapctl share: what a command works with (Shell), the connections that
-// it opens and the landscape that these belong to, exit codes, output for people and programs, --stdin line by
-// line, and completion.
+// Package cli is the common part of hapctl's commands: their environment (Shell), their connections and the
+// landscape of these, exit codes, output for people and programs, --stdin line by line, and completion.
 package cli
 
 import (
@@ -22,13 +21,13 @@ type Shell struct {
 	opened         *opened
 }
 
-// New returns the environment of a command that writes data to stdout and talk to stderr.
+// New returns the environment of a command that writes data to stdout and messages to stderr.
 func New(stdin io.Reader, stdout, stderr io.Writer) *Shell {
 	return &Shell{Stdin: stdin, Stdout: Stream{stdout}, Stderr: Stream{stderr}, Format: FormatTable, identity: &identity{}, opened: &opened{}}
 }
 
-// Run executes root with args, which do not include the program's name, closes what was
-// opened, and returns the exit code.
+// Run executes root with args, which do not include the program's name. It closes the connections of the
+// command, and returns the exit code.
 func (s *Shell) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	defer s.opened.close()
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -42,12 +41,12 @@ func (s *Shell) Run(ctx context.Context, root *cobra.Command, args []string) int
 	return s.settle(cmd, err)
 }
 
-// Say talks to the user, on stderr.
+// Say writes a message for the user to stderr.
 func (s *Shell) Say(text string, args ...any) {
 	fmt.Fprintf(s.Stderr, "hapctl: "+text+"\n", args...)
 }
 
-// Flags adds the flags that every command has.
+// Flags adds the flags of every command.
 func (s *Shell) Flags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.SortFlags = false

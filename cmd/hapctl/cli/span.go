@@ -14,20 +14,21 @@ const Day = 24 * time.Hour
 // Span is a flag of a duration that may be given in days.
 type Span time.Duration
 
-// String writes it as SpanText does.
+// String returns the duration as SpanText does.
 func (d *Span) String() string { return SpanText(time.Duration(*d)) }
 
 // Type names the flag in help texts.
 func (d *Span) Type() string { return "duration" }
 
-// Set reads what the configuration reads.
+// Set parses a duration as the configuration does.
 func (d *Span) Set(text string) error {
 	parsed, err := config.ParseDuration(text)
 	*d = Span(parsed)
 	return err
 }
 
-// SpanText is a duration in days where it has some, else in hours or less.
+// SpanText returns a duration in days if it has at least one, else in hours if it has at least one, else in
+// minutes and seconds.
 func SpanText(d time.Duration) string {
 	switch {
 	case d == 0:

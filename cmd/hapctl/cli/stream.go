@@ -10,13 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// Stream is standard output or standard error, and the only way of a command to either.
-// What others have written (a dead letter, a label, the error of a server) must not act
-// on the terminal that shows it: Write makes it visible. Only what has the type control
-// passes as it is.
+// Stream is standard output or standard error. A command writes to them only through a Stream. Text of others
+// (a dead letter, a label, the error of a server) must not control the terminal that shows it: Write escapes
+// hidden characters. Only a Control passes as it is.
 type Stream struct{ To io.Writer }
 
-// Control is a sequence of hapctl's own that a terminal acts upon.
+// Control is a control sequence that hapctl itself sends to a terminal.
 type Control string
 
 // The sequences that hapctl writes.
@@ -25,12 +24,11 @@ const (
 	Red       Control = "\x1b[31m"
 	Yellow    Control = "\x1b[33m"
 	Reset     Control = "\x1b[0m"
-	ClearAll  Control = "\x1b[H\x1b[2J" // the screen, and to its upper left corner
-	LineStart Control = "\r\x1b[K"      // of a line that is empty then
+	ClearAll  Control = "\x1b[H\x1b[2J" // clears the screen and moves to its upper left corner
+	LineStart Control = "\r\x1b[K"      // moves to the start of the line and clears the line
 )
 
-// Write writes text; what is not visible by itself is written as an escape. A character
-// must not be split between two calls.
+// Write writes text with its hidden characters escaped. A character must not be split between two calls.
 func (s Stream) Write(text []byte) (int, error) {
 	if _, err := s.To.Write(visible(text)); err != nil {
 		return 0, err
@@ -38,13 +36,13 @@ func (s Stream) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Control writes a sequence of hapctl's own.
+// Control writes a control sequence.
 func (s Stream) Control(c Control) error {
 	_, err := io.WriteString(s.To, string(c))
 	return err
 }
 
-// AtOnce writes all that draw writes in one piece, so that a terminal shows nothing half.
+// AtOnce collects the output of draw and writes it in one piece, so that a terminal never shows a part of it.
 func (s Stream) AtOnce(draw func(Stream) error) error {
 	var drawn bytes.Buffer
 	if err := draw(Stream{&drawn}); err != nil {
@@ -54,7 +52,7 @@ func (s Stream) AtOnce(draw func(Stream) error) error {
 	return err
 }
 
-// Data writes bytes that are for a file or a program as they are, and on a terminal as text.
+// Data writes bytes for a file or a program unchanged. On a terminal it writes them as text.
 func (s Stream) Data(content []byte) error {
 	if s.terminal() {
 		_, err := s.Write(content)
@@ -64,13 +62,13 @@ func (s Stream) Data(content []byte) error {
 	return err
 }
 
-// terminal reports whether a person looks at what is written there.
+// terminal reports whether the stream goes to a terminal.
 func (s Stream) terminal() bool { return Terminal(s.To) }
 
-// Moves reports whether what is written there may be drawn over.
+// Moves reports whether the stream goes to a terminal that understands control sequences.
 func (s Stream) Moves() bool { return s.terminal() && os.Getenv("TERM") != "dumb" }
 
-// Terminal reports whether an end of a program is a terminal.
+// Terminal reports whether end, such as a reader or writer, is a terminal.
 func Terminal(end any) bool {
 	file, ok := end.(*os.File)
 	if !ok {
@@ -80,10 +78,9 @@ func Terminal(end any) bool {
 	return err == nil && facts.Mode()&os.ModeCharDevice != 0
 }
 
-// visible returns text with an escape in the place of each character that is none to look
-// at: controls, escape sequences, what changes the direction of the text, what has no
-// width. Line ends and tabs stay. The escapes are those of JSON, so a JSON document has
-// the same values afterwards; a byte that is no UTF-8 becomes \x and two digits.
+// visible replaces each hidden character by an escape: controls, escape sequences, changes of the text's
+// direction and characters without width. Line ends and tabs stay. The escapes are JSON's, so that the values
+// of a JSON document stay the same; a byte that is no UTF-8 becomes \x and two digits.
 func visible(text []byte) []byte { return escaped(text, escapeJSON) }
 
 func escaped(text []byte, escape func(to []byte, r rune) []byte) []byte {
@@ -109,8 +106,8 @@ func escaped(text []byte, escape func(to []byte, r rune) []byte) []byte {
 // hides reports whether text has anything that visible escapes.
 func hides(text []byte) bool { return !utf8.Valid(text) || bytes.ContainsFunc(text, hidden) }
 
-// hidden is every character that Unicode does not count among the graphic ones: its
-// categories C (with the bidirectional controls), Zl and Zp.
+// hidden reports whether Unicode does not count a character among the graphic ones: the categories C (with
+// the bidirectional controls), Zl and Zp.
 func hidden(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }
 
 func escapeJSON(to []byte, r rune) []byte {

@@ -34,7 +34,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// A cell is made visible before the widths of its column are measured.
+// The cells are escaped before the widths of the columns are measured.
 func TestCellsKeepTheirColumns(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -45,7 +45,7 @@ func TestCellsKeepTheirColumns(t *testing.T) {
 	}
 }
 
-// hiding are texts that have something to hide, or look so.
+// hiding adds texts with hidden characters, and texts that only look like that.
 func hiding(f *testing.F) {
 	f.Helper()
 	for _, seed := range []string{"plain", "\x1b]0;x\x07", "\u202e\r\n\t", "\x9b\u009b", "\U000e0001\ue000", `\u001b`, "\xed\xa0\x80", "a: b # c", "\u2028\u0085", "\u2028", "\ufffd"} {
@@ -53,8 +53,8 @@ func hiding(f *testing.F) {
 	}
 }
 
-// FuzzVisible: nothing that a terminal acts upon passes, what was made visible stays as it
-// is, and text without such characters is not touched.
+// FuzzVisible: no control passes to a terminal, escaping twice changes nothing more, and a text without
+// hidden characters stays unchanged.
 func FuzzVisible(f *testing.F) {
 	hiding(f)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -71,8 +71,7 @@ func FuzzVisible(f *testing.F) {
 	})
 }
 
-// FuzzForms: JSON and YAML have nothing that a terminal acts upon, and the values that
-// were given.
+// FuzzForms: JSON and YAML contain no control for a terminal, and decode to the values that were encoded.
 func FuzzForms(f *testing.F) {
 	hiding(f)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Dashed shows empty cells, so that columns can be cut by a program too.
+// Dashed replaces empty cells of row by "-", so that a program can also split the columns.
 func Dashed(row []string) []string {
 	for i, cell := range row {
 		if cell == "" {
@@ -23,7 +23,7 @@ func Yes(is bool) string {
 	return ""
 }
 
-// QuoteWord writes a value as a shell reads it.
+// QuoteWord quotes a value for a shell, if it needs quotes.
 func QuoteWord(word string) string {
 	plain := func(c rune) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./:@", c)
@@ -34,7 +34,7 @@ func QuoteWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Count is a number with its noun.
+// Count returns a number with its noun.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -42,7 +42,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// NotNil makes an empty list [] in JSON.
+// NotNil returns list, or an empty list for nil: JSON then has [] instead of null.
 func NotNil[S ~[]T, T any](list S) S {
 	if list == nil {
 		return S{}
@@ -50,7 +50,7 @@ func NotNil[S ~[]T, T any](list S) S {
 	return list
 }
 
-// Names are the names of a list, never nil.
+// Names returns the names of a list, trimmed and without empty ones; never nil.
 func Names(list []string) []string {
 	all := []string{}
 	for _, name := range list {
@@ -61,7 +61,7 @@ func Names(list []string) []string {
 	return all
 }
 
-// Numbered is a rule with its number, which the older form does not have.
+// Numbered returns a rule with its number. Number 0 means the older form, which has no numbers.
 func Numbered(number int, text string) string {
 	if number == 0 {
 		return text

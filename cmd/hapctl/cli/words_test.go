@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestQuoteWord: what is shown can be given to a shell.
+// TestQuoteWord: a shell reads the quoted word as the original one.
 func TestQuoteWord(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Acts reports the first thing in text that a terminal could act upon, or that is not seen.
+// Acts returns the first character of text that a terminal could act upon or that is invisible.
 func Acts(text string) (found string, is bool) {
 	for i, r := range text {
 		_, size := utf8.DecodeRuneInString(text[i:])

@@ -14,19 +14,18 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// answerWithin is how long a line may take to be answered, on a busy machine too.
+// answerWithin is the time limit for the answer to a line, also on a busy machine.
 const answerWithin = time.Minute
 
-// environment has what a command gets of a script's variables.
+// environment lists the variables of a script that its commands get.
 var environment = []string{
 	"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "KUBECONFIG", "HAP_NATS_URL", "HAP_REDIS_URL", "HAP_GARDENER_NAMESPACE",
 }
 
-// Converses is the command "converses CODE FILE COMMAND ARGS…": each line of FILE
-// is written to the command's standard input only after the one before it was
-// answered with a line of standard output; a blank one has no answer. After the last one the input ends, and
-// the command must end with that exit code and without another line. The answers
-// are there for stdout as after exec.
+// Converses is the command "converses CODE FILE COMMAND ARGS…". It writes each line of FILE to the command's
+// standard input only after the command has answered the line before with a line of standard output; a blank
+// line has no answer. After the last line it closes the input. The command must then end with that exit code
+// and without further output. As after exec, stdout has the answers.
 func Converses(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) < 3 {
 		ts.Fatalf("usage: converses CODE FILE COMMAND ARGS…")
@@ -74,7 +73,7 @@ func converse(lines []string, in io.WriteCloser, out io.Reader, answered func())
 			return fmt.Errorf("line %d is not read: %w", n+1, err)
 		}
 		if strings.TrimSpace(line) == "" {
-			continue // which no server answers
+			continue // a blank line has no answer
 		}
 		if _, err := answers.ReadString('\n'); err != nil {
 			return fmt.Errorf("line %d has no answer before the next one is written: %w", n+1, err)

@@ -1,4 +1,4 @@
-// Package clitest has what scripts about hapctl use beyond testscript's own commands.
+// Package clitest adds commands to testscript for scripts about hapctl.
 package clitest
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Exits is the command "exits CODE COMMAND ARGS…": the command must end with that
-// exit code. Its output is there for stdout and stderr as after exec, and has no
-// colours and nothing else that is for terminals: it is none.
+// Exits is the command "exits CODE COMMAND ARGS…": the command must end with that exit code. As after exec,
+// stdout and stderr have its output. The output must not contain control sequences, since it does not go to a
+// terminal.
 func Exits(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND ARGS…")

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// FitsATerminal holds the form that show writes of a long list, named name, to 80 columns with the beginnings
-// of what is longer, and its wide form to whole words.
+// FitsATerminal checks that show writes a long list, named name, in at most 80 columns with shortened cells,
+// and that its wide form shortens none.
 func FitsATerminal(t *testing.T, name string, show func(w io.Writer, wide bool)) {
 	t.Helper()
 	var narrow, wide bytes.Buffer

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenTerminal returns both ends of a new terminal: what a program writes to tty is
-// read from screen.
+// OpenTerminal returns both ends of a new terminal: the test reads from screen the output that a program
+// writes to tty.
 func OpenTerminal(t *testing.T) (screen, tty *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -34,7 +34,7 @@ func OpenTerminal(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// Until returns the output of a terminal up to an end.
+// Until returns the output of a terminal up to and including end.
 func Until(t *testing.T, screen *os.File, end string) string {
 	t.Helper()
 	var got strings.Builder

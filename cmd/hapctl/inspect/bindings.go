@@ -26,7 +26,7 @@ type bindingList struct {
 
 func (v bindingList) Show(w io.Writer, wide bool) { view.WriteBindings(w, v.Bindings, wide) }
 
-// bindingDetail is one account with the runtimes on it.
+// bindingDetail is one account with its runtimes.
 type bindingDetail struct {
 	view.Binding
 	Runtimes []runtimeView `json:"runtimes"`
@@ -57,7 +57,7 @@ func (v bindingDetail) Show(w io.Writer, wide bool) {
 	}
 }
 
-// sides are what Redis and Gardener say, a row each.
+// sides returns a row for Redis and a row for Gardener.
 func (v bindingDetail) sides() [][]string {
 	redis, labels := []string{"redis", "not built", "", "", ""}, []string{"gardener", string(account.Missing), "", "", ""}
 	if r := v.Redis; r != nil {
@@ -69,7 +69,7 @@ func (v bindingDetail) sides() [][]string {
 	return [][]string{cli.Dashed(redis), cli.Dashed(labels)}
 }
 
-// bindingFilter chooses rows.
+// bindingFilter selects rows.
 type bindingFilter struct {
 	pool, tenant, state string
 	different           bool
@@ -159,7 +159,7 @@ func unknownBinding(name string) *engine.Error {
 	}
 }
 
-// readBinding reads one account, with the runtimes of its pool that the filter takes.
+// readBinding reads one account, with the runtimes of its pool that the filter selects.
 func readBinding(ctx context.Context, s *cli.Shell, cfg *config.Config, name string, f runtimeFilter) (detail bindingDetail, known bool, err error) {
 	client, tell, err := cli.OpenGardener(ctx, s, cfg.Gardener)
 	if err != nil {
@@ -186,7 +186,8 @@ func readBinding(ctx context.Context, s *cli.Shell, cfg *config.Config, name str
 	if len(found) == 0 {
 		return detail, false, nil
 	}
-	// A record in a pool that the labels do not name completes the labels' row.
+	// The binding has a second row if Redis has a record in a pool that the labels do not name. Show the row
+	// with differences or more clusters.
 	detail = bindingDetail{Binding: found[0], Runtimes: []runtimeView{}}
 	for _, v := range found {
 		if len(v.Differences) > 0 || v.Clusters.N > detail.Clusters.N {
@@ -198,7 +199,7 @@ func readBinding(ctx context.Context, s *cli.Shell, cfg *config.Config, name str
 	return detail, true, err
 }
 
-// recordsOf reads the records of one binding in whatever pool.
+// recordsOf reads the records of one binding in all pools.
 func recordsOf(ctx context.Context, store *counters.Store, name string, labelled []engine.Binding) (view.Records, error) {
 	r := view.Records{Known: map[view.Place]account.Record{}, Pools: map[string]account.Status{}}
 	pools, err := store.Pools(ctx)

@@ -10,9 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 )
 
-// TestColoursOnATerminal: what print paints is painted on a terminal, and
-// not where NO_COLOR is set, whatever its value, or where the terminal can show none.
-// print is the only way to standard output of whatever has colours.
+// TestColoursOnATerminal: Print writes colours to a terminal, but not if NO_COLOR is set to any value, or if
+// the terminal supports no colours. Coloured output has no other way to standard output.
 func TestColoursOnATerminal(t *testing.T) {
 	for _, c := range []struct {
 		name, noColour, term string
@@ -40,7 +39,7 @@ func TestColoursOnATerminal(t *testing.T) {
 	}
 }
 
-// watched returns what a terminal gets of pools --watch.
+// watched returns the output of pools --watch on a terminal.
 func watched(t *testing.T) string {
 	t.Helper()
 	screen, tty := clitest.OpenTerminal(t)

@@ -1,5 +1,5 @@
-// Package inspect has the commands of hapctl that show what there is and why: pools, bindings, runtimes, waiting,
-// explain.
+// Package inspect implements the commands of hapctl that show and explain the state: pools, bindings,
+// runtimes, waiting and explain.
 package inspect
 
 import (
@@ -19,8 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// explanation has what is known of a runtime, and why. Its fields are documented in
-// docs/hapctl.md.
+// explanation describes a runtime and explains the decisions about it. docs/hapctl.md documents its fields.
 type explanation struct {
 	runtimeView
 	Account     *view.Binding    `json:"account,omitempty"`
@@ -31,13 +30,13 @@ type explanation struct {
 	Searches    []searched       `json:"searches"`
 }
 
-// explained is a reply with what it means.
+// explained is a reply with its explanation.
 type explained struct {
 	ledgerReply
 	Why []reason `json:"why"`
 }
 
-// reason is one sentence, and what it is about.
+// reason is one sentence and its subject.
 type reason struct {
 	About string `json:"about"`
 	Text  string `json:"text"`
@@ -61,7 +60,7 @@ func (v explanation) Show(w io.Writer, wide bool) {
 	}
 }
 
-// Show writes a decision and why it was made.
+// Show writes a decision and its reasons.
 func (d explained) Show(w io.Writer, wide bool) {
 	fmt.Fprintf(w, "\n%s\n", d.title())
 	lines := [][2]string{}
@@ -80,7 +79,7 @@ func (d explained) Show(w io.Writer, wide bool) {
 	cli.Pairs(w, lines)
 }
 
-// said is the state in a sentence.
+// said returns the state as a sentence.
 func (v explanation) said() string {
 	text := string(v.State)
 	switch v.State {
@@ -128,7 +127,7 @@ func accountText(a *view.Binding) string {
 	return text
 }
 
-// title is the line above a decision.
+// title returns the line above a decision.
 func (d explained) title() string {
 	text := fmt.Sprintf("%s: %s at %s", d.Reply.RequestID, d.Reply.Status, d.StoredAt.UTC().Format(time.RFC3339))
 	if n := sequenceOf(d.Reply); n > 0 {
@@ -140,8 +139,8 @@ func (d explained) title() string {
 	return text
 }
 
-// readAccount reads one account on both sides. A Gardener that cannot be read is
-// told, and is no reason to keep the rest back.
+// readAccount reads one account from Redis and Gardener. If Gardener cannot be read, it tells the user and
+// returns nil, so that the rest of the answer is still shown.
 func readAccount(ctx context.Context, s *cli.Shell, cfg *config.Config, pool, name string) (*view.Binding, error) {
 	store, err := cli.OpenRedis(ctx, s, cfg)
 	if err != nil {
@@ -172,7 +171,7 @@ func readAccount(ctx context.Context, s *cli.Shell, cfg *config.Config, pool, na
 	return &v, nil
 }
 
-// reasons are the sentences that a reply comes to.
+// reasons returns the sentences that explain a reply.
 func reasons(l ledgerReply) []reason {
 	e := telling{reply: l.Reply, decision: l.Reply.Decision}
 	if e.decision == nil {

@@ -17,19 +17,18 @@ import (
 )
 
 const (
-	// tenantSince is how far back the requests of a tenant are looked for.
+	// tenantSince is how far back explain looks for the requests of a tenant.
 	tenantSince = 24 * time.Hour
-	// newestMessages bounds what is read of a stream that has no subjects to find by.
+	// newestMessages is the number of messages that are read of a stream without subjects to search by.
 	newestMessages = 10_000
 )
 
-// question is the subject that explain is asked about: one of the first four, or a name that may be
-// any of them.
+// question is the subject of explain: one of the first four fields, or a name that can be any of them.
 type question struct {
 	runtime, request, account, tenant, name string
 
-	since  time.Duration // of a tenant
-	newest uint64        // messages of a stream that are read at most
+	since  time.Duration // how far back to look for requests of a tenant
+	newest uint64        // the most messages to read of a stream
 }
 
 // NewExplain returns the command hapctl explain.
@@ -90,7 +89,7 @@ them; SEARCHED says how far back it read.`,
 	return cmd
 }
 
-// check is wrong usage, nil for none.
+// check returns a usage error, nil for a valid question. since says whether --since was given.
 func (q question) check(since bool) error {
 	given := slices.DeleteFunc([]string{q.runtime, q.request, q.account, q.tenant, q.name}, func(s string) bool { return s == "" })
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// aboutSelector is shown by -o wide only.
+// aboutSelector is the subject of sentences that only -o wide shows.
 const aboutSelector = "selector"
 
 // telling turns the decision record of a reply into sentences.
@@ -27,7 +27,7 @@ func (e *telling) say(about, text string, args ...any) {
 	e.out = append(e.out, reason{About: about, Text: fmt.Sprintf(text, args...)})
 }
 
-// rule says which rule matched and why not another.
+// rule explains which rule matched and why no other did.
 func (e *telling) rule() {
 	d := e.decision
 	switch {
@@ -59,7 +59,7 @@ func (e *telling) asked() string {
 		", hyperscaler region " + cmp.Or(e.decision.HyperscalerRegion, "none")
 }
 
-// account says how the account was found.
+// account explains how the account was found.
 func (e *telling) account() {
 	b := e.reply.Binding
 	if b == nil || e.reply.Status != events.StatusAssigned {
@@ -95,7 +95,7 @@ func (e *telling) found() string {
 	}
 }
 
-// first says what the strategy puts first.
+// first explains why the strategy put the account first.
 func (e *telling) first() string {
 	switch account.Strategy(e.decision.Strategy) {
 	case account.FillMostPopulated:
@@ -126,7 +126,7 @@ func (e *telling) whyClaimed() string {
 	}
 }
 
-// considered says why each other account was passed over.
+// considered explains why each other account was passed over.
 func (e *telling) considered() {
 	for _, c := range e.decision.Considered {
 		if c.Verdict != string(account.Chosen) {
@@ -173,7 +173,7 @@ func (e *telling) byStrategy() string {
 	return " by " + e.decision.Strategy
 }
 
-// attempts says which labels were written, and which writes were lost.
+// attempts lists the writes of labels and their results.
 func (e *telling) attempts() {
 	for _, a := range e.decision.Attempts {
 		switch a.Result {
@@ -197,7 +197,7 @@ func (e *telling) network() {
 	}
 }
 
-// waited says why a request waits, or how long it did.
+// waited explains why a request waits, or how long it waited.
 func (e *telling) waited(stored time.Time) {
 	if w := e.reply.Waiting; w != nil {
 		e.say("waits", "%s", e.whyWaiting(w))
@@ -208,7 +208,7 @@ func (e *telling) waited(stored time.Time) {
 	}
 }
 
-// whyWaiting returns what the decision knew of the reason.
+// whyWaiting returns the reason for waiting, as far as the decision recorded it.
 func (e *telling) whyWaiting(w *events.Waiting) string {
 	text := waitingReason(w.Reason, e.decision.Pool)
 	switch {
@@ -221,7 +221,7 @@ func (e *telling) whyWaiting(w *events.Waiting) string {
 	return text
 }
 
-// waitingReason is a reason for waiting as a sentence.
+// waitingReason returns a reason for waiting as a sentence.
 func waitingReason(r events.WaitingReason, pool string) string {
 	switch r {
 	case events.WaitingPoolEmpty:
@@ -237,7 +237,7 @@ func waitingReason(r events.WaitingReason, pool string) string {
 	}
 }
 
-// changed says what a deprovision, or a release, changed.
+// changed explains the effect of a deprovision or a release.
 func (e *telling) changed() {
 	r := e.reply
 	if r.Status == events.StatusReturned && r.Binding != nil {
@@ -266,7 +266,7 @@ func (e *telling) changed() {
 	e.left()
 }
 
-// left says what became of the account.
+// left explains the state of the account after a deprovision.
 func (e *telling) left() {
 	r := e.reply
 	if r.Binding == nil || r.Clusters == nil {
@@ -286,7 +286,7 @@ func (e *telling) left() {
 	}
 }
 
-// times are the moments from the first one on.
+// times lists the first moment, and the time from it to each later one.
 func (e *telling) times(stored time.Time) {
 	t := e.decision.Times
 	if t == nil {

@@ -142,7 +142,7 @@ func (f *finder) explanation(ctx context.Context, id string) (explanation, error
 	return v, err
 }
 
-// letters returns those of the newest dead letters for which take returns true.
+// letters returns the letters that take accepts, among the newest dead letters since a time.
 func (f *finder) letters(ctx context.Context, since time.Time, take func(letters.Letter) bool) ([]letters.Letter, error) {
 	found := []letters.Letter{}
 	err := letters.WithDead(ctx, f.s, f.cfg, func(all *dead.Letters) error {
@@ -184,15 +184,15 @@ type queuedView struct {
 	RuntimeID string    `json:"runtimeID,omitempty"`
 	Binding   string    `json:"binding,omitempty"`
 	Published time.Time `json:"published"`
-	// TakenUp says whether a worker has taken it up; nil where the consumer could not be asked.
+	// TakenUp says whether a worker has taken it up; nil if the consumer's state is unknown.
 	TakenUp *bool `json:"takenUp,omitempty"`
-	// Before is how many events no worker has taken up either that come before it.
+	// Before is the number of earlier events that no worker has taken up either.
 	Before uint64 `json:"before,omitempty"`
 
-	sequence, place uint64 // in HAP_EVENTS; among those that were read
+	sequence, place uint64 // its sequence in HAP_EVENTS; its place among the events that were read
 }
 
-// queued returns those of the newest unsettled events for which take returns true.
+// queued returns the events that take accepts, among the newest unsettled events since a time.
 func (f *finder) queued(ctx context.Context, since time.Time, take func(events.Event) bool) ([]queuedView, error) {
 	found := []queuedView{}
 	err := f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
@@ -220,8 +220,8 @@ func (f *finder) queued(ctx context.Context, since time.Time, take func(events.E
 	return found, err
 }
 
-// placeQueued says how far the worker's consumer has come to events that were found among the
-// newest ones, of which so many were read. Where there is no consumer, that stays open.
+// placeQueued sets TakenUp and Before of the found events from the state of the workers' consumer. read is
+// the number of events among which they were found. Without a consumer it sets nothing.
 func placeQueued(ctx context.Context, js jetstream.JetStream, subjects events.Subjects, found []queuedView, read uint64) {
 	info, err := cli.WorkersConsumer(ctx, js, subjects)
 	if err != nil {
@@ -236,7 +236,7 @@ func placeQueued(ctx context.Context, js jetstream.JetStream, subjects events.Su
 	}
 }
 
-// state says how far an event that is not settled has come.
+// state describes the progress of an unsettled event.
 func (q *queuedView) state() string {
 	switch {
 	case q.TakenUp == nil:
@@ -256,7 +256,8 @@ func toldOfQueued(queued []queuedView) [][2]string {
 	return lines
 }
 
-// replies collects the visited replies, except those that only workers exchange.
+// replies returns a function that collects the replies it visits, except messages that are no reply and
+// replies that only workers exchange.
 func replies(into *[]ledgerReply) func(events.Stored) error {
 	return func(stored events.Stored) error {
 		if stored.Foreign == nil && stored.Reply.Status != events.StatusSealed {

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// mostRuntimes is how many runtimes of an account are looked for in the ledger, the newest.
+	// mostRuntimes is the number of the account's newest runtimes whose replies are read.
 	mostRuntimes = 500
-	// runtimesAtOnce is how many of them are read at the same time.
+	// runtimesAtOnce is the number of runtimes that are read concurrently.
 	runtimesAtOnce = 16
 )
 
-// accountFinding is an account, and what happened to it.
+// accountFinding is an account with its history.
 type accountFinding struct {
 	bindingDetail
 	Timeline []moment `json:"timeline"` // oldest first
 	Left     int      `json:"left"`     // runtimes whose replies were not read
 }
 
-// moment is a reply that is about an account.
+// moment is a reply about an account.
 type moment struct {
 	At        time.Time     `json:"at"`
 	Tenant    string        `json:"tenant,omitempty"`
@@ -96,8 +96,8 @@ func (v accountFinding) Show(w io.Writer, wide bool) {
 	}
 }
 
-// findAccount finds an account, and the replies about it: those to its releases by their
-// subjects, those about clusters by the runtimes that Redis still knows of it.
+// findAccount finds an account and the replies about it. It finds the replies to releases by their subjects,
+// and the replies about clusters by the account's runtimes that Redis still knows.
 func (f *finder) findAccount(ctx context.Context, name string) (cli.View, error) {
 	detail, known, err := readBinding(ctx, f.s, f.cfg, name, runtimeFilter{binding: name})
 	if err != nil || !known {

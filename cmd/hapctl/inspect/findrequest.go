@@ -14,10 +14,10 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// mostOfRequest is how many runtimes are explained that have used one request id.
+// mostOfRequest is the number of runtimes with the same request id that are explained.
 const mostOfRequest = 10
 
-// requestFinding is where a request is, and why.
+// requestFinding is the state of a request, with its explanation.
 type requestFinding struct {
 	RequestID   string           `json:"requestID"`
 	Runtimes    []explanation    `json:"runtimes"` // with the decisions of this request only
@@ -40,8 +40,8 @@ func (v requestFinding) Show(w io.Writer, wide bool) {
 	}
 }
 
-// findRequest finds a request by the subjects of its replies and of what waits, among the
-// events that are not settled, and among the dead letters.
+// findRequest finds a request by the subjects of its replies and of waiting requests, and by reading the
+// unsettled events and the dead letters.
 func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 	found := []ledgerReply{}
 	err := f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
@@ -69,7 +69,7 @@ func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 	if v.Runtimes, err = f.explanations(ctx, id, runtimes); err != nil {
 		return nil, err
 	}
-	f.searches = nil // the letters of the runtimes are among all
+	f.searches = nil // the search below includes the letters of the runtimes
 	if v.Queued, err = f.queued(ctx, time.Time{}, func(e events.Event) bool { return e.ID == id }); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 	return v, nil
 }
 
-// explanations are those of the runtimes, as far as the request has to do with them.
+// explanations returns the explanations of the runtimes, reduced to the request.
 func (f *finder) explanations(ctx context.Context, id string, runtimes []string) ([]explanation, error) {
 	slices.Sort(runtimes)
 	runtimes = slices.Compact(runtimes)
@@ -99,7 +99,7 @@ func (f *finder) explanations(ctx context.Context, id string, runtimes []string)
 		}
 		v.Decisions = slices.DeleteFunc(v.Decisions, func(d explained) bool { return d.Reply.RequestID != id })
 		v.Waiting = slices.DeleteFunc(v.Waiting, func(w waitingView) bool { return w.RequestID != id })
-		v.DeadLetters = []letters.Letter{} // those of the request are told of once
+		v.DeadLetters = []letters.Letter{} // requestFinding has the letters of the request
 		found = append(found, v)
 	}
 	return found, nil

@@ -21,7 +21,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// tenantFinding holds what a tenant has, and what became of its requests.
+// tenantFinding lists the accounts and the requests of a tenant.
 type tenantFinding struct {
 	Tenant      string           `json:"tenant"`
 	Since       time.Time        `json:"since"`
@@ -89,7 +89,7 @@ func (d explained) row(wide bool) []string {
 	return cli.Dashed(row)
 }
 
-// brief is the one reason that says most.
+// brief returns the most informative reason, "" for none.
 func (d explained) brief() string {
 	for _, about := range []string{"error", "account", "changed", "waits"} {
 		if i := slices.IndexFunc(d.Why, func(r reason) bool { return r.About == about }); i >= 0 {
@@ -99,7 +99,7 @@ func (d explained) brief() string {
 	return ""
 }
 
-// findTenantIfAny is findTenant where anything names it.
+// findTenantIfAny is findTenant, but returns nil if the tenant has nothing.
 func (f *finder) findTenantIfAny(ctx context.Context, id string) (cli.View, error) {
 	v, err := f.readTenant(ctx, id)
 	if err != nil || v.empty() {
@@ -108,7 +108,7 @@ func (f *finder) findTenantIfAny(ctx context.Context, id string) (cli.View, erro
 	return v, nil
 }
 
-// findTenant answers like a list: nothing is no failure.
+// findTenant finds a tenant. Like a list, an empty result is no failure.
 func (f *finder) findTenant(ctx context.Context, id string) (cli.View, error) {
 	v, err := f.readTenant(ctx, id)
 	if err != nil {
@@ -152,7 +152,7 @@ func (f *finder) readTenant(ctx context.Context, id string) (tenantFinding, erro
 	return v, nil
 }
 
-// accountsOf are the accounts whose label names a tenant, as both sides have them.
+// accountsOf returns the accounts whose label names a tenant, with their records in Redis.
 func (f *finder) accountsOf(ctx context.Context, tenant string) ([]view.Binding, error) {
 	store, err := cli.OpenRedis(ctx, f.s, f.cfg)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	longTenant  = "0e6a1f04-5d3c-4b7e-8a55-c2d9f1b3e870"
 )
 
-// longLists are the lists of the present state, with names as long as they are in practice.
+// longLists are all lists of the present state, with names as long as in practice.
 func longLists() map[string]cli.View {
 	b := engine.Binding{Name: "sb-aws-000123", HyperscalerType: "aws_cf-eu11", EUAccess: true, Tenant: "another-tenant-with-a-long-name", Dirty: true, Generation: 3}
 	rec := account.Record{State: account.InUse, Tenant: longTenant, Generation: 2, Confirmed: true, Count: 123}

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// ledgerPage is how many replies are asked for at once.
+	// ledgerPage is the number of replies per fetch.
 	ledgerPage = 256
-	// ledgerLeftover is how long the server keeps a consumer that is not used any more.
+	// ledgerLeftover is how long the server keeps an unused consumer.
 	ledgerLeftover = 10 * time.Second
 )
 
-// repliesOf reads the replies of one runtime from the ledger, oldest decision
-// first, without what only workers tell each other.
+// repliesOf reads the replies of one runtime from the ledger, oldest decision first, without replies that
+// only workers exchange.
 func repliesOf(ctx context.Context, s *cli.Shell, cfg *config.Config, runtime string) ([]ledgerReply, error) {
 	nc, err := cli.OpenNATS(ctx, s, cfg.NATS)
 	if err != nil {
@@ -48,7 +48,7 @@ func repliesOf(ctx context.Context, s *cli.Shell, cfg *config.Config, runtime st
 	return replies, nil
 }
 
-// readSubject reads what is stored under a subject with wildcards.
+// readSubject reads the replies under a subject with wildcards.
 func readSubject(ctx context.Context, js jetstream.JetStream, subject string) ([]ledgerReply, error) {
 	consumer, err := js.CreateConsumer(ctx, events.StreamReplies, jetstream.ConsumerConfig{
 		FilterSubject: subject, DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckNonePolicy,
@@ -83,8 +83,8 @@ func readSubject(ctx context.Context, js jetstream.JetStream, subject string) ([
 	return replies, nil
 }
 
-// readReply reads a stored reply; nil for a message that is none, which the workers
-// pass over too, count and log.
+// readReply reads a stored reply, and how many messages follow. The reply is nil for a message that is none:
+// workers skip it too, count it and log it.
 func readReply(msg jetstream.Msg) (reply *ledgerReply, pending uint64, err error) {
 	facts, err := msg.Metadata()
 	if err != nil {
@@ -92,13 +92,13 @@ func readReply(msg jetstream.Msg) (reply *ledgerReply, pending uint64, err error
 	}
 	r, err := events.DecodeReply(msg.Data())
 	if err != nil {
-		return nil, facts.NumPending, nil //nolint:nilerr // it is passed over
+		return nil, facts.NumPending, nil //nolint:nilerr // skipped
 	}
 	return &ledgerReply{StoredAt: facts.Timestamp, StreamSequence: facts.Sequence.Stream, Reply: r}, facts.NumPending, nil
 }
 
-// markInForce orders replies by decision, then as they were stored, and marks the
-// one that counts.
+// markInForce sorts replies by decision, then by the order in which they were stored, and marks the last one
+// as in force.
 func markInForce(replies []ledgerReply) {
 	slices.SortFunc(replies, func(a, b ledgerReply) int {
 		return cmp.Or(cmp.Compare(sequenceOf(a.Reply), sequenceOf(b.Reply)), cmp.Compare(a.StreamSequence, b.StreamSequence))

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 )
 
-// Colours reach the terminal, and what a label says does not.
+// hapctl's colours reach the terminal; controls in a label do not.
 func TestOnlyOwnSequencesPass(t *testing.T) {
 	t.Parallel()
 	v := poolList{Pools: []PoolView{{Pool: "a\x1b[2Jb\u009b0m", Built: true, Waiting: view.Figure{N: 1}}}}

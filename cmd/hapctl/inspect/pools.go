@@ -20,7 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// PoolView is one pool: how many accounts it has in which state.
+// PoolView is one pool, with the number of its accounts in each state.
 type PoolView struct {
 	Pool            string `json:"pool"`
 	HyperscalerType string `json:"hyperscalerType"`
@@ -43,8 +43,8 @@ type PoolView struct {
 	Tenants     view.Figure `json:"tenants"`
 	Waiting     view.Figure `json:"waiting"`
 	Differences view.Figure `json:"differences"`
-	// EmptyIn is how long the free accounts last if they are claimed as in the last day;
-	// absent where none was claimed, or the ledger could not be read.
+	// EmptyIn is how long the free accounts last if they are claimed as fast as in the last day; nil if none
+	// was claimed or the ledger could not be read.
 	EmptyIn *int64 `json:"emptyInSeconds,omitempty"`
 
 	Standings map[account.State]int `json:"standings"`
@@ -83,8 +83,8 @@ func (p PoolView) row(wide bool) []string {
 	return cli.Dashed(row)
 }
 
-// used is how many clusters the pool has, and how many its accounts have room for: those
-// that are free, or of a tenant and not dirty.
+// used returns the number of clusters of the pool and, after a slash, the number for which its accounts have
+// room. Dirty accounts have none.
 func (p PoolView) used() string {
 	if p.Limit == 0 || p.Clusters.Unknown {
 		return p.Clusters.String()
@@ -191,8 +191,8 @@ func NewPools(s *cli.Shell) *cobra.Command {
 	return cmd
 }
 
-// readPoolView reads all pools, or the one that args name; that one is shown
-// although it is not built, which is then the error.
+// readPoolView reads all pools, or the pool that args name. If that pool is not built, it returns both its
+// view and an error.
 func readPoolView(ctx context.Context, s *cli.Shell, cfg *config.Config, args []string, tenant string, recent *claims) (cli.View, error) {
 	l, err := view.ReadLandscape(ctx, s, cfg, true)
 	if err != nil {
@@ -218,7 +218,7 @@ func readPoolView(ctx context.Context, s *cli.Shell, cfg *config.Config, args []
 	return detail, err
 }
 
-// summarize counts the accounts of every pool, or of those that the tenant has one in.
+// summarize counts the accounts of every pool, or of the pools in which the tenant has one.
 func summarize(l view.Landscape, tenant string, limits view.Terms) []PoolView {
 	pools := make([]PoolView, 0, len(l.Pools))
 	from := 0
@@ -278,7 +278,7 @@ func countPool(l view.Landscape, name string, of []view.Binding, limits view.Ter
 	return p
 }
 
-// Count counts one account by its state and its marks.
+// Count adds one account to the counts.
 func (p *PoolView) Count(v *view.Binding) {
 	p.Standings[v.Standing]++
 	switch account.State(v.State) {

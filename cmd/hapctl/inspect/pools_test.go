@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// TestUnbuiltPool: what cannot be counted is null in JSON and a dash in the table.
+// TestUnbuiltPool: an unknown count is null in JSON and a dash in the table.
 func TestUnbuiltPool(t *testing.T) {
 	t.Parallel()
 	at := view.Place{Pool: "aws", Binding: "b"}
@@ -40,8 +40,7 @@ func TestUnbuiltPool(t *testing.T) {
 	}
 }
 
-// TestInForce: of a runtime's replies the highest decision counts, whichever was
-// stored last.
+// TestInForce: the reply with the highest decision number is in force, whichever was stored last.
 func TestInForce(t *testing.T) {
 	t.Parallel()
 	reply := func(id string, stored uint64, sequence int64) ledgerReply {

@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// claimsSince is how far back claims are counted for EMPTY-IN, claimsFor how long a count
-	// is shown while the pools are watched, and claimsWithin how long it may take: a NATS that
-	// does not answer keeps the pools back no longer.
+	// claimsSince is how far back claims are counted for EMPTY-IN, and claimsFor how long a count is reused
+	// while the pools are watched. claimsWithin bounds the count, so that a NATS that does not answer delays
+	// the pools only briefly.
 	claimsSince  = 24 * time.Hour
 	claimsFor    = time.Minute
 	claimsWithin = 2 * time.Second
 )
 
-// claims are how many accounts of each pool were claimed lately.
+// claims counts the accounts of each pool that were claimed lately.
 type claims struct {
 	at     time.Time // when it was read
 	window time.Duration
-	of     map[string]int // nil where the ledger could not be read
+	of     map[string]int // by pool; nil if the ledger could not be read
 }
 
-// read counts them, unless that was done lately. Pools are shown without the ledger too.
+// read counts the claims, unless the last count is recent. An error leaves EMPTY-IN out, since pools are
+// shown without the ledger too.
 func (c *claims) read(ctx context.Context, s *cli.Shell, cfg *config.Config) {
 	if now := time.Now(); !c.at.IsZero() && now.Sub(c.at) < claimsFor {
 		return
@@ -46,7 +47,7 @@ func (c *claims) read(ctx context.Context, s *cli.Shell, cfg *config.Config) {
 			return nil
 		})
 		if extent.From.After(since) {
-			since = extent.From // a ledger that is younger, or too large
+			since = extent.From // the ledger is younger, or not all of it was read
 		}
 		c.window = max(time.Hour, c.at.Sub(since))
 		return err
@@ -58,8 +59,8 @@ func (c *claims) read(ctx context.Context, s *cli.Shell, cfg *config.Config) {
 	}
 }
 
-// emptyIn is in how many seconds the free accounts of a pool are gone; nil where that is not
-// known, and where none was claimed.
+// emptyIn returns the seconds until the free accounts of a pool are used up; nil if that is unknown or none
+// was claimed.
 func (c *claims) emptyIn(p *PoolView) *int64 {
 	n := c.of[p.Pool]
 	if n == 0 || p.Free.Unknown || p.Shared {
@@ -69,7 +70,7 @@ func (c *claims) emptyIn(p *PoolView) *int64 {
 	return &seconds
 }
 
-// roughly is a duration in its largest unit.
+// roughly returns a duration in its largest unit.
 func roughly(d time.Duration) string {
 	switch {
 	case d <= 0:

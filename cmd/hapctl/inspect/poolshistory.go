@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// plotSteps are the columns of a plot, plotRows its lines at most. With an axis for seven
-	// digits that is less than lineWidth.
+	// plotSteps is the number of columns of a plot, plotRows the greatest number of its lines. With an axis
+	// of seven digits, a plot is narrower than LineWidth.
 	plotSteps = 60
 	plotRows  = 6
 	plotTicks = 4
-	// pastWithin is how long 'pools --history' may take unless --timeout says otherwise.
+	// pastWithin is the default of --timeout with 'pools --history'.
 	pastWithin = 2 * time.Minute
 )
 
-// lookingBack is pools --history.
+// lookingBack has the flags of pools --history.
 type lookingBack struct {
 	on    bool
 	since cli.Span
@@ -45,7 +45,7 @@ func (b *lookingBack) flags(flags *pflag.FlagSet) {
 	flags.Var(&b.since, "since", "with --history: how far to look back, such as 30d")
 }
 
-// check is wrong usage, nil for none.
+// check returns a usage error, nil for none.
 func (b *lookingBack) check(changed func(string) bool) error {
 	switch {
 	case !b.on && changed("since"):
@@ -62,8 +62,8 @@ func (b *lookingBack) check(changed func(string) bool) error {
 	return nil
 }
 
-// wrap has the command check its flags first, and allows it more time unless --timeout
-// is set: the ledger may be long.
+// wrap makes the command check its flags first. It raises the default of --timeout, since the ledger may be
+// long.
 func (b *lookingBack) wrap(cmd *cobra.Command) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -80,7 +80,7 @@ func (b *lookingBack) wrap(cmd *cobra.Command) {
 	}
 }
 
-// poolsPast has how full pools were.
+// poolsPast is the past use of pools.
 type poolsPast struct {
 	Since time.Time  `json:"since"`
 	Until time.Time  `json:"until"`
@@ -90,24 +90,24 @@ type poolsPast struct {
 	plain bool // no character beyond ASCII
 }
 
-// poolPast is one pool in steps of time.
+// poolPast is the past use of one pool in equal steps of time.
 type poolPast struct {
 	Pool   string `json:"pool"`
 	Shared bool   `json:"shared"`
 	Built  bool   `json:"built"`
-	// Accounts are all that there are now. Those of a shared pool are never claimed.
+	// Accounts is the number of accounts now. The accounts of a shared pool are never claimed.
 	Accounts int         `json:"accounts"`
-	Levels   []pastLevel `json:"levels"` // none where the pool is not built
+	Levels   []pastLevel `json:"levels"` // empty if the pool is not built
 }
 
-// pastLevel says how much was in use at the end of a step; the last one is now.
+// pastLevel is the use at the end of a step. The last one is now.
 type pastLevel struct {
 	At       time.Time `json:"at"`
-	InUse    *int      `json:"accountsInUse,omitempty"` // absent of a shared pool
+	InUse    *int      `json:"accountsInUse,omitempty"` // nil for a shared pool
 	Clusters int       `json:"clusters"`
 }
 
-// readPast reads the present pools, and undoes the entries of the ledger one by one to find how they were before.
+// readPast reads the present use of the pools, and derives the past use by undoing the entries of the ledger.
 func (b *lookingBack) readPast(ctx context.Context, s *cli.Shell, cfg *config.Config, args []string) (poolsPast, error) {
 	pools, err := poolsNow(ctx, s, cfg, args)
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *lookingBack) readPast(ctx context.Context, s *cli.Shell, cfg *config.Co
 	return v, nil
 }
 
-// poolsNow counts the accounts of all pools, or of the one that args name.
+// poolsNow counts the accounts of all pools, or of the pool that args name.
 func poolsNow(ctx context.Context, s *cli.Shell, cfg *config.Config, args []string) ([]PoolView, error) {
 	l, err := view.ReadLandscape(ctx, s, cfg, false)
 	if err != nil {
@@ -151,8 +151,7 @@ func poolsNow(ctx context.Context, s *cli.Shell, cfg *config.Config, args []stri
 	return []PoolView{detail.PoolView}, err
 }
 
-// plain reports whether a drawing is to have ASCII only: in a file, in a pipe, and where
-// a person asks for no colours.
+// plain reports whether drawings use ASCII only: in a file, in a pipe, and if NO_COLOR is set.
 func plain(s *cli.Shell) bool { return os.Getenv("NO_COLOR") != "" || !s.Stdout.Moves() }
 
 func forPeople(s *cli.Shell) bool { return s.Format == cli.FormatTable || s.Format == cli.FormatWide }
@@ -181,8 +180,8 @@ func (v poolsPast) Names() []string {
 	return cli.NamesOf(v.Pools, func(p poolPast) string { return p.Pool })
 }
 
-// Show draws the accounts in use of each pool, and in the wide form its clusters too; of a
-// shared pool there are clusters only.
+// Show draws the accounts in use of each pool; in the wide form also its clusters. For a shared pool it draws
+// only the clusters.
 func (v poolsPast) Show(w io.Writer, wide bool) {
 	for i := range v.Pools {
 		p := &v.Pools[i]
@@ -205,7 +204,7 @@ func (v poolsPast) Show(w io.Writer, wide bool) {
 	}
 }
 
-// draw writes a title and a plot below it; all is how many there can be, 0 for no bound.
+// draw writes a title and a plot below it. all is the greatest possible value, 0 if there is no bound.
 func (v poolsPast) draw(w io.Writer, p *poolPast, of string, all int, value func(pastLevel) int) {
 	series, peak := make([]float64, len(p.Levels)), 0
 	for i, l := range p.Levels {
@@ -232,8 +231,8 @@ func (v poolsPast) draw(w io.Writer, p *poolPast, of string, all int, value func
 	}
 }
 
-// lineStep is how much more a line of a plot up to most stands for than the one below: a
-// whole number that is read easily.
+// lineStep returns the difference between two lines of a plot up to most: a whole number that is easy to
+// read.
 func lineStep(most int) int {
 	least := (most + plotRows - 1) / plotRows
 	for unit := 1; ; unit *= 10 {
@@ -245,7 +244,7 @@ func lineStep(most int) int {
 	}
 }
 
-// agoText is a time within a window, in the unit that all times of the window have.
+// agoText returns a time within a window, in the unit for all times of the window.
 func agoText(d, window time.Duration) string {
 	unit, of := "d", cli.Day
 	switch {
@@ -261,7 +260,7 @@ func titled(w io.Writer, text string) {
 	fmt.Fprintln(w, strings.Join(cli.Fold(text, cli.LineWidth), "\n"))
 }
 
-// inASCII draws with what every terminal, file and mail can show.
+// inASCII replaces the plot's characters by ASCII, which every terminal, file and mail can show.
 var inASCII = strings.NewReplacer(
 	"─", "-", "│", "|", "┤", "|", "┼", "+", "└", "+", "┬", "+",
 	"╭", ".", "╮", ".", "╰", "'", "╯", "'", "╴", "-", "╶", "-",

@@ -17,8 +17,8 @@ import (
 
 var pastUntil = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// pastPools are two pools after some hours: aws had three accounts of five in use for a while,
-// and aws+shared has more clusters than a number of the axis is usually long.
+// pastPools are two pools after some hours: in aws, three of five accounts were in use for a while;
+// aws+shared has more clusters than fit the usual width of the axis.
 func pastPools(plain bool) poolsPast {
 	window := past.Back(cli.Day, plotSteps)
 	o := past.NewOccupancy(func() time.Time { return pastUntil }, window)
@@ -54,8 +54,8 @@ const drawn = `aws: 2 of 5 accounts in use, at most 3 in 24h
   -24h                -16h                -8h                 now
 `
 
-// TestPoolsPastIsDrawn: what was in use goes up with claims and down with returns, in whole
-// numbers, from the beginning to now.
+// TestPoolsPastIsDrawn: the use rises with claims and falls with returns, in whole numbers, from the
+// beginning to now.
 func TestPoolsPastIsDrawn(t *testing.T) {
 	t.Parallel()
 	v := pastPools(true)
@@ -67,8 +67,8 @@ func TestPoolsPastIsDrawn(t *testing.T) {
 	}
 }
 
-// TestPoolsPastFits: no line is longer than a terminal is wide, and none has what a
-// terminal obeys; for a file, a pipe or NO_COLOR all of it is ASCII.
+// TestPoolsPastFits: no line is wider than a terminal, and none contains a control. In a file, in a pipe and
+// with NO_COLOR, all characters are ASCII.
 func TestPoolsPastFits(t *testing.T) {
 	t.Parallel()
 	for _, plain := range []bool{true, false} {

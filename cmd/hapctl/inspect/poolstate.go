@@ -58,7 +58,7 @@ standard output.`,
 	})
 }
 
-// ReplaceFile writes a file that is there as a whole or not at all.
+// ReplaceFile writes a file atomically: path has the old or the whole new content.
 func ReplaceFile(path string, text []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".hapctl-*")
 	if err != nil {
@@ -75,7 +75,7 @@ func ReplaceFile(path string, text []byte) error {
 	return err
 }
 
-// ReadState reads Redis and Gardener for a simulation.
+// ReadState reads the state of Redis and Gardener for a simulation.
 func ReadState(ctx context.Context, s *cli.Shell, cfg *config.Config) (*simulate.State, error) {
 	store, err := cli.OpenRedis(ctx, s, cfg)
 	if err != nil {
@@ -137,7 +137,7 @@ func readPools(ctx context.Context, store *counters.Store, state *simulate.State
 	return nil
 }
 
-// readRanges reads the network blocks, where Redis has any.
+// readRanges reads the network blocks, if Redis has any.
 func readRanges(ctx context.Context, store *counters.Store, state *simulate.State) error {
 	ranges, err := blocks.New(store).State(ctx)
 	if errors.Is(err, account.ErrNotBuilt) {
@@ -149,7 +149,7 @@ func readRanges(ctx context.Context, store *counters.Store, state *simulate.Stat
 	return err
 }
 
-// LoadState reads what 'hapctl pools save' wrote.
+// LoadState reads a file of 'hapctl pools save'.
 func LoadState(path string) (*simulate.State, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// watching is pools --watch.
+// watching has the flags of pools --watch.
 type watching struct {
 	on    bool
 	every time.Duration
 	count int
 }
 
-// check is wrong usage, nil for none.
+// check returns a usage error, nil for none.
 func (w *watching) check(cmdChanged func(string) bool) error {
 	switch {
 	case !w.on && (cmdChanged("interval") || cmdChanged("count")):
@@ -31,7 +31,7 @@ func (w *watching) check(cmdChanged func(string) bool) error {
 	return nil
 }
 
-// wrap has a command that shows once what read returns show it again and again with --watch.
+// wrap makes a command show the result of read repeatedly with --watch, and once without it.
 func (w *watching) wrap(s *cli.Shell, cmd *cobra.Command, read func(context.Context, *config.Config, []string) (cli.View, error)) {
 	once := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -55,9 +55,8 @@ func (w *watching) wrap(s *cli.Shell, cmd *cobra.Command, read func(context.Cont
 	}
 }
 
-// run shows what read returns, again and again, until it was shown count times or
-// ctx ends, which is how a person ends it. A terminal is drawn anew; elsewhere one
-// table follows another, and JSON is one document a line.
+// run shows the result of read repeatedly, until it has done so count times or ctx ends, which is how a user
+// ends it. It redraws a terminal. Elsewhere it writes one table after another, or one JSON document a line.
 func (w *watching) run(ctx context.Context, s *cli.Shell, cfg *config.Config, timeout time.Duration, read func(context.Context, *config.Config) (cli.View, error)) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
@@ -108,7 +107,7 @@ func (w *watching) draw(s *cli.Shell, v cli.View, first bool) error {
 	return s.Print(v)
 }
 
-// ColourOf shows pools in which a new tenant finds nothing.
+// ColourOf colours pools in which a new tenant finds no account, and pools that need a look.
 func (v poolList) ColourOf(line int) cli.Control {
 	if line == 0 || line > len(v.Pools) {
 		return cli.Plain

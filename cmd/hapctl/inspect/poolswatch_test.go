@@ -18,8 +18,7 @@ func colouredPools() poolList {
 	}}
 }
 
-// What a new tenant finds nothing in stands out, and only that; colours are for
-// terminals only.
+// Only pools in which a new tenant finds no account are coloured, and only on a terminal.
 func TestPoolColours(t *testing.T) {
 	t.Parallel()
 	v := colouredPools()
@@ -48,7 +47,7 @@ func TestPoolColours(t *testing.T) {
 	}
 }
 
-// Watching ends when the user ends it, and that is no failure.
+// The user ends --watch; that is no failure.
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -21,7 +21,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// runtimeView has what Redis knows of a runtime.
+// runtimeView is a runtime as Redis has it.
 type runtimeView struct {
 	RuntimeID string               `json:"runtimeID"`
 	State     account.RuntimeState `json:"state"`
@@ -34,7 +34,7 @@ type runtimeView struct {
 	Origin    account.Origin       `json:"origin,omitempty"`
 }
 
-// stateNone is a runtime that Redis has nothing of.
+// stateNone is the state of a runtime that Redis does not know.
 const stateNone account.RuntimeState = "none"
 
 func viewOfRuntime(id, pool string, rt account.Runtime) runtimeView {
@@ -78,8 +78,8 @@ type runtimeDetail struct {
 	Differences []string      `json:"differences"`
 }
 
-// ledgerReply is a stored reply; InForce marks the runtime's ledger entry, the
-// one with the highest decision number.
+// ledgerReply is a stored reply. InForce marks the runtime's ledger entry: the reply with the highest
+// decision number.
 type ledgerReply struct {
 	StoredAt       time.Time    `json:"storedAt"`
 	StreamSequence uint64       `json:"streamSequence"`
@@ -118,7 +118,7 @@ func (v runtimeDetail) Show(w io.Writer, wide bool) {
 	cli.Table(w, header, rows)
 }
 
-// runtimeFilter chooses rows.
+// runtimeFilter selects rows.
 type runtimeFilter struct{ pool, binding, tenant, state string }
 
 func (f runtimeFilter) takes(rt account.Runtime) bool {
@@ -179,8 +179,8 @@ func listRuntimes(ctx context.Context, s *cli.Shell, cfg *config.Config, f runti
 	return s.PrintSome(runtimeList{Runtimes: runtimes}, len(runtimes), "runtimes")
 }
 
-// readRuntimes returns the runtimes of the pools that the filter takes, by id. One
-// that changed while it was read counts once.
+// readRuntimes returns the runtimes of the pools that the filter selects, sorted by id. A runtime that
+// changed during the read is returned once.
 func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f runtimeFilter) ([]runtimeView, error) {
 	found := make([][]runtimeView, len(pools))
 	err := view.EachPool(ctx, pools, func(ctx context.Context, i int, pool string) error {
@@ -192,7 +192,7 @@ func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f 
 		}
 		return err
 	})
-	runtimes := append([]runtimeView{}, slices.Concat(found...)...) // a list even where nothing is found
+	runtimes := append([]runtimeView{}, slices.Concat(found...)...) // not nil, even if nothing is found
 	slices.SortFunc(runtimes, func(a, b runtimeView) int {
 		return cmp.Or(natural.Compare(a.RuntimeID, b.RuntimeID), natural.Compare(a.Pool, b.Pool), cmp.Compare(b.Sequence, a.Sequence))
 	})
@@ -208,8 +208,8 @@ func showRuntime(ctx context.Context, s *cli.Shell, cfg *config.Config, id strin
 	return s.Print(detail)
 }
 
-// readRuntime returns what Redis and the ledger have of a runtime; UnknownRuntime
-// where neither has anything, which it tells programs.
+// readRuntime returns a runtime from Redis and the ledger. If neither knows it, the error is UnknownRuntime,
+// which is also printed for programs.
 func readRuntime(ctx context.Context, s *cli.Shell, cfg *config.Config, id string) (runtimeDetail, error) {
 	detail, err := lookUpRuntime(ctx, s, cfg, id)
 	if err == nil && !detail.known() {
@@ -221,7 +221,7 @@ func readRuntime(ctx context.Context, s *cli.Shell, cfg *config.Config, id strin
 	return detail, err
 }
 
-// known reports whether Redis or the ledger has anything of the runtime.
+// known reports whether Redis or the ledger knows the runtime.
 func (v *runtimeDetail) known() bool { return v.State != stateNone || len(v.Replies) > 0 }
 
 func lookUpRuntime(ctx context.Context, s *cli.Shell, cfg *config.Config, id string) (runtimeDetail, error) {
@@ -247,7 +247,7 @@ func lookUpRuntime(ctx context.Context, s *cli.Shell, cfg *config.Config, id str
 	return detail, nil
 }
 
-// compare holds the ledger's entry against Redis.
+// compare records the differences between the ledger's entry and Redis.
 func (v *runtimeDetail) compare() {
 	for _, l := range v.Replies {
 		if !l.InForce || l.Reply.Decision == nil {
@@ -270,7 +270,7 @@ func (v *runtimeDetail) differ(text string, args ...any) {
 	v.Differences = append(v.Differences, fmt.Sprintf(text, args...))
 }
 
-// told is the state that Redis has, with the account.
+// told returns the state in Redis, with the account.
 func (v *runtimeDetail) told() string {
 	if v.Binding == "" {
 		return string(v.State)

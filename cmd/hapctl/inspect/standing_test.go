@@ -24,7 +24,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// TestOneWord shows the same accounts by metrics, page and hapctl.
+// TestOneWord: metrics, page and hapctl use the same word for an account.
 func TestOneWord(t *testing.T) {
 	t.Parallel()
 	free := account.Record{State: account.Free}
@@ -135,8 +135,8 @@ func onPage(t *testing.T, b engine.Binding, rec *account.Record) string {
 	return onlyWord(t, p, "/pools/"+b.Pool().Name(), `<span class="state">(.*?)</span>`)
 }
 
-// byHapctl returns the word of 'hapctl bindings', where table, JSON, the account's own
-// page, the pool's counts and 'hapctl explain' agree.
+// byHapctl returns the word of 'hapctl bindings'. It checks that table, JSON, the account's page, the pool's
+// counts and 'hapctl explain' agree.
 func byHapctl(t *testing.T, b engine.Binding, rec *account.Record) string {
 	t.Helper()
 	at := view.Place{Pool: b.Pool().Name(), Binding: b.Name}

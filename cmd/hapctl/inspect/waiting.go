@@ -23,13 +23,13 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// mostAhead is how many of those that come before a request are named.
+// mostAhead is the number of requests ahead of a request that are named.
 const mostAhead = 5
 
 // waitingView is a request that waits.
 type waitingView struct {
 	Pool      string               `json:"pool"`
-	Position  int                  `json:"position,omitempty"` // 0: it is not in the queue of accounts
+	Position  int                  `json:"position,omitempty"` // in the queue for accounts, from 1; 0 if it is not in the queue
 	RuntimeID string               `json:"runtimeID"`
 	RequestID string               `json:"requestID"`
 	Tenant    string               `json:"tenant"`
@@ -37,18 +37,18 @@ type waitingView struct {
 	Reason    events.WaitingReason `json:"reason"`
 	Since     time.Time            `json:"since"`
 	Deadline  time.Time            `json:"deadline"`
-	Paused    bool                 `json:"paused"` // the pool is
-	Behind    []waiterView         `json:"behind"` // the next before it, at most mostAhead
+	Paused    bool                 `json:"paused"` // the pool is paused
+	Behind    []waiterView         `json:"behind"` // the nearest requests ahead of it, at most mostAhead
 }
 
-// waiterView is a request that comes first.
+// waiterView is a request ahead of another.
 type waiterView struct {
 	RuntimeID string `json:"runtimeID"`
 	RequestID string `json:"requestID"`
 	Tenant    string `json:"tenant"`
 }
 
-// told are the lines that explain has of it.
+// told returns the lines for explain.
 func (v *waitingView) told() [][2]string {
 	why := waitingReason(v.Reason, v.Pool)
 	if v.Paused {
@@ -114,7 +114,7 @@ func (v waitingList) showWide(w io.Writer) {
 	cli.Table(w, []string{"POOL", "PLACE", "RUNTIME", "TENANT", "REASON", "SINCE", "UNTIL", "REQUEST", "PLAN", "PAUSED", "BEHIND"}, rows)
 }
 
-// placeNumber is the place in the queue of accounts, "" without one.
+// placeNumber returns the place in the queue for accounts, "" for none.
 func (v *waitingView) placeNumber() string {
 	if v.Position == 0 {
 		return ""
@@ -122,7 +122,7 @@ func (v *waitingView) placeNumber() string {
 	return strconv.Itoa(v.Position)
 }
 
-// waitingFilter chooses rows.
+// waitingFilter selects rows.
 type waitingFilter struct{ pool, tenant, runtime, request string }
 
 func (f waitingFilter) takes(w events.WaitingRequest) bool {
@@ -159,7 +159,7 @@ unavailable (Gardener did not accept a claim), paused (the pool is paused).`,
 	})
 }
 
-// readWaiting returns the requests that wait and the filter takes, by pool and place.
+// readWaiting returns the waiting requests that the filter selects, sorted by pool and place.
 func readWaiting(ctx context.Context, s *cli.Shell, cfg *config.Config, f waitingFilter) ([]waitingView, error) {
 	store, err := cli.OpenRedis(ctx, s, cfg)
 	if err != nil {
@@ -185,7 +185,7 @@ func readWaiting(ctx context.Context, s *cli.Shell, cfg *config.Config, f waitin
 	return placed(ctx, store, found)
 }
 
-// placed adds what Redis says of the order.
+// placed returns the requests with their places in Redis' queues.
 func placed(ctx context.Context, store *counters.Store, requests []events.WaitingRequest) ([]waitingView, error) {
 	type line struct {
 		queue  []account.Waiter
@@ -211,7 +211,7 @@ func placed(ctx context.Context, store *counters.Store, requests []events.Waitin
 		views[i].Paused = l.paused
 	}
 	slices.SortStableFunc(views, func(a, b waitingView) int {
-		return cmp.Or(natural.Compare(a.Pool, b.Pool), cmp.Compare(uint(a.Position-1), uint(b.Position-1)), a.Since.Compare(b.Since)) // no place comes last
+		return cmp.Or(natural.Compare(a.Pool, b.Pool), cmp.Compare(uint(a.Position-1), uint(b.Position-1)), a.Since.Compare(b.Since)) // requests without a place come last
 	})
 	return views, nil
 }
@@ -232,7 +232,7 @@ func viewOfWaiting(r events.WaitingRequest, queue []account.Waiter) waitingView 
 	return v
 }
 
-// withRoom opens the stream of the requests that wait, for as long as run takes.
+// withRoom opens the stream of waiting requests and calls run with it.
 func withRoom(ctx context.Context, s *cli.Shell, cfg *config.Config, run func(*events.WaitingRoom) error) error {
 	return s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		return run(events.NewWaitingRoom(js, subjects))

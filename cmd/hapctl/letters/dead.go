@@ -1,4 +1,4 @@
-// Package letters has hapctl dead: dead letters, listed, shown and replayed.
+// Package letters implements hapctl dead, which lists, shows and replays dead letters.
 package letters
 
 import (
@@ -37,7 +37,7 @@ type Letter struct {
 	Subject       string      `json:"subject"`
 	EventSequence uint64      `json:"eventSequence"`
 	Truncated     string      `json:"truncated,omitempty"`
-	Valid         bool        `json:"valid"` // by itself: a replay can be answered otherwise
+	Valid         bool        `json:"valid"` // the event itself is valid; a replay may get another reply
 }
 
 // LetterOf returns a dead letter as hapctl shows it.
@@ -53,7 +53,7 @@ func LetterOf(l dead.Letter) Letter {
 	}
 }
 
-// letterDetail is a dead letter with what was sent.
+// letterDetail is a dead letter with its headers and data.
 type letterDetail struct {
 	Letter
 	Headers map[string][]string `json:"headers"`
@@ -106,7 +106,7 @@ func (v letterList) Show(w io.Writer, wide bool) {
 	cli.Fitted(w, header, rows, "RUNTIME", "REQUEST", "CODE")
 }
 
-// typeNames are the types of events, as in their subjects.
+// typeNames returns the types of events, as in their subjects.
 func typeNames() []string {
 	var names []string
 	for _, info := range events.Types() {
@@ -115,7 +115,7 @@ func typeNames() []string {
 	return names
 }
 
-// letterFilter chooses rows.
+// letterFilter selects rows.
 type letterFilter struct{ kind, code, runtime, tenant string }
 
 func (f letterFilter) takes(v Letter) bool {
@@ -188,7 +188,7 @@ func newDeadShow(s *cli.Shell) *cobra.Command {
 	})
 }
 
-// findLetter finds a letter by its number, else the newest with that request id.
+// findLetter returns the letter with the number, or else the newest letter with the request id.
 func findLetter(ctx context.Context, letters *dead.Letters, which string) (dead.Letter, error) {
 	if number, err := strconv.ParseUint(which, 10, 64); err == nil && number > 0 {
 		l, err := letters.Letter(ctx, number)
@@ -212,14 +212,14 @@ func findLetter(ctx context.Context, letters *dead.Letters, which string) (dead.
 	return *found, nil
 }
 
-// WithDead opens the dead letters, for as long as run takes.
+// WithDead opens the dead letters and calls run with them.
 func WithDead(ctx context.Context, s *cli.Shell, cfg *config.Config, run func(*dead.Letters) error) error {
 	return s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		return run(dead.NewLetters(js, subjects))
 	})
 }
 
-// Names are numbers: two letters may be of one request.
+// Names returns the numbers of the letters: several letters may have one request id.
 func (v letterList) Names() []string {
 	return cli.NamesOf(v.Letters, func(l Letter) string { return strconv.FormatUint(l.Number, 10) })
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/requests"
 )
 
-// mostReplays is how many ids a replay tries.
+// mostReplays is the number of ids that a replay tries.
 const mostReplays = 99
 
 func newDeadReplay(s *cli.Shell) *cobra.Command {
@@ -68,13 +68,13 @@ reply.`,
 	return cmd
 }
 
-// replayer publishes letters once more.
+// replayer publishes letters again.
 type replayer struct {
 	*request.Requester
 	dead *dead.Letters
 }
 
-// withReplayer connects a replayer, for as long as run takes.
+// withReplayer connects a replayer and calls run with it.
 func withReplayer(ctx context.Context, s *cli.Shell, timeout time.Duration, run func(context.Context, *replayer) error) error {
 	cfg, err := s.Connections.Settings()
 	if err != nil {
@@ -126,14 +126,13 @@ func (r *replayer) line(ctx context.Context, in letterLine) (any, error) {
 		return nil, err
 	}
 	v, err := r.publish(ctx, e)
-	if v == nil { // a nil view in an any would be something
+	if v == nil { // a nil pointer in an any is not nil
 		return nil, err
 	}
 	return v, err
 }
 
-// event returns the letter and the event that replays it, under an id that was not
-// used before.
+// event returns the letter and the event that replays it, which has an unused request id.
 func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -163,8 +162,8 @@ func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events
 	return l, e, fmt.Errorf("%s was replayed %d times: publish the event under a new id", first, mostReplays)
 }
 
-// publish publishes an event and returns its final reply, or what is known of it so
-// far, to be shown; the error beside it is the exit code's.
+// publish publishes an event. It returns the final reply, or the latest known state after a time-out, as a
+// view; the error sets the exit code.
 func (r *replayer) publish(ctx context.Context, e events.Event) (cli.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// comparedView is one decision of a shadow beside the broker's.
+// comparedView compares one decision of a shadow with the broker's.
 type comparedView struct {
 	RuntimeID  string                   `json:"runtimeID"`
 	RequestID  string                   `json:"requestID"`
@@ -35,7 +35,7 @@ type comparedView struct {
 	Reply      *events.Reply            `json:"reply,omitempty"` // the decision record
 }
 
-// shadowChoice says what a shadow would have answered, in short.
+// shadowChoice is a short form of the answer that a shadow would have sent.
 type shadowChoice struct {
 	Status     events.Status `json:"status"`
 	Code       engine.Code   `json:"code,omitempty"`
@@ -60,7 +60,7 @@ func choiceOf(r *events.Reply) shadowChoice {
 	return c
 }
 
-// answer is the binding, or why there is none.
+// answer returns the binding, or else the code or status.
 func (c shadowChoice) answer() string {
 	switch {
 	case c.Binding != "":
@@ -82,10 +82,10 @@ func viewOfComparison(c *shadows.Comparison) comparedView {
 
 type comparedList struct {
 	Comparisons []comparedView                   `json:"comparisons"`
-	Summary     map[shadows.ComparisonResult]int `json:"summary"`     // of all that the filters take, those not listed too
-	Compared    int                              `json:"compared"`    // the sum
-	Differences int                              `json:"differences"` // of these
-	Pending     int                              `json:"pending"`     // decisions that the broker shows nothing of yet
+	Summary     map[shadows.ComparisonResult]int `json:"summary"`     // of all that the filters select, also of those not listed
+	Compared    int                              `json:"compared"`    // the sum of Summary
+	Differences int                              `json:"differences"` // how many of these differ
+	Pending     int                              `json:"pending"`     // decisions of which nothing is visible at the broker yet
 }
 
 func (v comparedList) Show(w io.Writer, wide bool) {
@@ -127,7 +127,7 @@ func (v comparedList) Show(w io.Writer, wide bool) {
 	fmt.Fprintf(w, "%s, %s; not to be seen yet: %d\n", cli.Count(v.Compared, "comparison"), cli.Count(v.Differences, "difference"), v.Pending)
 }
 
-// comparedFilter chooses rows.
+// comparedFilter selects rows.
 type comparedFilter struct {
 	all                     bool
 	since                   time.Duration

@@ -16,19 +16,19 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// renamedBinding is an account and the labels whose keys change.
+// renamedBinding is an account with the labels whose keys change.
 type renamedBinding struct {
 	Name     string             `json:"name"`
 	Labels   []gardener.Renamed `json:"labels"`
-	Conflict string             `json:"conflict,omitempty"` // why it is left as it is
-	Renamed  bool               `json:"renamed"`            // it was written
+	Conflict string             `json:"conflict,omitempty"` // why it is left unchanged
+	Renamed  bool               `json:"renamed"`            // the new keys were written
 }
 
-// labelsView is a landscape whose labels get other keys.
+// labelsView is the result of renaming the labels of a landscape.
 type labelsView struct {
-	Bindings []renamedBinding `json:"bindings"` // those that have an older key
+	Bindings []renamedBinding `json:"bindings"` // with an older key
 	Applied  bool             `json:"applied"`
-	Already  int              `json:"already"` // bindings that have the new keys only
+	Already  int              `json:"already"` // bindings that already have only the new keys
 	Renamed  int              `json:"renamed"`
 	Left     int              `json:"left"` // bindings that still have an older key
 }
@@ -104,7 +104,7 @@ left an account unchanged because of a conflict or a concurrent change.`,
 	})
 }
 
-// newKeys are what --to names, as gardener.Options has them.
+// newKeys returns the keys that --to names, in the form of gardener.Options.
 func newKeys(to []string) (map[string]string, error) {
 	keys := map[string]string{}
 	for _, item := range cli.Names(to) {

@@ -1,4 +1,5 @@
-// Package migrate has hapctl migrate: the way from the older account pool, its labels and KEB's own choice.
+// Package migrate implements hapctl migrate: the move from the older account pool, with its labels and KEB's
+// choice of accounts.
 package migrate
 
 import (
@@ -18,10 +19,10 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// planView is a landscape under a configuration.
+// planView describes a landscape under a configuration.
 type planView struct {
 	Bindings []plannedBinding `json:"bindings"`
-	Shoots   []shootProblem   `json:"shoots"`   // those with a problem
+	Shoots   []shootProblem   `json:"shoots"`   // with a problem
 	Warnings []string         `json:"warnings"` // about values that are not understood
 	Summary  planSummary      `json:"summary"`
 }
@@ -95,7 +96,7 @@ func (v planView) Show(w io.Writer, wide bool) {
 		cli.Count(s.Bindings, "binding"), cli.Count(s.Shoots, "Shoot"), s.Unselectable, s.Contradictions)
 }
 
-// section is a table of what is said about some of the bindings.
+// section writes a table of the texts for each binding, if there are any.
 func (v planView) section(w io.Writer, title string, of func(*plannedBinding) []string) {
 	var rows [][]string
 	for i := range v.Bindings {
@@ -125,7 +126,7 @@ func (b *plannedBinding) rules() string {
 	return strings.Join(distinct(rules), "; ")
 }
 
-// distinct keeps the first of each.
+// distinct removes repetitions.
 func distinct(texts []string) []string {
 	seen := map[string]bool{}
 	var kept []string
@@ -148,7 +149,7 @@ labels of accounts.`
 	return cmd
 }
 
-// planSource is where the landscape is read from, and what of it is shown.
+// planSource says from where the landscape is read, and whether only problems are shown.
 type planSource struct {
 	bindings, shoots string
 	problems         bool
@@ -236,8 +237,8 @@ func migratePlan(ctx context.Context, s *cli.Shell, cfg *config.Config, from pla
 	return nil
 }
 
-// takeCensus opens what the landscape is read from. The client of Gardener warns from
-// one goroutine at a time here: it is not started.
+// takeCensus opens the source of the landscape. warn needs no lock: the client of Gardener is not started, so
+// that it warns from one goroutine at a time.
 func takeCensus(s *cli.Shell, c config.Gardener, from planSource, warn func(string)) (census, error) {
 	if from.bindings == "" {
 		client, _, err := connect.Gardener(c, s.Connections.Context, warn)

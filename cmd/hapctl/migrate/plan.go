@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// census is where a landscape is read from: Gardener, or files.
+// census is the source of a landscape: Gardener, or files.
 type census interface {
 	List(ctx context.Context, f func(engine.Binding) error) error
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
@@ -37,7 +37,7 @@ type plannedBinding struct {
 	Shoots          int              `json:"shoots"`
 	Selections      []rule.Selection `json:"selections"`
 	Selectable      bool             `json:"selectable"`
-	Why             string           `json:"why,omitempty"` // it is not selectable
+	Why             string           `json:"why,omitempty"` // why it is not selectable
 	Contradictions  []string         `json:"contradictions"`
 	Notes           []string         `json:"notes"`
 }
@@ -56,13 +56,13 @@ type shootProblem struct {
 // The kinds of problems of Shoots. All but the last are contradictions.
 const (
 	shootForeign   = "foreign"   // the account carries another tenant
-	shootUnclaimed = "unclaimed" // it carries none, and would be given to anybody
+	shootUnclaimed = "unclaimed" // it carries no tenant, so that the next claim may take it
 	shootDirty     = "dirty"     // it is to be cleaned
 	shootMixed     = "mixed"     // it has Shoots of several tenants, and none is the account's
 	shootUnknown   = "unknown"   // it is no account of the landscape
 )
 
-// planner works a plan out.
+// planner makes a plan.
 type planner struct {
 	decisions *config.Decisions
 	bindings  []engine.Binding
@@ -71,7 +71,7 @@ type planner struct {
 	ways      map[engine.Pool][]rule.Selection
 }
 
-// readPlan reads the landscape.
+// readPlan reads the landscape into a planner.
 func readPlan(ctx context.Context, of census, decisions *config.Decisions) (*planner, error) {
 	p := &planner{decisions: decisions, ways: map[engine.Pool][]rule.Selection{}}
 	err := of.List(ctx, func(b engine.Binding) error {
@@ -94,7 +94,8 @@ func readPlan(ctx context.Context, of census, decisions *config.Decisions) (*pla
 	return p, err
 }
 
-// namespaces are those of the bindings. Names tell bindings apart in one only.
+// namespaces returns the namespaces of the bindings. The plan needs exactly one, since it identifies bindings
+// by name.
 func (p *planner) namespaces() []string {
 	var names []string
 	for _, b := range p.bindings {
@@ -173,8 +174,8 @@ func (p *planner) binding(b *engine.Binding, shoots int) plannedBinding {
 	return planned
 }
 
-// plannedState is the standing before Redis has a record of anything. A plan says first
-// what is kept back, a tenant's or not.
+// plannedState returns the standing before Redis has any record. Unlike Standing, it puts the reasons that
+// keep an account from new runtimes first, even if the account has a tenant.
 func plannedState(b *engine.Binding) account.State {
 	switch word := account.Standing(b, &account.Record{}); {
 	case word == account.Dirty:
@@ -192,8 +193,8 @@ func plannedState(b *engine.Binding) account.State {
 	}
 }
 
-// unselectable says why no request ever gets this account, "" where one can.
-// What passes, as dirty does with a release, is no such reason.
+// unselectable returns why no request can ever get this account, "" if one can. A temporary reason does not
+// count, such as dirty, which a release ends.
 func (p *planner) unselectable(b *engine.Binding, ways []rule.Selection) string {
 	switch {
 	case len(ways) == 0:
@@ -216,7 +217,7 @@ func (p *planner) unselectable(b *engine.Binding, ways []rule.Selection) string 
 	return ""
 }
 
-// contradictions are labels that do not go together.
+// contradictions returns a sentence for each set of labels that contradict each other.
 func (p *planner) contradictions(b *engine.Binding) []string {
 	var found []string
 	for _, c := range []struct {
@@ -238,7 +239,7 @@ func (p *planner) contradictions(b *engine.Binding) []string {
 	return found
 }
 
-// shootOn holds a Shoot against the account that it uses.
+// shootOn compares a Shoot with the account that it uses, and returns its problem, if there is one.
 func shootOn(s engine.Shoot, b *engine.Binding, users []engine.Shoot) (shootProblem, bool) {
 	problem := shootProblem{Shoot: s.Name, RuntimeID: s.RuntimeID, Tenant: s.Tenant, Binding: s.Binding}
 	if b == nil {
@@ -268,7 +269,7 @@ func shootOn(s engine.Shoot, b *engine.Binding, users []engine.Shoot) (shootProb
 	return problem, true
 }
 
-// tenantsOf are the tenants of Shoots, as far as they are known.
+// tenantsOf returns the known tenants of Shoots, sorted.
 func tenantsOf(shoots []engine.Shoot) []string {
 	var tenants []string
 	for _, s := range shoots {

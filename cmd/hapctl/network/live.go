@@ -20,7 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// allottedBlock is a block that a runtime's cluster has.
+// allottedBlock is a block of a runtime's cluster.
 type allottedBlock struct {
 	RuntimeID string       `json:"runtimeID"`
 	Rule      string       `json:"rule"`
@@ -58,20 +58,20 @@ func (v allottedView) Show(w io.Writer, wide bool) {
 	cli.Table(w, header, rows)
 }
 
-// freeParent is how much is left in a parent.
+// freeParent is the free space of a parent.
 type freeParent struct {
 	Parent    string         `json:"parent"`
 	CIDRs     []netip.Prefix `json:"cidrs"`
 	Addresses int64          `json:"addresses"`
 	Free      int64          `json:"free"`
 	Largest   string         `json:"largest,omitempty"` // prefix length of the largest free block, as "/24"
-	Blocks    *int64         `json:"blocks,omitempty"`  // of --size, that can still be taken
+	Blocks    *int64         `json:"blocks,omitempty"`  // how many blocks of --size can still be taken
 }
 
 // freeView is the output of network free.
 type freeView struct {
 	Parents []freeParent   `json:"parents"`
-	Free    []netip.Prefix `json:"free"` // the fewest blocks that all that is free consists of
+	Free    []netip.Prefix `json:"free"` // all free space, as the fewest possible blocks
 }
 
 func (v freeView) Show(w io.Writer, wide bool) {
@@ -103,7 +103,7 @@ func prefixes(list []netip.Prefix) string {
 	return strings.Join(texts, ", ")
 }
 
-// conflictsView lists what is held twice now.
+// conflictsView lists the blocks that are held twice.
 type conflictsView struct {
 	Conflicts []string `json:"conflicts"`
 }
@@ -117,7 +117,7 @@ func (v conflictsView) Show(w io.Writer, _ bool) {
 	}
 }
 
-// liveRanges is a command that reads the network ranges of Redis.
+// liveRanges makes cmd a command that reads the network ranges from Redis.
 func liveRanges(s *cli.Shell, cmd *cobra.Command, run func(context.Context, *blocks.Ranges, network.State) error) *cobra.Command {
 	cmd.Args = cli.Arguments(cobra.NoArgs)
 	return s.Reader(cmd, "for Redis", func(ctx context.Context, cfg *config.Config, _ []string) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// networkMatch are the rules that match a cluster.
+// networkMatch lists the rules that match a cluster.
 type networkMatch struct {
 	Name      string   `json:"name"`
 	Namespace string   `json:"namespace,omitempty"`
@@ -55,7 +55,8 @@ For each line, hapctl prints one line such as
 	return cmd
 }
 
-// clusterLines is the flag of a command that reads nothing but lines.
+// clusterLines adds the required flag --stdin to a command. The returned function returns a usage error if it
+// was not set.
 func clusterLines(cmd *cobra.Command) func() error {
 	stdin := cmd.Flags().Bool("stdin", false, "read clusters from standard input, one JSON object per line")
 	return func() error {
@@ -66,7 +67,7 @@ func clusterLines(cmd *cobra.Command) func() error {
 	}
 }
 
-// named refuses a cluster that could not be told from others.
+// named returns an error for a cluster without a name, which could not be told from others.
 func named(c network.Cluster) error {
 	if c.Name != "" {
 		return nil

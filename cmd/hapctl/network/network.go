@@ -1,4 +1,4 @@
-// Package network has hapctl network: network rules, checked and tried, and the ranges in use.
+// Package network implements hapctl network: it checks and tries network rules, and shows the ranges in use.
 package network
 
 import (
@@ -30,7 +30,8 @@ rules from the file that network.file names.`
 	return cmd
 }
 
-// networkFile is the flag of a command that reads network rules.
+// networkFile adds the flag --file to a command. The returned function reads the network rules from that
+// file, or else from the file of --config.
 func networkFile(s *cli.Shell, cmd *cobra.Command) func() (*network.Config, document.Faults, error) {
 	path := cmd.Flags().StringP("file", "f", "", "IPAMConfig `file`, - for standard input (default: the file of --config)")
 	stdin := func() bool { f := cmd.Flag("stdin"); return f != nil && f.Changed }
@@ -54,8 +55,8 @@ func networkFile(s *cli.Shell, cmd *cobra.Command) func() (*network.Config, docu
 	}
 }
 
-// Read reads a file of network rules, standard input for "-". An invalid
-// one is a document.Faults.
+// Read reads a file of network rules, or standard input for "-". If the rules are invalid, the error is a
+// document.Faults.
 func Read(s *cli.Shell, path string) (*network.Config, document.Faults, error) {
 	content, err := s.ReadText(path, "network rules")
 	if err != nil {
@@ -69,7 +70,7 @@ func Read(s *cli.Shell, path string) (*network.Config, document.Faults, error) {
 	return network.Parse(content)
 }
 
-// namedFile is network.file of hap-worker's configuration, "" for any other file.
+// namedFile returns network.file of a configuration of hap-worker, "" for any other file.
 func namedFile(content []byte) string {
 	var worker struct {
 		Network struct {
@@ -77,7 +78,7 @@ func namedFile(content []byte) string {
 		} `json:"network"`
 	}
 	if err := yaml.Unmarshal(content, &worker); err != nil {
-		return "" // the reader of network rules says what is wrong
+		return "" // the parser of network rules reports the error
 	}
 	return worker.Network.File
 }
@@ -116,7 +117,7 @@ code is 3 if there is an error. Warnings do not change the exit code.`,
 	return cmd
 }
 
-// pathView is a path as it is injected.
+// pathView is the JSON pointer for a path.
 type pathView struct {
 	Pointer string `json:"pointer"`
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// planLine is a line of a plan: a cluster that comes unless op says otherwise.
+// planLine is a line of input: a cluster that asks for ranges, unless Op says otherwise.
 type planLine struct {
 	Op   string `json:"op"` // "", delete or config
 	File string `json:"file"`
 	network.Cluster
 }
 
-// planned is the result for one cluster: every block that it has afterwards.
+// planned is the result for one cluster, with all blocks that it then has.
 type planned struct {
 	Name      string         `json:"name"`
 	Namespace string         `json:"namespace,omitempty"`
 	Applied   []plannedRule  `json:"applied"`
-	New       []string       `json:"new,omitempty"`      // in changed: the rules that were applied by the change
+	New       []string       `json:"new,omitempty"`      // only in changed: the rules that the change applied
 	Skipped   []plannedSkip  `json:"skipped,omitempty"`  // rules with a path that the cluster has already
 	Released  *[]plannedRule `json:"released,omitempty"` // of delete
 	Error     *cli.LineError `json:"error,omitempty"`
@@ -50,20 +50,20 @@ type plannedSkip struct {
 	By   string `json:"by"`
 }
 
-// plannedConfig is the result of a configuration that is taken over.
+// plannedConfig is the result of a change of the configuration.
 type plannedConfig struct {
 	File     string          `json:"file"`
 	Changed  []planned       `json:"changed"`
-	Failed   []planned       `json:"failed,omitempty"` // clusters that a rule matches by now and finds no room for
+	Failed   []planned       `json:"failed,omitempty"` // clusters for which a rule that matches now found no room
 	Errors   document.Faults `json:"errors,omitempty"`
 	Warnings document.Faults `json:"warnings,omitempty"`
 	Error    *cli.LineError  `json:"error,omitempty"`
 }
 
-// planRequest stands for every requester: in a plan none returns a block.
+// planRequest is the request id of all lines: in a plan, no request returns blocks.
 const planRequest = "plan"
 
-// plan has what the lines so far have led to.
+// plan is the state after the lines so far.
 type plan struct {
 	shell  *cli.Shell
 	config *network.Config
@@ -157,8 +157,8 @@ func (p *plan) remove(c network.Cluster) planned {
 	return out
 }
 
-// configure takes a configuration over and serves the clusters that rules match by
-// now. Each rule stands for itself there: no request waits for all of them.
+// configure applies a configuration and serves the clusters that its rules match. It applies each rule by
+// itself: no request waits for all of them.
 func (p *plan) configure(file string) (any, error) {
 	out := plannedConfig{File: file, Changed: []planned{}}
 	config, warnings, err := p.readConfig(file)
@@ -189,7 +189,7 @@ func (p *plan) configure(file string) (any, error) {
 	return out, err
 }
 
-// readConfig reads the file of a line; standard input has the lines.
+// readConfig reads the file of a line. It refuses standard input, which has the lines.
 func (p *plan) readConfig(file string) (*network.Config, document.Faults, error) {
 	if file == "" || file == "-" {
 		return nil, nil, &engine.Error{Code: engine.CodeInvalidEvent, Err: errors.New("op config names no file"), Hint: `write {"op":"config","file":"new.yaml"}`}
@@ -197,8 +197,8 @@ func (p *plan) readConfig(file string) (*network.Config, document.Faults, error)
 	return Read(p.shell, file)
 }
 
-// serve applies to a cluster the rules that match it by now. The error is that of
-// the first rule that found no room.
+// serve applies to a cluster the rules that match it now. The error is from the first rule that found no
+// room.
 func (p *plan) serve(c network.Cluster) (planned, error) {
 	var fresh []string
 	var skipped []network.Skipped
@@ -218,7 +218,7 @@ func (p *plan) serve(c network.Cluster) (planned, error) {
 	return out, first
 }
 
-// state has what a cluster has.
+// state returns the blocks of a cluster.
 func (p *plan) state(c network.Cluster) planned {
 	return planned{Name: c.Name, Namespace: c.Namespace, Applied: plannedRules(p.space.Applied(key(c)))}
 }

@@ -24,7 +24,7 @@ type policyChangeView struct {
 	ResourceVersion string `json:"resourceVersion"` // after the change; before it with --dry-run
 	Changed         bool   `json:"changed"`
 	DryRun          bool   `json:"dryRun"`
-	Kept            bool   `json:"kept"` // rollback returns to the version before
+	Kept            bool   `json:"kept"` // the replaced version is kept, so that rollback can return to it
 	policyDiffView
 }
 
@@ -41,10 +41,10 @@ func (v policyChangeView) Show(w io.Writer, wide bool) {
 	v.policyDiffView.Show(w, wide)
 }
 
-// policyChange is how a policy is changed.
+// policyChange has the flags of apply and rollback.
 type policyChange struct {
 	yes, dryRun     bool
-	resourceVersion string // that it must have; "" for any
+	resourceVersion string // the version that the ConfigMap must have; "" for any
 	files           Files
 }
 
@@ -75,7 +75,7 @@ right to get and update it.`,
 	}
 	var change policyChange
 	change.flags(cmd)
-	// The time for an answer to the question counts too.
+	// The time includes the user's answer to the question.
 	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, args []string) error {
 		if args[0] == "-" && !change.yes && !change.dryRun {
 			return cli.Usagef("a policy from standard input needs --yes: there is no terminal to ask on")
@@ -129,7 +129,8 @@ ConfigMap.`,
 	})
 }
 
-// changeablePolicy is the policy in force, where hapctl can change it.
+// changeablePolicy returns the policy in force. It returns an error if the policy is in a file, or has
+// another resourceVersion than the flags require.
 func changeablePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, c *policyChange) (policyInForce, error) {
 	if file := cfg.Policy.File; file != "" {
 		return policyInForce{}, &cli.ExitError{Code: cli.ExitInvalid, Err: fmt.Errorf(
@@ -143,8 +144,8 @@ func changeablePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, c *
 	return p, err
 }
 
-// changePolicy replaces the policy that was read, after the user has confirmed. by says where the new
-// one comes from.
+// changePolicy replaces the policy that was read, after the user has confirmed. by names the source of the
+// new one.
 func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *policyInForce, c *policyChange, content []byte, after *policy.Policy, by string) error {
 	before, err := policy.Parse(p.content)
 	if err != nil {

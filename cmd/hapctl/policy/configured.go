@@ -11,9 +11,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
-// load reads policy, catalog and TypeInstances. Where --config names a configuration, it says
-// where those are that no flag names; a policy in a ConfigMap is read from there. With flags
-// for policy and catalog the configuration is not looked at.
+// load reads policy, catalog and TypeInstances. The configuration of --config, if there is one, names the
+// files that no flag names, or the ConfigMap of the policy. If flags name both policy and catalog, the
+// configuration is ignored.
 func (f Files) load(ctx context.Context, s *cli.Shell) (*policy.Snapshot, error) {
 	if s.Connections.File() == "" || f.Policy != "" && f.Catalog != "" {
 		return f.Snapshot(s)
@@ -36,7 +36,7 @@ func (f Files) load(ctx context.Context, s *cli.Shell) (*policy.Snapshot, error)
 	return f.join(s, p.content, p.at())
 }
 
-// checkConfigured checks the policy that workers of the configuration read, with catalog and
+// checkConfigured checks the policy that workers of the configuration read, with their catalog and
 // TypeInstances.
 func checkConfigured(ctx context.Context, s *cli.Shell) error {
 	cfg, err := s.Connections.Settings()

@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 )
 
-// policyConvertView is the policy that older rules were converted to.
+// policyConvertView is the policy that was converted from older rules.
 type policyConvertView struct {
 	Document string `json:"document"`
 	Rules    int    `json:"rules"`

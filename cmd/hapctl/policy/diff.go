@@ -17,12 +17,12 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// policyDiffView lists what one policy changes in another. docs/hapctl.md documents its fields.
+// policyDiffView lists the differences between two policies. docs/hapctl.md documents its fields.
 type policyDiffView struct {
 	Before string `json:"before"` // the digests
 	After  string `json:"after"`
 	policy.Difference
-	// Interfaces are those that are served otherwise; null where no catalog is at hand.
+	// Interfaces are the interfaces with another choice; null without a catalog.
 	Interfaces []policy.Changed `json:"interfaces"`
 }
 
@@ -53,7 +53,7 @@ func (v policyDiffView) Show(w io.Writer, _ bool) {
 	cli.Table(w, []string{"INTERFACE", "BEFORE", "AFTER"}, rows)
 }
 
-// choiceText is the implementation, and what is injected where that makes the difference.
+// choiceText returns the implementation, and its injections if only they differ.
 func choiceText(c policy.Choice, inject bool) string {
 	if c.Picked == "" {
 		return "none"
@@ -68,7 +68,7 @@ func choiceText(c policy.Choice, inject bool) string {
 	return c.Picked + " with " + cmp.Or(strings.Join(injected, ", "), "nothing")
 }
 
-// summary is the difference in a few words.
+// summary returns the number of differences as text.
 func (v policyDiffView) summary() string {
 	text := fmt.Sprintf("%s added, %d removed, %d changed", cli.Count(len(v.Added), "rule"), len(v.Removed), len(v.Changed))
 	if v.Interfaces != nil {
@@ -77,8 +77,8 @@ func (v policyDiffView) summary() string {
 	return text
 }
 
-// readDifference compares two policies, and by the catalog what they choose. before is nil where
-// there was none.
+// readDifference compares the rules of two policies and, if there is a catalog, their choices. before is nil
+// if there was no valid policy.
 func readDifference(s *cli.Shell, c config.Policy, f Files, before, after *policy.Policy) (policyDiffView, error) {
 	v := policyDiffView{Difference: policy.Compare(before, after)}
 	given := f.Catalog != "" || f.Instances != ""
@@ -100,7 +100,7 @@ func readDifference(s *cli.Shell, c config.Policy, f Files, before, after *polic
 	return v, nil
 }
 
-// compareFlags are those of the catalog that a comparison uses.
+// compareFlags adds the flags for the catalog and the TypeInstances of a comparison.
 func (f *Files) compareFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -111,7 +111,7 @@ func (f *Files) compareFlags(cmd *cobra.Command) {
 	}
 }
 
-// readPolicy reads a policy from a file; - is standard input.
+// readPolicy reads a policy from a file, or from standard input for "-".
 func readPolicy(s *cli.Shell, file string) (content []byte, parsed *policy.Policy, err error) {
 	if content, err = s.ReadText(file, "policy"); err != nil {
 		return nil, nil, err

@@ -42,7 +42,7 @@ workflow runs this command.`,
 	return cmd
 }
 
-// writeDownloads writes what the arguments name, or nothing.
+// writeDownloads writes the values that the arguments name. It writes nothing if one of them does not exist.
 func writeDownloads(s *cli.Shell, instances []policy.TypeInstance, args []string) error {
 	byID := make(map[string]*policy.TypeInstance, len(instances))
 	for i := range instances {
@@ -75,7 +75,7 @@ func writeDownloads(s *cli.Shell, instances []policy.TypeInstance, args []string
 	return nil
 }
 
-// valueText is a string as it is, anything else as JSON, which is YAML as well.
+// valueText returns a string as it is, and any other value as JSON, which is also YAML.
 func valueText(value any) ([]byte, error) {
 	if text, is := value.(string); is {
 		return []byte(text), nil
@@ -85,8 +85,8 @@ func valueText(value any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Files are readable by others: Argo's own container, which takes the artifacts
-// over, may run as another user. They lie in a volume that only the Pod has.
+// All users may read the files: Argo's own container, which reads the artifacts, may run as another user. The
+// files are in a volume that only the Pod has.
 const (
 	valueMode = 0o644
 	dirMode   = 0o755

@@ -22,13 +22,13 @@ import (
 // policyInForce is the policy that the workers of a configuration read.
 type policyInForce struct {
 	content []byte
-	file    string // where it is a file
+	file    string // "" for a ConfigMap
 	store   *policyconfig.Store
 	version policyconfig.Version
 }
 
-// readInForce reads the policy from where the configuration has it. A ConfigMap is read
-// once Gardener is known to be of the landscape.
+// readInForce reads the policy from its file or ConfigMap. Before it reads a ConfigMap, it checks that
+// Gardener belongs to the landscape.
 func readInForce(ctx context.Context, s *cli.Shell, cfg *config.Config) (policyInForce, error) {
 	if file := cfg.Policy.File; file != "" {
 		content, err := s.ReadText(file, "policy")
@@ -58,7 +58,7 @@ func readInForce(ctx context.Context, s *cli.Shell, cfg *config.Config) (policyI
 
 const policySetting = "policy.configMap, policy.namespace and policy.kubeconfig of --config"
 
-// failed adds to an error of reading or writing the ConfigMap what the operator can do about it.
+// failed adds a remedy to an error of reading or writing the ConfigMap.
 func (p *policyInForce) failed(err error) error {
 	switch {
 	case errors.Is(err, policyconfig.ErrChanged):
@@ -70,7 +70,7 @@ func (p *policyInForce) failed(err error) error {
 	return &cli.ExitError{Code: cli.ExitFailure, Err: fmt.Errorf("%s; check %s, and the right to get and update the ConfigMap", cli.OneLineOf(err), policySetting)}
 }
 
-// at names where the policy is.
+// at returns the file or the ConfigMap of the policy.
 func (p *policyInForce) at() string {
 	if p.store == nil {
 		return p.file
@@ -78,7 +78,7 @@ func (p *policyInForce) at() string {
 	return fmt.Sprintf("ConfigMap %s/%s at %s", p.store.Namespace(), p.store.Name(), p.store.Server())
 }
 
-// parse reads the policy; the faults of one that is not valid name where it is.
+// parse parses the policy. The faults of an invalid policy name its file or ConfigMap.
 func (p *policyInForce) parse() (*policy.Policy, error) {
 	parsed, err := policy.Parse(p.content)
 	return parsed, connect.InFile(err, p.at())
@@ -92,13 +92,13 @@ type policyView struct {
 	Name            string          `json:"name,omitempty"`
 	Key             string          `json:"key,omitempty"`
 	ResourceVersion string          `json:"resourceVersion,omitempty"`
-	Since           *time.Time      `json:"since,omitempty"` // absent where it is not known
+	Since           *time.Time      `json:"since,omitempty"` // null if it is not known
 	Digest          string          `json:"digest"`
 	Valid           bool            `json:"valid"`
 	Rules           int             `json:"rules"`
 	Errors          document.Faults `json:"errors"`
 	Previous        string          `json:"previous,omitempty"` // the digest of the version that rollback returns to
-	Workers         []policyWorker  `json:"workers"`            // null where Redis is not named or not reached
+	Workers         []policyWorker  `json:"workers"`            // null if Redis is not configured or does not answer
 	Document        string          `json:"document"`
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener/policyconfig"
 )
 
-// TestPolicyErrors shows what the API may say to a change of the policy: a conflict has a separate
-// exit code, and each message names the ConfigMap.
+// TestPolicyErrors lists the API's errors for a change of the policy: a conflict has a separate exit code,
+// and each message names the ConfigMap.
 func TestPolicyErrors(t *testing.T) {
 	t.Parallel()
 	store, err := policyconfig.NewStore(&rest.Config{Host: "https://api.test"}, "garden-kyma", "hap-policy", "")

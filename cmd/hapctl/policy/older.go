@@ -10,11 +10,11 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
-// convertPolicy returns the policy document of rules in the forms that older installations have: the
-// value clusterPolicyRules of their chart, below engine or by itself, the rules of a policy, or
-// the rules and nothing else. They are a map by interface, as in [policy.Parse], or a list whose
-// items name their interface. Comments stay. The error is a [document.Faults] that has everything
-// that is wrong: of an item the line that it has in content, of a converted rule the one in the document.
+// convertPolicy converts the rules of an older installation to a policy document. content is a chart's values
+// with clusterPolicyRules, below engine or at the top, or a policy, or only the rules. The rules are a map by
+// interface, as in [policy.Parse], or a list whose items name their interface. Comments stay. The error is a
+// [document.Faults] with all faults: the line of an item counts in content, the line of a converted rule in
+// the document.
 func convertPolicy(content []byte) (policyConvertView, error) {
 	var r document.Reader
 	r.One(content, "write engine.clusterPolicyRules")
@@ -48,7 +48,7 @@ func convertPolicy(content []byte) (policyConvertView, error) {
 	return policyConvertView{Document: text.String(), Rules: len(checked.Rules)}, nil
 }
 
-// olderRules finds the rules in a file of values, in a policy, or takes all of it.
+// olderRules returns the rules in a chart's values or in a policy, or else n itself.
 func olderRules(n *yaml.Node) *yaml.Node {
 	for _, key := range []string{"engine", "clusterPolicyRules", "rules"} {
 		if found := member(n, key); found != nil {

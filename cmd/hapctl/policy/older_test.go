@@ -59,7 +59,7 @@ func TestConvertPolicy(t *testing.T) {
 	}
 }
 
-// TestConvertPolicyRefuses: what cannot be a policy is named.
+// TestConvertPolicyRefuses: the error names what cannot be converted.
 func TestConvertPolicyRefuses(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
@@ -78,7 +78,7 @@ func TestConvertPolicyRefuses(t *testing.T) {
 	}
 }
 
-// FuzzConvertPolicy: what is converted is valid, and converted again the same policy.
+// FuzzConvertPolicy: a converted policy is valid, and converts to itself.
 func FuzzConvertPolicy(f *testing.F) {
 	for _, seed := range []string{olderPolicy, asList, "engine: {clusterPolicyRules: []}", "{}", "- &a {interface: {path: b}, oneOf: []}\n- *a"} {
 		f.Add([]byte(seed))

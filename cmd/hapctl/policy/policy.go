@@ -1,4 +1,5 @@
-// Package policy has hapctl policy: a policy, checked, resolved, rendered, compared and put in force.
+// Package policy implements hapctl policy: it checks, resolves, renders and compares policies, and puts them
+// in force.
 package policy
 
 import (
@@ -23,7 +24,7 @@ show, diff, apply and rollback use the policy that workers read.`
 	return cmd
 }
 
-// Files are the flags of what a resolution works with.
+// Files are the files of a resolution, as flags name them.
 type Files struct {
 	Policy, Catalog, Instances string
 }
@@ -42,7 +43,7 @@ func (f *Files) Flags(cmd *cobra.Command) {
 	}
 }
 
-// Snapshot reads them all; the faults of all of them are told together.
+// Snapshot reads all files. The error has the faults of all of them.
 func (f *Files) Snapshot(s *cli.Shell) (*policy.Snapshot, error) {
 	switch {
 	case f.Policy == "":
@@ -57,7 +58,7 @@ func (f *Files) Snapshot(s *cli.Shell) (*policy.Snapshot, error) {
 	return f.join(s, content, f.Policy)
 }
 
-// join reads catalog and TypeInstances for a policy that was found in the place.
+// join reads catalog and TypeInstances for a policy. place is the policy's file in faults.
 func (f *Files) join(s *cli.Shell, content []byte, place string) (*policy.Snapshot, error) {
 	chosen, policyErr := policy.Parse(content)
 	catalog, catalogErr := connect.Catalog(f.Catalog)
@@ -68,7 +69,8 @@ func (f *Files) join(s *cli.Shell, content []byte, place string) (*policy.Snapsh
 	return policy.NewSnapshot(chosen, catalog, instances), nil
 }
 
-// faultsOf is every fault of the errors; the first that is none goes before them.
+// faultsOf joins the faults of all errors. If one of errs is another kind of error, it returns the first such
+// error alone.
 func faultsOf(errs ...error) error {
 	var all document.Faults
 	for _, err := range errs {
@@ -141,7 +143,7 @@ func checkPolicy(s *cli.Shell, content []byte) error {
 	return printChecked(s, checked, faults)
 }
 
-// printChecked shows the result of a check.
+// printChecked prints the result of a check.
 func printChecked(s *cli.Shell, checked *policy.Policy, faults document.Faults) error {
 	v := cli.DocumentCheckView{Valid: len(faults) == 0, Errors: cli.NotNil(faults), Warnings: document.Faults{}}
 	if v.Valid {

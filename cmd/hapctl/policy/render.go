@@ -14,7 +14,7 @@ import (
 type workflowView map[string]any
 
 func (v workflowView) Show(w io.Writer, _ bool) {
-	// What came out of YAML goes into it; a failing writer is found by print.
+	// A value from YAML can be encoded again; Print reports an error of the writer.
 	if err := cli.EncodeYAML(w, v); err != nil {
 		fmt.Fprintln(w, err)
 	}

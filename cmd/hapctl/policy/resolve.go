@@ -25,7 +25,7 @@ type resolvedView struct {
 	decided policy.Decision
 }
 
-// refusedView is why an interface has none.
+// refusedView explains why an interface has no implementation.
 type refusedView struct {
 	Error   cli.LineError `json:"error"`
 	RuleKey string        `json:"ruleKey,omitempty"`
@@ -139,7 +139,7 @@ For each line, hapctl prints one line of JSON.`,
 	return cmd
 }
 
-// resolve returns a *resolvedView, or a *refusedView beside the error that says so.
+// resolve returns a *resolvedView, or a *refusedView with an error.
 func resolve(snapshot *policy.Snapshot, wanted policy.Ref) (any, error) {
 	if wanted.Path == "" {
 		return nil, &engine.Error{

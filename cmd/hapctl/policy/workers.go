@@ -15,17 +15,18 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// policyWorker is a worker that has said by which policy it decides.
+// policyWorker is a worker's report of its policy.
 type policyWorker struct {
 	Worker string     `json:"worker"`
 	Digest string     `json:"digest,omitempty"` // absent for a worker without a policy
-	Since  *time.Time `json:"since"`            // when it took that policy over
-	Seen   *time.Time `json:"seen"`             // when it last said so
+	Since  *time.Time `json:"since"`            // when it began to use that policy
+	Seen   *time.Time `json:"seen"`             // when it last reported
 	Same   bool       `json:"same"`             // it is the policy that is shown
 }
 
-// policyWorkers reads from Redis which workers decide by the policy with a digest. It is nil
-// where no Redis is named or none answers. An *engine.ForeignError for another landscape's.
+// policyWorkers returns the workers' reports from Redis. digest is the policy to compare them with. It
+// returns nil if Redis is not configured or does not answer, and an *engine.ForeignError if Redis belongs to
+// another landscape.
 func policyWorkers(ctx context.Context, s *cli.Shell, cfg *config.Config, digest string) ([]policyWorker, error) {
 	if !cfg.Given("redis") {
 		return nil, nil

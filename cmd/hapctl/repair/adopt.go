@@ -26,8 +26,7 @@ func NewLandscape(s *cli.Shell) *cobra.Command {
 		newLandscapeShow(s), newLandscapeAdopt(s))
 }
 
-// placeView shows the landscape that one place names. docs/hapctl.md documents its
-// fields.
+// placeView is the landscape of one place. docs/hapctl.md documents its fields.
 type placeView struct {
 	Place     string `json:"place"` // gardener, redis or ledger
 	At        string `json:"at"`
@@ -36,7 +35,7 @@ type placeView struct {
 	Resource  string `json:"resource,omitempty"`
 	Cluster   string `json:"cluster,omitempty"`
 	Problem   string `json:"problem,omitempty"` // why the record cannot be read
-	Same      bool   `json:"same"`              // it may be Gardener's
+	Same      bool   `json:"same"`              // it may be the landscape of the bindings
 }
 
 // landscapeView compares the landscapes of all three places.
@@ -61,7 +60,7 @@ func (v landscapeView) Show(w io.Writer, _ bool) {
 	cli.Table(w, []string{"PLACE", "AT", "NAMESPACE", "RESOURCE", "UID", "NOTE"}, rows)
 }
 
-// bearings are what the three places say, and the ways to change it.
+// bearings are the landscapes of the three places, with the stores in which they can be changed.
 type bearings struct {
 	own    engine.Landscape // of the bindings
 	store  *counters.Store
@@ -69,7 +68,7 @@ type bearings struct {
 	view   landscapeView
 }
 
-// withBearings reads which landscape each place belongs to, for as long as run takes.
+// withBearings reads the landscape of each place and calls run.
 func withBearings(ctx context.Context, s *cli.Shell, cfg *config.Config, run func(*bearings) error) error {
 	client, _, err := connect.Gardener(cfg.Gardener, s.Connections.Context, func(text string) { s.Say("%s", text) })
 	if err != nil {
@@ -114,8 +113,8 @@ func withBearings(ctx context.Context, s *cli.Shell, cfg *config.Config, run fun
 	return run(b)
 }
 
-// add adds what a place says. err is the error of reading its record; add returns an error that is
-// not about the record.
+// add adds the landscape of a place. err is the error of reading its record; add returns err if it is not
+// about the record.
 func (b *bearings) add(place, at string, l engine.Landscape, recorded bool, err error) error {
 	v := placeView{Place: place, At: at, Recorded: recorded, Namespace: l.Namespace, Resource: l.Resource, Cluster: l.Cluster}
 	switch foreign := engine.OneLandscape(engine.Place{Landscape: b.own}, engine.Place{Landscape: l}, recorded, err); {
@@ -197,7 +196,7 @@ change it, hapctl changes nothing.`,
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the change")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the change, but do not make it")
-	// The time for an answer to the question counts too.
+	// The time includes the user's answer to the question.
 	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, Redis and NATS, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		return withBearings(ctx, s, cfg, func(b *bearings) error { return runAdopt(ctx, s, b, yes, dryRun) })
 	})

@@ -1,5 +1,5 @@
-// Package repair has the commands of hapctl that change what workers have: holds on bindings and pools, foreign
-// messages, counters and the landscape's record.
+// Package repair implements the commands of hapctl that change the workers' data: holds on bindings and
+// pools, foreign messages, counters and the record of the landscape.
 package repair
 
 import (
@@ -45,7 +45,7 @@ func viewOfDrifts(drifts []account.Drift) []driftView {
 	return views
 }
 
-// verification is printed by verify.
+// verification is the output of verify.
 type verification struct {
 	Drifts   []driftView `json:"drifts"`
 	Changed  []driftView `json:"changed"`
@@ -170,7 +170,7 @@ func repairable(drifts []account.Drift, drainIdle bool) int {
 	return n
 }
 
-// rebuilt is printed by rebuild.
+// rebuilt is the output of rebuild.
 type rebuilt struct {
 	Pools    []string `json:"pools"`
 	Runtimes int      `json:"runtimes"`
@@ -284,14 +284,15 @@ func runRebuild(ctx context.Context, s *cli.Shell, p *sources) error {
 	return s.Print(v)
 }
 
-// When workers build what Redis lacks, each of which looks at what is not built.
+// workersLook is how often each worker checks whether Redis is built, workersWithin how long hapctl waits for
+// workers to build it.
 const (
 	workersLook   = 15 * time.Second
 	workersWithin = 4 * workersLook
 )
 
-// builtByWorkers leaves it to the workers that run to build what was discarded: an operator has
-// no right to write which epochs are in force, nor a seal. It returns false where none runs, or none has.
+// builtByWorkers waits until running workers have built what was discarded: an operator may lack the right to
+// write the epochs in force, and seals. It returns false if no worker runs, or if none has built it in time.
 func builtByWorkers(ctx context.Context, s *cli.Shell, p *sources) (bool, error) {
 	info, err := cli.WorkersConsumer(ctx, p.js, p.subjects)
 	if err == nil && info.NumWaiting == 0 && info.NumAckPending == 0 {
@@ -328,8 +329,8 @@ func bucketNames() []string {
 	return names
 }
 
-// discard takes pools, directory and network ranges out of Redis, and reports
-// whether there were ranges.
+// discard discards the pools, the directory and the network ranges in Redis, and reports whether there were
+// ranges.
 func (p *sources) discard(ctx context.Context, pools []string) (ranges bool, err error) {
 	for _, place := range slices.Concat(pools, bucketNames()) {
 		if _, err := p.store.Discard(ctx, place); err != nil {

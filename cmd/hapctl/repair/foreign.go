@@ -64,7 +64,7 @@ func (v foreignList) Show(w io.Writer, wide bool) {
 	cli.Fitted(w, header, rows, "SUBJECT")
 }
 
-// foreignDetail is such a message with what it holds.
+// foreignDetail is such a message with its headers and data.
 type foreignDetail struct {
 	foreignView
 	Headers map[string][]string `json:"headers"`
@@ -175,7 +175,7 @@ with --config.`,
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the message is removed")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the message, but do not remove it")
-	// The time for an answer to the question counts too.
+	// The time includes the user's answer to the question.
 	return s.ReaderWithin(cmd, cli.AuditWithin, "for NATS, and for an answer", func(ctx context.Context, cfg *config.Config, args []string) error {
 		return withForeignMessage(ctx, s, cfg, args, func(messages *foreign.Messages, m foreign.Message) error {
 			return removeForeign(ctx, s, messages, m, yes, dryRun)
@@ -204,7 +204,7 @@ func removeForeign(ctx context.Context, s *cli.Shell, messages *foreign.Messages
 	return s.Print(v)
 }
 
-// foreignBytes is how much of a message is shown before it is removed.
+// foreignBytes is how many bytes of a message are shown before it is removed.
 const foreignBytes = 60
 
 func removalText(m foreign.Message) string {
@@ -215,8 +215,8 @@ func removalText(m foreign.Message) string {
 	return fmt.Sprintf("%s, which begin with %q", text, m.Data[:min(len(m.Data), foreignBytes)])
 }
 
-// removalError tells who may remove. A server that refuses the right may not answer at all,
-// which is no time-out of the command.
+// removalError adds which credentials are needed. A server that denies the right may not answer at all; that
+// counts as a failure, not as a time-out of the command.
 func removalError(err error) error {
 	if errors.Is(err, foreign.ErrKept) {
 		return err
@@ -225,14 +225,14 @@ func removalError(err error) error {
 		"%s; it needs credentials that may purge the stream, such as the worker's: --config", cli.OneLineOf(err))}
 }
 
-// withForeign opens the messages that cannot be read, for as long as run takes.
+// withForeign opens the messages that cannot be read, and calls run with them.
 func withForeign(ctx context.Context, s *cli.Shell, cfg *config.Config, run func(*foreign.Messages) error) error {
 	return s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		return run(foreign.New(js, subjects))
 	})
 }
 
-// withForeignMessage is withForeign for the one that STREAM and SEQUENCE name.
+// withForeignMessage calls run with the message that the arguments STREAM and SEQUENCE name.
 func withForeignMessage(ctx context.Context, s *cli.Shell, cfg *config.Config, args []string, run func(*foreign.Messages, foreign.Message) error) error {
 	stream := cli.Choice{Of: foreign.Streams()}
 	if err := stream.Set(args[0]); err != nil || args[0] == "" {

@@ -20,7 +20,7 @@ func TestListsFitATerminal(t *testing.T) {
 	}}}.Show)
 }
 
-// TestRemovalFails: what a removal that fails means to the caller is 1, be the right missing or the message kept.
+// TestRemovalFails: a failed removal has exit code 1, whether the right is missing or the message is kept.
 func TestRemovalFails(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{

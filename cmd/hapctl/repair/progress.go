@@ -16,11 +16,11 @@ import (
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
-// progress tells on stderr how far a long command is: a line for each stage, and on a
-// terminal how much of it is done, in the same line. It is safe for concurrent use.
+// progress shows on stderr how far a long command is: a line for each stage and, on a terminal, a count in
+// the same line. It is safe for concurrent use.
 type progress struct {
 	shell *cli.Shell
-	live  bool // a person looks
+	live  bool // stderr is a terminal
 
 	mu    sync.Mutex
 	text  string // of the stage, "" for none
@@ -32,7 +32,7 @@ func newProgress(s *cli.Shell) *progress {
 	return &progress{shell: s, live: s.Stderr.Moves()}
 }
 
-// stage begins a stage.
+// stage begins a stage, and ends the one before.
 func (p *progress) stage(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *progress) stage(text string) {
 	p.draw()
 }
 
-// one counts a thing that was done or read.
+// one counts one thing that was read or done.
 func (p *progress) one() {
 	if !p.live {
 		return
@@ -58,7 +58,7 @@ func (p *progress) one() {
 	}
 }
 
-// end ends the last stage: what is said next has a separate line.
+// end ends the last stage: the next message begins a new line.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *progress) finish() {
 
 func (p *progress) draw() {
 	p.drawn = time.Now()
-	_ = p.shell.Stderr.Control(cli.LineStart) // as all that say says, it has no other way
+	_ = p.shell.Stderr.Control(cli.LineStart) // like Say, it has no way to report an error
 	fmt.Fprintf(p.shell.Stderr, "hapctl: %s", p.text)
 	if p.done > 0 {
 		fmt.Fprintf(p.shell.Stderr, ": %d", p.done)

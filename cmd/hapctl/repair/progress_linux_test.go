@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// rebuildOfThree prints what a rebuild of three places tells, and what is said after it.
+// rebuildOfThree prints the progress of a rebuild of three places, and a message after it.
 func rebuildOfThree(s *cli.Shell) {
 	p := newProgress(s)
 	for _, step := range []observe.Step{
@@ -24,7 +24,7 @@ func rebuildOfThree(s *cli.Shell) {
 	s.Say("done")
 }
 
-// TestProgress: a line for each stage; how much is done only on a terminal.
+// TestProgress: each stage has a line; the count is shown only on a terminal.
 func TestProgress(t *testing.T) {
 	var talk bytes.Buffer
 	rebuildOfThree(&cli.Shell{Stderr: cli.Stream{To: &talk}})
@@ -46,7 +46,7 @@ hapctl: done
 	}
 }
 
-// seen returns what a terminal gets of it.
+// seen returns the output on a terminal.
 func seen(t *testing.T) string {
 	t.Helper()
 	screen, tty := clitest.OpenTerminal(t)

@@ -16,9 +16,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
-// redisIsEmptied reports whether Redis has neither a record nor anything else, and the ledger says
-// that it is of this landscape: what is built then is no other one's. A Redis without a
-// record that has pools is refused.
+// redisIsEmptied reports whether Redis is empty and has no record of its landscape while the ledger has one:
+// then Redis may be built for this landscape. A Redis without a record is refused if it has pools, or if the
+// ledger has no record either.
 func redisIsEmptied(ctx context.Context, s *cli.Shell, p *sources) (bool, error) {
 	unrecorded := s.Recorded(p.redis)
 	if unrecorded == nil {
@@ -48,7 +48,7 @@ func claimRedis(ctx context.Context, s *cli.Shell, p *sources) error {
 	return s.RedisClaimed(p.redis, have, err)
 }
 
-// sources are all that Redis is held against, and Redis.
+// sources are Redis and the stores that it is compared with.
 type sources struct {
 	store    *counters.Store
 	gardener *gardener.Client
@@ -56,7 +56,7 @@ type sources struct {
 	room     *events.WaitingRoom
 	subjects events.Subjects
 	js       jetstream.JetStream
-	redis    config.Redis // where store is
+	redis    config.Redis // the configuration of store
 }
 
 func (p *sources) audit(tell *progress) *reconcile.Audit {
@@ -66,8 +66,7 @@ func (p *sources) audit(tell *progress) *reconcile.Audit {
 	}
 }
 
-// withSources connects to everything, for as long as run takes. Where Redis has to
-// be built it is an error that it is not.
+// withSources connects to all stores and calls run. With built, it returns an error if Redis is not built.
 func withSources(ctx context.Context, s *cli.Shell, timeout time.Duration, built bool, run func(context.Context, *sources) error) error {
 	if timeout <= 0 {
 		return cli.Usagef("--timeout is %s, must be positive", timeout)

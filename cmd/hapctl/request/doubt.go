@@ -12,14 +12,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// errKnown ends the reading of a runtime's replies with the first one.
+// errKnown stops the reading of a runtime's replies at the first one.
 var errKnown = errors.New("the runtime is known")
 
-// doubts are what is worth asking about before a request is published.
+// doubts returns a reason to ask the user before a request is published, "" for none.
 type doubts func(ctx context.Context, r *Requester, e events.Event) (doubt string)
 
-// settleDoubt tells of a request that is about something unknown, and what follows. A person
-// on a terminal is asked; a script goes on.
+// settleDoubt tells the user why a request may be wrong and what it would do. On a terminal it asks whether
+// to go on; a script goes on.
 func (r *Requester) settleDoubt(ctx context.Context, e events.Event, given, yes bool) error {
 	if r.doubts == nil || yes {
 		return nil
@@ -27,7 +27,7 @@ func (r *Requester) settleDoubt(ctx context.Context, e events.Event, given, yes 
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	if _, answered := r.answered(ctx, given, view.PendingOf(e, r.Subjects).Subject); answered {
-		return nil // nothing happens twice
+		return nil // a repeated request has no further effect
 	}
 	doubt := r.doubts(ctx, r, e)
 	if doubt == "" {
@@ -40,13 +40,13 @@ func (r *Requester) settleDoubt(ctx context.Context, e events.Event, given, yes 
 	return r.S.Ask(fmt.Sprintf("publish the %s all the same", e.Type))
 }
 
-// unknownToLedger is about the deprovision of a runtime that was never answered.
+// unknownToLedger doubts the deprovision of a runtime without any reply.
 func unknownToLedger(ctx context.Context, r *Requester, e events.Event) string {
 	err := r.Ledger.OfRuntime(ctx, e.Deprovision.RuntimeID, func(stored events.Stored) error {
 		if stored.Reply.Status == events.StatusSealed {
 			return nil
 		}
-		return errKnown // also by what cannot be read
+		return errKnown // even by a reply that cannot be read
 	})
 	switch {
 	case errors.Is(err, errKnown):
@@ -58,8 +58,8 @@ func unknownToLedger(ctx context.Context, r *Requester, e events.Event) string {
 		"a provision of it that is still on its way is refused", e.Deprovision.RuntimeID)
 }
 
-// notToRelease is about the release of an account that is not there, or not dirty, or whose claim
-// is not named. Scripts need NATS only: for them Gardener is asked where the configuration names it.
+// notToRelease doubts the release of an account that does not exist or is not dirty, and a release that names
+// no claim. A script needs only NATS: for it, Gardener is read only if the configuration names Gardener.
 func notToRelease(cfg *config.Config) doubts {
 	return func(ctx context.Context, r *Requester, e events.Event) string {
 		if !cli.Terminal(r.S.Stdin) && !cfg.Given("gardener") {
@@ -88,8 +88,8 @@ func notToRelease(cfg *config.Config) doubts {
 	}
 }
 
-// notLookedAt is a doubt only where Gardener is another landscape's: without one a release
-// needs NATS alone.
+// notLookedAt returns a doubt only if Gardener belongs to another landscape. Any other error is only shown: a
+// release needs NATS alone.
 func notLookedAt(r *Requester, e events.Event, err error) string {
 	text := fmt.Sprintf("binding %s was not looked at: %s", e.Release.Binding, cli.OneLineOf(err))
 	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {

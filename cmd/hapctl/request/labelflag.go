@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// labelFlag is a flag that is given once for each label, as KEY=VALUE.
+// labelFlag is a flag that can be repeated, once for each label KEY=VALUE.
 type labelFlag map[string]string
 
-// String, Set and Type make it a flag.
+// String returns all labels, separated by commas.
 func (f *labelFlag) String() string { return strings.Join(f.GetSlice(), ",") }
 
 // Set adds one label.
@@ -33,7 +33,7 @@ func (f *labelFlag) Set(text string) error {
 // Type names the flag's value in help texts.
 func (f *labelFlag) Type() string { return "label" }
 
-// GetSlice, Append and Replace make it one that may be given several times.
+// GetSlice returns all labels as KEY=VALUE, sorted. With Append and Replace it implements pflag.SliceValue.
 func (f *labelFlag) GetSlice() []string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(*f)) {

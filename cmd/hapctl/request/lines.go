@@ -15,11 +15,10 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// inFlight is how many requests of a file are asked at once.
+// inFlight is the number of requests of a file that are in flight at once.
 const inFlight = 64
 
-// decodeLine reads a line's JSON object: the data of an event, and beside it the
-// request's id.
+// decodeLine decodes a line's JSON object: the data of an event, with the request's id.
 func decodeLine(t events.Type, text []byte) (events.Event, error) {
 	var request identified
 	e, data, _ := events.NewEvent(t)
@@ -39,15 +38,15 @@ type identified struct {
 	ID string `json:"id"`
 }
 
-// turnResult is the result of a line, to be written in its turn.
+// turnResult is the result of a line.
 type turnResult struct {
 	result any
 	code   int
 }
 
-// runFile asks for every line, several at once, and writes the results in the
-// order of the lines, each as soon as it and all before it are there. As with
-// --stdin, a line that fails has an error, and the worst line makes the exit code.
+// runFile publishes the request of every line, several at once, and writes the results in the order of the
+// lines, each as soon as it and all earlier ones are there. As with --stdin, a failed line has an error as
+// its result, and the exit code is the highest of all lines.
 func (r *Requester) runFile(ctx context.Context, in io.Reader, t events.Type) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -71,8 +70,7 @@ func (r *Requester) runFile(ctx context.Context, in io.Reader, t events.Type) er
 	return cli.Said(worst)
 }
 
-// begin starts the request of every line; the length of turns bounds how many
-// are in flight.
+// begin starts the request of every line. The capacity of turns bounds how many are in flight.
 func (r *Requester) begin(ctx context.Context, in io.Reader, t events.Type, turns chan<- chan turnResult) error {
 	lines := cli.ReadLines(ctx, in)
 	for {
@@ -99,7 +97,7 @@ func (r *Requester) begin(ctx context.Context, in io.Reader, t events.Type, turn
 	}
 }
 
-// line returns the result of one line, its exit code with it.
+// line returns the result and the exit code of one line.
 func (r *Requester) line(ctx context.Context, line cli.InputLine, t events.Type) turnResult {
 	result, err := cli.RunLine(ctx, line, func(ctx context.Context, text json.RawMessage) (any, error) {
 		e, err := decodeLine(t, text)

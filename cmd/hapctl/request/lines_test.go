@@ -54,8 +54,8 @@ func TestLinesInOrder(t *testing.T) {
 	}
 }
 
-// answerBackwards is a worker that takes a whole batch before it answers any of
-// it, the last first; one request of all is rejected.
+// answerBackwards is a worker that takes a whole batch and then answers it, the last request first. It
+// rejects one request.
 func answerBackwards(t *testing.T, url string, requests, batch int) {
 	t.Helper()
 	nc, err := nats.Connect(url)
@@ -131,8 +131,8 @@ func answerBatch(ctx context.Context, c jetstream.Consumer, ledger *events.Ledge
 	return nil
 }
 
-// TestAgainRepeatsEachValue: the command that picks an answer up has every value of a flag
-// that was given several times, as a shell reads it.
+// TestAgainRepeatsEachValue: the command that repeats a request has every value of a repeated flag, quoted
+// for a shell.
 func TestAgainRepeatsEachValue(t *testing.T) {
 	t.Parallel()
 	cmd := NewProvision(cli.New(strings.NewReader(""), io.Discard, io.Discard))

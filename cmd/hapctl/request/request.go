@@ -1,5 +1,5 @@
-// Package request has the commands of hapctl that publish events and wait for the replies: provision,
-// deprovision, release, resolve.
+// Package request implements the commands of hapctl that publish events and wait for the replies: provision,
+// deprovision, release and resolve.
 package request
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// AnswerWithin is how long a request waits for its answer unless told otherwise.
+// AnswerWithin is how long hapctl waits for an answer by default.
 const AnswerWithin = time.Minute
 
 // Requester publishes requests of one type and waits for their answers.
@@ -36,12 +36,12 @@ type Requester struct {
 	Timeout  time.Duration
 	noWait   bool
 	doubts   doubts // nil for none
-	// Again tells the user how to ask for the answer to a request later.
+	// Again returns the command with which the user gets the answer to a request later.
 	Again func(id string) string
 }
 
-// OpenRequester connects, and makes sure that a worker could answer: without the
-// streams a request would only be tried until its time is over.
+// OpenRequester connects to NATS. It checks that the streams exist: without them a request would only be
+// retried until its time-out.
 func OpenRequester(ctx context.Context, s *cli.Shell, cfg *config.Config) (r *Requester, closer func(), err error) {
 	nc, err := cli.OpenNATS(ctx, s, cfg.NATS)
 	if err != nil {
@@ -62,8 +62,8 @@ func OpenRequester(ctx context.Context, s *cli.Shell, cfg *config.Config) (r *Re
 	return r, r.Client.Close, nil
 }
 
-// one asks for e and returns the reply, or what is known of it so far, to be shown;
-// the error beside it is the exit code's. given says that the id is not a new one.
+// one publishes e and returns the reply, or the latest known state after a time-out, as a view; the error
+// sets the exit code. given means that the user chose the id, which may have been used before.
 func (r *Requester) one(ctx context.Context, e events.Event, given bool) (cli.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -88,9 +88,9 @@ func (r *Requester) one(ctx context.Context, e events.Event, given bool) (cli.Vi
 	return r.Unanswered(pending, err)
 }
 
-// answered returns the final reply that the ledger has under an id that was given:
-// the first one stands, whatever is published under the id later. Where it cannot
-// be read, the client finds it or waits for it.
+// answered returns the final reply that the ledger already has for an id that the user chose. The first final
+// reply stands, even if the id is used again. If the ledger cannot be read, it returns false, and the client
+// finds the reply or waits for it.
 func (r *Requester) answered(ctx context.Context, given bool, subject string) (events.Reply, bool) {
 	if !given {
 		return events.Reply{}, false
@@ -99,7 +99,7 @@ func (r *Requester) answered(ctx context.Context, given bool, subject string) (e
 	return stored.Reply, err == nil && found && stored.Reply.Final()
 }
 
-// Final is a final reply under the id of e, with the error that it stands for.
+// Final returns a final reply to e as a view, with the error that sets the exit code.
 func Final(e events.Event, reply events.Reply) (cli.View, error) {
 	switch {
 	case !fits(e, reply):
@@ -112,13 +112,13 @@ func Final(e events.Event, reply events.Reply) (cli.View, error) {
 	}
 }
 
-// fits reports whether a final reply can be the one to an event of that type.
+// fits reports whether a final reply can be the answer to an event of that type.
 func fits(e events.Event, reply events.Reply) bool {
 	return reply.Status == events.StatusRejected || reply.Status == e.Type.Info().Answer
 }
 
-// Unanswered is a request whose answer is not there yet, or that was never
-// published because it could not be.
+// Unanswered returns the view and the error of a request without an answer: it is late, or the request could
+// not be published.
 func (r *Requester) Unanswered(p view.Pending, err error) (cli.View, error) {
 	if engine.CodeOf(err) == engine.CodeInvalidEvent {
 		return nil, err
@@ -135,7 +135,7 @@ func (f flat) Error() string { return cli.OneLineOf(f.error) }
 
 func (f flat) Unwrap() error { return f.error }
 
-// WaitingText says in one line that a request waits: for what, at which place and until when.
+// WaitingText describes a waiting request in one line: the reason, its place and its deadline.
 func WaitingText(r events.Reply) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "request %s waits", r.RequestID)
@@ -151,7 +151,7 @@ func WaitingText(r events.Reply) string {
 	return b.String()
 }
 
-// requestFlagSet are the flags that every request has.
+// requestFlagSet has the flags of every request.
 type requestFlagSet struct {
 	id      string
 	file    string
@@ -173,11 +173,11 @@ func (f *requestFlagSet) register(flags *pflag.FlagSet) {
 	}
 }
 
-// common are the flags that go with -f too.
+// common are the flags that are allowed with -f.
 var common = map[string]bool{"file": true, "stdin": true, "no-wait": true, "timeout": true, "yes": true}
 
-// check returns an error for wrong usage. lines reports whether
-// requests are read as lines, from a file or standard input.
+// check returns a usage error, nil for none. lines reports whether requests are read as lines, from a file or
+// standard input.
 func (f *requestFlagSet) check(cmd *cobra.Command, required []string) (lines bool, err error) {
 	if f.timeout <= 0 {
 		return false, cli.Usagef("--timeout is %s, must be positive", f.timeout)
@@ -209,7 +209,7 @@ func (f *requestFlagSet) check(cmd *cobra.Command, required []string) (lines boo
 	return false, nil
 }
 
-// flagNames are the fields of events as flags.
+// flagNames replaces the fields of events by the flags for them.
 var flagNames = strings.NewReplacer(
 	"data.runtimeID", "--runtime", "data.globalAccountID", "--global-account", "data.plan", "--plan",
 	"data.platformRegion", "--platform-region", "data.hyperscalerRegion", "--hyperscaler-region",
@@ -217,7 +217,7 @@ var flagNames = strings.NewReplacer(
 	"data.interface.path", "--interface", "data.generation", "--generation",
 )
 
-// checkEvent finds what would be refused anyway before anything is connected.
+// checkEvent returns a usage error for an invalid event, before hapctl connects to anything.
 func checkEvent(e events.Event) error {
 	e.Source = cli.Source
 	if _, err := events.EncodeEvent(e); err != nil {
@@ -226,7 +226,7 @@ func checkEvent(e events.Event) error {
 	return nil
 }
 
-// again is the command line that asks for the same request under id.
+// again returns the command line that repeats the request under its id.
 func again(cmd *cobra.Command, id string) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
@@ -244,9 +244,9 @@ func again(cmd *cobra.Command, id string) string {
 	return strings.Join(append(words, "--id", id), " ")
 }
 
-// requestCommand makes the command of one type of request. event returns the event
-// that the flags describe; lines are read as the data of the same type, and nothing is
-// asked about them. look, if not nil, finds what is worth asking.
+// requestCommand makes cmd the command of one type of request. event returns the event that the flags
+// describe. Lines are read as data of the same type; hapctl does not ask about them. look, if not nil,
+// returns the check for doubts.
 func requestCommand(s *cli.Shell, cmd *cobra.Command, t events.Type, required []string, look func(*config.Config) doubts, event func() events.Event) *cobra.Command {
 	f := requestFlagSet{doubts: look}
 	f.register(cmd.Flags())
@@ -282,7 +282,7 @@ func requestCommand(s *cli.Shell, cmd *cobra.Command, t events.Type, required []
 	return cmd
 }
 
-// runLines asks for what a file or standard input has.
+// runLines publishes the requests in a file or standard input.
 func (f *requestFlagSet) runLines(cmd *cobra.Command, s *cli.Shell, t events.Type) error {
 	in, closeFile, err := f.open(s)
 	if err != nil {
@@ -298,7 +298,7 @@ func (f *requestFlagSet) runLines(cmd *cobra.Command, s *cli.Shell, t events.Typ
 	return r.runFile(cmd.Context(), in, t)
 }
 
-// connect opens what the requests need. Several of them may talk at once.
+// connect opens a Requester. Concurrent requests share its stderr.
 func (f *requestFlagSet) connect(ctx context.Context, s *cli.Shell) (*Requester, func(), error) {
 	cfg, err := s.Connections.Settings()
 	if err != nil {
@@ -329,7 +329,7 @@ func (r *Requester) runOne(ctx context.Context, e events.Event, given bool) erro
 	return err
 }
 
-// open returns what the lines are read from.
+// open opens the source of the lines.
 func (f *requestFlagSet) open(s *cli.Shell) (in io.Reader, closer func(), err error) {
 	if f.file == "" || f.file == "-" {
 		return s.Stdin, func() {}, nil

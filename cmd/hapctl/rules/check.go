@@ -18,7 +18,7 @@ type checkView struct {
 	Errors   []rule.Fault `json:"errors"`
 	Warnings []rule.Fault `json:"warnings"`
 
-	has string // how many rules
+	has string // the number of rules, as text
 }
 
 func (v checkView) Show(w io.Writer, _ bool) {
@@ -65,8 +65,7 @@ error names its list, and no plan needs an entry.`,
 	return cmd
 }
 
-// printCheck reads and checks rules. A file that is no file of rules is a fault like
-// those in it.
+// printCheck reads and checks rules. It reports an unreadable file like a fault of its rules.
 func printCheck(s *cli.Shell, read func() (rule.File, error), only []string, opts rule.Options) error {
 	file, err := read()
 	if err == nil {

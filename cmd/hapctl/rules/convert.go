@@ -11,10 +11,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// convertView is the older form as a rule list.
+// convertView is a rule list that was converted from the older form.
 type convertView struct{ rule.Conversion }
 
-// Show writes what a configuration has in place of the four lists.
+// Show writes the part of a configuration that replaces the four lists.
 func (v convertView) Show(w io.Writer, _ bool) {
 	text, err := yaml.Marshal(map[string]any{"hap": map[string]any{"rule": v.Rules}})
 	if err != nil {

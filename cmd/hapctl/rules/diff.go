@@ -16,13 +16,13 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// ruleDifference is requests that would lead elsewhere, and how many there were.
+// ruleDifference is a group of requests that would lead to another pool, with their number.
 type ruleDifference struct {
 	rule.Difference
 	Requests *int `json:"requests,omitempty"` // only with --since
 }
 
-// ledgerShare is how many requests of the ledger would lead elsewhere.
+// ledgerShare counts the ledger's requests that would lead to another pool.
 type ledgerShare struct {
 	Since  time.Time `json:"since"`
 	Read   int       `json:"read"`
@@ -129,7 +129,7 @@ of the other file. The exit code is 5 if there is a difference.`,
 	return cmd
 }
 
-// compareRules compares two files of rules. That every plan has an entry is not asked for.
+// compareRules compares two files of rules. No plan needs an entry.
 func compareRules(s *cli.Shell, before, after string) (*rule.Comparison, error) {
 	var files [2]rule.File
 	for i, path := range []string{before, after} {
@@ -153,7 +153,7 @@ func compareRules(s *cli.Shell, before, after string) (*rule.Comparison, error) 
 	return rule.Compare(sets[0], sets[1])
 }
 
-// countRequests counts the requests of the ledger that were held against rules.
+// countRequests counts the ledger's requests since a time that the differences concern.
 func countRequests(ctx context.Context, s *cli.Shell, compared *rule.Comparison, v *rulesDiffView, since time.Time) error {
 	cfg, err := s.Connections.Settings()
 	if err != nil {

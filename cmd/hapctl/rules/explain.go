@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// matchView is the rule that a request matches. Others is nil unless it was asked for.
+// matchView is the rule that a request matches. Others is nil if the output does not include them.
 type matchView struct {
 	Matched         bool          `json:"matched"`
 	Rule            string        `json:"rule"`
@@ -34,7 +34,7 @@ type selectors struct {
 	Claim  string `json:"claim,omitempty"`
 }
 
-// noMatchView is the answer where no rule matches.
+// noMatchView is the result if no rule matches.
 type noMatchView struct {
 	Matched bool         `json:"matched"`
 	Others  []rule.Other `json:"others"`
@@ -131,7 +131,7 @@ For each line, hapctl prints one line of JSON.`,
 	return cmd
 }
 
-// requestFlags are the flags of a request; it returns their names.
+// requestFlags adds the flags of a request and returns their names.
 func requestFlags(cmd *cobra.Command, r *rule.Request) []string {
 	flags := cmd.Flags()
 	flags.StringVar(&r.Plan, "plan", "", "`plan` of the request")
@@ -144,7 +144,7 @@ func requestFlags(cmd *cobra.Command, r *rule.Request) []string {
 	return []string{"plan", "platform-region", "hyperscaler-region", "provider", "tenant"}
 }
 
-// explain returns a *matchView, or a *noMatchView beside the error that says so.
+// explain returns a *matchView, or a *noMatchView with an error.
 func explain(set *rule.Ruleset, r rule.Request) (any, error) {
 	if r.Tenant != "" && !engine.ValidID(r.Tenant) {
 		return nil, &engine.Error{

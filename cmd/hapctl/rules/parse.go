@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// parseView says what rules mean.
+// parseView is the result of parsing rules.
 type parseView struct {
 	Rules    []parsedRule   `json:"rules"`
 	Lists    []parsedMember `json:"lists,omitempty"` // of the older form
@@ -22,7 +22,7 @@ type parseView struct {
 	Match    cli.View       `json:"match,omitempty"`
 }
 
-// parsedRule is a rule that parsed, in its canonical spelling and in its parts.
+// parsedRule is a valid rule in its canonical spelling, with its parts.
 type parsedRule struct {
 	Rule              int      `json:"rule"`
 	Text              string   `json:"text"`
@@ -33,7 +33,7 @@ type parsedRule struct {
 	Outputs           []string `json:"outputs"`
 }
 
-// parsedMember is a member of one of the older lists. An absent plan or region is any.
+// parsedMember is a member of one of the older lists. An absent plan or region means any.
 type parsedMember struct {
 	Key       string `json:"key"`
 	Member    int    `json:"member"`
@@ -120,7 +120,7 @@ no rule matches.`,
 	entry := cmd.Flags().StringP("entry", "e", "", "`rules` to parse, separated by semicolons")
 	match := cmd.Flags().StringP("match", "m", "", "`request` as JSON with plan, platformRegion, hyperscalerRegion, provider and tenant")
 	cmd.Flags().BoolP("no-color", "n", false, "accepted for compatibility with \"hap parse\"; the output has no colours")
-	// -n is that of the older tool here, so --namespace, which no rule needs, has no short form.
+	// As in "hap parse", -n is --no-color here. So --namespace, which no rule needs, has no short form.
 	cmd.Flags().StringVar(&s.Connections.Namespace, "namespace", "", "")
 	if err := cmd.Flags().MarkHidden("namespace"); err != nil {
 		panic(err)
@@ -144,7 +144,7 @@ no rule matches.`,
 	return cmd
 }
 
-// entries are the rules of -e. A semicolon may end the last one.
+// entries returns the rules of -e. A semicolon may follow the last one.
 func entries(text string) rule.File {
 	text = strings.TrimSuffix(strings.TrimSpace(text), ";")
 	var file rule.File
@@ -220,7 +220,7 @@ func parsedMembers(older *rule.Lists) []parsedMember {
 	return members
 }
 
-// match explains a request without the rules that lost: those are above it already.
+// match explains a request without the other rules, which the output lists already.
 func match(set *rule.Ruleset, r rule.Request) (cli.View, error) {
 	result, err := explain(set, r)
 	if v, ok := result.(*matchView); ok {

@@ -1,4 +1,4 @@
-// Package rules has hapctl rules: HAP rules, checked, explained, parsed, converted and compared.
+// Package rules implements hapctl rules: it checks, explains, parses, converts and compares HAP rules.
 package rules
 
 import (

@@ -1,5 +1,5 @@
-// Package view has bindings, pools' terms and replies in the form in which several commands of hapctl show them,
-// and reads Redis and Gardener side by side.
+// Package view defines how several commands of hapctl show bindings, limits and replies, and reads Redis and
+// Gardener side by side.
 package view
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Binding is one account, as Redis and as Gardener has it.
+// Binding is one account in Redis and in Gardener.
 type Binding struct {
 	Name            string `json:"name"`
 	Pool            string `json:"pool"`
@@ -23,7 +23,7 @@ type Binding struct {
 	Shared          bool   `json:"shared"`
 	Limit           int    `json:"limit,omitempty"`
 
-	State    string        `json:"state"` // as before there was a standing
+	State    string        `json:"state"` // in the older words; see StateLabelled
 	Standing account.State `json:"standing"`
 	Clusters Figure        `json:"clusters"`
 
@@ -32,7 +32,7 @@ type Binding struct {
 	Differences []string      `json:"differences"`
 }
 
-// redisSide has what is allotted now; nil where the pool is not built.
+// redisSide is the record in Redis; nil if the pool is not built.
 type redisSide struct {
 	State      account.State `json:"state"`
 	Tenant     string        `json:"tenant,omitempty"`
@@ -40,7 +40,7 @@ type redisSide struct {
 	Confirmed  bool          `json:"confirmed"`
 }
 
-// gardenerSide has what labels and annotations say; nil where there is no such binding.
+// gardenerSide has the labels and annotations; nil if Gardener has no such binding.
 type gardenerSide struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -49,17 +49,18 @@ type gardenerSide struct {
 	Internal  bool   `json:"internal"`
 	Cordoned  bool   `json:"cordoned"`
 	Deleting  bool   `json:"deleting"`
-	// SameSecretAs is the binding that the account counts under, where this one has the Secret of another.
+	// SameSecretAs is another binding with the same Secret, as which the account counts; "" for none.
 	SameSecretAs string `json:"sameSecretAs,omitempty"`
 	Generation   int64  `json:"generation"`
 	Epoch        string `json:"epoch,omitempty"`
 	ReleasedBy   string `json:"releasedBy,omitempty"`
 }
 
-// StateLabelled is the old word for a tenant's by its label, which Redis does not know yet.
+// StateLabelled is the older word for an account whose label names a tenant that Redis does not know yet.
 const StateLabelled = "labelled"
 
-// NewBinding returns the row of a binding: b is nil where Gardener does not have it, rec where Redis was not read.
+// NewBinding returns the row of a binding. b is nil if Gardener does not have it, rec if its record could not
+// be read.
 func NewBinding(at Place, b *engine.Binding, rec *account.Record, limits Terms) Binding {
 	pool := engine.ParsePool(at.Pool)
 	v := Binding{
@@ -86,7 +87,7 @@ func NewBinding(at Place, b *engine.Binding, rec *account.Record, limits Terms) 
 	return v
 }
 
-// Tenant is whose the account is, by Redis first.
+// Tenant returns the tenant in Redis, or else the tenant of the label.
 func (v *Binding) Tenant() string {
 	if v.Redis != nil && v.Redis.Tenant != "" {
 		return v.Redis.Tenant
@@ -97,10 +98,9 @@ func (v *Binding) Tenant() string {
 	return ""
 }
 
-// oldState is the standing in the words of before there was one. They needed no record
-// for what is dirty or shared, had held for all that is kept back, and labelled for
-// a tenant's that Redis does not know yet; of an account that is labelled for another
-// pool they said what the record says.
+// oldState returns the standing in the words from before Standing existed. Dirty and shared needed no record,
+// held meant every account that is kept back, and labelled an account whose tenant Redis does not know yet.
+// For an account that is labelled for another pool, the record decided.
 func (v *Binding) oldState(b *engine.Binding, rec *account.Record) string {
 	if b == nil {
 		return string(account.Missing)
@@ -120,8 +120,8 @@ func (v *Binding) oldState(b *engine.Binding, rec *account.Record) string {
 	}
 }
 
-// compare notes what Redis and Gardener say differently. A claim that is not
-// confirmed is on its way to the label, so that one is no difference.
+// compare records the differences between Redis and Gardener. A claim that is not confirmed has yet to write
+// its label, so its absence is no difference.
 func (v *Binding) compare(b *engine.Binding) {
 	note := func(text string, args ...any) { v.Differences = append(v.Differences, fmt.Sprintf(text, args...)) }
 	g, r := v.Gardener, v.Redis
@@ -173,7 +173,7 @@ func labelsText(g *gardenerSide) string {
 	return strings.Join(words, ", ")
 }
 
-// Marks are what keeps an account from being used.
+// Marks returns what keeps the account from being used, separated by commas.
 func (v *Binding) Marks() string {
 	g := v.Gardener
 	if g == nil {
@@ -211,8 +211,8 @@ func (v *Binding) wideRow() []string {
 	return cli.Dashed(row)
 }
 
-// WriteBindings writes a row for each account, and below them how Redis and Gardener
-// differ. The wide form has everything in columns.
+// WriteBindings writes a row for each account and, below the rows, the differences between Redis and
+// Gardener. The wide form has a column for everything.
 func WriteBindings(w io.Writer, bindings []Binding, wide bool) {
 	if wide {
 		writeBindingsWide(w, bindings)
@@ -250,7 +250,7 @@ func ClustersText(n int) string {
 	return fmt.Sprintf("%d clusters", n)
 }
 
-// ClustersOf is a number of clusters and the limit that it is held against, 0 for none.
+// ClustersOf returns a number of clusters with their limit, 0 for none.
 func ClustersOf(n, limit int) string {
 	if limit == 0 {
 		return ClustersText(n)

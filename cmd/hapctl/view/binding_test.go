@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// TestSideBySide: what an account is, and where Redis and Gardener differ.
+// TestSideBySide: the state of an account, and the differences between Redis and Gardener.
 func TestSideBySide(t *testing.T) {
 	t.Parallel()
 	aws := engine.Binding{Name: "b", HyperscalerType: "aws"}

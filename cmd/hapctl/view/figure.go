@@ -4,13 +4,13 @@ import (
 	"strconv"
 )
 
-// Figure is a count that may not be known, as where the pool is not built.
+// Figure is a count that may be unknown, for example because the pool is not built.
 type Figure struct {
 	N       int
 	Unknown bool
 }
 
-// MarshalJSON writes null for what is not known.
+// MarshalJSON returns null for an unknown count.
 func (n Figure) MarshalJSON() ([]byte, error) {
 	if n.Unknown {
 		return []byte("null"), nil
@@ -20,7 +20,7 @@ func (n Figure) MarshalJSON() ([]byte, error) {
 
 func (n Figure) String() string { return n.OfLimit(0) }
 
-// OfLimit is the number with the limit that it is held against, 0 for none.
+// OfLimit returns the count with its limit, 0 for none.
 func (n Figure) OfLimit(limit int) string {
 	if n.Unknown {
 		return "–"

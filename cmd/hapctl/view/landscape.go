@@ -19,22 +19,21 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// poolsAtOnce is how many pools are read from Redis at the same time.
+// poolsAtOnce is the number of pools that are read from Redis concurrently.
 const poolsAtOnce = 8
 
-// Landscape has what Redis and Gardener say of the accounts, read once.
+// Landscape has the accounts in Redis and Gardener, read once.
 type Landscape struct {
-	Pools    map[string]account.Status  // those that Redis has, and those of the labels
+	Pools    map[string]account.Status  // all pools in Redis and in labels
 	Bindings []Binding                  // by pool, then name
 	Guests   map[string]map[string]bool // by shared pool: the tenants that have clusters there
 }
 
-// Place is a binding in the pool that has it.
+// Place is a binding in a pool.
 type Place struct{ Pool, Binding string }
 
-// ReadLandscape reads Redis and Gardener, both whole and at the same time. Who
-// has clusters in a shared pool stands in its runtimes only; those are read
-// where guests are asked for.
+// ReadLandscape reads all of Redis and Gardener concurrently. With guests, it also reads the runtimes of
+// shared pools: only they name the tenants that have clusters there.
 func ReadLandscape(ctx context.Context, s *cli.Shell, cfg *config.Config, guests bool) (Landscape, error) {
 	store, err := cli.OpenRedis(ctx, s, cfg)
 	if err != nil {
@@ -67,11 +66,11 @@ func ReadLandscape(ctx context.Context, s *cli.Shell, cfg *config.Config, guests
 	return SideBySide(records, labelled, TermsOf(cfg)), nil
 }
 
-// Records are those of Redis.
+// Records are the records in Redis.
 type Records struct {
 	Known  map[Place]account.Record
 	Pools  map[string]account.Status
-	guests map[string]map[string]bool // nil where no command asks
+	guests map[string]map[string]bool // nil if they are not read
 }
 
 func (r *Records) read(ctx context.Context, store *counters.Store) error {
@@ -82,8 +81,7 @@ func (r *Records) read(ctx context.Context, store *counters.Store) error {
 	return r.readPools(ctx, store, names)
 }
 
-// complete looks at the pools that only labels name: no request may have come
-// there yet.
+// complete reads the pools that only labels name: Redis may list a pool only after its first request.
 func (r *Records) complete(ctx context.Context, store *counters.Store, labelled []engine.Binding) error {
 	missing := map[string]bool{}
 	for _, b := range labelled {
@@ -128,7 +126,7 @@ func (r *Records) readPools(ctx context.Context, store *counters.Store, names []
 	return nil
 }
 
-// EachPool calls f for several pools at once.
+// EachPool calls f for each pool, several at a time. It returns the first error.
 func EachPool(ctx context.Context, names []string, f func(ctx context.Context, i int, name string) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(poolsAtOnce)
@@ -138,7 +136,7 @@ func EachPool(ctx context.Context, names []string, f func(ctx context.Context, i
 	return group.Wait()
 }
 
-// Gather reads a sequence to its end. A pool that is lost on the way has nothing.
+// Gather collects a sequence. It returns nil if the pool is not built, or is lost during the read.
 func Gather[T any](all iter.Seq2[T, error]) ([]T, error) {
 	var found []T
 	for one, err := range all {
@@ -153,11 +151,10 @@ func Gather[T any](all iter.Seq2[T, error]) ([]T, error) {
 	return found, nil
 }
 
-// Terms say how many clusters an account may have; 0 is no limit, or none that
-// the configuration at hand tells.
+// Terms are the limits of clusters per account. 0 means no limit, or an unknown one.
 type Terms struct{ decisions *config.Decisions }
 
-// TermsOf returns the limits of a configuration; where it has none, no limit is known.
+// TermsOf returns the limits of a configuration; all are 0 if it sets none.
 func TermsOf(cfg *config.Config) Terms {
 	decisions, err := cfg.Decisions()
 	if err != nil || len(cfg.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts) == 0 {
@@ -166,7 +163,7 @@ func TermsOf(cfg *config.Config) Terms {
 	return Terms{decisions: decisions}
 }
 
-// ofTenant is the limit of an account of the tenant.
+// ofTenant returns the limit of the tenant's accounts in a pool.
 func (t Terms) ofTenant(tenant string, p engine.Pool) int {
 	if t.decisions == nil || tenant == "" {
 		return 0
@@ -174,7 +171,7 @@ func (t Terms) ofTenant(tenant string, p engine.Pool) int {
 	return t.decisions.Terms(tenant, ProviderOf(p.HyperscalerType)).LimitIn(p)
 }
 
-// OfPool is the limit of the tenants that may have several accounts.
+// OfPool returns the pool's limit for tenants that may have several accounts.
 func (t Terms) OfPool(p engine.Pool) int {
 	if t.decisions == nil {
 		return 0
@@ -182,14 +179,14 @@ func (t Terms) OfPool(p engine.Pool) int {
 	return t.decisions.Several(ProviderOf(p.HyperscalerType)).LimitIn(p)
 }
 
-// ProviderOf returns the provider of a hyperscaler type, as aws of aws_cf-eu11.
+// ProviderOf returns the provider of a hyperscaler type, such as aws for aws_cf-eu11.
 func ProviderOf(hyperscalerType string) string {
 	provider, _, _ := strings.Cut(hyperscalerType, "_")
 	return provider
 }
 
-// SideBySide puts what both say of a binding into one row. A record in a pool
-// that the labels do not put the binding into has a separate row.
+// SideBySide joins the records and the labels of each binding in one row. A record in another pool than the
+// labels' has a separate row.
 func SideBySide(r Records, labelled []engine.Binding, limits Terms) Landscape {
 	l := Landscape{Pools: r.Pools, Guests: r.guests}
 	byName := make(map[string]*engine.Binding, len(labelled))
@@ -210,8 +207,7 @@ func SideBySide(r Records, labelled []engine.Binding, limits Terms) Landscape {
 	return l
 }
 
-// RecordIf is nil where nothing is known: a pool that is not built. A binding
-// without a record in a built pool is free.
+// RecordIf returns the record, a free one if a built pool has none, and nil if the pool is not built.
 func RecordIf(rec account.Record, known bool, s account.Status) *account.Record {
 	if !known {
 		if !s.Built {
@@ -222,7 +218,7 @@ func RecordIf(rec account.Record, known bool, s account.Status) *account.Record 
 	return &rec
 }
 
-// SayUnbuilt tells of the pools that nothing can be told of.
+// SayUnbuilt tells the user which pools are not built.
 func (l Landscape) SayUnbuilt(s *cli.Shell) {
 	var unbuilt []string
 	for name, status := range l.Pools {

@@ -12,10 +12,10 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Reply is a reply; its JSON is the reply's data as it is stored.
+// Reply is a reply. Its JSON is the stored data of the reply.
 type Reply struct{ events.Reply }
 
-// Show writes what a person needs of a reply; the wide form has numbers and meanings.
+// Show writes the reply for people. The wide form adds numbers and the meaning of an error.
 func (v Reply) Show(w io.Writer, wide bool) {
 	r := v.Reply
 	lines := [][2]string{
@@ -104,7 +104,7 @@ func bindingLines(r events.Reply, wide bool) [][2]string {
 	return lines
 }
 
-// OfLimit returns a number with the limit that it is held against, 0 for none.
+// OfLimit returns a number with its limit, 0 for none.
 func OfLimit(clusters, limit int) string {
 	if limit == 0 {
 		return strconv.Itoa(clusters)
@@ -127,8 +127,8 @@ func decisionLines(d *events.Decision, wide bool) [][2]string {
 	return lines
 }
 
-// Pending is a request whose answer is to come: published with --no-wait, or
-// not answered in time, which Error says.
+// Pending is a request without an answer yet: published with --no-wait, or not answered in time. In the
+// second case, Error is set.
 type Pending struct {
 	RequestID string          `json:"requestID"`
 	RuntimeID string          `json:"runtimeID,omitempty"`
@@ -139,7 +139,7 @@ type Pending struct {
 	Error     *cli.LineError  `json:"error,omitempty"`
 }
 
-// PendingOf returns what is known of the answer to an event before it has come.
+// PendingOf returns the view of an event that is not answered yet.
 func PendingOf(e events.Event, s events.Subjects) Pending {
 	e = e.Addressed()
 	return Pending{

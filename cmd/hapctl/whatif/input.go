@@ -25,7 +25,7 @@ func (l *eventLine) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// lineHead tells the kinds of lines apart.
+// lineHead has the fields that tell the kinds of lines apart.
 type lineHead struct {
 	Type    string          `json:"type"`
 	ID      string          `json:"id"`
@@ -35,7 +35,7 @@ type lineHead struct {
 	Runtime string          `json:"runtimeID"`
 }
 
-// event reads the line. Every error is one of the line.
+// event decodes the line. Its errors are about the line.
 func (l eventLine) event() (events.Event, error) {
 	var head lineHead
 	if err := json.Unmarshal(l.raw, &head); err != nil {
@@ -60,7 +60,7 @@ func (l eventLine) event() (events.Event, error) {
 	return e, checkSimulated(e)
 }
 
-// checkSimulated finds what a worker would refuse. An event needs no id here.
+// checkSimulated returns an error for an event that a worker would refuse. The event needs no id.
 func checkSimulated(e events.Event) error {
 	if e.ID == "" {
 		e.ID = "none"
@@ -82,7 +82,7 @@ func (h lineHead) guess() events.Type {
 	}
 }
 
-// applyWhatIf changes the terms, and returns how many accounts more each pool has.
+// applyWhatIf applies the changes to hap. It returns the number of additional accounts of each pool.
 func applyWhatIf(s *cli.Shell, hap *config.HAP, changes []string) (more map[string]int, err error) {
 	more = map[string]int{}
 	for _, change := range changes {
@@ -121,7 +121,7 @@ func applyWhatIf(s *cli.Shell, hap *config.HAP, changes []string) (more map[stri
 	return more, nil
 }
 
-// mostNumber bounds numbers of clusters and accounts.
+// mostNumber is the greatest number of clusters or accounts.
 const mostNumber = 1_000_000
 
 func number(text string) (int, error) {
@@ -132,7 +132,7 @@ func number(text string) (int, error) {
 	return n, nil
 }
 
-// imagined are n free accounts of a pool that do not exist.
+// imagined returns n free accounts of a pool that exist only in the simulation.
 func imagined(pool string, n int) []simulate.Binding {
 	of := engine.ParsePool(pool)
 	out := make([]simulate.Binding, n)

@@ -21,14 +21,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
 
-// percent is a flag of a share, given as 1% or 0.01.
+// percent is a flag with a share, written as 1% or 0.01.
 type percent float64
 
 func (p *percent) String() string { return percentText(float64(*p)) }
 
 func (p *percent) Type() string { return "share" }
 
-// Set reads a share.
+// Set parses a share.
 func (p *percent) Set(text string) error {
 	number, isPercent := strings.CutSuffix(text, "%")
 	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
@@ -174,7 +174,7 @@ func printPlan(ctx context.Context, s *cli.Shell, f planFlags, wanted []string) 
 	return s.PrintSome(v, len(v.Pools), "pools with accounts of their own")
 }
 
-// planInputs reads the pools of now and the requests of the past.
+// planInputs reads the present pools and the past requests.
 func planInputs(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFlags) (*simulate.State, *history, error) {
 	window := time.Duration(f.window)
 	if window == 0 {
@@ -208,14 +208,14 @@ func planInputs(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFla
 	return state, past, err
 }
 
-// planTerms are what a forecast decides by.
+// planTerms are the terms of a forecast.
 type planTerms struct {
 	decisions *config.Decisions
-	rules     *rule.Ruleset  // that requests are led by, nil for where they went
-	more      map[string]int // accounts, by pool
+	rules     *rule.Ruleset  // the rules for past requests; nil keeps each in its pool
+	more      map[string]int // additional accounts, by pool
 }
 
-// printWhatIf adds the forecasts by changed terms.
+// printWhatIf adds the forecasts with the changed terms to v.
 func printWhatIf(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFlags, state *simulate.State, past *history, v *forecastView, wanted []string) error {
 	more, err := applyWhatIf(s, &cfg.HAP, f.whatIf)
 	if err != nil {
@@ -238,7 +238,7 @@ func printWhatIf(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFl
 	return nil
 }
 
-// forecast plans each pool that is wanted, all without names.
+// forecast forecasts the wanted pools; without names, all pools.
 func forecast(ctx context.Context, f planFlags, state *simulate.State, past *history, by planTerms, wanted []string) (forecastView, error) {
 	pools := plannedPools(state, past.begins(), past.Until.Sub(past.Since))
 	pasts := past.pasts(by.rules)

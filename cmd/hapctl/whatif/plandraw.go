@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// The drawing's measures, in pixels.
+// The sizes in the drawing, in pixels.
 const (
 	panelWidth, panelHeight = 640.0, 150.0
 	panelLeft, panelTop     = 60.0, 40.0
 	panelFoot               = 40.0
 )
 
-// draw draws a panel for each pool: the accounts in use from now to the horizon, with the
-// accounts that there are and those that are needed.
+// draw draws a panel for each pool: the accounts in use from now to the horizon, with lines for the present
+// and the needed number of accounts.
 func (v forecastView) draw(w io.Writer) error {
 	var b strings.Builder
 	height := max(1, float64(len(v.Pools))) * (panelHeight + panelTop + panelFoot)

@@ -21,21 +21,20 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// historyVersion is that of the form of a history in files.
+// historyVersion is the version of the format of a saved history.
 const historyVersion = 1
 
-// history has what the ledger says of the requests of the past. In a file it is for
-// 'hapctl plan --history' only.
+// history lists the past requests in the ledger. A saved one is only for 'hapctl plan --history'.
 type history struct {
 	Version   int               `json:"version"`
-	Since     time.Time         `json:"since"` // nothing later is missing
+	Since     time.Time         `json:"since"` // complete from then on
 	Until     time.Time         `json:"until"`
 	Clusters  []historyCluster  `json:"clusters"`
 	Refused   []historyRefused  `json:"refused"`
 	Cleanings []historyCleaning `json:"cleanings"`
 }
 
-// historyRequest is whose a request was, and what leads it to a pool.
+// historyRequest is the tenant of a request, with the fields that lead it to a pool.
 type historyRequest struct {
 	GlobalAccountID   string `json:"globalAccountID"`
 	Plan              string `json:"plan,omitzero"`
@@ -50,7 +49,7 @@ type historyCluster struct {
 	RuntimeID string `json:"runtimeID"`
 	historyRequest
 	Begin time.Time `json:"begin"`
-	End   time.Time `json:"end,omitzero"` // absent while it runs
+	End   time.Time `json:"end,omitzero"` // zero while it runs
 }
 
 // historyRefused is a request that found no account until its deadline.
@@ -59,7 +58,7 @@ type historyRefused struct {
 	At time.Time `json:"at"`
 }
 
-// historyCleaning is an account from its last cluster to its return.
+// historyCleaning is the time from an account's last cluster to the account's return.
 type historyCleaning struct {
 	Pool    string    `json:"pool"`
 	Binding string    `json:"binding"`
@@ -67,7 +66,7 @@ type historyCleaning struct {
 	End     time.Time `json:"end"`
 }
 
-// readHistory reads the ledger. What ended more than the window ago may be missing there.
+// readHistory reads the ledger. Clusters that ended before the window may be missing in the ledger.
 func readHistory(ctx context.Context, s *cli.Shell, cfg *config.Config, window time.Duration) (*history, error) {
 	h := &history{Version: historyVersion, Until: time.Now().UTC().Truncate(time.Second)}
 	h.Since = h.Until.Add(-window)
@@ -83,16 +82,16 @@ func readHistory(ctx context.Context, s *cli.Shell, cfg *config.Config, window t
 	return h, nil
 }
 
-// historian makes a history of the replies of the ledger.
+// historian makes a history from the replies of the ledger.
 type historian struct {
 	of       *history
 	clusters map[string]*historyCluster // by runtime
 	ends     map[string]time.Time       // of runtimes
-	emptied  map[string]historyCleaning // by binding: its last cluster has gone
+	emptied  map[string]historyCleaning // by binding: accounts without clusters since Begin
 	oldest   time.Time
 }
 
-// see takes a reply of the ledger in, in the order of the stream.
+// see adds a reply. Replies must come in the order of the stream.
 func (g *historian) see(stored events.Stored) error {
 	r := stored.Reply
 	if g.oldest.IsZero() || stored.Time.Before(g.oldest) {
@@ -129,8 +128,8 @@ func requestIn(r events.Reply) historyRequest {
 	}
 }
 
-// finish joins beginnings and ends. A ledger that is younger than the window is complete
-// from its first reply on.
+// finish joins the beginnings and ends of clusters. If the ledger is younger than the window, the history is
+// complete from its first reply on.
 func (g *historian) finish() {
 	if g.oldest.After(g.of.Since) {
 		g.of.Since = g.oldest
@@ -167,8 +166,8 @@ func loadHistory(path string) (*history, error) {
 	return h, nil
 }
 
-// pasts sorts a history into pools: those that it names, or those that other rules lead its
-// requests to. A request that no rule fits is left out.
+// pasts divides the history by pool: the recorded pools, or the pools to which rules, if not nil, lead the
+// requests. It leaves out requests that match no rule.
 func (h *history) pasts(rules *rule.Ruleset) map[string]*capacity.Past {
 	pasts := map[string]*capacity.Past{}
 	of := func(pool string) *capacity.Past {
@@ -196,7 +195,7 @@ func (h *history) pasts(rules *rule.Ruleset) map[string]*capacity.Past {
 	return pasts
 }
 
-// pool is where the rules lead a request, its own pool without rules.
+// pool returns the pool to which the rules lead the request, "" for none; without rules, the recorded pool.
 func (r historyRequest) pool(rules *rule.Ruleset) string {
 	if rules == nil {
 		return r.Pool
@@ -210,7 +209,7 @@ func (r historyRequest) pool(rules *rule.Ruleset) string {
 	return m.Pool.Name()
 }
 
-// begins are when clusters were assigned, by runtime.
+// begins returns the time of assignment of each runtime.
 func (h *history) begins() map[string]time.Time {
 	begins := make(map[string]time.Time, len(h.Clusters))
 	for _, c := range h.Clusters {

@@ -11,15 +11,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
 
-// plannedPool is a pool with what is told of it beside its forecast.
+// plannedPool is a pool with facts for its view.
 type plannedPool struct {
 	capacity.Pool
 	hyperscalerType string
-	leftOut         int // accounts that no request gets: internal, cordoned, being deleted or missing
+	leftOut         int // accounts that no request can get: internal, cordoned, being deleted or missing
 }
 
-// plannedPools are the pools as they are now, without shared ones: these have room for
-// every request.
+// plannedPools returns the present pools without the shared ones, which have room for every request.
 func plannedPools(state *simulate.State, begins map[string]time.Time, window time.Duration) map[string]*plannedPool {
 	records := map[view.Place]account.Record{}
 	for _, p := range state.Pools {
@@ -54,7 +53,7 @@ func plannedPools(state *simulate.State, begins map[string]time.Time, window tim
 			if rt.State != account.RuntimeAssigned || p == nil {
 				continue
 			}
-			age := window // it was there before the history, or came without a request
+			age := window // it is older than the history, or came without a request
 			if begin, known := begins[rt.ID]; known {
 				age = max(0, state.TakenAt.Sub(begin))
 			}
@@ -64,7 +63,7 @@ func plannedPools(state *simulate.State, begins map[string]time.Time, window tim
 	return pools
 }
 
-// plannedAccount reports whether requests get the account, now or later.
+// plannedAccount converts an account, and reports whether requests can get it, now or later.
 func plannedAccount(b *engine.Binding, rec *account.Record) (a capacity.Account, counts bool) {
 	a.Name = b.Name
 	switch account.Standing(b, rec) {
@@ -81,7 +80,7 @@ func plannedAccount(b *engine.Binding, rec *account.Record) (a capacity.Account,
 	return a, true
 }
 
-// ask sets in a pool what decides of its requests.
+// ask sets the demand and the terms of the pool's requests.
 func (p *plannedPool) ask(past *capacity.Past, decisions *config.Decisions, cleaning time.Duration) {
 	if past == nil {
 		past = &capacity.Past{}

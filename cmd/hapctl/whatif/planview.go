@@ -16,7 +16,7 @@ type forecastView struct {
 	Growth      float64    `json:"growth"`
 	Risk        float64    `json:"risk"`
 	Seed        uint64     `json:"seed"`
-	Since       time.Time  `json:"since"` // of the past that was replayed
+	Since       time.Time  `json:"since"` // the period that was replayed
 	Until       time.Time  `json:"until"`
 	WhatIf      []string   `json:"whatIf,omitempty"`
 	Pools       []poolPlan `json:"pools"`
@@ -24,23 +24,23 @@ type forecastView struct {
 	decisions int64
 }
 
-// poolPlan is the forecast of one pool. Days count from now on.
+// poolPlan is the forecast of one pool. Days count from now.
 type poolPlan struct {
 	Pool     string `json:"pool"`
-	Accounts int    `json:"accounts"` // that requests get, now or later
+	Accounts int    `json:"accounts"` // accounts that requests can get, now or later
 	LeftOut  int    `json:"leftOut"`  // internal, cordoned, being deleted or missing
 	Free     int    `json:"free"`
 	Cleaning int    `json:"cleaning"`
 	Clusters int    `json:"clusters"`
 
-	Requests           int      `json:"requests"` // of the past
+	Requests           int      `json:"requests"` // in the past
 	RequestsPerDay     float64  `json:"requestsPerDay"`
 	NewTenants         float64  `json:"newTenants"`         // share of requests
-	MedianLifetimeDays *float64 `json:"medianLifetimeDays"` // null: more than half outlive what was seen
+	MedianLifetimeDays *float64 `json:"medianLifetimeDays"` // null if more than half live longer than the history
 	MedianCleaningDays *float64 `json:"medianCleaningDays"`
 
 	Needed        int         `json:"needed"`
-	More          int         `json:"more"` // that are missing
+	More          int         `json:"more"` // accounts that are missing
 	WithoutNow    share       `json:"withoutNow"`
 	WithoutNeeded share       `json:"withoutNeeded"`
 	EmptyInDays   emptyIn     `json:"emptyInDays"`
@@ -48,22 +48,22 @@ type poolPlan struct {
 	WhatIf        *planWhatIf `json:"whatIf,omitempty"`
 }
 
-// share of requests that find no account, with its interval of 95 %.
+// share is the share of requests that find no account, with its confidence interval of 95 %.
 type share struct {
 	Share float64 `json:"share"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 }
 
-// emptyIn are the days to the first request without an account: in 5 %, half and 95 % of
-// the runs. null lies beyond the horizon.
+// emptyIn has the days until the first request without an account, in 5 %, half and 95 % of the runs. null
+// means after the horizon.
 type emptyIn struct {
 	Early  *float64 `json:"early"`
 	Median *float64 `json:"median"`
 	Late   *float64 `json:"late"`
 }
 
-// useBand has the accounts in use on a day, in 5 %, half and 95 % of the runs.
+// useBand is the number of accounts in use on a day, in 5 %, half and 95 % of the runs.
 type useBand struct {
 	Day    float64 `json:"day"`
 	Few    int     `json:"few"`
@@ -71,10 +71,10 @@ type useBand struct {
 	Many   int     `json:"many"`
 }
 
-// planWhatIf is the forecast by changed terms.
+// planWhatIf is the forecast with the changed terms.
 type planWhatIf struct {
 	Needed      int     `json:"needed"`
-	Saves       int     `json:"saves"` // accounts; negative where more are needed
+	Saves       int     `json:"saves"` // accounts; negative if more are needed
 	WithoutNow  share   `json:"withoutNow"`
 	EmptyInDays emptyIn `json:"emptyInDays"`
 }
@@ -112,7 +112,7 @@ func (v *forecastView) add(name string, p *plannedPool, f capacity.Forecast) {
 	v.Pools = append(v.Pools, row)
 }
 
-// compare adds the forecasts by changed terms, of the same pools.
+// compare adds the forecasts with the changed terms. Both must have the same pools.
 func (v *forecastView) compare(other forecastView) {
 	for i := range v.Pools {
 		p, o := &v.Pools[i], other.Pools[i]
@@ -146,7 +146,7 @@ func (v forecastView) Show(w io.Writer, wide bool) {
 	cli.Table(w, header, rows)
 }
 
-// days is a moment, or that it lies beyond the horizon.
+// days returns a number of days as text; nil is a time after the horizon.
 func (v forecastView) days(at *float64) string {
 	if at == nil {
 		return ">" + cli.SpanText(time.Duration(v.HorizonDays*float64(cli.Day)))
@@ -168,12 +168,12 @@ func countOf(n int) string {
 	return strconv.Itoa(n)
 }
 
-// percentText is a share in per cent, of two digits that count.
+// percentText returns a share in per cent, with three significant digits.
 func percentText(share float64) string {
 	return strconv.FormatFloat(100*share, 'g', 3, 64) + "%"
 }
 
-// rounded has the digits that a forecast can have.
+// rounded rounds to four decimals; a forecast is not more precise.
 func rounded(x float64) float64 { return math.Round(10_000*x) / 10_000 }
 
 func shareOf(e capacity.Estimate) share {
@@ -191,7 +191,7 @@ func emptyOf(q capacity.Quantiles) emptyIn {
 	return emptyIn{Early: at(q.Early), Median: at(q.Median), Late: at(q.Late)}
 }
 
-// medianOf is nil where it is not known.
+// medianOf returns the median in days, nil if it is unknown.
 func medianOf(t capacity.Times) *float64 {
 	var median time.Duration
 	switch t := t.(type) {

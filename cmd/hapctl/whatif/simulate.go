@@ -1,4 +1,4 @@
-// Package whatif has the commands of hapctl that say what would happen: simulate and plan.
+// Package whatif implements the commands of hapctl that predict decisions: simulate and plan.
 package whatif
 
 import (
@@ -22,12 +22,12 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
 
-// simulation is printed by simulate.
+// simulation is the output of simulate.
 type simulation struct {
 	Results []simulate.Result `json:"results"`
-	Pools   []poolChange      `json:"pools"` // those in which anything changed
+	Pools   []poolChange      `json:"pools"` // pools that changed
 	WhatIf  []string          `json:"whatIf"`
-	First   []simulate.Result `json:"first,omitempty"` // requests that waited and were served before the first event
+	First   []simulate.Result `json:"first,omitempty"` // waiting requests that were served before the first event
 }
 
 // poolChange is a pool before and after.
@@ -37,7 +37,7 @@ type poolChange struct {
 	After  poolCounts `json:"after"`
 }
 
-// poolCounts is how full a pool is.
+// poolCounts are the counts of a pool.
 type poolCounts struct {
 	Free     int `json:"free"`
 	Claimed  int `json:"claimed"`
@@ -299,7 +299,7 @@ func openEvents(s *cli.Shell, path string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// simulateLines answers line by line. The first result has those who were served first.
+// simulateLines answers line by line. The first result lists the requests that were served before it.
 func simulateLines(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, first []simulate.Result) error {
 	worst := cli.ExitDone
 	err := cli.RunLines(ctx, s, func(ctx context.Context, in eventLine) (any, error) {
@@ -317,7 +317,7 @@ func simulateLines(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, f
 	return err
 }
 
-// simulateAll answers everything at its end; a line that cannot be read ends it.
+// simulateAll decides all events and then prints the results. It stops at a line that cannot be read.
 func simulateAll(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, in io.Reader, v simulation, before tallies) error {
 	number, worst := 0, cli.ExitDone
 	for line := range cli.ReadLines(ctx, in) {
@@ -339,7 +339,7 @@ func simulateAll(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, in 
 	return simulated(ctx, s, sim, v, before, worst)
 }
 
-// simulated prints what has become of everything.
+// simulated prints the results and the changes of the pools.
 func simulated(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, v simulation, before tallies, worst int) error {
 	after, err := tallied(ctx, sim)
 	if err != nil {
@@ -360,7 +360,7 @@ func doLine(ctx context.Context, sim *simulate.Simulator, in eventLine) (simulat
 	return sim.Do(ctx, e)
 }
 
-// resultExit is the exit code that a result stands for.
+// resultExit returns the exit code for a result.
 func resultExit(r simulate.Result) int {
 	switch {
 	case r.Error != nil:

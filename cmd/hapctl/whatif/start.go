@@ -20,13 +20,13 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
 
-// mostStarted bounds the clusters that a simulation begins with.
+// mostStarted is the greatest number of clusters with which a simulation begins.
 const mostStarted = 100_000
 
-// startFlags describe a pool in words, in place of one that is read.
+// startFlags describe a pool by flags, instead of reading one.
 type startFlags struct {
 	tenants []string
-	request rule.Request // whose pool it is
+	request rule.Request // the request that the pool serves
 }
 
 func (f *startFlags) flags(cmd *cobra.Command) {
@@ -49,7 +49,7 @@ type startedAccount struct {
 	clusters int
 }
 
-// parse reads what --start was given.
+// parse parses the values of --start.
 func (f *startFlags) parse() ([]startedTenant, error) {
 	var all []startedTenant
 	seen, clusters := map[string]bool{}, 0
@@ -102,7 +102,7 @@ func parseStart(text string, seen map[string]bool) (startedTenant, error) {
 	return one, nil
 }
 
-// state is the pool, with one free account unless more says how many it has.
+// state returns the pool that the flags describe. It has one free account, unless more sets another number.
 func (f *startFlags) state(tenants []startedTenant, rules *rule.Ruleset, more map[string]int) (*simulate.State, error) {
 	m, err := rules.Match(f.request)
 	if err != nil {
@@ -138,7 +138,7 @@ func (f *startFlags) state(tenants []startedTenant, rules *rule.Ruleset, more ma
 	return state, nil
 }
 
-// provisions are one request of each tenant.
+// provisions returns one request of each tenant.
 func (f *startFlags) provisions(tenants []startedTenant) []events.Event {
 	all := make([]events.Event, len(tenants))
 	for i, t := range tenants {
@@ -153,7 +153,7 @@ func (f *startFlags) provisions(tenants []startedTenant) []events.Event {
 	return all
 }
 
-// started answers the requests of --start itself.
+// started decides the requests that --start implies.
 func started(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, requests []events.Event, v simulation, before tallies) error {
 	worst := cli.ExitDone
 	for _, e := range requests {
@@ -166,13 +166,13 @@ func started(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, request
 	return simulated(ctx, s, sim, v, before, worst)
 }
 
-// everybody lets every tenant have several accounts with so many clusters each.
+// everybody lets every tenant have several accounts with limit clusters each.
 func everybody(hap *config.HAP, limit int) {
 	hap.MultiHyperscalerAccount.AllowedGlobalAccounts = []string{config.AnyTenant}
 	hap.MultiHyperscalerAccount.Limits = map[string]int{config.DefaultLimit: limit}
 }
 
-// otherRules takes the rules of a file, and its plans where it has any.
+// otherRules replaces the rules by the rules of a file, and adds the file's plans.
 func otherRules(s *cli.Shell, hap *config.HAP, path string) error {
 	file, err := s.ReadRules(path)
 	if err != nil {
@@ -193,7 +193,7 @@ func otherRules(s *cli.Shell, hap *config.HAP, path string) error {
 	return nil
 }
 
-// tenantList has ids with commas between them, or *, or nothing for none.
+// tenantList parses ids separated by commas; * is any tenant, and an empty text none.
 func tenantList(text string) ([]string, error) {
 	list := cli.Names(strings.Split(text, ","))
 	for _, id := range list {

@@ -12,10 +12,10 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
 
-// tallies are how full pools are, by name.
+// tallies are the counts of pools, by name.
 type tallies map[string]poolCounts
 
-// tallied counts what a simulation has now.
+// tallied counts the pools of a simulation.
 func tallied(ctx context.Context, sim *simulate.Simulator) (tallies, error) {
 	counts := tallies{}
 	for _, b := range sim.Bindings() {
@@ -45,7 +45,7 @@ func tallied(ctx context.Context, sim *simulate.Simulator) (tallies, error) {
 	return counts, nil
 }
 
-// changes are the pools that are not as they were.
+// changes returns the pools whose counts differ.
 func (before tallies) changes(after tallies) []poolChange {
 	changed := []poolChange{}
 	for _, name := range slices.SortedFunc(maps.Keys(after), natural.Compare) {

@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
 
-// termFiles are the flags of what a simulation decides by, beside --config.
+// termFiles are the flags for the terms of a simulation, in addition to --config.
 type termFiles struct {
 	policy  policies.Files
 	network string
@@ -49,8 +49,8 @@ func (f *termFiles) check(events string, stdin bool) error {
 	return nil
 }
 
-// simulationTerms reads what the simulation decides by. What --config leads to and is not there is
-// told of and left out: a worker's files need not be where hapctl runs.
+// simulationTerms reads the terms of the simulation. If a file that --config names is missing, it tells the
+// user and simulates without it: the files of a worker need not exist where hapctl runs.
 func simulationTerms(s *cli.Shell, cfg *config.Config, decisions *config.Decisions, f termFiles) (simulate.Terms, error) {
 	t := simulate.Terms{Decisions: decisions}
 	if warning := decisions.Unlimited(); warning != "" {
@@ -66,7 +66,8 @@ func simulationTerms(s *cli.Shell, cfg *config.Config, decisions *config.Decisio
 	return t, err
 }
 
-// simulatedPolicy returns nil without a policy, and whether that is known.
+// simulatedPolicy returns the policy, nil for none. known is false if there is a policy that could not be
+// read.
 func simulatedPolicy(s *cli.Shell, c config.Policy, f policies.Files) (snapshot *policy.Snapshot, known bool, err error) {
 	given := f != policies.Files{}
 	f = policies.Files{Policy: cmp.Or(f.Policy, c.File), Catalog: cmp.Or(f.Catalog, c.Catalog), Instances: cmp.Or(f.Instances, c.TypeInstances)}
@@ -85,7 +86,7 @@ func simulatedPolicy(s *cli.Shell, c config.Policy, f policies.Files) (snapshot 
 	return snapshot, true, err
 }
 
-// simulatedNetworks returns nil where no network blocks are allotted.
+// simulatedNetworks returns the network rules, nil if no network blocks are simulated.
 func simulatedNetworks(s *cli.Shell, cfg *config.Config, file string) (*network.Config, error) {
 	path := file
 	if path == "" && cfg.Given("network") {

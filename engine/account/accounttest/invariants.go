@@ -7,11 +7,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// CheckRecords returns the invariant that a pool's records break by themselves,
-// "" for none.
+// CheckRecords returns a message about an invariant that the pool's records break, "" for none.
 func CheckRecords(p *account.Pool) string { return CheckListed(p.Bindings(), p.Runtimes()) }
 
-// CheckListed is CheckRecords for records that were read from somewhere.
+// CheckListed is CheckRecords for lists of records.
 func CheckListed(bindings []account.NamedRecord, runtimes []account.NamedRuntime) string {
 	on := map[string]int{}
 	tenants, owners := map[string]string{}, map[string]string{}
@@ -43,8 +42,8 @@ func CheckListed(bindings []account.NamedRecord, runtimes []account.NamedRuntime
 	return ""
 }
 
-// CheckDecision returns the invariant that a decision breaks, given the records
-// before it, "" for none.
+// CheckDecision returns a message about an invariant that a decision breaks, given the records before it; ""
+// for none.
 func CheckDecision(before *account.Pool, r account.Request, d account.Decision) string {
 	rt := before.Runtime(r.Runtime)
 	theirs := rt.Tenant != "" && rt.Tenant != r.Tenant && (rt.State == account.RuntimeAssigned || rt.State == account.RuntimeWaiting)
@@ -82,7 +81,7 @@ func checkOneAccount(before *account.Pool, r account.Request, d account.Decision
 	for _, b := range before.Bindings() {
 		left := b.Count
 		if rt := before.Runtime(r.Runtime); rt.State == account.RuntimeAssigned && rt.Binding == b.Binding {
-			left-- // by this very decision
+			left-- // this decision takes the runtime off it
 		}
 		if b.Tenant == r.Tenant && b.Binding != d.Binding && left > 0 &&
 			(b.State == account.Claiming || b.State == account.InUse) {

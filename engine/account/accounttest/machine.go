@@ -1,6 +1,5 @@
-// Package accounttest drives whatever keeps the account protocol, the model of
-// package account and the Redis scripts of package counters alike, through the
-// same stories, and holds both to the same words.
+// Package accounttest runs the same stories on every implementation of the account protocol, the model of
+// package account and the Redis scripts of package counters, and requires the same text of both.
 package accounttest
 
 import (
@@ -50,7 +49,7 @@ type Machine interface {
 	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
 	Heads(ctx context.Context, pool string, most int) (account.Heads, error)
 
-	// Records returns all records of a pool by name. ErrNotBuilt.
+	// Records returns all records of a pool by name. It may return ErrNotBuilt.
 	Records(ctx context.Context, pool string) ([]account.NamedRecord, []account.NamedRuntime, error)
 	// Lose forgets everything.
 	Lose(ctx context.Context) error
@@ -102,109 +101,109 @@ func (m *Model) place(name string) interface {
 	return m.Pool(name)
 }
 
-// Assign is that of the pool.
+// Assign calls the pool.
 func (m *Model) Assign(_ context.Context, pool string, r account.Request) (account.Decision, error) {
 	return m.Pool(pool).Assign(r)
 }
 
-// Confirm is that of the pool.
+// Confirm calls the pool.
 func (m *Model) Confirm(_ context.Context, pool string, c account.Claim) (bool, error) {
 	return m.Pool(pool).Confirm(c)
 }
 
-// Revoke is that of the pool.
+// Revoke calls the pool.
 func (m *Model) Revoke(_ context.Context, pool string, c account.Claim) (bool, error) {
 	return m.Pool(pool).Revoke(c)
 }
 
-// ReleaseRuntime is that of the pool.
+// ReleaseRuntime calls the pool.
 func (m *Model) ReleaseRuntime(_ context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
 	return m.Pool(place.Pool).ReleaseRuntime(runtime, tenant, place.Sequence)
 }
 
-// Refuse is that of the pool.
+// Refuse calls the pool.
 func (m *Model) Refuse(_ context.Context, place account.Place, runtime, request string) (account.Decision, error) {
 	return m.Pool(place.Pool).Refuse(runtime, request, place.Sequence)
 }
 
-// Leave is that of the pool.
+// Leave calls the pool.
 func (m *Model) Leave(_ context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
 	return m.Pool(place.Pool).Leave(runtime, request, tenant, place.Sequence)
 }
 
-// TakeBack is that of the pool.
+// TakeBack calls the pool.
 func (m *Model) TakeBack(_ context.Context, pool, runtime, request string) error {
 	return m.Pool(pool).TakeBack(runtime, request)
 }
 
-// BeginDirtying is that of the pool.
+// BeginDirtying calls the pool.
 func (m *Model) BeginDirtying(_ context.Context, pool, binding string, generation int64) (account.Permit, error) {
 	return m.Pool(pool).BeginDirtying(binding, generation)
 }
 
-// InUse is that of the pool.
+// InUse calls the pool.
 func (m *Model) InUse(_ context.Context, pool, binding string) (int, error) {
 	return m.Pool(pool).InUse(binding)
 }
 
-// MarkFreed is that of the pool.
+// MarkFreed calls the pool.
 func (m *Model) MarkFreed(_ context.Context, pool, binding string, generation int64) (bool, error) {
 	return m.Pool(pool).MarkFreed(binding, generation)
 }
 
-// Observe is that of the pool.
+// Observe calls the pool.
 func (m *Model) Observe(_ context.Context, pool string, l account.Label) (account.Observation, error) {
 	return m.Pool(pool).Observe(l)
 }
 
-// Forget is that of the pool.
+// Forget calls the pool.
 func (m *Model) Forget(_ context.Context, pool, runtime string, sequence int64) (bool, error) {
 	return m.Pool(pool).Forget(runtime, sequence)
 }
 
-// Recount is that of the pool.
+// Recount calls the pool.
 func (m *Model) Recount(_ context.Context, pool, binding string) (bool, error) {
 	return m.Pool(pool).Recount(binding)
 }
 
-// Restore is that of the pool.
+// Restore calls the pool.
 func (m *Model) Restore(_ context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
 	return m.Pool(pool).Restore(runtime, was, rt, should)
 }
 
-// DropAdopted is that of the pool.
+// DropAdopted calls the pool.
 func (m *Model) DropAdopted(_ context.Context, pool, runtime, binding string) (bool, error) {
 	return m.Pool(pool).DropAdopted(runtime, binding)
 }
 
-// Doubt is that of the pool.
+// Doubt calls the pool.
 func (m *Model) Doubt(_ context.Context, pool, binding string, generation int64) (bool, error) {
 	return m.Pool(pool).Doubt(binding, generation)
 }
 
-// DrainIdle is that of the pool.
+// DrainIdle calls the pool.
 func (m *Model) DrainIdle(_ context.Context, pool, binding string, generation int64) (bool, error) {
 	return m.Pool(pool).DrainIdle(binding, generation)
 }
 
-// Raise is that of the pool.
+// Raise calls the pool.
 func (m *Model) Raise(_ context.Context, pool string, sequence int64) (bool, error) {
 	return m.Pool(pool).Raise(sequence)
 }
 
-// Pause is that of the pool.
+// Pause calls the pool.
 func (m *Model) Pause(_ context.Context, pool string) error { return m.Pool(pool).Pause() }
 
-// Resume is that of the pool.
+// Resume calls the pool.
 func (m *Model) Resume(_ context.Context, pool string) error { return m.Pool(pool).Resume() }
 
-// Locate is that of the runtime's bucket.
+// Locate calls the runtime's bucket.
 func (m *Model) Locate(_ context.Context, runtime, pool string) (account.Place, error) {
 	return m.bucketOf(runtime).Locate(runtime, pool)
 }
 
-// LocateAndAssign is Locate and, where both are built and the runtime belongs to the
-// pool, Assign.
+// LocateAndAssign calls Locate and then Assign. It returns a zero Decision if the runtime belongs to another
+// pool.
 func (m *Model) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	if !m.Pool(pool).Status().Built {
 		return account.Decision{}, account.ErrNotBuilt
@@ -216,37 +215,37 @@ func (m *Model) LocateAndAssign(ctx context.Context, pool string, r account.Requ
 	return m.Assign(ctx, pool, r)
 }
 
-// Depart is that of the runtime's bucket.
+// Depart calls the runtime's bucket.
 func (m *Model) Depart(_ context.Context, runtime string) (account.Place, error) {
 	return m.bucketOf(runtime).Depart(runtime)
 }
 
-// ForgetPlace is that of the runtime's bucket.
+// ForgetPlace calls the runtime's bucket.
 func (m *Model) ForgetPlace(_ context.Context, runtime string, p account.Place) (bool, error) {
 	return m.bucketOf(runtime).Forget(runtime, p)
 }
 
-// MovePlace is that of the runtime's bucket.
+// MovePlace calls the runtime's bucket.
 func (m *Model) MovePlace(_ context.Context, runtime string, from, to account.Place) (bool, error) {
 	return m.bucketOf(runtime).Move(runtime, from, to)
 }
 
-// BeginRebuild is that of the pool or bucket.
+// BeginRebuild calls the pool or bucket.
 func (m *Model) BeginRebuild(_ context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
 	return m.place(place).BeginRebuild(token, now, lease), nil
 }
 
-// RenewRebuild is that of the pool or bucket.
+// RenewRebuild calls the pool or bucket.
 func (m *Model) RenewRebuild(_ context.Context, place, token string, now time.Time) (bool, error) {
 	return m.place(place).RenewRebuild(token, now), nil
 }
 
-// Install is that of the pool.
+// Install calls the pool.
 func (m *Model) Install(_ context.Context, pool, token string, s account.Snapshot) (bool, error) {
 	return m.Pool(pool).Install(token, s), nil
 }
 
-// InstallBucket is that of the bucket.
+// InstallBucket calls the bucket.
 func (m *Model) InstallBucket(_ context.Context, bucket, token string, d account.Directory) (bool, error) {
 	return m.Bucket(bucket).Install(token, d), nil
 }
@@ -256,7 +255,7 @@ func (m *Model) Discard(_ context.Context, place string) (bool, error) {
 	return m.place(place).Discard(), nil
 }
 
-// Restart is that of every pool and bucket.
+// Restart restarts every pool and bucket.
 func (m *Model) Restart() {
 	for _, p := range m.pools {
 		p.Restart()
@@ -266,7 +265,7 @@ func (m *Model) Restart() {
 	}
 }
 
-// Status returns the status of the pool or bucket, zero if it is not built.
+// Status returns the status of the pool or bucket, the zero Status if it is not built.
 func (m *Model) Status(_ context.Context, place string) (account.Status, error) {
 	if s := m.place(place).Status(); s.Built {
 		return s, nil
@@ -289,12 +288,12 @@ func (m *Model) Lose(context.Context) error {
 	return nil
 }
 
-// Queue is that of the pool.
+// Queue calls the pool.
 func (m *Model) Queue(_ context.Context, pool string) ([]account.Waiter, error) {
 	return m.Pool(pool).Queue()
 }
 
-// Heads says who is served next.
+// Heads calls the pool.
 func (m *Model) Heads(_ context.Context, pool string, most int) (account.Heads, error) {
 	return m.Pool(pool).Heads(most)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Keeper is a Machine with all that workers read of it.
+// Keeper is a Machine with the queries of workers.
 type Keeper interface {
 	Machine
 	Built(ctx context.Context, places ...string) (map[string]bool, error)
@@ -27,7 +27,7 @@ type Keeper interface {
 	RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error)
 }
 
-// Read holds what a Keeper tells, of which nothing is built, to what was decided.
+// Read tests the queries of a Keeper in which nothing is built.
 func Read(t *testing.T, k Keeper) {
 	t.Helper()
 	r := &reading{t: t, k: k, ctx: t.Context(), bucket: account.BucketOf("rt-1")}
@@ -75,7 +75,7 @@ func Read(t *testing.T, k Keeper) {
 	r.is("pools after a loss", fmt.Sprint(r.pools()), "[]")
 }
 
-// reading has what Read works with.
+// reading is the state of Read.
 type reading struct {
 	t      *testing.T
 	k      Keeper
@@ -143,7 +143,7 @@ func (r *reading) build(pools ...string) {
 	}
 }
 
-// unbuilt holds every reader to it that nothing is built.
+// unbuilt checks that every query reports that nothing is built.
 func (r *reading) unbuilt(when string) {
 	r.t.Helper()
 	r.is("built "+when, fmt.Sprint(r.built("aws+eu", r.bucket)), fmt.Sprintf("map[aws+eu:false %s:false]", r.bucket))
@@ -160,7 +160,7 @@ func (r *reading) unbuilt(when string) {
 	r.notBuilt("places "+when, first(r.k.Places(r.ctx, r.bucket)))
 }
 
-// first is the error with which a sequence begins.
+// first returns the error of a sequence's first entry, nil for an empty sequence.
 func first[T any](seq iter.Seq2[T, error]) error {
 	for _, err := range seq {
 		return err
@@ -168,7 +168,7 @@ func first[T any](seq iter.Seq2[T, error]) error {
 	return nil
 }
 
-// list joins what a sequence has.
+// list joins the entries of a sequence, sorted as text.
 func list[T any](t *testing.T, seq iter.Seq2[T, error], say func(T) string) string {
 	t.Helper()
 	var all []string

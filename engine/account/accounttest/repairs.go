@@ -8,10 +8,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// repairing reads: recount BINDING, drop-adopted RUNTIME BINDING, doubt BINDING g=N,
-// drain-idle BINDING g=N, raise seq=N, and restore RUNTIME with two lines below, the
-// runtime's record as it was (none where there was none) and as it is to be, and
-// a third for a binding without a record.
+// repairing reads: recount BINDING, drop-adopted RUNTIME BINDING, doubt BINDING g=N, drain-idle BINDING g=N,
+// raise seq=N, and restore RUNTIME with three lines below: the runtime's record as it was (or none), its new
+// record, and the record for a binding that has none.
 func (s *Story) repairing(ctx context.Context, l line) (string, bool, error) {
 	var ok bool
 	var err error

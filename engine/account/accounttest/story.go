@@ -18,8 +18,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// stories are the scenarios, one per rule of docs/protocol.md. A line in them
-// is a call, the lines under ---- are what came of it.
+// stories are the scenarios, one per rule of docs/protocol.md. A command is a call;
+// the lines under ---- are its result.
 //
 //go:embed testdata
 var stories embed.FS
@@ -37,7 +37,7 @@ func Stories() []string {
 	return names
 }
 
-// Tell runs one scenario against a machine of which nothing is built.
+// Tell runs one scenario on a machine in which nothing is built.
 func Tell(t testing.TB, name string, m Machine) {
 	t.Helper()
 	text, err := stories.ReadFile(path.Join("testdata", name))
@@ -59,7 +59,7 @@ type Story struct {
 // NewStory begins a scenario on m.
 func NewStory(m Machine) *Story { return &Story{m: m, now: time.Unix(1_000_000, 0)} }
 
-// Do runs one line and returns what came of it, as text.
+// Do runs one command and returns its result as text.
 func (s *Story) Do(t testing.TB, d *datadriven.TestData) string {
 	t.Helper()
 	ctx := context.Background()
@@ -90,7 +90,7 @@ type line struct {
 	d *datadriven.TestData
 }
 
-// name is the n-th bare word.
+// name returns the n-th bare word, counted from 0.
 func (l line) name(n int) string {
 	for _, a := range l.d.CmdArgs {
 		if len(a.Vals) == 0 {
@@ -136,8 +136,8 @@ func (l line) place() account.Place {
 }
 
 // request reads: assign RUNTIME REQUEST tenant=T [seen=(name@generation, name@generation*)]
-// [barred=(name)] [epoch=E] [after=N] [all] [in-turn] [now] [shared] [several] [limit=N] [strategy=S]. A star is a
-// label that names the tenant.
+// [barred=(name)] [epoch=E] [after=N] [all] [in-turn] [now] [shared] [several] [limit=N] [strategy=S].
+// A star means that the binding's label names the tenant.
 func (l line) request() account.Request {
 	r := account.Request{
 		Runtime: l.name(0), Request: l.name(1), Tenant: l.text("tenant", ""), Shared: l.has("shared"),
@@ -187,7 +187,7 @@ func (s *Story) deciding(ctx context.Context, l line) (string, bool, error) {
 	return "", false, nil
 }
 
-// claiming reads: confirm RUNTIME BINDING g=N seq=N epoch=E, and revoke alike.
+// claiming reads: confirm RUNTIME BINDING g=N seq=N epoch=E, and revoke with the same arguments.
 func (s *Story) claiming(ctx context.Context, l line) (string, bool, error) {
 	c := account.Claim{
 		Runtime: l.name(0), Binding: l.name(1), Generation: l.number("g"),
@@ -252,8 +252,8 @@ func (s *Story) locating(ctx context.Context, l line) (string, bool, error) {
 	return "", false, nil
 }
 
-// rebuilding reads: begin TOKEN, renew TOKEN, both on=PLACE and after=SECONDS,
-// discard on=PLACE, install TOKEN seq=N with a record per line, and build TOKEN, which is begin and install.
+// rebuilding reads: begin TOKEN and renew TOKEN, both with on=PLACE and after=SECONDS; discard on=PLACE;
+// install TOKEN seq=N with a record per line; and build TOKEN, which is begin and install; and lose.
 func (s *Story) rebuilding(ctx context.Context, l line) (string, bool, error) {
 	s.now = s.now.Add(time.Duration(l.number("after")) * time.Second)
 	place, token := l.text("on", l.pool()), l.name(0)
@@ -332,7 +332,7 @@ func parseRuntime(f []string) account.Runtime {
 	}
 }
 
-// fields are words such as key=value.
+// fields are the words of a line; a value is written key=value.
 type fields []string
 
 func (f fields) text(key string) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// words joins what there is to say.
+// words collects the words of a line.
 type words []string
 
 func (w *words) add(format string, args ...any) { *w = append(*w, fmt.Sprintf(format, args...)) }
@@ -139,8 +139,7 @@ func runtime(r account.Runtime) string {
 	return w.String()
 }
 
-// Records writes all that a machine remembers of a pool: two machines that
-// write the same remember the same.
+// Records writes all records of a pool. Two machines with the same text have the same state.
 func Records(ctx context.Context, m Machine, pool string) (string, error) {
 	bindings, runtimes, err := m.Records(ctx, pool)
 	if err != nil {
@@ -153,7 +152,7 @@ func Records(ctx context.Context, m Machine, pool string) (string, error) {
 	return Remembered(status, bindings, runtimes), nil
 }
 
-// Remembered is Records for what was read already.
+// Remembered is Records for records that were read already.
 func Remembered(status account.Status, bindings []account.NamedRecord, runtimes []account.NamedRuntime) string {
 	var w words
 	w.add("seq=%d", status.Sequence)
@@ -174,7 +173,7 @@ func lines(bindings []account.NamedRecord, runtimes []account.NamedRuntime) []st
 	return lines
 }
 
-// Snapshot writes what a pool is installed with, as Records writes what it remembers.
+// Snapshot writes a pool's snapshot in the form of Records.
 func Snapshot(s account.Snapshot) string {
 	out := []string{fmt.Sprintf("seq=%d", s.Sequence)}
 	var bindings []account.NamedRecord

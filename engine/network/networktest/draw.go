@@ -37,7 +37,7 @@ func Foreign() *rapid.Generator[netip.Prefix] {
 	return rapid.OneOf(block(31), block(30), block(29), block(25)) // mostly small: something is to fit beside them
 }
 
-// ids are those of the parents, always all of them; foo and bar have no CIDRs at times.
+// ids are the ids of all parents. Each may be drawn without CIDRs.
 var ids = []string{"bar", "foo"}
 
 // Parents draws disjoint parents, by id.
@@ -69,8 +69,7 @@ func roomy() []network.Parent {
 	}
 }
 
-// Rules draws rules, also some that ask differently than others of their id did.
-// They name parents of Parents only.
+// Rules draws rules for the parents of Parents. A rule may differ from an earlier one with the same id.
 func Rules() *rapid.Generator[[]network.Rule] {
 	return rapid.SliceOfNDistinct(rapid.Custom(rule), 0, 3, func(r network.Rule) string { return r.ID })
 }

@@ -33,7 +33,7 @@ type Allocator interface {
 	Discard(ctx context.Context) (bool, error)
 }
 
-// Rebuilds holds an Allocator that is not built to what a rebuild promises.
+// Rebuilds tests the promises of a rebuild on an Allocator that is not built.
 func Rebuilds(t *testing.T, a Allocator) {
 	t.Helper()
 	ctx, now := t.Context(), time.Unix(1_000_000, 0)
@@ -91,8 +91,8 @@ func unbuilt(t *testing.T, err error) {
 	}
 }
 
-// Histories drives an Allocator and the model through the same random calls. newAllocator
-// returns one of which nothing is built.
+// Histories makes the same random calls on an Allocator and on the model, and compares them. newAllocator
+// returns one that is not built.
 func Histories(t *testing.T, newAllocator func() Allocator) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -102,7 +102,7 @@ func Histories(t *testing.T, newAllocator func() Allocator) {
 	})
 }
 
-// history is an Allocator and the model that it equals.
+// history is an Allocator and its model.
 type history struct {
 	ctx   context.Context
 	a     Allocator
@@ -125,7 +125,7 @@ func equal(t *rapid.T, got any, err error, want any) {
 	}
 }
 
-// Acquire is named by rapid, as the others are.
+// Acquire is a step of a history, as all exported methods are: rapid calls them at random.
 func (h *history) Acquire(t *rapid.T) {
 	cluster, request, rules := Cluster().Draw(t, "cluster"), Request().Draw(t, "request"), Rules().Draw(t, "rules")
 	want, wantErr := h.model.Acquire(cluster, request, rules)
@@ -187,7 +187,7 @@ func (h *history) Parents(t *rapid.T) {
 	h.model.SetParents(parents)
 }
 
-// Rebuild loses the epoch and builds anew from what both remember.
+// Rebuild discards the epoch and builds anew from the Allocator's state.
 func (h *history) Rebuild(t *rapid.T) {
 	state, err := h.a.State(h.ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ func (h *history) Rebuild(t *rapid.T) {
 	h.begin(t, state, "e"+rapid.StringMatching("[a-z]{20}").Draw(t, "token"))
 }
 
-// Check compares all that both remember.
+// Check compares the states of both. rapid calls it after each step.
 func (h *history) Check(t *rapid.T) {
 	got, err := h.a.State(h.ctx)
 	equal(t, records(got.Records), err, records(h.model.Snapshot().Records))
@@ -213,7 +213,7 @@ func (h *history) Check(t *rapid.T) {
 	}
 }
 
-// records are those of each cluster.
+// records groups the records by cluster.
 func records(all []network.Record) map[string][]network.Record {
 	of := map[string][]network.Record{}
 	for _, r := range all {

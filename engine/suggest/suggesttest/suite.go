@@ -1,5 +1,5 @@
-// Package suggesttest holds whatever keeps bindings and Shoots, Gardener's API behind its
-// client and the one in memory alike, to what workers rely on.
+// Package suggesttest is the conformance suite for stores of bindings and Shoots. It runs on Gardener's API
+// behind its client and on the store in memory.
 package suggesttest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Landscape is Gardener as workers use it, and what others do to it.
+// Landscape is Gardener as workers use it, with the changes that others make to it.
 type Landscape interface {
 	Get(ctx context.Context, name string) (engine.Binding, error)
 	Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
@@ -38,9 +38,10 @@ type Landscape interface {
 	Create(b engine.Binding)
 	Change(name string, edit func(b *engine.Binding))
 	Remove(name string)
-	// CreateShoot creates a Shoot, and with Secrets what refers to its binding.
+	// CreateShoot creates a Shoot. If the bindings are Secrets, it also creates the object that refers to its
+	// Secret.
 	CreateShoot(s engine.Shoot)
-	// Until waits for what the cache is going to show.
+	// Until waits until holds is true: the cache follows the API with a delay.
 	Until(what string, holds func() bool)
 }
 
@@ -72,7 +73,7 @@ type bench struct {
 	t *testing.T
 }
 
-// account creates the nth binding, and returns it as it is read.
+// account creates the nth binding, and returns it as Get reads it.
 func (b *bench) account(n int, edit func(*engine.Binding)) engine.Binding {
 	b.t.Helper()
 	account := engine.Binding{Name: b.Name(n), HyperscalerType: b.Type()}
@@ -92,7 +93,8 @@ func (b *bench) get(name string) engine.Binding {
 	return got
 }
 
-// written holds the result of a write to what was expected, but for its version, which is new.
+// written checks the result of a write: before with edit applied, with a new resourceVersion, and equal to
+// the next read. It returns the result.
 func (b *bench) written(before, got engine.Binding, err error, edit func(*engine.Binding)) engine.Binding {
 	b.t.Helper()
 	want := before
@@ -107,7 +109,7 @@ func (b *bench) written(before, got engine.Binding, err error, edit func(*engine
 	return got
 }
 
-// testLife is that of a binding, from claim to claim.
+// testLife takes a binding from its claim to the next one.
 func testLife(b *bench) {
 	ctx, free := b.t.Context(), b.account(1, nil)
 	mark := engine.Mark{Tenant: "ga-1", Generation: 1, Epoch: "e1"}
@@ -128,7 +130,7 @@ func testLife(b *bench) {
 	b.written(other, back, err, func(x *engine.Binding) { x.Tenant, x.ClaimedIn, x.Generation = "", "", 3 })
 }
 
-// writes are all writes of a worker.
+// writes makes every write of a worker, and returns the error of each.
 func (b *bench) writes(ctx context.Context, seen engine.Binding) map[string]error {
 	mark := engine.Mark{Tenant: "ga-9", Generation: 9, Epoch: "e9"}
 	errs := map[string]error{}
@@ -139,7 +141,7 @@ func (b *bench) writes(ctx context.Context, seen engine.Binding) map[string]erro
 	return errs
 }
 
-// testFence is of writes on what has changed since it was seen, whatever that was.
+// testFence checks that every write fails with ErrConflict if the binding has changed since it was read.
 func testFence(b *bench) {
 	seen := b.account(1, nil)
 	b.Change(seen.Name, func(x *engine.Binding) { x.Cordoned = true })
@@ -178,7 +180,7 @@ func testMissing(b *bench) {
 	})
 }
 
-// testCallerGone is of calls whose context has ended: they say nothing, and do nothing.
+// testCallerGone checks that a call whose context has ended fails with ErrUnavailable and changes nothing.
 func testCallerGone(b *bench) {
 	seen := b.account(1, nil)
 	gone, cancel := context.WithCancel(b.t.Context())
@@ -253,8 +255,8 @@ func testSuggestions(b *bench) {
 	}
 }
 
-// testDeleting is of bindings that were deleted, and that a finalizer holds: none gains a
-// runtime, each stays what it is, and workers still write its labels.
+// testDeleting checks bindings that were deleted and that a finalizer still holds: they gain no runtime, and
+// workers can still mark them dirty.
 func testDeleting(b *bench) {
 	pool := engine.Pool{HyperscalerType: b.Type()}
 	shared := engine.Pool{HyperscalerType: b.Type(), Shared: true}
@@ -289,7 +291,7 @@ func testDeleting(b *bench) {
 	}
 }
 
-// testMoves is of bindings whose labels put them into another pool, or into none.
+// testMoves checks bindings whose labels move them into another pool, or into none.
 func testMoves(b *bench) {
 	name := b.account(1, nil).Name
 	stays := b.account(2, func(x *engine.Binding) { x.EUAccess = true })
