@@ -110,7 +110,7 @@ func (b *Bucket) Install(token string, d Directory) bool {
 	return installed
 }
 
-// Move changes the runtime's place to to if it still is from, and reports whether it did (rule 16). It may
+// Move changes the runtime's place to the place to if it still is from, and reports whether it did (rule 16). It may
 // return ErrNotBuilt.
 func (b *Bucket) Move(runtime string, from, to Place) (bool, error) {
 	if b.epoch == "" {

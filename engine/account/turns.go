@@ -53,7 +53,7 @@ func (p *Pool) waiters() []Waiter {
 	return waiters
 }
 
-// Heads returns the first waiting runtime of each of at most most tenants, in the order of service.
+// Heads returns the first waiting runtime of each of up to most tenants, in the order of service.
 func (p *Pool) Heads(most int) (Heads, error) {
 	queue, err := p.Queue()
 	heads, met := Heads{Waiting: len(queue)}, map[string]bool{}

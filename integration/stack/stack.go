@@ -160,7 +160,7 @@ func (s *Stack) start(ctx context.Context, o Options) error {
 	return s.startWorkers(ctx, o)
 }
 
-// builds builds the programs that the stack needs, before startLimit begins.
+// builds compiles the programs that the stack needs, before startLimit begins.
 func builds(ctx context.Context, o Options) (worker []string, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	worker = o.WorkerCommand

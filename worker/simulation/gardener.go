@@ -19,7 +19,7 @@ type landscape struct {
 func (l *landscape) Get(ctx context.Context, name string) (engine.Binding, error) {
 	return ask(ctx, l.p, call{Port: gate.Gardener, Op: "get", Arg: name}, func(ctx context.Context) (engine.Binding, error) {
 		b, err := l.p.world.garden.Get(ctx, name)
-		if b.Dirty && l.p.world.off("unnumbered") { // rule 9: as if each binding had had one claim only
+		if b.Dirty && l.p.world.off("unnumbered") { // rule 9: as if no binding was ever claimed twice
 			b.Generation = min(b.Generation, 1)
 		}
 		return b, err
