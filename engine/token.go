@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -59,14 +60,14 @@ func FromToken(token string) (string, error) {
 			b.WriteByte(token[i])
 			continue
 		}
-		var c byte
 		if i+2 >= len(token) {
 			return "", fmt.Errorf("token %q ends inside an escape", token)
 		}
-		if _, err := fmt.Sscanf(token[i+1:i+3], "%02X", &c); err != nil {
+		c, err := strconv.ParseUint(token[i+1:i+3], 16, 8)
+		if err != nil {
 			return "", fmt.Errorf("token %q has a bad escape at %d", token, i)
 		}
-		b.WriteByte(c)
+		b.WriteByte(byte(c))
 		i += 2
 	}
 	return b.String(), nil

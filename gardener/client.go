@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
@@ -43,7 +44,7 @@ type Client struct {
 	mu       sync.Mutex
 	cancel   context.CancelFunc // nil until Start
 	running  sync.WaitGroup
-	watchErr error // the last failure of the watch; nil if there was none
+	failures kube.Failures
 
 	unnamed sync.Once // the warning that the uid of the namespace may not be read
 }
@@ -174,26 +175,20 @@ func (c *Client) WaitSynced(ctx context.Context) error {
 	if cache.WaitForCacheSync(ctx.Done(), c.Synced) {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	err := fmt.Errorf("gardener: %s of namespace %s not read: %w", c.opts.Resource, c.opts.Namespace, context.Cause(ctx))
-	if c.watchErr != nil {
-		err = fmt.Errorf("%w; the last attempt: %w", err, c.watchErr)
+	if last := c.failures.Last(); last != nil {
+		err = fmt.Errorf("%w; the last attempt: %w", err, last)
 	}
 	return err
 }
 
-// watchFailed warns the operator, unless the failure before was the same. The informer itself tries
+// watchFailed warns the operator of a failure that is news. The informer itself tries
 // again.
 func (c *Client) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
 	if verdict.Expected(err) {
 		return
 	}
-	c.mu.Lock()
-	again := c.watchErr != nil && c.watchErr.Error() == err.Error()
-	c.watchErr = err
-	c.mu.Unlock()
-	if !again {
+	if c.failures.Add(err, time.Now()) {
 		c.opts.Warn(fmt.Sprintf("the watch of %s in %s failed and is tried again: %v", c.opts.Resource, c.opts.Namespace, err))
 	}
 }

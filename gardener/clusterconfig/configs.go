@@ -312,6 +312,10 @@ func noteError(op string, err error) error {
 		as = engine.ErrUnknownResult
 	case verdict.Invalid:
 		as = network.ErrRefused
+	case verdict.Barred:
+		if apierrors.IsInvalid(err) { // and not a right that may be granted later
+			as = network.ErrRefused
+		}
 	case verdict.Again, verdict.Missing, verdict.Refused, verdict.Expired: // Missing: the namespace
 	}
 	return &verdict.Error{Op: "gardener: " + op, As: as, Err: err}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,7 +28,7 @@ type ObjectWatch struct {
 	mu       sync.Mutex
 	cancel   context.CancelFunc // nil until Start
 	running  sync.WaitGroup
-	watchErr error
+	failures Failures
 }
 
 // NewNamedWatch returns a watch of one object, which needs only the right to list and watch the object
@@ -109,26 +110,20 @@ func (w *ObjectWatch) WaitSynced(ctx context.Context) error {
 	if cache.WaitForCacheSync(ctx.Done(), w.events.HasSynced) {
 		return nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	err := fmt.Errorf("gardener: %s not read: %w", w.What, context.Cause(ctx))
-	if w.watchErr != nil {
-		err = fmt.Errorf("%w; the last attempt: %w", err, w.watchErr)
+	if last := w.failures.Last(); last != nil {
+		err = fmt.Errorf("%w; the last attempt: %w", err, last)
 	}
 	return err
 }
 
-// watchFailed warns the operator, unless the failure before was the same. The informer itself tries
+// watchFailed warns the operator of a failure that is news. The informer itself tries
 // again.
 func (w *ObjectWatch) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
 	if verdict.Expected(err) {
 		return
 	}
-	w.mu.Lock()
-	again := w.watchErr != nil && w.watchErr.Error() == err.Error()
-	w.watchErr = err
-	w.mu.Unlock()
-	if !again {
+	if w.failures.Add(err, time.Now()) {
 		w.warn(fmt.Sprintf("the watch of %s failed and is tried again: %v", w.What, err))
 	}
 }

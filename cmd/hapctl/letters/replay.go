@@ -167,7 +167,12 @@ func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events
 func (r *replayer) publish(ctx context.Context, e events.Event) (cli.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	r.Again = func(string) string { return "hapctl explain " + e.RuntimeID }
+	r.Again = func(string) string {
+		if e.Binding != "" {
+			return "hapctl explain --request " + e.ID
+		}
+		return "hapctl explain " + e.RuntimeID
+	}
 	if err := r.Client.Publish(ctx, e); err != nil {
 		return r.Unanswered(view.PendingOf(e, r.Subjects), err)
 	}

@@ -35,7 +35,6 @@ func policyWorkers(ctx context.Context, s *cli.Shell, cfg *config.Config, digest
 	var all []policy.InForce
 	if err == nil {
 		all, err = policies.All(ctx, store)
-		err = errors.Join(err, store.Close())
 	}
 	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
 		return nil, err
