@@ -24,10 +24,7 @@ var (
 	_ page.Accounts = (*gardener.Client)(nil)
 	_ page.Records  = (*counters.Store)(nil)
 	_ page.Room     = (*events.WaitingRoom)(nil)
-	_ page.Waits    = (*events.WaitingRoom)(nil)
 	_ page.Ledger   = (*events.Ledger)(nil)
-	_ page.Replies  = (*events.Ledger)(nil)
-	_ page.Runtimes = (*counters.Store)(nil)
 )
 
 // newPage returns the operations page, nil if it is switched off. Its streams end with ctx.
@@ -81,8 +78,8 @@ func (d *daemon) showLandscape(ctx context.Context) {
 	}
 	p := &d.parts
 	s := page.Sources{
-		Accounts: p.gardener, Records: p.counters, Room: p.room, Waits: p.room, Ledger: p.ledger, Replies: p.ledger, Facts: p.ledger,
-		Runtimes: p.counters, Subjects: p.subjects, Keep: d.cfg.NATS.Retention,
+		Accounts: p.gardener, Records: p.counters, Room: p.room, Ledger: p.ledger, Facts: p.ledger,
+		Subjects: p.subjects, Keep: d.cfg.NATS.Retention,
 		Exhaustions: d.tel.Metrics.Exhaustions, Checks: d.pageChecks(), Watched: d.pageWatched(),
 	}
 	if p.ranges != nil {

@@ -121,12 +121,12 @@ func (p *Page) find(w http.ResponseWriter, r *http.Request) {
 
 func (f *found) runtime(ctx context.Context, from *Sources) error {
 	known := hit{Name: f.Query, Link: linkTo("runtimes", f.Query), Exact: true}
-	place, _, fault := from.Runtimes.Runtime(ctx, f.Query)
+	place, _, fault := from.Records.Runtime(ctx, f.Query)
 	if fault == nil && place.Pool != "" {
 		f.add("Runtimes", []hit{known})
 		return nil
 	}
-	err := from.Replies.OfRuntime(ctx, f.Query, func(events.Stored) error { return errEnough })
+	err := from.Ledger.OfRuntime(ctx, f.Query, func(events.Stored) error { return errEnough })
 	if errors.Is(err, errEnough) {
 		f.add("Runtimes", []hit{known})
 		return nil
@@ -136,7 +136,7 @@ func (f *found) runtime(ctx context.Context, from *Sources) error {
 
 func (f *found) requests(ctx context.Context, from *Sources) error {
 	var hits []hit
-	err := from.Replies.OfRequest(ctx, f.Query, func(s events.Stored) error {
+	err := from.Ledger.OfRequest(ctx, f.Query, func(s events.Stored) error {
 		if s.Foreign == nil && s.Reply.RuntimeID != "" {
 			hits = append(hits, hit{Name: f.Query, Link: recordOf(s.Reply.RuntimeID, f.Query), Note: "for " + s.Reply.RuntimeID, Exact: true})
 		}

@@ -324,7 +324,7 @@ func sourcesOf(t testing.TB, l *landscape) Sources {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Sources{Accounts: l, Records: l, Room: l, Waits: l, Ledger: l, Replies: l, Facts: l, Runtimes: l, Keep: 7 * 24 * time.Hour, Networks: l, Subjects: subjects}
+	return Sources{Accounts: l, Records: l, Room: l, Ledger: l, Facts: l, Keep: 7 * 24 * time.Hour, Networks: l, Subjects: subjects}
 }
 
 // busy does what a worker did before noon.

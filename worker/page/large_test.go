@@ -95,7 +95,7 @@ func BenchmarkPages(b *testing.B) {
 	l := theLargest()
 	p, _ := newPage(b, nil, nil)
 	from := sourcesOf(b, l.landscape)
-	from.Replies, from.Facts, from.Ledger = l, l, l
+	from.Facts, from.Ledger = l, l
 	p.Connect(from)
 	begun := time.Now()
 	for !p.sources.Load().past.Look(b.Context()).Done { // each look waits a moment

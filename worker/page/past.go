@@ -50,10 +50,10 @@ func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), recordWithin)
 	defer cancel()
 	var fault, waits error
-	d.Place, d.Record, fault = from.Runtimes.Runtime(ctx, d.ID)
+	d.Place, d.Record, fault = from.Records.Runtime(ctx, d.ID)
 	d.Known = fault == nil
 	d.Waiting, waits = waitingOf(ctx, from, events.WaitingAddress{RuntimeID: d.ID})
-	err := from.Replies.OfRuntime(ctx, d.ID, func(s events.Stored) error {
+	err := from.Ledger.OfRuntime(ctx, d.ID, func(s events.Stored) error {
 		if s.Foreign == nil && s.Reply.Status != events.StatusSealed {
 			d.Answers = append(d.Answers, told(s))
 		}
@@ -83,7 +83,7 @@ func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 // waitingOf returns the oldest mostWaiting waiting requests at an address.
 func waitingOf(ctx context.Context, from *Sources, of events.WaitingAddress) ([]waiter, error) {
 	var all []waiter
-	err := from.Waits.Matching(ctx, of, func(r events.WaitingRequest) error {
+	err := from.Room.Matching(ctx, of, func(r events.WaitingRequest) error {
 		if all = append(all, newWaiter(r)); len(all) == mostWaiting {
 			return errEnough
 		}
@@ -103,7 +103,7 @@ func repliesAt(ctx context.Context, from *Sources, sequences []uint64) ([]events
 	group.SetLimit(repliesAtOnce)
 	for i, sequence := range sequences {
 		group.Go(func() error {
-			s, found, err := from.Replies.At(ctx, sequence)
+			s, found, err := from.Ledger.At(ctx, sequence)
 			if found && s.Foreign == nil {
 				all[i] = s
 			}

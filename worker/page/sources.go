@@ -18,52 +18,34 @@ type Accounts interface {
 	All() iter.Seq[engine.Binding]
 }
 
-// Records are a pool's records in Redis. Every method may return the connection's error; Bindings and Queue
-// may also return account.ErrNotBuilt.
+// Records are the records in Redis. Every method may return the connection's error; Bindings, Queue and
+// Runtime may also return account.ErrNotBuilt.
 type Records interface {
 	// Status returns the zero Status for a pool that is not built.
 	Status(ctx context.Context, pool string) (account.Status, error)
 	Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error]
 	// Queue returns the waiting runtimes, in the order in which they are served.
 	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
+	// Runtime returns zero values for an unknown runtime.
+	Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error)
 }
 
 // Room is the waiting room.
 type Room interface {
 	// Each visits the waiting requests, oldest first, until visit returns an error.
 	Each(ctx context.Context, visit func(events.WaitingRequest) error) error
-}
-
-// Waits finds waiting requests by pool, tenant or runtime.
-type Waits interface {
 	// Matching visits the requests that match an address, oldest first. An empty field matches all.
 	Matching(ctx context.Context, of events.WaitingAddress, visit func(events.WaitingRequest) error) error
 }
 
-// Ledger reads the stream of replies.
+// Ledger reads the stream of replies. A reply that cannot be decoded has Stored.Foreign set.
 type Ledger interface {
 	// Last returns the last reply under a subject, and whether there is one.
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
-}
-
-// Replies finds replies of the ledger by runtime, by request and by sequence. A reply that cannot be decoded
-// has Stored.Foreign set.
-type Replies interface {
 	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 	OfRequest(ctx context.Context, requestID string, visit func(events.Stored) error) error
 	// At returns the reply at a sequence of the ledger, and whether it still exists.
 	At(ctx context.Context, sequence uint64) (events.Stored, bool, error)
-}
-
-// Runtimes are the runtimes in Redis.
-type Runtimes interface {
-	// Runtime returns zero values for an unknown runtime. Its error may be account.ErrNotBuilt.
-	Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error)
-}
-
-// Networks are the parent ranges of clusters' network blocks.
-type Networks interface {
-	Parents(ctx context.Context) ([]Parent, error)
 }
 
 // Parent is a parent range and its used blocks.
@@ -85,12 +67,12 @@ type Sources struct {
 	Accounts Accounts
 	Records  Records
 	Room     Room
-	Waits    Waits
 	Ledger   Ledger
-	Replies  Replies
 	Facts    history.Ledger // nil: the past is not shown
-	Runtimes Runtimes
-	Networks Networks // nil if no network ranges are allotted: they are not shown
+	// Networks are the parent ranges of clusters' network blocks; nil if no network ranges are allotted.
+	Networks interface {
+		Parents(ctx context.Context) ([]Parent, error)
+	}
 	Subjects events.Subjects
 	// Exhaustions visits the pools that have a forecast, with the seconds until no free account is left; +Inf
 	// means never. nil if there are no forecasts.

@@ -111,7 +111,7 @@ func (s *state) readWaiting(ctx context.Context, from *Sources) error {
 func (p *pool) line(ctx context.Context, from *Sources, found []waiter, search bool) error {
 	if search {
 		found = nil
-		err := from.Waits.Matching(ctx, events.WaitingAddress{Pool: p.Name()}, func(r events.WaitingRequest) error {
+		err := from.Room.Matching(ctx, events.WaitingAddress{Pool: p.Name()}, func(r events.WaitingRequest) error {
 			if found = append(found, newWaiter(r)); len(found) == firstOfPool {
 				return errEnough
 			}

@@ -118,6 +118,10 @@ func (o one) Bindings(context.Context, string) iter.Seq2[account.NamedRecord, er
 
 func (one) Queue(context.Context, string) ([]account.Waiter, error) { return nil, nil }
 
+func (one) Runtime(context.Context, string) (account.Place, account.Runtime, error) {
+	return account.Place{}, account.Runtime{}, nil
+}
+
 func (one) Each(context.Context, func(events.WaitingRequest) error) error { return nil }
 
 func (one) Rules() *rule.Ruleset { return nil }
