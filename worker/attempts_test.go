@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// allotting returns a worker that takes for every cluster a block of 16 addresses out of a parent.
+// allotting returns a worker that allots a block of 16 addresses from parent to each cluster.
 func allotting(parent netip.Prefix) (*Worker, *network.Space) {
 	config := &network.Config{Parents: []network.Parent{{ID: "foo", CIDRs: []netip.Prefix{parent}}}, Rules: []network.Rule{{
 		ID: "all", Injections: []network.Injection{{Paths: []string{"/a"}, Parents: []string{"foo"}, Size: 28}},
@@ -23,9 +23,8 @@ func allotting(parent netip.Prefix) (*Worker, *network.Space) {
 	return New(Options{Ranges: &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed{config}, Late: new(passes)}}), space
 }
 
-// Two workers serve one request that waits. The block that the one returns, which found
-// no account, the other one answers with; once the answer is a refusal, nothing
-// of either is left.
+// Two attempts at one waiting request hold the same block. If one returns it, the other keeps it. Once the
+// request is refused, neither keeps it.
 func TestHandlersOfARequestGiveBackTheirOwn(t *testing.T) {
 	t.Parallel()
 	w, space := allotting(netip.MustParsePrefix("10.0.0.0/24"))
@@ -45,8 +44,8 @@ func TestHandlersOfARequestGiveBackTheirOwn(t *testing.T) {
 	}
 }
 
-// An answer that was published may be stored yet, whatever the worker has heard of it. The blocks
-// that it names are free only once a waiting reply stands in its place (I9).
+// A published answer may still be stored, even if Publish returned an error. The blocks that it names become
+// free only after a waiting reply is stored instead (I9).
 func TestBlocksOfAnAnswerThatMayBeStored(t *testing.T) {
 	t.Parallel()
 	w, space := allotting(netip.MustParsePrefix("10.0.0.0/28"))
@@ -64,7 +63,7 @@ func TestBlocksOfAnAnswerThatMayBeStored(t *testing.T) {
 	}
 }
 
-// leaving are counters of runtimes on their way out, of which rt-1 alone has a place.
+// leaving are counters in which only rt-1 has a place. They release every runtime.
 type leaving struct{ Counters }
 
 func (leaving) Depart(_ context.Context, runtime string) (account.Place, error) {
@@ -75,7 +74,7 @@ func (leaving) ReleaseRuntime(context.Context, account.Place, string, string) (a
 	return account.Departure{Sequence: 8}, nil
 }
 
-// watched is a ledger that tells of a reply that is about to be stored.
+// watched is a ledger that calls before ahead of each Publish.
 type watched struct {
 	*events.Ledger
 	before func()
@@ -93,9 +92,8 @@ func (noRequests) OfRuntime(context.Context, string, func(events.WaitingRequest)
 	return nil
 }
 
-// The blocks of a runtime that goes are free once the ledger says that it is gone, and
-// not before: until then a rebuild finds it there, with them. A later delivery returns
-// what a worker left that died in between.
+// The blocks of a released runtime become free after the ledger says that it is gone, and not before: until
+// then a rebuild finds the runtime with its blocks. If a worker stops in between, a redelivery frees them.
 func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 	t.Parallel()
 	rules := []network.Rule{{ID: "all", Injections: []network.Injection{{Paths: []string{"/a"}, Size: 28}}}}
@@ -118,7 +116,7 @@ func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 			Counters: leaving{}, Room: noRequests{}, Ledger: ledger, Subjects: subjects,
 		})
 		event := events.Event{Type: events.TypeDeprovision, ID: "bye", RuntimeID: runtime, Deprovision: &events.Deprovision{RuntimeID: runtime}}
-		for _, number := range []uint64{1, 1, 2} { // again as another message, and as the same
+		for _, number := range []uint64{1, 1, 2} { // published a second time, then redelivered
 			if _, err := space.Acquire(runtime, "request", rules); err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +134,7 @@ func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 	}
 }
 
-// passes counts what is asked of the passes over all clusters.
+// passes counts the calls of ranges.Passes.
 type passes int
 
 func (p *passes) Wanted() { *p++ }
@@ -147,7 +145,7 @@ type fixed struct{ config *network.Config }
 
 func (f fixed) Config() *network.Config { return f.config }
 
-// inSpace are the ranges of the model.
+// inSpace adapts network.Space to ranges.Allocator.
 type inSpace struct{ *network.Space }
 
 func (s inSpace) Acquire(_ context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {

@@ -13,15 +13,15 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// firstSuggestions is how many unclaimed bindings a decision is offered when the
-// tenant's own did not do; each further attempt offers eight times as many.
+// firstSuggestions is the number of unclaimed bindings that assign offers first, if none of the
+// tenant's own fits. Each further attempt offers eight times as many.
 const firstSuggestions = 8
 
-// refusals is how many bindings one search passes over because the server refuses
-// to mark them. With more it is rather the right that is missing than their Secrets.
+// refusals is the number of bindings that one search skips because the API refuses to label them. If
+// more are refused, the cause is probably a missing permission and not the bindings.
 const refusals = 16
 
-// claimRequest is a runtime in search of a binding.
+// claimRequest describes a runtime that needs a binding.
 type claimRequest struct {
 	runtime  string
 	request  string
@@ -30,24 +30,24 @@ type claimRequest struct {
 	terms    account.Terms
 	internal bool           // the tenant may keep using its internal bindings
 	inTurn   bool           // it may claim although others wait
-	now      bool           // it does not wait, or no more
+	now      bool           // if nothing fits, refuse it instead of letting it wait
 	trace    *decisionTrace // may be nil
 }
 
-// candidates are the bindings that one search has read: the label facts that scripts
-// are given, and the resourceVersions that fence its writes (rule 2).
+// candidates are the bindings that one search has read: their labels, which scripts get as input, and
+// their resourceVersions, which fence its writes (rule 2).
 type candidates struct {
 	order   []string
 	seen    map[string]candidate
-	refused map[string]bool // may not be marked, so no claim of them succeeds
+	refused map[string]bool // skipped: a claim of them cannot succeed
 }
 
 type candidate struct {
 	binding engine.Binding
-	live    bool // read from the source, not from the cache
+	live    bool // read from the API, not from the cache
 }
 
-// passOver takes a binding out of the search, and reports whether it may go on.
+// passOver excludes a binding from the search, and reports whether the search may go on.
 func (v *candidates) passOver(binding string) bool {
 	if v.refused == nil {
 		v.refused = map[string]bool{}
@@ -66,7 +66,7 @@ func (v *candidates) put(b engine.Binding, live bool) {
 	v.seen[b.Name] = candidate{b, live}
 }
 
-// offer adds what the cache suggests; what was read from the source stands.
+// offer adds bindings from the cache. It keeps bindings that were read from the API.
 func (v *candidates) offer(suggested []engine.Binding) {
 	for _, b := range suggested {
 		if known, ok := v.seen[b.Name]; !ok || !known.live {
@@ -75,8 +75,8 @@ func (v *candidates) offer(suggested []engine.Binding) {
 	}
 }
 
-// suggestions are the candidates that a script may choose from. One that turned out to
-// be in another pool is none: its claim was revoked, and would be again.
+// suggestions returns the candidates from which a script may choose. It omits a binding whose labels
+// name another pool: a claim of it would be revoked.
 func (v *candidates) suggestions(job claimRequest) []account.Seen {
 	out := make([]account.Seen, 0, len(v.order))
 	for _, name := range v.order {
@@ -92,12 +92,12 @@ func (v *candidates) suggestions(job claimRequest) []account.Seen {
 	return out
 }
 
-// claimAttempt is a runtime's way to its binding, as far as it has come.
+// claimAttempt is the state of one search for a binding.
 type claimAttempt struct {
 	claimRequest
 	seen    *candidates
-	request account.Request  // its Epoch is the pool's of before the directory was asked
-	decided account.Decision // what Redis has said already, without an outcome where it was not asked
+	request account.Request  // its Epoch was known before the directory was read
+	decided account.Decision // decision of locateFor that assign has not used yet; no outcome if there is none
 }
 
 func (h *Handler) beginClaim(job claimRequest) *claimAttempt {
@@ -112,7 +112,7 @@ func (h *Handler) beginClaim(job claimRequest) *claimAttempt {
 	return s
 }
 
-// beginClaimIn begins a search anew in another pool, in the epoch that it had.
+// beginClaimIn begins a new search in another pool. It keeps the epoch of s.
 func (h *Handler) beginClaimIn(pool engine.Pool, s *claimAttempt) *claimAttempt {
 	job, epoch := s.claimRequest, s.request.Epoch
 	job.pool = pool
@@ -121,9 +121,8 @@ func (h *Handler) beginClaimIn(pool engine.Pool, s *claimAttempt) *claimAttempt 
 	return s
 }
 
-// locateFor is locate for a runtime on its way to a binding. Where nothing lies between
-// directory and decision one script does both: then the pool is the one that it had when the
-// directory was asked.
+// locateFor finds the place of a runtime that needs a binding. If no network blocks have to be acquired
+// between lookup and decision, one script does both, and job.decided stores the decision.
 func (h *Handler) locateFor(ctx context.Context, job *claimAttempt) (account.Place, error) {
 	pool := job.pool.Name()
 	if !h.ranges.Allots() {
@@ -141,9 +140,9 @@ func (h *Handler) locateFor(ctx context.Context, job *claimAttempt) (account.Pla
 	return place, err
 }
 
-// assign finds a binding for a runtime and makes sure that its label says so:
-// what it returns may be answered. It goes back to the script after every write
-// that did not certainly succeed, and ends when ctx does.
+// assign finds a binding for a runtime, and writes and confirms its label. The decision that it returns
+// without an error may be answered. After every write that may have failed it starts over with the
+// script, until ctx ends.
 func (h *Handler) assign(ctx context.Context, job *claimAttempt) (decision account.Decision, err error) {
 	for n := firstSuggestions; ; {
 		decision, job.decided = job.decided, account.Decision{}
@@ -183,7 +182,7 @@ func (h *Handler) assign(ctx context.Context, job *claimAttempt) (decision accou
 	}
 }
 
-// askForBinding asks Redis, in whichever way, with what has been seen so far.
+// askForBinding calls ask with the candidates seen so far, in a span.
 func (h *Handler) askForBinding(
 	ctx context.Context, job *claimAttempt, ask func(context.Context, string, account.Request) (account.Decision, error),
 ) (account.Decision, error) {
@@ -199,9 +198,9 @@ func (h *Handler) askForBinding(
 	return decision, err
 }
 
-// confirmClaim is rule 4: it sees to it that the label of the decision's binding
-// carries tenant, generation and epoch, and confirms. False, without an error,
-// means: back to the script, with what was learnt in seen.
+// confirmClaim makes sure that the label of the binding carries tenant, generation and epoch, and
+// confirms the claim (rule 4). If it returns false without an error, the caller starts over with the
+// script; seen then has the current label.
 func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.Decision, seen *candidates) (bool, error) {
 	claim := account.Claim{Runtime: job.runtime, Binding: d.Binding, Generation: d.Generation, Sequence: d.Sequence, Epoch: d.Epoch}
 	known, ok := seen.seen[d.Binding]
@@ -214,18 +213,18 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 	case b.Dirty || (b.Tenant != "" && b.Tenant != job.tenant) || b.Pool() != job.pool,
 		b.Deleting && b.Tenant == "": // it was deleted after the cache had offered it
 		if !known.live {
-			// The cache may be behind; only the source may cost another its claim.
+			// The cache may be out of date. Revoke only by what the API says.
 			return false, h.read(ctx, d.Binding, seen)
 		}
 		_, err := h.counters.Revoke(ctx, job.pool.Name(), claim)
-		seen.put(b, false) // rule 2: the next claim of it is not judged by this look
+		seen.put(b, false) // rule 2: a later claim of it needs a new read
 		job.trace.attempt(h.now(), d.Binding, observe.ClaimRevoked)
 		happened(ctx, happenedClaim+string(observe.ClaimRevoked), nil, attribute.String("hap.binding", d.Binding))
 		h.observer.Claim(ctx, observe.Claim{Binding: d.Binding, Pool: job.pool.Name(), Runtime: job.runtime, Result: observe.ClaimRevoked, Err: err})
 		return false, err
 	case b.Tenant == mark.Tenant && b.Generation == mark.Generation && b.Epoch == mark.Epoch:
 		if !known.live {
-			// A cache that lags may show the label of an earlier claim, which was taken off since.
+			// The cache may still show a label that was removed since.
 			return false, h.read(ctx, d.Binding, seen)
 		}
 		return h.counters.Confirm(ctx, job.pool.Name(), claim)
@@ -240,7 +239,7 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 		return false, h.read(ctx, d.Binding, seen)
 	}
 	if errors.Is(err, engine.ErrRefused) && b.Tenant == "" && d.Origin == account.Claimed && seen.passOver(d.Binding) {
-		// No request has been answered with it: the next one may be had.
+		// No request was answered with this claim, so another binding may be chosen.
 		_, err = h.counters.Revoke(ctx, job.pool.Name(), claim)
 		return false, err
 	}
@@ -252,7 +251,8 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 	return h.counters.Confirm(ctx, job.pool.Name(), claim)
 }
 
-// label writes the mark on the binding as it was seen, and tells how it went.
+// label writes the mark on the binding, fenced by the resourceVersion of seen, and reports the result to
+// the observer.
 func (h *Handler) label(ctx context.Context, job claimRequest, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	ctx, end := h.span(ctx, "claim", attribute.String("hap.binding", seen.Name))
 	defer end()
@@ -285,7 +285,7 @@ func claimResult(err error) observe.ClaimResult {
 	}
 }
 
-// look takes the cache's view of a binding, else the source's.
+// look puts the cached binding into seen, or reads it from the API if the cache does not have it.
 func (h *Handler) look(ctx context.Context, binding string, seen *candidates) error {
 	if b, ok := h.gardener.Cached(binding); ok {
 		seen.put(b, false)
@@ -294,8 +294,8 @@ func (h *Handler) look(ctx context.Context, binding string, seen *candidates) er
 	return h.read(ctx, binding, seen)
 }
 
-// read takes the source's view of a binding. One that is gone counts as dirty:
-// no tenant can be given it, and a claim of it is to be revoked.
+// read reads the binding from the API into seen. A deleted binding counts as dirty, so that a claim of it
+// is revoked.
 func (h *Handler) read(ctx context.Context, binding string, seen *candidates) error {
 	b, err := h.gardener.Get(ctx, binding)
 	if engine.CodeOf(err) == engine.CodeUnknownBinding {

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// What a search may offer to the script, of what it has read.
+// TestSuggestions: which of the bindings that a search has read it offers to the script.
 func TestSuggestions(t *testing.T) {
 	t.Parallel()
 	aws, shared := engine.Pool{HyperscalerType: "aws"}, engine.Pool{HyperscalerType: "aws", Shared: true}
@@ -56,7 +56,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// What was read from the source stands against what the cache suggests again.
+// A suggestion of the cache does not replace a binding that was read from the API.
 func TestOfferKeepsWhatWasRead(t *testing.T) {
 	t.Parallel()
 	v := &candidates{}
@@ -73,8 +73,8 @@ func dedicatedOf(tenant string) claimRequest {
 	return claimRequest{runtime: "rt-1", request: "rq-1", tenant: tenant}
 }
 
-// TestAssignPassesOver claims the first suggestion of a cache that is behind, and
-// goes on to the second one: with two decisions more, not until its time is up.
+// If the cached labels of the first suggestion are out of date, assign goes on with the second one, within a
+// few decisions.
 func TestAssignPassesOver(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func TestAssignPassesOver(t *testing.T) {
 			w := New(Options{Counters: counters, Gardener: gardener, Observer: observe.Observer{
 				OnDecision: func(context.Context, observe.Decision) {
 					if counters.decisions > 10 {
-						cancel() // it would go on for as long as it may
+						cancel() // an endless loop
 					}
 				},
 			}})
@@ -116,8 +116,8 @@ func TestAssignPassesOver(t *testing.T) {
 	}
 }
 
-// A binding that the server refuses to mark is not offered again, and a search does
-// not go through a whole landscape that refuses all.
+// A binding that the API refuses to label is not offered again. A search ends after a bounded number of
+// refusals.
 func TestPassOver(t *testing.T) {
 	t.Parallel()
 	job := claimRequest{tenant: "ga", pool: engine.Pool{HyperscalerType: "aws"}}

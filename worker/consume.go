@@ -11,9 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Start begins to consume, and returns. The values of ctx reach every handler;
-// its end does not: Stop ends the worker. A second Start, or one after Stop,
-// does nothing.
+// Start starts the worker and returns. Handlers get the values of ctx, but not its cancellation: only
+// Stop ends the worker. A second Start, or one after Stop, does nothing.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -23,7 +22,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.source.Open(); err != nil {
 		return err
 	}
-	w.source.Look(ctx) // before a deadline is judged
+	w.source.Look(ctx) // measures the stream's clock, which deadlines need
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	taking, stopTaking := context.WithCancel(work)
 	w.begun, w.cancel, w.stopTaking = true, cancel, stopTaking
@@ -37,9 +36,8 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop takes no more events, hands back those that are not begun, waits for the
-// begun ones as long as the drain allows, and ends what is left then. It may be
-// called before Start and more than once.
+// Stop takes no more events and returns the queued ones to the stream. It waits for events in flight
+// until the drain ends, then cancels the rest. It may be called before Start and more than once.
 func (w *Worker) Stop() {
 	w.mu.Lock()
 	first := !w.stopped
@@ -74,9 +72,8 @@ func (w *Worker) consume(ctx context.Context) {
 	}
 }
 
-// Handle handles one message from its receipt until it is settled, as a started worker
-// does with each message that it takes. It needs no Start, and returns once the outcome
-// is known: Options.Observer hears it.
+// Handle handles and settles one message, and reports the outcome to Options.Observer. A started
+// worker calls it for each message; it also works without Start.
 func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
 	begin := w.now()
 	a := w.begin(w.decode(msg))
@@ -89,15 +86,15 @@ func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
 		info.Outcome, info.Reason = observe.Unsettled, err.Error()
 	}
 	if a.again {
-		info.Delivery = max(info.Delivery, 2) // a reply that may be stored counts as a delivery before
+		info.Delivery = max(info.Delivery, 2) // a reply may be stored already, as at a redelivery
 	}
 	info.Duration = w.since(begin)
 	settledAs(ctx, &info)
 	w.observer.Event(ctx, info)
 }
 
-// tellProgress keeps messages from being delivered again while they are handled or queued,
-// until the worker has stopped.
+// tellProgress prevents the redelivery of messages that are in flight or queued, until the worker has
+// stopped.
 func (w *Worker) tellProgress(ctx context.Context) {
 	every := func() time.Duration { return min(w.opts.AckWait, w.source.AckWait()) / 3 }
 	loop.Run(ctx, loop.Options{Changing: every, Stop: w.done}, func(context.Context) error {

@@ -16,21 +16,21 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// delivery is an event as it reached this worker, from the stream or out of the waiting
-// room. It never changes.
+// delivery is an event as this worker received it, from the stream or from the waiting room. It is
+// immutable.
 type delivery struct {
 	event     events.Event
-	invalid   error     // why it can never be processed
-	subject   string    // of the reply, "" where too little could be read
-	number    uint64    // counts deliveries from 1
+	invalid   error     // why the event can never be processed; nil for a valid one
+	subject   string    // of the reply; "" if the event was too unreadable to tell
+	number    uint64    // of the delivery, from 1
 	sequence  uint64    // in the stream of events
-	published time.Time // when the stream stored it; zero for a request that waits
+	published time.Time // when the stream stored it; zero for a request from the waiting room
 
-	served bool // it comes out of the waiting room, not out of the stream
-	inTurn bool // it is its turn among those who wait
+	served bool // it comes from the waiting room
+	inTurn bool // it is the next of its queue, so it may claim
 }
 
-// decode reads a message.
+// decode decodes a message. A message that cannot be decoded sets delivery.invalid.
 func (h *Handler) decode(msg jetstream.Msg) delivery {
 	d := delivery{number: 1}
 	if meta, err := msg.Metadata(); err == nil {
@@ -55,7 +55,7 @@ func (d *delivery) kind() string {
 	return string(d.event.Type)
 }
 
-// tenant is the global account that the event names, "" for none.
+// tenant returns the global account that the event names, or "".
 func (d *delivery) tenant() string {
 	switch {
 	case d.event.Provision != nil:
@@ -67,38 +67,38 @@ func (d *delivery) tenant() string {
 	}
 }
 
-// attempt is how far this worker has come with a delivery.
+// attempt is the state of one handling of a delivery.
 type attempt struct {
 	delivery
 
-	again   bool      // a reply may be stored already: it is read before anything is decided
-	expect  uint64    // the last sequence of the reply's subject, as it was read when handling began
-	taken   bool      // the reply stored last says that the id is this event's
-	sent    bool      // a reply was published that is stored, or may be yet
-	waited  bool      // a request may lie in the waiting room
-	until   time.Time // the end of its waiting, once that is known
-	room    string    // the pool that it is in the waiting room for, where it is served from there
-	entered time.Time // when it came in for that pool, by the clock of NATS
+	again   bool      // a reply may be stored already: read it before deciding anything
+	expect  uint64    // last sequence of the reply's subject, read when handling began
+	taken   bool      // the last stored reply reserves the id for this type of event
+	sent    bool      // a reply was published, and is stored or may still be
+	waited  bool      // the request may be in the waiting room
+	until   time.Time // deadline of its waiting; zero while unknown
+	room    string    // pool for which it is in the waiting room, if it is served from there
+	entered time.Time // when it entered the room for that pool, by the clock of NATS
 	begun   time.Time // when it began to wait
-	moves   time.Time // when it is tried anew, as its rule leads to another pool
-	since   int64     // the number under which it waits, as its stored reply says
+	moves   time.Time // when to try it again because its rule leads to another pool
+	since   int64     // decision sequence in its stored waiting reply
 
-	pool     string                   // that it was decided on
-	decision int64                    // the number of the last decision about it
-	held     ranges.Held              // the network blocks that it relies on
-	left     []string                 // other handlings of the request that rely on network blocks while it waits
-	lasting  func(relier string) bool // reports whether one of these has done so for longer than a handling lasts
-	name     string                   // tells it from others that handle the same event, "" before that matters
-	trace    decisionTrace            // what its decision record will tell
+	pool     string                   // pool that decided
+	decision int64                    // sequence of the last decision
+	held     ranges.Held              // network blocks that it relies on
+	left     []string                 // other attempts at this request that rely on network blocks
+	lasting  func(relier string) bool // reports whether such an attempt has been seen for longer than one can run
+	name     string                   // random name among attempts at the same event; "" until id is called
+	trace    decisionTrace            // input of the decision record
 }
 
-// begin begins to handle a delivery.
+// begin returns a new attempt at a delivery.
 func (h *Handler) begin(d delivery) *attempt {
 	return &attempt{delivery: d, again: d.number > 1 || d.served, trace: decisionTrace{times: events.Times{Published: d.published, Began: h.now()}}}
 }
 
-// id names this handling among those that have the event in hand at the same
-// time: every worker serves a request that waits.
+// id returns a unique name of this attempt. Several workers may handle the same event at a time, since
+// every worker serves the waiting room.
 func (a *attempt) id() string {
 	if a.name == "" {
 		a.name = strconv.FormatUint(rand.Uint64(), 36)
@@ -106,12 +106,11 @@ func (a *attempt) id() string {
 	return network.Attempt(a.event.ID, a.name)
 }
 
-// relier names what relies on network blocks: this handling, as long as it publishes after
-// the sequence that it has read. Once another reply is stored, nothing is answered with
-// blocks of that name any more.
+// relier returns the name under which this attempt takes network blocks. It contains the sequence after
+// which the reply is published: once another reply is stored, no answer can name these blocks.
 func (a *attempt) relier() string { return network.Attempt(a.id(), strconv.FormatUint(a.expect, 36)) }
 
-// told is the fact that the event has come to an outcome.
+// told returns the event and its outcome as the observer gets them.
 func (d *delivery) told(subject string, out outcome) observe.Event {
 	return observe.Event{
 		Type: d.kind(), ID: d.event.ID, Tenant: d.tenant(), Runtime: d.event.RuntimeID, Subject: subject, Delivery: d.number,

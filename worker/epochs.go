@@ -10,15 +10,15 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// epochs are those that pools are known to have. A decision is given what was
-// known before the directory was asked: a pool that was rebuilt since refuses
-// it, because the directory was rebuilt as well and may no longer say the same.
+// epochs caches the epoch of each pool. A decision carries the epoch that was known before the directory
+// was read. A pool that was rebuilt since then refuses it, because the directory was rebuilt too and may
+// now have another place for the runtime.
 type epochs struct {
 	mu    sync.Mutex
-	pools atomic.Pointer[map[string]string] // replaced, never changed
+	pools atomic.Pointer[map[string]string] // copy on write
 }
 
-// known has what is known now, and stays so.
+// known returns the current epochs by pool. The map is never changed.
 func (e *epochs) known() map[string]string {
 	if pools := e.pools.Load(); pools != nil {
 		return *pools
@@ -26,7 +26,8 @@ func (e *epochs) known() map[string]string {
 	return nil
 }
 
-// learn takes over what a decision on the pool has shown.
+// learn stores the epoch that a decision on the pool returned, or drops it if err says that the pool was
+// lost or rebuilt.
 func (e *epochs) learn(pool, epoch string, err error) {
 	switch {
 	case errors.Is(err, account.ErrRebuilt), errors.Is(err, account.ErrNotBuilt):
@@ -47,7 +48,7 @@ func (e *epochs) learn(pool, epoch string, err error) {
 	e.pools.Store(&pools)
 }
 
-// locate finds the runtime's place, and the epoch that its pool had before that.
+// locate returns the runtime's place, and the epoch of its pool that was known before the lookup.
 func (h *Handler) locate(ctx context.Context, runtime, pool string) (place account.Place, epoch string, err error) {
 	for {
 		known := h.epochs.known()

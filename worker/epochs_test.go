@@ -20,7 +20,7 @@ func TestLearn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		lessons []lesson
-		aws     string // what is known in the end
+		aws     string // epoch of pool aws after the lessons
 	}{
 		{"nothing yet", nil, ""},
 		{"a decision", []lesson{{"aws", "e1", nil}}, "e1"},
@@ -46,7 +46,7 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// directoryFake is the directory and the pools' epochs, which tests change under way.
+// directoryFake is a directory with one epoch. Tests change both during a call.
 type directoryFake struct {
 	Counters
 	place    account.Place
@@ -74,8 +74,8 @@ func (d *directoryFake) Status(context.Context, string) (account.Status, error) 
 	return status, nil
 }
 
-// The epoch of a pool that goes with a place in the directory is never younger
-// than the look into the directory: a pool that was rebuilt since refuses it.
+// locate returns an epoch that was known before the directory was read, so that a pool that was rebuilt since
+// then refuses it.
 func TestLocate(t *testing.T) {
 	t.Parallel()
 	aws := account.Place{Pool: "aws"}
@@ -83,8 +83,8 @@ func TestLocate(t *testing.T) {
 		name   string
 		known  map[string]string
 		dir    directoryFake
-		under  func(w *Worker, d *directoryFake) // what happens under way
-		epoch  string                            // that goes with the place
+		under  func(w *Worker, d *directoryFake) // sets up what happens during the calls
+		epoch  string                            // want
 		calls  []string
 		wanted rebuilds
 		err    error
@@ -116,7 +116,7 @@ func TestLocate(t *testing.T) {
 			name: "lost again before it is known", dir: directoryFake{place: aws, epoch: "e1"},
 			under: func(w *Worker, d *directoryFake) {
 				d.onLocate = func(calls int) {
-					if calls == 3 { // too late: what was known before it counts
+					if calls == 3 { // too late: the epoch known before this call counts
 						w.epochs.learn("aws", "", account.ErrNotBuilt)
 					}
 				}
@@ -154,7 +154,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// A search for an epoch ends with the event's time.
+// locate ends when ctx does, and returns its cause.
 func TestLocateEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -172,7 +172,8 @@ func (unforced) Refuse(context.Context, account.Place, string, string) (account.
 	return account.Decision{}, account.ErrNotBuilt
 }
 
-// A request without network blocks asks Redis for nothing before its deadline. Nothing else asks for a pool without bindings.
+// A request that waits for network blocks calls no script of its pool before its deadline. For a pool without
+// bindings, its refusal is then the only call that can request a rebuild.
 func TestRefusalAsksForARebuild(t *testing.T) {
 	t.Parallel()
 	var wanted rebuilds

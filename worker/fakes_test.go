@@ -13,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// The fakes of this package do what a table needs and panic, as methods of a nil
-// interface, where something else is asked of them.
+// The fakes of this package implement only the methods that the tests need. Any other method panics, since
+// the embedded interface is nil.
 
 // gardenerFake is bindings at their source, and as a cache has them.
 type gardenerFake struct {

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// mostFaults is how often the handling of an event may fail in one worker by the event's
-	// own doing before the event is ended. What a dependency refuses for now ends no event.
+	// mostFaults is the number of failures, in one worker, that the event itself causes
+	// (ownDoing) before it is rejected. Transient errors of dependencies do not count.
 	mostFaults = 5
-	// mostRemembered bounds the events whose faults are counted.
+	// mostRemembered bounds the number of events with a count.
 	mostRemembered = 10_000
-	// longestFaultPause bounds the pause before such an event comes again.
+	// longestFaultPause bounds the delay before such an event is redelivered.
 	longestFaultPause = time.Minute
 )
 
-// ownDoing reports whether an error is the event's own doing, and would be the end of each
-// handling of it: a panic, or an answer that cannot be stored.
+// ownDoing reports whether the event itself causes the error, so that each retry would fail too: a
+// panic, or an answer that cannot be stored.
 func ownDoing(err error) bool {
 	_, panicked := errors.AsType[*crash.Panic](err)
 	return panicked || errors.Is(err, events.ErrUnstorable)
 }
 
-// faults counts such ends by the event that was handled. A worker that restarts counts anew.
+// faults counts the ownDoing failures by the event's reply subject. A restart of the worker resets them.
 type faults struct {
 	mu sync.Mutex
 	of map[string]int
@@ -39,7 +39,7 @@ func (f *faults) add(event string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == nil || len(f.of) >= mostRemembered && f.of[event] == 0 {
-		f.of = map[string]int{} // some events come once more often
+		f.of = map[string]int{} // resets all counts, which costs some events a few more attempts
 	}
 	f.of[event]++
 	return f.of[event]
@@ -51,8 +51,8 @@ func (f *faults) forget(event string) {
 	delete(f.of, event)
 }
 
-// guarded handles an event. One whose handling fails by its own doing comes again after a
-// pause, and is refused and buried after mostFaults.
+// guarded handles an event and recovers from panics. If the event itself causes the failure (ownDoing),
+// it is redelivered after a pause that grows; after mostFaults it is rejected and dead-lettered.
 func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
 	var out outcome
 	err := crash.Guard(func() error { out = w.handle(ctx, a); return out.failed })
@@ -66,7 +66,7 @@ func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
 	}
 	w.abandon(ctx, a)
 	w.observer.Retry(ctx, observe.Retry{Type: a.kind(), ID: a.event.ID, Err: err})
-	a.again = true // it may have published
+	a.again = true // the failed handling may have published a reply
 	count := w.faults.add(a.subject)
 	if count >= mostFaults {
 		ended, failed := w.refuse(ctx, a.delivery, err)
@@ -82,8 +82,8 @@ func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
 	return out
 }
 
-// answerGuarded answers a request that waits. One whose handling fails by its own doing is
-// refused after mostFaults, so that it does not wait for ever.
+// answerGuarded answers a waiting request and recovers from panics. If the request itself causes the
+// failure (ownDoing), it is rejected after mostFaults instead of being tried for ever.
 func (w *Worker) answerGuarded(ctx context.Context, a *attempt) (outcome, error) {
 	var out outcome
 	err := crash.Guard(func() (err error) { out, err = w.answer(ctx, a); return err })
@@ -105,8 +105,8 @@ func (w *Worker) answerGuarded(ctx context.Context, a *attempt) (outcome, error)
 	return ended, nil
 }
 
-// refuse answers an event that cannot be handled, as rule 11 says, and takes back
-// what it holds. It relies on nothing that the handling before it has left.
+// refuse rejects an event that cannot be handled, and takes back its assignment and blocks (rule 11). It
+// begins a new attempt, and uses no state of the failed one.
 func (h *Handler) refuse(ctx context.Context, d delivery, why error) (out outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.budget)
 	defer cancel()
@@ -133,8 +133,8 @@ func (h *Handler) refuse(ctx context.Context, d delivery, why error) (out outcom
 	return out, err
 }
 
-// refusal tells the publisher of an event that cannot be handled. What a panic
-// says may be of others.
+// refusal returns the error for the publisher of an event that cannot be handled. It omits the text of a
+// panic, which may contain data of other tenants.
 func refusal(why error) error {
 	if errors.Is(why, events.ErrUnstorable) {
 		return &engine.Error{
@@ -148,7 +148,7 @@ func refusal(why error) error {
 	}
 }
 
-// shortly is the text of an error without a stack.
+// shortly returns the text of an error, without the stack of a panic.
 func shortly(err error) string {
 	if p, is := errors.AsType[*crash.Panic](err); is {
 		return p.Short()

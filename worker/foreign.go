@@ -8,9 +8,9 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// answers reports whether a stored reply can be one to the event: in kind, and of the
-// same tenant where both say whose they are. An event that is not valid says neither,
-// so only the rejection of just such an event is its own.
+// answers reports whether a stored reply can be the answer to this event: it has the event's type and,
+// where both name one, its tenant. An invalid event has neither, so the only final reply that it accepts
+// is a rejection with InvalidEvent.
 func answers(d *delivery, r events.Reply) bool {
 	if d.invalid != nil {
 		return !r.Final() || r.Error != nil && r.Error.Code == engine.CodeInvalidEvent
@@ -18,9 +18,9 @@ func answers(d *delivery, r events.Reply) bool {
 	return r.Answers(d.event)
 }
 
-// foreign is the outcome of an event under whose id another one is answered. That reply
-// stays and is not shown; the event's own cannot be stored beside it, so its inbox alone
-// is told.
+// foreign returns the outcome of an event whose request id already has the reply to another event. That
+// reply stays and is not disclosed. The rejection cannot be stored under the same id, so it goes only to
+// the event's inbox.
 func (h *Handler) foreign(ctx context.Context, a *attempt) outcome {
 	reply := rejected(a.event, &engine.Error{
 		Code: engine.CodeInvalidEvent,
@@ -31,18 +31,18 @@ func (h *Handler) foreign(ctx context.Context, a *attempt) outcome {
 	return finalOutcome(reply)
 }
 
-// foreignRuntime is why a runtime cannot be provisioned: rule 3.
+// foreignRuntime returns the error for the provision of another tenant's runtime (rule 3).
 func foreignRuntime(e events.Event) error {
 	return notOf(e.RuntimeID, e.Provision.GlobalAccountID, "provision a runtime with another runtimeID")
 }
 
-// foreignDeparture refuses to deprovision another tenant's runtime (rule 7).
+// foreignDeparture returns the error for the deprovision of another tenant's runtime (rule 7).
 func foreignDeparture(e events.Event) error {
 	return notOf(e.RuntimeID, e.Deprovision.GlobalAccountID,
 		"publish the deprovision with the runtime's own global account, or have an operator run 'hapctl deprovision --runtime "+e.RuntimeID+"'")
 }
 
-// notOf says of a runtime that it is not the tenant's, and nothing of whose it is or of what it has.
+// notOf returns an error that does not disclose the runtime's owner or account.
 func notOf(runtime, tenant, hint string) error {
 	return &engine.Error{
 		Code: engine.CodeInvalidEvent, Err: fmt.Errorf("runtime %s is not one of global account %s", runtime, tenant), Hint: hint,

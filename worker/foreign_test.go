@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Junk where a request's reply belongs does not keep the request from its answer.
+// A message on the reply subject that is not a reply does not prevent the answer.
 func TestAnswerIsStoredOverJunk(t *testing.T) {
 	t.Parallel()
 	l := listen(t, nil)
@@ -22,8 +22,8 @@ func TestAnswerIsStoredOverJunk(t *testing.T) {
 	l.answered("1")
 }
 
-// What may be a final answer that only a newer version can read stays, and its event
-// is left to that version.
+// A reply of a newer version may be final, so it is not replaced. The event is redelivered until that version
+// handles it.
 func TestUnknownReplyStays(t *testing.T) {
 	t.Parallel()
 	l := listen(t, nil, func(_ *listening, o *Options) { o.Budget = 200 * time.Millisecond })
@@ -53,8 +53,8 @@ func (c copies) Copy(_ context.Context, _ string, r events.Reply) error {
 	return nil
 }
 
-// A request under the id of another tenant's is a dead letter. Its inbox is told that
-// the id is taken, and nothing of the other's answer; that one stays.
+// A request with the id of another tenant's request becomes a dead letter. Its inbox gets InvalidEvent and
+// nothing of the other tenant's reply, which stays stored.
 func TestRequestUnderTheIDOfAnotherTenants(t *testing.T) {
 	t.Parallel()
 	told := make(copies, 10)

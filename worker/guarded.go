@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/bulkhead"
 )
 
-// failedPart reports whether an error says that a part of the world does not serve. A pool
-// that is not built, or another epoch, is an answer.
+// failedPart reports whether an error counts as a failure of the dependency. ErrNotBuilt, ErrRebuilt and
+// ErrNotInForce are answers of Redis and do not count.
 func failedPart(of bulkhead.Part, err error) bool {
 	if of.Dependency == bulkhead.Records {
 		return transient(err) && !rebuilding(err) && !errors.Is(err, account.ErrNotInForce)
@@ -18,7 +18,8 @@ func failedPart(of bulkhead.Part, err error) bool {
 	return errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrUnknownResult) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// unavailable reports whether Gardener does not serve what an event needs of it.
+// unavailable reports whether err means that Gardener is unavailable. An open circuit of Redis does not
+// count.
 func unavailable(err error) bool {
 	if held, is := errors.AsType[*bulkhead.Error](err); is {
 		return held.Part.Dependency != bulkhead.Records
@@ -26,8 +27,8 @@ func unavailable(err error) bool {
 	return errors.Is(err, engine.ErrUnavailable)
 }
 
-// guardedCounters fail at once for a pool whose records cannot be read. What every event
-// of a pool begins with is guarded; the rest follows it.
+// guardedCounters fail at once while the circuit of the pool's records is open. Only the calls with which
+// the handling of an event begins are guarded.
 type guardedCounters struct {
 	Counters
 	parts *bulkhead.Bulkheads
@@ -51,8 +52,8 @@ func (g guardedCounters) InUse(ctx context.Context, pool, binding string) (int, 
 	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: pool}, func() (int, error) { return g.Counters.InUse(ctx, pool, binding) })
 }
 
-// guardedGardener fails at once where Gardener does not serve a pool's bindings, or the
-// Shoots. An event that waits for Gardener leaves its place to others.
+// guardedGardener fails at once while the circuit of the pool's bindings, or of the Shoots, is open. An
+// event that calls Gardener leaves its place to another handler.
 type guardedGardener struct {
 	Gardener
 	parts *bulkhead.Bulkheads

@@ -24,10 +24,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
-// Handler decides and answers events: any number at once, each on its own. It knows
-// neither the consumer nor what becomes of a message.
+// Handler decides and answers events. It is safe for concurrent use. It does not settle messages.
 type Handler struct {
-	*serving.Wakes // of the requests that wait
+	*serving.Wakes
 	*dirtying.Marker
 
 	counters Counters
@@ -42,7 +41,7 @@ type Handler struct {
 	observer *observe.Observer
 	tracer   trace.Tracer
 	now      Clock
-	clock    *clock.Clock // of the stream: deadlines are judged by it
+	clock    *clock.Clock // of the stream; deadlines are compared with it
 
 	subjects  events.Subjects
 	namespace string        // of the bindings
@@ -55,7 +54,7 @@ type Handler struct {
 	shared atomic.Pointer[[]string]
 }
 
-// newHandler takes options with their defaults.
+// newHandler returns a handler. The options must have their defaults already.
 func newHandler(o *Options) *Handler {
 	parts := bulkhead.New(bulkhead.Options{Failed: failedPart, Hangs: engine.ErrUnavailable, Changed: func(of bulkhead.Part, open bool, last error) {
 		o.Observer.Circuit(context.Background(), observe.Circuit{Dependency: string(of.Dependency), Pool: of.Pool, Open: open, Err: last})
@@ -74,12 +73,12 @@ func newHandler(o *Options) *Handler {
 	}
 }
 
-// handle brings an event to its outcome: it finds the answer, publishes it, and
-// tries again what fails for now, until the budget is spent.
+// handle answers an event and returns its outcome. It retries transient errors with backoff until the
+// budget is spent.
 func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	h.observer.Step(ctx, observe.StepReceived)
 	if a.subject == "" {
-		// No publisher can be answered; the dead letter is all there is.
+		// There is no subject for an answer: store only a dead letter.
 		return deadLettered(events.Reply{}, a.invalid)
 	}
 	within, cancel := context.WithTimeoutCause(ctx, h.budget, errBudget)
@@ -89,7 +88,7 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 		return out
 	}
 	if errors.Is(last, policy.ErrLate) || ownDoing(last) {
-		return notNow(ctx, last) // no place is held until that is cured
+		return notNow(ctx, last) // a retry now would fail too, and keep a place busy
 	}
 	if bulkhead.Held(last) {
 		awaitTurn(ctx)
@@ -114,15 +113,15 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 		h.observer.Retry(ctx, observe.Retry{Type: a.kind(), ID: a.event.ID, After: after, Err: err})
 	})
 	if err != nil {
-		// Not err: once the budget is spent, that says no more than just this, and what
-		// spent it decides where the event goes.
+		// Pass last, not err: err may only say that the budget is spent. The last error
+		// decides how the event continues.
 		return h.postponed(ctx, a, last)
 	}
 	return out
 }
 
-// answer finds and publishes the final reply, rule 11: the first one stands, and
-// a decision is never published under a sequence that was read after it.
+// answer decides the event and publishes the reply (rule 11). The first final reply stands: a reply is
+// published only with the sequence that was read before its decision.
 func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 	if a.again {
 		if out, done, err := h.readStored(ctx, a); done || err != nil {
@@ -145,7 +144,7 @@ func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 		if err == nil {
 			return h.published(ctx, a, reply)
 		}
-		// It may be stored: what is read next time shows it.
+		// The reply may be stored: the next attempt reads the subject first.
 		a.again = true
 		if !errors.Is(err, events.ErrWrongLastSequence) {
 			return outcome{}, err
@@ -156,8 +155,7 @@ func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 	}
 }
 
-// decide returns the final reply of an event. Errors are transient; what can never
-// succeed is a rejection.
+// decide returns the reply to an event. Its errors are transient; a permanent error becomes a rejection.
 func (h *Handler) decide(ctx context.Context, a *attempt) (events.Reply, error) {
 	ctx, end := h.span(ctx, "decide")
 	defer end()
@@ -186,8 +184,8 @@ func (h *Handler) dispatch(ctx context.Context, a *attempt) (events.Reply, error
 	}
 }
 
-// publish stores a reply. One that says waiting is preceded by the record of the
-// request, so that it is never in neither place.
+// publish stores a reply. It stores a waiting request in the waiting room first, so that the request is
+// in at least one of the two places at any time.
 func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error {
 	if a.enters(r) {
 		a.waited = true
@@ -217,8 +215,8 @@ func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error
 	return err
 }
 
-// published does what follows a reply that is stored. A refusal may be another
-// outcome than that of an attempt before it, which held something: rules change.
+// published does what has to follow the storage of a reply. If the reply is a refusal, it takes back what
+// an earlier attempt, perhaps by other rules, has assigned.
 func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	h.observer.Step(ctx, observe.StepPublished)
 	if published := a.trace.times.Published; r.Status == events.StatusAssigned && !published.IsZero() {
@@ -233,7 +231,7 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 			return outcome{}, err
 		}
 		if a.enters(r) {
-			h.WakeTenant(r.Decision.Pool, r.GlobalAccountID) // what it found nothing of may have been freed before it entered
+			h.WakeTenant(r.Decision.Pool, r.GlobalAccountID) // an account may have been freed just before it entered
 		}
 	}
 	h.copy(ctx, a, r)
@@ -245,7 +243,8 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 	return finalOutcome(r), nil
 }
 
-// copy sends a second, plain copy of a stored reply to the inbox that asked for it.
+// copy sends a plain copy of a stored reply to the event's inbox, if it has one. A failure is only
+// reported to the observer.
 func (h *Handler) copy(ctx context.Context, a *attempt, r events.Reply) {
 	if a.event.ReplyTo == "" {
 		return
@@ -259,13 +258,13 @@ func (h *Handler) copy(ctx context.Context, a *attempt, r events.Reply) {
 	}
 }
 
-// notBuilt asks for a rebuild where err says that one is needed.
+// notBuilt returns err. If it is account.ErrNotBuilt, notBuilt first requests a rebuild.
 func (h *Handler) notBuilt(err error, pool string) error {
 	return account.AskForRebuild(err, h.rebuild.Wanted, pool)
 }
 
-// since is a duration by the worker's own clock.
+// since returns the time since begin by the worker's own clock.
 func (h *Handler) since(begin time.Time) time.Duration { return h.now().Sub(begin) }
 
-// errBudget is why a handler ends that could not finish in time.
+// errBudget is the cancellation cause of a handler whose budget is spent.
 var errBudget = errors.New("the handler's budget is spent")

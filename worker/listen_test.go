@@ -29,7 +29,7 @@ func (d *departures) Depart(ctx context.Context, runtime string) (account.Place,
 	return d.Model.Depart(ctx, runtime)
 }
 
-// listening is a worker on a real server, and what it tells.
+// listening is a worker on a real server, with the facts that it reports.
 type listening struct {
 	t        *testing.T
 	server   *eventstest.NATS
@@ -38,7 +38,7 @@ type listening struct {
 	worker   *Worker
 	settled  chan observe.Event
 	lost     chan error    // each attempt to open the consumer again
-	created  chan struct{} // the worker has created what was missing
+	created  chan struct{} // the worker has recreated streams and consumer
 }
 
 // listen starts a worker that answers deprovisions. Changes are made to its options.
@@ -93,7 +93,7 @@ func (l *listening) within() context.Context {
 	return ctx
 }
 
-// setup creates what is missing.
+// setup creates the missing streams and the consumer.
 func (l *listening) setup() {
 	l.t.Helper()
 	if _, err := events.Setup(l.within(), l.js, events.Options{Manage: true}); err != nil {
@@ -141,8 +141,8 @@ func (l *listening) answered(id string) {
 	}
 }
 
-// empty waits until no event is left: the server takes an acknowledgement without an
-// answer, and delivers again what it has not taken when the consumer goes.
+// empty waits until the stream has no event. An acknowledgement is not confirmed: if the consumer is deleted
+// before the server has processed it, the event is redelivered.
 func (l *listening) empty() {
 	l.t.Helper()
 	for ctx := l.within(); ; {
@@ -177,7 +177,7 @@ func (l *listening) misses() {
 	}
 }
 
-// managed has the worker create what is missing.
+// managed lets the worker create missing streams and its consumer.
 func managed(l *listening, o *Options) {
 	o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
 		if _, err := events.Setup(ctx, l.js, events.Options{Manage: true}); err != nil {
@@ -188,8 +188,8 @@ func managed(l *listening, o *Options) {
 	}
 }
 
-// Events belong to the consumer that delivered them: in a stream that was recreated, their
-// sequences are those of other events.
+// An event may be settled only at the consumer that delivered it: after the stream is recreated, its sequence
+// belongs to another event.
 func TestEventInWorkWhenItsStreamGoes(t *testing.T) {
 	t.Parallel()
 	published, proceed := make(chan struct{}, 10), make(chan struct{})
@@ -220,8 +220,8 @@ func TestEventInWorkWhenItsStreamGoes(t *testing.T) {
 	}
 }
 
-// Whatever the handler of an event does after its consumer was recreated, the event
-// is delivered again, and answered with what is stored.
+// If the consumer is recreated while an event is handled, the event is redelivered and answered with the
+// stored reply.
 func TestEventInWorkWhenItsConsumerGoes(t *testing.T) {
 	t.Parallel()
 	published, proceed := make(chan struct{}, 10), make(chan struct{})
@@ -245,7 +245,7 @@ func TestEventInWorkWhenItsConsumerGoes(t *testing.T) {
 	l.empty()
 }
 
-// Stop does not wait for a consumer to come back, but for what is in work.
+// Stop waits for events in flight, but not for the consumer to be reopened.
 func TestStopWhileTheConsumerIsGone(t *testing.T) {
 	t.Parallel()
 	published, proceed := make(chan struct{}, 1), make(chan struct{})
@@ -277,8 +277,7 @@ func TestStopWhileTheConsumerIsGone(t *testing.T) {
 	}
 }
 
-// A worker that takes no events for long says so; one that has just lost its consumer
-// says only that it is not ready.
+// A worker that has just lost its consumer is not ready. Only after deafFor it is not alive either.
 func TestDeafWorkerIsNotAlive(t *testing.T) {
 	t.Parallel()
 	var later atomic.Int64

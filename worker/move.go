@@ -8,14 +8,14 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Rule 16: a runtime without an account goes to the pool that its rule names by now.
+// Rule 16: a runtime without an account moves to the pool that its rule names now.
 
-// moveEvery is how often a waiting request changes the pool at most. While a configuration spreads, workers
-// have different rules, and each takes requests along to where its own lead.
+// moveEvery is the minimum time between two moves of a waiting request. Workers have different rules while a
+// new configuration spreads, and would otherwise move a request back and forth.
 const moveEvery = time.Minute
 
-// follow takes a runtime without an account from its place to the pool of the search, and returns the place
-// that it has then. A request that waits is taken out of the waiting room only.
+// follow moves a runtime without an account to the pool of the search, and returns its place. A runtime that
+// may not leave keeps its place. A waiting request moves only when it is served from the waiting room.
 func (h *Handler) follow(ctx context.Context, a *attempt, job *claimAttempt, place account.Place) (account.Place, error) {
 	if a.waited && !a.served || a.served && h.clock.Now().Sub(a.entered) < moveEvery {
 		return place, nil
@@ -27,8 +27,8 @@ func (h *Handler) follow(ctx context.Context, a *attempt, job *claimAttempt, pla
 	return h.arrive(ctx, job, place, sequence)
 }
 
-// arrive has the directory lead to the pool of the search for a runtime that has left its place under a number. Another worker
-// may have been faster: the place that it has then is returned.
+// arrive updates the directory for a runtime that has left place under sequence, and returns the runtime's
+// new place. That is another pool than the search's if another worker was faster.
 func (h *Handler) arrive(ctx context.Context, job *claimAttempt, place account.Place, sequence int64) (account.Place, error) {
 	pool := job.pool.Name()
 	if _, err := h.counters.MovePlace(ctx, job.runtime, place, account.Place{Pool: pool, Sequence: sequence}); err != nil {
@@ -39,7 +39,7 @@ func (h *Handler) arrive(ctx context.Context, job *claimAttempt, place account.P
 	return place, err
 }
 
-// elsewhere reports whether the rules lead a request that waits to another pool than it waits for, or to none.
+// elsewhere reports whether the current rules lead a waiting request to another pool, or to none.
 func (h *Handler) elsewhere(r events.WaitingRequest) bool {
 	p, rules := r.Event.Provision, h.rules.Get()
 	request, _, err := h.request(p, rules)
@@ -50,7 +50,7 @@ func (h *Handler) elsewhere(r events.WaitingRequest) bool {
 	return err != nil || match.Pool.Name() != r.Pool
 }
 
-// enters reports whether a reply has its request enter the waiting room, for the pool that it names.
+// enters reports whether the request has to be stored in the waiting room before this reply.
 func (a *attempt) enters(r events.Reply) bool {
 	return r.Status == events.StatusWaiting && (!a.served || r.Decision.Pool != a.room)
 }

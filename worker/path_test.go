@@ -32,7 +32,7 @@ var (
 	code    = regexp.MustCompile("`([A-Za-z.]+)`")
 )
 
-// The way of a provision is the table of docs/architecture.md, and stays short.
+// The functions that handle a provision are the table of docs/architecture.md, and their number is bounded.
 func TestPathIsThatOfTheDocument(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../docs/architecture.md")

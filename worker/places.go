@@ -15,39 +15,39 @@ import (
 )
 
 const (
-	// fewQueued, mostQueued and mostQueuedBytes bound the events that a worker has taken and not
-	// begun: Options.MaxAckPending says where between the first two.
+	// The queue is bounded to an eighth of Options.MaxAckPending, between fewQueued and mostQueued
+	// events, and to mostQueuedBytes.
 	fewQueued       = 2048
 	mostQueued      = 8192
 	mostQueuedBytes = 8 << 20
-	// roomWait is how long taking stands still for room in the queue.
+	// roomWait is how long enqueue blocks while the queue is full.
 	roomWait = 100 * time.Millisecond
-	// slowPlaces is how many events may wait for Gardener without a place, for each place.
+	// slowPlaces is the number of events, for each place, that may wait for Gardener without one.
 	slowPlaces = 20
-	// heldTurns is how many events are answered at a time that Gardener is not asked about, since
-	// it fails. When a circuit opens there may be thousands, and what others need goes first.
+	// heldTurns is the number of events that are answered at a time while their circuit is open.
+	// Thousands may be released when it opens, and must not slow down the other events.
 	heldTurns = 8
-	// patience is how many deliveries are followed by the usual pause, before it grows.
+	// patience is the number of deliveries after which the redelivery delay grows.
 	patience = 4
-	// longestShare is how many times the usual pause an event waits at most before it is
-	// delivered again: 6 s for a rebuild that is on its way, 30 s for what cannot be reached.
+	// longestShare bounds that growth, as a multiple of the first delay: 6 s while a rebuild is
+	// running, 30 s while Gardener is unavailable.
 	longestShare = 6
 )
 
-// inWork is an event in the hands of a handler.
+// inWork is an event that a handler is handling.
 type inWork struct {
 	msg   source.Message
 	flow  dispatch.Flow
 	begun time.Time
 	leave sync.Once
 	pass  func(*inWork) // see passOn
-	left  bool          // it takes no place any more; of the goroutine that handles it
-	turn  bool          // it has one of turns until it is handled
+	left  bool          // it has left its place; only its handler's goroutine uses this
+	turn  bool          // it has acquired turns, which handleAll releases
 	turns chan struct{}
 }
 
-// flowOf returns the flow that an event waits in: those of its tenant, as far as its subject says. One
-// that was delivered before may need what fails, and leaves the places to others.
+// flowOf returns the flow in which an event is queued, by the type and tenant in its subject. A redelivered
+// event has a class with few turns, since the dependency that it needs may be failing.
 func flowOf(subjects events.Subjects, m source.Message) dispatch.Flow {
 	kind, of, _ := strings.Cut(strings.TrimPrefix(m.Subject(), subjects.Prefix()+"."), ".")
 	class := dispatch.Release
@@ -57,7 +57,7 @@ func flowOf(subjects events.Subjects, m source.Message) dispatch.Flow {
 	case events.TypeDeprovision:
 		class = dispatch.Departure
 	case events.TypeRelease, events.TypeResolve:
-		of = "" // of bindings and runtimes, not of tenants
+		of = "" // this part of the subject is a binding or runtime, not a tenant
 	}
 	if facts, err := m.Metadata(); err == nil && facts.NumDelivered > 1 {
 		class = dispatch.Again
@@ -65,11 +65,11 @@ func flowOf(subjects events.Subjects, m source.Message) dispatch.Flow {
 	return dispatch.Flow{Class: class, Tenant: of}
 }
 
-// share is how many places the events of one flow have at most.
+// share returns the maximum number of places that one flow may use.
 func share(places int) int { return max(places/2, min(places, 16)) }
 
-// enqueue queues an event. Where too many are queued, the newest of the longest flow goes
-// back to the stream.
+// enqueue queues an event. If the queue is full, the newest event of the longest flow goes back to the
+// stream.
 func (w *Worker) enqueue(ctx context.Context, msg source.Message) {
 	excess, full := w.queue.Push(flowOf(w.subjects, msg), msg, len(msg.Data()), w.now())
 	if !full {
@@ -85,8 +85,8 @@ func (w *Worker) enqueue(ctx context.Context, msg source.Message) {
 	}
 }
 
-// longer is the pause after a delivery of that number: the more often an event came, the
-// longer others go first.
+// longer returns the redelivery delay after the delivery of that number. It doubles after patience
+// deliveries, up to longestShare times delay.
 func longer(delay time.Duration, number uint64) time.Duration {
 	if number <= patience {
 		return delay
@@ -94,14 +94,14 @@ func longer(delay time.Duration, number uint64) time.Duration {
 	return min(delay<<min(number-patience, 3), longestShare*delay)
 }
 
-// handBackQueue ends the queue. What is not begun another worker can have at once.
+// handBackQueue closes the queue, and returns its events to the stream for immediate redelivery.
 func (w *Worker) handBackQueue() {
 	for _, msg := range w.queue.Close() {
 		_ = msg.Nak()
 	}
 }
 
-// beginHandler starts a handler in a place, which is free again when it ends.
+// beginHandler starts a handler in a place, and frees the place when the handler ends.
 func (w *Worker) beginHandler(ctx context.Context, place int) {
 	w.handlers.Go(func() {
 		w.handleAll(ctx, place)
@@ -110,8 +110,8 @@ func (w *Worker) beginHandler(ctx context.Context, place int) {
 	})
 }
 
-// handleAll handles one event after the other, until the queue is closed or an event has left
-// its place to another handler.
+// handleAll handles events one by one. It returns when the queue is closed, or when an event has passed
+// its place on to another handler.
 func (w *Worker) handleAll(ctx context.Context, place int) {
 	pass := func(in *inWork) { w.passOn(ctx, in) }
 	for {
@@ -134,17 +134,16 @@ func (w *Worker) handleAll(ctx context.Context, place int) {
 	}
 }
 
-// leavePlace has another handler begin in a place without one, so that the event of ctx, which
-// waits for Gardener, holds up none that are queued. Where all places are taken the event
-// keeps its own.
+// leavePlace starts another handler, so that the event of ctx, which waits for Gardener, does not delay
+// queued events. If no place is free, the event keeps its own.
 func leavePlace(ctx context.Context) {
 	if in, is := ctx.Value(placeKey{}).(*inWork); is {
 		in.leave.Do(func() { in.pass(in) })
 	}
 }
 
-// awaitTurn makes the event of ctx, which Gardener holds up, wait for its turn. One that still
-// has its place does not wait: others wait for that place.
+// awaitTurn blocks the event of ctx, which an open circuit holds up, until fewer than heldTurns such
+// events are being answered. An event that still has its place does not wait, since queued events need it.
 func awaitTurn(ctx context.Context) {
 	in, is := ctx.Value(placeKey{}).(*inWork)
 	if !is || !in.left || in.turn {
@@ -157,10 +156,10 @@ func awaitTurn(ctx context.Context) {
 	}
 }
 
-// placeKey is of the context value with the *inWork of an event.
+// placeKey is the context key of an event's *inWork.
 type placeKey struct{}
 
-// passOn starts another handler for the place of an event.
+// passOn starts another handler in a free place, if there is one.
 func (w *Worker) passOn(ctx context.Context, in *inWork) {
 	select {
 	case place := <-w.free:
@@ -172,7 +171,7 @@ func (w *Worker) passOn(ctx context.Context, in *inWork) {
 	}
 }
 
-// Load returns what the worker has in hand.
+// Load returns the numbers of queued, slow and returned events, and the state of the circuits.
 func (w *Worker) Load() observe.Load {
 	load := observe.Load{HandedBack: w.handedBack.Load(), Slow: int(w.slow.Load())}
 	for _, class := range dispatch.Classes() {

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// TestTurnsAreForThoseWithoutAPlace: of the events that Gardener holds up and that have left
-// their place, so many are answered at a time. One that has kept its place does not wait, since others wait for it.
+// Events that an open circuit holds up and that have left their place wait for one of heldTurns turns. An
+// event that still has its place does not wait, since queued events need the place.
 func TestTurnsAreForThoseWithoutAPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

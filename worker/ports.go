@@ -12,59 +12,63 @@ import (
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
-// Every method of what Counters have may return account.ErrNotBuilt (the pool has to be
-// rebuilt first) or the connection's error; all of them can be repeated.
+// Every method of Counters may return account.ErrNotBuilt (the pool has to be rebuilt first) or an
+// error of the connection. All of them are idempotent.
 
-// Directory knows where runtimes are.
+// Directory maps runtimes to pools.
 type Directory interface {
-	// Locate says which pool a runtime belongs to: pool, unless an earlier request
-	// put it into another one or it is gone.
+	// Locate returns the place of a runtime for a provision. A runtime without a place gets pool.
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
-	// Place says where a runtime is; the zero Place for an unknown one.
+	// Place returns the place of a runtime, or the zero Place if it is unknown.
 	Place(ctx context.Context, runtime string) (account.Place, error)
-	// Depart says where a runtime that goes is to be looked for.
+	// Depart returns the place of a runtime for a deprovision. A runtime without a place is
+	// recorded as gone.
 	Depart(ctx context.Context, runtime string) (account.Place, error)
-	// MovePlace makes to the runtime's place, if it still is from, and reports whether it did: rule 16.
+	// MovePlace replaces the runtime's place from by to, and reports whether it did (rule 16).
 	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
 }
 
 // Assigner decides which binding a runtime gets.
 type Assigner interface {
-	// Assign decides, rule 3 of docs/protocol.md. Besides, account.ErrRebuilt.
+	// Assign decides by rule 3 of docs/protocol.md. It may also return account.ErrRebuilt.
 	Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
-	// LocateAndAssign is Locate and Assign in one step. The decision has no outcome where
-	// the runtime is gone or belongs to another pool, and where it takes two steps.
+	// LocateAndAssign runs Locate and Assign in one script. The decision has no outcome if the
+	// runtime is gone or in another pool, or if Redis is a cluster: then call both.
 	LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
-	// Status tells of a pool as a whole; the zero Status where it is not built.
+	// Status returns the state of a pool as a whole, or the zero Status if it is not built.
 	Status(ctx context.Context, pool string) (account.Status, error)
 }
 
-// Confirmer settles claims between the script that made them and their answer.
+// Confirmer confirms or revokes claims before they are answered.
 type Confirmer interface {
-	// Confirm reports whether the claim may be answered, rule 5.
+	// Confirm records that the label carries the claim, and reports whether the claim may be
+	// answered (rule 5).
 	Confirm(ctx context.Context, pool string, c account.Claim) (bool, error)
-	// Revoke undoes a claim whose binding turned out to be another's, rule 6.
+	// Revoke undoes a claim whose label is another tenant's or dirty, and reports whether it
+	// changed anything (rule 6).
 	Revoke(ctx context.Context, pool string, c account.Claim) (bool, error)
 }
 
-// Ender ends what a request or a runtime holds.
+// Ender ends requests, assignments and runtimes.
 type Ender interface {
-	// Refuse ends a request that found nothing, rule 12.
+	// Refuse ends a waiting request at its deadline (rule 12).
 	Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error)
-	// Leave takes a runtime out of the pool of its place that has no account there, and reports whether it has left, and
-	// under which number: rule 16.
+	// Leave takes a runtime without an account out of its pool. It returns the sequence under
+	// which the runtime left, and whether it did (rule 16).
 	Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error)
-	// TakeBack undoes what a request holds whose stored answer is a refusal, rule 11.
+	// TakeBack undoes the assignment or the waiting of a request whose stored answer is no
+	// assignment (rule 11).
 	TakeBack(ctx context.Context, pool, runtime, request string) error
-	// ReleaseRuntime counts a runtime down, rule 7, for the tenant that asks, "" where none is named.
+	// ReleaseRuntime marks a runtime as gone and decrements the count of its binding (rule 7).
+	// tenant is the one that asks, "" if the event names none.
 	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
 }
 
 // Freer returns cleaned bindings to their pools.
 type Freer interface {
-	// InUse returns the number of runtimes on a binding, rule 9.
+	// InUse returns the number of runtimes on a binding (rule 9).
 	InUse(ctx context.Context, pool, binding string) (int, error)
-	// MarkFreed makes a cleaned binding claimable, rule 9.
+	// MarkFreed makes a cleaned binding claimable, and reports whether it did (rule 9).
 	MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error)
 }
 
@@ -79,11 +83,11 @@ type Counters interface {
 	serving.Queue
 }
 
-// Suggester offers bindings out of a cache: quick, and at times out of date.
+// Suggester returns bindings from a cache, which may be out of date.
 type Suggester interface {
-	// Claimable returns bindings that carry the tenant's name and up to n unclaimed
-	// ones, best first, and whether these are all. Internal ones that carry its name
-	// are among them for an internal tenant.
+	// Claimable returns the bindings that carry the tenant's name and up to n unclaimed ones,
+	// best first, and whether these are all. Internal bindings of the tenant are included only
+	// for an internal tenant.
 	Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) ([]engine.Binding, bool)
 	// Shared returns the bindings of a shared pool that may gain runtimes.
 	Shared(pool engine.Pool) []engine.Binding
@@ -93,28 +97,27 @@ type Suggester interface {
 
 // Reader reads one binding.
 type Reader interface {
-	// Cached returns a binding as the cache has it.
+	// Cached returns a binding from the cache, and whether the cache has it.
 	Cached(name string) (engine.Binding, bool)
-	// Get returns a binding as its source has it. The errors are those of Labeller.
+	// Get reads a binding from the API. It returns the errors listed at Labeller.
 	Get(ctx context.Context, name string) (engine.Binding, error)
-	// Referrer returns the kind and the name that a Shoot has to name in order to use a
-	// binding: those of the binding itself, and for a Secret those of what refers to it; an
-	// engine.Error with CodeUnknownBinding where nothing does.
+	// Referrer returns the kind and name by which a Shoot refers to the binding. For a Secret
+	// these are of the binding resource that refers to it; if none does, the error is an
+	// engine.Error with CodeUnknownBinding.
 	Referrer(ctx context.Context, binding string) (kind, name string, err error)
 }
 
-// Labeller writes bindings at their source. Errors: an engine.Error
-// with CodeUnknownBinding, engine.ErrConflict (another writer wrote meanwhile),
-// engine.ErrUnknownResult (the write may or may not have happened),
-// engine.ErrUnavailable (not now).
+// Labeller patches bindings, with the resourceVersion of the binding that the caller has seen. Errors:
+// an engine.Error with CodeUnknownBinding, engine.ErrConflict (another writer was faster),
+// engine.ErrUnknownResult (the write may have happened), engine.ErrUnavailable (retry later).
 type Labeller interface {
-	// Claim writes the mark on the binding as it was seen.
+	// Claim writes the mark on the binding.
 	Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
-	// Free takes tenantName and dirty off, in the name of a release request.
+	// Free removes tenantName and dirty, and records the release request.
 	Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error)
 }
 
-// Gardener has what the worker needs of Gardener: package gardener.
+// Gardener is all that the worker needs from Gardener: package gardener.
 type Gardener interface {
 	Suggester
 	Reader
@@ -125,19 +128,20 @@ type Gardener interface {
 
 // Ledger is the stream of replies: package events.
 type Ledger interface {
-	// Last returns the reply that is stored under a subject, and whether there is one:
-	// also what is no reply, which a reply may replace. events.ErrUnknownReply is one of
-	// a newer version, which nothing may replace.
+	// Last returns the last message of a subject, and whether there is one. A message that is not
+	// a reply is returned too; a reply may replace it. The error is events.ErrUnknownReply for a
+	// reply of a newer version, which must not be replaced.
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
-	// Publish stores a reply where expect is the subject's last sequence, 0 for
-	// none; else events.ErrWrongLastSequence. Another error leaves open whether it
-	// is stored.
+	// Publish stores a reply if the subject's last sequence is expect, 0 for no message, and
+	// returns its sequence. After events.ErrWrongLastSequence and events.ErrUnstorable it is not
+	// stored; after any other error it may be.
 	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
 }
 
-// WaitingRoom is where a request begins and ends to wait: package events.
+// WaitingRoom stores the requests that wait: package events.
 type WaitingRoom interface {
-	// Enter stores a request, and returns its deadline; one that is there stays as it is.
+	// Enter stores a request and returns its deadline. A request that is already stored does not
+	// change.
 	Enter(ctx context.Context, w events.WaitingRequest) (deadline time.Time, err error)
 	// Leave removes a request, if it is there.
 	Leave(ctx context.Context, subject string) error
@@ -151,9 +155,9 @@ type Room interface {
 	serving.Room
 }
 
-// DeadLetterStore keeps what can never be processed.
+// DeadLetterStore stores events that can never be processed.
 type DeadLetterStore interface {
-	// Put stores a copy of the message with the reason; repeating it does no harm.
+	// Put stores a copy of the message with the reason. It is idempotent.
 	Put(ctx context.Context, l dead.Event, code engine.Code, reason string) error
 }
 
@@ -162,11 +166,11 @@ type Copier interface {
 	Copy(ctx context.Context, inbox string, r events.Reply) error
 }
 
-// Rebuilder builds again what Redis has lost.
+// Rebuilder rebuilds the records that Redis has lost.
 type Rebuilder interface {
-	// Wanted asks for a rebuild of pool and of everything else that is not built. It does not wait.
+	// Wanted requests a rebuild of pool and of everything else that is not built. It does not block.
 	Wanted(pool string)
 }
 
-// Clock returns the time; tests put their own in.
+// Clock returns the current time; tests replace it.
 type Clock func() time.Time

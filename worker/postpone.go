@@ -8,9 +8,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// waitsUntil is the end of an event's waiting, by the clock of the stream: the deadline of its first
-// waiting reply, else the publisher's deadline or the longest wait, whichever is sooner, else the
-// configured time from now on.
+// waitsUntil returns the deadline of an event's waiting, by the stream's clock, and stores it in a.until.
+// It is the deadline of the first waiting reply. Before there is one, it is the publisher's deadline, or the
+// configured timeout from now if the publisher set none; both are bounded by the longest wait.
 func (h *Handler) waitsUntil(a *attempt) time.Time {
 	if !a.until.IsZero() {
 		return a.until
@@ -18,7 +18,7 @@ func (h *Handler) waitsUntil(a *attempt) time.Time {
 	rules, now := h.rules.Get(), h.clock.Now()
 	timeout, longest := rules.WaitingTimeout(), now.Add(rules.LongestWait())
 	switch a.until = now.Add(timeout); {
-	case timeout == 0: // reject at once, whatever the publisher would bear
+	case timeout == 0: // waiting is switched off, also for events with a deadline
 	case !a.event.Provision.Deadline.IsZero():
 		a.until = a.event.Provision.Deadline
 	}
@@ -34,15 +34,15 @@ func (a answer) waiting(reason events.WaitingReason, until time.Time) events.Rep
 	return r
 }
 
-// postponed is the outcome of an event that could not be brought to an end in its
-// budget. A claim that Gardener does not take frees its place for events that need
-// no claim: it goes on in the waiting room.
+// postponed returns the outcome of an event that could not be answered within its budget. If Gardener is
+// unavailable, a provision continues in the waiting room, so that it keeps no place busy. Any other event
+// is redelivered.
 func (h *Handler) postponed(ctx context.Context, a *attempt, err error) outcome {
 	if !unavailable(err) || a.event.Provision == nil || a.pool == "" || ctx.Err() != nil {
 		return notNow(ctx, err)
 	}
 	if !h.clock.Now().Before(h.waitsUntil(a)) {
-		return notNow(ctx, err) // nothing may wait: an outage is no answer
+		return notNow(ctx, err) // it may not wait, and an outage must not reject it
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.ackWait/3)
 	defer cancel()
@@ -58,7 +58,7 @@ func (h *Handler) postponed(ctx context.Context, a *attempt, err error) outcome 
 	}
 	h.record(a, &r)
 	if failed := h.publish(ctx, a, r); failed != nil {
-		return notNow(ctx, err) // comes again, and reads what is stored
+		return notNow(ctx, err) // the redelivery reads whether the reply was stored
 	}
 	h.observer.Step(ctx, observe.StepPublished)
 	if failed := h.outlive(ctx, a); failed != nil {

@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	// mostPassed is how many rules that lost a decision record has.
+	// mostPassed bounds the rules that a decision record lists as not chosen.
 	mostPassed = 3
-	// mostAttempts is how many writes of labels it has, the last ones.
+	// mostAttempts is the number of label writes in a decision record: the last ones.
 	mostAttempts = 8
 )
 
-// decisionTrace has what a worker remembers of its handling of one event, so that the
-// reply can say how it came about. The nil decisionTrace remembers nothing.
+// decisionTrace collects the input of the decision record while an event is handled. decided and attempt
+// do nothing on a nil decisionTrace.
 type decisionTrace struct {
 	times    events.Times
 	attempts []events.Attempt
-	rules    *rule.Ruleset // once they were asked
+	rules    *rule.Ruleset // nil until the rules were matched
 	request  rule.Request
-	made     bool             // chosen is a decision; its number may be 0
-	chosen   account.Decision // the one that looked at bindings, whatever repeated it
+	made     bool             // chosen is set; its sequence may be 0
+	chosen   account.Decision // the first decision, not its repetitions: only it has Considered
 	strategy account.Strategy
 	changed  *events.Changed
 }
 
-// asks notes what the rules are matched against.
+// asks records the request that the rules are matched against.
 func (t *decisionTrace) asks(rules *rule.Ruleset, r rule.Request) { t.rules, t.request = rules, r }
 
-// decided notes a decision. Where it repeats one that this worker made before, it
-// gets the bindings back that were considered then: the script has forgotten them.
+// decided records a decision. If it repeats a decision of this attempt, decided copies Considered from
+// that one into d, since the script returns it only once.
 func (t *decisionTrace) decided(at time.Time, d *account.Decision) {
 	if t == nil || d.Outcome == account.Short {
 		return
@@ -47,15 +47,15 @@ func (t *decisionTrace) decided(at time.Time, d *account.Decision) {
 	t.made, t.chosen = true, *d
 }
 
-// repeats reports whether a decision is the one that was chosen. Numbers are those of an epoch: a
-// rebuild may give one to another decision.
+// repeats reports whether d is t.chosen once more. It compares the epochs too, since a rebuild may reuse a
+// sequence for another decision.
 func (t *decisionTrace) repeats(d *account.Decision) bool {
 	was := &t.chosen
 	return t.made && d.Repeated && was.Outcome == account.Assigned && d.Outcome == account.Assigned &&
 		d.Epoch == was.Epoch && d.Sequence == was.Sequence && d.Binding == was.Binding
 }
 
-// attempt notes what came of making sure of a label.
+// attempt records the result of one attempt to write or verify a label.
 func (t *decisionTrace) attempt(at time.Time, binding string, result observe.ClaimResult) {
 	if t == nil {
 		return
@@ -70,11 +70,11 @@ func (t *decisionTrace) attempt(at time.Time, binding string, result observe.Cla
 	}
 }
 
-// departed notes what a deprovision changed. That the runtime was gone already may
-// be this event's own doing, before it came again: then nothing is said of it.
+// departed records what a deprovision changed. If the runtime was gone already and the event may have been
+// handled before (again), Changed.Runtime stays empty: this event itself may have released the runtime.
 func (t *decisionTrace) departed(left account.Departure, again bool, by string) {
 	if t.changed != nil {
-		return // a further attempt of this worker
+		return // a retry; the first call has recorded the change
 	}
 	t.changed = &events.Changed{Account: string(left.State), Superseded: left.Waited, By: by}
 	switch {
@@ -93,16 +93,16 @@ func (t *decisionTrace) departed(left account.Departure, again bool, by string) 
 	}
 }
 
-// unknownRuntime is the state of a runtime of which nothing was known.
+// unknownRuntime is the recorded state of a runtime that was unknown.
 const unknownRuntime = "none"
 
-// unknown notes a deprovision of a runtime that had nothing.
+// unknown records the deprovision of an unknown runtime.
 func (t *decisionTrace) unknown(by string) {
 	t.changed = &events.Changed{Runtime: unknownRuntime, By: by}
 }
 
-// waits takes over when a request was published and began to wait, from the reply
-// that said so: the worker that serves it did not see it come.
+// waits copies from the stored waiting reply when the request was published and began to wait. Another
+// worker may have received the event.
 func (t *decisionTrace) waits(stored events.Stored) {
 	t.times.Waiting = stored.Time.UTC()
 	if d := stored.Reply.Decision; d != nil && d.Times != nil {
@@ -118,11 +118,11 @@ func (h *Handler) record(a *attempt, r *events.Reply) {
 	t := &a.trace
 	if r.Decision == nil {
 		if t.rules == nil {
-			return // it did not come to the rules: the error says all there is
+			return // rejected before the rules were matched: there is nothing to record
 		}
 		r.Decision = &events.Decision{}
 	}
-	// What is assigned without a rule has its place by an earlier request; its number may be 0.
+	// An assignment without a rule comes from an earlier request, even if its sequence is 0.
 	if t.rules != nil && (r.Decision.Rule != "" || r.Decision.Sequence == 0 && r.Status != events.StatusAssigned) {
 		r.Decision.PlatformRegion, r.Decision.HyperscalerRegion = t.request.PlatformRegion, t.request.HyperscalerRegion
 		for _, o := range t.rules.Passed(t.request, mostPassed) {
@@ -156,7 +156,7 @@ func (h *Handler) owned(tenant string, c events.Considered, origin account.Origi
 	}
 }
 
-// moments are the times as a reply has them, in milliseconds.
+// moments returns the times for the reply: UTC, truncated to milliseconds.
 func (t *decisionTrace) moments() *events.Times {
 	out := t.times
 	for _, at := range []*time.Time{&out.Published, &out.Began, &out.Waiting, &out.Decided, &out.Claimed} {

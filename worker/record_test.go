@@ -11,8 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// A decision that is repeated after a conflict comes without the bindings that the
-// first one looked at; the record has them all the same.
+// A decision that is repeated after a conflict has no Considered. The record takes it from the first decision.
 func TestTrailKeepsConsidered(t *testing.T) {
 	t.Parallel()
 	var tr decisionTrace
@@ -49,7 +48,7 @@ func TestTrailOfAnAdoptedRuntime(t *testing.T) {
 	}
 }
 
-// An adopted runtime keeps number 0, and comes again under it after a conflict.
+// The decision of an adopted runtime keeps sequence 0 when it is repeated after a conflict.
 func TestTrailOfARepeatedNumberZero(t *testing.T) {
 	t.Parallel()
 	var tr decisionTrace
@@ -65,7 +64,7 @@ func TestTrailOfARepeatedNumberZero(t *testing.T) {
 	}
 }
 
-// A rebuild while an event is handled numbers decisions anew: an equal one is another decision's.
+// If a rebuild happens while an event is handled, the same sequence may belong to another decision.
 func TestTrailAcrossARebuild(t *testing.T) {
 	t.Parallel()
 	for name, number := range map[string]int64{"number 0": 0, "a number": 5} {
@@ -83,7 +82,7 @@ func TestTrailAcrossARebuild(t *testing.T) {
 	}
 }
 
-// An assignment under number 0 by an earlier request is no reason to tell of rules: none was asked.
+// The record of an assignment with sequence 0 by an earlier request lists no rules, since none was applied.
 func TestRecordOfNumberZeroElsewhere(t *testing.T) {
 	t.Parallel()
 	rules, err := rule.Compile([]string{"aws", "aws(PR=cf-eu11) -> EU"}, rule.Options{Require: []string{}})
@@ -101,7 +100,7 @@ func TestRecordOfNumberZeroElsewhere(t *testing.T) {
 	}
 }
 
-// The record stays small however often a claim is lost: the last attempts count.
+// The record keeps only the last mostAttempts attempts.
 func TestTrailBoundsAttempts(t *testing.T) {
 	t.Parallel()
 	var tr decisionTrace
@@ -120,7 +119,7 @@ func TestTrailBoundsAttempts(t *testing.T) {
 	none.decided(time.Now(), &account.Decision{})
 }
 
-// What a deprovision changed is told once, and not guessed at.
+// departed records only its first call. The runtime's state is empty if this event may have released it before.
 func TestTrailDeparted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// deprovision counts a runtime down, rule 7. An account that it empties drains,
-// and is marked dirty at once where no Shoot refers to it any more.
+// deprovision releases a runtime (rule 7) and returns the reply. If its account has no runtimes left, the
+// account drains, and is marked dirty at once if no Shoot refers to it any more.
 func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, error) {
 	e := a.event
 	r := events.Reply{
@@ -27,8 +27,8 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 	}
 	h.observer.Step(ctx, observe.StepLocated)
 	if place.Gone {
-		// Unknown here: what the publisher wanted is so. The number makes the
-		// ledger remember it above any provision that is still on its way.
+		// The runtime never had a place, so nothing is left to release. The sequence lets a
+		// rebuild rank this reply above a provision that is still in flight.
 		r.Decision = &events.Decision{Sequence: place.Sequence}
 		a.trace.unknown(e.Source)
 		return r, nil
@@ -37,7 +37,7 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 	if err != nil {
 		return r, err
 	}
-	if left.Moved { // a worker died between the two: rule 16
+	if left.Moved { // a worker stopped between Leave and MovePlace (rule 16)
 		if _, err := h.counters.MovePlace(ctx, e.RuntimeID, place, account.Place{Pool: place.Pool, Sequence: left.Sequence}); err != nil {
 			return r, h.notBuilt(err, "")
 		}
@@ -54,7 +54,7 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 		return r, nil
 	}
 	if r.GlobalAccountID == "" {
-		r.GlobalAccountID = left.Tenant // a rebuild has to know whose account was left
+		r.GlobalAccountID = left.Tenant // a rebuild needs the tenant of the account
 	}
 	pool := engine.ParsePool(place.Pool)
 	b := h.binding(left.Binding, pool)
@@ -69,8 +69,8 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 	return h.emptied(ctx, r, place.Pool, left)
 }
 
-// depart counts the runtime of a deprovision down. Another tenant's is left as it is, and the error
-// says so.
+// depart releases the runtime of a deprovision in Redis. For another tenant's runtime it changes nothing
+// and returns an InvalidEvent error.
 func (h *Handler) depart(ctx context.Context, place account.Place, e events.Event) (account.Departure, error) {
 	left, err := h.counters.ReleaseRuntime(ctx, place, e.RuntimeID, e.Deprovision.GlobalAccountID)
 	if err != nil {
@@ -82,30 +82,30 @@ func (h *Handler) depart(ctx context.Context, place account.Place, e events.Even
 	return left, nil
 }
 
-// emptied marks the account that a deprovision left empty, or says that it drains.
+// emptied marks an account without runtimes dirty, or has the reply say that it drains.
 func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left account.Departure) (events.Reply, error) {
 	switch left.State {
 	case account.Draining, account.Dirtying:
-		became, err := dirtying.Unmarked, h.parts.Check(bulkhead.Part{Dependency: bulkhead.Shoots}) // else a reading for nothing
+		became, err := dirtying.Unmarked, h.parts.Check(bulkhead.Part{Dependency: bulkhead.Shoots}) // saves a read of the binding
 		if err == nil {
 			became, err = h.MarkDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
 		}
 		if bulkhead.Held(err) && unavailable(err) {
 			awaitTurn(ctx)
-			became, err = dirtying.InUse, nil // the runtime is gone whatever Gardener does: the sweep marks the account
+			became, err = dirtying.InUse, nil // answer without Gardener: the sweep marks the account later
 		}
 		if err != nil {
 			return r, err
 		}
 		r.MarkedDirty, r.Draining = became == dirtying.Marked, became == dirtying.InUse
 	default:
-		// Revived or freed since: nothing is to follow.
+		// Revived or freed meanwhile: nothing to mark.
 	}
 	return r, nil
 }
 
-// supersede ends the waiting of a runtime that is gone: rule 7. Its requests are
-// answered under the number of the departure, and leave the room.
+// supersede answers the waiting requests of a runtime that is gone with Superseded, under the sequence of
+// its departure, and removes them from the waiting room (rule 7).
 func (h *Handler) supersede(ctx context.Context, e events.Event, place account.Place, sequence int64) error {
 	return h.room.OfRuntime(ctx, e.RuntimeID, func(waiting events.WaitingRequest) error {
 		a := h.begin(delivery{event: waiting.Event, subject: waiting.Event.ReplySubject(h.subjects)})
@@ -113,7 +113,7 @@ func (h *Handler) supersede(ctx context.Context, e events.Event, place account.P
 		for {
 			stored, found, err := h.ledger.Last(ctx, a.subject)
 			if errors.Is(err, events.ErrUnknownReply) {
-				return nil // left to the newer version that stored it
+				return nil // the newer version that stored the reply removes the request
 			}
 			if err != nil {
 				return err
@@ -122,7 +122,7 @@ func (h *Handler) supersede(ctx context.Context, e events.Event, place account.P
 				break
 			}
 			a.expect = stored.Sequence
-			// Once more, after that was read: the departure has to be of the epoch in force (rule 15).
+			// Repeat it after the read of the ledger: its epoch has to be the one in force (rule 15).
 			if _, err := h.depart(ctx, place, e); err != nil {
 				return err
 			}
@@ -139,7 +139,7 @@ func (h *Handler) supersede(ctx context.Context, e events.Event, place account.P
 	})
 }
 
-// release returns a cleaned binding to its pool, rule 9.
+// release returns a cleaned binding to its pool (rule 9).
 func (h *Handler) release(ctx context.Context, a *attempt) (events.Reply, error) {
 	e := a.event
 	r := events.Reply{RequestID: e.ID, Status: events.StatusReturned}
@@ -151,10 +151,10 @@ func (h *Handler) release(ctx context.Context, a *attempt) (events.Reply, error)
 	if e.Release.Generation != nil {
 		generation = *e.Release.Generation
 	}
-	// One that is claimed again since was freed before that.
+	// If the binding is claimed again already, its record was freed before.
 	if b.Tenant == "" && !b.Dirty {
 		if _, err := h.counters.MarkFreed(ctx, from, b.Name, generation); err != nil {
-			return r, h.notBuilt(err, from) // what comes again has found the binding freed, and asks Redis nothing else
+			return r, h.notBuilt(err, from) // the only call that finds a lost pool when a release is repeated
 		}
 	}
 	h.WakePool(from)
@@ -166,13 +166,13 @@ func (h *Handler) release(ctx context.Context, a *attempt) (events.Reply, error)
 	return r, nil
 }
 
-// freed takes the labels off the binding, unless this release did so before, and returns
-// it with the pool that it was in: its labels may have named another one since it was
-// claimed. It reads again after every write that did not certainly succeed.
+// freed removes the labels of the binding, unless this release has done so before. It returns the binding
+// and the pool in which it was claimed, which the labels may no longer name. After every write that may
+// have failed it reads the binding again.
 //
-// Between reading and writing it stores a mark in the ledger (rule 11). If another attempt has stored its answer by then, the mark
-// fails and nothing is written; after the mark no older answer can be stored. A later attempt finds the binding as it was
-// read here, or released by this.
+// Between read and write it stores a mark in the ledger (rule 11). If another attempt has stored an answer,
+// the mark fails and the labels stay. After the mark, no answer that was decided earlier can be stored. A
+// later attempt finds the binding as it was read here, or released by this request.
 func (h *Handler) freed(ctx context.Context, a *attempt) (b engine.Binding, from string, err error) {
 	e := a.event
 	for {
@@ -200,7 +200,7 @@ func (h *Handler) freed(ctx context.Context, a *attempt) (b engine.Binding, from
 	}
 }
 
-// releasable returns the error that a release is to be refused with, nil for none.
+// releasable returns nil if the binding may be released, otherwise the error of the rejection or of Redis.
 func (h *Handler) releasable(ctx context.Context, e events.Event, b engine.Binding, pool string) error {
 	if g := e.Release.Generation; g != nil && *g != b.Generation {
 		return &engine.Error{
@@ -230,9 +230,8 @@ func (h *Handler) releasable(ctx context.Context, e events.Event, b engine.Bindi
 	return unnumbered(e, b)
 }
 
-// unnumbered returns the error that a release is to be refused with because it does not say which claim
-// of the binding it is for, nil for none: it may come again after a later tenant's claim. A binding that
-// was claimed once has one claim alone.
+// unnumbered returns a StaleRelease error if the release names no generation and the binding had more than
+// one claim. Such a release, published again, could free the claim of a later tenant.
 func unnumbered(e events.Event, b engine.Binding) error {
 	if e.Release.Generation != nil || b.Generation <= 1 {
 		return nil

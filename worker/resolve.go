@@ -8,20 +8,19 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Policies returns the policy of now, with the catalog that it speaks of. A
-// resolution takes it once, so that it sees one version from beginning to end.
+// Policies provides the current policy and its catalog.
 type Policies interface {
-	// Snapshot is never nil: without a policy it refuses every interface, or says that one
-	// is expected.
+	// Snapshot returns an immutable version of both, and never nil. Without a policy, its Resolve
+	// refuses every interface, or returns policy.ErrLate if one is expected.
 	Snapshot() *policy.Snapshot
 }
 
-// unconfigured are the Policies of a worker without any.
+// unconfigured is the default of Options.Policies.
 type unconfigured struct{}
 
 func (unconfigured) Snapshot() *policy.Snapshot { return policy.NewSnapshot(nil, nil, nil) }
 
-// resolve answers a request for an interface alone.
+// resolve returns the reply to a request that asks only for an interface.
 func (h *Handler) resolve(e events.Event) (events.Reply, error) {
 	chosen, err := h.choose(&e.Resolve.Interface)
 	if err != nil {
@@ -43,8 +42,8 @@ func (h *Handler) choose(wanted *events.Interface) (*policy.Decision, error) {
 	return &chosen, nil
 }
 
-// providerOf is the hyperscaler that the chosen implementation is made for where the plan
-// runs on several, else "", which the plan's default replaces.
+// providerOf returns the hyperscaler of the chosen implementation if the plan runs on several. Otherwise
+// it returns "", and the plan's default applies.
 func providerOf(chosen *policy.Decision, plan rule.Plan) string {
 	if len(plan.Providers) < 2 || len(chosen.Picked.Providers) == 0 {
 		return ""
@@ -54,10 +53,10 @@ func providerOf(chosen *policy.Decision, plan rule.Plan) string {
 			return name
 		}
 	}
-	return chosen.Picked.Providers[0] // which is refused by its name
+	return chosen.Picked.Providers[0] // not in the plan: the rules reject it, and name it in the error
 }
 
-// implementation is the part of a reply that says what was chosen.
+// implementation returns the choice as a part of the reply.
 func implementation(chosen *policy.Decision) *events.Implementation {
 	out := &events.Implementation{Path: chosen.Picked.Path, Revision: chosen.Picked.Revision}
 	for _, injected := range chosen.Inject {

@@ -15,8 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// outcome is how the handling of an event ended. Handlers return it, settle
-// alone speaks to the stream.
+// outcome is the result of the handling of an event. Handlers return it; only settle talks to the stream.
 type outcome struct {
 	verdict observe.Outcome
 	status  events.Status
@@ -24,10 +23,10 @@ type outcome struct {
 	reason  string
 	binding string
 	delay   time.Duration
-	failed  error // what the handling ended with, where it is the event's own doing: it would each time
+	failed  error // set if the event itself causes the failure (ownDoing)
 }
 
-// finalOutcome is the outcome of an event whose final reply is stored.
+// finalOutcome returns the outcome of an event whose reply is stored.
 func finalOutcome(r events.Reply) outcome {
 	o := outcome{verdict: observe.Ack, status: r.Status}
 	if r.Binding != nil {
@@ -37,30 +36,29 @@ func finalOutcome(r events.Reply) outcome {
 		return o
 	}
 	o.code, o.reason = r.Error.Code, r.Error.Message
-	if permanent(r.Error.Code) || r.Error.Code == engine.CodeInternal { // an event whose handling always fails
+	if permanent(r.Error.Code) || r.Error.Code == engine.CodeInternal { // Internal: its handling always failed
 		o.verdict = observe.DeadLetter
 	}
 	return o
 }
 
-// deadLettered is the outcome of an event that can never be processed.
+// deadLettered returns the outcome of an event that can never be processed.
 func deadLettered(r events.Reply, err error) outcome {
 	return outcome{verdict: observe.DeadLetter, status: r.Status, code: engine.CodeOf(err), reason: err.Error()}
 }
 
-// permanent reports whether an event with this error would be rejected however
-// often and whenever it came: an operator has to look at it.
+// permanent reports whether an event with this error is always rejected, so that an operator has to look
+// at it.
 func permanent(c engine.Code) bool {
 	return c.Info().Fate == engine.FateDeadLettered
 }
 
-// transient reports whether an error is one of the moment: the event is tried
-// again and never rejected because of it.
+// transient reports whether the event is retried after this error, and never rejected because of it.
 func transient(err error) bool {
 	return err != nil && engine.CodeOf(err).Info().Fate == engine.FateRedelivered
 }
 
-// notNow is the outcome of an event that could not be brought to an end.
+// notNow returns the outcome of an event that is to be redelivered.
 func notNow(ctx context.Context, err error) outcome {
 	o := outcome{verdict: observe.NakWithDelay, code: engine.CodeInternal, reason: err.Error()}
 	if ownDoing(err) {
@@ -70,7 +68,7 @@ func notNow(ctx context.Context, err error) outcome {
 	case errors.Is(context.Cause(ctx), errDraining):
 		o.verdict, o.reason = observe.Nak, errDraining.Error()
 	case rebuilding(err):
-		o.delay = time.Second // a rebuild is on its way
+		o.delay = time.Second // a rebuild is running
 	case unavailable(err), streams.NoRoom(err):
 		o.delay = 5 * time.Second
 	default:
@@ -79,8 +77,8 @@ func notNow(ctx context.Context, err error) outcome {
 	return o
 }
 
-// settle tells the stream what became of the message, and has the outcome say so. An error means that the
-// message comes again, which every handler can bear.
+// settle acks, naks or terminates the message, and adjusts the outcome if that differs. After an error the
+// message is redelivered, which is safe.
 func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o *outcome) error {
 	var err error
 	switch o.verdict {
@@ -100,9 +98,9 @@ func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o *
 	return nil
 }
 
-// deadLetter stores the dead letter before it ends the message, so that it is never in
-// neither place. While HAP_DEAD has no room a bounded number of events comes again; any other
-// is ended without a dead letter, so that it holds up no other event.
+// deadLetter stores the dead letter, then terminates the message, so that the event is never lost in
+// between. While HAP_DEAD is full, a bounded number of events is redelivered. Any further event is
+// terminated without a dead letter (observe.Lost), so that the pending ones do not block the consumer.
 func (w *Worker) deadLetter(ctx context.Context, msg jetstream.Msg, d *delivery, o *outcome) error {
 	letter := dead.Event{
 		Type: d.event.Type, Subject: msg.Subject(), Sequence: d.sequence, Published: d.published,

@@ -51,7 +51,7 @@ func TestFinalReplySettles(t *testing.T) {
 	}
 }
 
-// What cannot be done now never ends an event.
+// A transient error never ends an event.
 func TestErrorsOfTheMomentAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -103,7 +103,7 @@ func TestNotNow(t *testing.T) {
 	}
 }
 
-// An id that was used for another event is not answered with that one's reply.
+// An event whose id has the reply to another type of event does not get that reply.
 func TestReplyOfAnotherEventDoesNotStand(t *testing.T) {
 	t.Parallel()
 	for status, fits := range map[events.Status]events.Type{
@@ -122,7 +122,7 @@ func TestReplyOfAnotherEventDoesNotStand(t *testing.T) {
 	}
 }
 
-// Nor is it answered with the reply to another tenant's event.
+// Nor does it get the reply to another tenant's event.
 func TestReplyOfAnotherTenantDoesNotStand(t *testing.T) {
 	t.Parallel()
 	provision := func(tenant string) events.Event {

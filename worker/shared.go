@@ -6,11 +6,11 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// SharedPools says which shared pools Redis or the labels know.
+// SharedPools sets the names of the shared pools that Redis or the labels know.
 func (h *Handler) SharedPools(names []string) { h.shared.Store(&names) }
 
-// inSharedUse reports whether a shared pool still counts runtimes on an account whose labels
-// say that it is shared no more. No claim can say so on its label, as no tenant claims a shared one.
+// inSharedUse reports whether a shared pool still counts runtimes on an account whose labels no longer
+// say shared. The label cannot show this, since no claim is written on a shared account.
 func (h *Handler) inSharedUse(ctx context.Context, binding string) (bool, error) {
 	pools := h.shared.Load()
 	if pools == nil {
@@ -28,8 +28,8 @@ func (h *Handler) inSharedUse(ctx context.Context, binding string) (bool, error)
 	return false, nil
 }
 
-// passOverShared drops a new claim that is of an account in shared use, and reports
-// whether it did: no request has been answered with it, and the next one may be had.
+// passOverShared revokes a new claim of an account in shared use, and reports whether it did. No request
+// was answered with the claim, so the search goes on with another binding.
 func (h *Handler) passOverShared(ctx context.Context, job claimRequest, claim account.Claim, seen *candidates) (bool, error) {
 	used, err := h.inSharedUse(ctx, claim.Binding)
 	if err != nil || !used {

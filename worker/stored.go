@@ -7,9 +7,9 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// waitsOn leaves a request that found nothing in the waiting room. Where its record
-// in Redis is new, another worker has taken the old one back: if that was because the
-// request is answered, the new one is taken back as well (rule 12).
+// waitsOn leaves a request without an account in the waiting room. If its record in Redis is a new one,
+// another worker has taken the old one back, perhaps because it has answered the request. Then waitsOn
+// takes the new record back too (rule 12).
 func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	if r.Decision.Sequence != a.since {
 		if out, done, err := h.readStored(ctx, a); done || err != nil {
@@ -19,8 +19,8 @@ func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outc
 	return outcome{status: r.Status}, nil
 }
 
-// readStored reads what the ledger has for the event. A final reply stands and is
-// acted on; anything else returns the sequence that the next publish expects.
+// readStored reads the event's last stored reply. If a final reply stands, it acts on that, and done is
+// true with the outcome. Otherwise it sets a.expect, the sequence for the next publish.
 func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
 	stored, found, err := h.ledger.Last(ctx, a.subject)
 	if err != nil {
@@ -36,12 +36,13 @@ func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done
 	}
 	if stored.Foreign == nil && !answers(&a.delivery, stored.Reply) {
 		if stored.Reply.For != "" && a.event.Provision != nil && a.invalid == nil {
-			// A deprovision has the id, which may be refused: no provision under it is answered (rule 11).
+			// The id belongs to a deprovision, which may still be rejected: this provision must
+			// not keep an assignment (rule 11).
 			if err := h.takeBack(ctx, a); err != nil {
 				return outcome{}, false, err
 			}
 		}
-		return h.foreign(ctx, a), true, nil // which waits under this id, and is answered here
+		return h.foreign(ctx, a), true, nil
 	}
 	if waiting := stored.Reply.Waiting; waiting != nil {
 		a.waited, a.until = true, waiting.Deadline
@@ -53,9 +54,9 @@ func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done
 	return outcome{}, false, nil
 }
 
-// take has the ledger say that the id of a deprovision is its own, before anything has an
-// effect that no answer takes back: a provision under the same id may be on its way
-// (rule 11). What was stored first stands, and is acted on.
+// take reserves the id of a deprovision in the ledger before the deprovision has an effect that cannot be
+// undone: a provision with the same id may be in flight (rule 11). If a final reply is stored already, done
+// is true with its outcome.
 func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
 	if a.event.Deprovision == nil {
 		return outcome{}, false, nil
@@ -76,7 +77,7 @@ func (h *Handler) takeOnce(ctx context.Context, a *attempt) (out outcome, done b
 	return h.readStored(ctx, a)
 }
 
-// mark stores a mark under the event's id: an answer that was decided before cannot be stored after it.
+// mark stores a sealed reply under the event's id. After it, no answer that was decided earlier can be stored.
 func (h *Handler) mark(ctx context.Context, a *attempt) error {
 	sealed := events.Reply{RequestID: a.event.ID, RuntimeID: a.event.RuntimeID, Status: events.StatusSealed, For: a.event.Type}
 	sequence, err := h.ledger.Publish(ctx, a.subject, sealed, a.expect)
@@ -88,21 +89,21 @@ func (h *Handler) mark(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// leave takes the event out of the waiting room, after its final reply.
+// leave removes the request from the waiting room after its final reply is stored.
 func (h *Handler) leave(ctx context.Context, a *attempt, r events.Reply) error {
 	if a.event.Provision == nil || r.Decision == nil || r.Decision.Pool == "" {
-		return nil // a worker that looks into the room finds the final reply
+		return nil // the worker that serves the room finds the final reply and removes the request
 	}
 	p := a.event.Provision
 	return h.room.Leave(ctx, h.subjects.Waiting(r.Decision.Pool, p.GlobalAccountID, a.event.RuntimeID, a.event.ID))
 }
 
-// stands acts on a final reply that is stored already: what Redis holds against that
-// answer is taken back.
+// stands acts on a final reply that is stored already: it takes back what this request still has in Redis
+// although the reply is no assignment.
 func (h *Handler) stands(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	mine := answers(&a.delivery, r)
 	if mine || r.Status == events.StatusRejected {
-		// Where the id was another request's that was rejected, nothing can be held under it.
+		// If another request with this id was rejected, nothing may be assigned under it.
 		if err := h.giveUp(ctx, a, r); err != nil {
 			return outcome{}, err
 		}
@@ -120,9 +121,9 @@ func (h *Handler) stands(ctx context.Context, a *attempt, r events.Reply) (outco
 	return finalOutcome(r), nil
 }
 
-// giveUp takes back what Redis holds against a stored reply. A provision whose final
-// answer is not an assignment holds nothing (rule 11); one that is not valid never did.
-// A runtime that was released has no network blocks (rule 7).
+// giveUp makes Redis agree with a stored reply. It takes back the assignment and the network blocks of a
+// provision that was not assigned (rule 11), and frees the blocks of a released runtime (rule 7). An
+// invalid provision never had any.
 func (h *Handler) giveUp(ctx context.Context, a *attempt, r events.Reply) error {
 	switch {
 	case a.event.Deprovision != nil && r.Status == events.StatusReleased:
@@ -138,8 +139,8 @@ func (h *Handler) giveUp(ctx context.Context, a *attempt, r events.Reply) error 
 	}
 }
 
-// takeBack undoes what the request holds in Redis, in whatever pool: the stored
-// refusal may be older than the rules that this worker decided by.
+// takeBack undoes the assignment and the network blocks of the request. It looks the pool up if this attempt
+// has none: the assignment may come from an attempt by other rules.
 func (h *Handler) takeBack(ctx context.Context, a *attempt) error {
 	if err := h.returnRanges(ctx, a.event, a.event.ID); err != nil {
 		return err

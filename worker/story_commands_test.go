@@ -70,22 +70,22 @@ func (c command) duration(key string, otherwise time.Duration) (time.Duration, e
 //
 //	config, network, policy, catalog, instances     the input is a configuration
 //	kind K                                          of the bindings; before the landscape
-//	binding NAME TYPE [tenant= generation= dirty …]  makes it like that, by hand
+//	binding NAME TYPE [tenant= generation= dirty …]  creates or changes a binding by hand
 //	shoot NAME [on=BINDING tenant= runtime=], delete NAME, delete-shoot NAME, refer SECRET KIND NAME
 //	start [unbuilt concurrency= budget= drain=], stop, wait DURATION
 //	provision ID RUNTIME TENANT [plan= region= provider= deadline= inbox= interface= cluster= labels= filler=BYTES again]
 //	deprovision ID RUNTIME [TENANT], release ID BINDING [generation=], resolve ID RUNTIME PATH
-//	publish SUBJECT [id=]                           the input as it is
-//	fail CALL with=FAULT [of= times= always]        the next such calls; story_faults_test.go has both
-//	mend CALL                                       what is to come of it
-//	before CALL [of=]                               runs the input when that is called; "at STEP" is a call too
-//	hold, proceed                                   hold keeps what runs it until proceed
-//	lose redis|ranges|consumer|streams, redis CALL … changes what is there behind the back of all
-//	payload BYTES                                   the longest message that NATS takes from now on
-//	stale, fresh                                    the cache of labels is behind, and is not any more
-//	sweep, audit [repair drain], audits every=, retain, pass   what runs beside the worker
-//	noted, note CLUSTER [runtime= rule= cidr=]      what is written beside the ledger; before the start
-//	state, labels, notes, health                           what there is now
+//	publish SUBJECT [id=]                           publishes the input unchanged
+//	fail CALL with=FAULT [of= times= always]        makes the next calls fail; story_faults_test.go lists both
+//	mend CALL                                       drops the remaining faults of a call
+//	before CALL [of=]                               runs the input when the call is made; "at STEP" is a call too
+//	hold, proceed                                   hold blocks the call that runs it until proceed
+//	lose redis|ranges|consumer|streams, redis CALL … changes a store without the worker
+//	payload BYTES                                   the longest message that NATS accepts from now on
+//	stale, fresh                                    freezes the cache of labels, and updates it again
+//	sweep, audit [repair drain], audits every=, retain, pass   runs a pass beside the worker
+//	noted, note CLUSTER [runtime= rule= cidr=]      enables ClusterConfigs, writes one; before the start
+//	state, labels, notes, health                           shows the present state
 func (w *world) commands() map[string]func(command) (string, error) {
 	return map[string]func(command) (string, error){
 		"landscape": func(c command) (string, error) { return "", w.doAll(c.input) },
@@ -182,7 +182,7 @@ func (w *world) putBinding(c command) (string, error) {
 	return "", err
 }
 
-// relabel writes another hyperscalerType on a binding, and whether it is shared.
+// relabel writes another hyperscalerType and shared label on a binding.
 func (w *world) relabel(c command) (string, error) {
 	b, err := w.gardener.Get(w.ctx, c.word(0))
 	if err == nil {

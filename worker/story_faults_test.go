@@ -18,12 +18,12 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// hook is met once by a call, or a step.
+// hook changes the next call of a name, or the next step.
 type hook struct {
-	commands string // run before it
-	fault    string // how it ends, "" for as it does
-	of       string // the binding or request that it is about, "" for any
-	always   bool   // until "mend"
+	commands string // run before the call
+	fault    string // error of the call, "" for its own result
+	of       string // only for this binding or request, "" for any
+	always   bool   // for every call until "mend"
 }
 
 var faults = map[string]error{
@@ -38,8 +38,8 @@ var faults = map[string]error{
 	"panic":       errors.New("panic"),
 }
 
-// hit runs the hook that waits for a call about something. done says that the call is to be
-// made although it fails.
+// hit runs the hook for a call, if there is one, and returns the error that the call is to return. If done is
+// true, the call is made nevertheless.
 func (w *world) hit(call, of string) (err error, done bool) {
 	w.mu.Lock()
 	at := slices.IndexFunc(w.hooks[call], func(h hook) bool { return h.of == "" || h.of == of })
@@ -65,7 +65,7 @@ func (w *world) hit(call, of string) (err error, done bool) {
 	return fmt.Errorf("%s: %w", call, err), h.fault == "lost" || h.fault == "broken-done"
 }
 
-// call makes a call unless a hook has it fail.
+// call makes a call, unless a hook makes it fail.
 func call[T any](w *world, name, of string, do func() (T, error)) (T, error) {
 	err, done := w.hit(name, of)
 	var out T
@@ -193,7 +193,7 @@ func (a *allotments) Return(ctx context.Context, cluster, request string) (netwo
 	return call(a.w, "return-blocks", cluster, func() (network.Returned, error) { return a.Ranges.Return(ctx, cluster, request) })
 }
 
-// garden is a Gardener that fails where a story says so, and tells which labels change.
+// garden is a Gardener that fails where a story says so, and reports each change of a label.
 type garden struct {
 	*memory.Gardener
 	w *world
@@ -252,7 +252,7 @@ func (g *garden) Shoots(ctx context.Context, visit func(engine.Shoot) error) err
 	return err
 }
 
-// book is a ledger that fails where a story says so, and tells what is stored.
+// book is a ledger that fails where a story says so, and reports each stored reply.
 type book struct {
 	*events.Ledger
 	w *world
@@ -295,8 +295,8 @@ func (l *lobby) Enter(ctx context.Context, r events.WaitingRequest) (time.Time, 
 	return call(l.w, "enter", r.Event.ID, func() (time.Time, error) { return l.WaitingRoom.Enter(ctx, r) })
 }
 
-// After begins when all else is done that takes no time: an event that wakes those who wait
-// publishes its own answer first.
+// After first lets all other goroutines finish their work at the present time, so that an event which wakes
+// waiting requests publishes its own answer first.
 func (l *lobby) After(ctx context.Context, sequence uint64, visit func(events.WaitingRequest) error) (uint64, error) {
 	time.Sleep(time.Nanosecond) // of the bubble
 	return l.WaitingRoom.After(ctx, sequence, visit)
@@ -307,7 +307,7 @@ func (l *lobby) Leave(ctx context.Context, subject string) error {
 	return err
 }
 
-// morgue tells what is buried.
+// morgue reports each dead letter.
 type morgue struct {
 	*dead.Letters
 	w *world

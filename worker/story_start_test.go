@@ -18,8 +18,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/retention"
 )
 
-// start starts a worker, after what is not built was rebuilt. A second one takes the place
-// of the first.
+// start waits for the rebuild of everything that is not built, then starts a worker. A second one replaces the
+// first.
 func (w *world) start(c command) (string, error) {
 	o, err := w.options(c)
 	if err != nil {
@@ -81,7 +81,7 @@ func (w *world) options(c command) (worker.Options, error) {
 	return o, err
 }
 
-// beside makes what runs beside the worker.
+// beside creates everything that runs beside the worker.
 func (w *world) beside() {
 	w.gardener.OnChange(func(b engine.Binding, deleted bool) {
 		if w.labels != nil {
@@ -126,7 +126,7 @@ func (w *world) allotter() *ranges.Allotter {
 	return a
 }
 
-// stop does not wait: what is in work may be held.
+// stop does not wait for the worker, since a hook may block an event in flight.
 func (w *world) stop(command) (string, error) {
 	stopping := w.worker
 	w.running.Go(func() {
@@ -203,7 +203,8 @@ func (w *world) resolve(c command) (string, error) {
 	}})
 }
 
-// ask publishes an event. One that comes again lacks the id by which the stream would drop it.
+// ask publishes an event. With the word "again" it omits the message id, by which the stream would drop it
+// as a duplicate.
 func (w *world) ask(c command, e events.Event) (string, error) {
 	e.ID, e.Source = c.word(0), "/keb"
 	msg, err := events.Publication(w.ctx, w.subjects, e)

@@ -93,7 +93,7 @@ func replied(r events.Reply) string {
 	return w.String()
 }
 
-// frees notes that a command takes the label off a binding: a release, or a departure from an unused claim.
+// frees records that an event removes the label of a binding: a release, or a departure from an unused claim.
 func (w *world) frees(binding string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *world) releases(binding string) bool {
 	return slices.Contains(w.freed, binding)
 }
 
-// observer tells what a story is to know beside replies and labels.
+// observer adds the facts to the story that neither replies nor labels show.
 func (w *world) observer() observe.Observer {
 	return observe.Observer{
 		OnStep:  w.step,
@@ -122,7 +122,7 @@ func (w *world) observer() observe.Observer {
 		OnRebuild: w.rebuilt,
 		OnFollowed: func(_ context.Context, f observe.Followed) {
 			if f.Observation.Change == account.BecameFree && w.releases(f.Binding) {
-				return // the event that wrote the label says the same to Redis: either may come first
+				return // the event that wrote the label updates Redis too, and either may be first
 			}
 			w.last("%s follows its label: %s, %s", f.Binding, f.Observation.Change, record(f.Observation.Record))
 		},
@@ -137,7 +137,7 @@ func (w *world) observer() observe.Observer {
 	}
 }
 
-// settled tells of an event that is not simply acknowledged after its reply.
+// settled reports events that are not simply acknowledged after their reply.
 func (w *world) settled(_ context.Context, e observe.Event) {
 	switch {
 	case e.Outcome == observe.Served:
@@ -239,7 +239,7 @@ func (w *world) retained(_ context.Context, r observe.Retention) {
 	w.last("%s", said.String())
 }
 
-// noted tells what is written beside the ledger, not that there was nothing to write.
+// noted reports writes of ClusterConfigs, but not that there was nothing to write.
 func (w *world) noted(_ context.Context, n observe.Noted) {
 	if n.Written+n.Removed > 0 || n.Err != nil {
 		w.last("noted of %s: %d written, %d removed, %v", n.Runtime, n.Written, n.Removed, n.Err)

@@ -74,14 +74,14 @@ type world struct {
 
 	mu     sync.Mutex
 	told   []string          // what happened since the last line
-	tried  []string          // what is tried again, which others do at the same time
-	writes []string          // what is written beside the ledger, while the worker goes on
-	freed  []string          // bindings whose label an event took off since the last line
+	tried  []string          // retries since then, sorted at the end of the line
+	writes []string          // writes of other components since then, sorted at the end of the line
+	freed  []string          // bindings whose label an event removed since then
 	hooks  map[string][]hook // by the call that they wait for
 	gate   chan struct{}     // closed by the command "proceed"
 }
 
-// networks is the network configuration of now.
+// networks is the present network configuration.
 type networks struct {
 	current atomic.Pointer[network.Config]
 }
@@ -125,7 +125,7 @@ func (w *world) end() {
 	w.broker.Close()
 }
 
-// proceed lets go on what a hook holds.
+// proceed unblocks the calls that "hold" blocks.
 func (w *world) proceed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +140,7 @@ func (w *world) tell(format string, args ...any) {
 	w.told = append(w.told, fmt.Sprintf(format, args...))
 }
 
-// once notes what may happen any number of times until the next line.
+// once adds text to the line, unless it is there already.
 func (w *world) once(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.mu.Lock()
@@ -150,14 +150,13 @@ func (w *world) once(format string, args ...any) {
 	}
 }
 
-// triesAgain notes what is tried again, once until the next line. It is told first: in
-// which order several do so is chance.
+// triesAgain adds a retry to the line, once. Retries are sorted and come first, since their order is random.
 func (w *world) triesAgain(format string, args ...any) {
 	w.among(&w.tried, fmt.Sprintf(format, args...))
 }
 
-// last notes what is written beside the ledger, once until the next line. It is told last:
-// whether the worker or the writer comes first is chance.
+// last adds a write of another component to the line, once. These are sorted and come last, since they race
+// with the worker.
 func (w *world) last(format string, args ...any) { w.among(&w.writes, fmt.Sprintf(format, args...)) }
 
 func (w *world) among(lines *[]string, text string) {
@@ -168,8 +167,8 @@ func (w *world) among(lines *[]string, text string) {
 	}
 }
 
-// sortLabels sorts the labels that follow one another by their bindings: a sweep writes several
-// at a time. Those of one binding stay in their order.
+// sortLabels sorts consecutive label lines by binding, since a sweep writes several labels at a time. The
+// order of the lines of one binding is kept.
 func sortLabels(told []string) {
 	isLabel := func(line string) bool { return strings.HasPrefix(line, "label: ") }
 	binding := func(line string) string { name, _, _ := strings.Cut(line, " in "); return name }
@@ -183,12 +182,12 @@ func sortLabels(told []string) {
 	}
 }
 
-// line runs a command and tells what happened until nothing moves any more.
+// line runs a command, waits until all goroutines are idle, and returns what happened.
 func (w *world) line(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	out, err := w.do(command{name: d.Cmd, args: d.CmdArgs, input: d.Input})
 	synctest.Wait()
-	time.Sleep(2 * time.Nanosecond) // of the bubble: those who wait are served, and no pause of a retry ends
+	time.Sleep(2 * time.Nanosecond) // virtual: long enough to serve the waiting room, too short for a retry
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// eventSpan begins the span of an event, in the publisher's trace where it sent one.
+// eventSpan starts the span of an event, in the publisher's trace if the event carries one.
 func (h *Handler) eventSpan(ctx context.Context, d *delivery, subject string) (context.Context, func()) {
 	ctx, span := h.tracer.Start(d.event.TraceContext(ctx), d.kind(),
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
@@ -21,7 +21,7 @@ func (h *Handler) eventSpan(ctx context.Context, d *delivery, subject string) (c
 	return ctx, func() { span.End() }
 }
 
-// settledAs completes a span of an event with what became of it.
+// settledAs sets the outcome as attributes of the span of ctx.
 func settledAs(ctx context.Context, i *observe.Event) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -38,12 +38,12 @@ func settledAs(ctx context.Context, i *observe.Event) {
 
 // The events of spans.
 const (
-	happenedClaim   = "claim "               // with the ClaimResult: how one ended that was not written
-	happenedRetry   = "trying again"         // what failed for now
-	happenedAnother = "another reply stands" // another worker had answered the request, or moved its waiting on
+	happenedClaim   = "claim "               // followed by the ClaimResult of a label that was not written
+	happenedRetry   = "trying again"         // after a transient error
+	happenedAnother = "another reply stands" // another worker was faster with a reply to the request
 )
 
-// happened notes on the span of ctx what went another way than hoped for.
+// happened adds an event to the span of ctx.
 func happened(ctx context.Context, what string, err error, attributes ...attribute.KeyValue) {
 	if err != nil {
 		attributes = append(attributes, attribute.String("error", err.Error()))
@@ -51,7 +51,7 @@ func happened(ctx context.Context, what string, err error, attributes ...attribu
 	trace.SpanFromContext(ctx).AddEvent(what, trace.WithAttributes(attributes...))
 }
 
-// span begins a part of an event's span, where that is recorded.
+// span starts a child span if the span of ctx is recorded.
 func (h *Handler) span(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, func()) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, func() {}

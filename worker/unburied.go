@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// mostUnburied bounds the events that a worker holds since HAP_DEAD has no room for their
-	// dead letters, with unburiedShare of MaxAckPending: they count as pending, also while they pause.
+	// A worker keeps up to mostUnburied events pending while HAP_DEAD has no room for their dead
+	// letters, and at most MaxAckPending/unburiedShare: they count as pending during the delay too.
 	mostUnburied  = 64
 	unburiedShare = 64
-	// longestUnburied bounds the pause before such an event comes again.
+	// longestUnburied bounds the delay before such an event is redelivered.
 	longestUnburied = 5 * time.Minute
 )
 
-// unburied are the events that a worker holds since HAP_DEAD has no room, by their sequence.
+// unburied is the set of events that a worker keeps pending while HAP_DEAD is full.
 type unburied struct {
 	most  int
 	mu    sync.Mutex
-	until map[uint64]time.Time // by when they have come again
+	until map[uint64]time.Time // by sequence: redelivered by then, or held by another worker
 }
 
 func newUnburied(maxAckPending int) *unburied {
@@ -30,8 +30,8 @@ func newUnburied(maxAckPending int) *unburied {
 	return &unburied{most: most, until: map[uint64]time.Time{}}
 }
 
-// hold notes an event, and reports whether it may come again: false where as many as are
-// allowed are held. One that went to another worker is held there.
+// hold adds an event until a time, and reports whether it may be redelivered. It returns false if the set is
+// full. An event that is not redelivered to this worker by then is dropped from the set.
 func (u *unburied) hold(sequence uint64, now, until time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -49,7 +49,7 @@ func (u *unburied) forget(sequence uint64) {
 	delete(u.until, sequence)
 }
 
-// untilRoom is the pause after a delivery of that number.
+// untilRoom returns the redelivery delay after the delivery of that number.
 func untilRoom(number uint64) time.Duration {
 	return min(time.Second<<min(number, 9), longestUnburied)
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
-// Serve serves the requests that wait where one was woken since it last did. It is
-// for callers that handle events without Start.
+// Serve serves waiting requests if any was woken since the last call. It is for callers that handle
+// events without Start.
 func (w *Worker) Serve(ctx context.Context) error { return w.rounds.Serve(ctx) }
 
-// rebuilding reports whether a pool as a whole cannot serve.
+// rebuilding reports whether err means that the pool is being rebuilt, so no request of it can succeed.
 func rebuilding(err error) bool {
 	return errors.Is(err, account.ErrNotBuilt) || errors.Is(err, account.ErrRebuilt)
 }
 
-// faultOf returns how an error of one waiting request affects the others.
+// faultOf classifies the error of one waiting request by its effect on the others.
 func faultOf(err error) serving.Fault {
 	switch {
 	case err == nil:
@@ -35,7 +35,7 @@ func faultOf(err error) serving.Fault {
 	}
 }
 
-// answerWaiting tries to answer one waiting request.
+// answerWaiting tries to answer one waiting request, within serving.Budget.
 func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Result, error) {
 	all, r := ctx, t.Request
 	ctx, cancel := context.WithTimeout(ctx, serving.Budget)
@@ -56,14 +56,14 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 	if err != nil || out.status == events.StatusWaiting && a.pool == r.Pool {
 		return result, err
 	}
-	// A reply without a pool does not say where the record lies; this does.
+	// Remove it by r.Subject: a final reply without a pool does not tell the subject in the room.
 	if err := w.room.Leave(ctx, r.Subject); err != nil {
 		result.Fault = faultOf(err)
 		return result, err
 	}
 	result.Done = true
 	if out.status == events.StatusWaiting {
-		return result, nil // for another pool
+		return result, nil // it now waits for another pool
 	}
 	info := d.told(r.Subject, out)
 	info.Outcome, info.Duration, info.Waited = observe.Served, w.since(begin), w.since(r.Since)

@@ -12,8 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
-// What took one request's time is no reason to keep the others waiting; what
-// concerns all of them ends the round.
+// An error of one request does not stop the round; an error that concerns the whole pool does.
 func TestFaultOf(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,6 +1,6 @@
-// Package worker allots bindings: it consumes events, decides them with the
-// rules, the counters and Gardener, publishes the one answer of each, and
-// settles. Workers are stateless and equal; any number of them share a stream.
+// Package worker allots bindings. It consumes events, decides each one with the rules, the counters
+// and Gardener, publishes one answer for each, and settles the message. Workers are stateless and
+// equal; any number of them share a stream.
 //
 // The path of an event: consume -> decode -> match rule -> assign in Redis ->
 // write the label and confirm, where the binding is new -> publish the reply ->
@@ -28,11 +28,11 @@ import (
 	"github.com/hap-worker/hap-worker/worker/source"
 )
 
-// Options are what a worker works with.
+// Options configure a worker.
 type Options struct {
-	Consumer jetstream.Consumer // the durable one that all workers share
-	// Reopen returns the consumer again after it was lost, and may create it. Its
-	// errors are transient. Defaults to Consumer, once the server has it.
+	Consumer jetstream.Consumer // durable, shared by all workers
+	// Reopen returns the consumer after it was lost, and may create it. All its errors are
+	// retried. Defaults to a check that the server has Consumer.
 	Reopen   func(context.Context) (jetstream.Consumer, error)
 	Subjects events.Subjects
 	Ledger   Ledger
@@ -48,27 +48,27 @@ type Options struct {
 	Tracer trace.Tracer
 
 	Namespace string // of the bindings
-	Kind      string // of the bindings, as it stands in replies
+	Kind      string // of the bindings, as replies name it
 
 	// Concurrency is how many events are handled at once. Defaults to 192.
 	Concurrency int
-	// MaxAckPending is the consumer's: a worker queues an eighth of that, 2,048 to 8,192
-	// events, which it has taken and not begun.
+	// MaxAckPending is the consumer's limit. A worker queues up to an eighth of it, at least
+	// 2,048 and at most 8,192 events.
 	MaxAckPending int
-	// AckWait is the consumer's, as configured. Progress is told after a third of it, or of the
-	// one that the server has, if that is shorter. Defaults to 30 s.
+	// AckWait is the configured one of the consumer. The worker reports progress each third of
+	// it, or of the server's value if that is shorter. Defaults to 30 s.
 	AckWait time.Duration
-	// Budget is how long a handler tries what fails for now before it returns the
-	// event. Defaults to 20 s.
+	// Budget is how long a handler retries transient errors before it returns the event to the
+	// stream. Defaults to 20 s.
 	Budget time.Duration
-	// ServeEvery is how often the waiting room is asked for requests that are new, and
-	// how long one that failed, or is over its deadline, waits at most. Defaults to 1 s.
+	// ServeEvery is how often the worker looks for new requests in the waiting room. It also
+	// bounds how late a failed or expired request is tried again. Defaults to 1 s.
 	ServeEvery time.Duration
-	// Drain is how long Stop lets begun events go on. Defaults to 25 s.
+	// Drain is how long Stop waits for events in flight. Defaults to 25 s.
 	Drain time.Duration
-	// Policies choose implementations. Defaults to none, which refuses every interface.
+	// Policies choose implementations. The default refuses every interface.
 	Policies Policies
-	// Ranges allots network blocks. Defaults to none at all.
+	// Ranges allots network blocks. Nil allots none.
 	Ranges *ranges.Allotter
 	// Now defaults to time.Now.
 	Now Clock
@@ -102,11 +102,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// errDraining is why handlers end that outlived the drain.
+// errDraining is the cancellation cause of handlers that are still running when the drain ends.
 var errDraining = errors.New("the worker stops and the drain is over")
 
-// Worker takes events from the stream, has its Handler answer them, and settles them,
-// until it is stopped.
+// Worker takes events from the stream, passes them to its Handler and settles them, until Stop.
 type Worker struct {
 	*Handler
 	opts Options
@@ -119,18 +118,18 @@ type Worker struct {
 	stopTaking context.CancelFunc
 	handlers   sync.WaitGroup
 	source     *source.Source
-	queue      *dispatch.Queue[source.Message] // events that are taken and not begun
-	handedBack atomic.Int64                    // events that the full queue gave back
-	slow       atomic.Int64                    // events that have left their place
-	places     []atomic.Pointer[inWork]        // by handler, nil for one that is idle
+	queue      *dispatch.Queue[source.Message] // events that no handler has begun
+	handedBack atomic.Int64                    // events that went back to the stream because the queue was full
+	slow       atomic.Int64                    // events in flight that have left their place
+	places     []atomic.Pointer[inWork]        // the event of each handler; nil while it is idle
 	free       chan int                        // places without a handler
-	turns      chan struct{}                   // taken by events that are held up and being answered
+	turns      chan struct{}                   // semaphore of events that Gardener holds up, see awaitTurn
 	faults     faults
 	unburied   *unburied
 	rounds     *serving.Rounds
 }
 
-// New returns a worker that is not started yet.
+// New returns a worker. Start starts it.
 func New(o Options) *Worker {
 	o = o.withDefaults()
 	places := o.Concurrency * (1 + slowPlaces)
@@ -155,10 +154,10 @@ func New(o Options) *Worker {
 	return w
 }
 
-// StreamTime returns the time by the clock of the stream, by which deadlines are judged.
+// StreamTime returns the time by the stream's clock. Deadlines are compared with it.
 func (w *Worker) StreamTime() time.Time { return w.clock.Now() }
 
-// InFlight is the number of events that are being handled.
+// InFlight returns the number of events that are being handled.
 func (w *Worker) InFlight() int {
 	n := 0
 	for i := range w.places {
@@ -169,8 +168,8 @@ func (w *Worker) InFlight() int {
 	return n
 }
 
-// Stuck reports whether an event is in work for much longer than handlers have:
-// nil, or how long. Only a fault of ours leads there, and a restart out of it.
+// Stuck returns an error if an event has been in flight for much longer than a handler may take.
+// Only a bug of this program causes that, and only a restart ends it.
 func (w *Worker) Stuck() error {
 	limit := 3 * (w.opts.Budget + w.opts.AckWait)
 	for i := range w.places {
@@ -185,7 +184,7 @@ func (w *Worker) Stuck() error {
 	return nil
 }
 
-// Consuming reports whether the worker takes events: nil, or why not.
+// Consuming returns nil while the worker takes events, otherwise the reason why it does not.
 func (w *Worker) Consuming() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,14 +204,12 @@ func (w *Worker) Consuming() error {
 	}
 }
 
-// deafFor is how long a worker may take no events before it says that it is not
-// alive. It is longer than an upgrade needs to recreate a stream, and than NATS
-// needs to elect leaders. A worker that is restarted waits for its stream without
-// failing /healthz, so a stream that stays away costs one restart.
+// deafFor is how long a worker may be without its consumer before it fails its liveness probe. It is
+// longer than an upgrade needs to recreate a stream, and than NATS needs to elect leaders. A restarted
+// worker waits for its stream without failing /healthz, so a missing stream costs one restart only.
 const deafFor = 5 * time.Minute
 
-// Deaf reports whether the worker has lost its consumer for much longer than it
-// takes to open it again: nil, or why.
+// Deaf returns an error if the worker lost its consumer more than deafFor ago and has not reopened it.
 func (w *Worker) Deaf() error {
 	since, lost := w.source.Lost()
 	if lost == nil || w.since(since) <= deafFor {

@@ -1,4 +1,4 @@
-// Package build says what the running program was built from.
+// Package build returns the version and commit of the running program.
 package build
 
 import (
@@ -6,11 +6,11 @@ import (
 	"runtime/debug"
 )
 
-// Info has what the Go tool has written into a program. A field that is "" is not known.
+// Info is the build information that the Go tool writes into a program. A field is "" if it is unknown.
 type Info struct {
-	Version  string // of the main module; "" for a build of a working tree that has none
-	Revision string // the commit
-	Go       string // the version of Go
+	Version  string // of the main module; "" for a development build
+	Revision string // commit
+	Go       string // version of Go
 }
 
 // Read returns the Info of the running program.
@@ -19,7 +19,7 @@ func Read() Info {
 	return of(told)
 }
 
-// of takes nil for a program that was built without modules.
+// of returns the Info of a build. told is nil for a program that was built without modules.
 func of(told *debug.BuildInfo) Info {
 	info := Info{Go: runtime.Version()}
 	if told == nil {

@@ -1,7 +1,6 @@
-// Package bulkhead keeps a part of the world that fails or hangs from taking all of a
-// worker's places. While such a part fails, calls of it fail at once, and one call a second
-// tries whether it answers again (a circuit breaker for each part). A part that answers
-// slowly is asked by a bounded number of calls at a time.
+// Package bulkhead keeps a dependency that fails or hangs from blocking all handlers of a worker. Each part
+// of a dependency has a circuit breaker: while its circuit is open, calls fail at once, except one call a
+// second that tries the part again. The number of concurrent calls of a part can be bounded too.
 package bulkhead
 
 import (
@@ -17,13 +16,13 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Part is a thing that fails by itself.
+// Part is the unit that has a circuit: a dependency, or one pool's share of it.
 type Part struct {
 	Dependency Dependency
-	Pool       string // "" where all pools share the part
+	Pool       string // "" if all pools share the part
 }
 
-// Dependency has the parts that belong together.
+// Dependency names what a worker depends on.
 type Dependency string
 
 // The dependencies.
@@ -37,7 +36,7 @@ const (
 // Dependencies lists all dependencies.
 func Dependencies() []Dependency { return []Dependency{Bindings, Labels, Shoots, Records} }
 
-// String names a part as messages do.
+// String returns the name of the part in messages.
 func (p Part) String() string {
 	if p.Pool == "" {
 		return string(p.Dependency)
@@ -46,64 +45,65 @@ func (p Part) String() string {
 }
 
 const (
-	// inARow is how many failures without a success between them open a part's circuit.
+	// inARow is the number of consecutive failures that open a part's circuit.
 	inARow = 10
-	// enough is how many calls within window open it where half of them failed.
+	// A circuit also opens if at least enough calls were made in the current window, and half of
+	// them or more failed.
 	enough = 40
 	window = 10 * time.Second
-	// pause is the time from one attempt at an open circuit to the next.
+	// pause is the time between two attempts at an open circuit.
 	pause = time.Second
-	// slots is how many calls of a part are made at once, where they are bounded.
+	// slots is the maximum number of concurrent calls of a part by AskBounded.
 	slots = 64
-	// patience is how long no call of a part succeeds, while all its slots are taken, before
-	// the part hangs. Where its successes are usually further apart, it is slowness times that.
-	// A Kubernetes API on a busy machine lets a burst of claims wait for a second; a call that
-	// hangs has 5 s (gardener.Options.Timeout).
+	// A part hangs if all its slots are taken and no call has succeeded for patience, or for
+	// slowness times the usual time between two successes, if that is longer. A Kubernetes API
+	// on a busy machine may delay a burst of claims by a second; a hanging call times out after
+	// 5 s (gardener.Options.Timeout).
 	patience = 3 * time.Second
 	slowness = 10
 )
 
-// Error says that a call was not made, since others of the part have failed or hang. It does
-// not unwrap to what another call failed with: of a write that was not made the result is known.
+// Error means that a call was not made, because other calls of the part fail or hang. It does not unwrap to
+// their error, which might be engine.ErrUnknownResult: a write that was not made has a known result.
 type Error struct {
 	Part Part
-	Last error // what a call of the part failed with last
+	Last error // the last failure of the part
 }
 
 func (e *Error) Error() string {
 	return e.Part.String() + ": not asked while calls fail or hang, the last one with: " + e.Last.Error()
 }
 
-// Held reports whether err says that a call was not made.
+// Held reports whether err means that a call was not made.
 func Held(err error) bool {
 	_, held := errors.AsType[*Error](err)
 	return held
 }
 
-// Options are what bulkheads need.
+// Options configure bulkheads.
 type Options struct {
-	// Failed reports whether an error is the part's doing, and not an answer.
+	// Failed reports whether an error counts as a failure of the part. Other errors are answers.
 	Failed func(Part, error) bool
-	// Hangs is the assumed error of a part that hangs before it has ever failed.
+	// Hangs is Error.Last of a part that hangs and has never failed.
 	Hangs error
 	// Changed is called when a part's circuit opens or closes; last is its latest failure. It must not block.
 	Changed func(of Part, open bool, last error)
 }
 
-// Bulkheads are all parts of a worker's world. Any number of goroutines may use them.
+// Bulkheads store the circuits of all parts. They are safe for concurrent use.
 type Bulkheads struct {
 	options Options
 	mu      sync.RWMutex
 	parts   map[Part]*part
 }
 
-// New returns bulkheads that know of no failure.
+// New returns bulkheads with all circuits closed.
 func New(o Options) *Bulkheads { return &Bulkheads{options: o, parts: map[Part]*part{}} }
 
-// mostParts bounds the parts that are remembered: pools are named by requests.
+// mostParts bounds the number of parts with a circuit, since requests may name any pool.
 const mostParts = 4096
 
-// Ask makes a call of a part, or returns an *Error at once where the part fails.
+// Ask calls call and returns its result. While the circuit of the part is open, it returns an *Error instead.
 func Ask[T any](b *Bulkheads, of Part, call func() (T, error)) (answer T, err error) {
 	p := b.part(of)
 	if p == nil {
@@ -114,14 +114,14 @@ func Ask[T any](b *Bulkheads, of Part, call func() (T, error)) (answer T, err er
 		return answer, err
 	}
 	err = errPanic
-	defer func() { end(err) }() // also where call panics
+	defer func() { end(err) }() // also if call panics
 	answer, err = call()
 	return answer, err
 }
 
-// AskBounded is Ask for a part that may hang, and whose calls repeat themselves: so many calls
-// of it are made at a time. Others wait, until ctx ends or the part hangs. Each attempt of a
-// call counts, and none is repeated while the part fails.
+// AskBounded is Ask with at most slots concurrent calls of the part. Further calls block until a slot is free,
+// ctx ends (its cause is returned), or the part hangs (an *Error is returned). The context of call makes each
+// retry within the call count as a failure, and stops the retries while the circuit is open.
 func AskBounded[T any](ctx context.Context, b *Bulkheads, of Part, call func(context.Context) (T, error)) (answer T, err error) {
 	if p := b.part(of); p != nil {
 		if err := p.take(ctx); err != nil {
@@ -133,7 +133,7 @@ func AskBounded[T any](ctx context.Context, b *Bulkheads, of Part, call func(con
 	return Ask(b, of, func() (T, error) { return call(ctx) })
 }
 
-// Check returns an *Error where a call of a part would not be made now.
+// Check returns an *Error if a call of the part would not be made now, otherwise nil.
 func (b *Bulkheads) Check(of Part) error {
 	b.mu.RLock()
 	p := b.parts[of]
@@ -144,7 +144,7 @@ func (b *Bulkheads) Check(of Part) error {
 	return &Error{of, p.lastFailure()}
 }
 
-// part is nil for one that is new beyond the bound.
+// part returns the state of a part, and creates it. It returns nil if that would exceed mostParts.
 func (b *Bulkheads) part(of Part) *part {
 	b.mu.RLock()
 	p := b.parts[of]
@@ -161,13 +161,13 @@ func (b *Bulkheads) part(of Part) *part {
 	return p
 }
 
-// State is a part whose circuit is open.
+// State describes a part whose circuit is open.
 type State struct {
 	Part Part
 	Last error
 }
 
-// Open lists the parts whose circuit is open, in the order of their names.
+// Open returns the parts whose circuit is open or half open, sorted by dependency and pool.
 func (b *Bulkheads) Open() []State {
 	b.mu.RLock()
 	var open []State

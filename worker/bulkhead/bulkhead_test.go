@@ -23,7 +23,7 @@ var (
 	labels   = Part{Labels, "aws"}
 )
 
-// watched are bulkheads that note what opens and closes.
+// watched are bulkheads that record the calls of Options.Changed.
 type watched struct {
 	*Bulkheads
 	changes []string
@@ -52,15 +52,14 @@ func (w *watched) CallBounded(ctx context.Context, of Part, call func() error) e
 
 func ends(err error) func() error { return func() error { return err } }
 
-// heldAfter reports whether a call was not made since one failed with last. The result of
-// another call is not told as that of the one which was not made.
+// heldAfter reports whether err is an *Error whose Last is last, and does not unwrap to last.
 func heldAfter(err, last error) bool {
 	held, is := errors.AsType[*Error](err)
 	return is && held.Last == last && !errors.Is(err, last) //nolint:errorlint // that very one
 }
 
-// TestOpensAndCloses: ten failures in a row open the circuit. From then on one call a second is
-// made, and its success closes it. Other parts do not notice.
+// TestOpensAndCloses: ten failures in a row open the circuit. Then one call a second is made, and its success
+// closes the circuit. Other parts are not affected.
 func TestOpensAndCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,8 +112,8 @@ func TestOpensAndCloses(t *testing.T) {
 	})
 }
 
-// TestAttemptsCount: a call that repeats itself opens the circuit by its attempts, ends when it
-// is open, and is one attempt where it tries the circuit.
+// TestAttemptsCount: the attempts of a call that retries open the circuit, which ends the call. At an open
+// circuit the call makes one attempt.
 func TestAttemptsCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +147,7 @@ func TestAttemptsCount(t *testing.T) {
 	})
 }
 
-// TestHalfOfTheCalls: a part that half of the calls fail at opens too; one that answers more often does not.
+// TestHalfOfTheCalls: a circuit also opens if half of the calls fail, but not if a third fails.
 func TestHalfOfTheCalls(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -171,7 +170,7 @@ func TestHalfOfTheCalls(t *testing.T) {
 	}
 }
 
-// TestGivenUpCallsDoNotCount: a call whose caller has gone says nothing of the part.
+// TestGivenUpCallsDoNotCount: a call that its caller has cancelled does not count.
 func TestGivenUpCallsDoNotCount(t *testing.T) {
 	t.Parallel()
 	w := watch()
@@ -183,7 +182,7 @@ func TestGivenUpCallsDoNotCount(t *testing.T) {
 	}
 }
 
-// TestPanicIsAFailure: a call that panics ends, and leaves no slot taken.
+// TestPanicIsAFailure: a call that panics releases its slot.
 func TestPanicIsAFailure(t *testing.T) {
 	t.Parallel()
 	w := watch()
@@ -198,8 +197,8 @@ func TestPanicIsAFailure(t *testing.T) {
 	}
 }
 
-// TestHangingPartHoldsNothingUp: where all slots are taken and none comes free, calls fail after
-// the patience, and those after them at once.
+// TestHangingPartHoldsNothingUp: if all slots are taken by hanging calls, waiting calls fail after patience,
+// and later calls at once.
 func TestHangingPartHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -250,8 +249,7 @@ func TestHangingPartHoldsNothingUp(t *testing.T) {
 	})
 }
 
-// TestSlowPartServesAll: a part that answers, however slowly, serves everything that waits, and
-// is asked by no more calls at a time than it has slots.
+// TestSlowPartServesAll: a slow part serves all waiting calls, at most slots of them at a time.
 func TestSlowPartServesAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,7 +278,7 @@ func TestSlowPartServesAll(t *testing.T) {
 	})
 }
 
-// TestPartsAreBounded: names of pools without end fill no memory.
+// TestPartsAreBounded: the number of parts stays bounded, however many pools are named.
 func TestPartsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := watch()

@@ -34,7 +34,7 @@ func newPart(of Part, o Options) *part {
 		IsSuccessful: func(err error) bool { return !p.failed(err) },
 		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the caller's doing
 		OnStateChange: func(_ string, from, to gobreaker.State) {
-			// An attempt at an open circuit is no news.
+			// Half-open circuits are not reported.
 			if open := to == gobreaker.StateOpen; o.Changed != nil && (to == gobreaker.StateClosed || open && from == gobreaker.StateClosed) {
 				o.Changed(of, open, p.lastFailure())
 			}
@@ -53,8 +53,7 @@ func (p *part) lastFailure() error {
 	return p.last
 }
 
-// begin begins a call, which end is told the error of, or returns an *Error for one that is
-// not to be made.
+// begin returns an *Error if a call may not be made. Otherwise the caller makes it and passes its error to end.
 func (p *part) begin() (end func(error), err error) {
 	done, err := p.breaker.Allow()
 	if err != nil {
@@ -68,7 +67,7 @@ func (p *part) begin() (end func(error), err error) {
 	}, nil
 }
 
-// held reports whether the circuit is open or about to be tried by another call, or the part hangs.
+// held reports whether the circuit is open, another call is trying it, or the part hangs.
 func (p *part) held() bool {
 	switch p.breaker.State() {
 	case gobreaker.StateOpen:
@@ -84,8 +83,8 @@ func (p *part) held() bool {
 	return false
 }
 
-// attempt counts a failed attempt of a call that would repeat it, and returns an error where
-// that is of no use: the circuit is open, or the attempt was the one that tries it.
+// attempt counts a failed attempt of a call that may retry. It returns an *Error if the call should not: the
+// circuit is open or half open.
 func (p *part) attempt(err error) error {
 	if done, refused := p.breaker.Allow(); refused == nil {
 		p.returned(err)
@@ -97,16 +96,16 @@ func (p *part) attempt(err error) error {
 	return &Error{p.of, err}
 }
 
-// errPanic is the error of a call that did not return.
+// errPanic is the error of a call that panicked.
 var errPanic = errors.New("the call panicked")
 
-// returned notes how a call ended.
+// returned records the result of a call.
 func (p *part) returned(err error) {
 	failed := p.failed(err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if failed {
-		if !Held(err) { // else its attempts were told
+		if !Held(err) { // otherwise attempt has recorded the failures
 			p.last = err
 		}
 		return
@@ -119,7 +118,7 @@ func (p *part) returned(err error) {
 	p.succeeded = now
 }
 
-// take takes a slot, which free returns.
+// take acquires a slot, which free releases. It blocks until there is one, ctx ends, or the part hangs.
 func (p *part) take(ctx context.Context) error {
 	for !p.slots.TryAcquire(1) {
 		hangs, wait := p.hangs()
@@ -152,8 +151,7 @@ func (p *part) free() {
 	p.slots.Release(1)
 }
 
-// hangs reports whether no call has succeeded for longer than usual, and when that is to be
-// looked at again.
+// hangs reports whether no call has succeeded for too long, and after which time to ask again.
 func (p *part) hangs() (hangs bool, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

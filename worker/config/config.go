@@ -87,10 +87,12 @@ type MultiHyperscalerAccount struct {
 
 // Waiting is the section hap.waiting.
 type Waiting struct {
-	// Timeout is how long a request without a deadline waits for an account; with 0 it is rejected at once.
+	// Timeout is how long a request without a deadline waits for an account. With 0, no request waits, even
+	// with a deadline.
 	// Defaults to 10m.
 	Timeout time.Duration `key:"timeout"`
-	// Longest is how long a request waits at most, whatever its deadline says; Timeout, if that is longer.
+	// Longest is the maximum time that a request waits, even if its deadline is later. If Timeout is longer,
+	// Timeout counts.
 	// Defaults to 720h.
 	Longest time.Duration `key:"longest"`
 }

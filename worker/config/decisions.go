@@ -14,9 +14,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// Decisions has what deciding needs of a configuration, compiled. It never
-// changes: one event is handled with one Decisions from beginning to end, and a
-// changed configuration is another one. Safe for concurrent use.
+// Decisions is the compiled part of a configuration that decides requests. It is immutable and safe for
+// concurrent use: an event is handled with the same Decisions from start to end, and a changed configuration
+// is a new Decisions.
 type Decisions struct {
 	rules    *rule.Ruleset
 	internal map[string]bool
@@ -27,7 +27,7 @@ type Decisions struct {
 	waiting  Waiting
 }
 
-// Decisions compiles c. The error is [document.Faults], every fault of the section hap.
+// Decisions compiles c. The error is a [document.Faults] with every fault of the section hap.
 func (c *Config) Decisions() (*Decisions, error) {
 	var wrong faults
 	compiled := c.HAP.compile(&wrong, rule.Labels(c.Gardener.Labels))
@@ -37,14 +37,14 @@ func (c *Config) Decisions() (*Decisions, error) {
 	return compiled, nil
 }
 
-// Rules are the compiled rules.
+// Rules returns the compiled rules.
 func (d *Decisions) Rules() *rule.Ruleset { return d.rules }
 
 // Internal reports whether the tenant may keep using internal bindings that carry its name.
 func (d *Decisions) Internal(tenant string) bool { return d.internal[tenant] }
 
-// Terms say how many accounts the tenant may have in a pool of the provider, and
-// how full. The provider is the hyperscaler's name, as in a rule.Match.
+// Terms returns whether the tenant may have several accounts in a pool of the provider, and their limit and
+// strategy. The provider is the hyperscaler's name, as in a rule.Match.
 func (d *Decisions) Terms(tenant, provider string) account.Terms {
 	if !d.anyone && !d.allowed[tenant] {
 		return account.Terms{}
@@ -70,34 +70,32 @@ func (d *Decisions) Unlimited() string {
 	return d.rules.Unlimited(slices.Collect(maps.Keys(d.limits)))
 }
 
-// WaitingTimeout is how long a request without a deadline waits for
-// an account; 0 rejects it at once.
+// WaitingTimeout returns how long a request without a deadline waits for an account. With 0, no request waits.
 func (d *Decisions) WaitingTimeout() time.Duration { return d.waiting.Timeout }
 
-// LongestWait is how long a request waits at most, whatever its deadline says; it is never shorter than
-// WaitingTimeout. Without it a deadline could be in a year that a reply cannot hold.
+// LongestWait returns the maximum time for which a request waits, even if its deadline is later. It is at
+// least WaitingTimeout. It also bounds deadlines to years that a reply can represent.
 func (d *Decisions) LongestWait() time.Duration { return max(d.waiting.Longest, d.waiting.Timeout) }
 
-// Live is the Decisions of now. The handler of an event takes them once, with
-// Get; a changed configuration puts new ones in place with Set.
+// Live has the current Decisions. A handler calls Get once for an event. It is safe for concurrent use.
 type Live struct{ current atomic.Pointer[Decisions] }
 
-// NewLive begins with d.
+// NewLive returns a Live with d.
 func NewLive(d *Decisions) *Live {
 	l := &Live{}
 	l.Set(d)
 	return l
 }
 
-// Get is the Decisions of now.
+// Get returns the current Decisions.
 func (l *Live) Get() *Decisions { return l.current.Load() }
 
-// Set makes d the Decisions of now, for the events that begin from here on.
+// Set makes d the current Decisions. Events in flight keep theirs.
 func (l *Live) Set(d *Decisions) { l.current.Store(d) }
 
 func (h *HAP) check(wrong *faults) { h.compile(wrong, rule.Labels{}) }
 
-// compile returns nil where there are faults.
+// compile returns nil if there are faults, and adds them to wrong.
 func (h *HAP) compile(wrong *faults, labels rule.Labels) *Decisions {
 	before := len(wrong.list)
 	for i, tenant := range h.InternalGlobalAccounts {
@@ -124,8 +122,8 @@ func (h *HAP) compile(wrong *faults, labels rule.Labels) *Decisions {
 	}
 }
 
-// plans is the built-in table with hap.plans above it, one plan at a time so
-// that a fault has the key of its plan.
+// plans returns the built-in table, extended by hap.plans. It adds one plan at a time, so that each fault has
+// the key of its plan.
 func (h *HAP) plans(wrong *faults) rule.Plans {
 	all := rule.BuiltinPlans()
 	for _, name := range sortedKeys(h.Plans) {
@@ -141,8 +139,8 @@ func (h *HAP) plans(wrong *faults) rule.Plans {
 	return all
 }
 
-// rules compiles the form that is given. Without a rule list it is the older
-// form, also where all that it says is empty.
+// rules compiles the configured form of the rules. Without a rule list this is the older form, even if that
+// is empty.
 func (h *HAP) rules(wrong *faults, plans rule.Plans, labels rule.Labels) *rule.Ruleset {
 	if h.Rule != nil && h.olderRules() {
 		wrong.add("hap", "has rule and the older platformRegionRule, clusterRegionRule, sharedRule or euAccessRule: keep one form")
@@ -172,7 +170,7 @@ func (h *HAP) lists() rule.Lists {
 	}
 }
 
-// rulePlace is the path of the key that a fault of the rules is in.
+// rulePlace returns the path of the key with a fault of the rules.
 func rulePlace(f rule.Fault) string {
 	key := "hap." + cmp.Or(f.Key, "rule")
 	if f.Rule == 0 {

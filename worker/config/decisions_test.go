@@ -77,7 +77,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestDecisionsDoNotChange holds that who changes the configuration afterwards changes no decision.
+// TestDecisionsDoNotChange: a later change of the Config does not change its Decisions.
 func TestDecisionsDoNotChange(t *testing.T) {
 	t.Parallel()
 	c := Default()
@@ -105,7 +105,7 @@ func TestDecisionsOfAnInvalidConfiguration(t *testing.T) {
 	}
 }
 
-// TestLive swaps while others read: a caller that has taken one Decisions sees one configuration.
+// TestLive calls Set while others read: a caller of Get keeps one consistent Decisions.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	kinds := make([]*Decisions, 2)
@@ -151,8 +151,8 @@ func TestWithDefaults(t *testing.T) {
 	}
 }
 
-// TestInitialConfigurations: the older form of Kyma Environment Broker's initial
-// rules selects the pools that the rule list does, for every plan that needs rules.
+// TestInitialConfigurations: for every plan that needs rules, the older form of Kyma Environment Broker's
+// initial rules selects the same pools as the rule list.
 func TestInitialConfigurations(t *testing.T) {
 	t.Parallel()
 	older, err := parse("hap.yaml", []byte(`hap:
@@ -189,7 +189,7 @@ func TestInitialConfigurations(t *testing.T) {
 	}
 }
 
-// TestSelectorsHaveTheConfiguredKeys: an answer's selectors have the keys of gardener.labels.
+// TestSelectorsHaveTheConfiguredKeys: selectors use the keys of gardener.labels.
 func TestSelectorsHaveTheConfiguredKeys(t *testing.T) {
 	t.Parallel()
 	for labels, want := range map[string]string{

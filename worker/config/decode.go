@@ -13,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// decode lays root over the defaults and notes the lines of its keys. What has the
-// wrong type or is unknown is a fault and leaves its default in place.
+// decode returns the defaults overridden by root, and records the lines of the keys in lines. A key that is
+// unknown or has the wrong type is a fault of root's reader; its default stays.
 func decode(root document.Node, lines map[string]int) *Config {
 	c := Default()
 	d := decoder{given: map[string]bool{}, lines: lines}
@@ -40,8 +40,7 @@ type decoder struct {
 	lines map[string]int
 }
 
-// section decodes a mapping into a struct, whose fields' tags are the keys, and
-// returns what it has.
+// section decodes a mapping into a struct, whose field tags are the keys. It returns the keys of the mapping.
 func (d *decoder) section(n document.Node, into reflect.Value) []document.Node {
 	if preset, is := n.Scalar().(string); is && n.Path == "gardener.labels" {
 		labels(n, preset, into)
@@ -92,8 +91,8 @@ func labels(n document.Node, preset string, into reflect.Value) {
 	}
 }
 
-// leaf decodes the value of one key. An empty value is the default, except for
-// hap.rule, where it is the list without rules.
+// leaf decodes the value of one key. An empty value leaves the default, except for hap.rule, where it means
+// no rules.
 func (d *decoder) leaf(n document.Node, into reflect.Value) {
 	d.given[n.Path] = true
 	target := into.Addr().Interface()
@@ -145,7 +144,7 @@ func (d *decoder) leaf(n document.Node, into reflect.Value) {
 	}
 }
 
-// texts are the items of a list, "" for one that is no text.
+// texts returns the items of a list, with "" for an item that is not text. It returns fallback if n is not a list.
 func (d *decoder) texts(n document.Node, fallback []string) []string {
 	items, is := n.List()
 	if !is {
@@ -159,8 +158,8 @@ func (d *decoder) texts(n document.Node, fallback []string) []string {
 	return texts
 }
 
-// measure decodes a number with a unit. Quotes change nothing, so that files, Helm and the
-// environment agree.
+// measure decodes a number with a unit. The value may be quoted or not, so that files, Helm and the
+// environment mean the same.
 func measure[V any](n document.Node, write string, parse func(string) (V, error), into *V) {
 	var text string
 	if !n.Unambiguous() {
@@ -207,7 +206,7 @@ func number(n document.Node, into *float64) {
 	}
 }
 
-// entries decodes a mapping whose keys are free.
+// entries decodes a mapping with arbitrary keys.
 func entries[V any](d *decoder, n document.Node, one func(document.Node) V) map[string]V {
 	all, is := n.Object()
 	if !is {
@@ -223,7 +222,7 @@ func entries[V any](d *decoder, n document.Node, one func(document.Node) V) map[
 
 func sortedKeys[V any](values map[string]V) []string { return slices.Sorted(maps.Keys(values)) }
 
-// didYouMean offers the known word that is close.
+// didYouMean returns a hint with the most similar known word, or "".
 func didYouMean(word string, known []string) string {
 	meant := spelling.Closest(word, known)
 	if meant == "" {

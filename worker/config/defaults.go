@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// The words that single keys take.
+// Values of single keys.
 const (
 	ModeActive = "active"
 	ModeShadow = "shadow"
@@ -23,12 +23,11 @@ const (
 	DefaultLabels = "default"
 	// AnyTenant stands for every tenant in allowedGlobalAccounts.
 	AnyTenant = "*"
-	// DefaultLimit is the key of limits for the providers without an entry.
+	// DefaultLimit is the key in limits for all providers without an entry.
 	DefaultLimit = rule.DefaultLimit
 )
 
-// InitialRules are the rules of a configuration that has none: the initial rules of Kyma
-// Environment Broker.
+// InitialRules returns the rules of a configuration without rules: the initial rules of Kyma Environment Broker.
 func InitialRules() []string {
 	return []string{
 		"aws",
@@ -45,12 +44,12 @@ func InitialRules() []string {
 	}
 }
 
-// StandardLabels are the keys of CredentialsBindings and SecretBindings.
+// StandardLabels returns the label keys of CredentialsBindings and SecretBindings.
 func StandardLabels() Labels { return Labels(rule.StandardLabels()) }
 
 func legacyLabels() Labels { return Labels(rule.LegacyLabels()) }
 
-// Default is the configuration without a file and without environment.
+// Default returns the configuration that applies without a file and without environment variables.
 func Default() *Config {
 	return &Config{
 		HAP: HAP{
@@ -85,10 +84,9 @@ func Default() *Config {
 	}
 }
 
-// WithDefaults is a copy of c with the default in every field that is empty and
-// must not be. A field whose zero value says something (manage, repair,
-// waiting.timeout, reconcile.interval, traceRatio, page.enabled) is left as it is: begin with
-// [Default] to have those set too.
+// WithDefaults returns a copy of c with the default in each empty field. It does not change fields whose zero
+// value has a meaning (manage, repair, waiting.timeout, reconcile.interval, traceRatio, page.enabled): start
+// from [Default] to have their defaults too.
 func (c *Config) WithDefaults() *Config {
 	filled, standard := c.clone(), Default()
 	if !filled.HAP.anyRule() {

@@ -1,7 +1,6 @@
-// Package config is the worker's configuration: one tree of documented structs,
-// read from a YAML file and from HAP_ environment variables, checked as a whole,
-// and taken over without a restart where that is possible.
+// Package config is the worker's configuration: a tree of documented structs. It is read from a YAML file and
+// from HAP_ environment variables, and validated as a whole. Some keys can change without a restart: see
+// [Watch].
 //
-// Faults are collected, never returned one at a time: see [Invalid]. What a
-// decision needs of it is compiled once into [Decisions].
+// Errors contain all faults, as document.Faults. [Decisions] is the compiled part that decides requests.
 package config

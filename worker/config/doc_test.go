@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestEveryFieldSaysItsDefault reads the package's source: a key without a
-// documented default is one that an operator has to guess.
+// TestEveryFieldSaysItsDefault reads the package's source: each key has to document its default.
 func TestEveryFieldSaysItsDefault(t *testing.T) {
 	t.Parallel()
 	fields := 0
@@ -35,7 +34,7 @@ func TestEveryFieldSaysItsDefault(t *testing.T) {
 	}
 }
 
-// TestVariablesAreDistinct holds that no two keys are meant by one variable.
+// TestVariablesAreDistinct: each variable sets one key only.
 func TestVariablesAreDistinct(t *testing.T) {
 	t.Parallel()
 	table := envKeys()

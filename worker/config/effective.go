@@ -8,14 +8,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Hidden stands where a secret was.
+// Hidden replaces secrets in output.
 const Hidden = "REDACTED"
 
-// String is the effective configuration as YAML, secrets hidden.
+// String returns the effective configuration as YAML, without secrets.
 func (c *Config) String() string { return string(c.Effective()) }
 
-// Effective is the configuration as a YAML file with every key, in the order of
-// the documentation, secrets hidden. Only the form of rules that is used is there.
+// Effective returns the configuration as YAML with every key, in the order of the documentation and without
+// secrets. Of the two forms of rules it has only the one in use.
 func (c *Config) Effective() []byte {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, l := range leaves(c) {
@@ -24,7 +24,7 @@ func (c *Config) Effective() []byte {
 		}
 		value := &yaml.Node{}
 		if err := value.Encode(hide(l, l.plain())); err != nil {
-			continue // texts, numbers, and lists and maps of these always encode
+			continue // never happens: the values are texts, numbers, and lists and maps of these
 		}
 		insert(root, strings.Split(l.path, "."), value)
 	}
@@ -54,8 +54,8 @@ func insert(section *yaml.Node, path []string, value *yaml.Node) {
 
 func name(key string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: key} }
 
-// hide takes the secrets out of a plain value. Where a file's name is expected
-// and its contents stand, as happens with keys, these are hidden too.
+// hide returns a plain value without secrets. It also hides the content of a file that was entered instead of
+// its path, as happens with keys.
 func hide(l leaf, value any) any {
 	if _, urls := reflect.TypeAssert[URLs](l.value); urls {
 		l.secret = "url"
@@ -84,14 +84,14 @@ func hide(l leaf, value any) any {
 	return value
 }
 
-// inline recognises a PEM block, a .creds file or an nkey seed where a path should be.
+// inline reports whether text is a PEM block, the content of a .creds file or an nkey seed, instead of a path.
 func inline(text string) bool {
 	return strings.Contains(text, "-----BEGIN") || strings.Contains(text, "\n") ||
 		len(text) == 58 && text[0] == 'S' && !strings.ContainsAny(text, "/.")
 }
 
-// hideURL hides passwords, the tokens that NATS takes in place of a user, and
-// parameters that are named like a secret. What is no URL is hidden whole.
+// hideURL hides passwords, tokens in place of a user (NATS accepts these), and parameters whose name suggests
+// a secret. It hides a text that is no URL completely.
 func hideURL(text string) string {
 	if text == "" {
 		return ""

@@ -9,7 +9,7 @@ import (
 
 const secret = "hunter2"
 
-// TestSecretsAreHidden puts a secret wherever one can stand and looks for it.
+// TestSecretsAreHidden puts a secret into each key that can have one, and searches the output for it.
 func TestSecretsAreHidden(t *testing.T) {
 	t.Parallel()
 	c := Default()
@@ -36,7 +36,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 }
 
-// TestSecretsAreHiddenInFaults holds for values of the wrong type too.
+// TestSecretsAreHiddenInFaults: faults show no secrets either, even for values of the wrong type.
 func TestSecretsAreHiddenInFaults(t *testing.T) {
 	t.Parallel()
 	file := "nats: {url: {a: " + secret + "}, credentials: [" + secret + "]}\n" +
@@ -49,7 +49,7 @@ func TestSecretsAreHiddenInFaults(t *testing.T) {
 	}
 }
 
-// TestEffectiveIsAConfiguration reads the output back.
+// TestEffectiveIsAConfiguration: the output can be loaded, and is then unchanged.
 func TestEffectiveIsAConfiguration(t *testing.T) {
 	t.Parallel()
 	c := Default()

@@ -14,14 +14,15 @@ import (
 
 const envPrefix = "HAP_"
 
-// overrides are the keys that the environment sets, as a file would have them.
+// overrides are the keys that the environment sets, in the structure of a file.
 type overrides struct {
 	values   map[string]any
 	warnings []string
 }
 
-// readEnv takes the HAP_ variables: HAP_NATS_URL is nats.url. Case and
-// underscores inside a key do not count, so HAP_NATS_MAX_BYTES is nats.maxBytes.
+// readEnv reads the HAP_ variables: HAP_NATS_URL is nats.url. It ignores case and underscores, so
+// HAP_NATS_MAX_BYTES is nats.maxBytes. It records the variable of each key in variables, and adds faults to
+// wrong.
 func readEnv(env []string, variables map[string]string, wrong *faults) overrides {
 	read := overrides{values: map[string]any{}}
 	known := envKeys()
@@ -46,12 +47,12 @@ func readEnv(env []string, variables map[string]string, wrong *faults) overrides
 	return read
 }
 
-// serviceLink matches what Kubernetes sets for a Service whose name begins with hap-.
+// serviceLink matches the variables that Kubernetes sets for a Service whose name begins with hap-.
 var serviceLink = regexp.MustCompile(`(?i)_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?)?$`)
 
 type envTable struct {
-	paths map[string]leaf // by name without underscores
-	names []string        // as they are written
+	paths map[string]leaf // by squeezed name
+	names []string        // the usual names of the variables
 }
 
 func envKeys() envTable {
@@ -64,7 +65,7 @@ func envKeys() envTable {
 	return table
 }
 
-// find returns the key that a variable sets, and its kind; "" for none.
+// find returns the path and type of the key that a variable sets, or "".
 func (t envTable) find(name string) (string, reflect.Type) {
 	squeezed := squeeze(name[len(envPrefix):])
 	if l, found := t.paths[squeezed]; found {
@@ -81,8 +82,8 @@ func squeeze(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", ".", "").Replace(name))
 }
 
-// envValue turns the text of a variable into what a file would have: lists and
-// mappings are YAML in brackets, or a,b and a=1,b=2; rules are separated by semicolons.
+// envValue converts the text of a variable to the value that a file would have. Lists and mappings are YAML
+// in brackets, or a,b and a=1,b=2; rules are separated by semicolons.
 func envValue(path string, kind reflect.Type, text string) (any, error) {
 	trimmed := strings.TrimSpace(text)
 	several := kind.Kind() == reflect.Slice || kind.Kind() == reflect.Map || path == "gardener.labels"
@@ -114,7 +115,7 @@ func envValue(path string, kind reflect.Type, text string) (any, error) {
 	}
 }
 
-// envNumber reads a number as a file has it.
+// envNumber parses a number like one in a file.
 func envNumber[N int | float64](text, otherwise string) (any, error) {
 	value, err := document.Number(text)
 	if _, is := value.(N); err == nil && !is {
@@ -133,7 +134,7 @@ func envYAML(text string) (any, error) {
 	switch {
 	case len(r.Faults) == 0:
 		return value, nil
-	case r.Faults[0].Column > 0: // a character, or what the reader of the file says too
+	case r.Faults[0].Column > 0: // only faults with a column have a message that fits here
 		return nil, fmt.Errorf("is not valid YAML on one line: %s", strings.TrimPrefix(r.Faults[0].Message, "is no YAML: "))
 	}
 	return nil, errors.New("is not valid YAML on one line")
@@ -143,7 +144,7 @@ func envList(path, text string) []any {
 	list := []any{}
 	separator := ","
 	if path == "hap.rule" {
-		separator = ";" // a rule has commas itself
+		separator = ";" // rules contain commas
 	}
 	for part := range strings.SplitSeq(text, separator) {
 		if part = strings.TrimSpace(part); part != "" {

@@ -11,8 +11,7 @@ import (
 
 const example = "../../deploy/config.example.yaml"
 
-// TestExampleIsTheDefaults loads the example as it is, and once more with the
-// sections and keys that are commented out.
+// TestExampleIsTheDefaults: the example has the default values, both as it is and with its commented-out keys.
 func TestExampleIsTheDefaults(t *testing.T) {
 	t.Parallel()
 	c, err := Load(example, nil)
@@ -34,7 +33,7 @@ func TestExampleIsTheDefaults(t *testing.T) {
 	}
 }
 
-// TestExampleNamesEveryKey holds that the example has every key, each below a comment of its section.
+// TestExampleNamesEveryKey: the example has every key, below a comment of its section.
 func TestExampleNamesEveryKey(t *testing.T) {
 	t.Parallel()
 	var r document.Reader
@@ -51,7 +50,7 @@ func TestExampleNamesEveryKey(t *testing.T) {
 	}
 }
 
-// TestDocumentationNamesEveryKey holds the same for docs/configuration.md.
+// TestDocumentationNamesEveryKey: docs/configuration.md has every key.
 func TestDocumentationNamesEveryKey(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/configuration.md")
@@ -67,7 +66,7 @@ func TestDocumentationNamesEveryKey(t *testing.T) {
 
 var commentedKey = regexp.MustCompile(`(?m)^( *)# (( *)[a-z][a-zA-Z]*:( .*)?|  # .*)$`)
 
-// uncommented is the example with its commented-out keys put in force.
+// uncommented returns the example with its commented-out keys.
 func uncommented(t *testing.T) string {
 	t.Helper()
 	content, err := os.ReadFile(example)

@@ -7,10 +7,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// faults collects what is wrong.
+// faults collects faults of the configuration.
 type faults struct {
 	list   document.Faults
-	broken map[string]bool // the keys whose value could not be read
+	broken map[string]bool // keys whose value could not be read; add ignores them
 }
 
 func (f *faults) add(path, format string, args ...any) {
@@ -22,8 +22,8 @@ func (f *faults) add(path, format string, args ...any) {
 	}
 }
 
-// take adds what a reader found. That is the only fault of its key: what stands
-// there instead of the value means nothing.
+// take adds the faults of a reader. Their keys get no further faults, since these would be about the default
+// that stays in place.
 func (f *faults) take(found document.Faults) {
 	f.list = append(f.list, found...)
 	f.broken = map[string]bool{}
@@ -32,16 +32,16 @@ func (f *faults) take(found document.Faults) {
 	}
 }
 
-// sources says where each key's value is from.
+// sources records where the value of each key was set: a line of the file, or a variable.
 type sources struct {
 	lines     map[string]int
 	variables map[string]string
 }
 
-// place fills in where the key of a fault was set, or the section that it is missing from.
+// place sets the file and line of a fault, or the variable: where its key was set, or else the section of the key.
 func (s sources) place(file string, f *document.Fault) {
 	if f.File != "" {
-		return // a variable
+		return // it has its variable already
 	}
 	f.File = file
 	for path := f.Path; path != "" && f.Line == 0; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
@@ -53,7 +53,7 @@ func (s sources) place(file string, f *document.Fault) {
 	}
 }
 
-// err is all faults in the order of the file, those of variables first, or nil.
+// err returns all faults in the order of the file, faults of variables first; nil if there are none.
 func (f *faults) err(file string, from sources) error {
 	for i := range f.list {
 		from.place(file, &f.list[i])
@@ -62,7 +62,7 @@ func (f *faults) err(file string, from sources) error {
 	return f.list.OrNil()
 }
 
-// unread is a file that cannot be read: faults, and the error of the file system.
+// unread is the error for a file that cannot be read. It unwraps to faults and to the error of the file system.
 type unread struct {
 	document.Faults
 

@@ -9,16 +9,15 @@ import (
 	"github.com/hap-worker/hap-worker/worker/filewatch"
 )
 
-// Load reads the file at path, puts the HAP_ variables of env (as os.Environ
-// returns it) above it and the defaults below, and checks the whole. Without a
-// path there are only environment and defaults.
+// Load reads the file at path and validates the configuration. The HAP_ variables of env, which has the form
+// of os.Environ, override the file; the file overrides the defaults. If path is "", Load reads no file.
 //
-// A file that cannot be used, for whatever reason, is [document.Faults].
+// The error is a [document.Faults]; it also unwraps to the error of the file system if the file cannot be read.
 func Load(path string, env []string) (*Config, error) {
 	if path == "" {
 		return parse("", nil, env)
 	}
-	sum := filewatch.Sum(path) // first: Watch finds a change meanwhile
+	sum := filewatch.Sum(path) // before the read, so that Watch finds a change in between
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, unread{document.Faults{{Message: "cannot read the configuration: " + err.Error()}}, err}
@@ -60,5 +59,5 @@ func parse(path string, content []byte, env []string) (*Config, error) {
 // Given reports whether the section has any key in the file or the environment.
 func (c *Config) Given(section string) bool { return c.present[section] }
 
-// element is the path of the element with index i of a list: they count from 1.
+// element returns the path of the element with index i of a list. Paths count from 1.
 func element(path string, i int) string { return document.Item(path, i+1) }

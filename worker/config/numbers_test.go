@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// spellings are numbers that readers take for different ones, or not at all.
+// spellings are numbers that YAML readers interpret differently, or reject.
 var spellings = []string{
 	"3", "03", "010", "08", "-010", "+010", "0x3", "0o3", "0b11", "1_000", "0_3", "1e3", "1e6", "1000000", "0", "00", "+3", "-3", "0.5", "00.5", ".5", "1e-2", "0x1p-2",
 	"9223372036854775807", "9223372036854775808", "1e30", "nan", ".nan", "inf", ".inf", "three", "3Mi", "03Mi", "3s", "03s",
 }
 
-// TestNumbersHaveOneReading: a number has the same value in a file and in the environment,
-// or is refused in both, in every key that takes one.
+// TestNumbersHaveOneReading: in every key, a number has the same value in a file and in the environment, or
+// is rejected in both.
 func TestNumbersHaveOneReading(t *testing.T) {
 	t.Parallel()
 	paths := []string{"hap.multiHyperscalerAccount.limits.aws", "hap.multiHyperscalerAccount.limits.default"}
@@ -48,8 +48,8 @@ func TestNumbersHaveOneReading(t *testing.T) {
 	}
 }
 
-// TestLeadingZeros: a number that one reader takes for octal and another for decimal is
-// refused in a sentence with both.
+// TestLeadingZeros: a number with a leading zero is rejected, since some readers take it as octal. The
+// message has both values.
 func TestLeadingZeros(t *testing.T) {
 	t.Parallel()
 	const says = `begins with a zero, which some take for octal; write 10, or 8 if octal is meant`

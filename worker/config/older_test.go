@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// TestRulesKnowTheSettings: hapctl rules check warns of every key that a worker does not take, and of no other.
+// TestRulesKnowTheSettings: hapctl rules check warns of exactly the keys that a worker does not know.
 func TestRulesKnowTheSettings(t *testing.T) {
 	t.Parallel()
 	for below, of := range map[string]reflect.Type{"hap": reflect.TypeFor[HAP](), "multiHyperscalerAccount": reflect.TypeFor[MultiHyperscalerAccount]()} {

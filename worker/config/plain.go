@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// PlainConnections returns a sentence for each setting that leads to a server on another
-// machine without asking for TLS; none where all do. Each names its setting and the host.
-// They are apart from Warnings, because hapctl and the command config say nothing of them.
+// PlainConnections returns a sentence for each setting that connects to another machine without TLS. Each
+// names the setting and the host. They are not part of Warnings, since hapctl and the command config do not
+// show them.
 func (c *Config) PlainConnections() []string {
 	var found []string
 	// A file under nats.tls asks for TLS whatever the scheme; redis.tls needs rediss.
@@ -26,7 +26,8 @@ func (c *Config) PlainConnections() []string {
 	return found
 }
 
-// plainHost is plainHost of the endpoint, which is a URL or host:port.
+// plainHost returns the host of the endpoint if it is on another machine and without TLS, otherwise "". The
+// endpoint is a URL or host:port.
 func (o OTLP) plainHost() string {
 	endpoint := o.Endpoint
 	if !strings.Contains(endpoint, "://") {
@@ -39,8 +40,8 @@ func (o OTLP) plainHost() string {
 	return plainHost(URLs{endpoint}, func(scheme string) bool { return scheme == "http" })
 }
 
-// plainHost returns the first host of urls that is not this machine and whose scheme is
-// plain, else "". Only the host is returned: the rest of a URL can hold secrets.
+// plainHost returns the first host of urls that is not this machine and whose scheme is plain, otherwise "".
+// It returns no more than the host, since a URL can contain secrets.
 func plainHost(urls URLs, plain func(scheme string) bool) string {
 	for _, text := range urls {
 		u, err := url.Parse(text)
@@ -51,7 +52,7 @@ func plainHost(urls URLs, plain func(scheme string) bool) string {
 	return ""
 }
 
-// loopback reports whether host is this machine by its name or address alone: no name is looked up.
+// loopback reports whether host is a loopback name or address. It does not resolve names.
 func loopback(host string) bool {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPlainConnectionsAreNamed tells which URLs are warned of, and that nothing but the host of one is shown.
+// TestPlainConnectionsAreNamed: which URLs cause a warning. A warning shows only the host.
 func TestPlainConnectionsAreNamed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -11,10 +11,10 @@ import (
 
 const day = 24 * time.Hour
 
-// URLs are one or more addresses of the same thing.
+// URLs are one or more addresses of the same service.
 type URLs []string
 
-// String is the list with commas, as clients of NATS take it. It has the passwords: not for logs.
+// String returns the URLs separated by commas, for clients of NATS. It contains passwords, so do not log it.
 func (u URLs) String() string { return strings.Join(u, ",") }
 
 func splitURLs(text string) URLs {
@@ -25,7 +25,7 @@ func splitURLs(text string) URLs {
 	return urls
 }
 
-// ParseDuration reads what time.ParseDuration does, days as in 7d or 1d12h, and 0.
+// ParseDuration parses a duration like time.ParseDuration, and also days, as in 7d or 1d12h.
 func ParseDuration(text string) (time.Duration, error) {
 	rest, days := strings.TrimSpace(text), time.Duration(0)
 	if number, after, found := strings.Cut(rest, "d"); found {
@@ -54,7 +54,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return 0, errors.New("is too long")
 }
 
-// formatDuration leaves out the units that are zero: 10m, not 10m0s.
+// formatDuration omits trailing units that are zero: 10m, not 10m0s.
 func formatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -81,7 +81,7 @@ var byteUnits = []struct {
 	{"", 1},
 }
 
-// parseBytes reads 1073741824, 1Gi, 512Mi or 1G, with or without a B behind.
+// parseBytes parses a size such as 1073741824, 1Gi, 512Mi or 1G, with or without a final B.
 func parseBytes(text string) (int64, error) {
 	text = strings.TrimSuffix(strings.TrimSpace(text), "B")
 	for _, unit := range byteUnits {

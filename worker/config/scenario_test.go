@@ -14,9 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// TestScenarios loads files and says what becomes of them: the keys that differ
-// from the defaults and the warnings, or every fault. Lines that begin with "$ "
-// are the environment. The command "env" has no file.
+// TestScenarios loads files and prints the keys that differ from the defaults and the warnings, or all
+// faults. Lines that begin with "$ " are the environment. The command "env" loads no file.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {

@@ -4,108 +4,116 @@ import "time"
 
 // NATS is the section nats.
 type NATS struct {
-	// URL are the servers: one URL, several with commas between, or a list.
+	// URL has the servers: one URL, several separated by commas, or a list.
 	// Defaults to nats://127.0.0.1:4222.
 	URL URLs `key:"url"`
-	// Credentials is a .creds file.
-	// Defaults to none. At most one of Credentials, NKey and a user in URL.
+	// Credentials is the path of a .creds file. Only one of Credentials, NKey and a user in URL may be set.
+	// Defaults to none.
 	Credentials string `key:"credentials"`
-	// NKey is a file with an nkey seed.
+	// NKey is the path of a file with an nkey seed.
 	// Defaults to none.
 	NKey string `key:"nkey"`
-	// TLS is used where URL asks for it (tls://) or a file is named.
+	// TLS has the files for TLS. It is used if URL has a TLS scheme (tls://) or a file is set.
 	// Defaults to the system's certificate authorities.
 	TLS TLS `key:"tls"`
-	// Prefix begins every subject.
+	// Prefix is the prefix of all subjects.
 	// Defaults to hap.v1.
 	Prefix string `key:"prefix"`
-	// Manage creates the streams and the consumer that are missing.
+	// Manage lets the worker create missing streams and a missing consumer.
 	// Defaults to true.
 	Manage bool `key:"manage"`
-	// Replicas is how many servers keep each stream, 1 or 3.
+	// Replicas is the number of replicas of each stream, 1 or 3.
 	// Defaults to 1.
 	Replicas int `key:"replicas"`
-	// MaxBytes is how large HAP_EVENTS may grow before publishers are refused, in bytes; units as in 512Mi are read.
+	// MaxBytes is the maximum size of HAP_EVENTS, in bytes or with a unit as in 512Mi. When it is reached,
+	// the server rejects further events.
 	// Defaults to 1Gi.
 	MaxBytes int64 `key:"maxBytes" unit:"bytes"`
-	// Retention is how long the replies of a released runtime are kept.
-	// Defaults to 168h. Longer than hap.waiting.timeout.
+	// Retention is how long the replies of a released runtime are kept. It must be longer than
+	// hap.waiting.timeout.
+	// Defaults to 168h.
 	Retention time.Duration `key:"retention"`
-	// MaxAckPending is how many events may be with all workers at once.
-	// Defaults to 8192. At least worker.concurrency.
+	// MaxAckPending is the maximum number of events that all workers together may have received and not
+	// settled. It must be at least worker.concurrency.
+	// Defaults to 8192.
 	MaxAckPending int `key:"maxAckPending"`
 }
 
 // Redis is the section redis.
 type Redis struct {
-	// URL are the servers, redis:// or rediss://: one, or several of a cluster or of the sentinels.
+	// URL has the servers, redis:// or rediss://: one server, or several of a cluster or several sentinels.
 	// Defaults to redis://127.0.0.1:6379.
 	URL URLs `key:"url"`
-	// Cluster says that a single URL is the way into a Redis Cluster; several URLs without SentinelMaster always are.
+	// Cluster means that a single URL is a node of a Redis Cluster. Several URLs without SentinelMaster
+	// always are.
 	// Defaults to false.
 	Cluster bool `key:"cluster"`
-	// SentinelMaster is the master's name; URL are then sentinels.
+	// SentinelMaster is the name of the master. If it is set, URL has the sentinels.
 	// Defaults to none.
 	SentinelMaster string `key:"sentinelMaster"`
-	// SentinelUsername is the user at the sentinels, which have users of their own.
-	// Defaults to none. Needs SentinelPasswordFile.
+	// SentinelUsername is the user at the sentinels, whose users differ from those of the servers. It needs
+	// SentinelPasswordFile.
+	// Defaults to none.
 	SentinelUsername string `key:"sentinelUsername"`
-	// SentinelPasswordFile is a file with the password of the sentinels, read at every connection to one.
-	// Defaults to none. Needs SentinelMaster.
+	// SentinelPasswordFile is the path of a file with the password for the sentinels. It is read at each
+	// connection to one, and needs SentinelMaster.
+	// Defaults to none.
 	SentinelPasswordFile string `key:"sentinelPasswordFile"`
-	// Username is the user, unless URL has one.
+	// Username is the user. It cannot be combined with a user in URL.
 	// Defaults to none.
 	Username string `key:"username"`
-	// PasswordFile is a file with the password, read at every connection, unless URL has one.
+	// PasswordFile is the path of a file with the password. It is read at each connection, and cannot be
+	// combined with a user in URL.
 	// Defaults to none.
 	PasswordFile string `key:"passwordFile"`
-	// TLS is used where URL asks for it (rediss://).
+	// TLS has the files for TLS. It is used if URL has the scheme rediss://.
 	// Defaults to the system's certificate authorities.
 	TLS TLS `key:"tls"`
-	// Prefix begins every key.
+	// Prefix is the prefix of all keys.
 	// Defaults to hap.
 	Prefix string `key:"prefix"`
-	// PoolSize is how many connections a worker keeps to each server.
+	// PoolSize is the size of a worker's connection pool to each server.
 	// Defaults to 32.
 	PoolSize int `key:"poolSize"`
 }
 
 // TLS names the files of a TLS connection.
 type TLS struct {
-	// CA is a file with the certificate authorities that the server's certificate must come from.
+	// CA is the path of a file with the certificate authorities of the server's certificate.
 	// Defaults to the system's.
 	CA string `key:"ca"`
-	// Cert is a file with the client's certificate.
-	// Defaults to none. Needs Key.
+	// Cert is the path of a file with the client's certificate. It needs Key.
+	// Defaults to none.
 	Cert string `key:"cert"`
-	// Key is a file with the client's key.
-	// Defaults to none. Needs Cert.
+	// Key is the path of a file with the client's key. It needs Cert.
+	// Defaults to none.
 	Key string `key:"key"`
 }
 
 // Gardener is the section gardener.
 type Gardener struct {
-	// Kubeconfig is the file that says which cluster has the bindings.
-	// Defaults to what KUBECONFIG names, else to the cluster that the worker runs in.
+	// Kubeconfig is the kubeconfig file of the cluster with the bindings.
+	// Defaults to the file in KUBECONFIG, or else to the cluster in which the worker runs.
 	Kubeconfig string `key:"kubeconfig"`
-	// Namespace is where bindings and Shoots are.
+	// Namespace is the namespace of bindings and Shoots.
 	// Defaults to the namespace of Kubeconfig's context.
 	Namespace string `key:"namespace"`
 	// Resource is the kind of the bindings: credentialsbindings, secretbindings or secrets.
 	// Defaults to credentialsbindings.
 	Resource string `key:"resource"`
-	// Labels are the keys of the labels on bindings, or the word legacy for the older scheme of Secrets.
+	// Labels has the keys of the labels on bindings, or the word legacy for the older scheme of Secrets.
 	// Defaults to hyperscalerType, tenantName, dirty, internal, shared and euAccess.
 	Labels Labels `key:"labels"`
-	// Shoots says how Shoots are read.
+	// Shoots configures how Shoots are read.
 	// Defaults to the annotations of the Infrastructure Manager and of the Provisioner.
 	Shoots Shoots `key:"shoots"`
-	// Budget is how long one call of the cluster is tried again while it does not serve.
-	// Defaults to 10s. At least 5s, the time that one request may take.
+	// Budget is how long one call to the cluster is retried while the cluster is unavailable. It must be at
+	// least 5s, the time-out of one request.
+	// Defaults to 10s.
 	Budget time.Duration `key:"budget"`
-	// Events says whether what happens to accounts is written as Events about their bindings,
-	// for kubectl describe. It needs the rights to create and patch events.
-	// Defaults to false: an installation of before has no such right.
+	// Events makes the worker write Kubernetes Events about bindings, for kubectl describe. It needs the
+	// permissions to create and patch events.
+	// Defaults to false, since older installations do not have these permissions.
 	Events bool `key:"events"`
 }
 
@@ -133,66 +141,72 @@ type Labels struct {
 
 // Shoots is the section gardener.shoots.
 type Shoots struct {
-	// RuntimeID are keys of annotations or labels of a Shoot, in order; the first that is there has the runtime's id.
-	// Defaults to infrastructuremanager.kyma-project.io/runtime-id, kcp.provisioner.kyma-project.io/runtime-id.
-	// Where none is there, the Shoot's name is the id.
+	// RuntimeID lists keys of annotations or labels of a Shoot. The first one that the Shoot has contains the
+	// runtime id. If it has none of them, its name is the id.
+	// Defaults to infrastructuremanager.kyma-project.io/runtime-id,
+	// kcp.provisioner.kyma-project.io/runtime-id.
 	RuntimeID []string `key:"runtimeID"`
-	// Tenant are keys of annotations or labels of a Shoot, in order; the first that is there has the global account.
-	// Defaults to account. Only hapctl migrate plan reads it.
+	// Tenant lists keys of annotations or labels of a Shoot. The first one that the Shoot has contains the
+	// global account. Only hapctl migrate plan uses it.
+	// Defaults to account.
 	Tenant []string `key:"tenant"`
 }
 
 // Worker is the section worker.
 type Worker struct {
-	// Mode is active, or shadow: decide every event beside a running broker, compare with what that chose, write nothing to Gardener.
+	// Mode is active or shadow. In shadow mode the worker decides every event beside a running broker and
+	// compares with the broker's choice; it writes nothing to Gardener.
 	// Defaults to active.
 	Mode string `key:"mode"`
-	// Shadow is read where Mode is shadow.
+	// Shadow configures the shadow mode.
 	// Defaults to a comparison every 15 seconds.
 	Shadow Shadow `key:"shadow"`
-	// Concurrency is how many events one worker handles at once.
+	// Concurrency is the number of events that one worker handles at once.
 	// Defaults to 192.
 	Concurrency int `key:"concurrency"`
-	// AckWait is how long NATS waits for a sign of life before it delivers an event again; one is sent every third of it.
-	// Defaults to 30s. Above Budget.
+	// AckWait is the time without a progress report after which NATS redelivers an event. The worker reports
+	// progress each third of it. It must be longer than Budget.
+	// Defaults to 30s.
 	AckWait time.Duration `key:"ackWait"`
-	// Budget is how long a handler tries before it hands the event back.
+	// Budget is how long a handler retries before it returns the event to the stream.
 	// Defaults to 20s.
 	Budget time.Duration `key:"budget"`
-	// Drain is how long a worker that shuts down lets begun events finish. Keep it below the pod's grace period.
-	// Defaults to 25s. At least Budget.
+	// Drain is how long a worker that shuts down waits for events in flight. It must be at least Budget, and
+	// should be below the Pod's grace period.
+	// Defaults to 25s.
 	Drain time.Duration `key:"drain"`
-	// Reconcile compares Redis, Gardener and the ledger.
+	// Reconcile configures the audit of Redis, Gardener and the ledger.
 	// Defaults to once a day.
 	Reconcile Reconcile `key:"reconcile"`
 }
 
 // Shadow is the section worker.shadow.
 type Shadow struct {
-	// Interval is the time between two looks at what the broker chose.
+	// Interval is the time between two comparisons with the broker's choices.
 	// Defaults to 15s.
 	Interval time.Duration `key:"interval"`
-	// Patience is how long a decision is kept for the Shoot of its runtime to appear.
-	// Defaults to 1h. At least Interval.
+	// Patience is how long a decision waits for the Shoot of its runtime. It must be at least Interval.
+	// Defaults to 1h.
 	Patience time.Duration `key:"patience"`
 }
 
 // Reconcile is the section worker.reconcile.
 type Reconcile struct {
-	// Interval is the time between two comparisons; 0 is never.
+	// Interval is the time between two audits; with 0 there is none.
 	// Defaults to 24h.
 	Interval time.Duration `key:"interval"`
-	// Repair mends the drift that is found; without it, drift is only reported.
+	// Repair makes audits repair drift. Otherwise they only report it.
 	// Defaults to true.
 	Repair bool `key:"repair"`
 }
 
 // Telemetry is the section telemetry.
 type Telemetry struct {
-	// OTLP is where traces and metrics are sent.
-	// Defaults to nowhere.
+	// OTLP configures the collector for traces and metrics.
+	// Defaults to none.
 	OTLP OTLP `key:"otlp"`
-	// Listen is the address of /metrics, /healthz, /readyz, and of the operations page where that has no separate one, host:port; port 0 is any free one.
+	// Listen is the address, host:port, of /metrics, /healthz, /readyz, and of the operations page if
+	// Page.Listen is not set. Port 0 means any free port.
 	// Defaults to :8080.
 	Listen string `key:"listen"`
 	// LogLevel is debug, info, warn or error.
@@ -201,17 +215,20 @@ type Telemetry struct {
 	// LogFormat is json or text.
 	// Defaults to json.
 	LogFormat string `key:"logFormat"`
-	// TraceRatio is the share of traces that are recorded where the publisher has not decided it, 0 to 1.
+	// TraceRatio is the share of traces that are recorded, from 0 to 1. The decision of a publisher takes
+	// precedence.
 	// Defaults to 1.
 	TraceRatio float64 `key:"traceRatio"`
-	// TenantLabel adds to the metrics of events and decisions the label global_account_id: one series per tenant.
+	// TenantLabel adds the label global_account_id to the metrics of events and decisions: one series per
+	// tenant.
 	// Defaults to false.
 	TenantLabel bool `key:"tenantLabel"`
-	// TenantMetrics shows keb_credentials_bindings_per_ga, which names every tenant with an account; TenantLabel shows it, too.
+	// TenantMetrics exports keb_credentials_bindings_per_ga, which names every tenant with an account.
+	// TenantLabel exports it too.
 	// Defaults to false.
 	TenantMetrics bool `key:"tenantMetrics"`
-	// Page is the operations page.
-	// Defaults to one that is served on a loopback address, or to who can log in.
+	// Page configures the operations page.
+	// Defaults to a page that is served on a loopback address, or elsewhere only with a login.
 	Page Page `key:"page"`
 }
 
@@ -220,33 +237,34 @@ type Page struct {
 	// Enabled serves the page.
 	// Defaults to true.
 	Enabled bool `key:"enabled"`
-	// Username is who logs in by HTTP basic authentication.
-	// Defaults to none. Needs PasswordFile.
+	// Username is the user name for HTTP basic authentication. It needs PasswordFile.
+	// Defaults to none.
 	Username string `key:"username"`
-	// PasswordFile is a file with the password, read at every request.
-	// Defaults to none. Needs Username.
+	// PasswordFile is the path of a file with the password, read at each request. It needs Username.
+	// Defaults to none.
 	PasswordFile string `key:"passwordFile"`
-	// TokenFile is a file with a bearer token, read at every request.
+	// TokenFile is the path of a file with a bearer token, read at each request.
 	// Defaults to none.
 	TokenFile string `key:"tokenFile"`
-	// Listen is an address for the page alone, host:port, apart from metrics and probes.
+	// Listen is a separate address for the page, host:port.
 	// Defaults to none: the page is at / of telemetry.listen.
 	Listen string `key:"listen"`
-	// TLS is the certificate of the page's own address, read again when it changes.
+	// TLS is the certificate for Listen. It is reloaded when it changes.
 	// Defaults to none.
 	TLS ServerTLS `key:"tls"`
-	// OIDC is a login at an OpenID Connect issuer.
+	// OIDC configures a login at an OpenID Connect issuer.
 	// Defaults to none.
 	OIDC OIDC `key:"oidc"`
 }
 
 // ServerTLS is the certificate of a listener.
 type ServerTLS struct {
-	// Cert is a file with the certificate, and those that lead to its authority.
-	// Defaults to none. Needs Key.
+	// Cert is the path of a file with the certificate, followed by the intermediate certificates. It needs
+	// Key.
+	// Defaults to none.
 	Cert string `key:"cert"`
-	// Key is a file with its key.
-	// Defaults to none. Needs Cert.
+	// Key is the path of a file with the certificate's key. It needs Cert.
+	// Defaults to none.
 	Key string `key:"key"`
 }
 
@@ -255,25 +273,26 @@ type OIDC struct {
 	// Issuer is the URL of the issuer.
 	// Defaults to none.
 	Issuer string `key:"issuer" secret:"url"`
-	// ClientID is the page's id at the issuer. Tokens for other clients are refused.
-	// Defaults to none. Needs Issuer.
+	// ClientID is the page's client id at the issuer. Tokens for other clients are rejected. It needs Issuer.
+	// Defaults to none.
 	ClientID string `key:"clientID"`
-	// ClientSecretFile is a file with the client's secret, read at every login.
+	// ClientSecretFile is the path of a file with the client's secret, read at each login.
 	// Defaults to none: a public client.
 	ClientSecretFile string `key:"clientSecretFile"`
-	// RedirectURL is the page's address for browsers, with /oidc/callback behind it.
-	// Defaults to none. Needs Issuer.
+	// RedirectURL is the page's address for browsers, followed by /oidc/callback. It needs Issuer.
+	// Defaults to none.
 	RedirectURL string `key:"redirectURL" secret:"url"`
-	// Groups may look: a person needs one of them. * lets in everyone whom the issuer knows.
-	// Defaults to none. Needs Issuer.
+	// Groups lists the groups whose members may open the page; * admits every user of the issuer. It needs
+	// Issuer.
+	// Defaults to none.
 	Groups []string `key:"groups"`
-	// GroupsClaim is the claim of the ID token that has a person's groups.
+	// GroupsClaim is the claim of the ID token with the user's groups.
 	// Defaults to groups.
 	GroupsClaim string `key:"groupsClaim"`
-	// Scopes are asked for beside openid.
+	// Scopes are requested in addition to openid.
 	// Defaults to groups.
 	Scopes []string `key:"scopes"`
-	// CA is a file with the authorities of the issuer, read at every connection.
+	// CA is the path of a file with the certificate authorities of the issuer, read at each connection.
 	// Defaults to the system's.
 	CA string `key:"ca"`
 }
@@ -283,10 +302,10 @@ type OTLP struct {
 	// Endpoint is the collector for OTLP over HTTP, as a URL or as host:port.
 	// Defaults to none: nothing is sent.
 	Endpoint string `key:"endpoint" secret:"url"`
-	// Insecure takes http instead of https where Endpoint is host:port.
+	// Insecure selects http instead of https if Endpoint is host:port.
 	// Defaults to false.
 	Insecure bool `key:"insecure"`
-	// Headers are sent with every request. Their values are taken for secrets.
+	// Headers are sent with each request. Their values count as secrets.
 	// Defaults to none.
 	Headers map[string]string `key:"headers" secret:"value"`
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// leaf is one key of the configuration that has a value, and where it is kept.
+// leaf is one key of the configuration that is not a section.
 type leaf struct {
-	path   string // as in the file: hap.waiting.timeout
-	value  reflect.Value
-	secret string // "", "url" or "value"
-	unit   string // "" or "bytes"
+	path   string        // as in the file: hap.waiting.timeout
+	value  reflect.Value // the field, which can be set
+	secret string        // "", "url" or "value"
+	unit   string        // "" or "bytes"
 }
 
 // leaves lists the keys of c in the order of the structs.
@@ -60,7 +60,7 @@ func (l leaf) detach() {
 	}
 }
 
-// plain is the leaf's value as a YAML file has it.
+// plain returns the leaf's value in the form of a YAML file.
 func (l leaf) plain() any {
 	switch v := l.value.Interface().(type) {
 	case time.Duration:

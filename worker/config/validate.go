@@ -15,14 +15,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// Validate checks c as a whole. The error is [document.Faults], every fault.
+// Validate checks c as a whole. The error is a [document.Faults] with every fault.
 func (c *Config) Validate() error {
 	var wrong faults
 	c.check(&wrong)
 	return wrong.err("", sources{})
 }
 
-// Warnings are what is odd about the configuration that was loaded but stops nothing.
+// Warnings returns the warnings about a loaded configuration. The worker can start nevertheless.
 func (c *Config) Warnings() []string { return slices.Clone(c.warnings) }
 
 func (c *Config) warn() {
@@ -201,7 +201,7 @@ func hostPort(text string) string {
 	return ""
 }
 
-// checkURL does not show the URL in its faults: it may have a password.
+// checkURL returns the parsed URL, or nil after a fault. Faults do not contain the URL, which may have a password.
 func checkURL(wrong *faults, path, text string, schemes ...string) *url.URL {
 	u, err := url.Parse(text)
 	if err != nil {

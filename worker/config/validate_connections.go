@@ -72,7 +72,7 @@ func (t *TLS) check(wrong *faults, path string) {
 	noContents(wrong, path+".key", t.Key)
 }
 
-// noContents finds the contents of a file where its path should be.
+// noContents adds a fault if text is the content of a file instead of its path.
 func noContents(wrong *faults, path, text string) {
 	if inline(text) {
 		wrong.add(path, "must be the path of a file, not its content")

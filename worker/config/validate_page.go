@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// callback is the path below which an issuer sends browsers back; package page serves it.
+// callback is the path to which an issuer redirects browsers after a login; package page serves it.
 const callback = "/oidc/callback"
 
-// check validates the page. Its address must differ from that of probes and metrics.
+// check validates the page. Its address must differ from the one of probes and metrics.
 func (p *Page) check(wrong *faults, listen string) {
 	const path = "telemetry.page"
 	switch {
@@ -64,7 +64,7 @@ func (o *OIDC) check(wrong *faults, path string) {
 	noContents(wrong, path+".ca", o.CA)
 }
 
-// overTLS refuses a URL over which tokens could be read; on this machine they cannot.
+// overTLS requires https, except for loopback addresses. It returns the parsed URL, or nil after a fault.
 func overTLS(wrong *faults, path, text string) *url.URL {
 	u := checkURL(wrong, path, text, "https", "http")
 	if u != nil && u.Scheme == "http" && !loopback(u.Hostname()) {

@@ -12,11 +12,11 @@ import (
 	"github.com/hap-worker/hap-worker/worker/filewatch"
 )
 
-// live are the keys that are taken over while the worker runs.
+// live are the prefixes of keys that take effect without a restart.
 var live = []string{"hap.", "telemetry.logLevel", "worker.reconcile."}
 
-// NeedsRestart says which keys of a changed file are not taken over while the
-// worker runs. The rest of the file is.
+// NeedsRestart is the error for changed keys that need a restart. The other keys of the file have taken
+// effect, unless the error is wrapped in one that says that they are not valid without these.
 type NeedsRestart struct{ Keys []string }
 
 // Error names the keys.
@@ -24,16 +24,15 @@ func (e *NeedsRestart) Error() string {
 	return "needs a restart: " + strings.Join(e.Keys, ", ")
 }
 
-// Watch follows the file at path, which current was loaded from, until ctx ends.
+// Watch watches the file at path, from which current was loaded, until ctx ends.
 //
-// A changed file is loaded with the environment of current. If it is valid,
-// changed is given the new configuration, whole; the keys that need a restart
-// keep the value of current there, and failed is given a [NeedsRestart] that
-// names them. If it is not valid, failed is given the [document.Faults] and what was
-// given last stays. Both are called one at a time, from this goroutine. A
-// change between Load and Watch is found too.
+// It loads a changed file with the environment of current. If the file is valid, Watch calls changed with the
+// whole new configuration, in which keys that need a restart keep their value of current. If such keys have
+// changed, it calls failed with a [NeedsRestart]. If the file is not valid, or not valid with the kept
+// values, it calls failed with the [document.Faults], and the last configuration stays in use. It calls both
+// from its goroutine. It also finds a change between Load and Watch.
 //
-// The error is that of the file system where path cannot be watched; nil when ctx ended.
+// It returns an error if path cannot be watched, and nil when ctx has ended.
 func Watch(ctx context.Context, path string, current *Config, changed func(*Config), failed func(error)) error {
 	w := watch{path: path, current: current, changed: changed, failed: failed}
 	return filewatch.Watch(ctx, path, current.sum, w.look, failed)
@@ -46,7 +45,7 @@ type watch struct {
 	failed  func(error)
 }
 
-// look reads the file and takes it over.
+// look loads the file, and reports the new configuration or the error.
 func (w *watch) look() {
 	content, err := os.ReadFile(w.path)
 	if err != nil {
@@ -73,8 +72,7 @@ func (w *watch) look() {
 	}
 }
 
-// keep puts the values that are in use into the keys that need a restart, and
-// says which of them the file wants otherwise.
+// keep sets the keys that need a restart to the values in use, and returns the ones that differed.
 func (c *Config) keep(inUse *Config) []string {
 	var keys []string
 	wanted, running := leaves(c), leaves(inUse.clone())

@@ -16,14 +16,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// followed is a file that is being watched. What the watch says is in the channels.
+// followed is a watched file. The channels receive the calls of changed and failed.
 type followed struct {
 	path    string
 	changed chan *Config
 	failed  chan error
 }
 
-// follow loads and watches path. before runs between the two.
+// follow loads path, runs before, and starts Watch.
 func follow(t *testing.T, path string, env []string, before func()) *followed {
 	t.Helper()
 	current, err := Load(path, env)
@@ -152,8 +152,8 @@ func TestWatchReportsAFileThatIsGone(t *testing.T) {
 	}
 }
 
-// TestWatchSaysWhatNeedsARestart holds that the connections in the given
-// configuration stay those in use, and that they are reported until they are so again.
+// TestWatchSaysWhatNeedsARestart: changed connections keep the values in use, and are reported at each change
+// of the file until they equal these again.
 func TestWatchSaysWhatNeedsARestart(t *testing.T) {
 	t.Parallel()
 	f := follow(t, file(t, waiting("1m")), nil, nil)
@@ -172,8 +172,8 @@ func TestWatchSaysWhatNeedsARestart(t *testing.T) {
 	}
 }
 
-// TestWatchRefusesWhatIsValidOnlyAfterARestart: the waiting time would be longer
-// than the retention that is still in use.
+// TestWatchRefusesWhatIsValidOnlyAfterARestart: the new waiting time is longer than the retention that stays
+// in use.
 func TestWatchRefusesWhatIsValidOnlyAfterARestart(t *testing.T) {
 	t.Parallel()
 	f := follow(t, file(t, waiting("1m")), nil, nil)

@@ -1,5 +1,4 @@
-// Package crash turns a panic into an error, so that it ends one piece of work and not
-// the process.
+// Package crash turns a panic into an error, so that it does not end the process.
 package crash
 
 import (
@@ -8,16 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// longestStack bounds what a log line has of a stack, in bytes.
+// longestStack bounds the stack of a Panic, in bytes.
 const longestStack = 8 << 10
 
 // total counts the panics of this process.
 var total atomic.Int64
 
-// Total is the number of panics that were recovered since the process began.
+// Total returns the number of panics that Guard has recovered in this process.
 func Total() int64 { return total.Load() }
 
-// Panic is work that panicked. Its text has the stack.
+// Panic is the error of work that panicked. Its text includes the stack.
 type Panic struct {
 	Value any
 	Stack string
@@ -25,10 +24,10 @@ type Panic struct {
 
 func (p *Panic) Error() string { return p.Short() + "\n" + p.Stack }
 
-// Short is the text without the stack, for those who do not read the log.
+// Short returns the text without the stack.
 func (p *Panic) Short() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// Guard calls do. A panic in it is counted, and is returned as a *Panic.
+// Guard calls do and returns its error. If do panics, Guard counts the panic and returns a *Panic.
 func Guard(do func() error) (err error) {
 	defer func() {
 		value := recover()

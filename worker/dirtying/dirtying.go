@@ -1,5 +1,5 @@
-// Package dirtying marks an account dirty that its last runtime has left and no Shoot refers
-// to: rule 8 of docs/protocol.md. A deprovision does so at once, a sweep where that could not.
+// Package dirtying marks an account dirty once its last runtime has left and no Shoot refers to it (rule 8 of
+// docs/protocol.md). A deprovision tries this at once; a sweep repeats it later.
 package dirtying
 
 import (
@@ -10,45 +10,45 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Bindings reads and writes labels at their source. The errors are those of worker.Labeller.
+// Bindings reads and patches bindings at the API. The errors are listed at worker.Labeller.
 type Bindings interface {
 	Get(ctx context.Context, name string) (engine.Binding, error)
 	// MarkDirty writes dirty=true with the mark.
 	MarkDirty(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
-	// Unclaim takes tenantName off a binding that no request was answered with, and
-	// leaves the generation of the mark.
+	// Unclaim removes tenantName and keeps the generation. It is for a claim with which no request
+	// was answered.
 	Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
 }
 
-// Shoots knows which Shoots use a binding.
+// Shoots reports which bindings are used by Shoots.
 type Shoots interface {
-	// Refers reports whether any Shoot names the binding. An error is never "no".
+	// Refers reports whether any Shoot names the binding. An error never means no.
 	Refers(ctx context.Context, binding string) (bool, error)
 }
 
-// Records are those of the accounts: package counters. Every method may return
-// account.ErrNotBuilt or the connection's error; all of them can be repeated.
+// Records are the records of accounts: package counters. Every method may return account.ErrNotBuilt or an
+// error of the connection. All of them are idempotent.
 type Records interface {
-	// BeginDirtying permits the patch that marks a binding dirty, or returns it to
-	// its pool where it is pristine: rule 8.
+	// BeginDirtying permits the patch that marks a binding dirty. For a pristine binding, it permits
+	// the patch that removes tenantName instead (rule 8).
 	BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error)
-	// MarkFreed makes a cleaned binding claimable, rule 9.
+	// MarkFreed makes a cleaned binding claimable, and reports whether it did (rule 9).
 	MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error)
 }
 
-// Rebuilder builds again what Redis has lost.
+// Rebuilder rebuilds the records that Redis has lost.
 type Rebuilder interface {
-	// Wanted asks for a rebuild of what is not built, pool among it; it does not wait.
+	// Wanted requests a rebuild of pool and of everything else that is not built. It does not block.
 	Wanted(pool string)
 }
 
-// Waker has requests looked at that wait.
+// Waker wakes waiting requests.
 type Waker interface {
-	// WakePool says that a pool may have an account that is not claimed.
+	// WakePool reports that a pool may have an unclaimed account.
 	WakePool(pool string)
 }
 
-// Options are what a marker works with.
+// Options configure a marker.
 type Options struct {
 	Bindings Bindings
 	Shoots   Shoots
@@ -64,19 +64,19 @@ type Marker struct{ with Options }
 // New returns a marker.
 func New(o Options) *Marker { return &Marker{o} }
 
-// Marking is how an attempt to mark a binding dirty ended.
+// Marking is the result of MarkDirty.
 type Marking int
 
-// The ends of an attempt.
+// The results of MarkDirty.
 const (
-	Unmarked  Marking = iota // revived, gone, or its label shows another claim: nothing follows
-	Marked                   // it carries dirty=true now
-	Unclaimed                // no request was ever answered with it: it is back in its pool
-	InUse                    // a Shoot still refers to it: the sweep tries again
+	Unmarked  Marking = iota // not marked: revived, deleted, or its label shows another claim
+	Marked                   // its label is dirty=true now
+	Unclaimed                // back in its pool, since no request was answered with the claim
+	InUse                    // a Shoot still refers to it; the sweep tries again
 )
 
-// MarkDirty marks the account that a claim was of dirty, where no Shoot refers to it. It can
-// be repeated.
+// MarkDirty marks the account of an ended claim dirty, if no Shoot refers to it. It is idempotent, and retries
+// after a conflict or an unknown result until ctx ends.
 func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (Marking, error) {
 	for {
 		b, err := m.with.Bindings.Get(ctx, binding)
@@ -88,7 +88,7 @@ func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, ge
 		}
 		refers, err := m.with.Shoots.Refers(ctx, binding)
 		if err != nil {
-			return Unmarked, err // never "no Shoot"
+			return Unmarked, err // must not count as "no Shoot"
 		}
 		if refers {
 			return InUse, nil
@@ -98,7 +98,7 @@ func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, ge
 		}
 		permit, err := m.with.Records.BeginDirtying(ctx, pool, binding, generation)
 		if err != nil || !permit.Given {
-			return Unmarked, account.AskForRebuild(err, m.with.Rebuild.Wanted, pool) // the sweep's marking may be the only one to ask
+			return Unmarked, account.AskForRebuild(err, m.with.Rebuild.Wanted, pool) // perhaps the only call that notices the loss
 		}
 		m.with.Observer.Step(ctx, observe.StepDirtying)
 		if refers, err := m.cameMeanwhile(ctx, binding, permit); err != nil || refers {
@@ -116,8 +116,8 @@ func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, ge
 	}
 }
 
-// cameMeanwhile reports whether a Shoot refers to a binding that no runtime can be assigned
-// to any more. Its runtime may have come and left between the first look and the permit.
+// cameMeanwhile reads the Shoots once more after the permit, from which on no runtime can be assigned to the
+// binding. Between the first read and the permit a runtime may have come and left, and its Shoot may exist.
 func (m *Marker) cameMeanwhile(ctx context.Context, binding string, permit account.Permit) (bool, error) {
 	if permit.Pristine {
 		return false, nil // no request was answered with it
@@ -125,8 +125,8 @@ func (m *Marker) cameMeanwhile(ctx context.Context, binding string, permit accou
 	return m.with.Shoots.Refers(ctx, binding)
 }
 
-// leaveLabel writes what a claim leaves on its label: dirty=true, or nothing where
-// no request was ever answered with it.
+// leaveLabel writes the label at the end of a claim: dirty=true. If the claim is pristine, it removes
+// tenantName and frees the binding in Redis.
 func (m *Marker) leaveLabel(ctx context.Context, pool string, seen engine.Binding, mark engine.Mark, permit account.Permit) (Marking, error) {
 	if !permit.Pristine {
 		_, err := m.with.Bindings.MarkDirty(ctx, seen, mark)
@@ -141,9 +141,9 @@ func (m *Marker) leaveLabel(ctx context.Context, pool string, seen engine.Bindin
 	return Unclaimed, err
 }
 
-// leftBy returns what a label shows of a claim that no Shoot refers to. It is open where
-// the claim is still to be marked dirty. A binding that another pool counts has been moved
-// before the claim was on its label: what is there may be a claim of that pool.
+// leftBy decides by the label whether an ended claim is still to be marked dirty (open). If not, shown is the
+// result of MarkDirty. A binding that another pool counts was moved before this claim was on its label, which
+// may now show a claim of that pool.
 func leftBy(b engine.Binding, pool, tenant string, generation int64) (shown Marking, open bool) {
 	switch {
 	case b.Pool().Name() != pool:
@@ -157,8 +157,8 @@ func leftBy(b engine.Binding, pool, tenant string, generation int64) (shown Mark
 	}
 }
 
-// sameClaim reports whether a label still shows this very claim, or a claim whose
-// label was never written: rule 8.
+// sameClaim reports whether a label shows this claim, or an older state because this claim was never written
+// (rule 8).
 func sameClaim(b engine.Binding, tenant string, generation int64) bool {
 	if b.Tenant == "" {
 		return b.Generation < generation

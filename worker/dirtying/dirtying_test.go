@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// records permit or do not, and note what is asked of a marker's other ports.
+// records returns a fixed permit or error, and records the calls of a marker's other ports.
 type records struct {
 	permit account.Permit
 	err    error
@@ -41,7 +41,7 @@ func (r *records) MarkFreed(_ context.Context, _, binding string, _ int64) (bool
 func (r *records) WakePool(pool string) { r.woken = append(r.woken, pool) }
 func (r *records) Wanted(pool string)   { r.wanted = append(r.wanted, pool) }
 
-// The account b of ga, in pool aws with generation 3, is left by its last runtime.
+// The last runtime has left account b of tenant ga, in pool aws with generation 3.
 func TestMarkDirty(t *testing.T) {
 	t.Parallel()
 	claimed := engine.Binding{Name: "b", HyperscalerType: "aws", Tenant: "ga", Generation: 3}

@@ -6,8 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// What a label shows of the claim of ga with generation 3, after its last cluster
-// went and no Shoot refers to it (rule 8).
+// The claim of ga with generation 3 has ended, and no Shoot refers to its account (rule 8).
 func TestLeftBy(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,10 +1,9 @@
-// Package dispatch decides which of the events that a worker has taken is handled next.
+// Package dispatch decides which queued event a worker handles next.
 //
-// Events of one tenant and class form a flow. The classes take turns by their weights,
-// and the flows of a class one event at a time, so that an event waits for the events of
-// other flows only as long as its own flow is due, however many those are. What is held is
-// bounded: beyond the bounds the longest flow loses its newest event to the caller, who
-// returns it to the stream.
+// Events of one tenant and class form a flow. The classes take turns by weight. Within a class, the flows
+// take turns, one event at a time (round robin). So the delay of an event depends on the number of flows
+// and on the length of its flow, but not on the length of the others. The queue is bounded: if it is
+// full, the longest flow loses its newest event, which the caller returns to the stream.
 package dispatch
 
 import (
@@ -14,64 +13,64 @@ import (
 	"time"
 )
 
-// Class is a kind of events that has its own weight.
+// Class is a kind of events with a weight.
 type Class int
 
-// The classes. Every class is served, however many events the others have.
+// The classes. Each class gets turns, however many events the others have.
 const (
-	Release   Class = iota // an account is freed, or a policy is asked for
-	Departure              // a runtime ends
-	Arrival                // a runtime begins
-	Again                  // of any type, delivered before: what it needs may have failed
+	Release   Class = iota // release and resolve
+	Departure              // deprovision
+	Arrival                // provision
+	Again                  // any redelivered event: the dependency that it needs may be failing
 	classes
 )
 
-// weights are the turns of the classes in each round.
+// weights are the turns of each class in a round.
 var weights = [classes]int{Release: 4, Departure: 4, Arrival: 3, Again: 1}
 
 // Classes lists all classes.
 func Classes() []Class { return []Class{Release, Departure, Arrival, Again} }
 
-// String names a class as metrics do.
+// String returns the name of the class in metrics.
 func (c Class) String() string {
 	return [classes]string{"release", "departure", "arrival", "again"}[c]
 }
 
-// Flow names the events that wait for one another.
+// Flow identifies the events of one tenant and class.
 type Flow struct {
 	Class  Class
 	Tenant string
 }
 
-// Options bound what a queue holds.
+// Options bound a queue.
 type Options struct {
-	Events int // that are held at most
-	Bytes  int // that they have together at most
-	// Share is how many events of one flow are handled at once at most.
+	Events int // maximum number of queued events
+	Bytes  int // maximum size of all queued events
+	// Share is the maximum number of events of one flow that are handled at once.
 	Share int
-	// Wait is how long Push waits for room while events leave. Without it, the events of a
-	// flood that the handlers keep up with would go back to the stream.
+	// Wait is how long Push blocks while the queue is full. Without it, a burst that the handlers
+	// can process soon would go back to the stream.
 	Wait time.Duration
 }
 
-// Queue holds events until their turn comes. Any number of goroutines may use it.
+// Queue stores events until their turn comes. It is safe for concurrent use.
 type Queue[T any] struct {
 	options Options
 
 	mu      sync.Mutex
 	due     sync.Cond
 	closed  bool
-	flows   map[Flow]*flow[T] // with events that are held, or handled
-	turns   [classes][]*flow[T]
+	flows   map[Flow]*flow[T]   // with queued events, or events being handled
+	turns   [classes][]*flow[T] // flows whose next event may be handled, in order
 	credit  [classes]int
-	held    [classes]int
-	events  int
+	held    [classes]int // queued events
+	events  int          // queued events of all classes
 	bytes   int
-	waiting int // flows with events that are held
+	waiting int // flows with queued events
 	arrived uint64
-	longest *flow[T]      // one that was the longest once
+	longest *flow[T]      // the last result of findLongest; may no longer be the longest
 	room    chan struct{} // signalled when an event leaves
-	stuck   bool          // none has left since a Push waited in vain
+	stuck   bool          // no event has left since a Push waited for room without success
 }
 
 type flow[T any] struct {
@@ -95,9 +94,9 @@ func New[T any](o Options) *Queue[T] {
 	return q
 }
 
-// Push adds an event of so many bytes that was taken at a time. Where that is more than
-// the bounds allow after Options.Wait, it returns the newest event of the longest flow, which
-// is not held any more. After Close it returns the event itself.
+// Push adds an event of size bytes that was received at a time. It blocks up to Options.Wait while the
+// queue is full. If it is still full, Push removes the newest event of the longest flow, and returns it
+// and true. After Close it returns value itself and true.
 func (q *Queue[T]) Push(of Flow, value T, size int, at time.Time) (excess T, full bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,15 +127,15 @@ func (q *Queue[T]) Push(of Flow, value T, size int, at time.Time) (excess T, ful
 	return last.value, true
 }
 
-// fits reports whether the bounds allow so many more events, with so many bytes.
+// fits reports whether so many more events, with so many bytes, stay within the bounds. A single event of
+// any size fits into an empty queue.
 func (q *Queue[T]) fits(events, bytes int) bool {
 	events, bytes = q.events+events, q.bytes+bytes
 	return events <= q.options.Events && (bytes <= q.options.Bytes || events == 1)
 }
 
-// awaitRoom waits until an event of that size fits, or for Options.Wait. It does not wait where
-// nothing has left since it last waited in vain: events of other flows must not be held up by
-// handlers that are stuck.
+// awaitRoom waits until an event of that size fits, but at most Options.Wait. After one wait without
+// success it does not wait again until an event has left, since stuck handlers must not delay every Push.
 func (q *Queue[T]) awaitRoom(size int) {
 	if q.options.Wait == 0 || q.stuck || q.fits(1, size) {
 		return
@@ -156,8 +155,8 @@ func (q *Queue[T]) awaitRoom(size int) {
 	}
 }
 
-// findLongest returns a flow that is at least as long as the average of all: the one that
-// was pushed to, or one that was seen to be the longest.
+// findLongest returns a flow of at least average length: pushed, or the last longest flow, or else the
+// longest of all. So it rarely has to compare all flows.
 func (q *Queue[T]) findLongest(pushed *flow[T]) *flow[T] {
 	long := func(f *flow[T]) bool { return f != nil && len(f.items)*q.waiting >= q.events }
 	switch {
@@ -175,7 +174,7 @@ func (q *Queue[T]) findLongest(pushed *flow[T]) *flow[T] {
 	return q.longest
 }
 
-// number is that of the flow's first event, which no other flow has.
+// number returns the arrival number of the flow's first event, which is unique.
 func (f *flow[T]) number() uint64 {
 	if len(f.items) == 0 {
 		return 0
@@ -183,7 +182,7 @@ func (f *flow[T]) number() uint64 {
 	return f.items[0].number
 }
 
-// queueUp puts a flow in its turn where it has an event that may be handled.
+// queueUp appends the flow to the turns of its class if it has an event that may be handled.
 func (q *Queue[T]) queueUp(f *flow[T]) {
 	if f.inTurn || len(f.items) == 0 || f.handled >= q.options.Share {
 		return
@@ -193,7 +192,7 @@ func (q *Queue[T]) queueUp(f *flow[T]) {
 	q.due.Signal()
 }
 
-// left counts an event that is not held any more.
+// left updates the counts after an event has left the queue.
 func (q *Queue[T]) left(f *flow[T], size int) {
 	q.events, q.bytes = q.events-1, q.bytes-size
 	q.held[f.Class]--
@@ -209,7 +208,7 @@ func (q *Queue[T]) left(f *flow[T], size int) {
 	q.forget(f)
 }
 
-// signalRoom lets a Push go on that waits.
+// signalRoom wakes a Push that waits for room.
 func (q *Queue[T]) signalRoom() {
 	q.stuck = false
 	select {
@@ -218,7 +217,7 @@ func (q *Queue[T]) signalRoom() {
 	}
 }
 
-// forget drops a flow that has no events.
+// forget drops a flow without events, queued or handled.
 func (q *Queue[T]) forget(f *flow[T]) {
 	if len(f.items) > 0 || f.handled > 0 {
 		return
@@ -229,8 +228,8 @@ func (q *Queue[T]) forget(f *flow[T]) {
 	}
 }
 
-// Pop waits for the event whose turn it is; false after Close. Done has to be called with
-// its flow.
+// Pop blocks until there is an event, and returns the one whose turn it is. It returns false after Close.
+// The caller must call Done with the flow.
 func (q *Queue[T]) Pop() (value T, of Flow, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -246,8 +245,8 @@ func (q *Queue[T]) Pop() (value T, of Flow, ok bool) {
 	}
 }
 
-// next is the class whose turn it is: each gains its weight, and the one that has most pays
-// for all.
+// next returns the class whose turn it is, by smooth weighted round robin: each class with events gains its
+// weight, and the class with the highest credit pays the sum.
 func (q *Queue[T]) next() (next Class, due bool) {
 	total := 0
 	for class := range classes {
@@ -269,7 +268,7 @@ func (q *Queue[T]) take(class Class) (value T, of Flow) {
 	q.turns[class][0] = nil
 	q.turns[class] = q.turns[class][1:]
 	if len(q.turns[class]) == 0 {
-		q.credit[class] = 0 // what was not used is not kept
+		q.credit[class] = 0 // an empty class keeps no credit
 	}
 	first := f.items[0]
 	f.items[0] = item[T]{}
@@ -282,7 +281,7 @@ func (q *Queue[T]) take(class Class) (value T, of Flow) {
 	return first.value, f.Flow
 }
 
-// Done says that an event is not handled any more, or takes no place while it is.
+// Done reports that an event of the flow is handled, or no longer uses a place.
 func (q *Queue[T]) Done(of Flow) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -295,8 +294,7 @@ func (q *Queue[T]) Done(of Flow) {
 	q.forget(f)
 }
 
-// Close ends every Pop, and returns the events that are held, in the order in which they
-// were pushed.
+// Close ends every Pop, and returns the queued events in the order in which they were pushed.
 func (q *Queue[T]) Close() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -309,7 +307,7 @@ func (q *Queue[T]) Close() []T {
 	return rest
 }
 
-// Before returns the held events that were taken before a time.
+// Before returns the queued events that were received before a time.
 func (q *Queue[T]) Before(at time.Time) []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -333,14 +331,15 @@ func (q *Queue[T]) before(at time.Time) []T {
 	return values
 }
 
-// Length is how many events of a class are held, and of how many flows all classes have some.
+// Length returns the number of queued events of a class, and the number of flows with queued events in all
+// classes.
 func (q *Queue[T]) Length(of Class) (events, flows int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.held[of], q.waiting
 }
 
-// Empty reports whether no event is held.
+// Empty reports whether no event is queued.
 func (q *Queue[T]) Empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -93,9 +93,8 @@ func TestClosedQueueReturnsWhatItHeld(t *testing.T) {
 	})
 }
 
-// Whatever is pushed, popped and done: nothing is lost, or is there twice; a flow is in
-// order; the bounds hold; no flow has more than its share; only a flow that is longer than
-// the average loses an event.
+// For any sequence of Push, Pop and Done: no event is lost or duplicated; each flow keeps its order; the
+// bounds hold; no flow exceeds its share; only a flow of at least average length loses an event.
 func TestQueueKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -166,7 +165,7 @@ func someoneDue(held map[Flow][]int, handled map[Flow]int, share int) bool {
 	return false
 }
 
-// loses takes the event from the flow that it was the newest of.
+// loses removes the excess event from the model. It has to be the newest of its flow.
 func loses(t *rapid.T, held map[Flow][]int, excess int) {
 	t.Helper()
 	all, flows := 0, 0
@@ -188,7 +187,7 @@ func loses(t *rapid.T, held map[Flow][]int, excess int) {
 	t.Fatalf("%d is the newest of no flow", excess)
 }
 
-// No flow that has an event waits longer than the weights and the number of flows say.
+// The delay of an event is bounded by the weights and the number of flows.
 func TestNoFlowStarves(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -219,7 +218,7 @@ func TestNoFlowStarves(t *testing.T) {
 	})
 }
 
-// TestPushWaitsForRoom: a flood that the handlers keep up with stays in the queue, in its order.
+// TestPushWaitsForRoom: a burst that the handlers process soon enough stays in the queue, in order.
 func TestPushWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -243,8 +242,8 @@ func TestPushWaitsForRoom(t *testing.T) {
 	})
 }
 
-// TestStuckQueueHoldsNothingUp: where nothing leaves, one Push waits in vain, and the ones after
-// it do not wait. An event that leaves ends that, and Close ends a wait.
+// TestStuckQueueHoldsNothingUp: while no event leaves a full queue, only the first Push waits. After an event
+// has left, Push waits again. Close ends the wait.
 func TestStuckQueueHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,6 @@
-// Package fence keeps decisions of a Redis that is not the master any more, or not yet,
-// without effect: rule 15 of docs/protocol.md. A record in the ledger names the epoch in
-// force of every place; a worker that has decided something looks whether it is that one, before
-// anything outside of Redis follows from it.
+// Package fence keeps decisions of a Redis server that is not the master from having an effect (rule 15 of
+// docs/protocol.md). A record in the ledger names the epoch in force of every place. After a decision in
+// Redis, and before its effect outside of Redis, a worker compares the epoch of the decision with the record.
 package fence
 
 import (
@@ -15,28 +14,28 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Record is where the epochs in force are kept: package events. It is read from the leader.
+// Record reads the epochs in force from the stream's leader: package events.
 type Record interface {
 	Epochs(ctx context.Context) (events.EpochRecord, error)
 }
 
-// Fence looks whether epochs are in force. One look serves everybody who was waiting when
+// Fence checks whether epochs are in force. One read of the record serves all callers that were waiting when
 // it began. It is safe for concurrent use.
 type Fence struct {
 	observer observe.Observer
 	looks    coalesce.Reading[look]
 }
 
-// look is one reading of the record.
+// look is one read of the record.
 type look struct {
 	began time.Time
 	found events.EpochRecord
 }
 
-// New returns a fence around the decisions whose epochs a record names.
+// New returns a fence that compares with the record.
 func New(record Record, observer observe.Observer) *Fence {
 	f := &Fence{observer: observer}
-	// Not under a caller's context: a look has no event.
+	// Not a caller's context, since several callers share the read.
 	f.looks.Read = func(context.Context) (look, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
 		defer cancel()
@@ -48,13 +47,13 @@ func New(record Record, observer observe.Observer) *Fence {
 	return f
 }
 
-// lookLimit bounds a look, so that those who come later do not wait for one that hangs.
+// lookLimit is the time-out of a read, so that later callers do not wait for one that hangs.
 const lookLimit = 5 * time.Second
 
-// InForce returns nil if all these epochs are in force at a moment after it was called. It
-// is called after what fences the effect was read: the last sequence of the reply's
-// subject, the resourceVersion of the object. Errors: account.ErrNotInForce, and that of
-// the record or of ctx, after which nothing is known.
+// InForce returns nil if all these epochs are in force at a moment after the call. Read the fence of the
+// effect before you call it: the last sequence of the reply's subject, or the resourceVersion of the object.
+// Errors: account.ErrNotInForce; the error of the record or of ctx, after which the epochs may be in force or
+// not. It ignores epochs of older versions, which are in no record.
 func (f *Fence) InForce(ctx context.Context, epochs account.Epochs) error {
 	if !fenced(epochs) {
 		return nil

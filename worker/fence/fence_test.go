@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// record is one that takes a second to be read.
+// record is a record that takes a second to read.
 type record struct {
 	mu    sync.Mutex
 	reads int
@@ -26,7 +26,7 @@ func (r *record) Epochs(context.Context) (events.EpochRecord, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reads++
-	now, err := r.now, r.err // as it is when the reading begins
+	now, err := r.now, r.err // the state when the read begins
 	r.mu.Unlock()
 	<-time.After(time.Second)
 	r.mu.Lock()
@@ -44,8 +44,8 @@ var (
 	other = account.FencedEpoch("2")
 )
 
-// TestInForce: each place of a decision has to have the epoch that the record names; epochs
-// of before the record are not asked about.
+// TestInForce: each place of a decision has to have the epoch that the record names. Epochs of older versions
+// are not compared.
 func TestInForce(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken pipe")
@@ -84,8 +84,8 @@ func TestInForce(t *testing.T) {
 	}
 }
 
-// TestLooksAreShared: one look serves all who were waiting when it began, and none who
-// came after: what fences their effects may have been read since.
+// TestLooksAreShared: one read serves all callers that were waiting when it began, but no later caller, who
+// may have read the fence of its effect since.
 func TestLooksAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,5 @@
-// Package filewatch tells when what is at a path is another than it was: a file that
-// an editor writes in several steps, a directory with all that is below it, or a mount
-// of a ConfigMap, which the kubelet swaps behind links.
+// Package filewatch watches the content at a path: a file, which an editor may write in several steps; a
+// directory tree; or the mount of a ConfigMap, whose links the kubelet swaps.
 package filewatch
 
 import (
@@ -18,12 +17,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long files must have been left alone before they are looked at: an
-// editor writes in several steps, a ConfigMap is swapped by several renames.
+// settle is the pause without file events before the sum is computed: an editor writes in several steps, and
+// a ConfigMap is swapped by several renames.
 const settle = 100 * time.Millisecond
 
-// Sum is a checksum of what is at a path: the content of a file, or all names and contents
-// below a directory, in which links are not followed. It is 0 where the path cannot be read.
+// Sum returns a checksum of the content of a file, or of all names and contents below a directory. It follows
+// links in path, but not below it. It returns 0 if the path cannot be read.
 func Sum(path string) uint64 {
 	root, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -47,7 +46,7 @@ func Sum(path string) uint64 {
 	return sum.Sum64()
 }
 
-// contentOf reads a file, or where a link leads; of anything else there is nothing to read.
+// contentOf returns the content of a file or the target of a link, and nil for anything else.
 func contentOf(name string, kind fs.FileMode) ([]byte, error) {
 	switch {
 	case kind.IsRegular():
@@ -60,7 +59,8 @@ func contentOf(name string, kind fs.FileMode) ([]byte, error) {
 	}
 }
 
-// unlessGone leaves out what was there a moment ago, as an editor's own files.
+// unlessGone returns nil if the file no longer exists, such as an editor's temporary file. Otherwise it
+// returns err.
 func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -68,12 +68,11 @@ func unlessGone(err error) error {
 	return err
 }
 
-// Watch calls changed whenever the sum of what is at path is another than it was, seen
-// being the first one, until ctx ends. A change between that and Watch is found too.
-// failed is told of changes that may go unnoticed. Both are called one at a time, from
-// this goroutine.
+// Watch calls changed each time Sum(path) changes, until ctx ends. seen is the sum that the caller knows, so
+// changes before the call are found too. Watch calls failed with errors after which changes may go unnoticed.
+// It calls both from its goroutine.
 //
-// The error is that of the file system where path cannot be watched; nil when ctx ended.
+// It returns an error if path cannot be watched, and nil when ctx has ended.
 func Watch(ctx context.Context, path string, seen uint64, changed func(), failed func(error)) error {
 	files, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -85,14 +84,14 @@ func Watch(ctx context.Context, path string, seen uint64, changed func(), failed
 	}
 	quiet := time.NewTimer(0)
 	defer quiet.Stop()
-	var latest time.Time // a directory that is never quiet must not put the look off for ever
+	var latest time.Time // deadline of the next look, even if events keep coming
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-quiet.C:
 			latest = time.Time{}
-			reach(files, path, failed) // first: a change during the look makes another event
+			reach(files, path, failed) // before Sum, so that a change during Sum causes another event
 			if now := Sum(path); now != seen {
 				seen = now
 				changed()
@@ -111,16 +110,15 @@ func Watch(ctx context.Context, path string, seen uint64, changed func(), failed
 	}
 }
 
-// reach also watches where path leads to: the directory of the file there, or the
-// directory with those below it. That of path itself is watched from the beginning,
-// and is enough for a file of a ConfigMap.
+// reach adds watches for the target of path: the directory of a file, or a directory with all directories
+// below it. The directory of path itself is watched from the start, which suffices for a file of a ConfigMap.
 func reach(files *fsnotify.Watcher, path string, failed func(error)) {
 	root, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return
 	}
 	dirs := []string{filepath.Dir(root)}
-	// What cannot be read is the look's to tell.
+	// Ignore errors: Sum returns 0 then.
 	_ = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
 			dirs = append(dirs, name)

@@ -16,14 +16,14 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// watched is a path that is being watched: the sums that it had when changed was called.
+// watched is a watched path, with its sums at the calls of changed.
 type watched struct {
 	t    *testing.T
 	path string
 	sums chan uint64
 }
 
-// watch begins with the path as it is, after which before runs.
+// watch computes the sum, runs before, and starts Watch.
 func watch(t *testing.T, path string, before func()) *watched {
 	t.Helper()
 	w := &watched{t: t, path: path, sums: make(chan uint64, 16)}
@@ -45,7 +45,7 @@ func watch(t *testing.T, path string, before func()) *watched {
 	return w
 }
 
-// changes does something, which is to be noticed.
+// changes runs a function, and waits until the change is noticed.
 func (w *watched) changes(what string, do func()) {
 	w.t.Helper()
 	do()
@@ -78,7 +78,7 @@ func write(t *testing.T, content string, elements ...string) {
 	must(t, os.Rename(path+".next", path))
 }
 
-// mount is a directory of a ConfigMap: what is in it are links behind a link.
+// mount is the mount of a ConfigMap: its files are links that lead through another link.
 func mount(t *testing.T) (dir string, swap func(version, content string)) {
 	t.Helper()
 	dir = t.TempDir()
@@ -95,7 +95,7 @@ func mount(t *testing.T) (dir string, swap func(version, content string)) {
 	}
 }
 
-// TestWatchConfigMap swaps directories behind two links, as the kubelet does.
+// TestWatchConfigMap swaps the target of the link, as the kubelet does.
 func TestWatchConfigMap(t *testing.T) {
 	t.Parallel()
 	for name, path := range map[string]string{"a file of it": "a.yaml", "all of it": "."} {
@@ -111,8 +111,7 @@ func TestWatchConfigMap(t *testing.T) {
 	}
 }
 
-// TestWatchFollowsALink: the file is in a directory that the path only leads to, and
-// changes before the watch begins.
+// TestWatchFollowsALink: the path is a link to a file in another directory, which changes before Watch starts.
 func TestWatchFollowsALink(t *testing.T) {
 	t.Parallel()
 	target, link := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "a")
@@ -152,7 +151,7 @@ func TestWatchTree(t *testing.T) {
 	}
 }
 
-// TestWatchIsNotPutOffByABusyDirectory: something else writes there all the time.
+// TestWatchIsNotPutOffByABusyDirectory: a change is noticed although other files change all the time.
 func TestWatchIsNotPutOffByABusyDirectory(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a")
@@ -183,7 +182,7 @@ func TestWatchOfADirectoryThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestSum tells apart what is another, and nothing else.
+// TestSum: the sum changes with names and contents only.
 func TestSum(t *testing.T) {
 	t.Parallel()
 	sum := func(files map[string]string) uint64 {

@@ -1,5 +1,4 @@
-// Package history follows the ledger for those who look at the past: which replies are about
-// an account or a tenant, what was answered last, how fast, and how pools filled. It reads
-// only while a viewer looks, and keeps a bounded part in memory: places of replies rather
-// than the replies, and sums rather than events.
+// Package history summarizes the ledger for viewers: which replies belong to an account or a tenant, the last
+// replies, rates and latencies, and how pools filled. It reads the ledger only while a viewer looks. Its
+// memory is bounded: it stores sequences instead of replies, and sums instead of events.
 package history

@@ -9,30 +9,30 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Ledger is the ledger as it is followed: package events.
+// Ledger reads the replies: package events.
 type Ledger interface {
-	// End returns the highest sequence that the ledger ever gave a reply.
+	// End returns the highest sequence that the ledger has ever assigned to a reply.
 	End(ctx context.Context) (uint64, error)
-	// FactsAfter reads what was stored after a sequence, the replies to releases included.
+	// FactsAfter visits the replies that were stored after a sequence, including those to releases.
 	FactsAfter(ctx context.Context, sequence uint64, visit func(events.Fact) error) error
 }
 
 const (
-	keepLast = 100 // replies that are told one by one
-	// patience is how long a look waits for the ledger's end.
+	keepLast = 100 // replies that Last can return
+	// patience is how long Look waits for the end of the current read.
 	patience = 200 * time.Millisecond
-	// readWithin bounds one reading. The next look goes on where it ended.
+	// readWithin is the time-out of one read. The next Look goes on where it ended.
 	readWithin = 5 * time.Minute
 )
 
-// Follower has what is known of the ledger's replies. Its methods may be called by many.
+// Follower stores the summaries of the ledger. It is safe for concurrent use.
 type Follower struct {
 	ledger Ledger
 	now    func() time.Time
-	ctx    context.Context // ends readings
+	ctx    context.Context // ends reads
 
 	mu        sync.Mutex
-	reading   chan struct{} // closed at the end of the reading that goes on; nil without one
+	reading   chan struct{} // closed at the end of the current read; nil if there is none
 	progress  Progress
 	accounts  trails
 	tenants   trails
@@ -42,16 +42,15 @@ type Follower struct {
 	slots     [Slots]Rate
 }
 
-// Progress is how far the ledger was read.
+// Progress says how far the ledger was read.
 type Progress struct {
-	Done bool // its end was reached once; the rest comes as it is stored
-	Read uint64
-	End  uint64
-	Err  error // of the last reading
+	Done bool   // the end was reached at least once
+	Read uint64 // sequence of the last reply that was read
+	End  uint64 // sequence of the ledger's end when the last read began
+	Err  error  // of the last read
 }
 
-// New returns a follower that has read nothing; of no ledger, nil, it never has. Its
-// readings end with ctx.
+// New returns a follower that has read nothing. With a nil ledger it never reads. Its reads end with ctx.
 func New(ctx context.Context, ledger Ledger, now func() time.Time) *Follower {
 	f := &Follower{ledger: ledger, now: now, ctx: ctx}
 	f.forget()
@@ -65,8 +64,8 @@ func (f *Follower) forget() {
 	f.last, f.next, f.slots = [keepLast]events.Fact{}, 0, [Slots]Rate{}
 }
 
-// Look reads on, for everybody who looks at the same time, and returns how far it came after
-// a moment. A long ledger is read in the background.
+// Look starts a read, or joins the current one, and returns the progress. It waits for the end of the read,
+// but at most patience; the read then continues in the background.
 func (f *Follower) Look(ctx context.Context) Progress {
 	f.mu.Lock()
 	if f.ledger == nil {
@@ -109,7 +108,7 @@ func (f *Follower) readOn(ctx context.Context) error {
 		return err
 	}
 	f.mu.Lock()
-	if end < f.progress.Read { // another stream has its name
+	if end < f.progress.Read { // the stream was recreated
 		f.forget()
 	}
 	f.progress.End = end
@@ -126,7 +125,7 @@ func (f *Follower) readOn(ctx context.Context) error {
 	})
 }
 
-// take takes a reply in, in the order of the stream.
+// take adds a reply. Replies have to come in the order of the stream.
 func (f *Follower) take(fact events.Fact) {
 	if fact.Foreign != nil {
 		return
@@ -155,15 +154,14 @@ func (f *Follower) Last(n int) []events.Fact {
 	return out
 }
 
-// Account returns where the last replies about an account are, newest first, and how many
-// older ones there were.
+// Account returns the sequences of the last n replies about an account, newest first, and the number of older ones.
 func (f *Follower) Account(name string, n int) (sequences []uint64, more int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.accounts.of(name, n)
 }
 
-// Tenant returns where the last replies to a tenant are, in the same way as Account.
+// Tenant returns the sequences of the last n replies to a tenant, like Account.
 func (f *Follower) Tenant(name string, n int) (sequences []uint64, more int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

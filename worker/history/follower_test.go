@@ -23,12 +23,12 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var noon = time.Date(2026, 11, 20, 12, 0, 5, 0, time.UTC)
 
-// ledger is a stream of facts, in memory.
+// ledger is a ledger in memory.
 type ledger struct {
 	mu     sync.Mutex
 	facts  []events.Fact
 	fails  error
-	breaks int // after so many, if above 0
+	breaks int // if above 0, FactsAfter fails after so many facts
 	slow   time.Duration
 	visits int
 }
@@ -83,7 +83,7 @@ func follow(t *testing.T, l *ledger) *Follower {
 	return New(t.Context(), l, func() time.Time { return noon })
 }
 
-// TestFollower reads on from where it was, and finds replies by account and tenant.
+// TestFollower: each Look reads on, and replies are found by account and tenant.
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	l := &ledger{}
@@ -121,8 +121,8 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// TestALedgerThatBreaks is read on from where the reading ended, and from the beginning where
-// another one has taken its place.
+// TestALedgerThatBreaks: after an error, the next Look reads on. If the stream was recreated, it reads from
+// the start.
 func TestALedgerThatBreaks(t *testing.T) {
 	t.Parallel()
 	l := &ledger{breaks: 3}
@@ -150,7 +150,7 @@ func TestALedgerThatBreaks(t *testing.T) {
 	}
 }
 
-// TestALongLedgerIsNotWaitedFor: one reading for all who look, in the background.
+// TestALongLedgerIsNotWaitedFor: a long read continues in the background, one for all viewers.
 func TestALongLedgerIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestALongLedgerIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestTheFollowerIsBounded: however many names and replies there are.
+// TestTheFollowerIsBounded: memory is bounded, however many names and replies there are.
 func TestTheFollowerIsBounded(t *testing.T) {
 	t.Parallel()
 	of := trails{}
@@ -187,8 +187,7 @@ func TestTheFollowerIsBounded(t *testing.T) {
 	}
 }
 
-// TestLevels goes back from what is in use now, through claims, returns, arrivals and
-// departures, none of which counts twice.
+// TestLevels computes levels backwards through claims, releases, arrivals and departures. None counts twice.
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	l := &ledger{}
@@ -216,8 +215,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestQuantiles holds what a histogram tells against the durations themselves: it
-// is never below, and at most half as much again above.
+// TestQuantiles compares quantiles with the durations: a quantile is never too low, and at most 50 % too high.
 func TestQuantiles(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,33 +7,32 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Window is a span of time in steps.
+// Window is a time span, divided into steps.
 type Window struct {
 	Name  string
 	Step  time.Duration
 	Steps int
 }
 
-// Day is the window of 24 hours that is kept of every pool.
+// Day returns the window of 24 hours that a Follower keeps for every pool.
 func Day() Window { return Window{"24 hours", 15 * time.Minute, 96} }
 
-// Month is the window of 30 days that is kept of every pool.
+// Month returns the window of 30 days that a Follower keeps for every pool.
 func Month() Window { return Window{"30 days", 6 * time.Hour, 120} }
 
-// Back is a window from now to at least that long ago, in so many steps of whole seconds.
+// Back returns a window of at least that length, with so many steps. A step is a whole number of seconds.
 func Back(how time.Duration, steps int) Window {
 	step := (how + time.Duration(steps) - 1) / time.Duration(steps)
 	return Window{Step: max(time.Second, (step + time.Second - 1).Truncate(time.Second)), Steps: steps}
 }
 
-// Length is how long a window is.
+// Length returns the length of a window.
 func (w Window) Length() time.Duration { return w.Step * time.Duration(w.Steps) }
 
-// mostPools bounds the pools whose changes are kept.
+// mostPools bounds the number of pools. Changes of further pools are dropped.
 const mostPools = 1000
 
-// Occupancy has what changed in each pool within the steps of some windows: sums, however
-// many replies there are. It is not safe for concurrent use.
+// Occupancy sums the changes of each pool by the steps of some windows. It is not safe for concurrent use.
 type Occupancy struct {
 	now     func() time.Time
 	windows []Window
@@ -41,7 +40,7 @@ type Occupancy struct {
 	pools   map[string]*pool
 }
 
-// NewOccupancy returns an Occupancy of these windows that nothing has changed in.
+// NewOccupancy returns an empty Occupancy with these windows.
 func NewOccupancy(now func() time.Time, windows ...Window) *Occupancy {
 	o := &Occupancy{now: now, windows: windows, pools: map[string]*pool{}}
 	for _, w := range windows {
@@ -50,23 +49,23 @@ func NewOccupancy(now func() time.Time, windows ...Window) *Occupancy {
 	return o
 }
 
-// Change says what changed in a pool within one step.
+// Change is the sum of the changes in a pool within one step.
 type Change struct {
-	number int64 // of the step since 1970
+	number int64 // number of the step since 1970
 	Taken  int   // accounts that were claimed
-	Freed  int   // accounts that came back
-	Came   int   // clusters
-	Left   int
+	Freed  int   // accounts that were released
+	Came   int   // clusters that were assigned
+	Left   int   // clusters that were deprovisioned
 }
 
-// pool has what changed in it, and which decisions that tells already.
+// pool has the changes of a pool, and the set of decisions that are counted.
 type pool struct {
-	rings [][]Change            // one for each window
-	seen  map[int64]*[64]uint64 // by decision, 4,096 in each
+	rings [][]Change            // a ring buffer for each window
+	seen  map[int64]*[64]uint64 // bitmap of decisions, 4,096 on each page
 }
 
-// first reports whether a decision was not told yet: an answer that is given again under
-// another request's id has the decision of the first one.
+// first reports whether a decision was not counted before, and marks it. A reply that repeats an assignment
+// under another request id has the same decision.
 func (p *pool) first(decision int64) bool {
 	if decision <= 0 {
 		return true
@@ -82,7 +81,7 @@ func (p *pool) first(decision int64) bool {
 	return !told
 }
 
-// Take counts what a reply says of its pool. The replies are to come in the order of the ledger.
+// Take counts the change of a reply. Replies have to come in the order of the ledger.
 func (o *Occupancy) Take(fact events.Fact) {
 	var c Change
 	switch fact.Status {
@@ -137,8 +136,8 @@ func (w Window) count(ring []Change, at time.Time, c Change) {
 	s.Taken, s.Freed, s.Came, s.Left = s.Taken+c.Taken, s.Freed+c.Freed, s.Came+c.Came, s.Left+c.Left
 }
 
-// Changes returns what changed in a pool in the steps of one of the windows, oldest first.
-// The last step is the one that goes on.
+// Changes returns the changes of a pool by step, oldest first. The last step is the current one. For an
+// unknown pool or window all are zero.
 func (o *Occupancy) Changes(of string, w Window) []Change {
 	out := make([]Change, w.Steps)
 	p, window := o.pools[of], slices.Index(o.windows, w)
@@ -158,8 +157,7 @@ func (o *Occupancy) Changes(of string, w Window) []Change {
 	return out
 }
 
-// Changes returns what changed in a pool in the steps of a window, Day or Month, as
-// Occupancy has it.
+// Changes returns the changes of a pool by the steps of Day or Month, like Occupancy.Changes.
 func (f *Follower) Changes(of string, w Window) []Change {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,8 +167,9 @@ func (f *Follower) Changes(of string, w Window) []Change {
 // Level is how much of a pool was in use at the end of a step.
 type Level struct{ Accounts, Clusters int }
 
-// Levels goes back from what is in use now, step by step; the last one is now. What the
-// ledger does not tell, such as a label that was changed by hand, is as it is now.
+// Levels computes the level at the end of each step, backwards from the level now, which is the last one.
+// Changes that are not in the ledger, such as labels changed by hand, are missing, so earlier levels may be
+// off.
 func Levels(changes []Change, now Level) []Level {
 	out := make([]Level, len(changes))
 	for i := len(changes) - 1; i >= 0; i-- {

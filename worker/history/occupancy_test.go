@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// TestBack: a window that a person asks for is as long as asked at least, in whole seconds.
+// TestBack: a window has at least the requested length, and steps of whole seconds.
 func TestBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ ask, step time.Duration }{
@@ -24,7 +24,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestOccupancyOfAnyWindow: what is before the window does not count, and what is in it does.
+// TestOccupancyOfAnyWindow: only changes within the window count.
 func TestOccupancyOfAnyWindow(t *testing.T) {
 	t.Parallel()
 	w := Back(2*time.Hour, 60)
@@ -41,7 +41,7 @@ func TestOccupancyOfAnyWindow(t *testing.T) {
 	}
 }
 
-// TestOccupancyIsBounded: a million replies are sums in the end.
+// TestOccupancyIsBounded: a million replies take no more memory than their sums.
 func TestOccupancyIsBounded(t *testing.T) {
 	const replies, most = 1_000_000, 4 << 20
 	w := Back(30*24*time.Hour, 60)
@@ -68,7 +68,7 @@ func TestOccupancyIsBounded(t *testing.T) {
 	runtime.KeepAlive(o)
 }
 
-// heap is how many bytes are in use after a collection.
+// heap returns the number of heap bytes in use after a garbage collection.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -7,18 +7,18 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Slots are those of the rates, each Slot long.
+// Rates are kept for Slots slots of length Slot.
 const (
 	Slots = 60
 	Slot  = 10 * time.Second
 )
 
-// Rate counts what was answered in one slot of time, by all workers.
+// Rate counts the answers of all workers in one slot.
 type Rate struct {
-	number   int64 // of the slot since 1970; another one's numbers are old
+	number   int64 // number of the slot since 1970; shows whether an entry of the ring is out of date
 	Answers  int
 	Rejected int
-	Took     Histogram // from the request's publication to the stored answer
+	Took     Histogram // from the publication of the request to the stored answer
 }
 
 func (f *Follower) rate(fact events.Fact) {
@@ -42,7 +42,7 @@ func (f *Follower) rate(fact events.Fact) {
 	}
 }
 
-// Rates returns the slots, oldest first; the last one is the one that goes on.
+// Rates returns the rates by slot, oldest first. The last slot is the current one.
 func (f *Follower) Rates() []Rate {
 	number := f.now().Unix() / int64(Slot/time.Second)
 	out := make([]Rate, Slots)
@@ -57,7 +57,7 @@ func (f *Follower) Rates() []Rate {
 	return out
 }
 
-// Histogram counts durations in steps of the square root of two, from 100 µs to over a minute.
+// Histogram counts durations in exponential steps with factor √2, from 100 µs to over a minute.
 type Histogram [40]uint32
 
 const firstStep = 100 * time.Microsecond
@@ -71,7 +71,7 @@ func (h *Histogram) Add(d time.Duration) {
 	h[min(step, len(h)-1)]++
 }
 
-// Quantile returns the upper bound of the step that has it; 0 without any.
+// Quantile returns the upper bound of the step that contains the quantile q, from 0 to 1; 0 for an empty histogram.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	total := uint32(0)
 	for _, n := range h {

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// longest is how many replies of one name are found again.
+	// longest is the number of replies that are kept for a name, at least.
 	longest = 128
-	// most is how many names are kept: with longest, 100 MB at the very worst.
+	// most bounds the number of names: with longest, they take 100 MB at most.
 	most = 50_000
 )
 
-// trails are where the replies of each name are in the ledger.
+// trails are the sequences of replies by name.
 type trails map[string]*trail
 
-// trail are the sequences of replies, oldest first.
+// trail has the sequences of the last replies, oldest first.
 type trail struct {
 	sequences []uint64
-	lost      int // older ones, which were dropped
+	lost      int // number of older ones that were dropped
 }
 
 func (t trails) add(name string, sequence uint64) {
@@ -40,7 +40,7 @@ func (t trails) add(name string, sequence uint64) {
 	}
 }
 
-// halve forgets the names that were silent for longest.
+// halve drops the half of the names whose last reply is oldest.
 func (t trails) halve() {
 	names := slices.SortedFunc(maps.Keys(t), func(a, b string) int { return cmp.Compare(t[a].end(), t[b].end()) })
 	for _, name := range names[:len(names)/2] {
@@ -50,7 +50,7 @@ func (t trails) halve() {
 
 func (t *trail) end() uint64 { return t.sequences[len(t.sequences)-1] }
 
-// of returns the last n sequences of a name, newest first, and how many there were before.
+// of returns the last n sequences of a name, newest first, and the number of older ones.
 func (t trails) of(name string, n int) (sequences []uint64, more int) {
 	of := t[name]
 	if of == nil {

@@ -1,5 +1,5 @@
-// Package loop repeats work: after an interval that may change, with jitter, when it
-// is woken, and sooner with growing pauses while it fails.
+// Package loop repeats work: after an interval that may change, with jitter, and when it is woken. A failed
+// turn is retried with backoff.
 package loop
 
 import (
@@ -14,55 +14,56 @@ import (
 	"github.com/hap-worker/hap-worker/worker/crash"
 )
 
-// Start says when the first turn of a loop comes.
+// Start determines when the first turn of a loop begins.
 type Start int
 
-// The starts of loops.
+// The values of Start.
 const (
-	// AfterPause is the zero value: the first turn comes after the interval.
+	// AfterPause is the zero value: the first turn begins after the interval.
 	AfterPause Start = iota
-	// AtOnce does not wait.
+	// AtOnce begins the first turn at once.
 	AtOnce
-	// Spread waits for any part of the interval, so that processes that start
-	// together do not work together.
+	// Spread begins the first turn after a random part of the interval, so that processes that
+	// start together do not work at the same time.
 	Spread
 )
 
-// Options say when the turns of a loop come.
+// Options determine when the turns of a loop begin.
 type Options struct {
-	// Every is the pause between the end of a turn and the next one. 0 is for ever:
-	// only a wake begins a turn.
+	// Every is the pause between the end of a turn and the next one. With 0, only a wake begins
+	// a turn.
 	Every time.Duration
-	// Changing replaces Every where it is given. It is called again every minute of a
-	// pause, and the pause ends by its latest answer.
+	// Changing, if set, replaces Every. It is called again each minute of a pause, and its latest
+	// result determines the end of the pause.
 	Changing func() time.Duration
-	// Jitter is the share of the interval by which a pause is longer at most, such as
-	// 0.1: processes drift apart.
+	// Jitter is the maximum share of the interval that is added to a pause, such as 0.1, so that
+	// processes do not run in step.
 	Jitter float64
 	Start  Start
 
-	// Wake begins a turn before its time. It should be buffered, with room for one:
-	// a turn takes over the wakes that came before it. It is never closed.
+	// Wake begins a turn before its time. It should have a buffer of one: a turn also consumes
+	// a wake that was sent before it. It must not be closed.
 	Wake <-chan struct{}
-	// OnWake replaces the turn that a wake begins. It does not put the next turn off.
+	// OnWake, if set, is called for each wake instead of a turn. It does not delay the next turn.
 	OnWake func(context.Context) error
 
-	// Backoff is for a turn that failed: the next one comes after its pause, which no
-	// wake shortens. Without one, a failed turn is followed by the usual pause.
+	// Backoff determines the pause after a failed turn. A wake does not shorten that pause. With
+	// the zero Backoff, the usual pause follows.
 	Backoff Backoff
-	// Failed is called with the error of a turn and the pause that follows it, 0 where
-	// only a wake ends it; not once ctx has ended.
+	// Failed is called with the error of a turn, or of OnWake, and the time until the next turn;
+	// 0 if only a wake begins it. It is not called after ctx has ended.
 	Failed func(err error, after time.Duration)
 
-	// Stop, once closed, ends the loop between two turns. ctx ends it within one.
+	// Stop, once closed, ends the loop between two turns. The end of ctx also reaches the
+	// current turn.
 	Stop <-chan struct{}
 }
 
-// askAgain is how often Options.Changing is asked during a pause.
+// askAgain is how often Options.Changing is called during a pause.
 const askAgain = time.Minute
 
-// Run calls do, one turn after another, until ctx or o.Stop ends. A turn that panics has
-// failed with a *crash.Panic.
+// Run calls do, one turn after another, until ctx or o.Stop ends. It recovers from panics: the error of such
+// a turn is a *crash.Panic.
 func Run(ctx context.Context, o Options, do func(context.Context) error) {
 	l := &looping{Options: o, do: do, retries: o.Backoff.pauses()}
 	l.begin()
@@ -71,18 +72,18 @@ func Run(ctx context.Context, o Options, do func(context.Context) error) {
 	}
 }
 
-// looping is a loop and the pause that it is in.
+// looping is the state of a loop.
 type looping struct {
 	Options
 
 	do      func(context.Context) error
 	retries *backoff.ExponentialBackOff // nil without a Backoff
 
-	since time.Time     // when the pause began
-	share float64       // of the interval, how long the pause is
-	fixed time.Duration // how long the pause is, where it does not depend on the interval
-	timed bool          // fixed counts
-	retry bool          // the turn before failed, and is repeated
+	since time.Time     // when the current pause began
+	share float64       // length of the pause as a multiple of the interval
+	fixed time.Duration // length of the pause if timed
+	timed bool          // use fixed instead of share
+	retry bool          // the previous turn failed, and is retried
 }
 
 // begin begins the pause before the first turn.
@@ -107,7 +108,7 @@ func (l *looping) pause() {
 func (l *looping) turn(ctx context.Context) {
 	if l.OnWake == nil {
 		select {
-		case <-l.Wake: // this turn sees what that one would
+		case <-l.Wake: // this turn serves that wake too
 		default:
 		}
 	}
@@ -127,7 +128,7 @@ func (l *looping) turn(ctx context.Context) {
 
 func (l *looping) failed(ctx context.Context, err error) {
 	if _, panicked := errors.AsType[*crash.Panic](err); panicked && l.Failed == nil {
-		slog.ErrorContext(ctx, "a turn of a loop panicked", "error", err) // nothing else would tell of it
+		slog.ErrorContext(ctx, "a turn of a loop panicked", "error", err) // not reported otherwise
 	}
 	if err != nil && ctx.Err() == nil && l.Failed != nil {
 		after, _ := l.left()
@@ -135,7 +136,7 @@ func (l *looping) failed(ctx context.Context, err error) {
 	}
 }
 
-// left is how long the pause lasts from now on, false for one that only a wake ends.
+// left returns the rest of the pause, and false if only a wake ends it.
 func (l *looping) left() (time.Duration, bool) {
 	length := l.fixed
 	if !l.timed {
@@ -151,7 +152,7 @@ func (l *looping) left() (time.Duration, bool) {
 	return max(0, length-time.Since(l.since)), true
 }
 
-// wait returns when the pause is over, false where the loop is.
+// wait waits for the end of the pause, or for a wake. It returns false if the loop has to end.
 func (l *looping) wait(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		left, ends := l.left()
@@ -164,7 +165,7 @@ func (l *looping) wait(ctx context.Context) bool {
 		case <-l.Stop:
 			cancel()
 			return false
-		case <-over: // or it is time to ask for the interval again
+		case <-over: // the pause is over, or Changing is due
 		case <-l.wakes():
 			if l.OnWake == nil {
 				cancel()
@@ -186,7 +187,8 @@ func (l *looping) stopped() bool {
 	}
 }
 
-// timer fires when the pause may be over.
+// timer returns a channel that fires when the pause may be over, at the latest after askAgain if the interval
+// may change. It is nil if only a wake ends the pause.
 func (l *looping) timer(left time.Duration, ends bool) (<-chan time.Time, func()) {
 	if l.Changing != nil && !l.timed {
 		if left = min(left, askAgain); !ends {
@@ -199,7 +201,7 @@ func (l *looping) timer(left time.Duration, ends bool) (<-chan time.Time, func()
 	return t.C, func() { t.Stop() }
 }
 
-// wakes is nil while a turn that failed is to be repeated: a wake would undo the pause.
+// wakes returns nil during the pause before a retry, which a wake must not shorten.
 func (l *looping) wakes() <-chan struct{} {
 	if l.retry && l.OnWake == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 var errTurn = errors.New("the turn failed")
 
-// bench runs a loop in virtual time and keeps when its turns began.
+// bench runs a loop in virtual time and records when its turns begin.
 type bench struct {
 	began time.Time
 	mu    sync.Mutex
@@ -44,7 +44,7 @@ func start(t *testing.T, o Options, do func(turn int) error) *bench {
 	return b
 }
 
-// until lets time pass, and returns the beginnings of all turns so far.
+// until waits until d after the start, and returns when all turns so far have begun.
 func (b *bench) until(d time.Duration) []time.Duration {
 	time.Sleep(d - time.Since(b.began)) // virtual
 	synctest.Wait()
@@ -89,7 +89,7 @@ func TestTurnsComeAfterTheInterval(t *testing.T) {
 	}
 }
 
-// The interval is a pause: a turn that takes long is not followed by another at once.
+// The interval begins after a turn: a long turn is not followed by another at once.
 func TestALongTurnIsFollowedByAWholePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestAWakeBeginsATurn(t *testing.T) {
 	})
 }
 
-// Without an interval only a wake begins a turn, and wakes during one make one more.
+// Without an interval only a wake begins a turn. Wakes during a turn cause one more.
 func TestOnlyWakes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestOnlyWakes(t *testing.T) {
 	})
 }
 
-// A wake with separate work leaves the turns where they are.
+// With OnWake, a wake does not change when turns begin.
 func TestOnWakeDoesNotPutTheNextTurnOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,8 +179,7 @@ func TestOnWakeDoesNotPutTheNextTurnOff(t *testing.T) {
 	})
 }
 
-// A turn that fails is repeated with growing pauses, which a wake does not shorten;
-// after a success the interval counts again, and the next failure begins anew.
+// A failed turn is retried with growing pauses, which a wake does not shorten. A success resets the pauses.
 func TestFailedTurnsAreRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -238,11 +237,11 @@ func TestWithoutBackoffAFailureWaitsForTheInterval(t *testing.T) {
 	})
 }
 
-// A changed interval counts within a minute, for the pause that is running already.
+// A changed interval takes effect within a minute, also for the current pause.
 func TestAChangedIntervalEndsThePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var every atomic.Int64 // 0 is never
+		var every atomic.Int64 // 0: no interval
 		b := start(t, Options{Changing: func() time.Duration { return time.Duration(every.Load()) }}, nil)
 		defer b.end()
 		if turns := b.until(10*time.Minute - time.Second); len(turns) > 0 {
@@ -259,7 +258,7 @@ func TestAChangedIntervalEndsThePause(t *testing.T) {
 	})
 }
 
-// Stop lets the turn finish that has begun; no other begins.
+// After Stop the current turn finishes, and no other begins.
 func TestStopEndsBetweenTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,7 +277,7 @@ func TestStopEndsBetweenTurns(t *testing.T) {
 	})
 }
 
-// The end of ctx reaches the turn, and what it fails with then is not told.
+// The end of ctx reaches the current turn. Its error is not reported.
 func TestTheEndIsNoFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -319,7 +318,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// A turn that panics has failed: the process and the loop go on.
+// A panic counts as a failed turn: the loop goes on.
 func TestATurnThatPanicsHasFailed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,14 +7,14 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// Backoff are the pauses between attempts: each is half as long again as the one
-// before and varies by half, so that processes drift apart. The zero value is none.
+// Backoff describes exponential pauses between attempts, with factor 1.5 and a random deviation of up to 50 %
+// (jitter). The zero value means no backoff.
 type Backoff struct {
 	First time.Duration
 	Most  time.Duration
 }
 
-// pauses never end by themselves; nil for the zero Backoff.
+// pauses returns the pauses, without a bound on their number; nil for the zero Backoff.
 func (b Backoff) pauses() *backoff.ExponentialBackOff {
 	if b == (Backoff{}) {
 		return nil
@@ -23,12 +23,11 @@ func (b Backoff) pauses() *backoff.ExponentialBackOff {
 		backoff.WithInitialInterval(b.First), backoff.WithMaxInterval(b.Most), backoff.WithMaxElapsedTime(0))
 }
 
-// Retry calls do until it succeeds, and failed, which may be nil, before each pause of
-// b, which is not zero.
-// Errors: what do wrapped in [Permanent]; ctx's.
+// Retry calls do until it succeeds. Before each pause it calls failed, which may be nil. b must not be zero.
+// It returns the error that do wraps in [Permanent], or an error once ctx has ended.
 func Retry(ctx context.Context, b Backoff, do func() error, failed func(err error, after time.Duration)) error {
 	return backoff.RetryNotify(do, backoff.WithContext(b.pauses(), ctx), failed)
 }
 
-// Permanent makes err one that no other attempt would change: Retry returns it.
+// Permanent wraps err so that Retry returns it without another attempt.
 func Permanent(err error) error { return backoff.Permanent(err) }

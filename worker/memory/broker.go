@@ -18,21 +18,20 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// usualPayload is how many bytes of header and data a message may have: the default of
-// nats-server.
+// usualPayload is the default of max_payload in nats-server: bytes of header and data.
 const usualPayload = 1 << 20
 
-// Broker keeps streams, and the workers' consumer of them, as a NATS server with
-// JetStream does. It is safe for concurrent use.
+// Broker stores streams and the workers' consumer, like a NATS server with JetStream. It is safe for
+// concurrent use.
 type Broker struct {
 	options    events.Options
 	maxPayload atomic.Int64
 
 	mu        sync.Mutex
 	streams   map[string]*stream
-	listeners []*listener // in the order in which they came
-	latest    time.Time   // instant
-	given     uint64      // the highest sequence of streams that were deleted
+	listeners []*listener // in the order in which they were added
+	latest    time.Time   // last result of instant
+	given     uint64      // highest sequence of all deleted streams
 	closed    bool
 }
 
@@ -44,8 +43,8 @@ type listener struct {
 
 var _ streams.Streams = (*Broker)(nil)
 
-// NewBroker returns a broker with the streams and the consumer that the options define.
-// Manage and Replicas mean nothing to it.
+// NewBroker returns a broker with the streams and the consumer of the options. It ignores Manage and
+// Replicas.
 func NewBroker(o events.Options) (*Broker, error) {
 	o = o.WithDefaults()
 	if err := o.Validate(); err != nil {
@@ -56,10 +55,10 @@ func NewBroker(o events.Options) (*Broker, error) {
 	return b, b.Setup()
 }
 
-// SetMaxPayload sets how many bytes of header and data a message may have from now on.
+// SetMaxPayload sets the maximum number of bytes of a message's header and data.
 func (b *Broker) SetMaxPayload(bytes int64) { b.maxPayload.Store(bytes) }
 
-// Setup creates the streams and the consumer that are missing, as events.Setup does.
+// Setup creates missing streams and a missing consumer, like events.Setup.
 func (b *Broker) Setup() error {
 	configs, err := b.options.Streams()
 	if err != nil {
@@ -67,8 +66,8 @@ func (b *Broker) Setup() error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.streams[configs[1].Name] != nil { // the stream of events is made anew, if at all
-		configs[0].FirstSeq = max(uint64(b.instant().UnixMicro()), b.given+1) // where no time passes it is not the time's
+	if b.streams[configs[1].Name] != nil { // if the stream of events is created now, it is recreated
+		configs[0].FirstSeq = max(uint64(b.instant().UnixMicro()), b.given+1) // given: virtual time may stand still
 	}
 	for _, config := range configs {
 		if b.streams[config.Name] == nil {
@@ -82,8 +81,8 @@ func (b *Broker) Setup() error {
 	return nil
 }
 
-// instant is now, and later than every instant before: two consumers of one name are told
-// apart by when they were created.
+// instant returns the current time, or a later one so that all results differ: the time of creation
+// distinguishes two consumers of the same name.
 func (b *Broker) instant() time.Time {
 	now := time.Now().Round(0).UTC()
 	if !now.After(b.latest) {
@@ -93,8 +92,7 @@ func (b *Broker) instant() time.Time {
 	return now
 }
 
-// Close ends every iterator. Whatever is asked afterwards fails with
-// nats.ErrConnectionClosed.
+// Close ends all iterators. Later calls return nats.ErrConnectionClosed.
 func (b *Broker) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +104,7 @@ func (b *Broker) Close() {
 	}
 }
 
-// DeleteStream deletes a stream with its messages and consumers, whose iterators end.
+// DeleteStream deletes a stream with its messages and consumers, and ends their iterators.
 func (b *Broker) DeleteStream(name string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,7 +120,7 @@ func (b *Broker) DeleteStream(name string) error {
 	return nil
 }
 
-// DeleteConsumer deletes a consumer, whose iterators end. The messages stay.
+// DeleteConsumer deletes a consumer and ends its iterators. The messages stay.
 func (b *Broker) DeleteConsumer(stream, name string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,8 +133,8 @@ func (b *Broker) DeleteConsumer(stream, name string) error {
 	return nil
 }
 
-// stream finds a stream. Its caller holds the lock, as those of the others without an
-// exported name do.
+// stream returns a stream after it has expired old messages. The caller of an unexported method holds the
+// lock.
 func (b *Broker) stream(name string) (*stream, error) {
 	if b.closed {
 		return nil, nats.ErrConnectionClosed
@@ -160,7 +158,7 @@ func (b *Broker) consumer(stream, name string) (*consumer, error) {
 	return s.consumers[name], nil
 }
 
-// Publish stores a message in the stream of its subject, and lets listeners hear it.
+// Publish stores a message in the stream of its subject, and passes it to the listeners.
 func (b *Broker) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -201,7 +199,7 @@ func (b *Broker) store(msg *nats.Msg) (*jetstream.PubAck, []*listener, error) {
 	return nil, nil, jetstream.ErrNoStreamResponse
 }
 
-// Send lets those hear a message that listen to its subject.
+// Send passes a message to the listeners of its subject, and does not store it.
 func (b *Broker) Send(msg *nats.Msg) error {
 	if size(msg) > b.maxPayload.Load() {
 		return nats.ErrMaxPayload
@@ -216,8 +214,8 @@ func (b *Broker) Send(msg *nats.Msg) error {
 	return nil
 }
 
-// Listen calls hear with each message that is sent to a matching subject from now on,
-// in the goroutine of its sender, until stop is called.
+// Listen calls hear with each message that is sent to a matching subject, on the goroutine of its sender,
+// until stop is called.
 func (b *Broker) Listen(subject string, hear func(*nats.Msg)) (stop func()) {
 	l := &listener{subject: subject, hear: hear}
 	b.mu.Lock()
@@ -271,7 +269,7 @@ func (b *Broker) Message(ctx context.Context, stream string, q streams.Query) (s
 	return m.read(), nil
 }
 
-// State returns what the stream holds.
+// State returns the state of a stream.
 func (b *Broker) State(ctx context.Context, stream string) (jetstream.StreamState, error) {
 	if err := ctx.Err(); err != nil {
 		return jetstream.StreamState{}, err
@@ -285,7 +283,7 @@ func (b *Broker) State(ctx context.Context, stream string) (jetstream.StreamStat
 	return s.state(), nil
 }
 
-// Subjects returns the subjects that have messages.
+// Subjects returns the number of messages by subject, for subjects that match filter.
 func (b *Broker) Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -305,7 +303,7 @@ func (b *Broker) Subjects(ctx context.Context, stream, filter string) (map[strin
 	return found, nil
 }
 
-// Walk visits the messages after a sequence in order. The broker is free meanwhile.
+// Walk visits the messages after a sequence in order. visit may use the broker.
 func (b *Broker) Walk(ctx context.Context, stream string, after uint64, visit func(streams.Message) error) error {
 	for next := after + 1; ; {
 		m, err := b.Message(ctx, stream, streams.Query{Sequence: next, NextFor: ">"})
@@ -335,12 +333,12 @@ func (b *Broker) Purge(ctx context.Context, stream, subjects string, upTo uint64
 	}
 	s.purge(subjects, upTo)
 	for _, c := range s.consumers {
-		c.dispatch() // fewer are in work
+		c.dispatch() // the purge may have freed places below MaxAckPending
 	}
 	return nil
 }
 
-// Replicas returns how many servers keep a stream: there is no other.
+// Replicas returns 1.
 func (b *Broker) Replicas(ctx context.Context, _ string) (int, error) { return 1, ctx.Err() }
 
 // Metadata returns the metadata of a stream.

@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
-// The suite runs in bubbles: no test takes longer than it computes.
+// The suite runs in bubbles with virtual time.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	eventstest.RunStreams(t, func(t *testing.T, o events.Options, test func(*testing.T, eventstest.World)) {
@@ -30,7 +30,7 @@ func TestStreams(t *testing.T) {
 	})
 }
 
-// What a server does after minutes and days.
+// Behaviour that depends on minutes and days.
 func TestStreamsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestStreamsInTime(t *testing.T) {
 			after time.Duration
 			want  int
 		}{{0, 1}, {time.Minute, 1}, {time.Minute, 2}, {30*24*time.Hour - time.Minute, 2}} {
-			time.Sleep(step.after) // of the bubble
+			time.Sleep(step.after) // virtual
 			if found := bury(); found != step.want {
 				t.Errorf("%s later there are %d dead letters, want %d", step.after, found, step.want)
 			}

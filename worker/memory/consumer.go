@@ -7,33 +7,33 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// consumer delivers the messages of a work queue, each until it is acknowledged. The
-// lock of its broker protects it.
+// consumer delivers the messages of a work queue, each until it is acknowledged. The lock of its broker
+// guards it.
 type consumer struct {
 	broker    *Broker
 	stream    *stream
 	config    jetstream.ConsumerConfig
 	created   time.Time
-	begin     uint64               // the stream's sequence from which on nothing was delivered yet
-	delivered uint64               // how many messages, those delivered again included
-	pending   map[uint64]*delivery // by the stream's sequence: delivered and not settled
-	again     []uint64             // of those, which are to be delivered again, the next one first
-	soonest   time.Time            // no delivery of pending is due before
-	pulls     []*pull              // that wait for a message, the oldest first
-	wake      *time.Timer          // when the next delivery is due; nil while no pull waits for it
+	begin     uint64               // first sequence of the stream that was never delivered
+	delivered uint64               // number of deliveries, including redeliveries
+	pending   map[uint64]*delivery // by sequence of the stream: delivered and not settled
+	again     []uint64             // sequences to redeliver now, in order
+	soonest   time.Time            // lower bound of the due times in pending; zero for none
+	pulls     []*pull              // waiting for a message, oldest first
+	wake      *time.Timer          // fires at soonest; nil while no pull waits
 }
 
-// delivery is a message in a consumer's hands.
+// delivery is the state of a pending message.
 type delivery struct {
-	times  uint64
-	due    time.Time // it is delivered again
-	queued bool      // in again
+	times  uint64    // number of deliveries
+	due    time.Time // when to redeliver it
+	queued bool      // it is in again
 }
 
-// pull asks for one message.
+// pull is a request for one message.
 type pull struct {
 	by  *iterator
-	got chan pulled // takes one
+	got chan pulled // of capacity one
 }
 
 type pulled struct {
@@ -62,10 +62,10 @@ func (c *consumer) redelivered() (n int) {
 	return n
 }
 
-// undelivered is how many messages were never delivered.
+// undelivered returns the number of messages that were never delivered.
 func (c *consumer) undelivered() uint64 { return uint64(max(0, c.stream.live-len(c.pending))) }
 
-// end ends whatever waits on the consumer, which is no more.
+// end ends all pulls of a deleted consumer with an error.
 func (c *consumer) end(why error) {
 	for _, p := range c.pulls {
 		p.got <- pulled{err: why}
@@ -74,7 +74,7 @@ func (c *consumer) end(why error) {
 	c.stopTimer()
 }
 
-// dispatch hands messages to the pulls, one to each, the oldest first.
+// dispatch delivers one message to each waiting pull, oldest pull first, while there are messages.
 func (c *consumer) dispatch() {
 	c.stopTimer()
 	if len(c.pulls) == 0 {
@@ -94,8 +94,8 @@ func (c *consumer) dispatch() {
 	}
 }
 
-// take is the next message to deliver, nil for none: those that come again before new
-// ones, which are held back while too many are in work.
+// take returns the next message to deliver, or nil. Redeliveries come first. New messages wait while
+// MaxAckPending are pending.
 func (c *consumer) take() *stored {
 	if len(c.again) > 0 {
 		sequence := c.again[0]
@@ -133,7 +133,7 @@ func (c *consumer) deliver(m *stored, now time.Time) *message {
 	}
 }
 
-// postpone sets when a delivery is due.
+// postpone sets when a message is redelivered.
 func (c *consumer) postpone(d *delivery, due time.Time) {
 	d.due = due
 	if c.soonest.IsZero() || due.Before(c.soonest) {
@@ -141,7 +141,7 @@ func (c *consumer) postpone(d *delivery, due time.Time) {
 	}
 }
 
-// expire queues the deliveries that are due, in the order of the stream.
+// expire queues the messages whose redelivery is due, in the order of the stream.
 func (c *consumer) expire(now time.Time) {
 	if c.soonest.IsZero() || now.Before(c.soonest) {
 		return
@@ -162,7 +162,7 @@ func (c *consumer) expire(now time.Time) {
 	c.again = append(c.again, due...)
 }
 
-// waitForDue dispatches again when the next delivery is due.
+// waitForDue starts a timer that dispatches when the next redelivery is due.
 func (c *consumer) waitForDue(now time.Time) {
 	if c.soonest.IsZero() {
 		return
@@ -183,7 +183,7 @@ func (c *consumer) stopTimer() {
 	}
 }
 
-// settle ends a delivery: the message leaves the work queue.
+// settle removes an acknowledged message from the work queue.
 func (c *consumer) settle(sequence uint64) {
 	if c.pending[sequence] == nil {
 		return
@@ -192,7 +192,7 @@ func (c *consumer) settle(sequence uint64) {
 	c.dispatch()
 }
 
-// forget drops the delivery of a message that is gone.
+// forget drops the delivery of a removed message.
 func (c *consumer) forget(sequence uint64) {
 	if c.pending[sequence] != nil {
 		delete(c.pending, sequence)
@@ -200,7 +200,7 @@ func (c *consumer) forget(sequence uint64) {
 	}
 }
 
-// giveBack has a message delivered again, after the delay.
+// giveBack redelivers a message after the delay.
 func (c *consumer) giveBack(sequence uint64, delay time.Duration) {
 	d := c.pending[sequence]
 	switch {
@@ -217,7 +217,7 @@ func (c *consumer) giveBack(sequence uint64, delay time.Duration) {
 	c.dispatch()
 }
 
-// progress puts the next delivery of a message off.
+// progress restarts the AckWait of a message.
 func (c *consumer) progress(sequence uint64) {
 	if d := c.pending[sequence]; d != nil {
 		c.postpone(d, time.Now().Add(c.config.AckWait))

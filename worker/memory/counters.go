@@ -11,29 +11,29 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Counters keep the account protocol for all pools: account.Pool and account.Bucket, as
-// package counters keeps it in Redis. They are safe for concurrent use; each call is one
-// step. Errors: account.ErrNotBuilt, account.ErrRebuilt, and that of an ended context.
+// Counters implement the account protocol for all pools with account.Pool and account.Bucket, like package
+// counters in Redis. They are safe for concurrent use; each call is atomic. Errors: account.ErrNotBuilt,
+// account.ErrRebuilt, and the error of an ended context.
 type Counters struct {
 	mu        sync.Mutex
 	pools     map[string]*account.Pool
 	buckets   map[string]*account.Bucket
-	landscape engine.Landscape // the zero one where none is recorded
+	landscape engine.Landscape // zero if none is recorded
 }
 
-// NewCounters returns counters of which nothing is built.
+// NewCounters returns counters in which nothing is built.
 func NewCounters() *Counters {
 	return &Counters{pools: map[string]*account.Pool{}, buckets: map[string]*account.Bucket{}}
 }
 
-// Lose forgets everything, as a Redis does that is started empty.
+// Lose deletes everything, like an empty Redis.
 func (c *Counters) Lose(ctx context.Context) error {
 	return c.do(ctx, func() {
 		c.pools, c.buckets, c.landscape = map[string]*account.Pool{}, map[string]*account.Bucket{}, engine.Landscape{}
 	})
 }
 
-// do is one step.
+// do calls f under the lock. It returns the error of ctx if that has ended.
 func (c *Counters) do(ctx context.Context, f func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (c *Counters) do(ctx context.Context, f func()) error {
 	return nil
 }
 
-// step is one step on a place, with its outcome.
+// step calls f with the place of a name, under the lock, and returns its results.
 func step[P, T any](ctx context.Context, c *Counters, find func(string) P, name string, f func(P) (T, error)) (out T, err error) {
 	if gone := c.do(ctx, func() { out, err = f(find(name)) }); gone != nil {
 		return out, gone
@@ -52,7 +52,7 @@ func step[P, T any](ctx context.Context, c *Counters, find func(string) P, name 
 	return out, err
 }
 
-// pool finds a pool; one that is not there is not built.
+// pool returns a pool. For an unknown name it returns a pool that is not built, and does not store it.
 func (c *Counters) pool(name string) *account.Pool {
 	if p := c.pools[name]; p != nil {
 		return p
@@ -71,7 +71,7 @@ func (c *Counters) bucketOf(runtime string) *account.Bucket {
 	return c.bucket(account.BucketOf(runtime))
 }
 
-// site has what a rebuild needs of a pool or bucket.
+// site has the methods that a rebuild uses of a pool or bucket.
 type site interface {
 	BeginRebuild(token string, now time.Time, lease time.Duration) bool
 	RenewRebuild(token string, now time.Time) bool
@@ -92,8 +92,8 @@ func (c *Counters) Assign(ctx context.Context, pool string, r account.Request) (
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Decision, error) { return p.Assign(r) })
 }
 
-// LocateAndAssign is Locate and, where both are built and the runtime belongs to the
-// pool, Assign.
+// LocateAndAssign runs Locate and, if the runtime belongs to the pool, Assign. Otherwise the decision has no
+// outcome.
 func (c *Counters) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Decision, error) {
 		if !p.Status().Built {
@@ -138,7 +138,7 @@ func (c *Counters) Leave(ctx context.Context, place account.Place, runtime, requ
 	return sequence, left, err
 }
 
-// TakeBack undoes what a refused request holds, rule 11.
+// TakeBack undoes the assignment or the waiting of a refused request, rule 11.
 func (c *Counters) TakeBack(ctx context.Context, pool, runtime, request string) error {
 	_, err := step(ctx, c, c.pool, pool, func(p *account.Pool) (any, error) { return nil, p.TakeBack(runtime, request) })
 	return err
@@ -159,12 +159,12 @@ func (c *Counters) MarkFreed(ctx context.Context, pool, binding string, generati
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.MarkFreed(binding, generation) })
 }
 
-// Observe follows a label as it was seen.
+// Observe applies a label that was read to the binding's record, rule 10.
 func (c *Counters) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Observation, error) { return p.Observe(l) })
 }
 
-// Forget drops the record of a runtime that is gone under this sequence.
+// Forget drops the record of a runtime if it has this sequence and no account.
 func (c *Counters) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Forget(runtime, sequence) })
 }
@@ -174,17 +174,17 @@ func (c *Counters) Queue(ctx context.Context, pool string) ([]account.Waiter, er
 	return step(ctx, c, c.pool, pool, (*account.Pool).Queue)
 }
 
-// Heads returns who is served next for a pool, of at most so many tenants.
+// Heads returns the next runtime of at most so many tenants of a pool.
 func (c *Counters) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Heads, error) { return p.Heads(most) })
 }
 
-// Recount makes a binding's count that of its runtimes.
+// Recount sets a binding's count to the number of its runtimes.
 func (c *Counters) Recount(ctx context.Context, pool, binding string) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Recount(binding) })
 }
 
-// Restore puts the record of a runtime back where it still is as it was.
+// Restore replaces the record of a runtime if it still equals was.
 func (c *Counters) Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Restore(runtime, was, rt, should) })
 }
@@ -194,7 +194,7 @@ func (c *Counters) DropAdopted(ctx context.Context, pool, runtime, binding strin
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.DropAdopted(runtime, binding) })
 }
 
-// Doubt has a claim confirmed again before it gains runtimes.
+// Doubt makes a claim unconfirmed.
 func (c *Counters) Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Doubt(binding, generation) })
 }
@@ -204,12 +204,12 @@ func (c *Counters) DrainIdle(ctx context.Context, pool, binding string, generati
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.DrainIdle(binding, generation) })
 }
 
-// Raise makes the number of decisions at least this one.
+// Raise raises the pool's sequence to at least this one.
 func (c *Counters) Raise(ctx context.Context, pool string, sequence int64) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Raise(sequence) })
 }
 
-// Pause keeps a pool from new assignments.
+// Pause stops new assignments in a pool.
 func (c *Counters) Pause(ctx context.Context, pool string) error {
 	_, err := step(ctx, c, c.pool, pool, func(p *account.Pool) (any, error) { return nil, p.Pause() })
 	return err
@@ -229,7 +229,7 @@ func (c *Counters) BeginRebuild(ctx context.Context, place, token string, now ti
 	return step(ctx, c, c.made, place, func(s site) (bool, error) { return s.BeginRebuild(token, now, lease), nil })
 }
 
-// made is site, there from now on.
+// made returns the pool or bucket of a name, and stores it if it is new.
 func (c *Counters) made(name string) site {
 	if account.IsBucket(name) {
 		c.buckets[name] = c.bucket(name)
@@ -244,34 +244,33 @@ func (c *Counters) RenewRebuild(ctx context.Context, place, token string, now ti
 	return step(ctx, c, c.site, place, func(s site) (bool, error) { return s.RenewRebuild(token, now), nil })
 }
 
-// Install puts a pool in place, rule 13e.
+// Install installs a pool, rule 13e.
 func (c *Counters) Install(ctx context.Context, pool, token string, s account.Snapshot) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Install(token, s), nil })
 }
 
-// InstallBucket puts a bucket of the directory in place.
+// InstallBucket installs a bucket of the directory.
 func (c *Counters) InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error) {
 	return step(ctx, c, c.bucket, bucket, func(b *account.Bucket) (bool, error) { return b.Install(token, d), nil })
 }
 
-// Discard takes the epoch away, as a restart of Redis does.
+// Discard removes the epoch, like a restart of Redis.
 func (c *Counters) Discard(ctx context.Context, place string) (bool, error) {
 	return step(ctx, c, c.site, place, func(s site) (bool, error) { return s.Discard(), nil })
 }
 
-// Depose takes an epoch away, if it still is this one.
+// Depose removes the epoch of a place if it still is epoch.
 func (c *Counters) Depose(ctx context.Context, place, epoch string) (bool, error) {
 	return step(ctx, c, c.site, place, func(s site) (bool, error) { return s.Depose(epoch), nil })
 }
 
-// Landscape returns the landscape that is recorded, and whether one is.
+// Landscape returns the recorded landscape, and whether there is one.
 func (c *Counters) Landscape(ctx context.Context) (l engine.Landscape, found bool, err error) {
 	err = c.do(ctx, func() { l = c.landscape })
 	return l, l != engine.Landscape{}, err
 }
 
-// ClaimLandscape records a landscape where none is recorded, and returns the one that
-// is recorded then.
+// ClaimLandscape records a landscape if none is recorded, and returns the recorded one.
 func (c *Counters) ClaimLandscape(ctx context.Context, want engine.Landscape) (have engine.Landscape, err error) {
 	if err := want.Check(); err != nil {
 		return engine.Landscape{}, err
@@ -285,7 +284,7 @@ func (c *Counters) ClaimLandscape(ctx context.Context, want engine.Landscape) (h
 	return have, err
 }
 
-// AdoptLandscape records a landscape in the place of whatever is recorded.
+// AdoptLandscape replaces the recorded landscape.
 func (c *Counters) AdoptLandscape(ctx context.Context, l engine.Landscape) error {
 	if err := l.Check(); err != nil {
 		return err
@@ -293,15 +292,14 @@ func (c *Counters) AdoptLandscape(ctx context.Context, l engine.Landscape) error
 	return c.do(ctx, func() { c.landscape = l })
 }
 
-// Pools returns the names of all pools that were ever begun, by name.
+// Pools returns the sorted names of all pools for which a rebuild was begun.
 func (c *Counters) Pools(ctx context.Context) (names []string, err error) {
 	err = c.do(ctx, func() { names = slices.AppendSeq([]string{}, maps.Keys(c.pools)) })
 	slices.Sort(names)
 	return names, err
 }
 
-// Copy returns counters with the same content that go their own way, as a replica's do
-// once it is promoted. A rebuild that has begun is not in it.
+// Copy returns an independent copy, like a promoted replica. It omits rebuilds that have begun.
 func (c *Counters) Copy() *Counters {
 	c.mu.Lock()
 	defer c.mu.Unlock()

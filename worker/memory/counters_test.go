@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
-// machine is the counters as the scenarios drive them.
+// machine adapts the counters to the scenarios.
 type machine struct{ *memory.Counters }
 
 func (m machine) Records(ctx context.Context, pool string) (bindings []account.NamedRecord, runtimes []account.NamedRuntime, err error) {

@@ -1,12 +1,11 @@
-// Package memory is the world of a worker in memory: streams, counters, network blocks
-// and bindings that behave as NATS, Redis and Gardener do, as far as the worker relies
-// on them. Suites that run on the real parts too hold it to that: eventstest.RunStreams,
-// the scenarios of accounttest with accounttest.Read, networktest.Rebuilds and Histories,
-// and suggesttest.Run.
+// Package memory implements the dependencies of a worker in memory: streams, counters, network blocks and
+// bindings that behave like NATS, Redis and Gardener, as far as the worker relies on them. Suites that also
+// run on the real parts check this: eventstest.RunStreams, the scenarios of accounttest with
+// accounttest.Read, networktest.Rebuilds and Histories, and suggesttest.Run.
 //
-// Nothing in it fails by itself. What is to fail is a decorator of the interface that
-// the worker or package events declares: streams.Streams, jetstream.Consumer, worker.Counters.
+// Nothing in it fails. To inject faults, decorate the interfaces of the worker or of package events:
+// streams.Streams, jetstream.Consumer, worker.Counters.
 //
-// Time is that of package time, so that a bubble of testing/synctest rules it. No
-// goroutine runs but those of the callers, and that of a timer while a caller waits.
+// It uses package time, so that a bubble of testing/synctest controls it. It starts no goroutine except a
+// timer's, while a caller waits.
 package memory

@@ -15,11 +15,12 @@ import (
 	"github.com/hap-worker/hap-worker/engine/suggest"
 )
 
-// secretKind is the kind of bindings that Shoots name by what refers to them.
+// secretKind is the kind of bindings that Shoots cannot name directly: they name a binding resource that
+// refers to the Secret.
 const secretKind = "Secret"
 
-// Gardener keeps bindings and Shoots as the API of Kubernetes does, with a cache that
-// follows as a watch: at once, or when Follow lets it. It is safe for concurrent use.
+// Gardener stores bindings and Shoots like the Kubernetes API, with a cache that follows like a watch: at
+// once, or after Hold only at Follow. It is safe for concurrent use.
 type Gardener struct {
 	namespace, kind string
 
@@ -27,10 +28,10 @@ type Gardener struct {
 	version   int64
 	bindings  map[string]engine.Binding
 	shoots    map[string]engine.Shoot
-	referring map[string]reference // by binding, where bindings are Secrets
-	behind    []watched            // what the cache has not seen yet
-	held      bool                 // the cache follows no more
-	following bool                 // one goroutine brings the cache up to date
+	referring map[string]reference // by binding, if bindings are Secrets
+	behind    []watched            // changes that the cache has not seen
+	held      bool                 // the cache does not follow
+	following bool                 // a goroutine is updating the cache
 
 	cache    *suggest.Index
 	handlers []func(b engine.Binding, deleted bool)
@@ -44,7 +45,7 @@ type watched struct {
 	deleted bool
 }
 
-// NewGardener returns a Gardener with these bindings, which are of a namespace and a kind:
+// NewGardener returns a Gardener with these bindings, all in one namespace and of one kind:
 // CredentialsBinding, SecretBinding or Secret.
 func NewGardener(namespace, kind string, bindings ...engine.Binding) *Gardener {
 	g := &Gardener{
@@ -57,18 +58,18 @@ func NewGardener(namespace, kind string, bindings ...engine.Binding) *Gardener {
 	return g
 }
 
-// OnChange has f called with each change that the cache sees, in order. A binding that moves to
-// another pool is deleted from the one and then told of in the other. It is set before the
-// first change.
+// OnChange registers f, which is called with each change that the cache sees, in order. A binding that moves
+// to another pool causes two calls: it is deleted from the old pool, then it appears in the new one. Call
+// OnChange before the first change.
 func (g *Gardener) OnChange(f func(b engine.Binding, deleted bool)) {
 	g.handlers = append(g.handlers, f)
 }
 
-// Put creates a binding, or makes an existing one like that, whatever stands there.
+// Put creates or replaces a binding, without a check of its resourceVersion.
 func (g *Gardener) Put(b engine.Binding) engine.Binding {
 	g.mu.Lock()
 	if was, there := g.bindings[b.Name]; there && was.Tenant != b.Tenant {
-		b.ClaimedIn = "" // it holds for the tenant of the claim alone
+		b.ClaimedIn = "" // the annotation counts only for the tenant of the claim
 	}
 	b = g.store(b)
 	g.mu.Unlock()
@@ -87,7 +88,7 @@ func (g *Gardener) Delete(name string) {
 	g.follow()
 }
 
-// PutShoot creates a Shoot or replaces it. Without a runtime id it has its name for one.
+// PutShoot creates or replaces a Shoot. The default of its runtime id is its name.
 func (g *Gardener) PutShoot(s engine.Shoot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,21 +103,21 @@ func (g *Gardener) DeleteShoot(name string) {
 	delete(g.shoots, name)
 }
 
-// Refer lets a binding of this kind and name refer to a Secret.
+// Refer makes a binding resource of this kind and name refer to a Secret.
 func (g *Gardener) Refer(secret, kind, name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.referring[secret] = reference{kind, name}
 }
 
-// Hold keeps the cache as it is until Follow.
+// Hold stops updates of the cache until Follow.
 func (g *Gardener) Hold() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held = true
 }
 
-// Follow ends Hold: the cache sees all that it has missed, in order.
+// Follow ends Hold: the cache sees all missed changes, in order.
 func (g *Gardener) Follow() {
 	g.mu.Lock()
 	g.held = false
@@ -124,7 +125,8 @@ func (g *Gardener) Follow() {
 	g.follow()
 }
 
-// store sets a binding's version, unless it is like that already. Its caller has the lock.
+// store stores a binding with a new resourceVersion. If nothing has changed, it does nothing. The caller
+// holds the lock.
 func (g *Gardener) store(b engine.Binding) engine.Binding {
 	was, there := g.bindings[b.Name]
 	b.Namespace, b.Kind, b.ResourceVersion = g.namespace, g.kind, was.ResourceVersion
@@ -138,7 +140,7 @@ func (g *Gardener) store(b engine.Binding) engine.Binding {
 	return b
 }
 
-// follow brings the cache up to date, unless another goroutine is about it.
+// follow updates the cache, unless another goroutine is doing that.
 func (g *Gardener) follow() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,7 +158,8 @@ func (g *Gardener) follow() {
 	g.following = false
 }
 
-// see does what the informer of a client does. Without a type a binding is no account.
+// see applies a change to the cache, like an informer. A binding without hyperscalerType is no account, and
+// counts as deleted.
 func (g *Gardener) see(w watched) {
 	b := w.binding
 	known, there := g.cache.Cached(b.Name)
@@ -179,7 +182,7 @@ func (g *Gardener) tell(b engine.Binding, deleted bool) {
 	}
 }
 
-// ended is the error of a call whose context has ended.
+// ended returns engine.ErrUnavailable if ctx has ended, otherwise nil.
 func ended(ctx context.Context, op string) error {
 	if ctx.Err() == nil {
 		return nil
@@ -187,7 +190,7 @@ func ended(ctx context.Context, op string) error {
 	return fmt.Errorf("%s: %w: %w", op, engine.ErrUnavailable, context.Cause(ctx))
 }
 
-// find finds a binding. engine.CodeUnknownBinding. Its caller has the lock.
+// find returns a binding, or an error with engine.CodeUnknownBinding. The caller holds the lock.
 func (g *Gardener) find(op, name string) (engine.Binding, error) {
 	b, there := g.bindings[name]
 	if !there {
@@ -207,7 +210,7 @@ func (g *Gardener) Get(ctx context.Context, name string) (engine.Binding, error)
 	return g.find(op, name)
 }
 
-// Claim writes the mark on the binding as it was seen. Errors: engine.ErrConflict,
+// Claim writes the mark on the binding, fenced by the resourceVersion of seen. Errors: engine.ErrConflict,
 // engine.ErrUnavailable, engine.CodeUnknownBinding.
 func (g *Gardener) Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return g.patch(ctx, "claim", seen, func(b *engine.Binding) {
@@ -222,19 +225,19 @@ func (g *Gardener) MarkDirty(ctx context.Context, seen engine.Binding, mark engi
 	})
 }
 
-// Unclaim takes the tenant off and leaves the generation of the mark. The errors are Claim's.
+// Unclaim removes the tenant and writes the generation of the mark. The errors are Claim's.
 func (g *Gardener) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return g.patch(ctx, "unclaim", seen, func(b *engine.Binding) { b.Tenant, b.ClaimedIn, b.Generation = "", "", mark.Generation })
 }
 
-// Free takes tenant and dirty off in the name of a request. The errors are Claim's.
+// Free removes tenant and dirty, and records the request. The errors are Claim's.
 func (g *Gardener) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
 	return g.patch(ctx, "free", seen, func(b *engine.Binding) {
 		b.Tenant, b.ClaimedIn, b.Dirty, b.ReleasedBy = "", "", false, request
 	})
 }
 
-// patch changes a binding that is as it was seen.
+// patch changes a binding if its resourceVersion still is seen's.
 func (g *Gardener) patch(ctx context.Context, verb string, seen engine.Binding, change func(*engine.Binding)) (engine.Binding, error) {
 	op := verb + " " + seen.Name
 	if err := ended(ctx, op); err != nil {
@@ -264,7 +267,7 @@ func (g *Gardener) write(op string, seen engine.Binding, change func(*engine.Bin
 	return g.store(b), nil
 }
 
-// List calls f with each account as it is when List begins, in order of names.
+// List calls f with each account, sorted by name, in the state when List begins.
 func (g *Gardener) List(ctx context.Context, f func(engine.Binding) error) error {
 	if err := ended(ctx, "list bindings"); err != nil {
 		return err
@@ -283,7 +286,7 @@ func (g *Gardener) List(ctx context.Context, f func(engine.Binding) error) error
 	return nil
 }
 
-// Shoots calls f with each Shoot as it is when Shoots begins, in order of names.
+// Shoots calls f with each Shoot, sorted by name, in the state when Shoots begins.
 func (g *Gardener) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
 	if err := ended(ctx, "list Shoots"); err != nil {
 		return err
@@ -308,8 +311,8 @@ func (g *Gardener) Refers(ctx context.Context, binding string) (found bool, err 
 	return found, err
 }
 
-// Referrer returns what a Shoot has to name in order to use a binding.
-// engine.CodeUnknownBinding for a Secret that nothing refers to.
+// Referrer returns the kind and name by which a Shoot refers to a binding. The error has
+// engine.CodeUnknownBinding for a Secret to which no binding resource refers.
 func (g *Gardener) Referrer(ctx context.Context, binding string) (kind, name string, err error) {
 	if g.kind != secretKind {
 		return g.kind, binding, nil
@@ -326,26 +329,26 @@ func (g *Gardener) Referrer(ctx context.Context, binding string) (kind, name str
 	return r.kind, r.name, nil
 }
 
-// Claimable returns what the cache suggests to a tenant, as [suggest.Index.Claimable] says.
+// Claimable returns the cache's suggestions for a tenant: see [suggest.Index.Claimable].
 func (g *Gardener) Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
 	return g.cache.Claimable(pool, tenant, internalTenant, n)
 }
 
-// Shared returns the bindings of a shared pool that may be assigned, as the cache has them.
+// Shared returns the bindings of a shared pool that may be assigned, from the cache.
 func (g *Gardener) Shared(pool engine.Pool) []engine.Binding { return g.cache.Shared(pool) }
 
-// Barred names the tenant's own bindings that must not gain a runtime, as the cache has them.
+// Barred returns the names of the tenant's own bindings that must not gain a runtime, from the cache.
 func (g *Gardener) Barred(pool engine.Pool, tenant string, internalTenant bool) []string {
 	return g.cache.Barred(pool, tenant, internalTenant)
 }
 
-// Cached returns a binding as the cache has it.
+// Cached returns a binding from the cache, and whether the cache has it.
 func (g *Gardener) Cached(name string) (engine.Binding, bool) { return g.cache.Cached(name) }
 
-// Pools are those that the cache has bindings of, in order of names.
+// Pools returns the pools with bindings in the cache, sorted by name.
 func (g *Gardener) Pools() []engine.Pool { return g.cache.Pools() }
 
-// All goes over the bindings of the cache in order of names, as they are when it begins.
+// All iterates over the bindings of the cache, sorted by name, in the state when the loop begins.
 func (g *Gardener) All() iter.Seq[engine.Binding] {
 	return func(yield func(engine.Binding) bool) {
 		for _, b := range g.cache.All() {

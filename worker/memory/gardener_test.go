@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
-// landscape is a Gardener as the suite uses it.
+// landscape adapts Gardener to the suite.
 type landscape struct {
 	*memory.Gardener
 	t    *testing.T
@@ -56,7 +56,7 @@ func TestGardener(t *testing.T) {
 	}
 }
 
-// A cache that is held suggests what was; what it then sees comes in order.
+// A held cache suggests old states. After Follow it sees the changes in order.
 func TestCacheLags(t *testing.T) {
 	t.Parallel()
 	g := memory.NewGardener("garden-kyma", "CredentialsBinding", engine.Binding{Name: "b-1", HyperscalerType: "aws"})

@@ -11,9 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Notes keep what is written beside the ledger of network blocks: a ClusterConfig for each
-// rule, and what is said on a Cluster that is there. They are safe for concurrent use.
-// Errors: engine.ErrUnavailable, of an ended context.
+// Notes implement ranges.Notes: a ClusterConfig for each rule, and an annotation on each existing Cluster.
+// They are safe for concurrent use. The only error is engine.ErrUnavailable, after ctx has ended.
 type Notes struct {
 	mu       sync.Mutex
 	configs  map[noteKey]network.Note // of one rule each
@@ -33,13 +32,13 @@ func compareIdentity(a, b network.Identity) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// NewNotes returns notes without any.
+// NewNotes returns an empty set of notes.
 func NewNotes() *Notes {
 	return &Notes{configs: map[noteKey]network.Note{}, clusters: map[network.Identity]network.Note{}}
 }
 
-// Put writes a ClusterConfig of one rule as another allocator does, or as a writer
-// that edits it. Without a rule it is a Cluster.
+// Put writes a ClusterConfig of one rule, like another allocator or an editor. A note without a rule is a
+// Cluster.
 func (n *Notes) Put(note network.Note) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,7 +49,8 @@ func (n *Notes) Put(note network.Note) {
 	n.configs[noteKey{note.Cluster, note.Applied[0].Rule}] = note
 }
 
-// Write makes what is written that of a note; it tells what is another's and stays.
+// Write stores a note. It returns the number of changed objects, and the objects of other owners, which it
+// does not change.
 func (n *Notes) Write(ctx context.Context, note network.Note) (noted network.Noted, err error) {
 	if err := ended(ctx, "write a note"); err != nil {
 		return noted, err
@@ -73,7 +73,7 @@ func (n *Notes) Write(ctx context.Context, note network.Note) (noted network.Not
 	return noted, nil
 }
 
-// annotate says on the Cluster, if it is there, which blocks it has.
+// annotate writes the blocks on the Cluster, if it exists.
 func (n *Notes) annotate(note network.Note, noted *network.Noted) {
 	was, there := n.clusters[note.Cluster]
 	switch {
@@ -91,15 +91,14 @@ func (n *Notes) annotate(note network.Note, noted *network.Noted) {
 	}
 }
 
-// without are the rules of all that these are not.
+// without returns the rules of all that are not in these.
 func without(all, these []network.Applied) []network.Applied {
 	return slices.DeleteFunc(slices.Clone(all), func(a network.Applied) bool {
 		return slices.ContainsFunc(these, func(b network.Applied) bool { return a.Rule == b.Rule })
 	})
 }
 
-// Remove takes back what was written of the note's runtime, and returns how many objects
-// that changed.
+// Remove removes all records of the note's runtime, and returns the number of changed objects.
 func (n *Notes) Remove(ctx context.Context, note network.Note) (changed int, err error) {
 	if err := ended(ctx, "remove a note"); err != nil {
 		return 0, err
@@ -123,7 +122,7 @@ func (n *Notes) Remove(ctx context.Context, note network.Note) (changed int, err
 	return changed, nil
 }
 
-// All returns all that is written, by whatever allocator.
+// All returns all records, also those of other allocators.
 func (n *Notes) All(ctx context.Context) (all network.Notes, err error) {
 	if err := ended(ctx, "list notes"); err != nil {
 		return all, err

@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
-// What another allocator has written stays, on a ClusterConfig and on a Cluster, and what
-// was written of a runtime is taken back wherever it is.
+// Notes do not change the ClusterConfigs and Clusters of another allocator. Remove finds all records of a
+// runtime.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	of := func(runtime, rule, cidr string) network.Note {

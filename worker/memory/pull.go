@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// errUnsupported is the error of what the worker does not use.
+// errUnsupported is the error of methods that the worker does not use.
 var errUnsupported = errors.New("memory: not supported")
 
-// Consumer is a handle on the consumer of that name, whichever it is at the moment.
+// Consumer is a handle on the present consumer of a name, even if that was recreated.
 type Consumer struct {
 	broker       *Broker
 	stream, name string
@@ -27,7 +27,7 @@ var (
 	_ jetstream.Msg             = (*message)(nil)
 )
 
-// Consumer returns the workers' consumer. jetstream.ErrStreamNotFound,
+// Consumer returns the workers' consumer. Errors: jetstream.ErrStreamNotFound,
 // jetstream.ErrConsumerNotFound.
 func (b *Broker) Consumer(ctx context.Context) (jetstream.Consumer, error) {
 	configs, err := b.options.Streams()
@@ -41,7 +41,7 @@ func (b *Broker) Consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return c, nil
 }
 
-// Info asks for the consumer as it is.
+// Info returns the present state of the consumer.
 func (c *Consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -56,15 +56,15 @@ func (c *Consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return c.info, nil
 }
 
-// CachedInfo returns what Info returned last.
+// CachedInfo returns the last result of Info.
 func (c *Consumer) CachedInfo() *jetstream.ConsumerInfo {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
 	return c.info
 }
 
-// Messages returns an iterator. It asks for one message at a time, whatever the options
-// say: a message is delivered when Next is called, not before.
+// Messages returns an iterator. It ignores the options and pulls one message at a time: a message is
+// delivered when Next is called, and not prefetched.
 func (c *Consumer) Messages(...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {
 	return &iterator{broker: c.broker, stream: c.stream, name: c.name}, nil
 }
@@ -97,8 +97,8 @@ type iterator struct {
 	closed       bool // guarded by the lock of the broker
 }
 
-// Next waits for a message. It supports no options. Errors:
-// jetstream.ErrMsgIteratorClosed, jetstream.ErrConsumerDeleted.
+// Next blocks until there is a message. It supports no options. Errors: jetstream.ErrMsgIteratorClosed,
+// jetstream.ErrConsumerDeleted.
 func (i *iterator) Next(options ...jetstream.NextOpt) (jetstream.Msg, error) {
 	if len(options) > 0 {
 		return nil, errUnsupported
@@ -148,11 +148,11 @@ func (i *iterator) Stop() {
 	c.dispatch()
 }
 
-// Drain is Stop: nothing was taken in advance.
+// Drain is Stop, since nothing is prefetched.
 func (i *iterator) Drain() { i.Stop() }
 
-// message is one delivery. Whatever is said of it goes to the consumer that has its
-// name at that moment, as on a server: of a stream that was recreated, another event.
+// message is one delivery. Acknowledgements go to the present consumer of the name, as on a server: after
+// the stream was recreated, they settle another event.
 type message struct {
 	broker  *Broker
 	subject string
@@ -173,7 +173,7 @@ func (m *message) Data() []byte         { return m.data }
 func (m *message) Headers() nats.Header { return m.header }
 func (m *message) Subject() string      { return m.subject }
 
-// Reply is empty: settling a message is a call.
+// Reply returns "": a message is settled by a call, not by a reply.
 func (m *message) Reply() string { return "" }
 
 func (m *message) Ack() error { return m.say(true, (*consumer).settle) }
@@ -197,8 +197,9 @@ func (m *message) Term() error { return m.Ack() }
 
 func (m *message) TermWithReason(string) error { return m.Ack() }
 
-// say tells the consumer about the message; a consumer that is gone does not hear it,
-// which is no error. jetstream.ErrMsgAlreadyAckd, nats.ErrConnectionClosed.
+// say calls tell with the consumer and the message's sequence; last means that this settles the message. It
+// does nothing, without an error, if the consumer is gone. Errors: jetstream.ErrMsgAlreadyAckd,
+// nats.ErrConnectionClosed.
 func (m *message) say(last bool, tell func(*consumer, uint64)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,26 +13,25 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Ranges keep network blocks: network.Space, as package counters keeps it in Redis.
-// They are safe for concurrent use; each call is one step. Errors: account.ErrNotBuilt,
-// and that of an ended context.
+// Ranges store network blocks in a network.Space, like package counters in Redis. They are safe for
+// concurrent use; each call is atomic. Errors: account.ErrNotBuilt, and the error of an ended context.
 type Ranges struct {
 	mu    sync.Mutex
-	epoch *account.Bucket // with nothing in it: whether the space is built, and who rebuilds it
+	epoch *account.Bucket // empty; stores the epoch and the token of a rebuild
 	space *network.Space
 }
 
 // NewRanges returns ranges that are not built.
 func NewRanges() *Ranges { return &Ranges{epoch: account.NewBucket(), space: network.NewSpace()} }
 
-// Lose forgets everything, as a Redis does that is started empty.
+// Lose deletes everything, like an empty Redis.
 func (r *Ranges) Lose() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.epoch, r.space = account.NewBucket(), network.NewSpace()
 }
 
-// rangesStep is one step on ranges that are built.
+// rangesStep calls f under the lock, or returns account.ErrNotBuilt.
 func rangesStep[T any](ctx context.Context, r *Ranges, f func(*network.Space) (T, error)) (none T, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
@@ -45,12 +44,12 @@ func rangesStep[T any](ctx context.Context, r *Ranges, f func(*network.Space) (T
 	return f(r.space)
 }
 
-// Acquire applies rules to a cluster on behalf of a request, all or none.
+// Acquire applies rules to a cluster in the name of a request, all or none.
 func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {
 	return rangesStep(ctx, r, func(s *network.Space) (network.Acquired, error) { return s.Acquire(cluster, request, rules) })
 }
 
-// Return takes back what a request alone relied on.
+// Return ends the hold of a request, and frees the blocks on which no other relies.
 func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
 	if request == "" {
 		return network.Returned{}, &engine.Error{Code: engine.CodeInternal, Err: fmt.Errorf("no request is named that holds the blocks of cluster %s", cluster)}
@@ -58,22 +57,22 @@ func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.R
 	return rangesStep(ctx, r, func(s *network.Space) (network.Returned, error) { return s.Return(cluster, request), nil })
 }
 
-// Release frees all that a cluster has.
+// Release frees all blocks of a cluster.
 func (r *Ranges) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
 	return rangesStep(ctx, r, func(s *network.Space) ([]network.Applied, error) { return s.Release(cluster), nil })
 }
 
-// Applied returns what a cluster has.
+// Applied returns the rules of a cluster with their blocks.
 func (r *Ranges) Applied(ctx context.Context, cluster string) ([]network.Applied, error) {
 	return rangesStep(ctx, r, func(s *network.Space) ([]network.Applied, error) { return s.Applied(cluster), nil })
 }
 
-// SetParents makes these the parents from the next Acquire on.
+// SetParents replaces the parents. The next Acquire uses them.
 func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error {
 	return r.change(ctx, func(s *network.Space) { s.SetParents(parents) })
 }
 
-// Block keeps blocks of other allocators from being allotted.
+// Block excludes blocks of other allocators from being allotted.
 func (r *Ranges) Block(ctx context.Context, foreign ...netip.Prefix) error {
 	return r.change(ctx, func(s *network.Space) {
 		for _, p := range foreign {
@@ -82,7 +81,7 @@ func (r *Ranges) Block(ctx context.Context, foreign ...netip.Prefix) error {
 	})
 }
 
-// Unblock is the end of Block.
+// Unblock ends Block.
 func (r *Ranges) Unblock(ctx context.Context, foreign ...netip.Prefix) error {
 	return r.change(ctx, func(s *network.Space) {
 		for _, p := range foreign {
@@ -96,7 +95,7 @@ func (r *Ranges) change(ctx context.Context, f func(*network.Space)) error {
 	return err
 }
 
-// Restore puts a record back, and reports whether the cluster was without that rule.
+// Restore puts a record back unless the cluster has its rule, and reports whether it did.
 func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, error) {
 	return rangesStep(ctx, r, func(s *network.Space) (bool, error) {
 		for _, applied := range s.Applied(record.Cluster) {
@@ -109,7 +108,7 @@ func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, erro
 	})
 }
 
-// State returns all that the ranges can be built from.
+// State returns the whole state of the ranges, which Install accepts.
 func (r *Ranges) State(ctx context.Context) (network.State, error) {
 	return rangesStep(ctx, r, func(s *network.Space) (network.State, error) { return s.Snapshot(), nil })
 }
@@ -123,17 +122,17 @@ func (r *Ranges) Built(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// BeginRebuild claims the rebuild, as [Counters.BeginRebuild] does.
+// BeginRebuild claims the rebuild, like [Counters.BeginRebuild].
 func (r *Ranges) BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.BeginRebuild(token, now, lease) })
 }
 
-// RenewRebuild extends its lease.
+// RenewRebuild extends the lease of a rebuild.
 func (r *Ranges) RenewRebuild(ctx context.Context, token string, now time.Time) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.RenewRebuild(token, now) })
 }
 
-// Install builds the ranges of a state if they are not built and the token still stands.
+// Install builds the ranges from a state if they are not built and the token is still there.
 func (r *Ranges) Install(ctx context.Context, token string, state network.State) (bool, error) {
 	return r.rebuild(ctx, func() bool {
 		before := r.epoch.Status().Built
@@ -145,12 +144,12 @@ func (r *Ranges) Install(ctx context.Context, token string, state network.State)
 	})
 }
 
-// Discard takes the epoch away, as a restart of Redis does.
+// Discard removes the epoch, like a restart of Redis.
 func (r *Ranges) Discard(ctx context.Context) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.Discard() })
 }
 
-// Epoch returns the epoch that the ranges are built with, "" where they are not.
+// Epoch returns the epoch with which the ranges are built, or "" if they are not built.
 func (r *Ranges) Epoch(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -160,7 +159,7 @@ func (r *Ranges) Epoch(ctx context.Context) (string, error) {
 	return r.epoch.Status().Epoch, nil
 }
 
-// Depose takes the epoch away, if it still is this one.
+// Depose removes the epoch if it still is this one.
 func (r *Ranges) Depose(ctx context.Context, epoch string) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.Depose(epoch) })
 }
@@ -174,8 +173,7 @@ func (r *Ranges) rebuild(ctx context.Context, f func() bool) (bool, error) {
 	return f(), nil
 }
 
-// Copy returns ranges with the same content that go their own way. A rebuild that has
-// begun is not in it.
+// Copy returns an independent copy. It omits a rebuild that has begun.
 func (r *Ranges) Copy() *Ranges {
 	r.mu.Lock()
 	defer r.mu.Unlock()

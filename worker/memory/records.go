@@ -7,27 +7,27 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Locate returns the pool of a runtime: this one, unless it has another or is gone.
+// Locate returns the place of a runtime for a provision. A runtime without a place gets pool.
 func (c *Counters) Locate(ctx context.Context, runtime, pool string) (account.Place, error) {
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (account.Place, error) { return b.Locate(runtime, pool) })
 }
 
-// Depart returns where a runtime that goes is to be looked for.
+// Depart returns the place of a runtime for a deprovision. A runtime without a place is recorded as gone.
 func (c *Counters) Depart(ctx context.Context, runtime string) (account.Place, error) {
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (account.Place, error) { return b.Depart(runtime) })
 }
 
-// ForgetPlace drops an entry of the directory that still is this one.
+// ForgetPlace drops the entry of a runtime if it still is p.
 func (c *Counters) ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error) {
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (bool, error) { return b.Forget(runtime, p) })
 }
 
-// MovePlace makes to the runtime's place, if it still is from.
+// MovePlace replaces the runtime's place from by to.
 func (c *Counters) MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error) {
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (bool, error) { return b.Move(runtime, from, to) })
 }
 
-// Place looks a runtime up; the zero Place for one that the directory does not know.
+// Place returns the place of a runtime, or the zero Place if the directory does not know it.
 func (c *Counters) Place(ctx context.Context, runtime string) (account.Place, error) {
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (account.Place, error) {
 		place, _ := b.Place(runtime)
@@ -35,7 +35,7 @@ func (c *Counters) Place(ctx context.Context, runtime string) (account.Place, er
 	})
 }
 
-// unlessBuilt is account.ErrNotBuilt where something is not.
+// unlessBuilt returns account.ErrNotBuilt if s is not built, otherwise nil.
 func unlessBuilt(s interface{ Status() account.Status }) error {
 	if !s.Status().Built {
 		return account.ErrNotBuilt
@@ -43,8 +43,7 @@ func unlessBuilt(s interface{ Status() account.Status }) error {
 	return nil
 }
 
-// Status returns what is remembered of a pool or bucket as a whole; the zero Status of
-// one that is not built.
+// Status returns the state of a pool or bucket as a whole, or the zero Status if it is not built.
 func (c *Counters) Status(ctx context.Context, place string) (account.Status, error) {
 	return step(ctx, c, c.site, place, func(s site) (account.Status, error) {
 		if status := s.Status(); status.Built {
@@ -54,7 +53,7 @@ func (c *Counters) Status(ctx context.Context, place string) (account.Status, er
 	})
 }
 
-// Built returns of each pool or bucket whether it is built.
+// Built returns, for each pool or bucket, whether it is built.
 func (c *Counters) Built(ctx context.Context, places ...string) (map[string]bool, error) {
 	built := map[string]bool{}
 	err := c.do(ctx, func() {
@@ -65,7 +64,7 @@ func (c *Counters) Built(ctx context.Context, places ...string) (map[string]bool
 	return built, err
 }
 
-// Epochs returns the epochs of those pools and buckets that are built.
+// Epochs returns the epochs of the pools and buckets that are built.
 func (c *Counters) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
 	epochs := account.Epochs{}
 	err := c.do(ctx, func() {
@@ -119,8 +118,8 @@ func (c *Counters) Runtimes(ctx context.Context, pool string) iter.Seq2[account.
 	return each(ctx, c, c.pool, pool, (*account.Pool).Runtimes)
 }
 
-// Each calls the functions with every binding and every runtime of a pool, in no order. They
-// must not use the counters.
+// Each calls the functions with every binding and every runtime of a pool, in random order. They must not
+// use the counters.
 func (c *Counters) Each(ctx context.Context, pool string, binding func(string, account.Record), runtime func(string, account.Runtime)) error {
 	_, err := step(ctx, c, c.pool, pool, func(p *account.Pool) (any, error) {
 		if err := unlessBuilt(p); err != nil {
@@ -137,7 +136,7 @@ func (c *Counters) Places(ctx context.Context, bucket string) iter.Seq2[account.
 	return each(ctx, c, c.bucket, bucket, (*account.Bucket).Places)
 }
 
-// each visits what a pool or bucket had when the loop began.
+// each iterates over the entries of a pool or bucket, in the state when the loop begins.
 func each[P interface{ Status() account.Status }, T any](
 	ctx context.Context, c *Counters, find func(string) P, name string, list func(P) []T,
 ) iter.Seq2[T, error] {

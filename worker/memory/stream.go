@@ -13,26 +13,26 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// The codes with which JetStream refuses a message, beside those that jetstream names.
+// Error codes of JetStream that package jetstream does not define.
 const (
 	codeOtherStream = 10060
 	codeStoreFailed = 10077
 )
 
-// stream is the messages of one stream. The lock of its broker protects it.
+// stream is one stream. The lock of its broker guards it.
 type stream struct {
 	config    jetstream.StreamConfig
-	log       []*stored            // in order of their sequences; those that are gone are left out from time to time
-	live      int                  // of the log
-	bytes     int64                // of those that live
-	bySubject map[string][]*stored // that live, in order
-	last      uint64               // the highest sequence that it ever gave
+	log       []*stored            // sorted by sequence; may contain removed messages until it is compacted
+	live      int                  // messages in log that are not removed
+	bytes     int64                // size of the live messages
+	bySubject map[string][]*stored // live messages, in order
+	last      uint64               // the last assigned sequence
 	lastTime  time.Time
-	ids       map[string]published
+	ids       map[string]published // by message id, for deduplication
 	consumers map[string]*consumer
 }
 
-// stored is one message. Nothing of it but gone changes.
+// stored is one message. Only gone changes.
 type stored struct {
 	subject  string
 	sequence uint64
@@ -43,7 +43,7 @@ type stored struct {
 	gone     bool
 }
 
-// published has what a message id stands for.
+// published is the message that was published with a message id.
 type published struct {
 	sequence uint64
 	at       time.Time
@@ -63,7 +63,7 @@ func (s *stream) takes(subject string) bool {
 	return slices.ContainsFunc(s.config.Subjects, func(pattern string) bool { return matches(pattern, subject) })
 }
 
-// publish stores a message, in the order of checks of nats-server.
+// publish checks and stores a message. The order of the checks is nats-server's.
 func (s *stream) publish(msg *nats.Msg, now time.Time) (*jetstream.PubAck, error) {
 	if want := msg.Header.Get(jetstream.ExpectedStreamHeader); want != "" && want != s.config.Name {
 		return nil, &jetstream.APIError{Code: 400, ErrorCode: codeOtherStream, Description: "expected stream does not match"}
@@ -110,7 +110,7 @@ func (s *stream) append(m *stored) {
 	}
 }
 
-// forgetIDs drops the ids whose window is over, once they are many.
+// forgetIDs drops the message ids whose window has passed, if there are many.
 func (s *stream) forgetIDs(now time.Time) {
 	if len(s.ids) > 2*s.live+1024 {
 		maps.DeleteFunc(s.ids, func(_ string, p published) bool { return now.Sub(p.at) >= s.config.Duplicates })
@@ -140,7 +140,7 @@ func (s *stream) remove(m *stored) {
 	}
 }
 
-// expire deletes what is older than the stream keeps it.
+// expire removes the messages that are older than MaxAge.
 func (s *stream) expire(now time.Time) {
 	for s.config.MaxAge > 0 && len(s.log) > 0 && now.Sub(s.log[0].time) >= s.config.MaxAge {
 		s.remove(s.log[0])
@@ -155,7 +155,7 @@ func (s *stream) purge(subjects string, upTo uint64) {
 	}
 }
 
-// lastOn is the last message on a subject, nil for none.
+// lastOn returns the last message of a subject, or nil.
 func (s *stream) lastOn(subject string) *stored {
 	on := s.bySubject[subject]
 	if len(on) == 0 {
@@ -164,7 +164,7 @@ func (s *stream) lastOn(subject string) *stored {
 	return on[len(on)-1]
 }
 
-// next is the first message from a sequence on whose subject matches, nil for none.
+// next returns the first message with a matching subject at or after a sequence, or nil.
 func (s *stream) next(from uint64, subjects string) *stored {
 	for _, m := range s.log[s.position(from):] {
 		if !m.gone && matches(subjects, m.subject) {
@@ -174,7 +174,7 @@ func (s *stream) next(from uint64, subjects string) *stored {
 	return nil
 }
 
-// at is the message of a sequence, nil for none.
+// at returns the message with a sequence, or nil.
 func (s *stream) at(sequence uint64) *stored {
 	if i := s.position(sequence); i < len(s.log) && s.log[i].sequence == sequence && !s.log[i].gone {
 		return s.log[i]
@@ -232,10 +232,10 @@ func matches(pattern, subject string) bool {
 	}
 }
 
-// lines are what a header cannot hold.
+// lines replaces line breaks, which a header cannot contain.
 var lines = strings.NewReplacer("\r", " ", "\n", " ")
 
-// onWire is a header as those read it whom it reaches; nil for an empty one.
+// onWire returns a header as its recipients read it; nil for an empty one.
 func onWire(header nats.Header) nats.Header {
 	if len(header) == 0 {
 		return nil
@@ -249,7 +249,7 @@ func onWire(header nats.Header) nats.Header {
 	return read
 }
 
-// size is how many bytes of payload a message has.
+// size returns the number of bytes of a message's header and data on the wire.
 func size(msg *nats.Msg) int64 {
 	bytes := len(msg.Data)
 	if len(msg.Header) > 0 {
@@ -267,5 +267,5 @@ func size(msg *nats.Msg) int64 {
 // has a header.
 const recordBytes = 30
 
-// bytesOf returns what a message counts against the bound of a stream.
+// bytesOf returns the size of a message that counts towards MaxBytes of a stream.
 func bytesOf(msg *nats.Msg) int64 { return int64(recordBytes+len(msg.Subject)) + size(msg) }

@@ -22,7 +22,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/retention"
 )
 
-// What the worker asks for, the memory has.
+// The types of package memory implement the worker's ports.
 var (
 	_ worker.Counters      = (*memory.Counters)(nil)
 	_ rebuild.Builder      = (*memory.Counters)(nil)
@@ -55,7 +55,7 @@ type world struct {
 	requests []events.Event
 }
 
-// start starts a worker with the rules of a configuration that says nothing.
+// start starts a worker with the default configuration.
 func start(t *testing.T, bindings ...engine.Binding) *world {
 	t.Helper()
 	c := config.Default()
@@ -101,7 +101,7 @@ func start(t *testing.T, bindings ...engine.Binding) *world {
 	return w
 }
 
-// ask publishes a request and lets the time pass that its answer may take.
+// ask publishes a request, and lets virtual time pass until it is answered.
 func (w *world) ask(e events.Event) {
 	w.t.Helper()
 	e.Source = "/keb"
@@ -113,7 +113,7 @@ func (w *world) ask(e events.Event) {
 		w.t.Fatal(err)
 	}
 	w.requests = append(w.requests, e)
-	time.Sleep(10 * time.Second) // of the bubble
+	time.Sleep(10 * time.Second) // virtual
 }
 
 func (w *world) provision(id, runtime, tenant string) {
@@ -121,7 +121,7 @@ func (w *world) provision(id, runtime, tenant string) {
 	w.ask(events.Event{Type: events.TypeProvision, ID: id, RuntimeID: runtime, Provision: &events.Provision{RuntimeID: runtime, GlobalAccountID: tenant, Plan: "aws"}})
 }
 
-// is compares what every request was answered, and what Gardener has.
+// is compares all replies, and the bindings in Gardener.
 func (w *world) is(what string, want ...string) {
 	w.t.Helper()
 	var got []string
@@ -144,7 +144,7 @@ func (w *world) is(what string, want ...string) {
 	}
 }
 
-// The whole life of an account, on the code of the worker and nothing of its world.
+// The whole life of an account, with the worker's code on package memory.
 func TestWorkerInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Observer returns the observer that notes claims and releases.
+// Observer returns an observer that writes notes about claims and releases.
 func (n *Notes) Observer() observe.Observer {
 	return observe.Observer{
 		OnClaim: func(_ context.Context, c observe.Claim) {
@@ -44,11 +44,12 @@ func (n *Notes) Observer() observe.Observer {
 	}
 }
 
-// marks are the labels whose changes are noted.
+// marks are the labels whose changes cause notes.
 type marks struct{ dirty, cordoned bool }
 
-// Changed takes in a binding as the watch has it, or what was last known of one that is
-// gone. Every worker sees every change: the note's name makes one of them.
+// Changed writes a note if the labels of a binding have changed. b is the binding from the watch, or its last
+// state if it was deleted. Every worker sees every change; the notes have the same name, so Kubernetes stores
+// one.
 func (n *Notes) Changed(b engine.Binding, deleted bool) {
 	is := marks{b.Dirty, b.Cordoned}
 	n.mu.Lock()
@@ -75,8 +76,8 @@ func (n *Notes) Changed(b engine.Binding, deleted bool) {
 	}
 }
 
-// nameOf is the name of a note in Kubernetes. Where the version of the binding says which
-// change it is, all workers have the same; else it is this worker's.
+// nameOf returns the name of a note in Kubernetes. If what has the binding's version, all workers compute the
+// same name for the change. Otherwise the time makes the name unique.
 func nameOf(what same, now time.Time) string {
 	const longest = 253 - 17
 	hash := fnv.New64a()

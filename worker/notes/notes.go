@@ -1,6 +1,5 @@
-// Package notes tells Kubernetes what happens to accounts: Events about their bindings,
-// which 'kubectl describe' shows. It subscribes to what workers do and to the watch of the
-// bindings, never holds either up, and drops what it cannot write.
+// Package notes writes Kubernetes Events about bindings, which 'kubectl describe' shows. It gets the facts of
+// the worker and the changes of the watch, blocks neither, and drops notes that it cannot write.
 package notes
 
 import (
@@ -12,19 +11,18 @@ import (
 )
 
 const (
-	// mostQueued is how many notes wait to be written. Beyond it they are dropped.
+	// mostQueued is the length of the queue. If it is full, further notes are dropped.
 	mostQueued = 1000
-	// mostRecent bounds what is remembered of those that were written.
+	// mostRecent bounds the number of recent notes, written or queued.
 	mostRecent = 10_000
-	// every is the time between two writes of a worker.
+	// every is the pause between two writes of a worker.
 	every = 200 * time.Millisecond
-	// together is for how long the same thing of the same account is one note, with a count,
-	// and for how long an account's notes are counted for perAccount.
-	together = 10 * time.Minute
-	// perAccount is how many notes of one account are made in that time.
+	// Within a period of length together, equal notes of an account become one note with a count,
+	// and an account gets at most perAccount notes.
+	together   = 10 * time.Minute
 	perAccount = 20
-	// firstPause and longestPause bound the pause after a failed write. During a pause notes are
-	// dropped once the queue is full.
+	// firstPause and longestPause bound the pause after a failed write. If the queue becomes full
+	// during the pause, further notes are dropped.
 	firstPause, longestPause = time.Second, time.Minute
 )
 
@@ -33,58 +31,58 @@ type Writer interface {
 	Note(ctx context.Context, n engine.Note) error
 }
 
-// Result says how a note ended.
+// Result is the result of a note.
 type Result string
 
 // The results of notes.
 const (
 	Written Result = "written"
 	Failed  Result = "failed"
-	Dropped Result = "dropped" // the queue was full, or the account had too many
+	Dropped Result = "dropped" // the queue was full, or the account had too many notes
 )
 
-// Results lists the results.
+// Results returns all results.
 func Results() []Result { return []Result{Written, Failed, Dropped} }
 
-// Options say where notes go.
+// Options configure notes.
 type Options struct {
 	Writer Writer
-	// Known reports whether there is such a binding. Of others nothing is noted: their names
-	// come from outside.
+	// Known reports whether a binding exists. There are no notes about other names, which
+	// requests may contain.
 	Known func(binding string) bool
-	// Told is called with what became of each note, and with the error of a failure.
+	// Told is called with the result of each note, and the error of a failed write.
 	Told func(Result, error)
 }
 
-// Notes are those of one worker. Its methods may be called by many, and do not block.
+// Notes queues and writes the notes of one worker. It is safe for concurrent use. Only Run blocks.
 type Notes struct {
 	Options
 
-	wake chan struct{} // has room for one
+	wake chan struct{} // of capacity one
 
 	mu     sync.Mutex
 	queue  []same
 	recent map[same]*recent
-	of     map[string]int // how many of recent, by account
-	since  time.Time      // of recent and of
+	of     map[string]int // number of recent notes, by account
+	since  time.Time      // start of the current period
 	marks  map[string]marks
 }
 
-// same tells which notes are one.
+// same is the identity of a note: equal facts become one note.
 type same struct {
 	binding string
 	reason  engine.NoteReason
 	message string
-	version string // of the binding, where it was seen to change
+	version string // resourceVersion of the binding, for a change that the watch showed
 }
 
-// recent is a note of the last while.
+// recent is a note of the current period, or one that is still queued.
 type recent struct {
 	engine.Note
 	queued bool
 }
 
-// New returns notes that Run writes.
+// New returns notes. Run writes them.
 func New(o Options) *Notes {
 	return &Notes{
 		Options: o, wake: make(chan struct{}, 1), marks: map[string]marks{},
@@ -92,7 +90,7 @@ func New(o Options) *Notes {
 	}
 }
 
-// note takes in what happened.
+// note queues a note about a fact, and reports it as Dropped if there is no room.
 func (n *Notes) note(what same) {
 	if !n.Known(what.binding) {
 		return
@@ -131,7 +129,7 @@ func (n *Notes) take(what same, now time.Time) bool {
 	return true
 }
 
-// forget forgets what is written, once in a while.
+// forget begins a new period after together: it drops the notes that are written.
 func (n *Notes) forget(now time.Time) {
 	if now.Sub(n.since) < together {
 		return
@@ -147,7 +145,7 @@ func (n *Notes) forget(now time.Time) {
 	}
 }
 
-// next takes the oldest note that waits.
+// next removes the oldest note from the queue and returns it; false if the queue is empty.
 func (n *Notes) next() (engine.Note, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

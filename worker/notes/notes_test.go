@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// api is where notes are written.
+// api is a Writer that records the notes.
 type api struct {
 	mu      sync.Mutex
 	written []engine.Note
@@ -41,7 +41,7 @@ func (a *api) Note(ctx context.Context, n engine.Note) error {
 	return a.fails
 }
 
-// take returns what was written since, a line each.
+// take returns the notes that were written since the last call, one line each.
 func (a *api) take() string {
 	synctest.Wait()
 	a.mu.Lock()
@@ -54,7 +54,7 @@ func (a *api) take() string {
 	return text.String()
 }
 
-// desk are the notes of a worker, that are written while a test runs.
+// desk has the notes of a worker, with Run in the background.
 type desk struct {
 	*Notes
 	observe.Observer
@@ -84,7 +84,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// told returns how the notes have ended so far.
+// told returns the results of the notes so far.
 func (d *desk) told() map[Result]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +101,7 @@ func (d *desk) release(binding, request, status string, code engine.Code) {
 	})
 }
 
-// TestTheStoryOfAnAccount: each thing that happens is one note, in order.
+// TestTheStoryOfAnAccount: each fact becomes one note, in order.
 func TestTheStoryOfAnAccount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestTheStoryOfAnAccount(t *testing.T) {
 		b.Dirty, b.ResourceVersion = false, "5"
 		d.Changed(b, false)
 		d.Changed(b, true)
-		d.Changed(engine.Binding{Name: "a.1", Dirty: true}, false) // made anew
+		d.Changed(engine.Binding{Name: "a.1", Dirty: true}, false) // recreated
 		time.Sleep(time.Minute)
 		const want = `a.1 ClaimRefused x1: the API refuses claims of this account
 a.1 ClaimRevoked x1: a claim was taken back: by its labels it is another tenant's or dirty, or it is being deleted
@@ -149,7 +149,7 @@ a.1 Released x1: cleaned and free again, by request q-2
 	})
 }
 
-// TestTheSameIsOneNote, with a count, for a while.
+// TestTheSameIsOneNote: equal facts within a period become one note with a count.
 func TestTheSameIsOneNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,8 +180,8 @@ func TestTheSameIsOneNote(t *testing.T) {
 	})
 }
 
-// TestNamesOfNotes: what every worker sees has one name; what one worker did has that of
-// no other. Both are names in Kubernetes.
+// TestNamesOfNotes: a change that every worker sees has one name; an act of one worker has a unique name.
+// Both are valid in Kubernetes.
 func TestNamesOfNotes(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1, 1)
@@ -195,9 +195,8 @@ func TestNamesOfNotes(t *testing.T) {
 	}
 }
 
-// TestAFloodIsDropped: one account, or thousands, that are noted without end get no more of
-// the API server than any, and other accounts are noted again afterwards.
-// What tells of it never waits.
+// TestAFloodIsDropped: a flood of notes about one account, or thousands, does not increase the rate of
+// writes. Notes about other accounts are written again afterwards. Callers never block.
 func TestAFloodIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -236,7 +235,7 @@ func TestAFloodIsDropped(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeWritten is lost, and the API is asked ever less often until it takes one.
+// TestWhatCannotBeWritten: a note whose write fails is lost, and the pauses grow until a write succeeds.
 func TestWhatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

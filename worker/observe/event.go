@@ -9,11 +9,11 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Step names a point on the path of an event. What is done before a step is
-// done when it is announced: tests stop the process there.
+// Step names a point in the handling of an event. It is reported after the work before it is complete, so
+// that tests can stop the process exactly there.
 type Step string
 
-// The steps of a provision event, in order; others pass a part of them.
+// The steps of a provision event, in order. Other events have some of them.
 const (
 	StepReceived  Step = "received"  // decoded, nothing done
 	StepLocated   Step = "located"   // the runtime stands in the directory
@@ -30,7 +30,7 @@ const (
 	StepSettled   Step = "settled"   // acknowledged
 )
 
-// Steps lists all steps, in the order in which events meet them.
+// Steps returns all steps of events, in order.
 func Steps() []Step {
 	return []Step{
 		StepReceived, StepLocated, StepAcquired, StepAssigned, StepLabelled, StepConfirmed, StepDeparted,
@@ -38,16 +38,15 @@ func Steps() []Step {
 	}
 }
 
-// The steps of a rebuild, in order. As with an event's, what is done before a
-// step is done when it is announced.
+// The steps of a rebuild, in order. Each is reported after its work is complete.
 const (
 	StepToken     Step = "token"     // the rebuild's token is written
-	StepSealed    Step = "sealed"    // what is not settled is sealed
+	StepSealed    Step = "sealed"    // all unsettled events are sealed
 	StepGathered  Step = "gathered"  // ledger, labels and Shoots are read
 	StepInstalled Step = "installed" // a pool or bucket is in place
 )
 
-// RebuildSteps lists the steps of a rebuild.
+// RebuildSteps returns the steps of a rebuild, in order.
 func RebuildSteps() []Step { return []Step{StepToken, StepSealed, StepGathered, StepInstalled} }
 
 // Outcome is how an event was settled.
@@ -68,17 +67,17 @@ const (
 type Event struct {
 	Type     string
 	ID       string
-	Tenant   string // "" where the event does not say
-	Runtime  string // "" for a release, and where the event does not say
+	Tenant   string // "" if the event names none
+	Runtime  string // "" for a release, or if the event names none
 	Subject  string
 	Outcome  Outcome
-	Status   string // of the reply, "" where there is none
+	Status   string // of the reply; "" if there is none
 	Code     engine.Code
 	Reason   string
 	Binding  string
-	Duration time.Duration // from the hand-over to the worker until it was settled
-	Delivery uint64        // counts from 1
-	Waited   time.Duration // in the waiting room, where it was served from there
+	Duration time.Duration // from the start of its handling until it was settled
+	Delivery uint64        // number of the delivery, from 1
+	Waited   time.Duration // time in the waiting room, if it was served from there
 }
 
 // LogValue groups what a log line needs.
@@ -119,7 +118,7 @@ func (i Decision) LogValue() slog.Value {
 	)
 }
 
-// ClaimResult says what came of making sure of a binding's label.
+// ClaimResult is the result of an attempt to write or verify a binding's label.
 type ClaimResult string
 
 // The results of a claim.
@@ -158,8 +157,7 @@ func (i Claim) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Skipped is a network rule that was not applied to a cluster, since another one
-// has a path of it there.
+// Skipped is a network rule that was not applied to a cluster, since another rule uses one of its paths there.
 type Skipped struct {
 	Runtime string
 	Skipped network.Skipped
@@ -168,7 +166,7 @@ type Skipped struct {
 // Assigned is an assignment that was stored as a request's answer.
 type Assigned struct {
 	Pool string
-	Took time.Duration // since the stream had the request
+	Took time.Duration // since the stream stored the request
 }
 
 // Waiting is a request that waits.
@@ -178,7 +176,7 @@ type Waiting struct {
 	Since  time.Time
 }
 
-// Retry is an attempt that failed and will be made again.
+// Retry is a failed attempt that will be repeated.
 type Retry struct {
 	Type  string
 	ID    string

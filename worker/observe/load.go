@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Load says what a worker has in hand.
+// Load is the current load of a worker.
 type Load struct {
 	Queued     []Queued
 	Flows      int       // tenants and classes with queued events
-	Slow       int       // events that wait for Gardener and take no place
-	HandedBack int64     // events that the full queue gave back, since the worker began
-	Circuits   []Circuit // those that are open, and one for each dependency without any
+	Slow       int       // events in flight that have left their place
+	HandedBack int64     // events that went back to the stream because the queue was full, since the start
+	Circuits   []Circuit // all open circuits, and a closed one for each dependency without any
 }
 
-// Circuit is a part of the world that fails or hangs. While it is open, calls of it are not
-// made but for one a second, and what needs it waits, or is answered without it.
+// Circuit is the circuit breaker of a dependency. While it is open, one call a second is made; events that
+// need the dependency wait, or are answered without it.
 type Circuit struct {
 	Dependency string // a bulkhead.Dependency
-	Pool       string // "" where all pools share it
+	Pool       string // "" if all pools share it
 	Open       bool
 	Err        error // the latest failure
 }
@@ -38,10 +38,10 @@ func (c Circuit) LogValue() slog.Value {
 // Clock is a measurement of a store's clock.
 type Clock struct {
 	Store  string        // nats or redis
-	Offset time.Duration // how far its clock is ahead of this machine's
+	Offset time.Duration // by how much its clock is ahead of this machine's
 }
 
-// Queued is how many events of a class are taken and not begun.
+// Queued is the number of queued events of a class.
 type Queued struct {
 	Class  string
 	Events int

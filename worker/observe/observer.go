@@ -1,11 +1,10 @@
-// Package observe describes what a worker does: one type for each fact, and the
-// observer that is told of them. Logs, metrics, traces and tests subscribe with an
-// Observer each; Join makes one of several.
+// Package observe defines the facts that a worker reports, one type each, and the Observer that gets them.
+// Logs, metrics, traces and tests each have an Observer; Join combines several.
 package observe
 
 import "context"
 
-// Observer is told of facts. Every callback is optional, is called on the goroutine
+// Observer has a callback for each kind of fact. Callbacks are optional. They are called on the goroutine
 // that did the work, and must not block.
 type Observer struct {
 	OnStep     func(context.Context, Step)
@@ -14,7 +13,7 @@ type Observer struct {
 	OnClaim    func(context.Context, Claim)
 	OnRetry    func(context.Context, Retry)
 	OnAssigned func(context.Context, Assigned)
-	OnWaiting  func([]Waiting) // all requests that wait, at each look at them
+	OnWaiting  func([]Waiting) // all waiting requests, periodically
 
 	OnRebuild   func(context.Context, Rebuild)
 	OnFollowed  func(context.Context, Followed)
@@ -36,62 +35,62 @@ func tell[F any](ctx context.Context, on func(context.Context, F), fact F) {
 	}
 }
 
-// Step tells that a step was taken.
+// Step reports a step.
 func (o *Observer) Step(ctx context.Context, s Step) { tell(ctx, o.OnStep, s) }
 
-// Event tells of an event that was settled.
+// Event reports a settled event.
 func (o *Observer) Event(ctx context.Context, e Event) { tell(ctx, o.OnEvent, e) }
 
-// Decision tells of a decision of Redis.
+// Decision reports a decision of Redis.
 func (o *Observer) Decision(ctx context.Context, d Decision) { tell(ctx, o.OnDecision, d) }
 
-// Claim tells of an attempt to write a label.
+// Claim reports an attempt to write a label.
 func (o *Observer) Claim(ctx context.Context, c Claim) { tell(ctx, o.OnClaim, c) }
 
-// Retry tells of an attempt that failed and will be made again.
+// Retry reports a failed attempt that will be repeated.
 func (o *Observer) Retry(ctx context.Context, r Retry) { tell(ctx, o.OnRetry, r) }
 
-// Assigned tells of an assignment that was stored.
+// Assigned reports a stored assignment.
 func (o *Observer) Assigned(ctx context.Context, a Assigned) { tell(ctx, o.OnAssigned, a) }
 
-// Waiting tells of all requests that wait.
+// Waiting reports all waiting requests.
 func (o *Observer) Waiting(all []Waiting) {
 	if o.OnWaiting != nil {
 		o.OnWaiting(all)
 	}
 }
 
-// Rebuild tells of a rebuild that ended.
+// Rebuild reports the end of a rebuild.
 func (o *Observer) Rebuild(ctx context.Context, r Rebuild) { tell(ctx, o.OnRebuild, r) }
 
-// Followed tells of a record that followed a label.
+// Followed reports a record that changed because of a label.
 func (o *Observer) Followed(ctx context.Context, f Followed) { tell(ctx, o.OnFollowed, f) }
 
-// Drift tells of an audit that ended.
+// Drift reports the end of an audit.
 func (o *Observer) Drift(ctx context.Context, d Drift) { tell(ctx, o.OnDrift, d) }
 
-// Skipped tells of a network rule that was not applied.
+// Skipped reports a network rule that was not applied.
 func (o *Observer) Skipped(ctx context.Context, s Skipped) { tell(ctx, o.OnSkipped, s) }
 
-// Extended tells of a network rule that was applied after the answer.
+// Extended reports a network rule that was applied after the answer, or found no room.
 func (o *Observer) Extended(ctx context.Context, e Extended) { tell(ctx, o.OnExtended, e) }
 
-// Noted tells of what was written beside the ledger.
+// Noted reports writes of ClusterConfigs.
 func (o *Observer) Noted(ctx context.Context, n Noted) { tell(ctx, o.OnNoted, n) }
 
-// Refresh tells of a comparison of network blocks.
+// Refresh reports a comparison of network blocks.
 func (o *Observer) Refresh(ctx context.Context, r Refresh) { tell(ctx, o.OnRefresh, r) }
 
-// Retention tells of a retention pass that ended.
+// Retention reports the end of a retention pass.
 func (o *Observer) Retention(ctx context.Context, r Retention) { tell(ctx, o.OnRetention, r) }
 
-// Fence tells of a look whether epochs are in force.
+// Fence reports a check whether epochs are in force.
 func (o *Observer) Fence(ctx context.Context, f Fence) { tell(ctx, o.OnFence, f) }
 
-// Circuit tells of a part of the world that is asked no more, or again.
+// Circuit reports that a circuit has opened or closed.
 func (o *Observer) Circuit(ctx context.Context, c Circuit) { tell(ctx, o.OnCircuit, c) }
 
-// Clock tells of a measurement of a store's clock.
+// Clock reports a measurement of a store's clock.
 func (o *Observer) Clock(ctx context.Context, c Clock) { tell(ctx, o.OnClock, c) }
 
 // Join returns an observer that passes every fact to all of these, in order.

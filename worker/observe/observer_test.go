@@ -22,7 +22,7 @@ func recording(name string, told *[]string) observe.Observer {
 	return o
 }
 
-// argumentsOf are zero arguments for a function, with a context where it takes one.
+// argumentsOf returns zero arguments for a function, and a context if it takes one.
 func argumentsOf(t reflect.Type) []reflect.Value {
 	var in []reflect.Value
 	for in0 := range t.Ins() {
@@ -35,8 +35,8 @@ func argumentsOf(t reflect.Type) []reflect.Value {
 	return in
 }
 
-// TestJoinPassesEveryFactOn: each callback of a joined observer calls those of all of its
-// parts, in order; a part without it is passed over.
+// TestJoinPassesEveryFactOn: each callback of a joined observer calls the same callback of all parts, in
+// order. It skips parts without it.
 func TestJoinPassesEveryFactOn(t *testing.T) {
 	t.Parallel()
 	var told []string
@@ -50,8 +50,8 @@ func TestJoinPassesEveryFactOn(t *testing.T) {
 	}
 }
 
-// TestMethodsTellTheirCallback: every callback has a method of its name without "On", which
-// calls it and no other, and does nothing without it.
+// TestMethodsTellTheirCallback: every callback has a method of its name without "On", which calls only that
+// callback, and does nothing if it is nil.
 func TestMethodsTellTheirCallback(t *testing.T) {
 	t.Parallel()
 	callbacks := reflect.TypeFor[observe.Observer]()

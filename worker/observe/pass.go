@@ -10,21 +10,21 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Fence is a look whether the epochs of a decision are in force, rule 15.
+// Fence is a check whether the epochs of a decision are in force (rule 15).
 type Fence struct {
 	Duration time.Duration
-	Err      error // account.ErrNotInForce, or why nothing is known
+	Err      error // account.ErrNotInForce, or why the record could not be read
 }
 
-// Rebuild is a rebuild of pools and buckets that ended.
+// Rebuild is a finished rebuild of pools and buckets, or of the network ranges.
 type Rebuild struct {
 	Pools     []string // installed by this rebuild
 	Buckets   int      // installed by this rebuild
 	Replies   int      // read from the ledger
-	Foreign   int      // messages of ledger and waiting room that could not be read, and were left out
+	Foreign   int      // messages of ledger and waiting room that could not be read, and were skipped
 	Runtimes  int
 	Sealed    int
-	Ranges    int // rules applied to clusters, where this was a rebuild of the network ranges
+	Ranges    int // rules applied to clusters, in a rebuild of the network ranges
 	Duration  time.Duration
 	Err       error
 	Elsewhere bool // Err says that another worker is rebuilding
@@ -42,7 +42,7 @@ func (i Rebuild) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Followed is a record in Redis that followed what a label says.
+// Followed is a record in Redis that changed because of a label.
 type Followed struct {
 	Binding     string
 	Pool        string
@@ -57,16 +57,16 @@ func (i Followed) LogValue() slog.Value {
 	)
 }
 
-// Drift is an audit that ended.
+// Drift is a finished audit.
 type Drift struct {
 	Found    []account.Drift
-	Changed  []account.Drift // of those, the ones about which Redis was changed
+	Changed  []account.Drift // the found ones for which Redis was changed
 	NotBuilt []string
 	Duration time.Duration
 	Err      error
 }
 
-// Left counts by kind what the audit found and did not mend; every kind is there.
+// Left counts the drifts that the audit did not repair, by kind. The map has every kind.
 func (i Drift) Left() map[account.DriftKind]int {
 	left := map[account.DriftKind]int{}
 	for _, kind := range account.DriftKinds() {
@@ -99,22 +99,21 @@ func (i Drift) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Extended is a network rule that was applied to a cluster after its answer, or
-// for which there was no room.
+// Extended is a network rule that was applied to a cluster after its answer, or that found no room.
 type Extended struct {
 	Runtime string
 	Request string // of the extra reply
 	Rule    string
-	Err     error // why there is no room, nil where it was applied
+	Err     error // why there is no room; nil if the rule was applied
 }
 
-// Refresh is a comparison of Redis with what is remembered of network blocks.
+// Refresh is a comparison of the network blocks in Redis with ledger and ClusterConfigs.
 type Refresh struct {
-	Restored  int // rules of clusters that Redis did not have any more
-	Released  int // clusters that are gone, and requests that are refused
-	Blocked   int // blocks of other allocators, new ones
+	Restored  int // rules of clusters that Redis had lost
+	Released  int // clusters that are gone, and refused requests
+	Blocked   int // new blocks of other allocators
 	Unblocked int
-	Conflicts []string // what is held twice
+	Conflicts []string // overlapping blocks
 }
 
 // LogValue groups what a log line needs.
@@ -123,14 +122,14 @@ func (i Refresh) LogValue() slog.Value {
 		slog.Int("unblocked", i.Unblocked), slog.Int("conflicts", len(i.Conflicts)))
 }
 
-// Noted says what came of writing down, beside the ledger, the blocks of a runtime.
+// Noted is the result of writing the ClusterConfigs of a runtime.
 type Noted struct {
 	Runtime string
-	Written int // objects
-	Removed int // objects
-	Taken   []network.Taken
-	Failed  int   // attempts before this one
-	Err     error // tried again, but for network.ErrRefused
+	Written int             // objects
+	Removed int             // objects
+	Taken   []network.Taken // objects of other owners, which stay
+	Failed  int             // failed attempts before this one
+	Err     error           // retried, except network.ErrRefused
 }
 
 // LogValue groups what a log line needs.
@@ -145,29 +144,28 @@ func (i Noted) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// KeptBecause says why a runtime is not forgotten yet although it was released long
-// enough ago.
+// KeptBecause is the reason why a runtime is kept although it was released long enough ago.
 type KeptBecause string
 
-// What keeps a runtime.
+// The reasons.
 const (
-	KeptInForce  KeptBecause = "in-force"  // the release is not what is in force
+	KeptInForce  KeptBecause = "in-force"  // another reply than the release is in force
 	KeptYounger  KeptBecause = "younger"   // it has a younger reply
 	KeptForeign  KeptBecause = "foreign"   // a message among its replies cannot be read
 	KeptBacklog  KeptBecause = "backlog"   // an event as old as its replies is not settled
 	KeptWaiting  KeptBecause = "waiting"   // a request of it waits
 	KeptShoot    KeptBecause = "shoot"     // its Shoot is still there
 	KeptDraining KeptBecause = "draining"  // the account that it left is not marked dirty yet
-	KeptBlocks   KeptBecause = "blocks"    // it has network blocks, or they are noted beside the ledger
-	KeptDiffers  KeptBecause = "differing" // Redis has it otherwise than gone
+	KeptBlocks   KeptBecause = "blocks"    // it has network blocks, or a ClusterConfig
+	KeptDiffers  KeptBecause = "differing" // in Redis it is not gone
 	KeptNotBuilt KeptBecause = "not-built" // Redis has to be rebuilt first
 )
 
-// Retention is a pass that ended.
+// Retention is a finished retention pass.
 type Retention struct {
 	Purged    int // runtimes whose replies were deleted
-	Forgotten int // tombstones of Redis: records and entries of the directory
-	Removed   int // replies that say nothing of an account
+	Forgotten int // tombstones deleted from Redis: records and entries of the directory
+	Removed   int // deleted replies without an account
 	Kept      map[KeptBecause]int
 	Duration  time.Duration
 	Err       error

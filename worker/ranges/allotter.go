@@ -1,7 +1,6 @@
-// Package ranges allots network blocks to clusters: on the path of an event through the
-// Allotter, and beside it through the Reconciler, which serves the clusters that rules
-// match later and holds Redis against ledger and ClusterConfigs. docs/protocol.md has
-// the rules.
+// Package ranges allots network blocks to clusters. The Allotter does so while an event is handled. The
+// Reconciler runs beside it: it serves clusters that rules match only later, and compares Redis with the
+// ledger and the ClusterConfigs. docs/protocol.md has the rules.
 package ranges
 
 import (
@@ -15,37 +14,37 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Allotter allots blocks on the path of an event. A nil one allots none: that is a
-// worker without network configuration.
+// Allotter allots blocks while an event is handled. A nil Allotter allots none; a worker without network
+// configuration has that.
 type Allotter struct {
 	Blocks   Allocator
 	Networks Networks
 	Late     Passes
-	// Required makes a request wait while there are no rules. Defaults to false: it is
-	// answered without blocks, and the answer says so.
+	// Required makes a request wait while there are no rules. By default it is answered without
+	// blocks, and the answer says so.
 	Required bool
-	// Notes are told whose blocks change. Defaults to nothing that is told.
+	// Notes is called with each runtime whose blocks change. It may be nil.
 	Notes interface{ Changed(runtime string) }
-	// Follower is asked about assignments that were stored. Defaults to nothing that is followed.
+	// Follower checks each stored assignment. It may be nil.
 	Follower *Follower
 	Rebuild  Rebuilder
 	Observer observe.Observer
 }
 
-// Passes asks for another pass of the Reconciler.
+// Passes requests passes of the Reconciler. No method blocks.
 type Passes interface {
-	// Wanted asks for a pass over all clusters.
+	// Wanted requests a pass over all clusters.
 	Wanted()
-	// Freed says that blocks came free.
+	// Freed reports that blocks became free.
 	Freed()
 }
 
-// Held are the blocks that one handling of an event relies on.
+// Held are the blocks on which one attempt at an event relies.
 type Held struct {
 	Applied []network.Applied
-	Full    error           // that there is no room, an engine.Error with CodeNetworkExhausted
+	Full    error           // an engine.Error with CodeNetworkExhausted if there is no room, otherwise nil
 	Missing bool            // there are no rules yet
-	config  *network.Config // by which it was decided
+	config  *network.Config // configuration that was applied; nil if there was none
 }
 
 // Blocks returns the network part of a reply.
@@ -54,11 +53,11 @@ func (h Held) Blocks() []events.Network { return blocks(h.Applied) }
 // Patch returns the operations that put the blocks into a Shoot.
 func (h Held) Patch() []events.PatchOperation { return patch(h.Blocks()) }
 
-// Allots reports whether there are blocks to be had at all.
+// Allots reports whether the worker allots blocks at all.
 func (a *Allotter) Allots() bool { return a != nil }
 
-// Acquire takes the blocks of a provision's cluster on behalf of attempt, a
-// network.Attempt.
+// Acquire takes the blocks of a provision's cluster in the name of attempt, a network.Attempt. If there is no
+// room, it returns Held.Full and no error.
 func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) (Held, error) {
 	if a == nil {
 		return Held{}, nil
@@ -92,9 +91,8 @@ func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) 
 	return held, nil
 }
 
-// Return takes back the blocks of a provision that by relied on, a request or one
-// network.Attempt of it. It reports whether any came free, and which other attempts at
-// the request rely on blocks.
+// Return returns the blocks of a provision that were taken in the name of by: a request with all its attempts,
+// or one network.Attempt. It reports whether any became free, and which other attempts still rely on blocks.
 func (a *Allotter) Return(ctx context.Context, e events.Event, by string) (freed bool, kept []string, err error) {
 	if a == nil || e.Provision == nil {
 		return false, nil, nil
@@ -103,11 +101,10 @@ func (a *Allotter) Return(ctx context.Context, e events.Event, by string) (freed
 	return a.freed(returned.Gone), returned.Kept, a.notBuilt(err)
 }
 
-// Release takes back all blocks of a runtime that is gone, rule 7, and reports whether
-// any came free. The ledger has to say that it is gone: until then a rebuild finds the
-// runtime with its blocks, and its next answer names them, so that a runtime which they
-// were given to meanwhile would share them. Redis has the runtime gone by then, so that
-// a handler that takes blocks for it finds that out afterwards, and returns them.
+// Release frees all blocks of a runtime that is gone (rule 7), and reports whether any became free. The
+// caller must first store in the ledger that the runtime is gone. Until then a rebuild would restore the
+// runtime with its blocks, which another runtime may have by then. Redis must have it gone too, so that a
+// handler which takes blocks for the runtime later notices that, and returns them.
 func (a *Allotter) Release(ctx context.Context, runtime string) (freed bool, err error) {
 	if a == nil {
 		return false, nil
@@ -136,7 +133,7 @@ func (a *Allotter) Stored(r events.Reply, held Held) {
 	a.Stands(r)
 }
 
-// Stands asks for what a final reply changes beside the ledger.
+// Stands requests the update of the ClusterConfigs after a final reply.
 func (a *Allotter) Stands(r events.Reply) {
 	if a != nil && a.Notes != nil && (r.Status == events.StatusAssigned || r.Status == events.StatusReleased) {
 		a.Notes.Changed(r.RuntimeID)

@@ -9,14 +9,14 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// wanted counts what is asked for.
+// wanted counts calls.
 type wanted int
 
 func (w *wanted) Wanted() { *w++ }
 func (w *wanted) Freed()  {}
 
-// An answer by a configuration that is no longer the one in effect may have been
-// stored after the pass for the change: it asks for another.
+// An answer by an older configuration may be stored after the pass for the new one has read the ledger. So
+// Stored requests another pass.
 func TestExtendAfterALateAnswer(t *testing.T) {
 	t.Parallel()
 	before, now := &network.Config{}, &network.Config{}
@@ -60,8 +60,8 @@ func TestNoAllotter(t *testing.T) {
 	}
 }
 
-// TestWithoutRules: while there are no rules, an answer says that blocks are pending, and
-// where they are required the request waits.
+// TestWithoutRules: while there are no rules, an answer says that blocks are pending. If they are required,
+// the request waits.
 func TestWithoutRules(t *testing.T) {
 	t.Parallel()
 	event := events.Event{Type: events.TypeProvision, ID: "request", RuntimeID: "rt", Provision: &events.Provision{RuntimeID: "rt"}}
@@ -70,7 +70,7 @@ func TestWithoutRules(t *testing.T) {
 	if !held.Missing || held.Full != nil || err != nil {
 		t.Errorf("not required: %+v, %v", held, err)
 	}
-	a.Required, a.Blocks = true, nil // nothing is asked of it
+	a.Required, a.Blocks = true, nil // nil: a call would panic
 	held, err = a.Acquire(t.Context(), event, "request")
 	if !held.Missing || engine.CodeOf(held.Full) != engine.CodeNetworkExhausted || err != nil {
 		t.Errorf("required: %+v, %v", held, err)

@@ -11,11 +11,11 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Answers are what the ledger says of who has blocks.
+// Answers collects from the ledger which runtimes have which blocks.
 type Answers struct {
 	known *account.Gathering
-	all   map[string][]events.Reply // assignments by runtime, as they were stored
-	Begun []events.Stored           // extra replies that were begun and not ended
+	all   map[string][]events.Reply // assignments by runtime, in the order of the ledger
+	Begun []events.Stored           // sealed extra replies: announced, and not stored
 }
 
 func newAnswers() *Answers {
@@ -52,8 +52,8 @@ func (a *Answers) Take(stored events.Stored) {
 	a.known.Answer(r.Fact().Answer())
 }
 
-// live returns the answers of the runtimes that are assigned still, and says which
-// runtimes are gone; of others nothing is known yet.
+// live returns the answers of the runtimes that are still assigned, and the set of runtimes that are gone. The
+// ledger knows nothing of a runtime that is in neither.
 func (a *Answers) live() (live map[string][]events.Reply, gone map[string]bool) {
 	live, gone = map[string][]events.Reply{}, map[string]bool{}
 	for _, pool := range a.known.Snapshots() {
@@ -70,12 +70,11 @@ func (a *Answers) live() (live map[string][]events.Reply, gone map[string]bool) 
 	return live, gone
 }
 
-// extraID is the form of the ids of extra replies. A publisher may use one as well:
-// the first has it.
+// extraID matches the ids of extra replies. A publisher may use such an id too; the first one to use it gets it.
 var extraID = regexp.MustCompile(`-net[1-9][0-9]*$`)
 
-// extraRequest is the id of the nth extra reply, from 1, beside the answer to a
-// request. A request id that leaves no room is shortened, with a hash.
+// extraRequest returns the id of the nth extra reply, from 1, to a request. A request id that is too long for
+// the suffix is truncated, and a hash of it is added.
 func extraRequest(request string, n int) string {
 	suffix := fmt.Sprintf("-net%d", n)
 	if len(request)+len(suffix) <= engine.MaxID {

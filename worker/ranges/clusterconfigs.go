@@ -18,33 +18,32 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// ClusterConfigs keeps what is written beside the ledger about network blocks as the
-// ledger has it. It works behind the answers: an outage of that cluster keeps no
-// request waiting. Every worker does it, what is written twice is the same.
+// ClusterConfigs keeps the ClusterConfigs, which record network blocks in another cluster, in step with the
+// ledger. It runs in the background, so an outage of that cluster delays no request. Every worker runs it;
+// the writes are idempotent.
 type ClusterConfigs struct {
 	Notes    Notes
 	Ledger   RuntimeLedger
 	Networks Networks
 	Runtimes Runtimes
 	Observer observe.Observer
-	Follower *Follower // as the Reconciler's
+	Follower *Follower // the Reconciler's; may be nil
 
 	once  sync.Once
 	queue workqueue.TypedRateLimitingInterface[string]
 
-	// Missed is called when they answer again after a comparison with the ledger had to
-	// do without them.
+	// Missed is called when the API is reachable again after a pass had to skip the comparison.
 	Missed func()
 	missed atomic.Bool
 }
 
 const (
-	// notesAtOnce is how many runtimes are worked on side by side.
+	// notesAtOnce is the number of runtimes that are updated concurrently.
 	notesAtOnce = 4
-	// noteAgain is the longest pause after an attempt that failed.
+	// noteAgain is the longest pause after a failed attempt.
 	noteAgain = 30 * time.Second
-	// noteLook is how often annotations are held against the ClusterConfigs: no
-	// worker watches Clusters.
+	// noteLook is how often the annotations of Clusters are compared with the ClusterConfigs,
+	// since no worker watches Clusters for this.
 	noteLook = time.Minute
 )
 
@@ -55,14 +54,14 @@ func (c *ClusterConfigs) init() {
 	})
 }
 
-// Changed says that a runtime may have other blocks than before, or none any more, or
-// that what is written of it was edited. It does not wait.
+// Changed requests an update of a runtime's ClusterConfigs: its blocks may have changed, or its ClusterConfig
+// was edited. It does not block.
 func (c *ClusterConfigs) Changed(runtime string) {
 	c.init()
 	c.queue.Add(runtime)
 }
 
-// Run writes what is wanted until ctx ends.
+// Run updates the requested runtimes until ctx ends.
 func (c *ClusterConfigs) Run(ctx context.Context) {
 	c.init()
 	var running sync.WaitGroup
@@ -79,7 +78,7 @@ func (c *ClusterConfigs) Run(ctx context.Context) {
 	}}, c.look)
 }
 
-// next works on one runtime; false is the end.
+// next updates one runtime. It returns false when Run has to end.
 func (c *ClusterConfigs) next(ctx context.Context) bool {
 	runtime, over := c.queue.Get()
 	if over || ctx.Err() != nil {
@@ -94,7 +93,7 @@ func (c *ClusterConfigs) next(ctx context.Context) bool {
 	case ctx.Err() != nil:
 		return false
 	case errors.Is(err, engine.ErrConflict):
-		c.queue.AddRateLimited(runtime) // another writer did meanwhile, such as another worker
+		c.queue.AddRateLimited(runtime) // another writer was faster, probably another worker
 		return true
 	case errors.Is(err, network.ErrRefused):
 		c.queue.Forget(runtime)
@@ -106,7 +105,7 @@ func (c *ClusterConfigs) next(ctx context.Context) bool {
 	return true
 }
 
-// bring writes the ClusterConfigs of a runtime as the ledger has its blocks.
+// bring writes the ClusterConfigs of a runtime by the blocks in the ledger, or removes them if it is gone.
 func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Noted, error) {
 	read := newAnswers()
 	err := c.Ledger.OfRuntime(ctx, runtime, func(stored events.Stored) error {
@@ -125,7 +124,7 @@ func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Not
 		n, noted := noteOf(runtime, answers)
 		config := c.Networks.Config()
 		if !noted || config == nil || len(config.Match(c.Follower.standing(inForce(answers).Cluster, ""))) == 0 {
-			return observe.Noted{}, nil // of a cluster that no rule matches, what is there stays as it is
+			return observe.Noted{}, nil // leave the ClusterConfigs of a cluster that no rule matches unchanged
 		}
 		return c.write(ctx, n)
 	default:
@@ -137,8 +136,9 @@ func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Not
 	}
 }
 
-// write writes a note. A departure may have taken away what was there before this
-// was written, so the runtime is looked for afterwards.
+// write writes a note. It checks the runtime afterwards, and removes the note if the runtime has gone: its
+// departure may have removed the earlier notes just before this one was written. If an object belongs to
+// another runtime that is gone, write removes that runtime's note and starts over.
 func (c *ClusterConfigs) write(ctx context.Context, n network.Note) (observe.Noted, error) {
 	noted, err := c.Notes.Write(ctx, n)
 	if err != nil {
@@ -183,7 +183,7 @@ func (c *ClusterConfigs) departed(ctx context.Context, runtime string) (bool, er
 	return place.Gone || rt.State == account.RuntimeGone, err
 }
 
-// look asks for every runtime whose Cluster does not say what its ClusterConfigs say.
+// look requests an update of each runtime whose Cluster and ClusterConfigs differ.
 func (c *ClusterConfigs) look(ctx context.Context) error {
 	notes, err := c.Notes.All(ctx)
 	if err != nil {
@@ -212,8 +212,8 @@ func (c *ClusterConfigs) look(ctx context.Context) error {
 	return nil
 }
 
-// compare asks for every runtime of which something else is written than the ledger
-// says. The notes were read before the ledger.
+// compare requests an update of each runtime whose notes differ from the ledger. The caller has read the notes
+// before the ledger.
 func (c *ClusterConfigs) compare(notes network.Notes, live map[string][]events.Reply, gone map[string]bool) {
 	configs := map[string][]network.Applied{} // by runtime
 	said, of := map[network.Identity]map[string]network.Applied{}, map[network.Identity]string{}
@@ -254,7 +254,7 @@ func byRule(applied []network.Applied) map[string]network.Applied {
 	return rules
 }
 
-// sameBlocks reports whether an annotation has the blocks of these rules.
+// sameBlocks reports whether the rules of an annotation have the same blocks as applied.
 func sameBlocks(rules map[string]network.Applied, applied []network.Applied) bool {
 	return !slices.ContainsFunc(applied, func(a network.Applied) bool {
 		is, should := rules[a.Rule].ByPath(), a.ByPath()
@@ -270,8 +270,8 @@ func sameBlocks(rules map[string]network.Applied, applied []network.Applied) boo
 	})
 }
 
-// noteOf returns what is written of a runtime with these answers; not for one without
-// blocks, or whose cluster has no name and namespace.
+// noteOf returns the note of a runtime with these answers. It returns false for a runtime without blocks, or
+// whose cluster has no name or namespace.
 func noteOf(runtime string, answers []events.Reply) (network.Note, bool) {
 	n := network.Note{Runtime: runtime}
 	if len(answers) == 0 {
@@ -279,7 +279,7 @@ func noteOf(runtime string, answers []events.Reply) (network.Note, bool) {
 	}
 	records, err := recordsOf(runtime, answers)
 	if err != nil {
-		return n, false // the worker that rebuilds says so
+		return n, false // a rebuild reports this error
 	}
 	for _, r := range records {
 		n.Applied = append(n.Applied, r.Applied)

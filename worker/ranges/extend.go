@@ -15,17 +15,16 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Runtimes say where a runtime is: package counters.
+// Runtimes looks up runtimes: package counters.
 type Runtimes interface {
-	// Runtime returns a runtime's place and record, zero for an unknown one.
+	// Runtime returns a runtime's place and record, both zero for an unknown one.
 	Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error)
 }
 
-// Reconciler serves the clusters that network rules match only by now: those that were
-// answered before a rule was there, or before its selector matched them or their
-// Cluster had the labels that it asks for. Each gets
-// an extra reply, beside the one answer to its request. Every worker does it: what
-// a cluster gets is decided in Redis, and the first extra reply of an id stands.
+// Reconciler serves clusters that a network rule matches only after they were answered: because the rule, its
+// selector or the labels of the Cluster have changed. Each gets an extra reply, besides the answer to its
+// request. Every worker runs one: Redis decides which blocks a cluster gets, and the first extra reply of an
+// id stands.
 type Reconciler struct {
 	Ranges   Allocator
 	Networks Networks
@@ -34,11 +33,11 @@ type Reconciler struct {
 	Rebuild  Rebuilder
 	Subjects events.Subjects
 	Observer observe.Observer
-	// Keeper compares Redis with what is remembered. Defaults to no comparison.
+	// Keeper repairs the ranges in Redis. Nil skips that.
 	Keeper Keeper
-	// Configs writes beside the ledger. Defaults to nothing that is written.
+	// Configs writes the ClusterConfigs. It may be nil.
 	Configs *ClusterConfigs
-	// Follower says what selectors look at. Defaults to what the event said.
+	// Follower provides the present Cluster for selectors. If it is nil, the event's data are used.
 	Follower *Follower
 
 	once      sync.Once
@@ -46,9 +45,9 @@ type Reconciler struct {
 	exhausted atomic.Bool // in the last pass a rule found no room
 }
 
-// extend serves one cluster. Of what it takes, nothing is given back while the
-// runtime is there: the id is that of all workers, and one of them may be about to
-// publish it. What another's reply does not have is in the next one.
+// extend serves one cluster. It keeps the blocks that it takes while the runtime exists, even if its reply is
+// not stored: all workers use the same id, and one of them may be about to publish a reply with these blocks.
+// Blocks that another worker's reply does not name are in the next extra reply.
 func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime string, answers []events.Reply) error {
 	last := inForce(answers)
 	matching := config.Match(x.Follower.standing(last.Cluster, last.ShootName))
@@ -71,7 +70,7 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 		}
 		held, err := x.acquire(ctx, runtime, place.request, rules)
 		if err != nil || answered(held, answers) {
-			return err // answered: there is no room for what it lacks
+			return err // answered: the pass has found no room for the missing rules
 		}
 		_, rt, err := x.runtime(ctx, runtime)
 		if err != nil {
@@ -91,21 +90,20 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 		if !errors.Is(err, events.ErrWrongLastSequence) {
 			return err
 		}
-		// Another worker's reply, which the next round finds; or Redis was lost, and
-		// nothing of this is held any more.
+		// Another worker has stored a reply, or a rebuild has sealed this one. Start over.
 	}
 }
 
-// begun is an extra reply that is not there yet: a worker that rebuilds Redis
-// after this refuses it, as it does with the answers to events.
+// begun is an extra reply that is announced in the ledger by a sealed reply. A rebuild seals it anew, so that
+// it can no longer be stored, as with answers to events.
 type begun struct {
 	request  string
 	subject  string
-	sequence uint64        // that the reply is to follow
-	taken    *events.Reply // the extra reply that is there already
+	sequence uint64        // sequence that Publish expects
+	taken    *events.Reply // set if the extra reply is stored already
 }
 
-// begin announces the next extra reply of a runtime in the ledger.
+// begin announces the next extra reply of a runtime in the ledger, or finds one that is announced or stored.
 func (x *Reconciler) begin(ctx context.Context, runtime string, answers []events.Reply) (begun, error) {
 	for n := 1; ; n++ {
 		b := begun{request: extraRequest(answers[0].RequestID, n)}
@@ -115,7 +113,7 @@ func (x *Reconciler) begin(ctx context.Context, runtime string, answers []events
 		b.subject = x.Subjects.Reply(runtime, b.request)
 		stored, found, err := x.Ledger.Last(ctx, b.subject)
 		if errors.Is(err, events.ErrUnknownReply) {
-			continue // whatever it is, this id is taken
+			continue // a newer version uses this id
 		}
 		if err != nil {
 			return b, err
@@ -126,7 +124,7 @@ func (x *Reconciler) begin(ctx context.Context, runtime string, answers []events
 			if !errors.Is(err, events.ErrWrongLastSequence) {
 				return b, err
 			}
-			n-- // another worker was faster: read it
+			n-- // another worker was faster: read its message
 			continue
 		}
 		switch stored.Reply.Status {
@@ -137,13 +135,13 @@ func (x *Reconciler) begin(ctx context.Context, runtime string, answers []events
 			b.taken = &stored.Reply
 			return b, nil
 		default:
-			// A publisher's request of this id.
+			// A publisher has used this id: try the next one.
 		}
 	}
 }
 
-// acquire takes what rules ask for, each by itself: one without room keeps no other
-// back. It returns all that the cluster has then.
+// acquire takes the blocks of each rule separately, so that a rule without room does not prevent the others.
+// It returns all rules that the cluster has after that, or nil if none of these rules found room.
 func (x *Reconciler) acquire(ctx context.Context, runtime, request string, rules []network.Rule) ([]network.Applied, error) {
 	var held []network.Applied
 	for _, rule := range rules {
@@ -164,11 +162,10 @@ func (x *Reconciler) acquire(ctx context.Context, runtime, request string, rules
 	return held, nil
 }
 
-// withdraw returns what was taken for a runtime that is gone: its deprovision may have
-// freed its blocks before these were taken. Another worker, which has the same ones and
-// saw the runtime before it went, may be about to answer with them, and the ledger may
-// not say yet that it is gone: so that answer is refused first, as a rebuild does. Where
-// it is stored already, the blocks go with the others, after the reply to the deprovision.
+// withdraw returns the blocks that were taken for a runtime that is gone: its deprovision may have freed its
+// blocks before these were taken. Another worker, which saw the runtime before it went, may be about to
+// publish an extra reply with the same blocks. So withdraw first seals the id, as a rebuild does, which makes
+// that publish fail. If the extra reply is stored already, the deprovision frees the blocks with the others.
 func (x *Reconciler) withdraw(ctx context.Context, runtime string, place begun) error {
 	seal := events.Reply{RequestID: place.request, RuntimeID: runtime, Status: events.StatusSealed}
 	switch _, err := x.Ledger.Publish(ctx, place.subject, seal, place.sequence); {
@@ -185,14 +182,14 @@ func (x *Reconciler) giveBack(ctx context.Context, runtime, request string) erro
 	return x.notBuilt(err)
 }
 
-// runtime looks a runtime up. It asks for a rebuild of the runtime's pool if that is lost: nothing else does where no
-// binding is labelled for the pool any more.
+// runtime looks up a runtime. If its pool is lost, it requests a rebuild: for a pool without bindings nothing
+// else does.
 func (x *Reconciler) runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
 	place, rt, err := x.Runtimes.Runtime(ctx, id)
 	return place, rt, account.AskForRebuild(err, x.Rebuild.Wanted, place.Pool)
 }
 
-// notBuilt asks for a rebuild of the network ranges if they are lost.
+// notBuilt returns err, and requests a rebuild of the network ranges if they are lost.
 func (x *Reconciler) notBuilt(err error) error {
 	return account.AskForRebuild(err, x.Rebuild.Wanted, "")
 }
@@ -205,8 +202,8 @@ func (x *Reconciler) served(ctx context.Context, runtime, request string, held [
 	}
 }
 
-// lacking are the rules of those that match that no answer has, without those whose
-// path another rule has there.
+// lacking returns the matching rules that no answer has. It skips rules with a path that another rule has set
+// in an answer.
 func lacking(matching []network.Rule, answers []events.Reply) (rules []network.Rule, skipped []network.Skipped) {
 	has, by := map[string]bool{}, map[string]string{}
 	for _, r := range answers {
@@ -230,7 +227,7 @@ func lacking(matching []network.Rule, answers []events.Reply) (rules []network.R
 	return rules, skipped
 }
 
-// taken is the rule's first path that another writer has.
+// taken returns the rule's first path that another rule has set, or nil.
 func taken(rule network.Rule, by map[string]string) *string {
 	for _, in := range rule.Injections {
 		for i, path := range in.Paths {
@@ -242,7 +239,7 @@ func taken(rule network.Rule, by map[string]string) *string {
 	return nil
 }
 
-// answered reports whether all rules that a cluster has are in its answers.
+// answered reports whether the answers have all the rules in held.
 func answered(held []network.Applied, answers []events.Reply) bool {
 	has := map[string]bool{}
 	for _, r := range answers {
@@ -253,7 +250,7 @@ func answered(held []network.Applied, answers []events.Reply) bool {
 	return !slices.ContainsFunc(held, func(a network.Applied) bool { return !has[a.Rule] })
 }
 
-// inForce is the answer with the highest sequence, the last stored of several.
+// inForce returns the answer with the highest decision sequence. If several have it, the last stored one wins.
 func inForce(answers []events.Reply) events.Reply {
 	best := answers[0]
 	for _, r := range answers[1:] {
@@ -266,8 +263,8 @@ func inForce(answers []events.Reply) events.Reply {
 
 func sequenceOf(r events.Reply) int64 { return cmp.Or(r.Decision, &events.Decision{}).Sequence }
 
-// extra is the answer in force with all blocks that the cluster has by now. It
-// claims nothing, and says nothing new of the runtime's place.
+// extra returns an extra reply: a copy of the last answer with all blocks that the cluster has now, and
+// Claimed false.
 func extra(request string, last events.Reply, held []network.Applied) events.Reply {
 	r := last
 	r.RequestID, r.Network, r.NetworkPending = request, blocks(held), false

@@ -25,7 +25,7 @@ type archiveFake struct {
 	last   uint64
 	stored map[string]events.Stored
 
-	beforePublish func(events.Reply) // of a reply that is not sealed
+	beforePublish func(events.Reply) // called for replies that are not sealed
 }
 
 func (a *archiveFake) Last(_ context.Context, subject string) (events.Stored, bool, error) {
@@ -61,7 +61,7 @@ func (a *archiveFake) Each(_ context.Context, visit func(events.Stored) error) e
 	return nil
 }
 
-// spaceFake is the model of the ranges, for several workers.
+// spaceFake is the model of the ranges, safe for several workers.
 type spaceFake struct {
 	mu    sync.Mutex
 	space *network.Space
@@ -90,7 +90,7 @@ func (s *spaceFake) Release(_ context.Context, cluster string) ([]network.Applie
 	return s.space.Release(cluster), nil
 }
 
-// lodgingsFake are the runtimes that are gone.
+// lodgingsFake knows which runtimes are gone; all others are assigned.
 type lodgingsFake map[string]bool
 
 func (l lodgingsFake) Runtime(_ context.Context, id string) (account.Place, account.Runtime, error) {
@@ -105,7 +105,7 @@ type configFake struct{ config *network.Config }
 
 func (c configFake) Config() *network.Config { return c.config }
 
-// extending is a ledger with runtimes that have no blocks yet.
+// extending is a ledger with answered runtimes without blocks, and ranges to serve them.
 type extending struct {
 	t        *testing.T
 	archive  *archiveFake
@@ -137,14 +137,14 @@ func newExtending(t *testing.T, runtimes ...string) *extending {
 	return x
 }
 
-// lose is Redis without blocks.
+// lose empties Redis.
 func (x *extending) lose() {
 	space := network.NewSpace()
 	space.SetParents([]network.Parent{{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}})
 	x.space = &spaceFake{space: space}
 }
 
-// worker is one with these rules, by id; each asks for a /28 at the path of its id.
+// worker returns a Reconciler with these rules, by id. Each rule injects a /28 at the path of its id.
 func (x *extending) worker(rules ...string) *Reconciler {
 	config := &network.Config{}
 	for _, id := range rules {
@@ -169,7 +169,7 @@ func (x *extending) pass(e *Reconciler) {
 	}
 }
 
-// answers are the rules of a runtime's extra replies, by request.
+// answers returns the rules of a runtime's extra replies, by request.
 func (x *extending) answers(runtime string) map[string]string {
 	out := map[string]string{}
 	for _, stored := range x.archive.stored {
@@ -191,12 +191,12 @@ func (x *extending) want(runtime string, want map[string]string) {
 	}
 }
 
-// An extra reply is the answer with all blocks; another pass has nothing to add.
+// An extra reply is a copy of the answer with all blocks. A second pass adds nothing.
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt")
 	x.pass(x.worker("a"))
-	x.pass(x.worker("a", "b", "a'")) // a' asks for the path that a has
+	x.pass(x.worker("a", "b", "a'")) // a' has the same path as a
 	x.pass(x.worker("b", "a"))
 	x.want("rt", map[string]string{"req-rt-net1": "a", "req-rt-net2": "a b"})
 	r := x.archive.stored[x.subjects.Reply("rt", "req-rt-net2")].Reply
@@ -216,8 +216,8 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// A request that is named as an extra reply would be, and was sealed while it is
-// decided, keeps what it took.
+// A publisher's request may have the id of an extra reply. If it is sealed while it is being decided, it
+// keeps its blocks.
 func TestExtendBesideARequestOfSuchAnID(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt")
@@ -235,8 +235,8 @@ func TestExtendBesideARequestOfSuchAnID(t *testing.T) {
 	}
 }
 
-// Workers with different configurations serve the same clusters at once: whatever
-// is held is answered, and no two clusters have an address in common.
+// If workers with different configurations serve the same clusters at once, all blocks in Redis are answered,
+// and those of different clusters do not overlap.
 func TestExtendOfSeveralWorkers(t *testing.T) {
 	t.Parallel()
 	for round := range 20 {
@@ -266,7 +266,7 @@ func TestExtendOfSeveralWorkers(t *testing.T) {
 	}
 }
 
-// Who finds no room is told of, and keeps no other rule back.
+// A rule without room is reported, and does not prevent the other rules.
 func TestExtendWithoutRoom(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt")
@@ -283,7 +283,7 @@ func TestExtendWithoutRoom(t *testing.T) {
 	}
 }
 
-// The ids of extra replies are ids, and differ where the requests do.
+// The ids of extra replies are valid, and differ for different requests.
 func TestExtraRequest(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", engine.MaxID-1)
@@ -302,7 +302,7 @@ func TestExtraRequest(t *testing.T) {
 	}
 }
 
-// rebuilds notes for what a rebuild was asked for.
+// rebuilds records the pools for which a rebuild was requested.
 type rebuilds []string
 
 func (r *rebuilds) Wanted(pool string) { *r = append(*r, pool) }

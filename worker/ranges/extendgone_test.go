@@ -11,12 +11,12 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// A runtime that is deprovisioned while it is served keeps nothing, also where
-// the worker that served it ended before it looked.
+// A runtime that is deprovisioned while it is served keeps no blocks, even if the serving worker stopped
+// before it noticed.
 func TestExtendOfOneThatGoes(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt")
-	x.space.beforeAcquire = func() { x.gone["rt"] = true } // and its blocks are freed, of which there are none yet
+	x.space.beforeAcquire = func() { x.gone["rt"] = true } // its deprovision finds no blocks to free yet
 	x.pass(x.worker("a"))
 	x.want("rt", map[string]string{})
 	if left := x.space.space.Snapshot().Records; len(left) > 0 {
@@ -42,7 +42,7 @@ func TestExtendOfOneThatGoes(t *testing.T) {
 	}
 }
 
-// serve has one worker look at one runtime alone, as its answer was stored first.
+// serve lets one worker serve one runtime with its stored answers.
 func (x *extending) serve(e *Reconciler, runtime string) {
 	x.t.Helper()
 	answers := []events.Reply{x.archive.stored[x.subjects.Reply(runtime, "req-"+runtime)].Reply}
@@ -51,7 +51,7 @@ func (x *extending) serve(e *Reconciler, runtime string) {
 	}
 }
 
-// disjoint fails the test where a rebuild finds blocks of n clusters that overlap.
+// disjoint fails the test unless a rebuild finds blocks of n clusters that do not overlap.
 func (x *extending) disjoint(n int) {
 	x.t.Helper()
 	read, err := ReadAnswers(x.t.Context(), x.archive)
@@ -67,9 +67,8 @@ func (x *extending) disjoint(n int) {
 	}
 }
 
-// Two workers serve a runtime that goes, and the ledger does not say so yet. The one
-// saw it before, and is about to publish what the other one returns: another cluster
-// may get that.
+// Two workers serve a runtime while it is deprovisioned, before the ledger says so. One is about to publish
+// the blocks that the other one returns. Another cluster may get these, so the publish has to fail.
 func TestExtendOfOneThatGoesBeforeAnotherPublishes(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt", "rt-2")
@@ -85,7 +84,7 @@ func TestExtendOfOneThatGoesBeforeAnotherPublishes(t *testing.T) {
 	x.disjoint(1)
 }
 
-// The one has published before the runtime goes, and before the other one finds that out.
+// One worker publishes before the runtime goes; then the other one finds that it is gone.
 func TestExtendOfOneThatGoesOnceAnotherHasPublished(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt", "rt-2")
@@ -108,7 +107,7 @@ func (lostPool) Runtime(context.Context, string) (account.Place, account.Runtime
 	return account.Place{Pool: "aws"}, account.Runtime{}, account.ErrNotBuilt
 }
 
-// A pool for which no binding is labelled any more is rebuilt only if it is asked for by its name.
+// A pool without a labelled binding is rebuilt only if a request names it.
 func TestExtendAsksForThePool(t *testing.T) {
 	t.Parallel()
 	x, asked := newExtending(t, "rt"), rebuilds{}

@@ -9,27 +9,27 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Clusters knows the Cluster resources that there are now: package gardener.
+// Clusters looks up the present Cluster resources: package gardener.
 type Clusters interface {
-	// Now returns a Cluster as it stands, and whether there is one.
+	// Now returns the present state of a Cluster, and whether it exists.
 	Now(id network.Identity) (network.Cluster, bool)
 }
 
 // followAfter is how long changes of Clusters are collected before a pass serves them.
 const followAfter = 2 * time.Second
 
-// Follower says what selectors look at once a cluster was answered: the Cluster as it
-// stands now, and where there is none what its event said. A nil one goes by the event.
+// Follower provides the properties that selectors use after a cluster was answered: those of its present
+// Cluster resource, or those of its event if there is none. A nil Follower uses the event's.
 type Follower struct {
 	Clusters Clusters
 	Networks Networks
-	// Wanted asks for a pass over all clusters.
+	// Wanted requests a pass over all clusters.
 	Wanted func()
 
-	soon atomic.Bool // a pass will be asked for
+	soon atomic.Bool // a pass will be requested after followAfter
 }
 
-// standing returns what selectors look at for a cluster that was answered.
+// standing returns the properties that selectors use for a cluster that was answered.
 func (f *Follower) standing(c *events.Cluster, shoot string) network.Cluster {
 	said := clusterOf(c, shoot)
 	if f == nil || c == nil || said.Name == "" || said.Namespace == "" {
@@ -41,12 +41,12 @@ func (f *Follower) standing(c *events.Cluster, shoot string) network.Cluster {
 	return said
 }
 
-// Changed follows a Cluster that has come, for which before is nil, or has changed: a rule
-// that matches it only by now asks for a pass. It does not wait.
+// Changed requests a pass if a rule matches a changed Cluster that did not match it before. before is nil for
+// a new Cluster. It does not block.
 func (f *Follower) Changed(before, now *network.Cluster) {
 	config := f.Networks.Config()
 	if config == nil {
-		return // the pass for a new configuration sees the Cluster as it stands
+		return // the first configuration causes a pass, which reads the present Clusters
 	}
 	var had []string
 	if before != nil {
@@ -57,8 +57,8 @@ func (f *Follower) Changed(before, now *network.Cluster) {
 	}
 }
 
-// answered follows an assignment that was stored just now: its event may have said
-// something else than the Cluster by then.
+// answered requests a pass if a rule matches the present Cluster that the stored assignment does not have: the
+// Cluster may differ from its event.
 func (f *Follower) answered(r events.Reply, held []network.Applied) {
 	if f == nil || r.Cluster == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// clustersFake are the Clusters that there are, by name.
+// clustersFake are the present Clusters, by name.
 type clustersFake map[string]network.Cluster
 
 func (c clustersFake) Now(id network.Identity) (network.Cluster, bool) {
@@ -19,7 +19,8 @@ func (c clustersFake) Now(id network.Identity) (network.Cluster, bool) {
 	return now, there && id.Namespace == "n"
 }
 
-// purposed asks each cluster with a purpose for a block at the path of the rule's id.
+// purposed returns a configuration whose rules inject a block into clusters with a purpose, at the path of
+// the id.
 func purposed(purposes ...string) *network.Config {
 	config := &network.Config{}
 	for _, p := range purposes {
@@ -36,8 +37,8 @@ func serving(name string, purposes ...string) network.Cluster {
 	return network.Cluster{Name: name, Namespace: "n", Purposes: purposes}
 }
 
-// TestFollowedClusterIsServed: rules match the Cluster as it stands. What was given stays,
-// and a cluster whose Cluster is not there is taken as its event said.
+// TestFollowedClusterIsServed: rules match the present Cluster, or the event's data if there is none.
+// Allotted blocks stay.
 func TestFollowedClusterIsServed(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t)
@@ -71,8 +72,8 @@ func TestFollowedClusterIsServed(t *testing.T) {
 	x.want("two", map[string]string{"req-two-net1": "a"})
 }
 
-// TestFollowerAsksForAPass: only for a rule that matches by now, and once for all changes of
-// two seconds.
+// TestFollowerAsksForAPass: a pass is requested only if a rule matches that did not match before, and once
+// for all changes within two seconds.
 func TestFollowerAsksForAPass(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +131,7 @@ func TestFollowerAsksForAPass(t *testing.T) {
 	})
 }
 
-// TestNobodyIsFollowed: without a Follower the event counts.
+// Without a Follower, selectors use the event's data.
 func TestNobodyIsFollowed(t *testing.T) {
 	t.Parallel()
 	var none *Follower

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// extendAtOnce is how many clusters are served side by side.
+	// extendAtOnce is the number of clusters that are served concurrently.
 	extendAtOnce = 16
-	// extendAgain is the longest pause after a pass that failed.
+	// extendAgain is the longest pause after a failed pass.
 	extendAgain = 10 * time.Second
-	// extendFreed is how long blocks that come free are collected before a rule that
-	// found no room is tried again.
+	// extendFreed is the delay between the release of blocks and the pass that tries rules without
+	// room again.
 	extendFreed = 2 * time.Second
 )
 
@@ -25,25 +25,24 @@ func (x *Reconciler) init() {
 	x.once.Do(func() { x.signal = make(chan struct{}, 1) })
 }
 
-// Freed says that blocks came free: a rule that found no room in the last pass may find
-// some now. It does not wait.
+// Freed reports that blocks became free. If a rule found no room in the last pass, it requests another pass.
+// It does not block.
 func (x *Reconciler) Freed() {
 	if x.exhausted.CompareAndSwap(true, false) {
 		time.AfterFunc(extendFreed, x.Wanted)
 	}
 }
 
-// Wanted asks for a pass over all clusters. It does not wait.
+// Wanted requests a pass over all clusters. It does not block.
 func (x *Reconciler) Wanted() {
 	x.init()
 	select {
 	case x.signal <- struct{}{}:
-	default: // one is to begin, which sees what this one would
+	default: // a pass is requested already
 	}
 }
 
-// Run passes over all clusters at once, whenever that is wanted and as often as the
-// configuration says, until ctx ends.
+// Run makes a pass at once, after each request, and at the interval of the configuration, until ctx ends.
 func (x *Reconciler) Run(ctx context.Context) {
 	x.init()
 	refresh := func() time.Duration {
@@ -62,7 +61,8 @@ func (x *Reconciler) Run(ctx context.Context) {
 	}, x.Pass)
 }
 
-// Pass serves every cluster that lacks a rule of the configuration of now.
+// Pass compares Redis and the ClusterConfigs with the ledger, and serves every cluster that lacks a rule of
+// the present configuration.
 func (x *Reconciler) Pass(ctx context.Context) error {
 	config := x.Networks.Config()
 	if config == nil {

@@ -7,34 +7,34 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Allocator allots network blocks to clusters, which are named by their runtime:
-// package counters. Every method may return account.ErrNotBuilt; all of them can be
-// repeated.
+// Allocator allots network blocks to clusters, which are identified by their runtime: package counters. Every
+// method may return account.ErrNotBuilt. All of them are idempotent.
 type Allocator interface {
-	// Acquire applies rules to a cluster on behalf of a request, all or none. Errors: an
+	// Acquire applies rules to a cluster in the name of a request, all or none. Errors: an
 	// engine.Error with CodeNetworkExhausted if there is no room for one of them;
 	// network.ErrUnknownParent if Redis has the parents of another configuration.
 	Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error)
-	// Return takes back what the request, with every attempt at it, or one
-	// network.Attempt alone relied on and no other does.
+	// Return ends the hold of a request with all its attempts, or of one network.Attempt. It frees
+	// the blocks on which no other request or attempt relies.
 	Return(ctx context.Context, cluster, request string) (network.Returned, error)
-	// Release frees all that a cluster has.
+	// Release frees all blocks of a cluster, and returns them.
 	Release(ctx context.Context, cluster string) ([]network.Applied, error)
 }
 
-// Networks returns the network configuration of now; nil where there is none.
+// Networks provides the present network configuration; nil if there is none.
 type Networks interface{ Config() *network.Config }
 
-// Notes writes down, where the Cluster resources live, which network blocks a
-// cluster was given: package gardener. It is all that a worker writes there. Errors:
-// engine.ErrConflict (another writer wrote meanwhile), engine.ErrUnknownResult (it may be
-// written), engine.ErrUnavailable (not now), network.ErrRefused (never).
+// Notes records the network blocks of clusters as ClusterConfigs, where the Cluster resources live: package
+// gardener. A worker writes nothing else there. Errors: engine.ErrConflict (another writer was faster),
+// engine.ErrUnknownResult (the write may have happened), engine.ErrUnavailable (retry later),
+// network.ErrRefused (permanent).
 type Notes interface {
-	// Write makes what is written that of a note; it tells what is another's and stays.
+	// Write stores a note. It returns the number of changed objects, and the objects of other
+	// owners, which it does not change.
 	Write(ctx context.Context, n network.Note) (network.Noted, error)
-	// Remove takes back what was written of the note's runtime, and returns how much.
+	// Remove removes the records of the note's runtime, and returns their number.
 	Remove(ctx context.Context, n network.Note) (int, error)
-	// All reads all that is written, by whatever allocator.
+	// All reads all records, also those of other allocators.
 	All(ctx context.Context) (network.Notes, error)
 }
 
@@ -46,17 +46,17 @@ type RuntimeLedger interface {
 
 // Ledger is the ledger of all runtimes: package events.
 type Ledger interface {
-	// Last returns the reply that is stored under a subject, and whether there is one.
-	// events.ErrUnknownReply for one of a newer version.
+	// Last returns the last message of a subject, and whether there is one. The error is
+	// events.ErrUnknownReply for a reply of a newer version.
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
-	// Publish stores a reply where expect is the subject's last sequence, 0 for none;
-	// else events.ErrWrongLastSequence.
+	// Publish stores a reply if the subject's last sequence is expect, 0 for no message, and
+	// returns its sequence. Otherwise the error is events.ErrWrongLastSequence.
 	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
-	// Each reads every stored reply, from the first to the last there is now.
+	// Each visits every stored reply, from the first to the last at present.
 	Each(ctx context.Context, f func(events.Stored) error) error
 }
 
-// Rebuilder asks for a rebuild of what Redis has lost: package rebuild.
+// Rebuilder requests rebuilds of what Redis has lost: package rebuild.
 type Rebuilder interface {
 	Wanted(pool string)
 }

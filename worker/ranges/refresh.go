@@ -15,32 +15,31 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Keeper compares and mends the network ranges in Redis: package counters.
-// Every method may return account.ErrNotBuilt; all of them can be repeated.
+// Keeper reads and repairs the network ranges in Redis: package counters. Every method may return
+// account.ErrNotBuilt. All of them are idempotent.
 type Keeper interface {
-	// State reads all that the ranges are made of.
+	// State reads the whole state of the ranges.
 	State(ctx context.Context) (network.State, error)
-	// Restore puts a record back, wherever its blocks lie, unless the cluster has the
-	// rule; it reports whether it did.
+	// Restore puts a record back, even if its blocks overlap others, and reports whether it did.
+	// It does nothing if the cluster has the rule.
 	Restore(ctx context.Context, r network.Record) (bool, error)
-	// Block and Unblock keep blocks of another allocator from being allotted.
+	// Block excludes blocks of another allocator from being allotted; Unblock ends that.
 	Block(ctx context.Context, foreign ...netip.Prefix) error
 	Unblock(ctx context.Context, foreign ...netip.Prefix) error
 }
 
-// Gathered has what is remembered of network blocks, outside of Redis.
+// Gathered is the state of the network blocks as ledger and ClusterConfigs have it.
 type Gathered struct {
 	read    *Answers
 	live    map[string][]events.Reply // by runtime
 	gone    map[string]bool
-	notes   *network.Notes // nil where nothing is written beside the ledger
+	notes   *network.Notes // nil if there are no ClusterConfigs, or they could not be read
 	Records []network.Record
-	Foreign []netip.Prefix // blocks that the ledger does not know, of another allocator
+	Foreign []netip.Prefix // blocks of other allocators, sorted
 }
 
-// Gather returns what ledger and notes say together. The notes were read before the
-// ledger, so one of a runtime that the ledger does not know was written before the
-// ledger was lost, or purged of it: its blocks may be in use.
+// Gather combines ledger and notes. The caller has read the notes before the ledger. So if the ledger does not
+// know the runtime of a note, the ledger was lost or purged since, and the blocks of the note may be in use.
 func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
 	g := &Gathered{read: read, notes: notes}
 	g.live, g.gone = read.live()
@@ -61,7 +60,7 @@ func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
 		}
 	}
 	for _, n := range slices.Concat(notes.Configs, notes.Clusters) {
-		n.Runtime = cmp.Or(n.Runtime, of[n.Cluster]) // whose it is may have been edited away
+		n.Runtime = cmp.Or(n.Runtime, of[n.Cluster]) // an edit may have removed the runtime
 		_, known := g.live[n.Runtime]
 		switch {
 		case n.Runtime == "":
@@ -85,8 +84,8 @@ func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
 	return g, nil
 }
 
-// note takes a rule of a runtime that only notes know. Of two notes the first
-// counts; blocks that only the second has stay blocked.
+// note adds a rule of a runtime that only notes know to noted. If two notes differ, the first one counts, and
+// note returns the blocks that only the second one has.
 func note(noted map[string][]network.Applied, runtime string, applied network.Applied) (other []netip.Prefix) {
 	i := slices.IndexFunc(noted[runtime], func(a network.Applied) bool { return a.Rule == applied.Rule })
 	if i < 0 {
@@ -96,8 +95,8 @@ func note(noted map[string][]network.Applied, runtime string, applied network.Ap
 	return without(blocksOf([]network.Applied{applied}), blocksOf(noted[runtime][i:i+1]))
 }
 
-// added are the blocks of rules in a note that its runtime was never answered with:
-// another allocator's, on the same Cluster. Its notes that were edited are put right.
+// added returns the blocks of those rules in a note that no answer of its runtime has: another allocator has
+// added them to the same Cluster.
 func (g *Gathered) added(n network.Note) []netip.Prefix {
 	var others []network.Applied
 	for _, applied := range n.Applied {
@@ -125,7 +124,7 @@ func without(all, these []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return slices.Contains(these, p) })
 }
 
-// ReadNotes returns nil where nothing is written beside the ledger.
+// ReadNotes reads all notes. It returns nil if from is nil: the worker then uses no ClusterConfigs.
 func ReadNotes(ctx context.Context, from Notes) (*network.Notes, error) {
 	if from == nil {
 		return nil, nil
@@ -134,9 +133,8 @@ func ReadNotes(ctx context.Context, from Notes) (*network.Notes, error) {
 	return &notes, err
 }
 
-// refresh holds the blocks in Redis against what is remembered of them: what is
-// missing there comes back, what no runtime has any more goes, and blocks of other
-// allocators are kept out.
+// refresh repairs the blocks in Redis: it restores missing ones, frees those of runtimes that are gone and of
+// refused requests, and blocks the ones of other allocators.
 func (x *Reconciler) refresh(ctx context.Context, g *Gathered) error {
 	if x.Keeper == nil {
 		return nil
@@ -179,7 +177,7 @@ func (x *Reconciler) refresh(ctx context.Context, g *Gathered) error {
 	return nil
 }
 
-// restore puts back what Redis lacks. Who departed meanwhile gets nothing.
+// restore puts the records back that Redis lacks, unless their runtime is gone. It returns their number.
 func (x *Reconciler) restore(ctx context.Context, state network.State, g *Gathered) (int, error) {
 	type key struct{ cluster, rule string }
 	there := map[key]bool{}
@@ -213,8 +211,8 @@ func (x *Reconciler) restore(ctx context.Context, state network.State, g *Gather
 	return restored, nil
 }
 
-// leftMeanwhile frees what was put back for a runtime after its departure had
-// freed what it had.
+// leftMeanwhile frees the blocks of a runtime that is gone, and reports whether it is: restore may have put
+// blocks back after its departure had freed them.
 func (x *Reconciler) leftMeanwhile(ctx context.Context, runtime string) (bool, error) {
 	place, rt, err := x.runtime(ctx, runtime)
 	if err != nil || !place.Gone && rt.State != account.RuntimeGone {
@@ -224,8 +222,9 @@ func (x *Reconciler) leftMeanwhile(ctx context.Context, runtime string) (bool, e
 	return true, x.notBuilt(err)
 }
 
-// release frees what Redis has of runtimes that are gone, for good, and of those that
-// came out of a note which no runtime has any more, nor a place.
+// release frees the blocks in Redis of runtimes that are gone. It also frees blocks that were restored from a
+// note (they name no request), once the note has been removed and the runtime is not assigned. It returns the
+// number of runtimes.
 func (x *Reconciler) release(ctx context.Context, state network.State, g *Gathered) (int, error) {
 	remembered := map[string]bool{}
 	for _, r := range g.Records {
@@ -257,9 +256,9 @@ func (x *Reconciler) release(ctx context.Context, state network.State, g *Gather
 	return len(over), group.Wait()
 }
 
-// returnRefused returns blocks that no answer names and that were taken for requests which
-// are refused, and reports of how many. A call to Redis may take effect after its caller
-// has given up, and after another handling has refused the request (rule 11).
+// returnRefused returns the blocks of refused requests that no answer names, and reports the number of
+// requests. A call to Redis may take effect after its caller has given up, and after another attempt has
+// refused the request (rule 11).
 func (x *Reconciler) returnRefused(ctx context.Context, state network.State, g *Gathered) (int, error) {
 	answered := map[[2]string]bool{}
 	for _, r := range g.Records {

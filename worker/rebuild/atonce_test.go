@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
-// far is a Redis that takes a while to answer.
+// far is a Redis with latency.
 type far struct {
 	servers
 	random *rand.Rand
@@ -46,8 +46,7 @@ func (f far) Depose(ctx context.Context, place, epoch string) (bool, error) {
 	return f.servers.Depose(ctx, place, epoch)
 }
 
-// TestTwoRebuildAtOnce: workers that find the same places not built at the same time do not
-// hinder each other: everything is built about as soon as one worker alone would have.
+// TestTwoRebuildAtOnce: two workers that rebuild the same places at the same time take about as long as one.
 func TestTwoRebuildAtOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

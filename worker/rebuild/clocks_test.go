@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// slow is a Gardener whose lists take a while.
+// slow is a Gardener whose List takes a while.
 type slow struct {
 	emptyInventory
 
@@ -19,12 +19,12 @@ type slow struct {
 }
 
 func (s slow) List(ctx context.Context, f func(engine.Binding) error) error {
-	time.Sleep(s.takes) // of the bubble
+	time.Sleep(s.takes) // virtual
 	return s.emptyInventory.List(ctx, f)
 }
 
-// TestClocksOfWorkersDiffer: a rebuild that goes on is not taken over by a worker whose clock
-// differs by more than the lease, and that worker says how far it is off.
+// TestClocksOfWorkersDiffer: a worker whose clock differs by more than the lease does not take over a running
+// rebuild, and reports the offset of its clock.
 func TestClocksOfWorkersDiffer(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{0, 13 * time.Second, time.Minute, -time.Hour} {
@@ -49,7 +49,7 @@ func TestClocksOfWorkersDiffer(t *testing.T) {
 					}
 				}
 				go func() {
-					time.Sleep(late) // of the bubble: the second finds the rebuild begun
+					time.Sleep(late) // virtual; the second worker starts during the rebuild
 					ended <- r.Ensure(t.Context())
 				}()
 			}

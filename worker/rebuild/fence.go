@@ -14,26 +14,27 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Record is where the epochs in force are kept, rule 15: package events.
+// Record stores the epochs in force (rule 15): package events.
 type Record interface {
-	// Epochs reads the record from the leader.
+	// Epochs reads the record from the stream's leader.
 	Epochs(ctx context.Context) (events.EpochRecord, error)
-	// SetEpochs writes the record if the last one has that sequence, and returns events.ErrWrongLastSequence if not.
+	// SetEpochs writes the record if the sequence of the last one is follows, and returns the new
+	// sequence. Otherwise the error is events.ErrWrongLastSequence.
 	SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (sequence uint64, err error)
-	// Replicas returns how many servers keep the record.
+	// Replicas returns the number of servers that store the record.
 	Replicas(ctx context.Context) (int, error)
 }
 
-// depositionTime is how long a leader of NATS that has lost its majority may still answer
-// reads: it looks for its followers every 10 s, and stops after the second look.
+// depositionTime is how long a leader of NATS that has lost its quorum may still answer reads: it checks its
+// followers every 10 s, and steps down after the second check.
 const depositionTime = 20 * time.Second
 
-// outlastTime is how long a rebuild waits for that, with some reserve.
+// outlastTime is how long a rebuild waits until no such leader answers any more.
 const outlastTime = depositionTime + depositionTime/10
 
-// The pause before a worker takes over places whose epochs another server of Redis has: long
-// enough for a client to find the present master. Where a rebuild has to wait, it is longer by
-// two of those: another worker's is not to be undone before it has been of use.
+// The pause before a worker takes over places whose epochs in force are on another server of Redis. firstPause is
+// long enough for a client to find the present master. If rebuilds have to wait for outlastTime, the pause is
+// longer by twice that, so that another worker's rebuild can be used before it is deposed.
 const (
 	firstPause = 5 * time.Second
 	mostPause  = 5 * time.Minute
@@ -42,15 +43,14 @@ const (
 // unbuilt lists the pools and buckets to rebuild.
 type unbuilt struct {
 	places  []string
-	judged  []string           // they, and those that are built and in force
-	deposed account.Epochs     // those that places have, and that are not in force, or are not to be any more
-	record  events.EpochRecord // as it was read before the token is written
-	unknown bool               // none of them is a bucket or the pool of a binding: requests alone asked for them
+	judged  []string           // all known places, also the ones that are built and in force
+	deposed account.Epochs     // epochs that places have in Redis and are to lose
+	record  events.EpochRecord // read before the token is written
+	unknown bool               // only requests asked for these places: none is a bucket or the pool of a binding
 }
 
-// judge says which of the places are to be rebuilt: those without an epoch, and those whose
-// epoch is not in force. The record is read after Redis, so that an epoch which it does not
-// name is not one that was installed in between.
+// judge selects the places to rebuild: those without an epoch, and those whose epoch is not in force. The
+// record is read after Redis: otherwise an epoch that was installed in between would seem not to be in force.
 func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.Epochs) (unbuilt, error) {
 	t := unbuilt{judged: places, deposed: account.Epochs{}}
 	if r.Record != nil {
@@ -84,9 +84,10 @@ func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.E
 	return t, nil
 }
 
-// together adds what stands to a rebuild of a part of the directory. A bucket alone would be built
-// without the runtimes that the pools have counted and no request was answered with. What is
-// missing comes first: where another worker builds that, it is left to it, and nothing is deposed.
+// together adds all other known places to a rebuild that includes a bucket of the directory. A bucket alone
+// would be rebuilt without the runtimes that its pools have counted and no reply names yet. The missing
+// places stay first: if another worker is rebuilding them, begin stops at the first one and deposes nothing
+// else.
 func (t *unbuilt) together(epochs account.Epochs) {
 	if !slices.ContainsFunc(t.places, account.IsBucket) {
 		return
@@ -99,9 +100,10 @@ func (t *unbuilt) together(epochs account.Epochs) {
 	}
 }
 
-// next is the record that names the token for places. Where the directory is among them, it names it
-// for every pool that this worker does not know, too, by a cache that lags: what such a pool has
-// counted is not in the directory, so it is built anew by the worker that has a request for it.
+// next returns the record with the token as epoch of places. If they include the directory, every pool of the
+// record that this worker does not know, perhaps because its cache lags, gets the token too. The new
+// directory lacks the runtimes of such a pool, so the pool must not stay in force: a worker that has a
+// request for it rebuilds it.
 func (t *unbuilt) next(places []string, token string) account.Epochs {
 	next := maps.Clone(t.record.Epochs)
 	if next == nil {
@@ -120,7 +122,7 @@ func (t *unbuilt) next(places []string, token string) account.Epochs {
 	return next
 }
 
-// token returns one that was never used before.
+// token returns a new unique token, which becomes the epoch.
 func (r *Rebuilder) token() string {
 	if r.Record != nil {
 		return account.FencedEpoch(uuid.NewString())
@@ -128,17 +130,17 @@ func (r *Rebuilder) token() string {
 	return uuid.NewString()
 }
 
-// doubted is when a worker found that another server of Redis has the epochs in force.
+// doubted records when a worker found that the epochs in force are on another server of Redis.
 type doubted struct {
 	sequence uint64 // of the record
 	since    time.Time
 	pause    time.Duration
 }
 
-// doubt returns nil once the record has named the same epochs for long enough that no
-// other worker seems to have the server that they are on. Until then the client looks for it. The
-// pause doubles with each change of the record, so that of workers which reach different
-// servers one side waits for the other.
+// doubt returns nil if the worker may take over: the record has not changed for the pause, so no other worker
+// seems to use the server with the epochs in force. Until then it returns an error, and makes the client look
+// for that server. The pause doubles with each change of the record by others. So if workers reach different
+// servers, one side waits for the other.
 func (r *Rebuilder) doubt(ctx context.Context, sequence uint64) error {
 	now := r.Now()
 	before := r.doubts
@@ -165,18 +167,17 @@ func (r *Rebuilder) doubt(ctx context.Context, sequence uint64) error {
 	return fmt.Errorf("%w: looking for its master, and taking over in %s where it is this server", account.ErrNotInForce, r.doubts.pause)
 }
 
-// enforce has the record name the token for places, and returns when no decision of the
-// epochs before can have an effect any more.
+// enforce writes the record with the token for places. It returns when decisions under earlier epochs can no
+// longer have an effect.
 func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, token string) error {
 	if r.Record == nil {
 		return nil
 	}
-	// A message that is no record may stand where one named every place.
+	// An unreadable message may have replaced a record that named every place.
 	named := func(place string) bool { return t.record.Epochs[place] != "" || t.record.Unreadable != nil }
-	// What is deposed is deposed together: where one bucket of the directory is, and the pools of
-	// its server stand, it is built anew there without the runtimes that the pools have counted
-	// and no request was answered with. The rebuild that has the other tokens goes on, or their lease
-	// ends: it may be an earlier one of this worker.
+	// Depose all places together or none: a bucket that is deposed beside pools of its server would
+	// be rebuilt without the runtimes that these have counted and no reply names yet. The attempt that
+	// has the other tokens, perhaps an earlier one of this worker, finishes, or its lease ends.
 	if len(places) < len(t.places) && slices.ContainsFunc(places, named) {
 		return fmt.Errorf("%w: it has %d of %d places", ErrElsewhere, len(t.places)-len(places), len(t.places))
 	}
@@ -191,20 +192,20 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 		}
 		for _, place := range places {
 			if now.Epochs[place] != token {
-				return fmt.Errorf("%w: %w", ErrElsewhere, err) // it may come late, and then no server has that epoch
+				return fmt.Errorf("%w: %w", ErrElsewhere, err) // if it is stored later, no server has that epoch
 			}
 		}
 		sequence = now.Sequence
 	}
-	r.doubts.sequence = sequence // it was not others who changed the record
+	r.doubts.sequence = sequence // this change of the record is our own
 	if !slices.ContainsFunc(places, named) {
-		return nil // no leader can show an epoch of them from before: nothing was decided under one
+		return nil // no earlier epoch was in force, so an old leader cannot show one
 	}
 	return r.outlast(ctx)
 }
 
-// outlast waits until no leader can show a record from before, or a stream without what
-// came in before it.
+// outlast waits until no deposed leader of NATS can answer with an older record or an older state of a
+// stream. With one replica it does not wait.
 func (r *Rebuilder) outlast(ctx context.Context) error {
 	replicas, err := r.Record.Replicas(ctx)
 	if err != nil || replicas < 2 {

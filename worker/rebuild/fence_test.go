@@ -17,10 +17,10 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// servers are Redis, of which one may come to be the master beside another.
+// servers is a server of Redis. Tests with two of them have two masters.
 type servers struct{ *memory.Counters }
 
-// kept is a record whose writes a test watches, and may break.
+// kept is a record whose writes call write, so that a test can make them fail.
 type kept struct {
 	*events.Ledger
 	broker   *memory.Broker
@@ -34,7 +34,7 @@ func (k *kept) SetEpochs(ctx context.Context, epochs account.Epochs, follows uin
 
 func (k *kept) Replicas(context.Context) (int, error) { return k.replicas, nil }
 
-// fenced returns what a test rebuilds with: redis has no epoch, the record is empty.
+// fenced returns a constructor of Rebuilders that share one empty record.
 func fenced(t *testing.T) (newRebuilder func(redis Builder) *Rebuilder, record *kept) {
 	t.Helper()
 	broker, err := memory.NewBroker(events.Options{})
@@ -69,15 +69,14 @@ func epochOf(t *testing.T, redis Builder, record Record) (epoch, inForce string)
 	return epochs["aws"], found.Epochs["aws"]
 }
 
-// TestEpochInForce: where another server may come to be the master, the record names what is
-// installed, from before the events are sealed.
+// TestEpochInForce: the record names the new epoch before the events are sealed.
 func TestEpochInForce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		newRebuilder, record := fenced(t)
 		redis := servers{memory.NewCounters()}
 		r := newRebuilder(redis)
-		var mu sync.Mutex // places are installed side by side
+		var mu sync.Mutex // places are installed concurrently
 		var steps []observe.Step
 		r.Observer.OnStep = func(_ context.Context, s observe.Step) {
 			mu.Lock()
@@ -100,9 +99,8 @@ func TestEpochInForce(t *testing.T) {
 	})
 }
 
-// TestRecordIsReplaced: a message that is no record ends no rebuild. What it has displaced is
-// unknown, so everything is built anew under a record that is written after it, once no leader
-// of NATS can show the one from before.
+// TestRecordIsReplaced: a message that is no record does not end a rebuild. The record that it has replaced is
+// unknown, so everything is rebuilt under a new record, after outlastTime.
 func TestRecordIsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, junk := range []string{"{", `"x"`, `{}`, `{"data": {"requestID": "in-force", "status": "released"}}`} {
@@ -131,8 +129,8 @@ func TestRecordIsReplaced(t *testing.T) {
 	}
 }
 
-// TestEpochOfAnOlderVersion: an epoch that no record names, as an older version made for a server without
-// replicas, is built anew: a second server may stand beside it under the same name.
+// TestEpochOfAnOlderVersion: a place whose epoch is in no record is rebuilt. An older version wrote no record
+// for a server without replicas, which may be one of two with the same name.
 func TestEpochOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	newRebuilder, record := fenced(t)
@@ -153,8 +151,8 @@ func TestEpochOfAnOlderVersion(t *testing.T) {
 	}
 }
 
-// TestRecordOfReplicatedStreams: until a leader of NATS that was deposed can answer no more,
-// nothing is read.
+// TestRecordOfReplicatedStreams: a rebuild seals and reads nothing until a deposed leader of NATS can no
+// longer answer.
 func TestRecordOfReplicatedStreams(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +169,7 @@ func TestRecordOfReplicatedStreams(t *testing.T) {
 		r := newRebuilder(redis)
 		var sealed time.Duration
 		begin := time.Now()
-		r.Observer.OnStep = func(_ context.Context, s observe.Step) { // sealed once, before several install
+		r.Observer.OnStep = func(_ context.Context, s observe.Step) { // StepSealed comes once, so no race
 			if s == observe.StepSealed {
 				sealed = time.Since(begin)
 			}
@@ -182,8 +180,8 @@ func TestRecordOfReplicatedStreams(t *testing.T) {
 	})
 }
 
-// TestWriteOfTheRecord: what another worker wrote first stands; a write without an answer
-// is read back.
+// TestWriteOfTheRecord: a record that another worker wrote first stands. After a write without an answer, the
+// record is read back.
 func TestWriteOfTheRecord(t *testing.T) {
 	t.Parallel()
 	timeout := errors.New("timeout")
@@ -219,8 +217,8 @@ func TestWriteOfTheRecord(t *testing.T) {
 	}
 }
 
-// TestAnotherServerHasTheEpochs: a worker that reaches a server whose epochs are not in force
-// looks for the master, and takes over only when the record has stood still for a while.
+// TestAnotherServerHasTheEpochs: a worker whose server's epochs are not in force reconnects, and takes over
+// only after the record has not changed for a while.
 func TestAnotherServerHasTheEpochs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -240,7 +238,7 @@ func TestAnotherServerHasTheEpochs(t *testing.T) {
 		if was == "" || was == inForce {
 			t.Fatalf("the old master has %q, in force is %q", was, inForce)
 		}
-		// One side and the other take over from each other, and wait longer each time.
+		// Two workers take over from each other, and wait longer each time.
 		took := make([]time.Duration, 3)
 		for i, r := range []*Rebuilder{here, there, here} {
 			begin := time.Now()
@@ -258,8 +256,7 @@ func TestAnotherServerHasTheEpochs(t *testing.T) {
 	})
 }
 
-// TestDeposedTogether: while a worker that died still has the token of a place, no other
-// rebuild deposes the rest of them on the other master.
+// TestDeposedTogether: while a dead worker's token is in one place, no other rebuild deposes the other places.
 func TestDeposedTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -304,8 +301,8 @@ func TestDeposedTogether(t *testing.T) {
 	})
 }
 
-// TestTwoSidesWithReplicatedStreams: two workers that reach a master each take over from each
-// other, but not so soon that neither gets to decide.
+// TestTwoSidesWithReplicatedStreams: two workers with a master each take over from each other, but so slowly
+// that one of them can decide in between.
 func TestTwoSidesWithReplicatedStreams(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,8 +317,8 @@ func TestTwoSidesWithReplicatedStreams(t *testing.T) {
 			r := newRebuilder(redis)
 			ended.Go(func() {
 				for ctx.Err() == nil {
-					r.Wanted("aws")    // a request does, where the directory was built without its pool
-					_ = r.attempt(ctx) // it is made again, as Ensure does
+					r.Wanted("aws")    // as a request does
+					_ = r.attempt(ctx) // retried, as by Ensure
 					time.Sleep(time.Second)
 				}
 			})
@@ -343,7 +340,7 @@ func TestTwoSidesWithReplicatedStreams(t *testing.T) {
 	})
 }
 
-// TestRecordIsLost: what was in force is not, and is rebuilt at once.
+// TestRecordIsLost: without the record no epoch is in force, and everything is rebuilt at once.
 func TestRecordIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,20 +9,19 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Read is how many messages of the ledger were read.
+// Read counts the messages of the ledger.
 type Read struct {
 	Replies int
-	Foreign int // that could not be read
+	Foreign int // messages that could not be read
 }
 
-// Gather reads what pools and directory are derived from, in the order in which
-// it has to be (rule 13c): the ledger to its end, then the labels, then the
-// Shoots. It says how much of the ledger it read.
+// Gather reads the sources of pools and directory, in the required order (rule 13c): the ledger to its end,
+// then the labels, then the Shoots.
 func Gather(ctx context.Context, archive Ledger, census Inventory) (*account.Gathering, Read, error) {
 	g, read := account.NewGathering(), Read{}
 	err := archive.Facts(ctx, func(f events.Fact) error {
 		if f.Foreign != nil {
-			read.Foreign++ // a cluster whose answer this was is known by its Shoot
+			read.Foreign++ // if it was the answer to a cluster, that one's Shoot is found below
 			return nil     //nolint:nilerr // it is passed over, and counted
 		}
 		read.Replies++

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
-// moving is a Redis of which one call fails once, as where the slot of a place moves.
+// moving is a Redis whose named calls fail once, as while a cluster moves a slot.
 type moving struct {
 	servers
 	fails map[string]bool // by the name of the call
@@ -37,7 +37,7 @@ func (m moving) Depose(ctx context.Context, place, epoch string) (bool, error) {
 	return m.servers.Depose(ctx, place, epoch)
 }
 
-// BeginRebuild has written the token where its answer is lost.
+// BeginRebuild writes the token even if it returns an error.
 func (m moving) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
 	mine, err := m.servers.BeginRebuild(ctx, place, token, now, lease)
 	return mine, errors.Join(err, m.once("begin"))
@@ -57,8 +57,8 @@ func (m moving) RenewRebuild(ctx context.Context, place, token string, now time.
 	return m.servers.RenewRebuild(ctx, place, token, now)
 }
 
-// TestFailedRebuildIsNotWaitedFor: a rebuild that fails once it has its tokens is repeated at once, by this
-// worker or by another one, and not when the lease of those tokens is over.
+// TestFailedRebuildIsNotWaitedFor: a rebuild that fails after it has written tokens can be repeated at once,
+// by this worker or another one, without waiting for the end of their lease.
 func TestFailedRebuildIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"depose", "begin", "install"} {
@@ -72,13 +72,13 @@ func TestFailedRebuildIsNotWaitedFor(t *testing.T) {
 					if err := first.Ensure(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					// A bucket of the directory is lost: what stands is deposed and built with it.
+					// A bucket of the directory is lost, so all other places are deposed and rebuilt too.
 					if _, err := redis.Discard(t.Context(), account.BucketName(0)); err != nil {
 						t.Fatal(err)
 					}
 					redis.fails[call] = true
 					if by == "the same worker" {
-						redis.fails["renew"] = true // a cluster that is down hears of nothing
+						redis.fails["renew"] = true // so giveUp fails at first too
 					}
 					if err := first.attempt(t.Context()); !errors.Is(err, errMoves) {
 						t.Fatalf("the attempt ends with %v", err)
@@ -115,7 +115,7 @@ func (m movingRanges) Install(ctx context.Context, token string, state network.S
 	return m.Ranges.Install(ctx, token, state)
 }
 
-// TestFailedRangesAreNotWaitedFor is TestFailedRebuildIsNotWaitedFor of the network ranges.
+// TestFailedRangesAreNotWaitedFor is TestFailedRebuildIsNotWaitedFor for the network ranges.
 func TestFailedRangesAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,11 +135,11 @@ func TestFailedRangesAreNotWaitedFor(t *testing.T) {
 	})
 }
 
-// crowd is a Redis that holds who begins a rebuild, and counts them.
+// crowd is a Redis whose BeginRebuild blocks until held is closed.
 type crowd struct {
 	servers
-	held chan struct{} // until it is closed
-	now  atomic.Int32
+	held chan struct{}
+	now  atomic.Int32 // blocked calls
 }
 
 func (c *crowd) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
@@ -149,8 +149,8 @@ func (c *crowd) BeginRebuild(ctx context.Context, place, token string, now time.
 	return c.servers.BeginRebuild(ctx, place, token, now, lease)
 }
 
-// TestAttemptsAreOneAtATime: the first build of a worker and what its events ask for share what is
-// known of an attempt. Who waits for a turn does not do so beyond its context.
+// TestAttemptsAreOneAtATime: concurrent calls of Ensure make one attempt at a time. A call that waits for its
+// turn ends with its context.
 func TestAttemptsAreOneAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,8 @@ func (emptyInventory) Pools() []engine.Pool                                   { 
 func (emptyInventory) List(context.Context, func(engine.Binding) error) error { return nil }
 func (emptyInventory) Shoots(context.Context, func(engine.Shoot) error) error { return nil }
 
-// A rebuild reads what can be read, and says how much could not be. A waiting request
-// that only a newer version can read is sealed by its subject.
+// A rebuild skips and counts messages that it cannot read. A waiting request of a newer version is sealed by
+// its subject.
 func TestRebuildPassesOverJunk(t *testing.T) {
 	t.Parallel()
 	broker, err := memory.NewBroker(events.Options{})

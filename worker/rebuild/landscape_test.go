@@ -57,8 +57,8 @@ type noPools struct{ rebuild.Inventory }
 
 func (noPools) Pools() []engine.Pool { return nil }
 
-// TestRebuildOfAnotherLandscape: a Redis that turns out to be another landscape's is not
-// built, whether it lost the pools or the network ranges, and that is told once.
+// TestRebuildOfAnotherLandscape: a Redis of another landscape is not rebuilt, whether it lacks pools or
+// network ranges. The observer is told once.
 func TestRebuildOfAnotherLandscape(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]*rebuild.Rebuilder{
@@ -82,8 +82,8 @@ func TestRebuildOfAnotherLandscape(t *testing.T) {
 	}
 }
 
-// TestRebuildWaitsForTheLandscape: while it is not known whose a Redis is, the rebuild is
-// tried again, and nothing is written.
+// TestRebuildWaitsForTheLandscape: while the landscape of Redis cannot be determined, the rebuild is retried
+// and writes nothing.
 func TestRebuildWaitsForTheLandscape(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// missing are the pools and buckets that are known and not built, or not in force.
+// missing returns the known pools and buckets that are not built, or whose epoch is not in force.
 func (r *Rebuilder) missing(ctx context.Context) (unbuilt, error) {
 	var places []string
 	for n := range account.Buckets {
@@ -48,11 +48,11 @@ func (r *Rebuilder) missing(ctx context.Context) (unbuilt, error) {
 	return missing, nil
 }
 
-// errPaced says that pools which requests alone ask for are rebuilt later, together.
+// errPaced means that a rebuild for pools that only requests ask for has to wait, until r.paced.
 var errPaced = errors.New("a rebuild for pools without a binding was a short time ago")
 
-// pace is how long the next rebuild waits that requests alone ask for, after one that took
-// this long: a publisher can name any region, and each unknown one costs a rebuild.
+// pace returns the pause after such a rebuild that took this long. A publisher can name any region, and each
+// unknown pool costs a rebuild.
 func pace(took time.Duration) time.Duration { return min(max(9*took, leastPace), mostPace) }
 
 const (

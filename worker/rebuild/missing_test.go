@@ -12,9 +12,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// TestUnknownPools: requests for pools that nothing is known of cost few rebuilds, however
-// many there are, and hold up no other rebuild; what was asked for is forgotten by the first
-// look after it was built.
+// TestUnknownPools: requests for many unknown pools cause few rebuilds and delay no other rebuild. A
+// requested pool is forgotten by the first attempt after it was built.
 func TestUnknownPools(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,14 +52,14 @@ func TestUnknownPools(t *testing.T) {
 				t.Errorf("%s is not built", pool)
 			}
 		}
-		if err := r.Ensure(t.Context()); err != nil { // the next look
+		if err := r.Ensure(t.Context()); err != nil { // an attempt that finds all built
 			t.Fatal(err)
 		}
 		if len(r.asked) > 0 {
 			t.Errorf("%d pools are remembered", len(r.asked))
 		}
 
-		// What is lost is built, whatever pools were asked for a moment ago.
+		// A loss is repaired at once, although a rebuild for unknown pools would have to wait.
 		r.paced = time.Now().Add(mostPace)
 		if err := redis.Lose(t.Context()); err != nil {
 			t.Fatal(err)
@@ -73,7 +72,7 @@ func TestUnknownPools(t *testing.T) {
 	})
 }
 
-// TestPaceOfAClockThatWasPutBack: it holds nothing up.
+// TestPaceOfAClockThatWasPutBack: after the clock was set back, rebuilds are not delayed.
 func TestPaceOfAClockThatWasPutBack(t *testing.T) {
 	t.Parallel()
 	newRebuilder, record := fenced(t)

@@ -15,19 +15,19 @@ import (
 
 // RangeBuilder installs the network ranges that a rebuild has gathered: package counters.
 type RangeBuilder interface {
-	// Epoch returns the epoch that they are built with, in force or not; "" where they are not.
+	// Epoch returns the epoch with which they were built, in force or not; "" if they are not built.
 	Epoch(ctx context.Context) (string, error)
-	// Depose takes it away, if it still is this one.
+	// Depose removes the epoch if it still is this one, and reports whether it did.
 	Depose(ctx context.Context, epoch string) (bool, error)
 	BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (bool, error)
 	RenewRebuild(ctx context.Context, token string, now time.Time) (bool, error)
 	Install(ctx context.Context, token string, state network.State) (bool, error)
-	// SetParents makes these the parents from the next Acquire on.
+	// SetParents replaces the parents. The next Acquire uses them.
 	SetParents(ctx context.Context, parents []network.Parent) error
 }
 
-// rebuildRanges is rule 13 for the network ranges. It comes after the pools, whose
-// seal it does not rely on: an event may have been decided in between.
+// rebuildRanges rebuilds the network ranges (rule 13). It seals all events once more: some may have been
+// decided since the rebuild of the pools sealed them.
 func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	if r.Ranges == nil {
 		return nil
@@ -53,7 +53,7 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { // as giveUp does
+	defer func() { // ends the lease, like giveUp
 		if err != nil {
 			_, _ = r.Ranges.RenewRebuild(ctx, token, now().Add(-r.Lease))
 		}
@@ -61,7 +61,7 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	if mine, err := r.Ranges.BeginRebuild(ctx, token, now(), r.Lease); err != nil || !mine {
 		return errors.Join(err, ErrElsewhere)
 	}
-	renew := func(ctx context.Context) { _, _ = r.Ranges.RenewRebuild(ctx, token, now()) } // one that is lost is noticed by the install
+	renew := func(ctx context.Context) { _, _ = r.Ranges.RenewRebuild(ctx, token, now()) } // Install refuses a lost token
 	stop := r.whileWorking(ctx, renew)
 	defer stop()
 	if err := r.enforce(ctx, missing, missing.places, token); err != nil {
@@ -83,7 +83,7 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 		return ErrElsewhere
 	}
 	if config := r.Networks.Config(); config != nil {
-		// It may have changed since it was gathered.
+		// The configuration may have changed since gatherRanges.
 		if err := r.Ranges.SetParents(ctx, config.Parents); err != nil {
 			return err
 		}
@@ -119,8 +119,8 @@ func (r *Rebuilder) gatherRanges(ctx context.Context) (network.State, error) {
 	return state, nil
 }
 
-// sealExtra refuses the extra replies that were begun before the loss: what they
-// would tell is known nowhere else. One that was stored meanwhile is taken in.
+// sealExtra seals the extra replies that were announced before the loss, so that they can no longer be stored:
+// only Redis knew their blocks. If one was stored meanwhile, sealExtra adds it to read.
 func (r *Rebuilder) sealExtra(ctx context.Context, read *ranges.Answers) error {
 	for _, begun := range read.Begun {
 		event := events.Event{ID: begun.Reply.RequestID, RuntimeID: begun.Reply.RuntimeID}
@@ -133,7 +133,7 @@ func (r *Rebuilder) sealExtra(ctx context.Context, read *ranges.Answers) error {
 		}
 		stored, found, err := r.Ledger.Last(ctx, begun.Subject)
 		if errors.Is(err, events.ErrUnknownReply) {
-			continue // a newer version's; the ranges are built without what cannot be read
+			continue // of a newer version: its blocks stay unknown
 		}
 		if err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// interrupted is a ledger that does something else before a final reply is published.
+// interrupted is a ledger that calls before ahead of each final reply.
 type interrupted struct {
 	*events.Ledger
 	before func()
@@ -40,7 +40,7 @@ func (s inSpace) Release(_ context.Context, cluster string) ([]network.Applied, 
 	return s.Space.Release(cluster), nil
 }
 
-// assigned are runtimes none of which is gone.
+// assigned reports every runtime as assigned.
 type assigned struct{}
 
 func (assigned) Runtime(context.Context, string) (account.Place, account.Runtime, error) {
@@ -52,8 +52,7 @@ type always struct{ config *network.Config }
 
 func (a always) Config() *network.Config { return a.config }
 
-// A rebuild refuses an extra reply that was begun before the loss: its blocks may
-// be another cluster's by then.
+// A rebuild seals an extra reply that was announced before the loss: another cluster may have its blocks by then.
 func TestExtraReplyBegunBeforeALoss(t *testing.T) {
 	t.Parallel()
 	broker, err := memory.NewBroker(events.Options{})

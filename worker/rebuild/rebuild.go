@@ -1,6 +1,5 @@
-// Package rebuild builds again what Redis has lost, rule 13 of docs/protocol.md: it seals
-// what is undecided, gathers ledger, labels and Shoots, and installs pools, directory and
-// network ranges.
+// Package rebuild rebuilds what Redis has lost (rule 13 of docs/protocol.md). It seals all events that are not
+// settled, reads ledger, labels and Shoots, and installs pools, directory and network ranges.
 package rebuild
 
 import (
@@ -26,24 +25,25 @@ import (
 type Builder interface {
 	// Epochs returns the epochs of those pools and buckets that are built, in force or not.
 	Epochs(ctx context.Context, places ...string) (account.Epochs, error)
-	// Depose takes the epoch of a place away, if it still is this one.
+	// Depose removes the epoch of a place if it still is epoch, and reports whether it did.
 	Depose(ctx context.Context, place, epoch string) (bool, error)
-	// Time returns the time by the clock of the store, by which leases are compared.
+	// Time returns the time of the store's clock, which leases use.
 	Time(ctx context.Context) (time.Time, error)
-	// BeginRebuild writes the token, unless the place is built or another worker's
-	// token is younger than lease; it reports whether the token stands.
+	// BeginRebuild writes the token, unless the place is built or another worker's token is
+	// younger than lease. It reports whether the token is in the place now.
 	BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error)
-	// RenewRebuild makes the token as young as now.
+	// RenewRebuild renews the lease of the token as of now, and reports whether the token is still there.
 	RenewRebuild(ctx context.Context, place, token string, now time.Time) (bool, error)
-	// Install puts a pool in place if it is not built and the token still stands.
+	// Install installs a pool if it is not built and the token is still there, and reports
+	// whether it did.
 	Install(ctx context.Context, pool, token string, s account.Snapshot) (bool, error)
 	// InstallBucket does the same for a bucket of the directory.
 	InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error)
 }
 
-// Inventory reads all of Gardener, live: package gardener.
+// Inventory reads bindings and Shoots from Gardener: package gardener.
 type Inventory interface {
-	// Pools are the pools that bindings are labelled for, as the cache has them.
+	// Pools returns the pools of all labelled bindings, from the cache.
 	Pools() []engine.Pool
 	List(ctx context.Context, f func(engine.Binding) error) error
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
@@ -52,58 +52,56 @@ type Inventory interface {
 // Ledger is the ledger as a rebuild uses it: package events.
 type Ledger interface {
 	ranges.Ledger
-	// Facts reads what every stored reply says of its runtime, from the first to the
-	// last there is now.
+	// Facts visits every stored reply, from the first to the last at present.
 	Facts(ctx context.Context, f func(events.Fact) error) error
-	// Unsettled returns every event that is published and not settled yet, and what
-	// is wrong with one that could not be read whole.
+	// Unsettled visits every published event that is not settled. fault is set if the event could
+	// not be read completely.
 	Unsettled(ctx context.Context, f func(e events.Event, sequence uint64, fault error) error) error
 }
 
-// Room is where requests wait: package events.
+// Room stores the waiting requests: package events.
 type Room interface {
-	// Addresses visits the subjects of a runtime's requests, or of all with "". foreign
-	// is set where a message cannot be read.
+	// Addresses visits the subjects of a runtime's requests, or of all requests if runtimeID is
+	// "". foreign is set if the message cannot be read.
 	Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
 }
 
-// Rebuilder builds pools and buckets that Redis does not have: rule 13. Every
-// worker has one; a token in Redis sees to it that one of them installs.
+// Rebuilder rebuilds pools and buckets that Redis has lost (rule 13). Every worker runs one; the token in
+// Redis makes sure that only one of them installs a place.
 type Rebuilder struct {
 	Builder   Builder
 	Inventory Inventory
 	Ledger    Ledger
 	Room      Room
-	// Record says which epochs are in force, rule 15. Defaults to none: then no other
-	// server of Redis must be able to serve.
+	// Record has the epochs in force (rule 15). Without one, there must be only one server of
+	// Redis that can serve.
 	Record Record
-	// Reconnect has the client look for the master anew. Defaults to nothing.
+	// Reconnect makes the client look for the master again. It may be nil.
 	Reconnect func()
 	Ranges    RangeBuilder    // nil without network ranges
 	Networks  ranges.Networks // set with Ranges
-	Notes     ranges.Notes    // nil where nothing is written beside the ledger
+	Notes     ranges.Notes    // nil without ClusterConfigs
 	Subjects  events.Subjects
 	Observer  observe.Observer
 	Now       func() time.Time
-	// Belongs reports whether Redis, the ledger and Gardener are of one landscape; it is
-	// asked before anything is written. An *engine.ForeignError ends the attempts.
-	// Defaults to no question.
+	// Belongs returns nil if Redis, the ledger and Gardener belong to the same landscape. It is
+	// called before anything is written. An *engine.ForeignError ends Ensure; other errors are
+	// retried. Defaults to no check.
 	Belongs func(context.Context) error
-	// Lease is how long another worker's rebuild is waited for without a sign of
-	// life. Defaults to 10 s.
+	// Lease is how long a token is valid without renewal. Defaults to 10 s.
 	Lease time.Duration
 
 	once   sync.Once
 	signal chan struct{}
-	turn   chan struct{} // has room for the one attempt at a time
-	doubts doubted       // the attempt's
-	failed givenUp       // the same
+	turn   chan struct{} // semaphore: one attempt at a time
+	doubts doubted       // used by the current attempt only
+	failed givenUp       // likewise
 	mu     sync.Mutex
-	asked  map[string]bool // pools, until they are built
-	paced  time.Time       // no rebuild before this moment that requests alone ask for
+	asked  map[string]bool // pools that requests asked for, until they are built
+	paced  time.Time       // before this, no rebuild for pools that only requests ask for
 }
 
-// ErrElsewhere says that another worker is rebuilding.
+// ErrElsewhere means that another worker is rebuilding.
 var ErrElsewhere = errors.New("another worker is rebuilding")
 
 func (r *Rebuilder) init() {
@@ -121,8 +119,8 @@ func (r *Rebuilder) init() {
 	})
 }
 
-// Wanted asks for a rebuild of what is not built, and of pool, "" for none in
-// particular. It does not wait.
+// Wanted requests a rebuild of everything that is not built, including pool; "" names none in particular. It
+// does not block.
 func (r *Rebuilder) Wanted(pool string) {
 	r.init()
 	if pool != "" {
@@ -132,18 +130,18 @@ func (r *Rebuilder) Wanted(pool string) {
 	}
 	select {
 	case r.signal <- struct{}{}:
-	default: // one is on its way
+	default: // a rebuild is requested already
 	}
 }
 
-// Run rebuilds whenever that is wanted, until ctx ends.
+// Run rebuilds after each request, until ctx ends.
 func (r *Rebuilder) Run(ctx context.Context) {
 	r.init()
-	loop.Run(ctx, loop.Options{Wake: r.signal}, r.Ensure) // the observer was told of each failure
+	loop.Run(ctx, loop.Options{Wake: r.signal}, r.Ensure) // attempt reports failures to the observer
 }
 
-// Ensure returns when everything known is built, with ctx's error, or with an
-// *engine.ForeignError: what belongs to another landscape is not waited for.
+// Ensure retries until everything known is built, and then returns nil. It returns earlier with ctx's error,
+// or with an *engine.ForeignError if a store belongs to another landscape.
 func (r *Rebuilder) Ensure(ctx context.Context) error {
 	r.init()
 	pause := loop.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}
@@ -151,7 +149,7 @@ func (r *Rebuilder) Ensure(ctx context.Context) error {
 }
 
 func (r *Rebuilder) attempt(ctx context.Context) error {
-	select { // a worker's first build meets what its events ask for
+	select { // Ensure at the start and Run may try at the same time
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
@@ -175,14 +173,14 @@ func (r *Rebuilder) attempt(ctx context.Context) error {
 	return err
 }
 
-// rebuild is one pass of rule 13 over everything that is not built.
+// rebuild makes one attempt to rebuild everything that is not built (rule 13).
 func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err error) {
 	missing, err := r.missing(ctx)
 	if err != nil || len(missing.places) == 0 {
 		return info, err
 	}
 	if missing.unknown {
-		if left := r.paced.Sub(r.Now()); left > 0 && left <= mostPace { // longer: the clock was put back
+		if left := r.paced.Sub(r.Now()); left > 0 && left <= mostPace { // more than mostPace: the clock was set back
 			return info, errPaced
 		}
 		begin := r.Now()
@@ -192,16 +190,16 @@ func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err erro
 		return info, err
 	}
 	if missing.record.Unreadable != nil {
-		info.Foreign++ // the record that is written now takes its place
+		info.Foreign++ // enforce replaces it
 	}
-	// (a) A token that was never used before, before anything is read.
+	// (a) Write a new token before anything is read.
 	token := r.token()
 	now, err := r.storeClock(ctx)
 	if err != nil {
 		return info, err
 	}
 	mine, err := r.begin(ctx, missing, token, now)
-	defer func() { // after the renewals have ended
+	defer func() { // runs after stop, which ends the renewals
 		if err != nil {
 			r.failed = givenUp{token, mine}
 			r.giveUp(ctx, now)
@@ -216,16 +214,16 @@ func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err erro
 	stop := r.keepAlive(ctx, mine, token, now)
 	defer stop()
 	r.Observer.Step(ctx, observe.StepToken)
-	// Rule 15: from here on no decision of another server has an effect.
+	// Rule 15: after this, no decision of another server has an effect.
 	if err := r.enforce(ctx, missing, mine, token); err != nil {
 		return info, err
 	}
-	// (b) Seal: no answer that was decided before the loss can be published now.
+	// (b) Seal: after this, no answer that was decided before the loss can be stored.
 	if err = r.seal(ctx, &info); err != nil {
 		return info, err
 	}
 	r.Observer.Step(ctx, observe.StepSealed)
-	// (c) Only now read: ledger, then labels, then Shoots.
+	// (c) Read ledger, labels and Shoots, in this order.
 	gathered, read, err := Gather(ctx, r.Ledger, r.Inventory)
 	info.Foreign += read.Foreign
 	if err != nil {
@@ -233,7 +231,7 @@ func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err erro
 	}
 	info.Replies, info.Runtimes = read.Replies, gathered.Size()
 	r.Observer.Step(ctx, observe.StepGathered)
-	// (e) Install where the token still stands.
+	// (e) Install the places that still have the token.
 	if err := r.install(ctx, mine, token, gathered, &info); err != nil {
 		return info, err
 	}
@@ -243,24 +241,25 @@ func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err erro
 	return info, nil
 }
 
-// storeClock returns the clock of Redis, as it is now and goes on: leases are compared with those
-// of workers whose clocks may differ from this one's.
+// storeClock reads the clock of Redis, and returns a function that returns the time by it from then on.
+// Leases use this clock, since the clocks of workers may differ.
 func (r *Rebuilder) storeClock(ctx context.Context) (now func() time.Time, err error) {
 	asked := r.Now()
 	said, err := r.Builder.Time(ctx)
 	if err != nil {
 		return nil, err
 	}
-	answered := time.Now() // goes on evenly, whatever the machine's clock is set to
+	answered := time.Now() // its monotonic reading survives changes of the machine's clock
 	c := clock.New(r.Now, func(offset time.Duration) { r.Observer.Clock(ctx, observe.Clock{Store: "redis", Offset: offset}) })
 	c.Measure(asked, said)
 	return func() time.Time { return said.Add(time.Since(answered)) }, nil
 }
 
-// begin writes the token, and returns where it stands, or after an error may stand. Where the first
-// place is another worker's, so are the others: two that share them would wait for each other's record.
+// begin writes the token into all missing places, and returns the places that have it; after an error, also
+// the place that may have it. If another worker's token is in the first place, begin leaves all places to
+// that worker: two workers with a part each would wait for each other's record.
 func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string, now func() time.Time) (mine []string, err error) {
-	r.giveUp(ctx, now) // what Redis did not hear of
+	r.giveUp(ctx, now) // leases that the previous attempt could not end
 	for _, place := range missing.places {
 		if epoch := missing.deposed[place]; epoch != "" {
 			if _, err := r.Builder.Depose(ctx, place, epoch); err != nil {
@@ -281,9 +280,9 @@ func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string, no
 	return mine, r.sameServer(ctx, missing, mine)
 }
 
-// sameServer returns an error where a place that was missing is built: the client has found
-// another server of Redis meanwhile. A directory that is built there anew beside pools that
-// stand would lack what they have counted and no request was answered with.
+// sameServer returns an error if a missing place is built now: the client has switched to another server of
+// Redis. A directory that is rebuilt there would lack the runtimes that its pools have counted and no reply
+// names yet.
 func (r *Rebuilder) sameServer(ctx context.Context, missing unbuilt, mine []string) error {
 	others := slices.DeleteFunc(slices.Clone(missing.places), func(place string) bool { return slices.Contains(mine, place) })
 	if len(others) == 0 {
@@ -298,24 +297,24 @@ func (r *Rebuilder) sameServer(ctx context.Context, missing unbuilt, mine []stri
 	return err
 }
 
-// keepAlive renews the token while the rebuild reads, so that no other worker starts.
+// keepAlive renews the lease of the token until stop is called, so that no other worker takes over.
 func (r *Rebuilder) keepAlive(ctx context.Context, places []string, token string, now func() time.Time) (stop func()) {
 	return r.whileWorking(ctx, func(ctx context.Context) {
 		for _, place := range places {
-			// A token that is lost is noticed by the install.
+			// Ignore a lost token: then Install refuses.
 			_, _ = r.Builder.RenewRebuild(ctx, place, token, now())
 		}
 	})
 }
 
-// givenUp are places whose token is of an attempt that has failed.
+// givenUp are the places that have the token of a failed attempt.
 type givenUp struct {
 	token  string
 	places []string
 }
 
-// giveUp ends the lease of a rebuild that failed, so that the next attempt of any worker need not wait
-// for it. Where Redis does not answer, the rest is left to this worker's next attempt.
+// giveUp ends the leases of a failed attempt, so that no worker's next attempt has to wait for them. If Redis
+// does not answer, this worker's next attempt ends the rest.
 func (r *Rebuilder) giveUp(ctx context.Context, now func() time.Time) {
 	for len(r.failed.places) > 0 && ctx.Err() == nil {
 		if _, err := r.Builder.RenewRebuild(ctx, r.failed.places[0], r.failed.token, now().Add(-r.Lease)); err != nil {
@@ -329,7 +328,7 @@ func (r *Rebuilder) whileWorking(ctx context.Context, renew func(context.Context
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
-		// The pause comes after a renewal, which takes time too.
+		// A quarter, since renewals take time, and the pause begins after them.
 		loop.Run(ctx, loop.Options{Every: r.Lease / 4}, func(ctx context.Context) error {
 			renew(ctx)
 			return nil
@@ -341,12 +340,11 @@ func (r *Rebuilder) whileWorking(ctx context.Context, renew func(context.Context
 	}
 }
 
-// installAtOnce is how many places are installed side by side: one is packed
-// while Redis stores another.
+// installAtOnce is the number of places that are installed concurrently.
 const installAtOnce = 4
 
-// install puts everything in place, rule 13 (e). Places are independent of each
-// other: each is built as a whole or not at all.
+// install installs all places that have the token (rule 13 e), each one as a whole or not at all, and adds the
+// installed ones to info.
 func (r *Rebuilder) install(ctx context.Context, mine []string, token string, g *account.Gathering, info *observe.Rebuild) error {
 	directories, snapshots := g.Directories(), g.Snapshots()
 	var mu sync.Mutex

@@ -12,15 +12,15 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// sealAtOnce is how many seals are under way: each waits for the answer of its publish.
+// sealAtOnce is the maximum number of concurrent seals.
 const sealAtOnce = 128
 
-// sealAlone is how many are sealed one after the other before that.
+// sealAlone is the number of events that are sealed one by one, in order, before that.
 const sealAlone = 16
 
-// seal publishes a non-final reply for every event that is still to be settled:
-// a worker that decided it before the loss is refused at its publish, and starts over. It returns
-// when all of them are stored.
+// seal stores a sealed reply for every event that is not settled. A worker that has decided such an event
+// before the loss then fails to publish its answer, and starts over. seal returns when all of them are
+// stored, or after the first error.
 func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(sealAtOnce)
@@ -32,7 +32,8 @@ func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
 		return within.Err()
 	})
 	if err == nil {
-		// By their subjects: a request that only a newer version can read is decided by one.
+		// Take the id from the subject: a worker of a newer version may be deciding a request that
+		// this version cannot read.
 		err = r.Room.Addresses(within, "", func(a events.WaitingAddress, foreign *events.Foreign) error {
 			if foreign != nil {
 				info.Foreign++
@@ -44,7 +45,7 @@ func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
 			return within.Err()
 		})
 	}
-	// What a seal failed with, not that the others were stopped by it.
+	// Return the error of the seal, and not the cancellation that it caused.
 	if failed := group.Wait(); failed != nil && ctx.Err() == nil {
 		err = failed
 	}
@@ -55,7 +56,7 @@ func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
 	return nil
 }
 
-// sealing begins seals and counts those that are stored.
+// sealing starts seals and counts the stored ones.
 type sealing struct {
 	*Rebuilder
 
@@ -64,7 +65,7 @@ type sealing struct {
 	stored atomic.Int64
 }
 
-// begin begins a seal, and waits for the first ones: a few are sealed in their order.
+// begin runs the first sealAlone seals itself, and starts the others in the group.
 func (s *sealing) begin(seal func() error) error {
 	if s.begun++; s.begun <= sealAlone {
 		return seal()
@@ -73,7 +74,7 @@ func (s *sealing) begin(seal func() error) error {
 	return nil
 }
 
-// untouched seals an event that has most likely no reply yet, without a look before.
+// untouched seals an event that probably has no reply yet: it publishes without reading the subject first.
 func (s *sealing) untouched(ctx context.Context, subject string, e events.Event) error {
 	_, err := s.Ledger.Publish(ctx, subject, mark(e), 0)
 	if errors.Is(err, events.ErrWrongLastSequence) {
@@ -102,17 +103,17 @@ func (r *Rebuilder) sealOne(ctx context.Context, subject string, e events.Event)
 	for {
 		stored, found, err := r.Ledger.Last(ctx, subject)
 		if errors.Is(err, events.ErrUnknownReply) {
-			return false, nil // it may be a final one
+			return false, nil // it may be final, which must not be replaced
 		}
 		if err != nil {
 			return false, err
 		}
 		if found && stored.Reply.Final() {
-			return false, nil // losing to a final is fine
+			return false, nil // a final reply needs no seal
 		}
 		seal := mark(e)
 		if found && stored.Foreign == nil {
-			seal = stored.Reply // it waits on, or its id is taken: the same again, under a new sequence
+			seal = stored.Reply // keep a waiting or sealed reply: only its sequence has to change
 		}
 		_, err = r.Ledger.Publish(ctx, subject, seal, stored.Sequence)
 		if !errors.Is(err, events.ErrWrongLastSequence) {

@@ -34,7 +34,7 @@ func (l slowLedger) Publish(ctx context.Context, subject string, r events.Reply,
 	return l.Ledger.Publish(ctx, subject, r, expected)
 }
 
-// sealed seals 1,000 events, of which the first ten have a final reply.
+// sealAll seals 1,000 events, of which the first ten have a final reply.
 func sealAll(t *testing.T, fails string) (info observe.Rebuild, took time.Duration, sealed int, err error) {
 	t.Helper()
 	broker, err := memory.NewBroker(events.Options{})
@@ -80,7 +80,7 @@ func sealAll(t *testing.T, fails string) (info observe.Rebuild, took time.Durati
 	return info, took, sealed, err
 }
 
-// Seals do not wait for one another, and all are stored when sealing ends.
+// Seals are published concurrently, and all are stored when seal returns.
 func TestSealsAreUnderWayTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestSealsAreUnderWayTogether(t *testing.T) {
 	})
 }
 
-// One seal that is not certainly stored is enough to begin the rebuild anew.
+// If one seal fails, seal returns its error, and the rebuild starts over.
 func TestASealThatFailsEndsSealing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
-// TestBucketIsNotBuiltAlone: where one bucket of the directory is not in force, or is lost, what
-// stands beside it is built anew too. A pool that this worker does not know is not in force any more, and is
-// built when a request asks for it.
+// TestBucketIsNotBuiltAlone: if one bucket of the directory is lost or not in force, all other places are
+// rebuilt with it. A pool that this worker does not know loses its epoch in the record, and is rebuilt when a
+// request needs it.
 func TestBucketIsNotBuiltAlone(t *testing.T) {
 	t.Parallel()
 	for name, install := range map[string]bool{"not in force": true, "lost": false} {
@@ -34,7 +34,7 @@ func TestBucketIsNotBuiltAlone(t *testing.T) {
 				if ok, err := redis.Depose(t.Context(), bucket, before.Epochs[bucket]); !ok || err != nil {
 					t.Fatal(ok, err)
 				}
-				if install { // a rebuild that paused, whose token no other one had found
+				if install { // a paused rebuild goes on, under an epoch that is not in force
 					ours, err := redis.BeginRebuild(t.Context(), bucket, late, time.Now(), 0)
 					built, failed := redis.InstallBucket(t.Context(), bucket, late, account.Directory{})
 					if !ours || !built || errors.Join(err, failed) != nil {

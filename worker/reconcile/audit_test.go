@@ -15,14 +15,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
-// passage is an audit of one account, and what happens while the audit reads Redis.
+// passage is an audit of one account, with changes while the audit reads Redis.
 type passage struct {
 	*memory.Counters
 	t        *testing.T
 	subjects events.Subjects
 	broker   *memory.Broker
 	ledger   *events.Ledger
-	during   []func() // each look's, after it read the records and before it reads the runtimes
+	during   []func() // by look: runs after the records were read and before the runtimes are
 }
 
 func newPassage(t *testing.T) (*passage, *reconcile.Audit) {
@@ -46,7 +46,7 @@ func newPassage(t *testing.T) (*passage, *reconcile.Audit) {
 	return p, &reconcile.Audit{Records: p, Repairer: p.Counters, Ledger: p.ledger, Inventory: landscape, Reader: landscape, Room: room}
 }
 
-// Runtimes does first what happens in the middle of a look.
+// Runtimes first runs the change in the middle of a look.
 func (p *passage) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
 	if pool == "aws" && len(p.during) > 0 {
 		p.during[0]()
@@ -106,7 +106,7 @@ func (p *passage) stored(subject string, r events.Reply) {
 	}
 }
 
-// Different events fall into the two looks and leave the same difference.
+// If different events during the two looks cause the same difference, that is no drift.
 func TestSameDifferenceByTwoEvents(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,6 +1,6 @@
-// Package reconcile holds Redis against what is true outside of it: Labels follows the
-// labels that others write, Audit compares Redis with ledger, labels and Shoots and
-// repairs what is safe, and Auditor does so from time to time.
+// Package reconcile compares Redis with the other stores. Labels follows the labels that others write. Audit
+// compares Redis with ledger, labels and Shoots, and repairs the drifts that are safe to repair. Auditor does
+// so periodically.
 package reconcile
 
 import (
@@ -17,12 +17,13 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Follower lets Redis follow what Gardener's labels say: package counters.
+// Follower updates Redis from Gardener's labels: package counters.
 type Follower interface {
-	// Observe is rule 10: what a label that was read makes of the binding's record.
+	// Observe applies a label that was read to the binding's record (rule 10), and returns the
+	// change, if any, and the record.
 	Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error)
-	// Doubt makes a claim unconfirmed, so that its label is looked at before it is
-	// given out again.
+	// Doubt makes a claim unconfirmed, and reports whether it did. The next assignment then
+	// verifies the label first.
 	Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error)
 	// Pools returns the names of all pools that Redis knows, built or not.
 	Pools(ctx context.Context) ([]string, error)
@@ -30,58 +31,57 @@ type Follower interface {
 	Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error]
 }
 
-// Cache is the watch's view of Gardener's bindings.
+// Cache has the bindings from the watch.
 type Cache interface {
 	Pools() []engine.Pool
 	All() iter.Seq[engine.Binding]
 	Cached(name string) (engine.Binding, bool)
-	// Shoots returns all Shoots, live.
+	// Shoots visits all Shoots. It reads them from the API.
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
 }
 
-// Marker is the worker that acts on what the labels show: package worker.
+// Marker acts on label changes: package worker.
 type Marker interface {
-	// WakeTenant looks at the requests that wait for a pool, and at the tenant's among
-	// them; "" is none.
+	// WakeTenant wakes the heads of a pool, and the tenant's requests for it; "" names no tenant.
 	WakeTenant(pool, tenant string)
-	// SharedPools is told which shared pools there are: none of their accounts is claimed
-	// while it has runtimes, whatever its labels say.
+	// SharedPools sets the names of all shared pools. An account on which one of them counts
+	// runtimes is not claimed, whatever its labels say.
 	SharedPools(names []string)
-	// MarkDirty marks an account that no Shoot refers to dirty, rule 8: package dirtying.
+	// MarkDirty marks an account dirty if no Shoot refers to it (rule 8): package dirtying.
 	MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (dirtying.Marking, error)
 }
 
-// Asker asks for a rebuild of what Redis has lost, of pool among it, "" for none in particular: package rebuild.
+// Asker requests a rebuild of everything that Redis has lost, including pool; "" names none in particular:
+// package rebuild.
 type Asker interface {
 	Wanted(pool string)
 }
 
-// Labels keeps an eye on what no event brings: labels that others write, and
-// accounts that drain while a Shoot still refers to them. It looks at a binding
-// when the watch tells of it, and at all of them every now and then.
+// Labels handles changes that no event reports: labels that others write, and accounts that drain until no Shoot
+// refers to them. It checks a binding when the watch reports it, and all bindings periodically (a sweep).
 type Labels struct {
 	Worker   Marker
 	Bindings Reader
 	Rebuild  Asker
 	Observer observe.Observer
-	// Budget is how long one account may take to be marked.
+	// Budget is the time-out for marking one account.
 	Budget   time.Duration
 	Follower Follower
 	Cache    Cache
-	// Every is the time between two looks at everything. Defaults to 15 s; each is
-	// put off by up to a fifth, so that workers do not look at once.
+	// Every is the pause between two sweeps. Defaults to 15 s. Each pause is up to a fifth longer
+	// (jitter), so that workers do not sweep at the same time.
 	Every time.Duration
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 
 	once    sync.Once
 	mu      sync.Mutex
-	changed map[place]struct{} // what the watch told of
+	changed map[place]struct{} // reported by the watch, not checked yet
 	signal  chan struct{}
-	waits   map[string]wait // the accounts that the last sweep could not mark; none of them changes
+	waits   map[string]wait // accounts that the last sweep could not mark; the map is replaced, never changed
 }
 
-// place is a binding where it is, or was.
+// place is a binding in the pool where it is, or was.
 type place struct {
 	binding string
 	pool    engine.Pool
@@ -99,7 +99,7 @@ func (s *Labels) init() {
 	})
 }
 
-// Changed is told of a binding that the watch brought. It does not wait.
+// Changed reports a binding that the watch has delivered. It does not block.
 func (s *Labels) Changed(b engine.Binding, _ bool) {
 	s.init()
 	s.mu.Lock()
@@ -115,18 +115,18 @@ func (s *Labels) Changed(b engine.Binding, _ bool) {
 func (s *Labels) Run(ctx context.Context) {
 	s.init()
 	loop.Run(ctx, loop.Options{
-		Start: loop.AtOnce, // no worker may have watched until now
+		Start: loop.AtOnce, // labels may have changed while no worker ran
 		Every: s.Every, Jitter: 0.2, Wake: s.signal, OnWake: s.followChanged,
 		Backoff: loop.Backoff{First: min(time.Second, s.Every), Most: s.Every},
 		Failed: func(err error, after time.Duration) {
-			if !errors.Is(err, account.ErrNotBuilt) { // else a rebuild is on its way
+			if !errors.Is(err, account.ErrNotBuilt) { // otherwise a rebuild was requested
 				s.Observer.Retry(ctx, observe.Retry{Type: "sweep", After: after, Err: err})
 			}
 		},
 	}, s.everything)
 }
 
-// followChanged looks at what the watch told of since.
+// followChanged checks the bindings that the watch has reported since the last call.
 func (s *Labels) followChanged(ctx context.Context) error {
 	s.mu.Lock()
 	places := s.changed
@@ -140,13 +140,13 @@ func (s *Labels) followChanged(ctx context.Context) error {
 		} else {
 			errs = errors.Join(errs, s.forget(ctx, p.binding, p.pool))
 		}
-		s.Worker.WakeTenant(p.pool.Name(), b.Tenant) // what changed may be what a request waits for
+		s.Worker.WakeTenant(p.pool.Name(), b.Tenant) // a request may be waiting for this change
 	}
 	return errs
 }
 
-// follow is rule 10: the label was read, the script looks whether it still says
-// something new. Shared bindings have no claim to follow.
+// follow passes a label from the cache to the script, which decides whether the record changes (rule 10).
+// Shared bindings have no claims.
 func (s *Labels) follow(ctx context.Context, b engine.Binding) error {
 	if b.Pool().Shared {
 		return nil
@@ -154,17 +154,18 @@ func (s *Labels) follow(ctx context.Context, b engine.Binding) error {
 	return s.observe(ctx, b.Pool().Name(), label(b, 0))
 }
 
-// label has the labels of a binding, read after the record of a generation, or from a cache.
+// label returns the labels of a binding. after is the generation of the record that was read before the
+// label, or 0 for a label from the cache.
 func label(b engine.Binding, after int64) account.Label {
 	return account.Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation, After: after}
 }
 
-// aboveAll is a generation that no claim reaches.
+// aboveAll is a generation above every claim's.
 const aboveAll = 1 << 52
 
-// forget is rule 10 for a binding that left its pool or is no more: no claim has
-// a label there. Without it, one that is made anew under the old name would be
-// taken for a claim that has not written its label yet, and be lost to the pool.
+// forget applies rule 10 to a binding that was deleted or has left its pool: it counts as unclaimed and clean
+// there. Otherwise, if a binding of the same name is created again, its record would seem to be a claim that
+// has not written its label yet, and the binding would be lost to the pool.
 func (s *Labels) forget(ctx context.Context, name string, pool engine.Pool) error {
 	if pool.Shared {
 		return nil
@@ -172,7 +173,7 @@ func (s *Labels) forget(ctx context.Context, name string, pool engine.Pool) erro
 	b, err := s.Bindings.Get(ctx, name)
 	switch {
 	case err == nil && b.Pool() == pool:
-		return nil // it is there, the cache is behind
+		return nil // it exists, and the cache is out of date
 	case err != nil && engine.CodeOf(err) != engine.CodeUnknownBinding:
 		return err
 	}
@@ -194,27 +195,27 @@ func (s *Labels) observe(ctx context.Context, pool string, l account.Label) erro
 	return s.doubt(ctx, pool, l, seen.Record)
 }
 
-// ask follows what Gardener shows after the record was read: what the cache shows is older than
-// the record's claim, which may have written no label, or the cache lags.
+// ask reads the label from Gardener after the record, and follows that. The label in the cache is older than
+// the record's claim: either the claim has not written its label, or the cache is out of date.
 func (s *Labels) ask(ctx context.Context, pool, binding string, generation int64) error {
 	b, err := s.Bindings.Get(ctx, binding)
 	switch {
 	case engine.CodeOf(err) == engine.CodeUnknownBinding, err == nil && b.Pool().Name() != pool:
-		return nil // forget sees to it once the cache shows it
+		return nil // forget handles it once the cache shows it
 	case err != nil:
 		return err
 	}
 	return s.observe(ctx, pool, label(b, generation))
 }
 
-// doubt looks at an account that seems to have been taken away from under its
-// runtimes. They stay; its next request looks at its label first, and is
-// given another one where the label is not the tenant's.
+// doubt handles an account that its tenant seems to have lost although runtimes are on it. The runtimes stay.
+// The claim becomes unconfirmed, so the tenant's next request verifies the label first, and gets another
+// account if the label is not the tenant's.
 func (s *Labels) doubt(ctx context.Context, pool string, l account.Label, rec account.Record) error {
 	if !rec.Confirmed || rec.Count == 0 || rec.Tenant == "" || (l.Tenant == rec.Tenant && !l.Dirty) {
 		return nil
 	}
-	// The cache may be behind the claim; what is read after the record is not.
+	// The cached label may be older than the claim. Read it from the API, after the record.
 	b, err := s.Bindings.Get(ctx, l.Binding)
 	switch {
 	case engine.CodeOf(err) == engine.CodeUnknownBinding:
@@ -232,7 +233,7 @@ func (s *Labels) doubt(ctx context.Context, pool string, l account.Label, rec ac
 	return s.notBuilt(err, pool)
 }
 
-// notBuilt asks for a rebuild where err says that one is needed.
+// notBuilt returns err. If it is account.ErrNotBuilt, notBuilt first requests a rebuild.
 func (s *Labels) notBuilt(err error, pool string) error {
 	return account.AskForRebuild(err, s.Rebuild.Wanted, pool)
 }

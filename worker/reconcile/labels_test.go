@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Only a label that says something new is worth a script.
+// The script is called only for labels that differ from the record.
 func TestContradicts(t *testing.T) {
 	t.Parallel()
 	unclaimed, ours, others := engine.Binding{}, engine.Binding{Tenant: "ga"}, engine.Binding{Tenant: "gb"}
@@ -21,7 +21,7 @@ func TestContradicts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		record account.Record
-		// what is worth a script, of the labels above in their order
+		// for each label above, whether the script is called
 		unclaimed, ours, others, dirty, nobodysDirty bool
 	}{
 		{"unknown", account.Record{}, false, true, true, true, true},
@@ -46,7 +46,7 @@ func TestContradicts(t *testing.T) {
 	}
 }
 
-// followerFake notes what is doubted.
+// followerFake records the calls of Doubt.
 type followerFake struct {
 	Follower
 	doubted []string
@@ -61,8 +61,7 @@ func (f *followerFake) Doubt(_ context.Context, _, binding string, generation in
 	return true, nil
 }
 
-// An account is doubted where its source, and not only a cache, says that it was
-// taken away from under its clusters.
+// An account with clusters is doubted if the API, and not only the cache, shows that its tenant has lost it.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	used := account.Record{State: account.InUse, Tenant: "ga", Generation: 3, Confirmed: true, Count: 2}
@@ -132,8 +131,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// A label older than the record's claim is followed where its source still shows it, and not
-// where a cache lags: that would free a claim which is there, and adopt it as an idle one (I8).
+// A label older than the record's claim is followed only if the API still shows it. If only the cache shows
+// it, following it would free an existing claim, and adopt it as an idle one (I8).
 func TestOlderLabelIsAskedFor(t *testing.T) {
 	t.Parallel()
 	rebuilt := account.Record{State: account.Draining, Tenant: "ga", Generation: 2}
@@ -177,7 +176,7 @@ func TestOlderLabelIsAskedFor(t *testing.T) {
 	}
 }
 
-// sourceFake is one binding at its source.
+// sourceFake is one binding in the API.
 type sourceFake struct {
 	live  *engine.Binding // nil is not there
 	down  error
@@ -196,7 +195,7 @@ func (s *sourceFake) Get(context.Context, string) (engine.Binding, error) {
 	}
 }
 
-// rebuilds notes for what a rebuild was asked for.
+// rebuilds records the pools for which a rebuild was requested.
 type rebuilds []string
 
 func (r *rebuilds) Wanted(pool string) { *r = append(*r, pool) }

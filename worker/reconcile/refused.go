@@ -9,9 +9,9 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// noteRefused says of assignments that the ledger does not know whether it has refused
-// all requests that they are held for: a worker that paused before it asked Redis, until
-// another one had answered, and that died before it noticed, leaves such a one.
+// noteRefused sets Drift.Refused for assignments that the ledger does not know, if it has refused all their
+// requests. A worker leaves such an assignment if it pauses before it calls Redis, another worker refuses the
+// request meanwhile, and the first one then dies before it reads the refusal.
 func (a *Audit) noteRefused(ctx context.Context, drifts []account.Drift) error {
 	for i := range drifts {
 		d := &drifts[i]
@@ -37,8 +37,9 @@ func (a *Audit) noteRefused(ctx context.Context, drifts []account.Drift) error {
 	return nil
 }
 
-// takeBack undoes what refused requests hold, rule 11. A refusal stands for ever, and a request that comes again asks
-// Redis anew, so that nothing is to be looked at again but the record, which the script does.
+// takeBack undoes the assignment of refused requests (rule 11), and reports whether it did: false unless
+// Drift.Refused is set. It need not read the ledger again: a refusal is final, and the script checks the
+// record.
 func (a *Audit) takeBack(ctx context.Context, d account.Drift) (bool, error) {
 	if !d.Refused {
 		return false, nil

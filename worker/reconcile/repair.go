@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Repair does about a drift what is safe, and reports whether Redis changed. An
-// idle claim drains only where drainIdle asks for it.
+// Repair repairs a drift if that is safe, and reports whether Redis changed. It drains an idle claim only if
+// drainIdle is true.
 func (a *Audit) Repair(ctx context.Context, d account.Drift, drainIdle bool) (bool, error) {
 	changed, err := a.mend(ctx, d, drainIdle)
 	if err != nil {
@@ -32,7 +32,7 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	case account.RuntimeUnknown:
 		return a.takeBack(ctx, d)
 	case account.WaitingUnknown:
-		return a.Repairer.Forget(ctx, d.Pool, d.Runtime, d.Entry.Sequence) // it may have been served since it was read
+		return a.Repairer.Forget(ctx, d.Pool, d.Runtime, d.Entry.Sequence) // only under this sequence: it may have been served since
 	case account.ShootGone:
 		dropped, err := a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
 		if err == nil && dropped {
@@ -58,12 +58,11 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	}
 }
 
-// restore puts an assignment back. The directory is asked first: a runtime that
-// was deprovisioned meanwhile is gone there, and what is located now is found by
-// every deprovision to come.
+// restore puts an assignment back. It locates the runtime first: the directory shows whether it was
+// deprovisioned meanwhile, and later deprovisions find the place.
 func (a *Audit) restore(ctx context.Context, d account.Drift) (bool, error) {
 	if d.Wanted.State == "" {
-		return false, nil // Redis has the higher number: who is right cannot be told
+		return false, nil // Redis has the higher sequence: unclear which one is right
 	}
 	place, err := a.Repairer.Locate(ctx, d.Runtime, d.Pool)
 	if err != nil || place.Pool != d.Pool {
@@ -72,8 +71,8 @@ func (a *Audit) restore(ctx context.Context, d account.Drift) (bool, error) {
 	return a.Repairer.Restore(ctx, d.Pool, d.Runtime, d.Entry, d.Wanted, d.Should)
 }
 
-// follow reads the label once more and lets Redis follow it: rule 10. A binding
-// that is not there has the label of one that was cleaned.
+// follow reads the label again and updates Redis from it (rule 10). A deleted binding counts as unclaimed and
+// clean.
 func (a *Audit) follow(ctx context.Context, d account.Drift) (bool, error) {
 	b, err := a.Reader.Get(ctx, d.Binding)
 	switch {
@@ -89,10 +88,10 @@ func (a *Audit) follow(ctx context.Context, d account.Drift) (bool, error) {
 	return seen.Change != "", err
 }
 
-// RepairAll repairs what it can and returns the drifts about which Redis changed.
-// One that fails does not keep the others from being repaired. Counts come last, and none is
-// lowered while Redis lacks a runtime of the binding that ledger or Shoot have: the room that
-// this makes would be given away, and the runtime is put back all the same (I2).
+// RepairAll repairs all drifts, and returns those for which Redis changed and the joined errors. A failed
+// repair does not stop the others. Counts come last. A count is not lowered while Redis lacks a runtime of
+// the binding that the ledger or a Shoot has: another runtime could take the room before this one is restored
+// (I2).
 func (a *Audit) RepairAll(ctx context.Context, drifts []account.Drift, drainIdle bool) (changed []account.Drift, err error) {
 	drifts = slices.Clone(drifts)
 	slices.SortStableFunc(drifts, func(a, b account.Drift) int { return last(a) - last(b) })
@@ -117,7 +116,7 @@ func (a *Audit) RepairAll(ctx context.Context, drifts []account.Drift, drainIdle
 	return changed, errs
 }
 
-// last ranks counts behind everything else.
+// last ranks wrong counts after all other drifts.
 func last(d account.Drift) int {
 	if d.Kind == account.CountWrong {
 		return 1

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
-// mender notes what is repaired, in its order.
+// mender records the repairs in order.
 type mender struct {
 	reconcile.Repairer
 	restores bool
@@ -34,8 +34,8 @@ func (m *mender) Restore(_ context.Context, _, runtime string, _, rt account.Run
 	return m.restores, nil
 }
 
-// A count that is lowered before the runtimes are back that Redis has forgotten makes room
-// that is given away, and the account then has one more than its limit.
+// If a count is lowered before the lost runtimes are restored, another runtime may take the room, and the
+// account ends above its limit.
 func TestCountsAreRepairedLast(t *testing.T) {
 	t.Parallel()
 	missing := account.Drift{
@@ -70,8 +70,7 @@ func TestCountsAreRepairedLast(t *testing.T) {
 	}
 }
 
-// A runtime that Redis has forgotten is in motion: nothing is said of it now, nor of the
-// count of its account.
+// A runtime that Redis has lost is no drift while an event of it is in progress, nor is its account's count.
 func TestCountOfAForgottenRuntimeInMotion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// everything compares all labels with Redis, and marks what drains or was left
-// half-way to dirty: rules 8 and 10. It has the epochs looked at, rule 15: what changes only Redis
-// is asked of a server whose epochs are not in force as well, and finds no error there.
+// everything is one sweep: it compares all labels with Redis (rule 10), and marks accounts that drain or
+// whose marking was interrupted (rule 8). It also requests a check of the epochs (rule 15), since the scripts
+// that it calls succeed on a server whose epochs are not in force, too.
 func (s *Labels) everything(ctx context.Context) error {
 	var errs error
 	empty := map[string]vacant{}
@@ -38,8 +38,8 @@ func (s *Labels) everything(ctx context.Context) error {
 	return errors.Join(errs, s.markVacant(ctx, empty))
 }
 
-// pools are those of the labels and those of Redis, which knows a pool whose last
-// binding was taken out of it.
+// pools returns the dedicated pools of the labels and of Redis, which may know a pool without bindings. It
+// passes the names of the shared ones to the worker.
 func (s *Labels) pools(ctx context.Context) (map[engine.Pool]struct{}, error) {
 	pools := map[engine.Pool]struct{}{}
 	for _, pool := range s.Cache.Pools() {
@@ -62,7 +62,7 @@ func (s *Labels) pools(ctx context.Context) (map[engine.Pool]struct{}, error) {
 	return pools, err
 }
 
-// vacant is a binding without runtimes and that is to become dirty.
+// vacant is a binding without runtimes that is to be marked dirty.
 type vacant struct {
 	pool   string
 	record account.Record
@@ -82,7 +82,7 @@ func (s *Labels) pool(ctx context.Context, pool engine.Pool, bindings []engine.B
 		r := records[b.Name]
 		if contradicts(b, r) {
 			if now, known := s.cachedIn(pool, b.Name); known {
-				b = now // the record is newer than what the sweep began with
+				b = now // at least as new as the record, unlike the state when the sweep began
 			}
 			if err := s.follow(ctx, b); err != nil {
 				return err
@@ -105,33 +105,33 @@ func (s *Labels) pool(ctx context.Context, pool engine.Pool, bindings []engine.B
 	return nil
 }
 
-// cachedIn returns a binding as the watch has it by now, and whether it is in the pool.
+// cachedIn returns a binding from the cache, and whether it is in the pool.
 func (s *Labels) cachedIn(pool engine.Pool, name string) (engine.Binding, bool) {
 	b, known := s.Cache.Cached(name)
 	return b, known && b.Pool() == pool
 }
 
 const (
-	// markings is how many bindings a sweep marks at a time: those that wait share a list of the Shoots.
+	// markings is the number of bindings that a sweep marks concurrently. They share reads of the Shoots.
 	markings = 8
-	// mostFailures is how many markings may fail with none between them that succeeds, before the others
-	// wait for the next sweep: then it is more likely that what all of them need fails.
+	// mostFailures is the number of markings in a row that fail before the sweep leaves the others to
+	// the next one. Then it is likely that a common dependency fails.
 	mostFailures = 3
-	// An account that a Shoot still refers to is looked for in a list of all Shoots again after lookShare of the time that it
-	// has been so already, and after longestLook at most: a cluster may take days to go.
+	// While a Shoot refers to an account, the pause before the next list of the Shoots is a tenth
+	// (1/lookShare) of the time since the first one, at most longestLook. A cluster may take days to go.
 	lookShare   = 10
 	longestLook = 5 * time.Minute
 )
 
-// wait is why no sweep has marked an account yet.
+// wait records why an account is not marked yet.
 type wait struct {
-	since, again time.Time // a Shoot refers to it, and is looked for again
-	failed       time.Time // the last marking
+	since, again time.Time // since when a Shoot refers to it, and when to list the Shoots again
+	failed       time.Time // start of the sweep in which marking failed
 }
 
-// markVacant marks the bindings that no Shoot refers to. One list of the Shoots
-// passes over those that are still in use; the marking looks again at each. Without any to look for now, none is made. Those
-// whose marking failed come last, the last one last, so that they hold up no others.
+// markVacant marks the bindings to which no Shoot refers. It lists the Shoots once and skips the bindings in
+// use; MarkDirty checks the others again. If no binding is due, it does not list. Bindings whose marking
+// failed come last, the latest failure last, so that they do not delay the others.
 func (s *Labels) markVacant(ctx context.Context, empty map[string]vacant) error {
 	now := s.Now()
 	s.mu.Lock()
@@ -193,7 +193,7 @@ func (s *Labels) markVacant(ctx context.Context, empty map[string]vacant) error 
 	return errs
 }
 
-// passOver takes out of empty what a Shoot refers to, and notes when it is to be looked for again.
+// passOver removes the bindings in use from empty, and records in waits when to check them again.
 func (s *Labels) passOver(ctx context.Context, empty map[string]vacant, waits map[string]wait, now time.Time) error {
 	return s.Cache.Shoots(ctx, func(shoot engine.Shoot) error {
 		if _, is := empty[shoot.Binding]; is {
@@ -209,21 +209,20 @@ func (s *Labels) passOver(ctx context.Context, empty map[string]vacant, waits ma
 	})
 }
 
-// contradicts reports whether a label says something that the record does not:
-// only then the script is asked.
+// contradicts reports whether label and record differ. Only then the script is called.
 func contradicts(b engine.Binding, r account.Record) bool {
 	switch r.State {
 	case "", account.Free:
 		return b.Tenant != "" || b.Dirty
 	case account.Claiming:
-		return false // its claim is on the way
+		return false // a worker is about to write its label
 	default:
 		return b.Tenant != r.Tenant || b.Dirty != (r.State == account.Dirtying)
 	}
 }
 
-// mark tries once more what the deprovision could not do, rule 8. The handler's
-// steps are the same: a Shoot that still refers leaves the binding draining.
+// mark marks an account dirty that the deprovision could not mark (rule 8), in the same steps. If a Shoot
+// refers to it by now, it keeps draining.
 func (s *Labels) mark(ctx context.Context, pool, binding string, r account.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Budget)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/dirtying"
 )
 
-// noCache has the Shoots alone.
+// noCache is a Cache that has only Shoots.
 type noCache struct {
 	shoots []engine.Shoot
 	lists  int // of all Shoots
@@ -34,7 +34,7 @@ func (c *noCache) Shoots(_ context.Context, f func(engine.Shoot) error) error {
 	return nil
 }
 
-// markerFake notes what it is asked to mark.
+// markerFake records the calls of MarkDirty.
 type markerFake struct {
 	Marker
 	fails map[string]bool
@@ -62,7 +62,7 @@ func vacantAccounts(names ...string) map[string]vacant {
 	return empty
 }
 
-// TestOneFailureHoldsUpNoOther: an account that cannot be marked holds up none of the others.
+// TestOneFailureHoldsUpNoOther: an account that cannot be marked does not delay the others.
 func TestOneFailureHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	all := []string{"a", "b", "c", "d", "e", "f"}
@@ -91,7 +91,7 @@ func TestOneFailureHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestSweepEndsWhereNoneCanBeMarked: what all markings need may fail, and the rest waits for the next sweep.
+// TestSweepEndsWhereNoneCanBeMarked: after several failures in a row, the rest waits for the next sweep.
 func TestSweepEndsWhereNoneCanBeMarked(t *testing.T) {
 	t.Parallel()
 	marker, names := &markerFake{fails: map[string]bool{}}, make([]string, 100)
@@ -106,8 +106,7 @@ func TestSweepEndsWhereNoneCanBeMarked(t *testing.T) {
 	}
 }
 
-// TestFailuresComeLast: as many accounts that can never be marked as end a sweep hold up none of the others for longer
-// than one.
+// TestFailuresComeLast: mostFailures accounts that can never be marked delay the others by one sweep at most.
 func TestFailuresComeLast(t *testing.T) {
 	t.Parallel()
 	marker, names := &markerFake{fails: map[string]bool{}}, make([]string, 100)
@@ -127,8 +126,8 @@ func TestFailuresComeLast(t *testing.T) {
 	}
 }
 
-// TestShootsAreListedLessOften: an account that drains for long has the Shoots listed less and less often, and one that is left meanwhile has
-// them listed at once, for both.
+// TestShootsAreListedLessOften: the longer an account drains, the less often the Shoots are listed for it.
+// For an account that becomes vacant meanwhile they are listed at once, which serves both.
 func TestShootsAreListedLessOften(t *testing.T) {
 	t.Parallel()
 	marker, cache := &markerFake{}, &noCache{shoots: []engine.Shoot{{Binding: "a"}}}

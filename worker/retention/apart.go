@@ -8,9 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// apart are final replies that say nothing of an account: those to releases and resolves,
-// and rejections under no number. No rebuild needs one, so each goes by itself, also while
-// its runtime lives.
+// apart are final replies without an account: to releases and resolves, and rejections without a sequence. No
+// rebuild needs them, so each is deleted separately, even while its runtime exists.
 type apart []events.Fact
 
 func (a *apart) add(f events.Fact) {
@@ -19,7 +18,7 @@ func (a *apart) add(f events.Fact) {
 	}
 }
 
-// removeApart deletes those that no event or waiting request can come for any more.
+// removeApart deletes the replies to which no unsettled event and no waiting request can belong.
 func (r *Purger) removeApart(ctx context.Context, replies apart, info *observe.Retention) error {
 	if len(replies) == 0 {
 		return nil
@@ -47,8 +46,9 @@ func (r *Purger) removeApart(ctx context.Context, replies apart, info *observe.R
 	return nil
 }
 
-// heldFor says what a reply is still needed for: its request waits, or Redis holds something
-// for a rejected one, which an audit takes back where the ledger has the rejection.
+// heldFor returns why a reply is still needed, or "". A rejection is needed if a request of its runtime
+// waits, or if Redis has the runtime assigned or waiting: the audit takes that back only if the ledger has
+// the rejection.
 func (r *Purger) heldFor(ctx context.Context, f events.Fact) (because observe.KeptBecause, err error) {
 	if f.RuntimeID == "" || f.Status != events.StatusRejected {
 		return "", nil

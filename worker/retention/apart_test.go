@@ -11,15 +11,15 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// rejected is a reply of a request that no account was ever decided for.
+// rejected returns a rejection without a decision about an account.
 func rejected(runtime, request string) events.Reply {
 	return events.Reply{
 		RequestID: request, RuntimeID: runtime, Status: events.StatusRejected, Error: &events.ReplyError{Code: engine.CodeNoMatchingRule},
 	}
 }
 
-// TestRepliesApart: a reply that says nothing of an account goes by itself, whatever its
-// runtime is or was; what a rebuild needs stays.
+// TestRepliesApart: old replies without an account are deleted, whatever the state of their runtime. Replies
+// that a rebuild needs stay.
 func TestRepliesApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestRepliesApart(t *testing.T) {
 	})
 }
 
-// Each of these keeps a rejection.
+// TestRepliesApartAreKept: each of these reasons keeps a rejection.
 func TestRepliesApartAreKept(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -17,14 +17,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// keptLedger is a ledger in memory, with what is in work beside it.
+// keptLedger is a ledger in memory, with a backlog that the test sets.
 type keptLedger struct {
 	stored   []events.Stored
 	last     uint64
 	backlog  events.Backlog
-	onForget func() // before anything is deleted
-	asked    int    // for the backlog
-	onAsk    func(n int)
+	onForget func()      // called first in Forget
+	asked    int         // calls of Backlog
+	onAsk    func(n int) // called in the nth call of Backlog
 }
 
 func (l *keptLedger) put(at time.Time, r events.Reply) {
@@ -89,11 +89,11 @@ func (l *keptLedger) statuses(runtime string) (out []events.Status) {
 	return out
 }
 
-// tombs are the model's records, read whole.
+// tombs adapts the model to Records.
 type tombs struct {
 	*counters
-	known []string
-	down  error // of Forget
+	known []string // runtimes that Places visits
+	down  error    // returned by Forget
 }
 
 func (m *tombs) Pools(context.Context) ([]string, error) { return []string{"aws"}, nil }
@@ -189,8 +189,7 @@ func (n notedFake) All(context.Context) (network.Notes, error) { return n.notes,
 
 var errDown = errors.New("down")
 
-// retained is a landscape after its runtimes have gone; it is used in a bubble whose
-// clock stands at now.
+// retained is a landscape whose runtimes have gone, in a synctest bubble.
 type retained struct {
 	t      *testing.T
 	ledger *keptLedger
@@ -219,7 +218,7 @@ func newRetained(t *testing.T) *retained {
 	return x
 }
 
-// leave releases a runtime, as long ago as that.
+// leave releases a runtime, with a reply that is ago old.
 func (x *retained) leave(runtime string, ago time.Duration) {
 	x.t.Helper()
 	left, err := x.tombs.ReleaseRuntime(x.t.Context(), account.Place{Pool: "aws"}, runtime, "")
@@ -232,7 +231,7 @@ func (x *retained) leave(runtime string, ago time.Duration) {
 	})
 }
 
-// lived provisions a runtime in aws and releases it, as long ago as that.
+// lived provisions a runtime in aws and releases it, with a reply that is ago old.
 func (x *retained) lived(runtime string, ago time.Duration) {
 	x.t.Helper()
 	ctx := x.t.Context()
@@ -260,7 +259,7 @@ func (x *retained) assign(runtime, pool string) account.Decision {
 	return d
 }
 
-// forgotten reports whether nothing anywhere knows of a runtime, and else what does.
+// forgotten returns everything that is still stored of a runtime.
 func (x *retained) forgotten(runtime string) (left []string) {
 	for _, status := range x.ledger.statuses(runtime) {
 		left = append(left, "reply "+string(status))
@@ -293,7 +292,7 @@ func (c *counters) Place(_ context.Context, runtime string) (account.Place, erro
 	return place, nil
 }
 
-// rebuilds notes for what a rebuild was asked for.
+// rebuilds records the pools for which a rebuild was requested.
 type rebuilds []string
 
 func (r *rebuilds) Wanted(pool string) { *r = append(*r, pool) }

@@ -10,16 +10,17 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// grave has what Redis remembers of a runtime that is gone, or has left a pool (rule 16).
+// grave is a tombstone in Redis: the record of a runtime that is gone or has left a pool (rule 16), or an
+// entry of the directory.
 type grave struct {
 	runtime string
-	pool    string        // that has the record; "" where the directory alone knows it
-	number  int64         // of the record
-	moved   bool          // the record says that it has left the pool
-	place   account.Place // the entry of the directory, where that alone knows it
+	pool    string        // pool of the record; "" if only the directory knows the runtime
+	number  int64         // sequence of the record
+	moved   bool          // the record says that the runtime has left the pool
+	place   account.Place // entry of the directory, if pool is ""
 }
 
-// tombstones are all runtimes that are gone in Redis, or have left a pool. What is not built has none.
+// tombstones returns all tombstones in Redis, by runtime. It skips pools and buckets that are not built.
 func (r *Purger) tombstones(ctx context.Context) (map[string][]grave, error) {
 	all := map[string][]grave{}
 	pools, err := r.Records.Pools(ctx)
@@ -55,14 +56,14 @@ func (r *Purger) tombstones(ctx context.Context) (map[string][]grave, error) {
 	return all, nil
 }
 
-// graveIn returns the grave of a runtime in a pool, and reports whether it is gone or has left.
+// graveIn returns the grave of a runtime in a pool. dead is false if the runtime is neither gone nor moved.
 func graveIn(pool string, rt account.NamedRuntime) (g grave, dead bool) {
 	g = grave{runtime: rt.ID, pool: pool, number: rt.Sequence, moved: rt.State == account.RuntimeMoved}
 	return g, g.moved || rt.State == account.RuntimeGone
 }
 
-// orphaned are the tombstones of runtimes that have no reply at all: those that a
-// pass has left which died, or a rebuild that read the ledger before it was purged.
+// orphaned returns the tombstones of runtimes without any reply. A pass that died leaves these, or a rebuild
+// that read the ledger before it was purged.
 func (r *Purger) orphaned(ctx context.Context, found map[string][]grave, seen around) ([]grave, error) {
 	var left []grave
 	for runtime, graves := range found {
@@ -92,10 +93,10 @@ func (r *Purger) known(ctx context.Context, runtime string) (known bool, err err
 	return known, err
 }
 
-// forget takes runtimes out of Redis that the ledger does not know any more. The
-// directory's entry goes first, and the record after everybody is done who has read
-// that entry: until then the record supersedes a worker that would assign by
-// it, and no runtime is counted in a pool that the directory does not name.
+// forget removes runtimes from Redis that the ledger no longer knows. It drops the directory's entry first.
+// It drops the record after all workers that may have read that entry are done: until then the record
+// supersedes a provision by that entry, so that no runtime is counted in a pool that the directory does not
+// name.
 func (r *Purger) forget(ctx context.Context, graves []grave, info *observe.Retention) error {
 	if len(graves) == 0 {
 		return nil
@@ -112,7 +113,7 @@ func (r *Purger) forget(ctx context.Context, graves []grave, info *observe.Reten
 	}
 	now, err := r.Ledger.Backlog(ctx)
 	if err != nil || now.First <= before.Last {
-		return err // left to a later pass
+		return err // events of that time are not settled: a later pass drops the records
 	}
 	for _, g := range graves {
 		dropped, err := r.forgetRecord(ctx, g)
@@ -130,8 +131,8 @@ func count(info *observe.Retention, dropped bool, err error) error {
 	return err
 }
 
-// forgetPlace drops an entry that says that the runtime is gone, or names a pool
-// whose record says so. It takes less time than the record outlives the entry.
+// forgetPlace drops an entry that says that the runtime is gone, or that names a pool whose record says so.
+// Its time-out is shorter than the time for which the record outlives the entry.
 func (r *Purger) forgetPlace(ctx context.Context, g grave) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Settle/2)
 	defer cancel()
@@ -152,9 +153,9 @@ func (r *Purger) forgetPlace(ctx context.Context, g grave) (bool, error) {
 	return dropped, wrapForget(g, err)
 }
 
-// forgetRecord drops a record that no entry leads to. Who came by the entry before it
-// was dropped was superseded, under the number of the record: as long as the ledger
-// remembers that, so does Redis.
+// forgetRecord drops a record to which no entry leads. If the ledger knows the runtime again, a provision
+// that had read the entry was superseded under the record's sequence. Then forgetRecord keeps the record and
+// restores the entry.
 func (r *Purger) forgetRecord(ctx context.Context, g grave) (bool, error) {
 	known, err := r.known(ctx, g.runtime)
 	switch {
@@ -171,7 +172,7 @@ func (r *Purger) forgetRecord(ctx context.Context, g grave) (bool, error) {
 	}
 	place, err := r.Records.Place(ctx, g.runtime)
 	if err != nil || place.Pool == g.pool {
-		return false, wrapForget(g, err) // a publisher asks for the runtime again
+		return false, wrapForget(g, err) // a new request for the runtime is being handled
 	}
 	dropped, err := r.Records.Forget(ctx, g.pool, g.runtime, g.number)
 	return dropped, wrapForget(g, err)

@@ -15,9 +15,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// candidate is a runtime of which a reply says that it is gone.
+// candidate is a runtime that is gone by one of its replies.
 type candidate struct {
-	since   time.Time // when the ledger had that reply
+	since   time.Time // when that reply was stored
 	runtime string
 }
 
@@ -25,7 +25,7 @@ func (c candidate) compare(o candidate) int {
 	return cmp.Or(c.since.Compare(o.since), cmp.Compare(c.runtime, o.runtime))
 }
 
-// oldest keeps the candidates that have been gone longest.
+// oldest collects the candidates that have been gone longest, up to limit.
 type oldest struct {
 	limit int
 	all   []candidate
@@ -45,20 +45,20 @@ func (o *oldest) cut() {
 	}
 }
 
-// around has what a pass has read once, beside the ledger.
+// around is the state outside of the ledger that a pass reads once.
 type around struct {
-	cutoff  time.Time // what is younger is kept
+	cutoff  time.Time // younger runtimes are kept
 	backlog events.Backlog
 	lodged  map[string]bool // runtimes that a Shoot names
 	used    map[string]bool // bindings that a Shoot names
-	noted   map[string]bool // runtimes whose blocks are noted beside the ledger
+	noted   map[string]bool // runtimes with a ClusterConfig
 }
 
-// pass forgets the candidates behind after, the oldest first, and the tombstones that
-// the ledger knows nothing of. It returns the last candidate, and whether there are more.
+// pass forgets up to Limit candidates after the given one, oldest first, and the tombstones that the ledger
+// does not know. It returns the last candidate, and whether there are more.
 func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retention) (candidate, bool, error) {
-	// Redis first, then what is in work, then the ledger: a release that is decided and
-	// not published shows in the second.
+	// Read Redis, then the backlog, then the ledger. A release that is decided and not published is
+	// in the backlog.
 	orphans, err := r.tombstones(ctx)
 	if err != nil {
 		return after, false, err
@@ -107,7 +107,7 @@ func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retent
 		}
 		after = c
 	}
-	// What was in work when Redis was read is settled by now, so its answer is stored.
+	// All events that were in flight when Redis was read are settled now, so their answers are stored.
 	if seen.backlog.First > before.Last {
 		left, err := r.orphaned(ctx, orphans, seen)
 		if err != nil {
@@ -118,7 +118,7 @@ func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retent
 	return after, found.more, r.forget(ctx, graves, info)
 }
 
-// look reads what a runtime may still be needed by.
+// look reads the backlog, the Shoots and the ClusterConfigs, which may still need a runtime.
 func (r *Purger) look(ctx context.Context, cutoff time.Time) (around, error) {
 	a := around{cutoff: cutoff, lodged: map[string]bool{}, used: map[string]bool{}, noted: map[string]bool{}}
 	var err error
@@ -145,14 +145,14 @@ func (r *Purger) look(ctx context.Context, cutoff time.Time) (around, error) {
 	return a, nil
 }
 
-// purge deletes the replies of a runtime where nothing needs them, and returns what
-// Redis remembers of it. The release stays until everything that a rebuild installs is
-// seen to be built: one that has read an older reply already, and so has to find
-// the release behind it, can install nothing any more.
+// purge deletes the replies of a runtime if nothing needs them, and returns its tombstones in Redis. It
+// deletes the release last, after it has seen that all places of the runtime are built. A rebuild that has
+// read an older reply has to find the release after it; once the places are built, that rebuild can no longer
+// install them.
 func (r *Purger) purge(ctx context.Context, runtime string, seen around, info *observe.Retention) ([]grave, error) {
 	told, because, err := r.examine(ctx, runtime, seen)
 	if err != nil || told.last == 0 {
-		return nil, err // without replies: another worker was faster
+		return nil, err // no replies: another worker was faster
 	}
 	if because == "" {
 		because, err = r.needed(ctx, runtime, told, seen)
@@ -176,36 +176,37 @@ func (r *Purger) purge(ctx context.Context, runtime string, seen around, info *o
 	return graves, nil
 }
 
-// unlessLost asks for a rebuild where err says that one is needed.
+// unlessLost returns because and err. If err is account.ErrNotBuilt, it requests a rebuild and returns
+// KeptNotBuilt and no error instead.
 func (r *Purger) unlessLost(pool string, because observe.KeptBecause, err error) (observe.KeptBecause, error) {
 	if !errors.Is(err, account.ErrNotBuilt) {
 		return because, err
 	}
-	r.Rebuild.Wanted(pool) // perhaps no binding is labelled for it any more
+	r.Rebuild.Wanted(pool) // by name, since no binding may be labelled for it any more
 	return observe.KeptNotBuilt, nil
 }
 
-// testimony has what the replies of a runtime say together.
+// testimony summarizes the replies of a runtime.
 type testimony struct {
-	pools   map[string]bool // that they name, "" for the directory alone
-	pool    string          // of the release
-	binding string          // that was released
-	since   int64           // of its last assignment
-	on      [2]string       // pool and binding of that
-	number  int64           // of the decision
-	release uint64          // sequence in the stream
-	last    uint64          // the last reply's; 0 where there is none
+	pools   map[string]bool // pools that they name; "" for replies without one
+	pool    string          // pool of the release
+	binding string          // binding of the release
+	since   int64           // decision sequence of the last assignment
+	on      [2]string       // pool and binding of the last assignment
+	number  int64           // decision sequence of the reply in force
+	release uint64          // stream sequence of the reply in force
+	last    uint64          // stream sequence of the last reply; 0 if there is none
 	newest  time.Time
 }
 
-// examine reads all replies of a runtime and says what keeps them, if anything does.
+// examine reads all replies of a runtime, and returns why they have to be kept, or "".
 func (r *Purger) examine(ctx context.Context, runtime string, seen around) (t testimony, because observe.KeptBecause, err error) {
 	t.pools = map[string]bool{}
 	var inForce account.RuntimeState
 	err = r.Ledger.OfRuntime(ctx, runtime, func(stored events.Stored) error {
 		t.last = max(t.last, stored.Sequence)
 		if stored.Foreign != nil {
-			because = observe.KeptForeign // of a newer version, perhaps, and then in force
+			because = observe.KeptForeign // it may be a newer version's reply, and in force
 			return nil                    //nolint:nilerr // it keeps the runtime, and no other one
 		}
 		if stored.Time.After(t.newest) {
@@ -224,12 +225,12 @@ func (r *Purger) examine(ctx context.Context, runtime string, seen around) (t te
 			inForce, t.number, t.release = a.State, a.Sequence, stored.Sequence
 			t.pool, t.binding = a.Pool, a.Binding
 		case a.Binding != "" && a.State == account.RuntimeGone:
-			t.pool, t.binding = a.Pool, a.Binding // a Superseded shares the release's number
+			t.pool, t.binding = a.Pool, a.Binding // a Superseded has the release's sequence and no binding
 		}
 		return nil
 	})
 	if t.binding == "" && t.on[0] == t.pool {
-		t.binding = t.on[1] // only a Superseded is stored of its release, which names none
+		t.binding = t.on[1] // only a Superseded is stored, which names no binding
 	}
 	switch {
 	case err != nil || because != "" || t.last == 0:
@@ -243,11 +244,11 @@ func (r *Purger) examine(ctx context.Context, runtime string, seen around) (t te
 	return t, because, err
 }
 
-// needed says what, beside the ledger, a released runtime is still needed for.
+// needed returns why a released runtime is still needed outside of the ledger, or "".
 func (r *Purger) needed(ctx context.Context, runtime string, told testimony, seen around) (observe.KeptBecause, error) {
 	switch {
 	case seen.lodged[runtime]:
-		return observe.KeptShoot, nil // a rebuild would take it for a cluster from before this service
+		return observe.KeptShoot, nil // without replies, a rebuild would adopt its cluster
 	case seen.noted[runtime]:
 		return observe.KeptBlocks, nil
 	}
@@ -264,7 +265,7 @@ func (r *Purger) needed(ctx context.Context, runtime string, told testimony, see
 		if err != nil {
 			return "", err
 		}
-		// Only the release tells a rebuild that this account is to become dirty.
+		// A rebuild knows only from the release that this account is to become dirty.
 		if rec.State == account.Draining || rec.State == account.Dirtying && seen.used[told.binding] {
 			return observe.KeptDraining, nil
 		}
@@ -273,8 +274,8 @@ func (r *Purger) needed(ctx context.Context, runtime string, told testimony, see
 	return because, err
 }
 
-// lies returns what Redis remembers of a runtime that is gone. Without an error, all
-// that a rebuild installs of it was seen to be built.
+// lies returns the tombstones of a runtime that is gone, or why it has to be kept. Without an error, all
+// places that a rebuild would install for it are built.
 func (r *Purger) lies(ctx context.Context, runtime string, told testimony) ([]grave, observe.KeptBecause, error) {
 	if r.Blocks != nil {
 		blocks, err := r.Blocks.Applied(ctx, runtime)

@@ -1,5 +1,4 @@
-// Package retention forgets runtimes that were released long ago: rule 14 of
-// docs/protocol.md.
+// Package retention deletes the records of runtimes that were released long ago (rule 14 of docs/protocol.md).
 package retention
 
 import (
@@ -19,18 +18,18 @@ import (
 // Ledger is the ledger as retention uses it: package events.
 type Ledger interface {
 	ranges.RuntimeLedger
-	// FactsAfter reads what every reply says that was stored after a sequence, with its place and time.
+	// FactsAfter visits every reply that was stored after a sequence, with its place and time.
 	FactsAfter(ctx context.Context, sequence uint64, f func(events.Fact) error) error
-	// Remove deletes the reply on a subject up to a sequence of the stream.
+	// Remove deletes the reply of a subject if its sequence in the stream is at most upTo.
 	Remove(ctx context.Context, subject string, upTo uint64) error
 	// Forget deletes the replies of a runtime up to a sequence of the stream.
 	Forget(ctx context.Context, runtimeID string, upTo uint64) error
-	// Backlog returns the extent of the events that are published and not settled.
+	// Backlog returns the range of the published events that are not settled.
 	Backlog(ctx context.Context) (events.Backlog, error)
 }
 
-// Records are what Redis remembers of runtimes that are gone: package counters.
-// Every method may return account.ErrNotBuilt; all of them can be repeated.
+// Records are the records in Redis: package counters. Every method may return account.ErrNotBuilt. All of
+// them are idempotent.
 type Records interface {
 	Pools(ctx context.Context) ([]string, error)
 	Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error]
@@ -38,42 +37,43 @@ type Records interface {
 	Place(ctx context.Context, runtime string) (account.Place, error)
 	RuntimeIn(ctx context.Context, pool, runtime string) (account.Runtime, error)
 	Binding(ctx context.Context, pool, binding string) (account.Record, error)
-	// Locate and Depart give the runtime's place, setting a pool or a tombstone where
-	// it has none.
+	// Locate and Depart return the runtime's place. If it has none, Locate sets pool, and Depart
+	// sets a tombstone.
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	Depart(ctx context.Context, runtime string) (account.Place, error)
-	// Forget drops a record that is gone under this sequence.
+	// Forget drops the record of a runtime if it has this sequence and no account, and reports
+	// whether it did.
 	Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error)
-	// ForgetPlace drops an entry of the directory that still is this one.
+	// ForgetPlace drops the entry of a runtime if it still is p, and reports whether it did.
 	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
 }
 
-// Inventory are the clusters that there are: package gardener.
+// Inventory reads the present clusters: package gardener.
 type Inventory interface {
-	// Shoots returns all Shoots, live.
+	// Shoots visits all Shoots. It reads them from the API.
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
 }
 
-// Blocks are the network blocks that clusters have: package counters.
+// Blocks are the network blocks of clusters: package counters.
 type Blocks interface {
-	// Applied returns what a cluster has. account.ErrNotBuilt.
+	// Applied returns the blocks of a cluster. It may return account.ErrNotBuilt.
 	Applied(ctx context.Context, cluster string) ([]network.Applied, error)
 }
 
-// Room is where requests wait: package events.
+// Room stores the waiting requests: package events.
 type Room interface {
-	// Addresses visits the subjects of a runtime's requests, or of all with "". foreign
-	// is set where a message cannot be read.
+	// Addresses visits the subjects of a runtime's requests, or of all requests if runtimeID is
+	// "". foreign is set if the message cannot be read.
 	Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
 }
 
-// Rebuilder asks for a rebuild of what Redis has lost: package rebuild.
+// Rebuilder requests rebuilds of what Redis has lost: package rebuild.
 type Rebuilder interface {
 	Wanted(pool string)
 }
 
-// Purger forgets runtimes that were released long ago: rule 14. Every worker has
-// one, each pass can be repeated, and one that dies is finished by the next.
+// Purger forgets runtimes that were released long ago (rule 14). Every worker runs one. A pass is idempotent,
+// and the next pass finishes one that was interrupted.
 type Purger struct {
 	Ledger  Ledger
 	Records Records
@@ -81,18 +81,18 @@ type Purger struct {
 	Room    Room
 	Rebuild Rebuilder
 	Blocks  Blocks       // nil without network ranges
-	Notes   ranges.Notes // nil where nothing is written beside the ledger
+	Notes   ranges.Notes // nil without ClusterConfigs
 
 	// Keep is how long the replies of a released runtime are kept.
 	Keep time.Duration
-	// Every is the time between two passes. Defaults to an hour; each is put off by up
-	// to a tenth, and the first comes at any moment within it, so that workers do not
-	// all read at once.
+	// Every is the pause between two passes. Defaults to an hour. Each pause is up to a tenth
+	// longer (jitter), and the first pass begins at a random time within it, so that workers do
+	// not all read at once.
 	Every time.Duration
-	// Settle is longer than any handler works on an event without a sign of life: so
-	// long a tombstone outlives the directory's entry. Defaults to a minute.
+	// Settle is how long a record outlives the directory's entry. It has to be longer than a
+	// handler may work on an event without reporting progress. Defaults to a minute.
 	Settle time.Duration
-	// Limit is how many runtimes a pass looks at. Defaults to 10,000.
+	// Limit is the maximum number of runtimes of a pass. Defaults to 10,000.
 	Limit int
 
 	Observer observe.Observer
@@ -114,7 +114,7 @@ func (r *Purger) init() {
 	}
 }
 
-// Run forgets every now and then until ctx ends.
+// Run calls Once periodically until ctx ends.
 func (r *Purger) Run(ctx context.Context) {
 	r.init()
 	loop.Run(ctx, loop.Options{Every: r.Every, Jitter: 0.1, Start: loop.Spread}, func(ctx context.Context) error {
@@ -123,7 +123,7 @@ func (r *Purger) Run(ctx context.Context) {
 	})
 }
 
-// sleep reports whether ctx goes on.
+// sleep waits, and returns false if ctx has ended.
 func (r *Purger) sleep(ctx context.Context, pause time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -133,8 +133,7 @@ func (r *Purger) sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Once looks at everything that there is to forget, pass by pass, and tells the
-// listener of each.
+// Once makes passes until nothing more can be forgotten, or until an error, and reports each to the observer.
 func (r *Purger) Once(ctx context.Context) {
 	r.init()
 	for after, more := (candidate{}), true; more && ctx.Err() == nil; {

@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// What was released long ago is forgotten everywhere, and nothing else is touched.
+// Runtimes that were released long ago are deleted from ledger and Redis; nothing else changes.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,8 +49,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// Each of these keeps a runtime that was released long ago: all replies stay, and so
-// does what Redis remembers.
+// Each of these reasons keeps a runtime that was released long ago, with all its replies and records.
 func TestRetentionKeeps(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -99,7 +98,7 @@ func TestRetentionKeeps(t *testing.T) {
 		{observe.KeptBlocks, func(x *retained) {
 			x.r.Notes = notedFake{notes: network.Notes{Configs: []network.Note{{Runtime: "old"}}}}
 		}},
-		{observe.KeptDiffers, func(x *retained) { // Redis fell behind, and no worker noticed
+		{observe.KeptDiffers, func(x *retained) { // Redis has lost the last changes, unnoticed
 			for _, s := range x.ledger.stored {
 				x.tombs.known = append(x.tombs.known, s.Reply.RuntimeID)
 			}
@@ -131,8 +130,8 @@ func TestRetentionKeeps(t *testing.T) {
 	}
 }
 
-// A rebuild may have read the assignment when the pass begins, and has to find the
-// release behind it: that goes once nothing of that rebuild can be installed.
+// A rebuild may have read the assignment before the pass begins, and then has to find the release. So the
+// release is deleted only when that rebuild can no longer install anything.
 func TestRetentionDuringRebuild(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,14 +149,13 @@ func TestRetentionDuringRebuild(t *testing.T) {
 	})
 }
 
-// A runtime that is asked for again while it is forgotten is superseded as before, and
-// stays so as long as the ledger says so; it is never counted where no
-// deprovision finds it.
+// A provision of a runtime that is being forgotten is superseded, as long as the ledger has that answer. The
+// runtime is never counted in a pool where no deprovision finds it.
 func TestRetentionAskedForMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		ask  int // for the backlog: 3 is between entry and record
+		ask  int // call of Backlog: the third is between entry and record
 	}{{"before the entry is dropped", 2}, {"after the entry is dropped", 3}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -187,7 +185,7 @@ func TestRetentionAskedForMeanwhile(t *testing.T) {
 				if left := x.forgotten("old"); !slices.Equal(left, want) {
 					t.Errorf("left is %v, want %v", left, want)
 				}
-				// Once that answer is old enough as well, all of it goes.
+				// When that answer is old enough, everything is deleted.
 				x.ledger.onAsk, x.ledger.stored[0].Time = nil, x.now.Add(-2*kept)
 				x.r.Once(t.Context())
 				if left := x.forgotten("old"); len(left) > 0 {
@@ -198,8 +196,7 @@ func TestRetentionAskedForMeanwhile(t *testing.T) {
 	}
 }
 
-// The reply to a request that comes between the look at the replies and their purge
-// stays, and so does what Redis has.
+// A reply that is stored between the read of the replies and their purge stays, as do the records in Redis.
 func TestRetentionAnsweredMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -222,8 +219,8 @@ func TestRetentionAnsweredMeanwhile(t *testing.T) {
 	})
 }
 
-// A record stays while anybody may be about to assign by the entry that was dropped:
-// an event is not settled, or the runtime has an entry again.
+// A record stays while a worker may still assign by the dropped entry: an event is not settled, or the
+// runtime has an entry again.
 func TestRetentionRecordOutlives(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -254,8 +251,7 @@ func TestRetentionRecordOutlives(t *testing.T) {
 	}
 }
 
-// A worker that is slow finds that another one has forgotten the runtime, and that it
-// lives again: it is left alone.
+// A slow worker does nothing if another one has forgotten the runtime, and the runtime exists again.
 func TestRetentionBehindAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -265,7 +261,7 @@ func TestRetentionBehindAnother(t *testing.T) {
 		purges := 0
 		x.ledger.onForget = func() {
 			if purges++; purges < 2 {
-				return // Redis is looked at after this one
+				return // the pass reads Redis after this call
 			}
 			ctx := t.Context()
 			rt, _ := x.tombs.RuntimeIn(ctx, "aws", "old")
@@ -285,8 +281,8 @@ func TestRetentionBehindAnother(t *testing.T) {
 	})
 }
 
-// Whatever a pass leaves that dies, the next one finishes. What is decided and not
-// answered yet looks alike, and is left alone.
+// The next pass finishes one that was interrupted. It leaves releases that are decided and not answered yet,
+// although these look alike.
 func TestRetentionDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -325,8 +321,8 @@ func TestRetentionDies(t *testing.T) {
 	})
 }
 
-// A pass takes the oldest first, no more than its limit, and the next one follows at
-// once. What is kept does not stand in the way of the others.
+// A pass takes the oldest runtimes first, up to its limit, and the next pass follows at once. Runtimes that
+// are kept do not block the others.
 func TestRetentionLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -358,7 +354,7 @@ func TestRetentionLimit(t *testing.T) {
 	})
 }
 
-// Passes come about once an hour, the first one within an hour.
+// Passes begin about once an hour, the first one within an hour.
 func TestRetentionRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

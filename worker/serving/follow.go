@@ -9,29 +9,28 @@ import (
 	"github.com/hap-worker/hap-worker/worker/waitlist"
 )
 
-// waitingRoom has what this worker has read of the waiting room. It belongs to the goroutine
-// that serves.
+// waitingRoom is this worker's copy of the waiting room. Only the goroutine that serves uses it.
 type waitingRoom struct {
 	list    *waitlist.List
-	read    uint64 // the sequence up to which it was read
-	foreign int    // messages that are no requests, as the last comparison found them
+	read    uint64 // sequence up to which the room was read
+	foreign int    // messages without an entry in the last comparison: they are no requests
 
-	compared time.Time     // the last comparison of list and room
-	took     time.Duration // by that
-	told     time.Time     // the observer
-	changed  bool          // since the observer was told
-	latest   time.Time     // when it was brought up to date
+	compared time.Time     // start of the last comparison of list and room
+	took     time.Duration // duration of the last comparison
+	told     time.Time     // last report to the observer
+	changed  bool          // the list has changed since that report
+	latest   time.Time     // last call of follow
 }
 
-// compareShare is how much longer than a comparison of list and room the pause after it is,
-// and compareEvery the longest one: requests that other workers serve leave the list so.
+// A comparison of list and room removes the requests that other workers have served. The pause after one is
+// compareShare times its duration, at most compareEvery.
 const (
 	compareShare = 100
 	compareEvery = 10 * time.Minute
 	tellEvery    = 15 * time.Second
 )
 
-// follow brings the list up to date, and wakes the pools of what is new.
+// follow reads new requests into the list, and wakes their pools.
 func (s *Rounds) follow(ctx context.Context, woken *woken) error {
 	now := s.Now()
 	if s.seen.latest.Sub(now) > retryAfter {
@@ -45,14 +44,14 @@ func (s *Rounds) follow(ctx context.Context, woken *woken) error {
 	}
 	from := s.seen.read
 	if woken.all {
-		from = 0 // what the list does not have of a request decides where the rules lead it
+		from = 0 // Elsewhere needs whole requests, which the list does not store
 	}
 	read, err := s.Room.After(ctx, from, func(r events.WaitingRequest) error {
 		e := s.seen.list.Put(r)
 		s.seen.changed = true
 		woken.pool(r.Pool)
 		if r.Reason != events.WaitingPoolEmpty || s.Elsewhere(r) {
-			s.seen.list.LookAt(e, s.Now()) // it may not be in the queue, and what it lacks may have come meanwhile
+			s.seen.list.LookAt(e, s.Now()) // it may not be in Redis' queue, so no wake of its pool reaches it
 		}
 		return nil
 	})
@@ -60,7 +59,8 @@ func (s *Rounds) follow(ctx context.Context, woken *woken) error {
 	return err
 }
 
-// compare finds what has left the room, and begins anew where the stream did.
+// compare removes the requests that have left the room from the list. If the stream was recreated, it
+// empties the list.
 func (s *Rounds) compare(ctx context.Context) error {
 	room := &s.seen
 	messages, last, err := s.Room.State(ctx)
@@ -87,7 +87,8 @@ func (s *Rounds) compare(ctx context.Context) error {
 	unknown := room.list.Retain(subjects)
 	room.changed = room.changed || room.list.Len() < before
 	if last == room.read && unknown != room.foreign {
-		// Something stands where nothing is read any more: read all anew, once.
+		// The room has a message that was not read although its sequence was passed. Read
+		// everything again, once.
 		room.list, room.read = waitlist.New(), 0
 	}
 	room.foreign, room.compared = unknown, begin
@@ -95,8 +96,8 @@ func (s *Rounds) compare(ctx context.Context) error {
 	return nil
 }
 
-// tell tells the observer who waits, where that has changed, and every now and then: a list
-// of a hundred thousand is not gone through for each change.
+// tell reports the waiting requests to the observer: each tellEvery, and after each change while the list is
+// short. A long list is too expensive to report after each change.
 func (s *Rounds) tell() {
 	now := s.Now()
 	since := now.Sub(s.seen.told)

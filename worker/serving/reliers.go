@@ -2,26 +2,25 @@ package serving
 
 import "time"
 
-// reliers are the handlings of waiting requests that were seen to rely on network blocks.
-// Every worker serves every request, so that one often meets those of another worker, which
-// return their blocks themselves. One that is met for longer than a handling lasts was
-// stopped, or could not return them. Each handling has its own name.
+// reliers are the attempts at waiting requests that were seen to rely on network blocks, by their unique name.
+// All workers serve all requests, so most of them belong to another worker, which returns the blocks itself. An
+// attempt that is seen for longer than an attempt can run has stopped, or could not return its blocks.
 type reliers struct {
-	now  time.Time // the beginning of the round
+	now  time.Time // start of the round
 	seen map[string]sighting
 }
 
-// sighting is when a handling was met first and last.
+// sighting is when an attempt was seen first and last.
 type sighting struct{ first, last time.Time }
 
-// keepReliers is for how long one that is not met again is remembered. A request that has
-// one is looked at again after relierPause.
+// keepReliers is how long an attempt is remembered that is not seen again. relierPause is the pause before
+// its request is tried again.
 const (
 	keepReliers = 10 * time.Minute
 	relierPause = Budget + time.Second
 )
 
-// nextRound begins a round. Those that were not met for long are forgotten.
+// nextRound begins a round. It drops attempts that were not seen for keepReliers.
 func (r *reliers) nextRound(now time.Time) {
 	r.now = now
 	for relier, at := range r.seen {
@@ -31,13 +30,13 @@ func (r *reliers) nextRound(now time.Time) {
 	}
 }
 
-// lasting reports whether one was met for longer than a handling lasts.
+// lasting reports whether the attempt has been seen for longer than an attempt can run.
 func (r *reliers) lasting(relier string) bool {
 	at, met := r.seen[relier]
 	return met && r.now.Sub(at.first) > Budget
 }
 
-// meet notes those that are met now.
+// meet records the attempts that are seen now.
 func (r *reliers) meet(met []string, now time.Time) {
 	for _, relier := range met {
 		at, known := r.seen[relier]

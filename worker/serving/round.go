@@ -17,33 +17,34 @@ import (
 const (
 	// lookEvery is the time between two looks.
 	lookEvery = 15 * time.Second
-	// slice is how many requests a round tries beside the next ones of pools. What is left
-	// goes to the next round, so that an account that is freed meanwhile waits for no more.
+	// slice bounds the requests that a round tries besides the heads of pools. The others go to
+	// the next round, so that an account that becomes free meanwhile is offered soon.
 	slice = 32
-	// looks is how many requests a Look tries beside the next ones of pools.
+	// looks is the number of requests that a Look tries besides the heads of pools.
 	looks = 16
-	// heads is of how many tenants the next requests are asked for at once.
+	// heads is the number of tenants whose next request is read at once.
 	heads = 16
-	// fruitless is how many requests in a row may find no network blocks: each may need
-	// fewer than the one before.
+	// fruitless is the number of requests in a row that may find no network blocks before the
+	// search ends. A later one may need fewer blocks than an earlier one.
 	fruitless = 16
 )
 
-// round serves what was woken.
+// round is the state of one round.
 type round struct {
 	*Rounds
 
 	woken   woken
-	later   woken                    // is tried again after a pause
-	nothing map[place]bool           // tenants for whom there is nothing now
-	empty   map[string]bool          // pools without claims: what appears meanwhile is for the next round, from its beginning
-	down    map[string]bool          // pools for which Gardener takes no claims
-	tried   int                      // of the slice
+	later   woken                    // what the next round has to serve, without a wake
+	nothing map[place]bool           // tenants that can get nothing in this round
+	empty   map[string]bool          // pools in which this round claims nothing more: the next round begins with their heads
+	down    map[string]bool          // pools whose bindings Gardener does not let us claim
+	tried   int                      // requests, compared with slice
 	lack    map[*waitlist.Entry]bool // requests for network blocks that were tried
 	failures
 }
 
-// Round serves the requests that were woken since the last round, and those that are due.
+// Round serves the requests that were woken since the last round, and those that are due. It returns the
+// first error of a request, or the error that ended the round.
 func (s *Rounds) Round(ctx context.Context) error {
 	if s.over() {
 		return nil
@@ -70,11 +71,12 @@ func (s *Rounds) Round(ctx context.Context) error {
 	return cmp.Or(r.first, err)
 }
 
-// run reports whether something is left that does not have to wait for a pause.
+// run serves the woken requests, then the due ones. It reports whether requests are left that the next round
+// should try at once.
 func (r *round) run(ctx context.Context) (more bool, err error) {
 	list := r.seen.list
 	r.spread(list)
-	for _, pool := range list.Pools() { // that of the oldest request first: what pools share goes by age
+	for _, pool := range list.Pools() { // the pool of the oldest request first, since pools share network blocks
 		if !r.woken.pools[pool] {
 			continue
 		}
@@ -104,7 +106,7 @@ func (r *round) run(ctx context.Context) (more bool, err error) {
 	return r.serveDue(ctx, list)
 }
 
-// spread says of which pools and tenants a wake of all is, and a look.
+// spread expands a wake of everything, and a look, to pools, tenants and due requests.
 func (r *round) spread(list *waitlist.List) {
 	if r.woken.all || r.woken.look || r.woken.network {
 		for _, pool := range list.Pools() {
@@ -124,8 +126,8 @@ func (r *round) spread(list *waitlist.List) {
 	}
 }
 
-// tellFailed tells the observer why a pool was left: the others are served, and rounds follow
-// one another as fast as they are woken, so a pool that fails on is told of every now and then.
+// tellFailed reports to the observer why a round has left a pool, at most once per tellEvery and pool: rounds
+// may follow one another quickly.
 func (r *round) tellFailed(ctx context.Context, pool string, err error) {
 	now := r.Now()
 	maps.DeleteFunc(r.failed, func(_ string, at time.Time) bool { return now.Sub(at) >= tellEvery || now.Before(at) })
@@ -135,7 +137,7 @@ func (r *round) tellFailed(ctx context.Context, pool string, err error) {
 	}
 }
 
-// over reports whether no more is served.
+// over reports whether Stop was called.
 func (s *Rounds) over() bool {
 	select {
 	case <-s.quit:
@@ -145,8 +147,8 @@ func (s *Rounds) over() bool {
 	}
 }
 
-// servePool serves the tenants of a pool in turn, each one's oldest first, until one finds
-// nothing that the others could have either.
+// servePool serves the heads of a pool: of each tenant the request that has waited longest, in turn. It ends
+// when one finds nothing for a reason that the others share. It returns the first error of a request.
 func (r *round) servePool(ctx context.Context, pool string) error {
 	var failed failures
 	for most := heads; ; {
@@ -180,9 +182,9 @@ func (r *round) servePool(ctx context.Context, pool string) error {
 	}
 }
 
-// ofHead returns the requests of a runtime that is the next one of its tenant in Redis. Where
-// none is in the room, a look takes the tenant's oldest one instead: an operator deleted
-// the message of the next one, and the others would wait for it for ever.
+// ofHead returns the requests of a runtime that is its tenant's next one in Redis. If the room has none, and
+// this is a look, it returns the tenant's oldest request instead: an operator may have deleted the message of
+// the next one, and the others would wait for it for ever.
 func (r *round) ofHead(pool string, head account.Waiter) []*waitlist.Entry {
 	found := slices.Clone(r.seen.list.OfRuntime(pool, head.Runtime))
 	if len(found) == 0 && r.woken.look {
@@ -193,7 +195,7 @@ func (r *round) ofHead(pool string, head account.Waiter) []*waitlist.Entry {
 	return found
 }
 
-// lastLast has those come last that ended the look at the pool before.
+// lastLast moves the runtimes whose failures ended the previous round of the pool to the end.
 func (r *round) lastLast(pool string, first []account.Waiter) []account.Waiter {
 	last := r.last[pool]
 	delete(r.last, pool)
@@ -209,9 +211,8 @@ func (r *round) lastLast(pool string, first []account.Waiter) []account.Waiter {
 	return first
 }
 
-// outside makes the requests due that are not in the queue of Redis, where a look finds that
-// there are some: they wait for Gardener, or have an account already by a handling that could
-// not answer with it.
+// outside makes those requests due that the room has and Redis' queue has not. It runs at a look, and if the
+// numbers differ. Such requests wait for Gardener, or have an account from an attempt that could not answer.
 func (r *round) outside(ctx context.Context, pool string, waiting int) {
 	all, network := r.seen.list.Size(pool)
 	if !(r.woken.look || r.woken.all) || all-network <= waiting {
@@ -235,7 +236,7 @@ func (r *round) outside(ctx context.Context, pool string, waiting int) {
 	})
 }
 
-// serveNetwork serves those that wait for network blocks by their age.
+// serveNetwork serves the requests that wait for network blocks, oldest first.
 func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) error {
 	var lack []*waitlist.Entry
 	list.All(func(e *waitlist.Entry) bool {
@@ -258,7 +259,7 @@ func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) error {
 	return nil
 }
 
-// servePlace serves a tenant's requests for a pool, oldest first, until one finds nothing.
+// servePlace serves the requests of one tenant for a pool, oldest first, until one finds nothing.
 func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place) error {
 	for e := list.First(p.pool, p.tenant); e != nil && !r.nothing[p]; {
 		next := list.Following(e)
@@ -281,7 +282,8 @@ func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place) er
 	return nil
 }
 
-// serveDue serves what is due: its deadline is over, it failed, or a look has come to it.
+// serveDue serves the requests that are due: their deadline has passed, they have failed, or a look has
+// selected them. more is true if slice did not suffice.
 func (r *round) serveDue(ctx context.Context, list *waitlist.List) (more bool, err error) {
 	for e := list.Due(r.Now()); e != nil && !r.over(); e = list.Due(r.Now()) {
 		if r.tried >= slice {
@@ -298,14 +300,15 @@ func (r *round) serveDue(ctx context.Context, list *waitlist.List) (more bool, e
 	return false, nil
 }
 
-// again is when a request that failed is tried again.
+// again returns when a failed request is tried again.
 func (r *round) again() time.Time { return r.Now().Add(min(r.Every, retryAfter)) }
 
-// retryAfter is the pause before a request is tried again that failed.
+// retryAfter is the longest pause before a failed request is tried again.
 const retryAfter = time.Second
 
-// try serves a request, and keeps what that has told of the others. Its error ends the
-// round: that of the request itself does not, unless several fail in a row.
+// try tries to answer a request, and records what the result means for the others. done is true if the
+// request no longer waits. An error of the request itself is recorded in f; try returns it only if
+// mostFailures fail in a row, or if the whole pool cannot serve.
 func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *failures) (done bool, err error) {
 	if e.Gone() {
 		return true, nil
@@ -341,7 +344,7 @@ func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *fail
 		r.later.pool(e.Pool)
 		err = fmt.Errorf("serve %s: %w", request.Event.ID, err)
 		if f.after(e.Runtime, err) {
-			r.last[e.Pool] = f.row // where these fail for ever, the next look comes to the others
+			r.last[e.Pool] = f.row // the next round tries these last
 			return false, err
 		}
 		return false, nil
@@ -356,7 +359,7 @@ func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *fail
 	return false, nil
 }
 
-// stays notes why a request waits on, and when it is due.
+// stays records when a request that still waits is due, and which others need not be tried.
 func (r *round) stays(e *waitlist.Entry, result Result, inTurn bool) {
 	list, now := r.seen.list, r.Now()
 	switch {
@@ -368,7 +371,7 @@ func (r *round) stays(e *waitlist.Entry, result Result, inTurn bool) {
 		list.LookAt(e, e.Deadline)
 	}
 	if result.Full || e.Reason.Network() {
-		return // the tenant's others may need fewer addresses
+		return // other requests of the tenant may need fewer addresses
 	}
 	r.nothing[place{e.Pool, e.Tenant}] = true
 	if inTurn && !result.Apart {
@@ -376,7 +379,7 @@ func (r *round) stays(e *waitlist.Entry, result Result, inTurn bool) {
 	}
 }
 
-// earlier is the deadline, where that is to come and before at.
+// earlier returns the earlier one of deadline and at. A deadline that has passed does not count.
 func earlier(deadline, at, now time.Time) time.Time {
 	if deadline.After(now) && deadline.Before(at) {
 		return deadline

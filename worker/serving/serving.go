@@ -1,6 +1,5 @@
-// Package serving serves the requests that wait. It follows the waiting room, collects what
-// was woken, and says which request is tried next and when. It decides no request itself:
-// Options.Answer tries to answer one.
+// Package serving serves the waiting requests. It follows the waiting room, collects wakes, and decides
+// which request is tried next and when. Options.Answer tries to answer a request.
 package serving
 
 import (
@@ -15,20 +14,20 @@ import (
 	"github.com/hap-worker/hap-worker/worker/waitlist"
 )
 
-// Requests reads the requests that wait: package events. The errors are the connection's.
+// Requests reads the waiting requests: package events. The errors are the connection's.
 type Requests interface {
 	// Get reads one request, and reports whether it still waits.
 	Get(ctx context.Context, subject string) (r events.WaitingRequest, found bool, err error)
-	// After visits the requests that were stored after a sequence of the room, oldest first,
-	// and returns up to where it has read.
+	// After visits the requests that were stored after a sequence of the room, oldest first, and
+	// returns the sequence up to which it has read.
 	After(ctx context.Context, sequence uint64, visit func(events.WaitingRequest) error) (read uint64, err error)
 }
 
-// Inventory says what the waiting room has, without reading it.
+// Inventory describes the waiting room without reading its messages.
 type Inventory interface {
-	// State returns how many messages the room has, and its highest sequence ever.
+	// State returns the number of messages in the room, and the last sequence that it assigned.
 	State(ctx context.Context) (messages, last uint64, err error)
-	// Subjects returns the subjects of all messages.
+	// Subjects returns the number of messages by subject.
 	Subjects(ctx context.Context) (map[string]uint64, error)
 }
 
@@ -38,90 +37,89 @@ type Room interface {
 	Inventory
 }
 
-// Queue says who is next: package counters. Every method may return account.ErrNotBuilt or
-// the connection's error.
+// Queue returns the order of the waiting runtimes: package counters. Every method may return
+// account.ErrNotBuilt or the connection's error.
 type Queue interface {
-	// Queue returns the runtimes that wait for a pool, in the order in which they are
-	// to be served.
+	// Queue returns the runtimes that wait for a pool, in the order in which they are served.
 	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
-	// Heads returns of each of at most so many tenants the runtime that waits longest, in the
-	// order in which they are to be served, and how many wait.
+	// Heads returns, for at most so many tenants, the runtime that has waited longest, in the
+	// order in which they are served, and the number of all waiting runtimes.
 	Heads(ctx context.Context, pool string, most int) (account.Heads, error)
 }
 
-// Rebuilder builds again what Redis has lost.
+// Rebuilder rebuilds the records that Redis has lost.
 type Rebuilder interface {
-	// Wanted asks for a rebuild of what is not built, pool among it; it does not wait.
+	// Wanted requests a rebuild of pool and of everything else that is not built. It does not block.
 	Wanted(pool string)
 }
 
-// Turn is one attempt at a request that waits.
+// Turn is one attempt at a waiting request.
 type Turn struct {
 	Request events.WaitingRequest
 	// Next is true for the next request of its queue. Only such a request may claim an account.
 	Next bool
-	// Lasting reports whether a handling was met for longer than a handling lasts.
+	// Lasting reports whether an attempt has been seen for longer than an attempt can run.
 	Lasting func(relier string) bool
 }
 
-// Fault says what the error of an attempt means for the other requests.
+// Fault classifies the error of an attempt by its effect on the other requests.
 type Fault int
 
 // The faults.
 const (
 	None       Fault = iota
-	Rebuilding       // the pool as a whole cannot serve
-	Slow             // the request took all of its time, or Gardener takes no claims for the pool
-	OwnDoing         // the others are not to blame
-	Other            // where several end so in a row, all may
+	Rebuilding       // no request of the pool can be served
+	Slow             // the attempt timed out, or Gardener takes no claims for the pool
+	OwnDoing         // the request itself causes the error; the others are not affected
+	Other            // if several in a row end like this, all requests are probably affected
 )
 
-// Result says what became of a request that was tried.
+// Result is the result of an attempt at a waiting request.
 type Result struct {
-	Done  bool      // it waits no more
-	Apart bool      // it waits on for a reason that the others do not share
-	Full  bool      // it lacks network blocks
-	Left  []string  // other handlings that rely on network blocks for it, also where the attempt failed
-	Again time.Time // when to try it anew though nothing woke it; zero if only then
+	Done  bool      // it no longer waits for this pool
+	Apart bool      // it still waits, for a reason that the others do not share
+	Full  bool      // it still waits, for network blocks
+	Left  []string  // other attempts that rely on network blocks for it; also set after an error
+	Again time.Time // when to try it again without a wake; zero for no such time
 	Fault Fault     // None without an error
 }
 
-// Options are what rounds work with.
+// Options configure rounds.
 type Options struct {
 	Wakes    *Wakes
 	Room     Room
 	Queue    Queue
 	Rebuild  Rebuilder
 	Observer *observe.Observer
-	// Answer tries to answer a request that waits, and takes about Budget at most.
+	// Answer tries to answer a waiting request. It should not take much longer than Budget.
 	Answer func(context.Context, Turn) (Result, error)
-	// Elsewhere reports whether the rules lead a request to another pool by now, or to none. It is asked about each one
-	// after Wake. Defaults to no.
+	// Elsewhere reports whether the rules now lead a request to another pool, or to none. It is
+	// called for new requests, and for all after Wake. The default returns false.
 	Elsewhere func(events.WaitingRequest) bool
-	// Every is how often the room is asked for requests that are new, and the longest
-	// pause before a request is tried again that failed.
+	// Every is how often the room is read for new requests. It also bounds the pause before a
+	// failed request is tried again.
 	Every time.Duration
 	Now   func() time.Time
 }
 
-// Budget bounds the time that one waiting request may take of the others.
+// Budget is the time-out of one attempt at a waiting request: the others wait meanwhile.
 const Budget = 3 * time.Second
 
-// Rounds serves the requests that wait. Every worker does: there is no leader, and a request
-// that is served twice is answered once. Its fields are of the goroutine that serves.
+// Rounds serves the waiting requests. Every worker does so, without a leader: if two serve the same request,
+// only one reply is stored. Only the goroutine that serves uses its fields.
 type Rounds struct {
 	Options
 
 	reliers reliers
-	last    map[string][]string  // by pool, runtimes whose requests ended the look at it before
-	failed  map[string]time.Time // by pool, when the observer was told that it was left
+	last    map[string][]string  // by pool, the runtimes whose failures ended its previous round
+	failed  map[string]time.Time // by pool, the last report of tellFailed
 	seen    waitingRoom
-	looked  time.Time // the last Look
+	looked  time.Time // the last look
 	quit    chan struct{}
 	stop    func()
 }
 
-// New returns rounds that are not begun.
+// New returns rounds. Run or Serve starts them.
 func New(o Options) *Rounds {
 	if o.Elsewhere == nil {
 		o.Elsewhere = func(events.WaitingRequest) bool { return false }
@@ -133,8 +131,8 @@ func New(o Options) *Rounds {
 	}
 }
 
-// Run serves whenever something was woken and every now and then, until Stop. The end of
-// ctx ends it within a round.
+// Run runs a round after each wake and each Options.Every, until Stop. If ctx ends, Run ends during the
+// current round.
 func (s *Rounds) Run(ctx context.Context) {
 	loop.Run(ctx, loop.Options{
 		Every: s.Every, Wake: s.Wakes.signal, Stop: s.quit,
@@ -144,10 +142,10 @@ func (s *Rounds) Run(ctx context.Context) {
 	}, s.Round)
 }
 
-// Stop has no further request served. It does not wait for one that is.
+// Stop ends Run after the current request. It does not wait for that.
 func (s *Rounds) Stop() { s.stop() }
 
-// Serve serves where something was woken since the last round. It is for callers without Run.
+// Serve runs rounds until nothing is woken any more, or until one fails. It is for callers without Run.
 func (s *Rounds) Serve(ctx context.Context) error {
 	for s.Wakes.Pending() {
 		if err := s.Round(ctx); err != nil {
@@ -157,18 +155,17 @@ func (s *Rounds) Serve(ctx context.Context) error {
 	return nil
 }
 
-// mostFailures is how many failures in a row end a round: then it is more likely that
-// what all requests need fails than that each of these does.
+// mostFailures is the number of failures in a row that end a round. Then it is likely that a dependency of all
+// requests fails, and not each single request.
 const mostFailures = 3
 
-// failures are those of a round, or of a pool in it: one that lasts does not hold up the
-// others.
+// failures are the errors of requests in a round, or in one pool of it.
 type failures struct {
 	first error
-	row   []string // what failed last, one after the other: pools, or the requests' subjects
+	row   []string // runtimes whose requests failed, since the last success
 }
 
-// after reports whether it is better to stop after what something ended with.
+// after records the result of a request, and reports whether to stop: mostFailures have failed in a row.
 func (f *failures) after(of string, err error) bool {
 	if err == nil {
 		f.row = nil

@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
-// desk is a waiting room in memory, and what its requests are answered with.
+// desk is a waiting room in memory, with a queue and scripted answers.
 type desk struct {
 	*serving.Rounds
 	t        *testing.T
@@ -27,17 +27,17 @@ type desk struct {
 	now      time.Time
 
 	queue   map[string][]account.Waiter // by pool
-	broken  error                       // of every look at the queue
-	answers map[string]answer           // by request, the zero answer for the others
-	tried   []string                    // requests, those that may claim with a star
-	lasting []bool                      // whether "other" was met for long, by attempt
+	broken  error                       // returned by every call of Queue and Heads
+	answers map[string]answer           // by request; others get the zero answer
+	tried   []string                    // requests; a star marks those that may claim
+	lasting []bool                      // result of Lasting("other"), by attempt
 	wanted  []string                    // pools
 	moved   string                      // request whose rules lead elsewhere
-	waits   int                         // requests, as told
-	retries []string                    // errors that were told
+	waits   int                         // number of requests that the observer was last told of
+	retries []string                    // errors that the observer was told
 }
 
-// answer is how an attempt ends.
+// answer is the result of an attempt.
 type answer struct {
 	result serving.Result
 	err    error
@@ -94,7 +94,7 @@ func (d *desk) answer(_ context.Context, turn serving.Turn) (serving.Result, err
 	return a.result, a.err
 }
 
-// enter has requests wait for a pool, each of another tenant, and be the next ones in that order.
+// enter stores requests for a pool, each of another tenant, and appends them to its queue.
 func (d *desk) enter(pool string, ids ...string) {
 	d.t.Helper()
 	for _, id := range ids {
@@ -123,7 +123,7 @@ func (d *desk) leave(subject string) {
 	}
 }
 
-// tries serves a round, and compares what it has tried.
+// tries runs a round, and compares the requests that it tries with want.
 func (d *desk) tries(want ...string) {
 	d.t.Helper()
 	d.tried = nil
@@ -146,8 +146,7 @@ func failing(f serving.Fault) answer {
 	return answer{serving.Result{Fault: f}, errors.New("broken pipe")}
 }
 
-// The next ones of a pool claim in turn until one finds nothing: what it cannot have, those
-// after it cannot have either.
+// The heads of a pool are tried in turn until one finds nothing: then the later ones would find nothing either.
 func TestNextOnesClaimInTurn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -176,8 +175,8 @@ func TestNextOnesClaimInTurn(t *testing.T) {
 	}
 }
 
-// An error of one request is passed over. Where several end so in a row it is likely that all
-// would: the round leaves the pool and says so, and the next one begins with others.
+// An error of one request does not end the round. After several errors in a row, the round leaves the pool and
+// reports that. The next round begins with the other requests of the pool.
 func TestRequestsThatFailInARow(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -194,7 +193,7 @@ func TestRequestsThatFailInARow(t *testing.T) {
 	d.tries("d*", "a*", "b*", "c*")
 }
 
-// Those that wait for network blocks fail in a row: the round ends with the first error.
+// If requests for network blocks fail in a row, the round ends with the first error.
 func TestRequestsWithoutBlocksFailInARow(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -209,7 +208,7 @@ func TestRequestsWithoutBlocksFailInARow(t *testing.T) {
 	}
 }
 
-// A pool that is to be rebuilt is left at once, and looked at by the next round.
+// A round leaves a pool that is not built at once. The next round tries it again.
 func TestPoolThatIsNotBuilt(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -226,7 +225,7 @@ func TestPoolThatIsNotBuilt(t *testing.T) {
 	d.tries("a*", "b*")
 }
 
-// A pool that fails on is told of every 15 seconds, however many rounds meet it.
+// A pool that keeps failing is reported every 15 seconds, however many rounds find it so.
 func TestPoolThatFailsIsToldOf(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -257,18 +256,18 @@ func TestRoundTriesWhatWasWoken(t *testing.T) {
 	d.tries()
 	d.Wakes.WakePool("gcp")
 	d.tries("g*")
-	d.Wakes.WakeTenant("aws", "ga-b") // a place on its own account: its turn to claim has not come
+	d.Wakes.WakeTenant("aws", "ga-b") // b may get room on its tenant's account, but not claim
 	d.tries("a*", "b")
 	d.Wakes.WakeNetwork()
 	d.tries("a*", "g*", "n")
 	d.Wakes.Wake()
 	d.tries("a*", "g*", "n", "b") // the first of each tenant, once
-	d.now = d.now.Add(time.Hour)  // a look is due, and all are over their deadline
+	d.now = d.now.Add(time.Hour)  // a look is due, and all deadlines have passed
 	d.tries("a*", "g*", "b", "n")
 }
 
-// With new rules a round tries each request that they lead elsewhere, also behind others of its tenant. One that
-// stays for now says when it is tried again.
+// After new rules a round tries each request that they lead elsewhere, even if it is not its tenant's first
+// one. A result with Again sets when it is tried next.
 func TestRoundTriesWhatGoesElsewhere(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -285,7 +284,7 @@ func TestRoundTriesWhatGoesElsewhere(t *testing.T) {
 	d.tries("a*", "b")
 }
 
-// Serve ends once nothing is woken any more.
+// Serve returns when no wake is left.
 func TestServeServesWhatWasWoken(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -302,7 +301,7 @@ func TestServeServesWhatWasWoken(t *testing.T) {
 	}
 }
 
-// Requests that other workers served leave the list, and are told no more.
+// Requests that other workers have served leave the list, and are no longer reported.
 func TestRequestsOfOthersLeave(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -313,13 +312,13 @@ func TestRequestsOfOthersLeave(t *testing.T) {
 	}
 	d.leave(d.subjects.Waiting("aws", "ga-a", "rt-a", "a"))
 	d.now = d.now.Add(time.Minute)
-	d.tries("b*") // the look finds out
+	d.tries("b*") // a look is due, which compares list and room
 	if d.waits != 1 {
 		t.Errorf("%d are told, want 1", d.waits)
 	}
 }
 
-// A request whose stream was recreated is read anew.
+// TestRoomThatBeginsAnew: a look removes requests that have left the room, and later ones are read.
 func TestRoomThatBeginsAnew(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -337,7 +336,7 @@ func TestRoomThatBeginsAnew(t *testing.T) {
 	}
 }
 
-// An operator deleted the message of the next request: the tenant's others do not wait for it.
+// If an operator has deleted the message of a tenant's next request, the others do not wait for it.
 func TestNextRequestWithoutAMessage(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -348,8 +347,7 @@ func TestNextRequestWithoutAMessage(t *testing.T) {
 	d.tries("a*")
 }
 
-// A handling that is met for longer than one lasts was stopped. It is remembered from one
-// round to another.
+// An attempt that is seen for longer than an attempt can run counts as lasting. It is remembered across rounds.
 func TestHandlingThatLasts(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -372,7 +370,7 @@ func TestHandlingThatLasts(t *testing.T) {
 	}
 }
 
-// What waits and cannot be read keeps no other request from being served.
+// Requests are served although the room also has messages that are no requests.
 func TestServesBesideJunk(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -385,7 +383,7 @@ func TestServesBesideJunk(t *testing.T) {
 	d.tries("a*")
 }
 
-// Stop ends a Run, and no request is tried after it.
+// Stop ends Run, and no request is tried after it.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -2,20 +2,20 @@ package serving
 
 import "sync"
 
-// place is a tenant's requests for a pool.
+// place identifies the requests of one tenant for one pool.
 type place struct{ pool, tenant string }
 
-// woken says which of the requests that wait may be served now.
+// woken is the set of waiting requests that may be served now.
 type woken struct {
-	look    bool            // at some of all, in turn: what was missed is found so
-	all     bool            // the first of each tenant
-	network bool            // those that wait for network blocks
-	pools   map[string]bool // whose next ones may find an unclaimed account
-	places  []place         // in the order in which they were woken
-	known   map[place]bool  // what is in places
+	look    bool            // some of all requests, in turn: they may have missed a wake
+	all     bool            // the first request of each tenant
+	network bool            // requests that wait for network blocks
+	pools   map[string]bool // pools whose heads may find an unclaimed account
+	places  []place         // tenants, in the order in which they were woken
+	known   map[place]bool  // the set of places
 }
 
-// add joins two.
+// add adds all of o.
 func (w *woken) add(o woken) {
 	w.look, w.all, w.network = w.look || o.look, w.all || o.all, w.network || o.network
 	for pool := range o.pools {
@@ -44,17 +44,17 @@ func (w *woken) place(p place) {
 	w.places = append(w.places, p)
 }
 
-// Wakes collects what was woken until a round takes it.
+// Wakes collects wakes until the next round. It is safe for concurrent use; no method blocks.
 type Wakes struct {
 	mu     sync.Mutex
 	woken  woken
-	signal chan struct{} // has room for one
+	signal chan struct{} // of capacity one
 }
 
-// NewWakes returns wakes without any.
+// NewWakes returns an empty set of wakes.
 func NewWakes() *Wakes { return &Wakes{signal: make(chan struct{}, 1)} }
 
-// Pending reports whether something was woken since it last did.
+// Pending reports whether something was woken since the last call, and resets that.
 func (w *Wakes) Pending() bool {
 	select {
 	case <-w.signal:
@@ -64,7 +64,7 @@ func (w *Wakes) Pending() bool {
 	}
 }
 
-// add joins what is woken. It does not wait.
+// add adds wakes and signals them.
 func (w *Wakes) add(o woken) {
 	w.keep(o)
 	select {
@@ -73,7 +73,7 @@ func (w *Wakes) add(o woken) {
 	}
 }
 
-// keep is add without a signal: the next round takes it, whenever that begins.
+// keep adds wakes without a signal: they wait for the next round.
 func (w *Wakes) keep(o woken) {
 	w.mu.Lock()
 	w.woken.add(o)
@@ -88,21 +88,19 @@ func (w *Wakes) take() woken {
 	return taken
 }
 
-// Wake says that anything may have changed, such as the rules: each tenant's first request
-// is looked at. It does not wait.
+// Wake reports that anything may have changed, such as the rules. It wakes each tenant's first request, and
+// all that wait for network blocks.
 func (w *Wakes) Wake() { w.add(woken{all: true, network: true}) }
 
-// Look has the next request of each pool looked at, and some of the others in turn: what no
-// other wake told of is found so. It does not wait.
+// Look wakes the heads of each pool and, in turn, some of the other requests. It repairs missed wakes.
 func (w *Wakes) Look() { w.add(woken{look: true}) }
 
-// WakePool says that a pool may have an account that is not claimed. It does not wait.
+// WakePool reports that a pool may have an unclaimed account.
 func (w *Wakes) WakePool(pool string) {
 	w.add(woken{pools: map[string]bool{pool: true}})
 }
 
-// WakeTenant says that a tenant may find something in a pool, its own account among
-// that. It does not wait.
+// WakeTenant reports that a pool may have an account for a tenant: an unclaimed one, or room on the tenant's.
 func (w *Wakes) WakeTenant(pool, tenant string) {
 	one := woken{pools: map[string]bool{pool: true}}
 	if tenant != "" {
@@ -111,5 +109,5 @@ func (w *Wakes) WakeTenant(pool, tenant string) {
 	w.add(one)
 }
 
-// WakeNetwork says that network blocks were freed. It does not wait.
+// WakeNetwork reports that network blocks became free.
 func (w *Wakes) WakeNetwork() { w.add(woken{network: true}) }

@@ -42,7 +42,7 @@ func (i *iterator) why(err error) error {
 	return err
 }
 
-// errRecreated means that another consumer of the name has taken the place of the iterator's.
+// errRecreated means that the consumer was deleted and created again under the same name.
 var errRecreated = errors.New("the consumer was recreated")
 
 // lost reports whether err means that the consumer is gone.
@@ -50,8 +50,7 @@ func lost(err error) bool {
 	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, errRecreated)
 }
 
-// look returns the consumer as the server has it. An error for which lost is false says
-// only that there was no answer.
+// look asks the server for the consumer. If lost(err) is false, the error only means that there was no answer.
 func (i *iterator) look(ctx context.Context, within time.Duration) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -74,8 +73,7 @@ type Message struct {
 	unread error // of facts
 }
 
-// Metadata returns what the server said of the delivery. It is read once: the subject of the
-// acknowledgement has it as text.
+// Metadata returns the metadata of the delivery. It was parsed once, when the message was received.
 func (m Message) Metadata() (*jetstream.MsgMetadata, error) { return m.facts, m.unread }
 
 func (m Message) unlessGone(do func() error) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/source"
 )
 
-// consumerFake has an iterator, or an error in its place. Other methods than those below panic.
+// consumerFake returns an iterator or an error. Methods that are not defined below panic.
 type consumerFake struct {
 	jetstream.Consumer
 	messages *messagesFake
@@ -26,7 +26,7 @@ func (c *consumerFake) Messages(...jetstream.PullMessagesOpt) (jetstream.Message
 
 func (c *consumerFake) CachedInfo() *jetstream.ConsumerInfo { return &jetstream.ConsumerInfo{} }
 
-// messagesFake is an iterator over what is in a channel, until that is closed.
+// messagesFake is an iterator over the messages of a channel, until that is closed.
 type messagesFake struct {
 	jetstream.MessagesContext
 	all chan jetstream.Msg
@@ -41,7 +41,7 @@ func (m *messagesFake) Next(...jetstream.NextOpt) (jetstream.Msg, error) {
 
 func (m *messagesFake) Drain() { close(m.all) }
 
-// message counts how often it goes back.
+// message counts its Nak calls.
 type message struct {
 	jetstream.Msg
 	naks int
@@ -52,7 +52,7 @@ func (m *message) Nak() error {
 	return nil
 }
 
-// What is delivered after the end goes back to the stream at once, and Next ends.
+// Next naks messages that are delivered after ctx has ended, then returns false.
 func TestMessageThatComesTooLate(t *testing.T) {
 	t.Parallel()
 	consumer := &consumerFake{messages: &messagesFake{all: make(chan jetstream.Msg, 1)}, err: errors.New("not now")}
@@ -74,8 +74,8 @@ func TestMessageThatComesTooLate(t *testing.T) {
 	}
 }
 
-// A consumer that goes as soon as it is opened is one loss: the pauses grow, and the time
-// since when nothing is taken stays.
+// If the consumer is lost as soon as it is opened, that counts as one loss: the pauses grow, and Lost keeps
+// the time of the first.
 func TestConsumerThatGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package source takes messages from the consumer that all workers share, and opens that
-// consumer again where it is lost.
+// Package source takes messages from the consumer that all workers share, and reopens the consumer if it is
+// lost.
 package source
 
 import (
@@ -19,49 +19,49 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Options are what a source works with.
+// Options configure a source.
 type Options struct {
 	Consumer jetstream.Consumer
-	// Reopen returns the consumer again after it was lost, and may create it. Its
-	// errors are transient. Defaults to Consumer, once the server has it.
+	// Reopen returns the consumer after it was lost, and may create it. All its errors are
+	// retried. Defaults to a check that the server has Consumer.
 	Reopen func(context.Context) (jetstream.Consumer, error)
-	// Prefetch is how many messages are requested at once. What is prefetched waits with
-	// its AckWait running, so no more than can be begun.
+	// Prefetch is the number of messages that are requested at once. The AckWait of a prefetched
+	// message is running, so it should not exceed the number of handlers.
 	Prefetch int
-	// Subjects are those of the messages that the consumer is to have.
+	// Subjects are the subjects that the consumer must deliver.
 	Subjects []string
-	// LookEvery is how often Watch asks the server for the consumer.
+	// LookEvery is how often Watch asks the server for the consumer. It is also the time-out.
 	LookEvery time.Duration
 	Observer  *observe.Observer
 	Now       func() time.Time
-	// Clock, which may be nil, is measured at each look.
+	// Clock is measured at each look. It may be nil.
 	Clock *clock.Clock
 }
 
-// Source takes messages, after Open. One goroutine calls Next.
+// Source takes messages from a consumer. Call Open first, and Next from one goroutine only.
 type Source struct {
 	Options
 
 	mu      sync.Mutex
-	from    *iterator // the present one, or the last
+	from    *iterator // the current or last one
 	drained bool
 
 	ackWait    atomic.Int64         // of the consumer, in nanoseconds
 	held       atomic.Pointer[loss] // nil while the server delivers
-	unanswered int                  // looks in a row without an answer; of the goroutine that looks
+	unanswered int                  // looks in a row without an answer; only the goroutine that looks uses it
 
-	lost     atomic.Pointer[loss]        // nil while messages are taken
-	lastLoss time.Time                   // of the goroutine that calls Next
-	pause    *backoff.ExponentialBackOff // before the next attempt to open the consumer; likewise
+	lost     atomic.Pointer[loss]        // nil while the consumer is open
+	lastLoss time.Time                   // only the goroutine that calls Next uses it
+	pause    *backoff.ExponentialBackOff // between attempts to reopen the consumer; likewise
 }
 
-// loss is a consumer that is gone, or that delivers nothing.
+// loss records since when the consumer is lost or held, and why.
 type loss struct {
 	since time.Time
 	why   error
 }
 
-// New returns a source that is not opened yet.
+// New returns a source. Open opens it.
 func New(o Options) *Source {
 	if o.Reopen == nil {
 		o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
@@ -85,9 +85,9 @@ func (s *Source) Open() error {
 	return nil
 }
 
-// Next returns the next message. Where the consumer goes, it begins again with the next one
-// of that name. It returns false once ctx has ended and the source is drained; what is
-// delivered meanwhile goes back to the stream.
+// Next blocks until there is a message and returns it. If the consumer is lost, Next reopens it. Next
+// returns false once ctx has ended and the source is drained; it naks messages that are delivered in
+// between.
 func (s *Source) Next(ctx context.Context) (Message, bool) {
 	for from := s.present(); from != nil; {
 		msg, err := from.messages.Next()
@@ -97,7 +97,7 @@ func (s *Source) Next(ctx context.Context) (Message, bool) {
 			facts, err := msg.Metadata()
 			return Message{Msg: msg, from: from, facts: facts, unread: err}, true
 		case err == nil:
-			_ = msg.Nak() // not begun: another worker can have it at once
+			_ = msg.Nak() // for immediate redelivery to another worker
 		case !ended(err):
 			// The iterator goes on by itself after a lost connection or a missed heartbeat.
 			s.Observer.Retry(ctx, observe.Retry{Type: "consume", Err: err})
@@ -110,7 +110,7 @@ func (s *Source) Next(ctx context.Context) (Message, bool) {
 	return Message{}, false
 }
 
-// Drain takes no more messages than were requested.
+// Drain requests no more messages. Messages that were requested before may still arrive.
 func (s *Source) Drain() {
 	s.mu.Lock()
 	s.drained = true
@@ -119,7 +119,7 @@ func (s *Source) Drain() {
 	from.messages.Drain()
 }
 
-// Lost returns since when no messages are taken, and why; no error while they are.
+// Lost returns since when the consumer is gone, and why. While it is open, why is nil.
 func (s *Source) Lost() (since time.Time, why error) {
 	if lost := s.lost.Load(); lost != nil {
 		return lost.since, lost.why
@@ -127,8 +127,8 @@ func (s *Source) Lost() (since time.Time, why error) {
 	return time.Time{}, nil
 }
 
-// Held returns since when the server delivers nothing although the consumer is there, such as
-// one that is paused, and why; no error while it delivers.
+// Held returns since when looks find that the consumer does not deliver as it should, and why: it is paused,
+// its configuration is unusable, or NATS does not answer. Otherwise why is nil.
 func (s *Source) Held() (since time.Time, why error) {
 	if held := s.held.Load(); held != nil {
 		return held.since, held.why
@@ -136,13 +136,11 @@ func (s *Source) Held() (since time.Time, why error) {
 	return time.Time{}, nil
 }
 
-// AckWait returns how long the server waits for a sign of life of a message: the consumer's,
-// as it was seen last.
+// AckWait returns the consumer's AckWait on the server, as of the last look.
 func (s *Source) AckWait() time.Duration { return time.Duration(s.ackWait.Load()) }
 
-// Watch ends an iterator whose consumer is gone, or is another one of its name, until ctx
-// ends. The server tells only those that are connected and have asked for messages when a
-// consumer is deleted, and tells no worker that a consumer was paused or changed.
+// Watch calls Look periodically until ctx ends. This is necessary because the server reports the deletion of
+// a consumer only to connected clients with a pending pull request, and reports no pause or change at all.
 func (s *Source) Watch(ctx context.Context) {
 	loop.Run(ctx, loop.Options{Every: s.LookEvery}, func(ctx context.Context) error {
 		s.Look(ctx)
@@ -150,7 +148,8 @@ func (s *Source) Watch(ctx context.Context) {
 	})
 }
 
-// Look asks the server for the consumer once.
+// Look asks the server for the consumer once. If the consumer is gone or was recreated, it ends the iterator,
+// so that Next reopens it. Otherwise it updates AckWait, Held and Clock.
 func (s *Source) Look(ctx context.Context) {
 	from := s.present()
 	if from.gone.Load() {
@@ -168,11 +167,11 @@ func (s *Source) Look(ctx context.Context) {
 	s.looked(info, err)
 }
 
-// mostUnanswered is how many looks may go by without an answer before that means something:
-// one alone may be lost with a connection.
+// mostUnanswered is the number of looks in a row without an answer after which Held reports an error. One
+// alone may be lost with a connection.
 const mostUnanswered = 2
 
-// looked notes what a look at the consumer has told.
+// looked updates the state from the result of a look.
 func (s *Source) looked(info *jetstream.ConsumerInfo, err error) {
 	var why error
 	if err == nil {
@@ -209,14 +208,13 @@ func (s *Source) open(consumer jetstream.Consumer) (*iterator, error) {
 	return &iterator{consumer: consumer, messages: messages, opened: s.Now(), created: info.Created}, nil
 }
 
-// proven is how long an iterator that delivers nothing has to last before its loss
-// is a new one: the pauses go on where one ends as soon as it is opened.
+// proven is how long an iterator without messages has to last before its end resets the backoff. If a
+// consumer is lost as soon as it is opened, the pauses keep growing.
 const proven = 10 * time.Second
 
-// reopen opens the consumer again after old has ended, and tries until that succeeds;
-// nil once ctx has ended. What old delivered is not settled any more: where the
-// stream was recreated, its sequences begin anew, and an acknowledgement would be that
-// of another event. The event itself is delivered again if its stream still has it.
+// reopen retries to open the consumer after old has ended, until it succeeds. It returns nil once ctx has
+// ended. Messages of old can no longer be settled: if the stream was recreated, the acknowledgement of a
+// sequence would settle another event. They are redelivered if their stream still has them.
 func (s *Source) reopen(ctx context.Context, old *iterator, why error) *iterator {
 	old.gone.Store(true)
 	if s.lastLoss.IsZero() || old.delivered || s.Now().Sub(old.opened) > proven {
@@ -240,8 +238,7 @@ func (s *Source) reopen(ctx context.Context, old *iterator, why error) *iterator
 	}
 }
 
-// opened is one attempt to open the consumer. It returns nothing once the source is
-// drained.
+// opened makes one attempt to open the consumer. It returns an error if the source is drained.
 func (s *Source) opened(ctx context.Context) (*iterator, error) {
 	consumer, err := s.Reopen(ctx)
 	if err != nil {
@@ -253,7 +250,7 @@ func (s *Source) opened(ctx context.Context) (*iterator, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.drained { // which has drained the one before
+	if s.drained { // Drain has drained the iterator before this one
 		from.messages.Stop()
 		return nil, errors.New("stopping")
 	}

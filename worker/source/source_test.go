@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/source"
 )
 
-// tap is a source on a real server, and what it takes.
+// tap is a source on a real server.
 type tap struct {
 	*source.Source
 	t       *testing.T
@@ -26,7 +26,7 @@ type tap struct {
 	subject string
 	taken   chan source.Message
 	lost    chan error    // each attempt to open the consumer again
-	created chan struct{} // the source has created what was missing
+	created chan struct{} // the source has recreated stream and consumer
 	stop    func()        // returns once Next has returned false
 }
 
@@ -95,7 +95,7 @@ func (s *tap) within() context.Context {
 	return ctx
 }
 
-// setup creates what is missing.
+// setup creates the missing streams and the consumer.
 func (s *tap) setup() {
 	s.t.Helper()
 	if _, err := events.Setup(s.within(), s.js, events.Options{Manage: true}); err != nil {
@@ -124,7 +124,7 @@ func (s *tap) publish(text string) {
 	}
 }
 
-// takes waits for the next message, which has to be that one.
+// takes waits for the next message, and fails the test if it is another one.
 func (s *tap) takes(text string) source.Message {
 	s.t.Helper()
 	select {
@@ -140,7 +140,7 @@ func (s *tap) takes(text string) source.Message {
 	}
 }
 
-// settles takes a message, and waits until the stream has it no more.
+// settles takes a message and acknowledges it.
 func (s *tap) settles(text string) {
 	s.t.Helper()
 	if err := s.takes(text).DoubleAck(s.within()); err != nil {
@@ -158,7 +158,7 @@ func (s *tap) misses() {
 	}
 }
 
-// managed has the source create what is missing.
+// managed lets the source create missing streams and its consumer.
 func managed(s *tap, o *source.Options) {
 	o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
 		if _, err := events.Setup(ctx, s.js, events.Options{Manage: true}); err != nil {
@@ -169,7 +169,7 @@ func managed(s *tap, o *source.Options) {
 	}
 }
 
-// patient has the source ask for its consumer too seldom to notice anything by that.
+// patient makes LookEvery so long that Watch notices nothing during a test.
 func patient(_ *tap, o *source.Options) { o.LookEvery = time.Hour }
 
 func TestConsumerIsOpenedAgain(t *testing.T) {
@@ -220,7 +220,7 @@ func TestConsumerIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// A server tells of a deleted consumer only those that are connected.
+// A server reports the deletion of a consumer only to connected clients.
 func TestConsumerThatGoesWhileTheSourceIsAway(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
@@ -252,8 +252,8 @@ type dialer func(network, address string) (net.Conn, error)
 
 func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
-// Messages belong to the consumer that delivered them: in a stream that was recreated, their
-// sequences are those of other messages.
+// A message may be settled only at the consumer that delivered it: after the stream is recreated, its sequence
+// belongs to another message.
 func TestMessageOutlivesItsConsumer(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil, patient)
@@ -279,14 +279,13 @@ func TestMessageOutlivesItsConsumer(t *testing.T) {
 	}
 }
 
-// Next does not wait for a consumer that is gone once it is told to end, and tells the time
-// since when nothing is taken.
+// Next does not wait for a lost consumer after ctx has ended. Lost returns the time of the loss.
 func TestEndWhileTheConsumerIsGone(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	s, _ := open(t, nil, patient, func(_ *tap, o *source.Options) { o.Now = func() time.Time { return now } })
 	s.publish("1")
-	s.settles("1") // the server has the request for messages: it tells that the consumer goes
+	s.settles("1") // a pull request is pending, so the server reports the deletion
 	s.deleteConsumer()
 	s.misses()
 	if since, why := s.Lost(); why == nil || !since.Equal(now) {
@@ -304,8 +303,7 @@ func TestEndWhileTheConsumerIsGone(t *testing.T) {
 	}
 }
 
-// heldUntil waits until the source says something of the kind about a consumer that is there;
-// "" is nothing.
+// heldUntil waits until the error of Held contains a text; "" waits until there is no error.
 func (s *tap) heldUntil(says string) {
 	s.t.Helper()
 	ctx := s.within()
@@ -323,7 +321,7 @@ func (s *tap) heldUntil(says string) {
 	}
 }
 
-// TestConsumerIsPaused: a paused consumer delivers nothing, and nothing but a look tells.
+// TestConsumerIsPaused: only a look notices that the consumer is paused.
 func TestConsumerIsPaused(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil)
@@ -340,8 +338,7 @@ func TestConsumerIsPaused(t *testing.T) {
 	s.heldUntil("")
 }
 
-// TestConsumerIsChanged: workers go by the wait that the server has, and say what they cannot
-// work with.
+// TestConsumerIsChanged: AckWait follows the server, and Held reports an unusable configuration.
 func TestConsumerIsChanged(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil)
@@ -364,8 +361,8 @@ func TestConsumerIsChanged(t *testing.T) {
 	s.heldUntil("")
 }
 
-// TestConsumerIsNarrowed: another filter leaves events in the stream, and one that asks for too little at once
-// delivers none; the server tells no worker.
+// TestConsumerIsNarrowed: a narrower filter leaves events in the stream, and a batch limit below Prefetch
+// stops delivery. Only a look notices either.
 func TestConsumerIsNarrowed(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil)
@@ -386,12 +383,12 @@ func TestConsumerIsNarrowed(t *testing.T) {
 	s.heldUntil("")
 }
 
-// silent is a consumer that the server says nothing about.
+// silent is a consumer whose Info fails.
 type silent struct{ jetstream.Consumer }
 
 func (silent) Info(context.Context) (*jetstream.ConsumerInfo, error) { return nil, nats.ErrTimeout }
 
-// TestServerIsSilent: one look without an answer means nothing, several do.
+// TestServerIsSilent: Held reports an error only after several looks without an answer.
 func TestServerIsSilent(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil, func(_ *tap, o *source.Options) { o.Consumer = silent{o.Consumer} })

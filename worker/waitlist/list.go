@@ -1,5 +1,5 @@
-// Package waitlist keeps what a worker knows of the requests that wait: where each lies, in
-// which order they came, and when each is due. It has no I/O.
+// Package waitlist is a worker's index of the waiting requests: by pool, tenant and runtime, in the order in
+// which they came, and by the time when each is due. It has no I/O.
 package waitlist
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Entry is a request that waits, without its event.
+// Entry is a waiting request without its event.
 type Entry struct {
 	Subject  string
 	Pool     string
@@ -20,24 +20,24 @@ type Entry struct {
 	Since    time.Time
 	Deadline time.Time
 
-	due  time.Time // when it is looked at whatever else happens
-	at   int       // in the heap
+	due  time.Time // when it is tried without a wake
+	at   int       // index in the heap
 	gone bool
 }
 
 // Gone reports whether the entry was removed.
 func (e *Entry) Gone() bool { return e.gone }
 
-// List is the entries. It is for one goroutine.
+// List is the index. It is not safe for concurrent use.
 type List struct {
 	bySubject map[string]*Entry
-	log       queue // all, as they came
+	log       queue // all entries
 	pools     map[string]*pool
 	dues      dues
-	cursor    int // in the log, of Next
+	cursor    int // index in the log where Next goes on
 }
 
-// pool is the entries of one pool.
+// pool indexes the entries of one pool.
 type pool struct {
 	size, network int
 	tenants       map[string]*queue
@@ -47,10 +47,11 @@ type pool struct {
 // New returns a list without entries.
 func New() *List { return &List{bySubject: map[string]*Entry{}, pools: map[string]*pool{}} }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (l *List) Len() int { return len(l.bySubject) }
 
-// Put adds a request, in place of the one on its subject. The same message again changes nothing.
+// Put adds a request that is due at its deadline, and returns its entry. It replaces the entry of the same
+// subject, unless that has the same sequence.
 func (l *List) Put(r events.WaitingRequest) *Entry {
 	if e := l.bySubject[r.Subject]; e != nil && e.Sequence == r.Sequence {
 		return e
@@ -80,7 +81,7 @@ func (l *List) Put(r events.WaitingRequest) *Entry {
 	return e
 }
 
-// Remove takes the entry on a subject out; it is no error where there is none.
+// Remove removes the entry of a subject, if there is one.
 func (l *List) Remove(subject string) {
 	e := l.bySubject[subject]
 	if e == nil {
@@ -106,7 +107,7 @@ func (l *List) Remove(subject string) {
 		delete(l.pools, e.Pool)
 	}
 	if l.log.lose() {
-		l.cursor = 0 // the places in the log have changed
+		l.cursor = 0 // the log was compacted
 	}
 }
 
@@ -119,8 +120,8 @@ func without(entries []*Entry, gone *Entry) []*Entry {
 	return entries
 }
 
-// Retain removes what is on none of the subjects, and reports whether all subjects are known
-// or were counted as unreadable.
+// Retain removes the entries whose subject is not in subjects. It returns the number of subjects without an
+// entry.
 func (l *List) Retain(subjects map[string]uint64) (unknown int) {
 	for subject := range l.bySubject {
 		if subjects[subject] == 0 {
@@ -133,7 +134,7 @@ func (l *List) Retain(subjects map[string]uint64) (unknown int) {
 // Has reports whether any request waits for a pool.
 func (l *List) Has(pool string) bool { return l.pools[pool] != nil }
 
-// Size is how many requests wait for a pool, and how many of these for network blocks alone.
+// Size returns the number of requests for a pool, and how many of these wait for network blocks.
 func (l *List) Size(pool string) (all, network int) {
 	if p := l.pools[pool]; p != nil {
 		return p.size, p.network
@@ -141,7 +142,7 @@ func (l *List) Size(pool string) (all, network int) {
 	return 0, 0
 }
 
-// Pools are those that requests wait for, that of the oldest request first.
+// Pools returns the pools with entries, ordered by the oldest entry of each.
 func (l *List) Pools() []string {
 	var names []string
 	met := make(map[string]bool, len(l.pools))
@@ -157,7 +158,7 @@ func (l *List) Pools() []string {
 	return names
 }
 
-// OfRuntime are the requests of a runtime for a pool, oldest first.
+// OfRuntime returns the requests of a runtime for a pool, oldest first. The slice is valid until the list changes.
 func (l *List) OfRuntime(pool, runtime string) []*Entry {
 	if p := l.pools[pool]; p != nil {
 		return p.runtimes[runtime]
@@ -165,7 +166,7 @@ func (l *List) OfRuntime(pool, runtime string) []*Entry {
 	return nil
 }
 
-// First is a tenant's oldest request for a pool, nil for none.
+// First returns a tenant's oldest request for a pool, or nil.
 func (l *List) First(pool, tenant string) *Entry {
 	if p := l.pools[pool]; p != nil && p.tenants[tenant] != nil {
 		return p.tenants[tenant].first()
@@ -173,7 +174,7 @@ func (l *List) First(pool, tenant string) *Entry {
 	return nil
 }
 
-// Following is the next request of the same tenant for the same pool, nil for none.
+// Following returns the next request of the same tenant for the same pool, or nil.
 func (l *List) Following(e *Entry) *Entry {
 	if p := l.pools[e.Pool]; p != nil && p.tenants[e.Tenant] != nil {
 		return p.tenants[e.Tenant].after(e)
@@ -181,7 +182,7 @@ func (l *List) Following(e *Entry) *Entry {
 	return nil
 }
 
-// All calls visit with the entries as they came until it returns false.
+// All calls visit for each entry, oldest first, until visit returns false.
 func (l *List) All(visit func(*Entry) bool) {
 	for _, e := range l.log.entries {
 		if !e.gone && !visit(e) {
@@ -190,9 +191,8 @@ func (l *List) All(visit func(*Entry) bool) {
 	}
 }
 
-// Next returns up to so many entries that are the first of their tenant and pool, or lack
-// network blocks, after those
-// of the call before, and begins anew at the end.
+// Next returns up to most entries that are the first of their tenant and pool, or wait for network blocks. It
+// goes on after the previous call's last entry, and wraps around.
 func (l *List) Next(most int) (found []*Entry) {
 	for range l.log.entries {
 		if len(found) == most {
@@ -210,7 +210,7 @@ func (l *List) Next(most int) (found []*Entry) {
 	return found
 }
 
-// Due returns an entry that is due, the one that has been for longest, nil for none.
+// Due returns the entry that has been due for longest, or nil if none is due.
 func (l *List) Due(now time.Time) *Entry {
 	if len(l.dues) == 0 || l.dues[0].due.After(now) {
 		return nil
@@ -218,7 +218,7 @@ func (l *List) Due(now time.Time) *Entry {
 	return l.dues[0]
 }
 
-// NextDue is when the next entry is due, false without entries.
+// NextDue returns when the next entry is due, and false if there are no entries.
 func (l *List) NextDue() (time.Time, bool) {
 	if len(l.dues) == 0 {
 		return time.Time{}, false
@@ -226,8 +226,8 @@ func (l *List) NextDue() (time.Time, bool) {
 	return l.dues[0].due, true
 }
 
-// Back makes due now what is due after its deadline and after now: it was put off by a clock that has gone
-// back since.
+// Back is called after the clock has been set back. It makes entries due now whose due time lies after now and
+// after their deadline: that time was computed by the old clock.
 func (l *List) Back(now time.Time) {
 	l.All(func(e *Entry) bool {
 		if e.due.After(e.Deadline) && e.due.After(now) {
@@ -237,8 +237,7 @@ func (l *List) Back(now time.Time) {
 	})
 }
 
-// LookAt makes an entry due at a time. One before its deadline is followed by that; one
-// after it stays.
+// LookAt sets the time at which an entry is due, instead of its deadline. It ignores a removed entry.
 func (l *List) LookAt(e *Entry, at time.Time) {
 	if !e.gone {
 		e.due = at

@@ -30,8 +30,7 @@ func request(sequence uint64, pool, tenant, runtime int, network bool) events.Wa
 	return r
 }
 
-// TestListAgainstASlice holds the list to a slice that is searched from its beginning, through
-// random changes.
+// TestListAgainstASlice compares the list with a slice after random changes.
 func TestListAgainstASlice(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -85,7 +84,7 @@ func (s slice) where(is func(*waitlist.Entry) bool) []*waitlist.Entry {
 	return found
 }
 
-// same compares every question that a list answers.
+// same compares the results of all queries with the model.
 func (s slice) same(list *waitlist.List) error {
 	var all []*waitlist.Entry
 	list.All(func(e *waitlist.Entry) bool { all = append(all, e); return true })
@@ -129,7 +128,7 @@ func (s slice) same(list *waitlist.List) error {
 	return nil
 }
 
-// drains takes out what is due first until nothing is left.
+// drains removes the entry that is due first until the list is empty.
 func (s slice) drains(t *testing.T, list *waitlist.List) {
 	t.Helper()
 	for last := (time.Time{}); list.Len() > 0; {
@@ -146,8 +145,7 @@ func (s slice) drains(t *testing.T, list *waitlist.List) {
 	}
 }
 
-// TestNextGoesRound has each tenant's first request, and each that lacks blocks, looked at in
-// turn.
+// TestNextGoesRound: Next returns each tenant's first request, and each request for network blocks, in turn.
 func TestNextGoesRound(t *testing.T) {
 	t.Parallel()
 	list := waitlist.New()
@@ -171,7 +169,7 @@ func TestNextGoesRound(t *testing.T) {
 	}
 }
 
-// TestRetain removes what has left the stream, and counts what stands there and is no request.
+// TestRetain: Retain removes entries that have left the stream, and counts messages that are no requests.
 func TestRetain(t *testing.T) {
 	t.Parallel()
 	list := waitlist.New()
@@ -181,7 +179,7 @@ func TestRetain(t *testing.T) {
 	}
 }
 
-// TestPutTheSame keeps when a request is due where its message is read again.
+// TestPutTheSame: a message that is read again keeps its entry and due time.
 func TestPutTheSame(t *testing.T) {
 	t.Parallel()
 	list, r := waitlist.New(), request(3, 0, 0, 0, false)
@@ -192,7 +190,7 @@ func TestPutTheSame(t *testing.T) {
 	}
 }
 
-// TestBack makes due what was put off beyond its deadline by a clock that has gone back, and nothing else.
+// TestBack: after the clock was set back, entries that were due later than their deadline are due now.
 func TestBack(t *testing.T) {
 	t.Parallel()
 	list := waitlist.New()

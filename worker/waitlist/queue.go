@@ -1,17 +1,17 @@
 package waitlist
 
-// queue is entries as they came. Those that are gone are left out from time to time, so that
-// to come and to go cost the same whatever its length is.
+// queue is a list of entries, oldest first. Removed entries stay in it until it is compacted, so that adding
+// and removing take amortized constant time.
 type queue struct {
 	entries []*Entry
-	lost    int // of the entries
+	lost    int // removed ones among entries
 }
 
 func (q *queue) add(e *Entry) { q.entries = append(q.entries, e) }
 
 func (q *queue) empty() bool { return q.lost == len(q.entries) }
 
-// lose counts an entry that is gone, and reports whether places have changed.
+// lose counts a removed entry, and reports whether it has compacted the queue, which changes the indexes.
 func (q *queue) lose() bool {
 	if q.lost++; q.lost < 16 || 2*q.lost < len(q.entries) {
 		return false
@@ -36,7 +36,7 @@ func (q *queue) first() *Entry {
 	return q.entries[0]
 }
 
-// after is the entry that came after another, nil for none. Entries have ascending sequences.
+// after returns the entry after e, or nil. The sequences of entries ascend.
 func (q *queue) after(e *Entry) *Entry {
 	low, high := 0, len(q.entries)
 	for low < high {
@@ -54,7 +54,7 @@ func (q *queue) after(e *Entry) *Entry {
 	return nil
 }
 
-// dues is a heap of entries, the one that is due first at its top.
+// dues is a heap of entries; its top is due first.
 type dues []*Entry
 
 func (d dues) Len() int { return len(d) }
