@@ -32,9 +32,9 @@ type Handler struct {
 	counters Counters
 	gardener Gardener
 	ledger   Ledger
-	room     WaitingRoom
-	copies   Copier
-	rebuild  Rebuilder
+	room     Room
+	copies   copier
+	rebuild  account.Rebuilder
 	rules    *config.Live
 	policies Policies
 	ranges   *ranges.Allotter
@@ -260,7 +260,7 @@ func (h *Handler) copy(ctx context.Context, a *attempt, r events.Reply) {
 
 // notBuilt returns err. If it is account.ErrNotBuilt, notBuilt first requests a rebuild.
 func (h *Handler) notBuilt(err error, pool string) error {
-	return account.AskForRebuild(err, h.rebuild.Wanted, pool)
+	return account.AskForRebuild(err, h.rebuild, pool)
 }
 
 // since returns the time since begin by the worker's own clock.

@@ -7,16 +7,16 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker/dirtying"
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
-// Every method of Counters may return account.ErrNotBuilt (the pool has to be rebuilt first) or an
-// error of the connection. All of them are idempotent.
+// Counters are the counts and records of all pools: package counters. Every method may return
+// account.ErrNotBuilt (the pool has to be rebuilt first) or an error of the connection. All of them are
+// idempotent.
+type Counters interface {
+	// Runtimes and their pools.
 
-// Directory maps runtimes to pools.
-type Directory interface {
 	// Locate returns the place of a runtime for a provision. A runtime without a place gets pool.
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	// Place returns the place of a runtime, or the zero Place if it is unknown.
@@ -26,10 +26,9 @@ type Directory interface {
 	Depart(ctx context.Context, runtime string) (account.Place, error)
 	// MovePlace replaces the runtime's place from by to, and reports whether it did (rule 16).
 	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
-}
 
-// Assigner decides which binding a runtime gets.
-type Assigner interface {
+	// Which binding a runtime gets.
+
 	// Assign decides by rule 3 of docs/protocol.md. It may also return account.ErrRebuilt.
 	Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	// LocateAndAssign runs Locate and Assign in one script. The decision has no outcome if the
@@ -37,20 +36,18 @@ type Assigner interface {
 	LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	// Status returns the state of a pool as a whole, or the zero Status if it is not built.
 	Status(ctx context.Context, pool string) (account.Status, error)
-}
 
-// Confirmer confirms or revokes claims before they are answered.
-type Confirmer interface {
+	// Claims, confirmed or revoked before they are answered.
+
 	// Confirm records that the label carries the claim, and reports whether the claim may be
 	// answered (rule 5).
 	Confirm(ctx context.Context, pool string, c account.Claim) (bool, error)
 	// Revoke undoes a claim whose label is another tenant's or dirty, and reports whether it
 	// changed anything (rule 6).
 	Revoke(ctx context.Context, pool string, c account.Claim) (bool, error)
-}
 
-// Ender ends requests, assignments and runtimes.
-type Ender interface {
+	// The end of requests, assignments and runtimes.
+
 	// Refuse ends a waiting request at its deadline (rule 12).
 	Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error)
 	// Leave takes a runtime without an account out of its pool. It returns the sequence under
@@ -62,29 +59,22 @@ type Ender interface {
 	// ReleaseRuntime marks a runtime as gone and decrements the count of its binding (rule 7).
 	// tenant is the one that asks, "" if the event names none.
 	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
-}
 
-// Freer returns cleaned bindings to their pools.
-type Freer interface {
+	// Cleaned bindings, returned to their pools.
+
 	// InUse returns the number of runtimes on a binding (rule 9).
 	InUse(ctx context.Context, pool, binding string) (int, error)
 	// MarkFreed makes a cleaned binding claimable, and reports whether it did (rule 9).
 	MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error)
-}
 
-// Counters are the counts and records of all pools: package counters.
-type Counters interface {
-	Directory
-	Assigner
-	Confirmer
-	Ender
-	Freer
 	dirtying.Records
 	serving.Queue
 }
 
-// Suggester returns bindings from a cache, which may be out of date.
-type Suggester interface {
+// Gardener are the bindings: package gardener.
+type Gardener interface {
+	// Suggestions of a cache, which may be out of date.
+
 	// Claimable returns the bindings that carry the tenant's name and up to n unclaimed ones,
 	// best first, and whether these are all. Internal bindings of the tenant are included only
 	// for an internal tenant.
@@ -93,35 +83,27 @@ type Suggester interface {
 	Shared(pool engine.Pool) []engine.Binding
 	// Barred returns the tenant's own bindings that must not gain runtimes.
 	Barred(pool engine.Pool, tenant string, internalTenant bool) []string
-}
 
-// Reader reads one binding.
-type Reader interface {
+	// One binding.
+
 	// Cached returns a binding from the cache, and whether the cache has it.
 	Cached(name string) (engine.Binding, bool)
-	// Get reads a binding from the API. It returns the errors listed at Labeller.
+	// Get reads a binding from the API. Its errors are those of patches.
 	Get(ctx context.Context, name string) (engine.Binding, error)
 	// Referrer returns the kind and name by which a Shoot refers to the binding. For a Secret
 	// these are of the binding resource that refers to it; if none does, the error is an
 	// engine.Error with CodeUnknownBinding.
 	Referrer(ctx context.Context, binding string) (kind, name string, err error)
-}
 
-// Labeller patches bindings, with the resourceVersion of the binding that the caller has seen. Errors:
-// an engine.Error with CodeUnknownBinding, engine.ErrConflict (another writer was faster),
-// engine.ErrUnknownResult (the write may have happened), engine.ErrUnavailable (retry later).
-type Labeller interface {
+	// Patches of bindings, with the resourceVersion of the binding that the caller has seen. Errors:
+	// an engine.Error with CodeUnknownBinding, engine.ErrConflict (another writer was faster),
+	// engine.ErrUnknownResult (the write may have happened), engine.ErrUnavailable (retry later).
+
 	// Claim writes the mark on the binding.
 	Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
 	// Free removes tenantName and dirty, and records the release request.
 	Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error)
-}
 
-// Gardener is all that the worker needs from Gardener: package gardener.
-type Gardener interface {
-	Suggester
-	Reader
-	Labeller
 	dirtying.Bindings
 	dirtying.Shoots
 }
@@ -138,8 +120,8 @@ type Ledger interface {
 	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
 }
 
-// WaitingRoom stores the requests that wait: package events.
-type WaitingRoom interface {
+// Room is the waiting room: package events.
+type Room interface {
 	// Enter stores a request and returns its deadline. A request that is already stored does not
 	// change.
 	Enter(ctx context.Context, w events.WaitingRequest) (deadline time.Time, err error)
@@ -147,29 +129,12 @@ type WaitingRoom interface {
 	Leave(ctx context.Context, subject string) error
 	// OfRuntime visits the requests of one runtime, oldest first.
 	OfRuntime(ctx context.Context, runtimeID string, visit func(events.WaitingRequest) error) error
-}
-
-// Room is the waiting room as a whole: package events.
-type Room interface {
-	WaitingRoom
 	serving.Room
 }
 
-// DeadLetterStore stores events that can never be processed.
-type DeadLetterStore interface {
-	// Put stores a copy of the message with the reason. It is idempotent.
-	Put(ctx context.Context, l dead.Event, code engine.Code, reason string) error
-}
-
-// Copier sends plain copies of replies to the inboxes that asked for them.
-type Copier interface {
+// copier sends plain copies of replies to the inboxes that asked for them.
+type copier interface {
 	Copy(ctx context.Context, inbox string, r events.Reply) error
-}
-
-// Rebuilder rebuilds the records that Redis has lost.
-type Rebuilder interface {
-	// Wanted requests a rebuild of pool and of everything else that is not built. It does not block.
-	Wanted(pool string)
 }
 
 // Clock returns the current time; tests replace it.

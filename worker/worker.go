@@ -19,7 +19,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/dispatch"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -36,12 +39,15 @@ type Options struct {
 	Reopen   func(context.Context) (jetstream.Consumer, error)
 	Subjects events.Subjects
 	Ledger   Ledger
-	Dead     DeadLetterStore
+	Dead     interface {
+		// Put stores a copy of the message with the reason. It is idempotent.
+		Put(ctx context.Context, l dead.Event, code engine.Code, reason string) error
+	}
 	Room     Room
-	Copies   Copier
+	Copies   copier
 	Counters Counters
 	Gardener Gardener
-	Rebuild  Rebuilder
+	Rebuild  account.Rebuilder
 	Rules    *config.Live
 	Observer observe.Observer
 	// Tracer defaults to one that records nothing.

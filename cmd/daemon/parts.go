@@ -12,7 +12,6 @@ import (
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/gardener"
@@ -30,23 +29,21 @@ import (
 
 // The adapters implement the interfaces of the worker.
 var (
-	_ worker.Counters        = (*counters.Store)(nil)
-	_ rebuild.Builder        = (*counters.Store)(nil)
-	_ worker.Gardener        = (*gardener.Client)(nil)
-	_ reconcile.Follower     = (*counters.Store)(nil)
-	_ reconcile.Cache        = (*gardener.Client)(nil)
-	_ rebuild.Inventory      = (*gardener.Client)(nil)
-	_ rebuild.Ledger         = (*events.Ledger)(nil)
-	_ worker.Room            = (*events.WaitingRoom)(nil)
-	_ worker.Copier          = (*events.Ledger)(nil)
-	_ worker.DeadLetterStore = (*dead.Letters)(nil)
-	_ worker.Policies        = (*policy.Holder)(nil)
-	_ ranges.Allocator       = (*blocks.Ranges)(nil)
-	_ rebuild.RangeBuilder   = (*blocks.Ranges)(nil)
-	_ ranges.Keeper          = (*blocks.Ranges)(nil)
-	_ ranges.Notes           = (*clusterconfig.Configs)(nil)
-	_ ranges.Runtimes        = (*counters.Store)(nil)
-	_ notes.Writer           = (*gardener.Client)(nil)
+	_ worker.Counters      = (*counters.Store)(nil)
+	_ rebuild.Builder      = (*counters.Store)(nil)
+	_ worker.Gardener      = (*gardener.Client)(nil)
+	_ reconcile.Follower   = (*counters.Store)(nil)
+	_ reconcile.Cache      = (*gardener.Client)(nil)
+	_ rebuild.Inventory    = (*gardener.Client)(nil)
+	_ rebuild.Ledger       = (*events.Ledger)(nil)
+	_ worker.Room          = (*events.WaitingRoom)(nil)
+	_ worker.Policies      = (*policy.Holder)(nil)
+	_ ranges.Allocator     = (*blocks.Ranges)(nil)
+	_ rebuild.RangeBuilder = (*blocks.Ranges)(nil)
+	_ ranges.Keeper        = (*blocks.Ranges)(nil)
+	_ ranges.Notes         = (*clusterconfig.Configs)(nil)
+	_ ranges.Runtimes      = (*counters.Store)(nil)
+	_ notes.Writer         = (*gardener.Client)(nil)
 )
 
 // parts holds the connected parts.

@@ -13,7 +13,6 @@ import (
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/observe"
-	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 	"github.com/hap-worker/hap-worker/worker/shadow"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
@@ -21,12 +20,11 @@ import (
 
 // The adapters implement the interfaces of package shadow.
 var (
-	_ shadow.Ledger    = (*events.Ledger)(nil)
-	_ shadow.Room      = (*events.WaitingRoom)(nil)
-	_ shadow.Book      = (*shadows.Comparisons)(nil)
-	_ shadow.Reality   = (*gardener.Client)(nil)
-	_ shadow.Records   = (*counters.Store)(nil)
-	_ shadow.Rebuilder = (*rebuild.Rebuilder)(nil)
+	_ shadow.Ledger  = (*events.Ledger)(nil)
+	_ shadow.Room    = (*events.WaitingRoom)(nil)
+	_ shadow.Book    = (*shadows.Comparisons)(nil)
+	_ shadow.Reality = (*gardener.Client)(nil)
+	_ shadow.Records = (*counters.Store)(nil)
 )
 
 // shadowed reports whether the daemon is a shadow: it does not write to Gardener and sends no

@@ -7,10 +7,17 @@ import "errors"
 // worker does, and starts its event over (rule 1).
 var ErrNotBuilt = errors.New("not built: lost by Redis or never built")
 
-// AskForRebuild returns err unchanged. If err is an ErrNotBuilt, it first calls wanted with the pool.
-func AskForRebuild(err error, wanted func(pool string), pool string) error {
+// Rebuilder rebuilds what Redis has lost: package rebuild.
+type Rebuilder interface {
+	// Wanted requests a rebuild of pool and of everything else that is not built; "" names no pool in
+	// particular. It does not block.
+	Wanted(pool string)
+}
+
+// AskForRebuild returns err unchanged. If err is an ErrNotBuilt, it first requests a rebuild of the pool.
+func AskForRebuild(err error, r Rebuilder, pool string) error {
 	if errors.Is(err, ErrNotBuilt) {
-		wanted(pool)
+		r.Wanted(pool)
 	}
 	return err
 }

@@ -23,10 +23,15 @@ func TestAskForRebuild(t *testing.T) {
 		{fmt.Errorf("assign: %w", account.ErrNotBuilt), []string{"aws"}},
 		{account.ErrNotInForce, []string{"aws"}},
 	} {
-		var asked []string
-		err := account.AskForRebuild(c.err, func(pool string) { asked = append(asked, pool) }, "aws")
+		var asked rebuilds
+		err := account.AskForRebuild(c.err, &asked, "aws")
 		if err != c.err || !slices.Equal(asked, c.asked) { //nolint:errorlint // the very same
 			t.Errorf("%v: returns %v and asks for %v, want %v", c.err, err, asked, c.asked)
 		}
 	}
 }
+
+// rebuilds are the pools of requested rebuilds.
+type rebuilds []string
+
+func (r *rebuilds) Wanted(pool string) { *r = append(*r, pool) }

@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Bindings reads and patches bindings at the API. The errors are listed at worker.Labeller.
+// Bindings reads and patches bindings at the API. The errors are listed at worker.Gardener.
 type Bindings interface {
 	Get(ctx context.Context, name string) (engine.Binding, error)
 	// MarkDirty writes dirty=true with the mark.
@@ -36,12 +36,6 @@ type Records interface {
 	MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error)
 }
 
-// Rebuilder rebuilds the records that Redis has lost.
-type Rebuilder interface {
-	// Wanted requests a rebuild of pool and of everything else that is not built. It does not block.
-	Wanted(pool string)
-}
-
 // Waker wakes waiting requests.
 type Waker interface {
 	// WakePool reports that a pool may have an unclaimed account.
@@ -53,7 +47,7 @@ type Options struct {
 	Bindings Bindings
 	Shoots   Shoots
 	Records  Records
-	Rebuild  Rebuilder
+	Rebuild  account.Rebuilder
 	Wakes    Waker
 	Observer *observe.Observer
 }
@@ -98,7 +92,7 @@ func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, ge
 		}
 		permit, err := m.with.Records.BeginDirtying(ctx, pool, binding, generation)
 		if err != nil || !permit.Given {
-			return Unmarked, account.AskForRebuild(err, m.with.Rebuild.Wanted, pool) // perhaps the only call that notices the loss
+			return Unmarked, account.AskForRebuild(err, m.with.Rebuild, pool) // perhaps the only call that notices the loss
 		}
 		m.with.Observer.Step(ctx, observe.StepDirtying)
 		if refers, err := m.cameMeanwhile(ctx, binding, permit); err != nil || refers {

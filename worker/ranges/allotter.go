@@ -27,7 +27,7 @@ type Allotter struct {
 	Notes interface{ Changed(runtime string) }
 	// Follower checks each stored assignment. It may be nil.
 	Follower *Follower
-	Rebuild  Rebuilder
+	Rebuild  account.Rebuilder
 	Observer observe.Observer
 }
 

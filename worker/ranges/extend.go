@@ -30,7 +30,7 @@ type Reconciler struct {
 	Networks Networks
 	Ledger   Ledger
 	Runtimes Runtimes
-	Rebuild  Rebuilder
+	Rebuild  account.Rebuilder
 	Subjects events.Subjects
 	Observer observe.Observer
 	// Keeper repairs the ranges in Redis. Nil skips that.
@@ -186,12 +186,12 @@ func (x *Reconciler) giveBack(ctx context.Context, runtime, request string) erro
 // else does.
 func (x *Reconciler) runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
 	place, rt, err := x.Runtimes.Runtime(ctx, id)
-	return place, rt, account.AskForRebuild(err, x.Rebuild.Wanted, place.Pool)
+	return place, rt, account.AskForRebuild(err, x.Rebuild, place.Pool)
 }
 
 // notBuilt returns err, and requests a rebuild of the network ranges if they are lost.
 func (x *Reconciler) notBuilt(err error) error {
-	return account.AskForRebuild(err, x.Rebuild.Wanted, "")
+	return account.AskForRebuild(err, x.Rebuild, "")
 }
 
 func (x *Reconciler) served(ctx context.Context, runtime, request string, held []network.Applied, answers []events.Reply) {

@@ -55,8 +55,3 @@ type Ledger interface {
 	// Each visits every stored reply, from the first to the last at present.
 	Each(ctx context.Context, f func(events.Stored) error) error
 }
-
-// Rebuilder requests rebuilds of what Redis has lost: package rebuild.
-type Rebuilder interface {
-	Wanted(pool string)
-}

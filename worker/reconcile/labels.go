@@ -51,18 +51,12 @@ type Marker interface {
 	MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (dirtying.Marking, error)
 }
 
-// Asker requests a rebuild of everything that Redis has lost, including pool; "" names none in particular:
-// package rebuild.
-type Asker interface {
-	Wanted(pool string)
-}
-
 // Labels handles changes that no event reports: labels that others write, and accounts that drain until no Shoot
 // refers to them. It checks a binding when the watch reports it, and all bindings periodically (a sweep).
 type Labels struct {
 	Worker   Marker
 	Bindings Reader
-	Rebuild  Asker
+	Rebuild  account.Rebuilder
 	Observer observe.Observer
 	// Budget is the time-out for marking one account.
 	Budget   time.Duration
@@ -235,5 +229,5 @@ func (s *Labels) doubt(ctx context.Context, pool string, l account.Label, rec ac
 
 // notBuilt returns err. If it is account.ErrNotBuilt, notBuilt first requests a rebuild.
 func (s *Labels) notBuilt(err error, pool string) error {
-	return account.AskForRebuild(err, s.Rebuild.Wanted, pool)
+	return account.AskForRebuild(err, s.Rebuild, pool)
 }

@@ -67,11 +67,6 @@ type Room interface {
 	Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
 }
 
-// Rebuilder requests rebuilds of what Redis has lost: package rebuild.
-type Rebuilder interface {
-	Wanted(pool string)
-}
-
 // Purger forgets runtimes that were released long ago (rule 14). Every worker runs one. A pass is idempotent,
 // and the next pass finishes one that was interrupted.
 type Purger struct {
@@ -79,7 +74,7 @@ type Purger struct {
 	Records Records
 	Shoots  Inventory
 	Room    Room
-	Rebuild Rebuilder
+	Rebuild account.Rebuilder
 	Blocks  Blocks       // nil without network ranges
 	Notes   ranges.Notes // nil without ClusterConfigs
 

@@ -154,7 +154,7 @@ func (r *round) servePool(ctx context.Context, pool string) error {
 	for most := heads; ; {
 		next, err := r.Queue.Heads(ctx, pool, most)
 		if err != nil {
-			return account.AskForRebuild(err, r.Rebuild.Wanted, pool)
+			return account.AskForRebuild(err, r.Rebuild, pool)
 		}
 		r.outside(ctx, pool, next.Waiting)
 		progress := false

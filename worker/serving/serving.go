@@ -14,27 +14,17 @@ import (
 	"github.com/hap-worker/hap-worker/worker/waitlist"
 )
 
-// Requests reads the waiting requests: package events. The errors are the connection's.
-type Requests interface {
+// Room is where requests wait: package events. The errors are the connection's.
+type Room interface {
 	// Get reads one request, and reports whether it still waits.
 	Get(ctx context.Context, subject string) (r events.WaitingRequest, found bool, err error)
 	// After visits the requests that were stored after a sequence of the room, oldest first, and
 	// returns the sequence up to which it has read.
 	After(ctx context.Context, sequence uint64, visit func(events.WaitingRequest) error) (read uint64, err error)
-}
-
-// Inventory describes the waiting room without reading its messages.
-type Inventory interface {
 	// State returns the number of messages in the room, and the last sequence that it assigned.
 	State(ctx context.Context) (messages, last uint64, err error)
 	// Subjects returns the number of messages by subject.
 	Subjects(ctx context.Context) (map[string]uint64, error)
-}
-
-// Room is where requests wait: package events.
-type Room interface {
-	Requests
-	Inventory
 }
 
 // Queue returns the order of the waiting runtimes: package counters. Every method may return
@@ -45,12 +35,6 @@ type Queue interface {
 	// Heads returns, for at most so many tenants, the runtime that has waited longest, in the
 	// order in which they are served, and the number of all waiting runtimes.
 	Heads(ctx context.Context, pool string, most int) (account.Heads, error)
-}
-
-// Rebuilder rebuilds the records that Redis has lost.
-type Rebuilder interface {
-	// Wanted requests a rebuild of pool and of everything else that is not built. It does not block.
-	Wanted(pool string)
 }
 
 // Turn is one attempt at a waiting request.
@@ -89,7 +73,7 @@ type Options struct {
 	Wakes    *Wakes
 	Room     Room
 	Queue    Queue
-	Rebuild  Rebuilder
+	Rebuild  account.Rebuilder
 	Observer *observe.Observer
 	// Answer tries to answer a waiting request. It should not take much longer than Budget.
 	Answer func(context.Context, Turn) (Result, error)

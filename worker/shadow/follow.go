@@ -47,11 +47,6 @@ type Records interface {
 	Discard(ctx context.Context, place string) (bool, error)
 }
 
-// Rebuilder rebuilds discarded pools from ledger, labels and Shoots.
-type Rebuilder interface {
-	Ensure(ctx context.Context) error
-}
-
 // refreshEvery is the number of looks after which Redis is rebuilt even if no label has changed and nothing
 // was compared: the deletion of a Shoot is not watched.
 const refreshEvery = 20
@@ -59,12 +54,15 @@ const refreshEvery = 20
 // Follow compares the shadow's decisions with the broker's choices, and rebuilds Redis from the latter.
 // Several shadows may run it at once.
 type Follow struct {
-	Ledger   Ledger
-	Book     Book
-	Room     Room
-	Reality  Reality
-	Records  Records
-	Rebuild  Rebuilder
+	Ledger  Ledger
+	Book    Book
+	Room    Room
+	Reality Reality
+	Records Records
+	// Rebuild rebuilds discarded pools from ledger, labels and Shoots.
+	Rebuild interface {
+		Ensure(ctx context.Context) error
+	}
 	Subjects events.Subjects // the shadow's
 	Interval time.Duration   // between two looks
 	Patience time.Duration   // with a runtime whose Shoot does not appear
