@@ -22,7 +22,7 @@ var morePorts = map[string]string{
 
 // pathOfAnEvent are the packages that each event meets, and beside them nothing of the program's configuration
 // or of its page.
-var pathOfAnEvent = []string{"worker/ranges", "worker/dispatch", "worker/source", "worker/serving", "worker/waitlist", "worker/dirtying", "worker/bulkhead", "worker/fence"}
+var pathOfAnEvent = []string{"worker", "worker/ranges", "worker/dispatch", "worker/source", "worker/serving", "worker/waitlist", "worker/dirtying", "worker/bulkhead", "worker/fence"}
 
 // TestPorts: a package has few exported interfaces, and each of them is asked for by itself, not only as a part
 // of another one.

@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
@@ -100,7 +100,7 @@ func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 }
 
 // request returns what the rules are asked, and the choice of the policy where the event asks for an interface.
-func (h *Handler) request(p *events.Provision, rules *config.Decisions) (rule.Request, *policy.Decision, error) {
+func (h *Handler) request(p *events.Provision, rules *terms.Decisions) (rule.Request, *policy.Decision, error) {
 	r := rule.Request{
 		Plan: p.Plan, PlatformRegion: p.PlatformRegion, HyperscalerRegion: p.HyperscalerRegion, Provider: p.Provider, Tenant: p.GlobalAccountID,
 	}

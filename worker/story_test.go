@@ -16,6 +16,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -52,7 +53,7 @@ type world struct {
 	ledger   *book
 	room     *lobby
 	blocks   *memory.Ranges
-	live     *config.Live
+	live     *terms.Live
 	networks networks
 	policies policy.Holder
 	kind     string
@@ -103,7 +104,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w := &world{
-		t: t, subjects: subjects, broker: broker, live: config.NewLive(decisions), blocks: memory.NewRanges(),
+		t: t, subjects: subjects, broker: broker, live: terms.NewLive(decisions), blocks: memory.NewRanges(),
 		kind: "CredentialsBinding", hooks: map[string][]hook{}, gate: make(chan struct{}), over: make(chan struct{}),
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())

@@ -21,9 +21,9 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
-	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/dispatch"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -48,7 +48,7 @@ type Options struct {
 	Counters Counters
 	Gardener Gardener
 	Rebuild  account.Rebuilder
-	Rules    *config.Live
+	Rules    *terms.Live
 	Observer observe.Observer
 	// Tracer defaults to one that records nothing.
 	Tracer trace.Tracer

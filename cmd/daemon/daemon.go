@@ -20,6 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/streams"
@@ -99,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	d := &daemon{opts: o, cfg: cfg, log: log, level: level, tel: tel, rules: config.NewLive(decisions), recent: page.NewRecent(), policyChanged: make(chan struct{}, 1)}
+	d := &daemon{opts: o, cfg: cfg, log: log, level: level, tel: tel, rules: terms.NewLive(decisions), recent: page.NewRecent(), policyChanged: make(chan struct{}, 1)}
 	d.reconcile.Store(&cfg.Worker.Reconcile)
 	return d.run(ctx)
 }
@@ -132,7 +133,7 @@ type daemon struct {
 	log   *slog.Logger
 	level *slog.LevelVar
 	tel   *telemetry.Telemetry
-	rules *config.Live
+	rules *terms.Live
 	parts parts
 
 	identity *identity // set once all parts are connected

@@ -3,32 +3,15 @@ package config
 import (
 	"cmp"
 	"errors"
-	"maps"
-	"slices"
-	"sync/atomic"
-	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/engine/spelling"
+	"github.com/hap-worker/hap-worker/engine/terms"
 )
 
-// Decisions is the compiled part of a configuration that decides requests. It is immutable and safe for
-// concurrent use: an event is handled with the same Decisions from start to end, and a changed configuration
-// is a new Decisions.
-type Decisions struct {
-	rules    *rule.Ruleset
-	internal map[string]bool
-	allowed  map[string]bool
-	anyone   bool
-	limits   map[string]int
-	strategy account.Strategy
-	waiting  Waiting
-}
-
 // Decisions compiles c. The error is a [document.Faults] with every fault of the section hap.
-func (c *Config) Decisions() (*Decisions, error) {
+func (c *Config) Decisions() (*terms.Decisions, error) {
 	var wrong faults
 	compiled := c.HAP.compile(&wrong, rule.Labels(c.Gardener.Labels))
 	if err := wrong.err("", sources{}); err != nil {
@@ -37,66 +20,10 @@ func (c *Config) Decisions() (*Decisions, error) {
 	return compiled, nil
 }
 
-// Rules returns the compiled rules.
-func (d *Decisions) Rules() *rule.Ruleset { return d.rules }
-
-// Internal reports whether the tenant may keep using internal bindings that carry its name.
-func (d *Decisions) Internal(tenant string) bool { return d.internal[tenant] }
-
-// Terms returns whether the tenant may have several accounts in a pool of the provider, and their limit and
-// strategy. The provider is the hyperscaler's name, as in a rule.Match.
-func (d *Decisions) Terms(tenant, provider string) account.Terms {
-	if !d.anyone && !d.allowed[tenant] {
-		return account.Terms{}
-	}
-	return d.Several(provider)
-}
-
-// Several are the terms of the tenants that may have several accounts, whichever these are.
-func (d *Decisions) Several(provider string) account.Terms {
-	limit, own := d.limits[provider]
-	if !own {
-		limit = d.limits[DefaultLimit]
-	}
-	return account.Terms{Several: true, Limit: limit, Strategy: d.strategy}
-}
-
-// Unlimited says for which hyperscalers a tenant that may have several accounts never gets a second one, since
-// no limit fills the first; "" if there is none.
-func (d *Decisions) Unlimited() string {
-	if len(d.allowed) == 0 {
-		return ""
-	}
-	return d.rules.Unlimited(slices.Collect(maps.Keys(d.limits)))
-}
-
-// WaitingTimeout returns how long a request without a deadline waits for an account. With 0, no request waits.
-func (d *Decisions) WaitingTimeout() time.Duration { return d.waiting.Timeout }
-
-// LongestWait returns the maximum time for which a request waits, even if its deadline is later. It is at
-// least WaitingTimeout. It also bounds deadlines to years that a reply can represent.
-func (d *Decisions) LongestWait() time.Duration { return max(d.waiting.Longest, d.waiting.Timeout) }
-
-// Live has the current Decisions. A handler calls Get once for an event. It is safe for concurrent use.
-type Live struct{ current atomic.Pointer[Decisions] }
-
-// NewLive returns a Live with d.
-func NewLive(d *Decisions) *Live {
-	l := &Live{}
-	l.Set(d)
-	return l
-}
-
-// Get returns the current Decisions.
-func (l *Live) Get() *Decisions { return l.current.Load() }
-
-// Set makes d the current Decisions. Events in flight keep theirs.
-func (l *Live) Set(d *Decisions) { l.current.Store(d) }
-
 func (h *HAP) check(wrong *faults) { h.compile(wrong, rule.Labels{}) }
 
 // compile returns nil if there are faults, and adds them to wrong.
-func (h *HAP) compile(wrong *faults, labels rule.Labels) *Decisions {
+func (h *HAP) compile(wrong *faults, labels rule.Labels) *terms.Decisions {
 	before := len(wrong.list)
 	for i, tenant := range h.InternalGlobalAccounts {
 		if !engine.ValidID(tenant) {
@@ -112,14 +39,11 @@ func (h *HAP) compile(wrong *faults, labels rule.Labels) *Decisions {
 	if len(wrong.list) > before {
 		return nil
 	}
-	allowed := set(h.MultiHyperscalerAccount.AllowedGlobalAccounts)
-	limits := make(map[string]int, len(h.MultiHyperscalerAccount.Limits))
-	maps.Copy(limits, h.MultiHyperscalerAccount.Limits)
-	return &Decisions{
-		rules: rules, internal: set(h.InternalGlobalAccounts),
-		allowed: allowed, anyone: allowed[AnyTenant],
-		limits: limits, strategy: h.MultiHyperscalerAccount.Strategy, waiting: h.Waiting,
-	}
+	several := h.MultiHyperscalerAccount
+	return terms.New(terms.Options{
+		Rules: rules, Internal: h.InternalGlobalAccounts, Allowed: several.AllowedGlobalAccounts, Limits: several.Limits,
+		Strategy: several.Strategy, Timeout: h.Waiting.Timeout, Longest: h.Waiting.Longest,
+	})
 }
 
 // plans returns the built-in table, extended by hap.plans. It adds one plan at a time, so that each fault has
@@ -187,12 +111,4 @@ func ruleFaults(err error) rule.Faults {
 		return faults
 	}
 	return rule.Faults{{Message: err.Error()}}
-}
-
-func set(names []string) map[string]bool {
-	members := make(map[string]bool, len(names))
-	for _, name := range names {
-		members[name] = true
-	}
-	return members
 }

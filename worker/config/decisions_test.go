@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -103,37 +102,6 @@ func TestDecisionsOfAnInvalidConfiguration(t *testing.T) {
 	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "hap.rule[2]: ") || !strings.Contains(err.Error(), "hap.waiting.timeout: ") {
 		t.Errorf("error is %v", err)
 	}
-}
-
-// TestLive calls Set while others read: a caller of Get keeps one consistent Decisions.
-func TestLive(t *testing.T) {
-	t.Parallel()
-	kinds := make([]*Decisions, 2)
-	for i := range kinds {
-		c := Default()
-		c.HAP.Waiting.Timeout = time.Duration(i) * time.Minute
-		c.HAP.MultiHyperscalerAccount = MultiHyperscalerAccount{
-			AllowedGlobalAccounts: []string{"*"}, Limits: map[string]int{"default": i}, Strategy: account.FillFirst,
-		}
-		var err error
-		if kinds[i], err = c.Decisions(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	live := NewLive(kinds[0])
-	var all sync.WaitGroup
-	all.Go(func() {
-		for i := range 1000 {
-			live.Set(kinds[i%2])
-		}
-	})
-	for range 1000 {
-		d := live.Get()
-		if time.Duration(d.Terms("ga", "aws").Limit)*time.Minute != d.WaitingTimeout() {
-			t.Fatal("limit and waiting time are of two configurations")
-		}
-	}
-	all.Wait()
 }
 
 func TestWithDefaults(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/engine/terms"
 )
 
 // Values of single keys.
@@ -22,7 +23,7 @@ const (
 	// DefaultLabels is the preset of gardener.labels that renames nothing.
 	DefaultLabels = "default"
 	// AnyTenant stands for every tenant in allowedGlobalAccounts.
-	AnyTenant = "*"
+	AnyTenant = terms.AnyTenant
 	// DefaultLimit is the key in limits for all providers without an entry.
 	DefaultLimit = rule.DefaultLimit
 )

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker"
@@ -83,7 +84,7 @@ func start(t *testing.T, bindings ...engine.Binding) *world {
 	rebuild := &rebuild.Rebuilder{Builder: w.counters, Inventory: w.gardener, Ledger: w.ledger, Room: w.room, Subjects: subjects}
 	works := worker.New(worker.Options{
 		Consumer: consumer, Subjects: subjects, Ledger: w.ledger, Dead: dead.NewLettersOn(broker, subjects), Room: w.room,
-		Copies: w.ledger, Counters: w.counters, Gardener: w.gardener, Rebuild: rebuild, Rules: config.NewLive(decisions),
+		Copies: w.ledger, Counters: w.counters, Gardener: w.gardener, Rebuild: rebuild, Rules: terms.NewLive(decisions),
 		Namespace: "garden-kyma", Kind: "CredentialsBinding", Concurrency: 4,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -11,10 +11,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker"
-	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -22,7 +22,7 @@ import (
 
 // Terms configure the decisions.
 type Terms struct {
-	Decisions *config.Decisions
+	Decisions *terms.Decisions
 	// Policy chooses implementations. Defaults to none, which refuses every interface.
 	Policy *policy.Snapshot
 	// AnyInterface drops the interface that a request asks for: for a simulation without the policy.
@@ -49,7 +49,7 @@ type Simulator struct {
 
 // New returns a simulator of the landscape that a state describes. Its clock stands at the state's TakenAt.
 // It fails if the state is invalid.
-func New(ctx context.Context, state *State, terms Terms) (*Simulator, error) {
+func New(ctx context.Context, state *State, by Terms) (*Simulator, error) {
 	if err := state.check(); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func New(ctx context.Context, state *State, terms Terms) (*Simulator, error) {
 		return nil, err
 	}
 	s := &Simulator{
-		terms: terms, counters: memory.NewCounters(), room: events.NewWaitingRoomOn(broker, subjects), subjects: subjects,
+		terms: by, counters: memory.NewCounters(), room: events.NewWaitingRoomOn(broker, subjects), subjects: subjects,
 		gardener: memory.NewGardener("", bindingKind, state.bindings()...), clock: state.TakenAt,
 		unnamed: map[string]bool{}, restored: map[string]bool{},
 	}
@@ -78,18 +78,18 @@ func New(ctx context.Context, state *State, terms Terms) (*Simulator, error) {
 	options := worker.Options{
 		Subjects: subjects, Ledger: events.NewLedgerOn(broker, subjects, source), Dead: dead.NewLettersOn(broker, subjects),
 		Room: s.room, Copies: &s.replies, Counters: s.counters, Gardener: s.gardener, Rebuild: builder{s.counters},
-		Rules: config.NewLive(terms.Decisions), Observer: observe.Observer{OnEvent: s.faults.hear}, Kind: bindingKind,
+		Rules: terms.NewLive(by.Decisions), Observer: observe.Observer{OnEvent: s.faults.hear}, Kind: bindingKind,
 		Concurrency: 1, Now: func() time.Time { return s.clock },
 	}
-	if terms.Policy != nil {
-		options.Policies = fixed{policy: terms.Policy}
+	if by.Policy != nil {
+		options.Policies = fixed{policy: by.Policy}
 	}
-	if terms.Networks != nil {
-		blocks, err := state.ranges(ctx, terms.Networks)
+	if by.Networks != nil {
+		blocks, err := state.ranges(ctx, by.Networks)
 		if err != nil {
 			return nil, err
 		}
-		options.Ranges = &ranges.Allotter{Blocks: blocks, Networks: fixed{networks: terms.Networks}, Late: unasked{}, Rebuild: options.Rebuild}
+		options.Ranges = &ranges.Allotter{Blocks: blocks, Networks: fixed{networks: by.Networks}, Late: unasked{}, Rebuild: options.Rebuild}
 	}
 	s.worker = worker.New(options)
 	return s, s.enter(ctx, state)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"
@@ -21,7 +22,7 @@ var taken = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // simulatedLimit is the limit of the tenants that may have several accounts.
 const simulatedLimit = 2
 
-func simulatedDecisions(t *testing.T) *config.Decisions {
+func simulatedDecisions(t *testing.T) *terms.Decisions {
 	t.Helper()
 	cfg, err := config.Load("", nil)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/suggest"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker"
-	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -78,8 +78,8 @@ type process struct {
 	fence     *fence.Fence
 	worker    *worker.Worker
 	rebuilder *rebuild.Rebuilder
-	live      *config.Live // the configuration
-	behind    bool         // live has not the current settings yet
+	live      *terms.Live // the configuration
+	behind    bool        // live has not the current settings yet
 	garden    *landscape
 	late      *ranges.Reconciler
 	iterator  *iterator
@@ -129,7 +129,7 @@ func (w *world) start(number int) *process {
 		world: w, name: fmt.Sprintf("worker %d (start %d)", number, w.incarnations),
 		marks: map[string]vacant{}, handled: map[string]int{}, nextSweep: time.Now(), asks: asks{pools: map[string]bool{}},
 	}
-	p.live = config.NewLive(w.settings.Decisions())
+	p.live = terms.NewLive(w.settings.Decisions())
 	p.looks, p.rebuilds, p.extends = p.name+" looks", p.name+" rebuilds", p.name+" ranges"
 	p.sweeping = sweeping{p.name + " sweep 0", func() {}}
 	p.redis.Store(w.masters[0])

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/engine/rule"
-	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/engine/terms"
 )
 
 // census is the source of a landscape: Gardener, or files.
@@ -64,7 +64,7 @@ const (
 
 // planner makes a plan.
 type planner struct {
-	decisions *config.Decisions
+	decisions *terms.Decisions
 	bindings  []engine.Binding
 	shoots    []engine.Shoot
 	referred  func(string) bool
@@ -72,7 +72,7 @@ type planner struct {
 }
 
 // readPlan reads the landscape into a planner.
-func readPlan(ctx context.Context, of census, decisions *config.Decisions) (*planner, error) {
+func readPlan(ctx context.Context, of census, decisions *terms.Decisions) (*planner, error) {
 	p := &planner{decisions: decisions, ways: map[engine.Pool][]rule.Selection{}}
 	err := of.List(ctx, func(b engine.Binding) error {
 		p.bindings = append(p.bindings, b)

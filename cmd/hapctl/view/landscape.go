@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/natural"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -152,7 +153,7 @@ func Gather[T any](all iter.Seq2[T, error]) ([]T, error) {
 }
 
 // Terms are the limits of clusters per account. 0 means no limit, or an unknown one.
-type Terms struct{ decisions *config.Decisions }
+type Terms struct{ decisions *terms.Decisions }
 
 // TermsOf returns the limits of a configuration; all are 0 if it sets none.
 func TermsOf(cfg *config.Config) Terms {

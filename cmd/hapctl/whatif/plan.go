@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/inspect"
 	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/worker/capacity"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"
@@ -210,7 +211,7 @@ func planInputs(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFla
 
 // planTerms are the terms of a forecast.
 type planTerms struct {
-	decisions *config.Decisions
+	decisions *terms.Decisions
 	rules     *rule.Ruleset  // the rules for past requests; nil keeps each in its pool
 	more      map[string]int // additional accounts, by pool
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/worker/capacity"
-	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
 
@@ -81,7 +81,7 @@ func plannedAccount(b *engine.Binding, rec *account.Record) (a capacity.Account,
 }
 
 // ask sets the demand and the terms of the pool's requests.
-func (p *plannedPool) ask(past *capacity.Past, decisions *config.Decisions, cleaning time.Duration) {
+func (p *plannedPool) ask(past *capacity.Past, decisions *terms.Decisions, cleaning time.Duration) {
 	if past == nil {
 		past = &capacity.Past{}
 	}

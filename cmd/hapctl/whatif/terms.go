@@ -12,6 +12,7 @@ import (
 	policies "github.com/hap-worker/hap-worker/cmd/hapctl/policy"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
@@ -51,7 +52,7 @@ func (f *termFiles) check(events string, stdin bool) error {
 
 // simulationTerms reads the terms of the simulation. If a file that --config names is missing, it tells the
 // user and simulates without it: the files of a worker need not exist where hapctl runs.
-func simulationTerms(s *cli.Shell, cfg *config.Config, decisions *config.Decisions, f termFiles) (simulate.Terms, error) {
+func simulationTerms(s *cli.Shell, cfg *config.Config, decisions *terms.Decisions, f termFiles) (simulate.Terms, error) {
 	t := simulate.Terms{Decisions: decisions}
 	if warning := decisions.Unlimited(); warning != "" {
 		s.Say("warning: %s", warning)

@@ -3,6 +3,7 @@ package plans
 import (
 	"time"
 
+	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -24,7 +25,7 @@ type Settings struct {
 }
 
 // Decisions returns the settings as a worker's configuration.
-func (s Settings) Decisions() *config.Decisions {
+func (s Settings) Decisions() *terms.Decisions {
 	c := config.Default()
 	c.HAP.Waiting.Timeout, c.HAP.Waiting.Longest = s.Timeout, longest
 	if s.Limit > 0 {
