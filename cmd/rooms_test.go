@@ -32,7 +32,8 @@ var rooms = map[string][]string{
 // The engine uses context only for its deadline error.
 var pure = map[string][]string{
 	"engine":          {"context"},
-	"engine/coalesce": {"context"}, // it passes a caller's context to the caller's function
+	"engine/capacity": {"context", "golang.org/x/sync/errgroup"}, // it computes many futures at once, and can be stopped
+	"engine/coalesce": {"context"},                               // it passes a caller's context to the caller's function
 	"engine/network":  {"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/selection"},
 	"engine/policy":   {"github.com/Masterminds/semver/v3"},
 	"engine/document": {"go.yaml.in/yaml/v3"},

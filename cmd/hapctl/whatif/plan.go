@@ -14,10 +14,10 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/inspect"
+	"github.com/hap-worker/hap-worker/engine/capacity"
 	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/engine/terms"
-	"github.com/hap-worker/hap-worker/worker/capacity"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )

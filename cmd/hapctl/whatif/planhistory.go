@@ -14,10 +14,10 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/capacity"
 	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/worker/capacity"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 

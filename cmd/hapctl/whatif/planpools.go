@@ -6,8 +6,8 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/capacity"
 	"github.com/hap-worker/hap-worker/engine/terms"
-	"github.com/hap-worker/hap-worker/worker/capacity"
 	"github.com/hap-worker/hap-worker/worker/simulate"
 )
 

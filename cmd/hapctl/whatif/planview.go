@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
-	"github.com/hap-worker/hap-worker/worker/capacity"
+	"github.com/hap-worker/hap-worker/engine/capacity"
 )
 
 // forecastView is the result of 'hapctl plan'.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/worker/capacity"
+	"github.com/hap-worker/hap-worker/engine/capacity"
 )
 
 const day = 24 * time.Hour

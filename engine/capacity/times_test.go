@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hap-worker/hap-worker/worker/capacity"
+	"github.com/hap-worker/hap-worker/engine/capacity"
 )
 
 // watched returns the observations of n exponential lives within a window, as the ledger sees clusters.
