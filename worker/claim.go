@@ -39,7 +39,8 @@ type claimRequest struct {
 type candidates struct {
 	order   []string
 	seen    map[string]candidate
-	refused map[string]bool // skipped: a claim of them cannot succeed
+	left    map[string]bool // left out: a claim of them cannot succeed
+	refused int             // of them, by the API
 }
 
 type candidate struct {
@@ -47,13 +48,19 @@ type candidate struct {
 	live    bool // read from the API, not from the cache
 }
 
-// passOver excludes a binding from the search, and reports whether the search may go on.
+// passOver excludes a binding that the API refuses to label, and reports whether the search may go on.
 func (v *candidates) passOver(binding string) bool {
-	if v.refused == nil {
-		v.refused = map[string]bool{}
+	v.leaveOut(binding)
+	v.refused++
+	return v.refused <= refusals
+}
+
+// leaveOut excludes a binding from the search.
+func (v *candidates) leaveOut(binding string) {
+	if v.left == nil {
+		v.left = map[string]bool{}
 	}
-	v.refused[binding] = true
-	return len(v.refused) <= refusals
+	v.left[binding] = true
 }
 
 func (v *candidates) put(b engine.Binding, live bool) {
@@ -82,7 +89,7 @@ func (v *candidates) suggestions(job claimRequest) []account.Seen {
 	for _, name := range v.order {
 		b := v.seen[name].binding
 		mine := b.Tenant == job.tenant && !job.pool.Shared
-		if v.refused[name] || b.Pool() != job.pool || b.Dirty || b.HeldBack() || (b.Internal && !(mine && job.internal)) {
+		if v.left[name] || b.Pool() != job.pool || b.Dirty || b.HeldBack() || (b.Internal && !(mine && job.internal)) {
 			continue
 		}
 		if b.Tenant == "" || mine || job.pool.Shared {

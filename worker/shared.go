@@ -35,7 +35,7 @@ func (h *Handler) passOverShared(ctx context.Context, job claimRequest, claim ac
 	if err != nil || !used {
 		return false, err
 	}
-	seen.passOver(claim.Binding)
+	seen.leaveOut(claim.Binding)
 	_, err = h.counters.Revoke(ctx, job.pool.Name(), claim)
 	return true, err
 }
