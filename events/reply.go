@@ -64,8 +64,8 @@ type Reply struct {
 	// NetworkPending says that there are no network rules yet. Another reply brings the blocks once a
 	// rule matches.
 	NetworkPending bool `json:"networkPending,omitzero"`
-	// ShootPatch is an RFC 6902 patch for the Shoot manifest. The manifest must contain spec, and all
-	// parent objects of the paths in Network.
+	// ShootPatch is an RFC 6902 patch for the Shoot manifest. It applies only to a manifest that has spec and
+	// the parent object of each of the Paths in this reply's Network.
 	ShootPatch []PatchOperation `json:"shootPatch,omitempty"`
 	// ShootMergePatch is the same as an RFC 7386 merge patch, which applies to every manifest. It is
 	// absent where MergePatch returns nil.

@@ -78,7 +78,7 @@ func (b *Bucket) Place(runtime string) (Place, bool) {
 	return place, known
 }
 
-// Places returns all entries by runtime.
+// Places returns all entries, sorted by runtime.
 func (b *Bucket) Places() []NamedPlace {
 	places := make([]NamedPlace, 0, len(b.places))
 	for _, runtime := range slices.Sorted(maps.Keys(b.places)) {

@@ -242,7 +242,7 @@ func (c *comparison) assigned(id string, rt Runtime) {
 	}
 }
 
-// missing checks a runtime that is assigned by ledger or Shoot.
+// missing notes a runtime that is assigned by the ledger, or by its Shoot, but not in the pool in Redis.
 func (c *comparison) missing(id string, wanted, rt Runtime) {
 	d := Drift{Binding: wanted.Binding, Runtime: id}
 	if rt.State == RuntimeAssigned || rt.State == RuntimeGone && wanted.Origin == Adopted {

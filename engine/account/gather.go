@@ -198,8 +198,9 @@ func (g *Gathering) Shoot(s engine.Shoot) {
 	}
 }
 
-// RuntimeOf returns the runtime as which a Shoot is counted: its runtime id if that is valid, else its name.
-// No event can name an invalid id.
+// RuntimeOf returns the id under which the runtime of a Shoot is counted: its runtime id if that is valid, else
+// the Shoot's name. An event with an invalid runtime id is refused, so no event is about a runtime that is
+// counted under a name instead.
 func RuntimeOf(s engine.Shoot) string {
 	if engine.ValidID(s.RuntimeID) {
 		return s.RuntimeID

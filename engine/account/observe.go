@@ -47,11 +47,12 @@ func (rec Record) AsksFor(l Label) bool {
 	return change != ""
 }
 
-// followsFrom returns the lowest generation of an unclaimed label that frees the record. A
-// label with a lower generation is older than this claim, whose own label is not written yet.
-// An idle claim writes its label only when a runtime is assigned to it. Its bound is therefore
-// one lower: otherwise, an account that was adopted from a cache which lagged behind its
-// release would never become free.
+// followsFrom returns the lowest generation of an unclaimed label that frees the record. A label below it is from
+// before this claim, whose own label is not written yet. An idle claim that was adopted has a generation one
+// above the label that it was adopted from, and writes no label until a runtime is assigned to it. So its bound
+// is one lower: a release keeps the generation of the label, and an account that was adopted from a stale cache
+// after its release would never become free. follow lets a label below the record's generation come this far only
+// if the record is unconfirmed and the label was read from Gardener after it.
 func (rec Record) followsFrom() int64 {
 	if rec.idle() {
 		return rec.Generation - 1

@@ -16,7 +16,7 @@ type Options struct {
 	AnyPlan bool
 	// InternalTenants may keep using internal bindings that carry their name.
 	InternalTenants []string
-	// Labels are the keys in selectors. Defaults to StandardLabels.
+	// Labels are the label keys with which selectors of bindings are written. Defaults to StandardLabels.
 	Labels Labels
 }
 

@@ -198,7 +198,7 @@ func (x *Index) All() []*engine.Binding {
 	return list
 }
 
-// assignable reports whether b could be assigned to a new tenant.
+// assignable reports whether b is clean, not internal and not held back. It does not look at the tenant.
 func assignable(b *engine.Binding) bool { return !b.Dirty && !b.Internal && !b.HeldBack() }
 
 func byName(a, b *engine.Binding) int { return strings.Compare(a.Name, b.Name) }

@@ -130,7 +130,7 @@ const (
 	ClaimRevoked     ClaimResult = "revoked"     // another tenant's, dirty or being deleted by now
 )
 
-// ClaimResults lists the results of a claim.
+// ClaimResults lists all values of ClaimResult.
 func ClaimResults() []ClaimResult {
 	return []ClaimResult{ClaimWritten, ClaimConflict, ClaimUnknown, ClaimUnavailable, ClaimRevoked}
 }

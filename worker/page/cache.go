@@ -9,8 +9,8 @@ import (
 const (
 	// atMostEvery is the least time between two reads of the state, shared by all viewers.
 	atMostEvery = time.Second
-	// restFor times the duration of a read is the least pause after it: on a large landscape the page uses a
-	// fifth of one connection at most.
+	// restFor is the factor of the pause after a read: the pause is at least restFor times as long as the read
+	// took. So the page uses a fifth of one connection at most, however large the landscape is.
 	restFor = 4
 	// readWithin is the time limit of a read.
 	readWithin = 5 * time.Second

@@ -86,7 +86,7 @@ type queued struct {
 // Line is the pool's queue at the page's time.
 func (d poolData) Line() queued { return queued{d.pool, d.Now} }
 
-// filter shows only the accounts in one state.
+// filter is a link of the pool's page that shows the accounts in one state, or all. Count is their number.
 type filter struct {
 	Label   string
 	Count   int

@@ -35,7 +35,7 @@ func ReadAnswers(ctx context.Context, ledger Ledger) (*Answers, error) {
 	return a, nil
 }
 
-// Take adds a stored reply, in the order of the ledger.
+// Take adds a stored reply. Replies must be added in the order of the ledger.
 func (a *Answers) Take(stored events.Stored) {
 	r := stored.Reply
 	switch {

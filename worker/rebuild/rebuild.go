@@ -21,7 +21,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// Builder installs what a rebuild has gathered: package counters.
+// Builder is the store that a rebuild builds. Package counters implements it with Redis.
 type Builder interface {
 	// Epochs returns the epochs of those pools and buckets that are built, in force or not.
 	Epochs(ctx context.Context, places ...string) (account.Epochs, error)
@@ -307,7 +307,7 @@ func (r *Rebuilder) keepAlive(ctx context.Context, places []string, token string
 	})
 }
 
-// givenUp are the places that have the token of a failed attempt.
+// givenUp is a failed attempt: its token, and the pools and buckets whose lease that token still holds.
 type givenUp struct {
 	token  string
 	places []string

@@ -83,10 +83,10 @@ func labelledBefore(r events.Reply) bool {
 	return !r.Binding.Claimed && !r.Binding.Shared && r.Clusters != nil && *r.Clusters == 1
 }
 
-// dedicated compares two accounts of the tenant. An account is new if the tenant did not have it when the
-// shadow decided. Which unclaimed account a tenant gets is arbitrary, so two new accounts are equivalent. An
-// account that only the shadow has claimed counts as new, too: it stands for the one that KEB claimed
-// instead.
+// dedicated compares the account that the shadow chose with the one that KEB chose, both of a dedicated pool. An
+// account is new if the tenant did not have it when the shadow decided. It is arbitrary which unclaimed account
+// a tenant gets, so two new accounts are equivalent. The shadow's account is also new if only the shadow has
+// claimed it: KEB claimed another one in its place.
 func dedicated(r events.Reply, s Sight) (shadows.ComparisonResult, string) {
 	ours, theirs := r.Binding.Name, s.Theirs.Name
 	oursNew := r.Binding.Claimed || s.Ours == nil || s.Ours.Tenant != r.GlobalAccountID

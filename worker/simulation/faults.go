@@ -16,7 +16,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// struck applies an armed fault to the call, and reports whether one met it.
+// struck applies the first armed fault that meets the call, and reports whether there was one. It strikes
+// neither a pull nor a delivery.
 func (w *world) struck(c *call) bool {
 	at := slices.IndexFunc(w.armed, func(i plans.Item) bool {
 		return meets(c, i)

@@ -8,7 +8,8 @@ import (
 // Painted is a view with coloured lines on a terminal. Line 0 is the header.
 type Painted interface{ ColourOf(line int) Control }
 
-// Paint writes the text of a view, in colours if standard output is a terminal and NO_COLOR is not set.
+// Paint writes what print has, in colours if standard output is a terminal that understands control sequences
+// and NO_COLOR is not set.
 func (s *Shell) Paint(out Stream, text []byte, v View) error {
 	p, ok := v.(Painted)
 	if !ok || os.Getenv("NO_COLOR") != "" || !s.Stdout.Moves() {

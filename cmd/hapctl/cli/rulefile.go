@@ -15,8 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// ReadText reads a file, or standard input for "-", as UTF-8 without a byte order mark. It returns content
-// that is no text unchanged: the parser of the content reports that fault.
+// ReadText reads a file, or standard input for "-". It removes a byte order mark, and converts UTF-16 that has one
+// to UTF-8. It returns content that is not valid text unchanged: its parser reports that fault.
 func (s *Shell) ReadText(name, what string) ([]byte, error) {
 	var content []byte
 	var err error
