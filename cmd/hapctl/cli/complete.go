@@ -62,6 +62,22 @@ func liveTenants(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	}
 }
 
+// LiveAccounts yields the accounts with a record: all but those that no tenant has had yet.
+func LiveAccounts(ctx context.Context, store *counters.Store) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for pool := range LivePools(ctx, store) {
+			for rec, err := range store.Bindings(ctx, pool) {
+				if err != nil {
+					break
+				}
+				if !yield(rec.Binding) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // CompleteArgument completes the only argument of a command.
 func (s *Shell) CompleteArgument(cmd *cobra.Command, of Living) {
 	complete := s.complete(of)
@@ -75,7 +91,9 @@ func (s *Shell) CompleteArgument(cmd *cobra.Command, of Living) {
 
 // CompleteFlags registers completions for the flags of a command, by their names.
 func (s *Shell) CompleteFlags(cmd *cobra.Command) {
-	for name, of := range map[string]Living{"pool": LivePools, "tenant": liveTenants, "runtime": LiveRuntimes} {
+	for name, of := range map[string]Living{
+		"pool": LivePools, "tenant": liveTenants, "runtime": LiveRuntimes, "binding": LiveAccounts, "account": LiveAccounts,
+	} {
 		if cmd.Flags().Lookup(name) != nil {
 			MustRegister(cmd, name, s.complete(of))
 		}

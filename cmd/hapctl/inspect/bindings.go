@@ -125,6 +125,7 @@ difference that stays is drift; run 'hapctl counters verify' to check it.`,
 	state.Flag(cmd, "state", "show only accounts in the `state`, by STANDING or by STATE")
 	flags.BoolVar(&f.different, "different", false, "show only accounts for which Redis and Gardener differ")
 	s.CompleteFlags(cmd)
+	s.CompleteArgument(cmd, cli.LiveAccounts)
 	return s.Reader(cli.WithNames(cmd), "for Redis and Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
 		f.state = state.Taken
 		if len(args) == 1 {

@@ -57,6 +57,7 @@ func NewUncordon(s *cli.Shell) *cobra.Command {
 
 func cordoning(s *cli.Shell, on bool, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cli.Arguments(cobra.ExactArgs(1))
+	s.CompleteArgument(cmd, cli.LiveAccounts)
 	return s.Reader(cmd, "for Gardener", func(ctx context.Context, cfg *config.Config, args []string) error {
 		client, tell, err := cli.OpenGardener(ctx, s, cfg.Gardener)
 		if err != nil {

@@ -96,6 +96,7 @@ func NewRelease(s *cli.Shell) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&r.Binding, "binding", "", "`name` of the binding")
 	flags.Int64Var(&generation, "generation", 0, "generation of the `claim` that was cleaned up; a worker refuses the release if the binding has a newer one")
+	s.CompleteFlags(cmd)
 	return requestCommand(s, cmd, events.TypeRelease, []string{"binding"}, notToRelease,
 		func() events.Event {
 			if cmd.Flags().Changed("generation") {
