@@ -160,7 +160,7 @@ func (s server) SetMetadata(ctx context.Context, stream, key, value string) erro
 	metadata := map[string]string{}
 	if held := info.Config["metadata"]; len(held) > 0 {
 		if err := json.Unmarshal(held, &metadata); err != nil {
-			return fmt.Errorf("stream %s: its metadata: %w", stream, err)
+			return fmt.Errorf("stream %s: the metadata in its configuration is not a JSON object of strings: %w", stream, err)
 		}
 	}
 	changed := maps.Clone(metadata)
