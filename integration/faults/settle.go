@@ -69,7 +69,7 @@ func (l *Load) empty() ([]string, error) {
 		return nil, err
 	}
 	idle := facts.Idle()
-	l.add("idle claims in the end, which nobody was told of", len(idle))
+	l.add("idle claims in the end that no publisher knows", len(idle))
 	for name, b := range facts.Bindings {
 		held := b.Tenant != "" && !slices.Contains(idle, name)
 		if held || b.Dirty || facts.Record(b).Count > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/natural"
 )
 
@@ -48,29 +49,23 @@ func LiveRuntimes(ctx context.Context, store *counters.Store) iter.Seq[string] {
 
 // liveTenants yields the tenants that have accounts.
 func liveTenants(ctx context.Context, store *counters.Store) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for pool := range LivePools(ctx, store) {
-			for rec, err := range store.Bindings(ctx, pool) {
-				if err != nil {
-					break
-				}
-				if rec.Tenant != "" && !yield(rec.Tenant) {
-					return
-				}
-			}
-		}
-	}
+	return fromRecords(ctx, store, func(rec account.NamedRecord) string { return rec.Tenant })
 }
 
 // LiveAccounts yields the accounts with a record: all but those that no tenant has had yet.
 func LiveAccounts(ctx context.Context, store *counters.Store) iter.Seq[string] {
+	return fromRecords(ctx, store, func(rec account.NamedRecord) string { return rec.Binding })
+}
+
+// fromRecords yields a word of each account's record, if it has one.
+func fromRecords(ctx context.Context, store *counters.Store, word func(account.NamedRecord) string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for pool := range LivePools(ctx, store) {
 			for rec, err := range store.Bindings(ctx, pool) {
 				if err != nil {
 					break
 				}
-				if !yield(rec.Binding) {
+				if w := word(rec); w != "" && !yield(w) {
 					return
 				}
 			}

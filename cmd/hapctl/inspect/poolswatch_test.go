@@ -43,7 +43,7 @@ func TestPoolColours(t *testing.T) {
 	}
 	s := &cli.Shell{Stdout: cli.Stream{To: &bytes.Buffer{}}, Format: cli.FormatTable}
 	if err := s.Paint(cli.Stream{To: &elsewhere}, text.Bytes(), v); err != nil || elsewhere.String() != text.String() {
-		t.Errorf("painted for nobody: %q, %v", &elsewhere, err)
+		t.Errorf("painted without a terminal: %q, %v", &elsewhere, err)
 	}
 }
 

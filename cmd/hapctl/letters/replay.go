@@ -56,7 +56,7 @@ reply.`,
 		case !stdin && len(args) == 0:
 			return cli.Usagef("no letter; name it by its number or request id, or read letters with --stdin")
 		case stdin && !yes:
-			return cli.Usagef("--stdin needs --yes: there is nobody to ask")
+			return cli.Usagef("--stdin needs --yes: there is no terminal to ask on")
 		}
 		return withReplayer(cmd.Context(), s, timeout, func(ctx context.Context, r *replayer) error {
 			if !stdin {
@@ -98,14 +98,14 @@ func (r *replayer) named(ctx context.Context, which string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if err := r.S.Confirm(fmt.Sprintf("publish the %s %s, dead since %s as %s, once more",
+	if err := r.Shell.Confirm(fmt.Sprintf("publish the %s %s, dead since %s as %s, once more",
 		e.Type, l.Event.ID, l.StoredAt.Format(time.RFC3339), l.Code), yes); err != nil {
 		return err
 	}
-	r.S.Say("replaying dead letter %d (%s: %s) as request %s", l.Number, l.Code, l.Event.ID, e.ID)
+	r.Shell.Say("replaying dead letter %d (%s: %s) as request %s", l.Number, l.Code, l.Event.ID, e.ID)
 	v, err := r.publish(ctx, e)
 	if v != nil {
-		if printing := r.S.Print(v); printing != nil {
+		if printing := r.Shell.Print(v); printing != nil {
 			return printing
 		}
 	}
@@ -176,7 +176,7 @@ func (r *replayer) publish(ctx context.Context, e events.Event) (cli.View, error
 	if err := r.Client.Publish(ctx, e); err != nil {
 		return r.Unanswered(view.PendingOf(e, r.Subjects), err)
 	}
-	waits := requests.OnWaiting(func(reply events.Reply) { r.S.Say("%s", request.WaitingText(reply)) })
+	waits := requests.OnWaiting(func(reply events.Reply) { r.Shell.Say("%s", request.WaitingText(reply)) })
 	var reply events.Reply
 	var err error
 	if e.Binding != "" {

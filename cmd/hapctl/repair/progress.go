@@ -97,6 +97,14 @@ func (p *progress) rebuilds(_ context.Context, done observe.Step) {
 	}
 }
 
+// counted returns f, which counts its calls.
+func counted[T any](p *progress, f func(T) error) func(T) error {
+	return func(v T) error {
+		p.one()
+		return f(v)
+	}
+}
+
 // countedLedger counts the replies that are read.
 type countedLedger struct {
 	*events.Ledger
@@ -104,17 +112,11 @@ type countedLedger struct {
 }
 
 func (a countedLedger) Each(ctx context.Context, f func(events.Stored) error) error {
-	return a.Ledger.Each(ctx, func(s events.Stored) error {
-		a.progress.one()
-		return f(s)
-	})
+	return a.Ledger.Each(ctx, counted(a.progress, f))
 }
 
 func (a countedLedger) Facts(ctx context.Context, f func(events.Fact) error) error {
-	return a.Ledger.Facts(ctx, func(fact events.Fact) error {
-		a.progress.one()
-		return f(fact)
-	})
+	return a.Ledger.Facts(ctx, counted(a.progress, f))
 }
 
 // countedGardener counts the bindings and Shoots that are read.
@@ -124,17 +126,11 @@ type countedGardener struct {
 }
 
 func (c countedGardener) List(ctx context.Context, f func(engine.Binding) error) error {
-	return c.Inventory.List(ctx, func(b engine.Binding) error {
-		c.progress.one()
-		return f(b)
-	})
+	return c.Inventory.List(ctx, counted(c.progress, f))
 }
 
 func (c countedGardener) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
-	return c.Inventory.Shoots(ctx, func(s engine.Shoot) error {
-		c.progress.one()
-		return f(s)
-	})
+	return c.Inventory.Shoots(ctx, counted(c.progress, f))
 }
 
 // countedRedis counts the runtimes that are read from Redis.

@@ -34,7 +34,7 @@ hapctl: rebuild: putting pools and directory in place
 hapctl: done
 `
 	if talk.String() != want {
-		t.Errorf("nobody looks, and is told\n%s", talk.String())
+		t.Errorf("without a terminal it writes\n%s", talk.String())
 	}
 	t.Setenv("TERM", "xterm")
 	if got := seen(t); !strings.Contains(got, "\r\x1b[Khapctl: rebuild: putting pools and directory in place: 3\r\nhapctl: done\r\n") {

@@ -33,11 +33,11 @@ func (r *Requester) settleDoubt(ctx context.Context, e events.Event, given, yes 
 	if doubt == "" {
 		return nil
 	}
-	r.S.Say("%s", doubt)
-	if !cli.Terminal(r.S.Stdin) {
+	r.Shell.Say("%s", doubt)
+	if !cli.Terminal(r.Shell.Stdin) {
 		return nil
 	}
-	return r.S.Ask(fmt.Sprintf("publish the %s all the same", e.Type))
+	return r.Shell.Ask(fmt.Sprintf("publish the %s all the same", e.Type))
 }
 
 // unknownToLedger doubts the deprovision of a runtime without any reply.
@@ -62,12 +62,12 @@ func unknownToLedger(ctx context.Context, r *Requester, e events.Event) string {
 // no claim. A script needs only NATS: for it, Gardener is read only if the configuration names Gardener.
 func notToRelease(cfg *config.Config) doubts {
 	return func(ctx context.Context, r *Requester, e events.Event) string {
-		if !cli.Terminal(r.S.Stdin) && !cfg.Given("gardener") {
+		if !cli.Terminal(r.Shell.Stdin) && !cfg.Given("gardener") {
 			return ""
 		}
 		ctx, cancel := context.WithTimeout(ctx, cli.ConnectWithin)
 		defer cancel()
-		client, tell, err := cli.OpenGardener(ctx, r.S, cfg.Gardener)
+		client, tell, err := cli.OpenGardener(ctx, r.Shell, cfg.Gardener)
 		if err != nil {
 			return notLookedAt(r, e, err)
 		}
@@ -95,6 +95,6 @@ func notLookedAt(r *Requester, e events.Event, err error) string {
 	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
 		return text
 	}
-	r.S.Say("%s", text)
+	r.Shell.Say("%s", text)
 	return ""
 }

@@ -59,7 +59,7 @@ func (r *Requester) runFile(ctx context.Context, in io.Reader, t events.Type) er
 	worst := cli.ExitDone
 	for turn := range turns {
 		a := <-turn
-		if err := cli.EncodeJSON(r.S.Stdout, a.result, ""); err != nil {
+		if err := cli.EncodeJSON(r.Shell.Stdout, a.result, ""); err != nil {
 			return fmt.Errorf("write a result: %w", err)
 		}
 		worst = max(worst, a.code)

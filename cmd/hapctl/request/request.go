@@ -29,7 +29,7 @@ const AnswerWithin = time.Minute
 
 // Requester publishes requests of one type and waits for their answers.
 type Requester struct {
-	S        *cli.Shell
+	Shell    *cli.Shell
 	Client   *requests.Client
 	Ledger   *events.Ledger
 	Subjects events.Subjects
@@ -47,7 +47,7 @@ func OpenRequester(ctx context.Context, s *cli.Shell, cfg *config.Config) (r *Re
 	if err != nil {
 		return nil, nil, err
 	}
-	r = &Requester{S: s}
+	r = &Requester{Shell: s}
 	if r.Subjects, err = events.NewSubjects(cfg.NATS.Prefix); err == nil {
 		r.Ledger, err = cli.OpenLedger(ctx, s, cfg, nc, r.Subjects)
 	}
@@ -80,7 +80,7 @@ func (r *Requester) one(ctx context.Context, e events.Event, given bool) (cli.Vi
 		}
 		return pending, nil
 	}
-	reply, err := r.Client.Ask(ctx, e, requests.OnWaiting(func(reply events.Reply) { r.S.Say("%s", WaitingText(reply)) }))
+	reply, err := r.Client.Ask(ctx, e, requests.OnWaiting(func(reply events.Reply) { r.Shell.Say("%s", WaitingText(reply)) }))
 	if rejected := (*requests.Rejected)(nil); err == nil || errors.As(err, &rejected) {
 		return Final(e, reply)
 	}
@@ -275,7 +275,7 @@ func requestCommand(s *cli.Shell, cmd *cobra.Command, t events.Type, required []
 			return err
 		}
 		if f.id == "" && !f.noWait {
-			r.S.Say("request %s", e.ID)
+			r.Shell.Say("request %s", e.ID)
 		}
 		return r.runOne(cmd.Context(), e, f.id != "")
 	}
@@ -322,7 +322,7 @@ func (f *requestFlagSet) connect(ctx context.Context, s *cli.Shell) (*Requester,
 func (r *Requester) runOne(ctx context.Context, e events.Event, given bool) error {
 	v, err := r.one(ctx, e, given)
 	if v != nil {
-		if printing := r.S.Print(v); printing != nil {
+		if printing := r.Shell.Print(v); printing != nil {
 			return printing
 		}
 	}

@@ -246,7 +246,7 @@ func forecast(ctx context.Context, f planFlags, state *simulate.State, past *his
 	names := slices.SortedFunc(maps.Keys(pools), natural.Compare)
 	for _, name := range wanted {
 		if pools[name] == nil {
-			return forecastView{}, cli.Usagef("no pool %s with accounts of its own; the pools are %s", name, strings.Join(names, ", "))
+			return forecastView{}, cli.Usagef("no pool %s has dedicated accounts; the pools that have are %s", name, strings.Join(names, ", "))
 		}
 	}
 	v := newForecastView(f, past)
