@@ -198,13 +198,18 @@ func (w *world) answered(subject string, r events.Reply) {
 	if l.leaves {
 		return
 	}
-	w.among(l)
+	if t.holds(l) {
+		w.among(l)
+	}
 	w.blocks(l, r)
 }
 
 // unsealed reports whether a rebuild may have read the ledger before this answer was stored. Its event was
 // deleted by hand, so the rebuild had nothing to seal ("What is not covered" in docs/protocol.md).
 func (t *truth) unsealed(l *life) bool { return l.lost > 0 && t.installed > l.lost }
+
+// holds reports whether a runtime holds its account: it does not leave, and no rebuild may have missed it.
+func (t *truth) holds(l *life) bool { return !l.leaves && !t.unsealed(l) }
 
 // gain is the key of a decision that counted a runtime on a binding.
 func gain(runtime, binding string, sequence int64) string {
@@ -219,7 +224,7 @@ func (w *world) among(l *life) {
 	}
 	there, limit := 0, 0
 	for _, o := range t.all {
-		if o.leaves || o.pool != l.pool {
+		if !t.holds(o) || o.pool != l.pool {
 			continue
 		}
 		if o.binding == l.binding {
@@ -253,7 +258,7 @@ func (w *world) blocks(l *life, r events.Reply) {
 		}
 		l.blocks[key] = cidr
 		for _, o := range w.truth.all {
-			if o == l || o.leaves || w.truth.unsealed(o) || w.truth.unsealed(l) {
+			if o == l || !w.truth.holds(o) || !w.truth.holds(l) {
 				continue
 			}
 			for _, other := range o.blocks {
@@ -290,7 +295,7 @@ func (w *world) labelled(b engine.Binding, deleted bool) {
 		return
 	}
 	for _, l := range t.all {
-		if l.binding != b.Name || l.leaves {
+		if l.binding != b.Name || !t.holds(l) {
 			continue
 		}
 		switch {
@@ -327,7 +332,7 @@ func (w *world) freed(b engine.Binding, by string) {
 	}
 	for _, l := range t.all {
 		taken := t.edited[binding] && l.pool != b.Pool().Name()
-		if at >= 0 && l.binding == binding && !taken && !l.leaves && !t.excused[l.runtime] && l.since < t.requests[at].since {
+		if at >= 0 && l.binding == binding && !taken && t.holds(l) && !t.excused[l.runtime] && l.since < t.requests[at].since {
 			w.bad("I3 OneTenant", "%s is released under runtime %s", binding, l.runtime)
 		}
 	}
