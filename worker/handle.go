@@ -236,7 +236,7 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 	}
 	h.copy(ctx, a, r)
 	if r.Final() && a.waited {
-		if err := h.leave(ctx, a, r); err != nil {
+		if err := h.leave(ctx, a); err != nil {
 			return outcome{}, err
 		}
 	}

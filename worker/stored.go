@@ -89,13 +89,20 @@ func (h *Handler) mark(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// leave removes the request from the waiting room after its final reply is stored.
-func (h *Handler) leave(ctx context.Context, a *attempt, r events.Reply) error {
-	if a.event.Provision == nil || r.Decision == nil || r.Decision.Pool == "" {
-		return nil // the worker that serves the room finds the final reply and removes the request
-	}
+// leave removes the request from the waiting room after its final reply is stored, whichever pools it was
+// put in for: the rules may have changed since that reply. The round removes the message from which it serves a
+// request.
+func (h *Handler) leave(ctx context.Context, a *attempt) error {
 	p := a.event.Provision
-	return h.room.Leave(ctx, h.subjects.Waiting(r.Decision.Pool, p.GlobalAccountID, a.event.RuntimeID, a.event.ID))
+	if p == nil || a.served && a.pool == a.room {
+		return nil
+	}
+	return h.room.OfRuntime(ctx, a.event.RuntimeID, func(r events.WaitingRequest) error {
+		if r.Event.ID != a.event.ID || r.Event.Provision.GlobalAccountID != p.GlobalAccountID {
+			return nil
+		}
+		return h.room.Leave(ctx, r.Subject)
+	})
 }
 
 // stands acts on a final reply that is stored already: it takes back what this request still has in Redis
@@ -108,16 +115,16 @@ func (h *Handler) stands(ctx context.Context, a *attempt, r events.Reply) (outco
 			return outcome{}, err
 		}
 	}
+	if a.waited || a.number > 1 { // an earlier delivery may have put it there
+		if err := h.leave(ctx, a); err != nil {
+			return outcome{}, err
+		}
+	}
 	if !mine {
 		return h.foreign(ctx, a), nil
 	}
 	h.ranges.Stands(r)
 	h.copy(ctx, a, r)
-	if a.waited {
-		if err := h.leave(ctx, a, r); err != nil {
-			return outcome{}, err
-		}
-	}
 	return finalOutcome(r), nil
 }
 

@@ -56,7 +56,6 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 	if err != nil || out.status == events.StatusWaiting && a.pool == r.Pool {
 		return result, err
 	}
-	// Remove it by r.Subject: a final reply without a pool does not tell the subject in the room.
 	if err := w.room.Leave(ctx, r.Subject); err != nil {
 		result.Fault = faultOf(err)
 		return result, err

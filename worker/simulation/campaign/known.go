@@ -51,4 +51,5 @@ var CuredNarrow = []Failure{
 	{Name: "an event was deleted while it was handled, and its runtime had other blocks after a rebuild", Seed: 977292423, Kinds: plans.Faults},
 	{Name: "the last of two answers to a runtime had a network rule less than the one before", Seed: 895612690, Kinds: plans.Faults},
 	{Name: "an event was deleted while it was handled, and its account was taken for one without clusters", Seed: 2029278018, Kinds: plans.Faults},
+	{Name: "a request that was refused for one pool, and asked again, stayed in the waiting room for another", Seed: 20277736, Kinds: plans.Faults},
 }

@@ -28,6 +28,7 @@ var (
 	keys       = []plans.Kind{plans.KeyLost, plans.Delay}
 	full       = []plans.Kind{plans.RedisFull, plans.Delay}
 	cuts       = []plans.Kind{plans.RebuildCut, plans.KeyLost}
+	edits      = []plans.Kind{plans.TwoMasters, plans.LabelClaimed, plans.LabelCleaned, plans.LabelDirty}
 	confirming = []plans.Kind{plans.LabelDirty, plans.LabelCleaned, plans.Delay}
 )
 
@@ -58,11 +59,11 @@ var Mutants = []Mutant{
 	{"lease", "13 (a)", "a rebuild that died is waited for", 2, cuts},
 	{"seal", "13 (b)", "no event is sealed before a rebuild", 0, losses},
 	{"highest", "13 (d)", "the newest reply counts, not the highest", 20, nil},
-	{"unconfirmed", "13 (d)", "a rebuilt claim is taken for confirmed", 87, losses},
+	{"unconfirmed", "13 (d)", "a rebuilt claim is taken for confirmed", 998, losses},
 	{"fence", "15", "decisions of epochs that are not in force have effects", 10, masters},
 	{"depose", "15", "what is not in force stays where it is", 2, masters},
 	{"token", "13 (e)", "a rebuild installs without its token", 519, late},
-	{"looks", "15", "no sweep has the epochs compared with the record", 451, []plans.Kind{plans.TwoMasters, plans.Moved, plans.Added}},
+	{"looks", "15", "no sweep has the epochs compared with the record", 1863, edits},
 	{"follow", "16", "a rule that is mended does not reach who waits", 98, rules},
 	{"after", "16", "numbers begin anew in the pool that a runtime comes to", 588, nil},
 }
