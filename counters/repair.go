@@ -151,7 +151,7 @@ put_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// DrainIdle makes a claim without runtimes drain, as its last deprovision would have, and reports
+// DrainIdle drains a claim without runtimes, as its last deprovision would have, and reports
 // whether it did. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return s.mend(ctx, drainIdleScript, pool, []string{binding}, binding, generation)

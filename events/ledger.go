@@ -58,8 +58,8 @@ func NewLedgerOn(streams streams.Streams, subjects Subjects, source string) *Led
 
 func (l *Ledger) stream() string { return l.subjects.Stream(StreamReplies) }
 
-// Last reads the reply on a subject from the stream's leader, so that it sees the reply because of
-// which a Publish was refused. found is false if there is none. A message that is no reply comes as
+// Last reads the reply on a subject from the stream's leader: after a refused Publish, it finds the
+// reply that came first. found is false if there is none. A message that is no reply comes as
 // Stored.Foreign; one that may be a final reply of a newer version is the error ErrUnknownReply.
 func (l *Ledger) Last(ctx context.Context, subject string) (stored Stored, found bool, err error) {
 	return l.one(ctx, streams.Query{LastFor: subject})

@@ -193,7 +193,7 @@ func (p *pair) deadline(t *rapid.T) {
 	}
 }
 
-// leave moves a request out of the pool, as if its rule named another pool by now.
+// leave removes a runtime from the pool, as if its rule now named another pool.
 func (p *pair) leave(t *rapid.T) {
 	runtime, request := p.drawAsked(t)
 	tenant := pick(p.model.Pool(pool).Runtime(runtime).Tenant, tenants.Draw(t, "another")).Draw(t, "tenant")

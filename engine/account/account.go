@@ -42,8 +42,7 @@ func (t Terms) LimitIn(pool engine.Pool) int {
 }
 
 // Seen is a binding that the caller has read and offers to a decision: unclaimed and clean, or clean and
-// labelled with the requesting tenant. A caller does not offer bindings that are dirty, internal, held back
-// or another tenant's.
+// labelled with the requesting tenant. It is not held back; it is internal only if the tenant is.
 type Seen struct {
 	Binding    string
 	Generation int64 // of its label

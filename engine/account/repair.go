@@ -25,9 +25,9 @@ func (p *Pool) Recount(binding string) (bool, error) {
 	return true, nil
 }
 
-// Restore restores the assignment rt, which ledger or Shoot have and Redis has lost. It does nothing if the
-// runtime's record is no longer was, or if the binding is being claimed. should is the record for a binding
-// that has none in Redis. It reports whether it did. It may return ErrNotBuilt.
+// Restore restores the assignment rt, which the ledger or a Shoot has and Redis has lost, and reports whether
+// it did. It changes nothing if the runtime's record differs from was, or if the binding is being claimed. A
+// binding without a record gets should. It may return ErrNotBuilt.
 func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt

@@ -17,7 +17,7 @@ var Settings = map[string][]string{
 
 const accounts = "multiHyperscalerAccount"
 
-// settings warns of keys below hap that older brokers read, and that have no effect or another one here.
+// settings warns of keys below hap that workers refuse, and of limits that older brokers read otherwise.
 func (f *File) settings(hap document.Object) {
 	f.unread("hap", hap)
 	n, ok := hap.Get(accounts)

@@ -16,8 +16,8 @@ type Letter struct {
 	Column int  // in the text, in characters, counted from 1
 }
 
-// String returns the Unicode name, the code point and, where it is clear, the replacement, such as CYRILLIC
-// SMALL LETTER A, U+0430; write "a".
+// String returns the Unicode name, the code point and, where it is clear, the replacement:
+// `CYRILLIC SMALL LETTER A, U+0430; write "a"`.
 func (l Letter) String() string {
 	if l.Rune == utf8.RuneError {
 		return "a byte that is no UTF-8"

@@ -79,7 +79,7 @@ func (d *Decisions) Unlimited() string {
 func (d *Decisions) WaitingTimeout() time.Duration { return d.settings.Timeout }
 
 // LongestWait returns the maximum time for which a request waits, even if its deadline is later. It is at
-// least WaitingTimeout. It also bounds deadlines to years that a reply can represent.
+// least WaitingTimeout. It keeps deadlines before year 10000, as a reply requires.
 func (d *Decisions) LongestWait() time.Duration { return max(d.settings.Longest, d.settings.Timeout) }
 
 // Live has the current Decisions. A handler calls Get once for an event. It is safe for concurrent use.

@@ -47,8 +47,8 @@ func (p Part) String() string {
 const (
 	// inARow is the number of consecutive failures that open a part's circuit.
 	inARow = 10
-	// A circuit also opens if at least enough calls were made in the current window, and half of
-	// them or more failed.
+	// With at least this many calls in the current window, a circuit also opens if half of them or
+	// more failed.
 	enough = 40
 	window = 10 * time.Second
 	// pause is the time between two attempts at an open circuit.

@@ -27,9 +27,9 @@ func (e *NeedsRestart) Error() string {
 // Watch watches the file at path, from which current was loaded, until ctx ends.
 //
 // It loads a changed file with the environment of current. If the file is valid, Watch calls changed with the
-// whole new configuration, in which keys that need a restart keep their value of current. If such keys have
-// changed, it calls failed with a [NeedsRestart]. If the file is not valid, or not valid with the kept
-// values, it calls failed with the [document.Faults], and the last configuration stays in use. It calls both
+// whole new configuration, in which keys that need a restart keep the value in use. If such keys differ in
+// the file, it calls failed with a [NeedsRestart]. If the file is invalid, or invalid with the kept values,
+// it calls failed with the [document.Faults], and the last configuration stays in use. It calls both
 // from its goroutine. It also finds a change between Load and Watch.
 //
 // It returns an error if path cannot be watched, and nil when ctx has ended.

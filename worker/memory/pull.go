@@ -151,8 +151,8 @@ func (i *iterator) Stop() {
 // Drain is Stop, since nothing is prefetched.
 func (i *iterator) Drain() { i.Stop() }
 
-// message is one delivery. Acknowledgements go to the present consumer of the name, as on a server: after
-// the stream was recreated, they settle another event.
+// message is one delivery. It is acknowledged by consumer name and sequence, as on a server: after the
+// stream was recreated, that settles another event.
 type message struct {
 	broker  *Broker
 	subject string

@@ -148,7 +148,7 @@ func (r *Rebuilder) doubt(ctx context.Context, sequence uint64) error {
 		if now.Sub(before.since) >= before.pause {
 			return nil
 		}
-		return fmt.Errorf("%w, or another server of Redis is the master", ErrElsewhere)
+		return fmt.Errorf("%w, or this Redis server is not the master", ErrElsewhere)
 	}
 	replicas, err := r.Record.Replicas(ctx)
 	if err != nil {

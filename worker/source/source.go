@@ -55,7 +55,7 @@ type Source struct {
 	pause    *backoff.ExponentialBackOff // between attempts to reopen the consumer; likewise
 }
 
-// loss records since when the consumer is lost or held, and why.
+// loss records since when and why the consumer does not deliver.
 type loss struct {
 	since time.Time
 	why   error
