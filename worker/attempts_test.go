@@ -54,7 +54,7 @@ func TestBlocksOfAnAnswerThatMayBeStored(t *testing.T) {
 	if held, err := w.ranges.Acquire(t.Context(), event, a.id()); len(held.Applied) != 1 || err != nil {
 		t.Fatal(held, err)
 	}
-	a.sent = true
+	a.markSent(true)
 	if err := w.giveBack(t.Context(), a); err != nil || len(space.Applied("rt")) != 1 {
 		t.Errorf("before the waiting reply the runtime has %v, %v; the answer may name them", space.Applied("rt"), err)
 	}

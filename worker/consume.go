@@ -2,10 +2,12 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -72,27 +74,6 @@ func (w *Worker) consume(ctx context.Context) {
 	}
 }
 
-// Handle handles and settles one message, and reports the outcome to Options.Observer. A started
-// worker calls it for each message; it also works without Start.
-func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
-	begin := w.now()
-	a := w.begin(w.decode(msg))
-	ctx, end := w.eventSpan(ctx, &a.delivery, msg.Subject())
-	defer end()
-	out := w.guarded(ctx, a)
-	err := crash.Guard(func() error { return w.settle(ctx, msg, &a.delivery, &out) })
-	info := a.told(msg.Subject(), out)
-	if err != nil {
-		info.Outcome, info.Reason = observe.Unsettled, err.Error()
-	}
-	if a.again {
-		info.Delivery = max(info.Delivery, 2) // a reply may be stored already, as at a redelivery
-	}
-	info.Duration = w.since(begin)
-	settledAs(ctx, &info)
-	w.observer.Event(ctx, info)
-}
-
 // tellProgress prevents the redelivery of messages that are in flight or queued, until the worker has
 // stopped.
 func (w *Worker) tellProgress(ctx context.Context) {
@@ -108,4 +89,63 @@ func (w *Worker) tellProgress(ctx context.Context) {
 		}
 		return nil
 	})
+}
+
+// delivery is an event as this worker received it, from the stream or from the waiting room. It is
+// immutable.
+type delivery struct {
+	event     events.Event
+	invalid   error     // why the event can never be processed; nil for a valid one
+	subject   string    // of the reply; "" if the event was too unreadable to tell
+	number    uint64    // of the delivery, from 1
+	sequence  uint64    // in the stream of events
+	published time.Time // when the stream stored it; zero for a request from the waiting room
+
+	served bool // it comes from the waiting room
+	inTurn bool // it is the next of its queue, so it may claim
+}
+
+// decode decodes a message. A message that cannot be decoded sets delivery.invalid.
+func (h *Handler) decode(msg jetstream.Msg) delivery {
+	d := delivery{number: 1}
+	if meta, err := msg.Metadata(); err == nil {
+		d.number, d.sequence, d.published = meta.NumDelivered, meta.Sequence.Stream, meta.Timestamp
+	}
+	err := crash.Guard(func() error {
+		d.event, d.invalid = events.Decode(msg.Subject(), msg.Headers(), msg.Data())
+		return nil
+	})
+	if err != nil {
+		h.observer.Retry(context.Background(), observe.Retry{Type: "decode", Err: err})
+		d.event, d.invalid = events.Event{}, errors.New(shortly(err)) // the same bytes would panic again
+	}
+	d.subject = d.event.ReplySubject(h.subjects)
+	return d
+}
+
+func (d *delivery) kind() string {
+	if d.event.Type == "" {
+		return "unknown"
+	}
+	return string(d.event.Type)
+}
+
+// tenant returns the global account that the event names, or "".
+func (d *delivery) tenant() string {
+	switch {
+	case d.event.Provision != nil:
+		return d.event.Provision.GlobalAccountID
+	case d.event.Deprovision != nil:
+		return d.event.Deprovision.GlobalAccountID
+	default:
+		return ""
+	}
+}
+
+// told returns the event and its outcome as the observer gets them.
+func (d *delivery) told(subject string, out outcome) observe.Event {
+	return observe.Event{
+		Type: d.kind(), ID: d.event.ID, Tenant: d.tenant(), Runtime: d.event.RuntimeID, Subject: subject, Delivery: d.number,
+		Binding: out.binding, Status: string(out.status), Code: out.code, Reason: out.reason, Outcome: out.verdict,
+	}
 }

@@ -179,7 +179,9 @@ func TestRefusalAsksForARebuild(t *testing.T) {
 	var wanted rebuilds
 	w := New(Options{Counters: unforced{}, Rebuild: &wanted})
 	waits := answer{place: account.Place{Pool: "gcp"}, decision: account.Decision{Outcome: account.Waiting}}
-	_, err := w.replyTo(t.Context(), &attempt{until: time.Unix(1, 0)}, waits)
+	a := &attempt{}
+	a.markEntered(time.Unix(1, 0))
+	_, err := w.replyTo(t.Context(), a, waits)
 	if !errors.Is(err, account.ErrNotBuilt) || !slices.Equal(wanted, rebuilds{"gcp"}) {
 		t.Errorf("asked for %v, error %v", wanted, err)
 	}

@@ -51,37 +51,6 @@ func (f *faults) forget(event string) {
 	delete(f.of, event)
 }
 
-// guarded handles an event and recovers from panics. If the event itself causes the failure (ownDoing),
-// it is redelivered after a pause that grows; after mostFaults it is rejected and dead-lettered.
-func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
-	var out outcome
-	err := crash.Guard(func() error { out = w.handle(ctx, a); return out.failed })
-	if err == nil {
-		if out.verdict == observe.Ack || out.verdict == observe.DeadLetter {
-			w.faults.forget(a.subject)
-		} else {
-			w.abandon(ctx, a)
-		}
-		return out
-	}
-	w.abandon(ctx, a)
-	w.observer.Retry(ctx, observe.Retry{Type: a.kind(), ID: a.event.ID, Err: err})
-	a.again = true // the failed handling may have published a reply
-	count := w.faults.add(a.subject)
-	if count >= mostFaults {
-		ended, failed := w.refuse(ctx, a.delivery, err)
-		if failed == nil {
-			w.faults.forget(a.subject)
-			return ended
-		}
-		err = failed
-	}
-	out = notNow(ctx, err)
-	out.reason = shortly(err)
-	out.delay = min(time.Second<<min(count, 10), longestFaultPause)
-	return out
-}
-
 // answerGuarded answers a waiting request and recovers from panics. If the request itself causes the
 // failure (ownDoing), it is rejected after mostFaults instead of being tried for ever.
 func (w *Worker) answerGuarded(ctx context.Context, a *attempt) (outcome, error) {

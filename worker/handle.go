@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -18,6 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/bulkhead"
 	"github.com/hap-worker/hap-worker/worker/clock"
+	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/dirtying"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -73,6 +75,58 @@ func newHandler(o *Options) *Handler {
 	}
 }
 
+// Handle handles and settles one message, and reports the outcome to Options.Observer. A started
+// worker calls it for each message; it also works without Start.
+func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
+	begin := w.now()
+	a := w.begin(w.decode(msg))
+	ctx, end := w.eventSpan(ctx, &a.delivery, msg.Subject())
+	defer end()
+	out := w.guarded(ctx, a)
+	err := crash.Guard(func() error { return w.settle(ctx, msg, &a.delivery, &out) })
+	info := a.told(msg.Subject(), out)
+	if err != nil {
+		info.Outcome, info.Reason = observe.Unsettled, err.Error()
+	}
+	if a.stored.possible {
+		info.Delivery = max(info.Delivery, 2) // a reply may be stored already, as at a redelivery
+	}
+	info.Duration = w.since(begin)
+	settledAs(ctx, &info)
+	w.observer.Event(ctx, info)
+}
+
+// guarded handles an event and recovers from panics. If the event itself causes the failure (ownDoing),
+// it is redelivered after a pause that grows; after mostFaults it is rejected and dead-lettered.
+func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
+	var out outcome
+	err := crash.Guard(func() error { out = w.handle(ctx, a); return out.failed })
+	if err == nil {
+		if out.verdict == observe.Ack || out.verdict == observe.DeadLetter {
+			w.faults.forget(a.subject)
+		} else {
+			w.abandon(ctx, a)
+		}
+		return out
+	}
+	w.abandon(ctx, a)
+	w.observer.Retry(ctx, observe.Retry{Type: a.kind(), ID: a.event.ID, Err: err})
+	a.markUnsure() // the failed handling may have published a reply
+	count := w.faults.add(a.subject)
+	if count >= mostFaults {
+		ended, failed := w.refuse(ctx, a.delivery, err)
+		if failed == nil {
+			w.faults.forget(a.subject)
+			return ended
+		}
+		err = failed
+	}
+	out = notNow(ctx, err)
+	out.reason = shortly(err)
+	out.delay = min(time.Second<<min(count, 10), longestFaultPause)
+	return out
+}
+
 // handle answers an event and returns its outcome. It retries transient errors with backoff until the
 // budget is spent.
 func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
@@ -123,7 +177,7 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 // answer decides the event and publishes the reply (rule 11). The first final reply stands: a reply is
 // published only with the sequence that was read before its decision.
 func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
-	if a.again {
+	if a.stored.possible {
 		if out, done, err := h.readStored(ctx, a); done || err != nil {
 			return out, err
 		}
@@ -137,15 +191,14 @@ func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 			return outcome{}, err
 		}
 		h.record(a, &reply)
-		if reply.Status == events.StatusWaiting && !a.enters(reply) && !slices.ContainsFunc(a.left, a.lasting) {
+		if reply.Status == events.StatusWaiting && !a.enters(reply) && !slices.ContainsFunc(a.blocks.left, a.blocks.lasting) {
 			return h.waitsOn(ctx, a, reply)
 		}
 		err = h.publish(ctx, a, reply)
 		if err == nil {
 			return h.published(ctx, a, reply)
 		}
-		// The reply may be stored: the next attempt reads the subject first.
-		a.again = true
+		a.markUnsure()
 		if !errors.Is(err, events.ErrWrongLastSequence) {
 			return outcome{}, err
 		}
@@ -188,29 +241,30 @@ func (h *Handler) dispatch(ctx context.Context, a *attempt) (events.Reply, error
 // in at least one of the two places at any time.
 func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error {
 	if a.enters(r) {
-		a.waited = true
+		a.markEntering()
 		deadline, err := h.room.Enter(ctx, events.WaitingRequest{
-			Event: a.event, Pool: r.Decision.Pool, Reason: r.Waiting.Reason, Deadline: r.Waiting.Deadline, Since: a.begun,
+			Event: a.event, Pool: r.Decision.Pool, Reason: r.Waiting.Reason, Deadline: r.Waiting.Deadline, Since: a.waits.begun,
 		})
 		if err != nil {
 			return err
 		}
-		r.Waiting.Deadline, a.until = deadline, deadline
+		r.Waiting.Deadline = deadline
+		a.markEntered(deadline)
 		h.observer.Step(ctx, observe.StepEntered)
 	}
 	ctx, end := h.span(ctx, "publish reply")
 	defer end()
-	before := a.sent
-	a.sent = true
-	_, err := h.ledger.Publish(ctx, a.subject, r, a.expect)
+	before := a.stored.sent
+	a.markSent(true)
+	_, err := h.ledger.Publish(ctx, a.subject, r, a.stored.expect)
 	if errors.Is(err, events.ErrUnstorable) {
-		_, err = h.ledger.Publish(ctx, a.subject, brief(r), a.expect)
+		_, err = h.ledger.Publish(ctx, a.subject, brief(r), a.stored.expect)
 	}
 	if errors.Is(err, events.ErrWrongLastSequence) {
 		happened(ctx, happenedAnother, nil)
 	}
 	if errors.Is(err, events.ErrWrongLastSequence) || errors.Is(err, events.ErrUnstorable) {
-		a.sent = before
+		a.markSent(before)
 	}
 	return err
 }
@@ -222,7 +276,7 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 	if published := a.trace.times.Published; r.Status == events.StatusAssigned && !published.IsZero() {
 		h.observer.Assigned(ctx, observe.Assigned{Pool: r.Decision.Pool, Took: max(h.since(published), 0)})
 	}
-	h.ranges.Stored(r, a.held)
+	h.ranges.Stored(r, a.blocks.held)
 	if err := h.giveUp(ctx, a, r); err != nil {
 		return outcome{}, err
 	}
@@ -235,7 +289,7 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 		}
 	}
 	h.copy(ctx, a, r)
-	if r.Final() && a.waited {
+	if r.Final() && a.waits.possible {
 		if err := h.leave(ctx, a); err != nil {
 			return outcome{}, err
 		}

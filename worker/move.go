@@ -17,7 +17,7 @@ const moveEvery = time.Minute
 // follow moves a runtime without an account to the pool of the search, and returns its place. A runtime that
 // may not leave keeps its place. A waiting request moves only when it is served from the waiting room.
 func (h *Handler) follow(ctx context.Context, a *attempt, job *claimAttempt, place account.Place) (account.Place, error) {
-	if a.waited && !a.served || a.served && h.clock.Now().Sub(a.entered) < moveEvery {
+	if a.waits.possible && !a.served || a.served && h.clock.Now().Sub(a.waits.entered) < moveEvery {
 		return place, nil
 	}
 	sequence, left, err := h.counters.Leave(ctx, place, job.runtime, job.claimRequest.request, job.tenant)
@@ -48,9 +48,4 @@ func (h *Handler) elsewhere(r events.WaitingRequest) bool {
 	}
 	match, err := rules.Rules().Match(request)
 	return err != nil || match.Pool.Name() != r.Pool
-}
-
-// enters reports whether the request has to be stored in the waiting room before this reply.
-func (a *attempt) enters(r events.Reply) bool {
-	return r.Status == events.StatusWaiting && (!a.served || r.Decision.Pool != a.room)
 }

@@ -55,8 +55,8 @@ func TestPathIsThatOfTheDocument(t *testing.T) {
 			}
 		}
 	}
-	if len(files) != 12 || steps != 42 {
-		t.Errorf("the table has %d functions in %d files; the text says 42 in 12, and at most 45 in 12 is the goal", steps, len(files))
+	if len(files) != 12 || steps != 44 {
+		t.Errorf("the table has %d functions in %d files; the text says 44 in 12, and at most 45 in 12 is the goal", steps, len(files))
 	}
 	claims, _, _ = strings.Cut(claims, "\n\n")
 	there := slices.Concat(functions(t, "claim.go"), functions(t, "provision.go"), functions(t, "record.go"))

@@ -8,26 +8,6 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// waitsUntil returns the deadline of an event's waiting, by the stream's clock, and stores it in a.until.
-// It is the deadline of the first waiting reply. Before there is one, it is the publisher's deadline, or the
-// configured timeout from now if the publisher set none; both are bounded by the longest wait.
-func (h *Handler) waitsUntil(a *attempt) time.Time {
-	if !a.until.IsZero() {
-		return a.until
-	}
-	rules, now := h.rules.Get(), h.clock.Now()
-	timeout, longest := rules.WaitingTimeout(), now.Add(rules.LongestWait())
-	switch a.until = now.Add(timeout); {
-	case timeout == 0: // waiting is switched off, also for events with a deadline
-	case !a.event.Provision.Deadline.IsZero():
-		a.until = a.event.Provision.Deadline
-	}
-	if a.until.After(longest) {
-		a.until = longest
-	}
-	return a.until
-}
-
 func (a answer) waiting(reason events.WaitingReason, until time.Time) events.Reply {
 	r := a.reply(events.StatusWaiting)
 	r.Waiting = &events.Waiting{Reason: reason, Position: a.decision.Position, Deadline: until.UTC()}
@@ -38,7 +18,7 @@ func (a answer) waiting(reason events.WaitingReason, until time.Time) events.Rep
 // unavailable, a provision continues in the waiting room, so that it keeps no place busy. Any other event
 // is redelivered.
 func (h *Handler) postponed(ctx context.Context, a *attempt, err error) outcome {
-	if !unavailable(err) || a.event.Provision == nil || a.pool == "" || ctx.Err() != nil {
+	if !unavailable(err) || a.event.Provision == nil || a.decided.pool == "" || ctx.Err() != nil {
 		return notNow(ctx, err)
 	}
 	if !h.clock.Now().Before(h.waitsUntil(a)) {
@@ -53,8 +33,8 @@ func (h *Handler) postponed(ctx context.Context, a *attempt, err error) outcome 
 	r := events.Reply{
 		RequestID: a.event.ID, RuntimeID: p.RuntimeID, Status: events.StatusWaiting,
 		GlobalAccountID: p.GlobalAccountID, Plan: p.Plan, Provider: p.Provider, ShootName: p.ShootName, Cluster: p.Cluster,
-		Waiting:  &events.Waiting{Reason: events.WaitingUnavailable, Deadline: a.until.UTC()},
-		Decision: &events.Decision{Sequence: a.decision, Pool: a.pool},
+		Waiting:  &events.Waiting{Reason: events.WaitingUnavailable, Deadline: a.waits.until.UTC()},
+		Decision: &events.Decision{Sequence: a.decided.sequence, Pool: a.decided.pool},
 	}
 	h.record(a, &r)
 	if failed := h.publish(ctx, a, r); failed != nil {

@@ -38,24 +38,23 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 	if reply.elsewhere = place.Pool != claim.pool.Name(); reply.elsewhere {
 		// The runtime has its account there and keeps it (I10), or waits there and may not leave yet (rule 16).
 		claim = h.beginClaimIn(engine.ParsePool(place.Pool), claim)
-		a.moves = h.clock.Now().Add(moveEvery)
+		a.markElsewhere(h.clock.Now().Add(moveEvery))
 	}
 	reply.place, claim.request.After = place, place.Sequence
-	reply.pool, a.pool = claim.pool, place.Pool
+	reply.pool = claim.pool
+	a.markPlaced(place.Pool)
 	// Acquire the blocks before the account: a request that waits for one of them holds neither.
-	if a.held, err = h.ranges.Acquire(ctx, a.event, a.relier()); err != nil {
+	reply.held, err = h.ranges.Acquire(ctx, a.event, a.relier())
+	a.markHeld(reply.held)
+	if err != nil {
 		return events.Reply{}, err
 	}
-	reply.held = a.held
 	if reply.held.Full != nil {
 		reply.decision.Outcome = account.Waiting
 		return h.withoutBlocks(ctx, a, reply)
 	}
-	if reply.terms.Several && !reply.pool.Shared {
-		a.trace.strategy = reply.terms.Strategy
-	}
 	reply.decision, err = h.assign(ctx, claim)
-	a.decision = reply.decision.Sequence
+	a.recordDecision(&reply)
 	h.epochs.learn(place.Pool, reply.decision.Epoch, err)
 	if err != nil {
 		return events.Reply{}, h.notBuilt(err, place.Pool)
@@ -121,12 +120,13 @@ func (h *Handler) request(p *events.Provision, rules *terms.Decisions) (rule.Req
 //
 // If an answer was published that may still be stored, it names these blocks. They are then
 // returned once a waiting reply is stored instead, like the blocks of other attempts.
-func (h *Handler) giveBack(ctx context.Context, a *attempt) (err error) {
-	if a.sent {
-		a.left = []string{a.id()}
+func (h *Handler) giveBack(ctx context.Context, a *attempt) error {
+	if a.stored.sent {
+		a.markLeft(a.id())
 		return nil
 	}
-	_, a.left, err = h.ranges.Return(ctx, a.event, a.id())
+	_, left, err := h.ranges.Return(ctx, a.event, a.id())
+	a.markLeft(left...)
 	return err
 }
 
@@ -134,7 +134,7 @@ func (h *Handler) giveBack(ctx context.Context, a *attempt) (err error) {
 // If a reply was published, it may name the blocks, and abandon keeps them. The next attempt then
 // returns them. It does so too if abandon fails.
 func (h *Handler) abandon(ctx context.Context, a *attempt) {
-	if a.pool == "" || a.sent || !h.ranges.Allots() || ctx.Err() != nil {
+	if a.decided.pool == "" || a.stored.sent || !h.ranges.Allots() || ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.ackWait/3)
@@ -148,12 +148,12 @@ func (h *Handler) abandon(ctx context.Context, a *attempt) {
 // that none of them has read. Those attempts can no longer answer with these blocks. If they are
 // still running, they acquire blocks again (rule 12).
 func (h *Handler) outlive(ctx context.Context, a *attempt) error {
-	for _, relier := range a.left {
+	for _, relier := range a.blocks.left {
 		if err := h.returnRanges(ctx, a.event, relier); err != nil {
 			return err
 		}
 	}
-	a.left = nil
+	a.markLeft()
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (h *Handler) returnRanges(ctx context.Context, e events.Event, by string) e
 func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events.Reply, error) {
 	if reply.decision.Outcome == account.Waiting {
 		if now := h.clock.Now(); now.Before(h.waitsUntil(a)) {
-			return reply.waiting(reply.lacks(), a.until), nil
+			return reply.waiting(reply.lacks(), a.waits.until), nil
 		}
 		considered := reply.decision.Considered
 		refused, err := h.counters.Refuse(ctx, reply.place, reply.event.RuntimeID, reply.event.ID)

@@ -44,7 +44,7 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 		return h.deprovision(ctx, a)
 	}
 	h.observer.Step(ctx, observe.StepDeparted)
-	a.trace.departed(left, a.again, e.Source)
+	a.trace.departed(left, a.stored.possible, e.Source)
 	r.Decision = &events.Decision{Sequence: left.Sequence, Pool: place.Pool}
 	if err := h.supersede(ctx, e, place, left.Sequence); err != nil {
 		return r, err
@@ -121,7 +121,7 @@ func (h *Handler) supersede(ctx context.Context, e events.Event, place account.P
 			if found && stored.Reply.Final() {
 				break
 			}
-			a.expect = stored.Sequence
+			a.markStored(stored, found)
 			// Repeat it after the read of the ledger: its epoch has to be the one in force (rule 15).
 			if _, err := h.depart(ctx, place, e); err != nil {
 				return err

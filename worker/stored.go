@@ -11,7 +11,7 @@ import (
 // another worker has taken the old one back, perhaps because it has answered the request. Then waitsOn
 // takes the new record back too (rule 12).
 func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
-	if r.Decision.Sequence != a.since {
+	if r.Decision.Sequence != a.waits.decision {
 		if out, done, err := h.readStored(ctx, a); done || err != nil {
 			return out, err
 		}
@@ -20,13 +20,13 @@ func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outc
 }
 
 // readStored reads the event's last stored reply. If a final reply stands, it acts on that, and done is
-// true with the outcome. Otherwise it sets a.expect, the sequence for the next publish.
+// true with the outcome. Otherwise it sets a.stored.expect, the sequence for the next publish.
 func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
 	stored, found, err := h.ledger.Last(ctx, a.subject)
 	if err != nil {
 		return outcome{}, false, err
 	}
-	a.expect, a.taken = stored.Sequence, stored.Reply.For == a.event.Type && found
+	a.markStored(stored, found)
 	if !found {
 		return outcome{}, false, nil
 	}
@@ -44,12 +44,8 @@ func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done
 		}
 		return h.foreign(ctx, a), true, nil
 	}
-	if waiting := stored.Reply.Waiting; waiting != nil {
-		a.waited, a.until = true, waiting.Deadline
-		a.trace.waits(stored)
-		if stored.Reply.Decision != nil {
-			a.since = stored.Reply.Decision.Sequence
-		}
+	if stored.Reply.Waiting != nil {
+		a.markWaiting(stored)
 	}
 	return outcome{}, false, nil
 }
@@ -61,7 +57,7 @@ func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, done bool,
 	if a.event.Deprovision == nil {
 		return outcome{}, false, nil
 	}
-	for a.invalid == nil && !a.taken {
+	for a.invalid == nil && !a.stored.taken {
 		if out, done, err = h.takeOnce(ctx, a); done || err != nil {
 			return out, done, err
 		}
@@ -80,12 +76,12 @@ func (h *Handler) takeOnce(ctx context.Context, a *attempt) (out outcome, done b
 // mark stores a sealed reply under the event's id. After it, no answer that was decided earlier can be stored.
 func (h *Handler) mark(ctx context.Context, a *attempt) error {
 	sealed := events.Reply{RequestID: a.event.ID, RuntimeID: a.event.RuntimeID, Status: events.StatusSealed, For: a.event.Type}
-	sequence, err := h.ledger.Publish(ctx, a.subject, sealed, a.expect)
+	sequence, err := h.ledger.Publish(ctx, a.subject, sealed, a.stored.expect)
 	if err != nil {
-		a.again = true
+		a.markUnsure()
 		return err
 	}
-	a.expect, a.taken = sequence, true
+	a.markTaken(sequence)
 	return nil
 }
 
@@ -94,7 +90,7 @@ func (h *Handler) mark(ctx context.Context, a *attempt) error {
 // request.
 func (h *Handler) leave(ctx context.Context, a *attempt) error {
 	p := a.event.Provision
-	if p == nil || a.served && a.pool == a.room {
+	if p == nil || a.served && a.decided.pool == a.waits.room {
 		return nil
 	}
 	return h.room.OfRuntime(ctx, a.event.RuntimeID, func(r events.WaitingRequest) error {
@@ -115,7 +111,7 @@ func (h *Handler) stands(ctx context.Context, a *attempt, r events.Reply) (outco
 			return outcome{}, err
 		}
 	}
-	if a.waited || a.number > 1 { // an earlier delivery may have put it there
+	if a.waits.possible || a.number > 1 { // an earlier delivery may have put it there
 		if err := h.leave(ctx, a); err != nil {
 			return outcome{}, err
 		}
@@ -152,7 +148,7 @@ func (h *Handler) takeBack(ctx context.Context, a *attempt) error {
 	if err := h.returnRanges(ctx, a.event, a.event.ID); err != nil {
 		return err
 	}
-	pool := a.pool
+	pool := a.decided.pool
 	if pool == "" {
 		place, err := h.counters.Place(ctx, a.event.RuntimeID)
 		if err != nil {

@@ -40,20 +40,18 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 	all, r := ctx, t.Request
 	ctx, cancel := context.WithTimeout(ctx, serving.Budget)
 	defer cancel()
-	d := delivery{event: r.Event, subject: r.Event.ReplySubject(w.subjects), number: 1, served: true, inTurn: t.Next}
-	a := w.begin(d)
-	a.waited, a.until, a.lasting, a.room, a.entered, a.begun = true, r.Deadline, t.Lasting, r.Pool, r.Entered, r.Since
+	a := w.beginServed(t)
 	ctx, end := w.span(r.Event.TraceContext(ctx), "serve waiting")
 	defer end()
 	begin := w.now()
 	out, err := w.answerGuarded(ctx, a)
 	result := serving.Result{
-		Apart: a.pool != r.Pool || a.trace.chosen.MayNotClaim(), Full: a.held.Full != nil, Left: a.left, Again: a.moves, Fault: faultOf(err),
+		Apart: a.decided.pool != r.Pool || a.trace.chosen.MayNotClaim(), Full: a.blocks.held.Full != nil, Left: a.blocks.left, Again: a.waits.moves, Fault: faultOf(err),
 	}
 	if err != nil {
 		w.abandon(all, a)
 	}
-	if err != nil || out.status == events.StatusWaiting && a.pool == r.Pool {
+	if err != nil || out.status == events.StatusWaiting && a.decided.pool == r.Pool {
 		return result, err
 	}
 	if err := w.room.Leave(ctx, r.Subject); err != nil {
@@ -64,7 +62,7 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 	if out.status == events.StatusWaiting {
 		return result, nil // it now waits for another pool
 	}
-	info := d.told(r.Subject, out)
+	info := a.told(r.Subject, out)
 	info.Outcome, info.Duration, info.Waited = observe.Served, w.since(begin), w.since(r.Since)
 	settledAs(ctx, &info)
 	w.observer.Event(ctx, info)

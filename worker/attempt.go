@@ -1,0 +1,133 @@
+package worker
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/ranges"
+	"github.com/hap-worker/hap-worker/worker/serving"
+)
+
+// attempt is the state of one handling of a delivery. Only this file assigns its fields.
+type attempt struct {
+	delivery
+	name  string        // random name among attempts at the same event; "" until id is called
+	trace decisionTrace // input of the decision record
+
+	stored struct { // what the ledger has under its id
+		possible bool   // a reply may be stored already: read it before deciding anything
+		expect   uint64 // last sequence of the reply's subject, read when handling began
+		taken    bool   // the last stored reply reserves the id for this type of event
+		sent     bool   // a reply was published, and is stored or may still be
+	}
+	waits struct { // where and for how long it waits
+		possible bool      // the request may be in the waiting room
+		until    time.Time // deadline of its waiting; zero while unknown
+		decision int64     // sequence of the decision in its stored waiting reply
+		moves    time.Time // when to try it again because its rule leads to another pool
+		room     string    // pool for which it is in the waiting room, if it is served from there
+		entered  time.Time // when it entered the room for that pool, by the clock of NATS
+		begun    time.Time // when it began to wait
+	}
+	decided struct { // its last decision
+		pool     string
+		sequence int64
+	}
+	blocks struct { // its network blocks
+		held    ranges.Held              // that it relies on
+		left    []string                 // other attempts at this request that rely on some
+		lasting func(relier string) bool // reports whether such an attempt has been seen for longer than one can run
+	}
+}
+
+// begin returns a new attempt at a delivery.
+func (h *Handler) begin(d delivery) *attempt {
+	a := &attempt{delivery: d, trace: decisionTrace{times: events.Times{Published: d.published, Began: h.now()}}}
+	a.stored.possible = d.number > 1 || d.served
+	return a
+}
+
+// beginServed returns a new attempt at a request of the waiting room.
+func (h *Handler) beginServed(t serving.Turn) *attempt {
+	r := t.Request
+	a := h.begin(delivery{event: r.Event, subject: r.Event.ReplySubject(h.subjects), number: 1, served: true, inTurn: t.Next})
+	a.waits.possible, a.waits.until, a.waits.room, a.waits.entered, a.waits.begun = true, r.Deadline, r.Pool, r.Entered, r.Since
+	a.blocks.lasting = t.Lasting
+	return a
+}
+
+// id returns a unique name of this attempt. Several workers may handle the same event at a time, since
+// every worker serves the waiting room.
+func (a *attempt) id() string {
+	if a.name == "" {
+		a.name = strconv.FormatUint(rand.Uint64(), 36)
+	}
+	return network.Attempt(a.event.ID, a.name)
+}
+
+// relier returns the name under which this attempt takes network blocks. It contains the sequence after
+// which the reply is published: once another reply is stored, no answer can name these blocks.
+func (a *attempt) relier() string {
+	return network.Attempt(a.id(), strconv.FormatUint(a.stored.expect, 36))
+}
+
+// What happens to an attempt, each noted where it happens.
+func (a *attempt) markUnsure()                   { a.stored.possible = true } // a reply may be stored
+func (a *attempt) markSent(sent bool)            { a.stored.sent = sent }
+func (a *attempt) markTaken(sequence uint64)     { a.stored.expect, a.stored.taken = sequence, true }
+func (a *attempt) markEntering()                 { a.waits.possible = true }
+func (a *attempt) markEntered(until time.Time)   { a.waits.until = until }
+func (a *attempt) markElsewhere(moves time.Time) { a.waits.moves = moves }
+func (a *attempt) markPlaced(pool string)        { a.decided.pool = pool }
+func (a *attempt) markHeld(held ranges.Held)     { a.blocks.held = held }
+func (a *attempt) markLeft(reliers ...string)    { a.blocks.left = reliers }
+
+// markStored notes the last message of the reply's subject.
+func (a *attempt) markStored(last events.Stored, found bool) {
+	a.stored.expect, a.stored.taken = last.Sequence, last.Reply.For == a.event.Type && found
+}
+
+// markWaiting notes what the stored waiting reply says.
+func (a *attempt) markWaiting(last events.Stored) {
+	a.waits.possible, a.waits.until = true, last.Reply.Waiting.Deadline
+	a.trace.waits(last)
+	if last.Reply.Decision != nil {
+		a.waits.decision = last.Reply.Decision.Sequence
+	}
+}
+
+// recordDecision notes the decision of a reply.
+func (a *attempt) recordDecision(r *answer) {
+	a.decided.sequence = r.decision.Sequence
+	if r.terms.Several && !r.pool.Shared {
+		a.trace.strategy = r.terms.Strategy
+	}
+}
+
+// enters reports whether the request has to be stored in the waiting room before this reply.
+func (a *attempt) enters(r events.Reply) bool {
+	return r.Status == events.StatusWaiting && (!a.served || r.Decision.Pool != a.waits.room)
+}
+
+// waitsUntil returns the deadline of an event's waiting, by the stream's clock, and stores it in a.waits.until.
+// It is the deadline of the first waiting reply. Before there is one, it is the publisher's deadline, or the
+// configured timeout from now if the publisher set none; both are bounded by the longest wait.
+func (h *Handler) waitsUntil(a *attempt) time.Time {
+	if !a.waits.until.IsZero() {
+		return a.waits.until
+	}
+	rules, now := h.rules.Get(), h.clock.Now()
+	timeout, longest := rules.WaitingTimeout(), now.Add(rules.LongestWait())
+	switch a.waits.until = now.Add(timeout); {
+	case timeout == 0: // waiting is switched off, also for events with a deadline
+	case !a.event.Provision.Deadline.IsZero():
+		a.waits.until = a.event.Provision.Deadline
+	}
+	if a.waits.until.After(longest) {
+		a.waits.until = longest
+	}
+	return a.waits.until
+}
