@@ -2,6 +2,7 @@ package worker
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -110,6 +111,11 @@ func (a *attempt) recordDecision(r *answer) {
 // enters reports whether the request has to be stored in the waiting room before this reply.
 func (a *attempt) enters(r events.Reply) bool {
 	return r.Status == events.StatusWaiting && (!a.served || r.Decision.Pool != a.waits.room)
+}
+
+// waitsOn reports whether a waiting request waits as before, so that this reply is not published.
+func (a *attempt) waitsOn(r events.Reply) bool {
+	return r.Status == events.StatusWaiting && !a.enters(r) && !slices.ContainsFunc(a.blocks.left, a.blocks.lasting)
 }
 
 // waitsUntil returns the deadline of an event's waiting, by the stream's clock, and stores it in a.waits.until.

@@ -85,12 +85,8 @@ func (h *Handler) refuse(ctx context.Context, d delivery, why error) (out outcom
 			return nil
 		}
 		a := h.begin(d)
-		stands, done, err := h.readStored(ctx, a)
-		if err != nil {
+		if out, err = h.readStored(ctx, a); out.ended() || err != nil {
 			return err
-		}
-		if out = stands; done {
-			return nil
 		}
 		reply := rejected(d.event, refusal(why))
 		if err := h.publish(ctx, a, reply); err != nil {

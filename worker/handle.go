@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -174,36 +173,39 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	return out
 }
 
-// answer decides the event and publishes the reply (rule 11). The first final reply stands: a reply is
-// published only with the sequence that was read before its decision.
+// answer takes an event through its phases until a reply stands; docs/architecture.md and docs/life.md have the
+// same numbers. The first final reply stands: a reply is published only with the sequence that was read before
+// its decision (rule 11).
 func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
-	if a.stored.possible {
-		if out, done, err := h.readStored(ctx, a); done || err != nil {
-			return out, err
-		}
-	}
 	for {
-		if out, done, err := h.take(ctx, a); done || err != nil {
+		// 0 read: a reply that is stored already may stand.
+		if a.stored.possible {
+			if out, err := h.readStored(ctx, a); out.ended() || err != nil {
+				return out, err
+			}
+		}
+		// 1 take: the id of a deprovision, before it has effects.
+		if out, err := h.take(ctx, a); out.ended() || err != nil {
 			return out, err
 		}
+		// 2 decide: rule, pool, network blocks, account, label.
 		reply, err := h.decide(ctx, a)
 		if err != nil {
 			return outcome{}, err
 		}
+		// 3 record: why it was decided so.
 		h.record(a, &reply)
-		if reply.Status == events.StatusWaiting && !a.enters(reply) && !slices.ContainsFunc(a.blocks.left, a.blocks.lasting) {
+		// 4 publish: the waiting room first, then the reply, unless the request waits there as before.
+		if a.waitsOn(reply) {
 			return h.waitsOn(ctx, a, reply)
 		}
-		err = h.publish(ctx, a, reply)
-		if err == nil {
+		if err = h.publish(ctx, a, reply); err == nil {
+			// 5 follow up: what the stored reply entails.
 			return h.published(ctx, a, reply)
 		}
-		a.markUnsure()
+		a.markUnsure() // read first, now or at the next attempt
 		if !errors.Is(err, events.ErrWrongLastSequence) {
 			return outcome{}, err
-		}
-		if out, done, err := h.readStored(ctx, a); done || err != nil {
-			return out, err
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// outcome is the result of the handling of an event. Handlers return it; only settle talks to the stream.
+// outcome is the result of the handling of an event. Handlers return it; only settle talks to the stream. The
+// zero outcome means that the handling goes on.
 type outcome struct {
 	verdict observe.Outcome
 	status  events.Status
@@ -25,6 +26,8 @@ type outcome struct {
 	delay   time.Duration
 	failed  error // set if the event itself causes the failure (ownDoing)
 }
+
+func (o *outcome) ended() bool { return o.verdict != "" }
 
 // finalOutcome returns the outcome of an event whose reply is stored.
 func finalOutcome(r events.Reply) outcome {

@@ -12,65 +12,53 @@ import (
 // takes the new record back too (rule 12).
 func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	if r.Decision.Sequence != a.waits.decision {
-		if out, done, err := h.readStored(ctx, a); done || err != nil {
+		if out, err := h.readStored(ctx, a); out.ended() || err != nil {
 			return out, err
 		}
 	}
-	return outcome{status: r.Status}, nil
+	return finalOutcome(r), nil
 }
 
-// readStored reads the event's last stored reply. If a final reply stands, it acts on that, and done is
-// true with the outcome. Otherwise it sets a.stored.expect, the sequence for the next publish.
-func (h *Handler) readStored(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
+// readStored reads the event's last stored reply, and the sequence for the next publish. If a final reply
+// stands, it acts on that and returns the outcome.
+func (h *Handler) readStored(ctx context.Context, a *attempt) (outcome, error) {
 	stored, found, err := h.ledger.Last(ctx, a.subject)
 	if err != nil {
-		return outcome{}, false, err
+		return outcome{}, err
 	}
 	a.markStored(stored, found)
 	if !found {
-		return outcome{}, false, nil
+		return outcome{}, nil
 	}
 	if stored.Reply.Final() {
-		out, err = h.stands(ctx, a, stored.Reply)
-		return out, err == nil, err
+		return h.stands(ctx, a, stored.Reply)
 	}
 	if stored.Foreign == nil && !answers(&a.delivery, stored.Reply) {
 		if stored.Reply.For != "" && a.event.Provision != nil && a.invalid == nil {
 			// The id belongs to a deprovision, which may still be rejected: this provision must
 			// not keep an assignment (rule 11).
 			if err := h.takeBack(ctx, a); err != nil {
-				return outcome{}, false, err
+				return outcome{}, err
 			}
 		}
-		return h.foreign(ctx, a), true, nil
+		return h.foreign(ctx, a), nil
 	}
 	if stored.Reply.Waiting != nil {
 		a.markWaiting(stored)
 	}
-	return outcome{}, false, nil
+	return outcome{}, nil
 }
 
 // take reserves the id of a deprovision in the ledger before the deprovision has an effect that cannot be
-// undone: a provision with the same id may be in flight (rule 11). If a final reply is stored already, done
-// is true with its outcome.
-func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
-	if a.event.Deprovision == nil {
-		return outcome{}, false, nil
-	}
-	for a.invalid == nil && !a.stored.taken {
-		if out, done, err = h.takeOnce(ctx, a); done || err != nil {
-			return out, done, err
+// undone: a provision with the same id may be in flight (rule 11). If a final reply is stored already, take
+// returns its outcome.
+func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, err error) {
+	for a.event.Deprovision != nil && a.invalid == nil && !a.stored.taken && !out.ended() && err == nil {
+		if err = h.mark(ctx, a); errors.Is(err, events.ErrWrongLastSequence) {
+			out, err = h.readStored(ctx, a)
 		}
 	}
-	return outcome{}, false, nil
-}
-
-func (h *Handler) takeOnce(ctx context.Context, a *attempt) (out outcome, done bool, err error) {
-	err = h.mark(ctx, a)
-	if !errors.Is(err, events.ErrWrongLastSequence) {
-		return outcome{}, false, err
-	}
-	return h.readStored(ctx, a)
+	return out, err
 }
 
 // mark stores a sealed reply under the event's id. After it, no answer that was decided earlier can be stored.
