@@ -18,6 +18,9 @@ type attempt struct {
 	name  string        // random name among attempts at the same event; "" until id is called
 	trace decisionTrace // input of the decision record
 
+	pool     string // pool that decided
+	decision int64  // sequence of the last decision
+
 	stored struct { // what the ledger has under its id
 		possible bool   // a reply may be stored already: read it before deciding anything
 		expect   uint64 // last sequence of the reply's subject, read when handling began
@@ -32,10 +35,6 @@ type attempt struct {
 		room     string    // pool for which it is in the waiting room, if it is served from there
 		entered  time.Time // when it entered the room for that pool, by the clock of NATS
 		begun    time.Time // when it began to wait
-	}
-	decided struct { // its last decision
-		pool     string
-		sequence int64
 	}
 	blocks struct { // its network blocks
 		held    ranges.Held              // that it relies on
@@ -82,7 +81,7 @@ func (a *attempt) markTaken(sequence uint64)     { a.stored.expect, a.stored.tak
 func (a *attempt) markEntering()                 { a.waits.possible = true }
 func (a *attempt) markEntered(until time.Time)   { a.waits.until = until }
 func (a *attempt) markElsewhere(moves time.Time) { a.waits.moves = moves }
-func (a *attempt) markPlaced(pool string)        { a.decided.pool = pool }
+func (a *attempt) markPlaced(pool string)        { a.pool = pool }
 func (a *attempt) markHeld(held ranges.Held)     { a.blocks.held = held }
 func (a *attempt) markLeft(reliers ...string)    { a.blocks.left = reliers }
 
@@ -102,7 +101,7 @@ func (a *attempt) markWaiting(last events.Stored) {
 
 // recordDecision notes the decision of a reply.
 func (a *attempt) recordDecision(r *answer) {
-	a.decided.sequence = r.decision.Sequence
+	a.decision = r.decision.Sequence
 	if r.terms.Several && !r.pool.Shared {
 		a.trace.strategy = r.terms.Strategy
 	}
@@ -126,13 +125,11 @@ func (h *Handler) waitsUntil(a *attempt) time.Time {
 		return a.waits.until
 	}
 	rules, now := h.rules.Get(), h.clock.Now()
-	timeout, longest := rules.WaitingTimeout(), now.Add(rules.LongestWait())
-	switch a.waits.until = now.Add(timeout); {
-	case timeout == 0: // waiting is switched off, also for events with a deadline
-	case !a.event.Provision.Deadline.IsZero():
-		a.waits.until = a.event.Provision.Deadline
+	a.waits.until = now.Add(rules.WaitingTimeout())
+	if wanted := a.event.Provision.Deadline; !wanted.IsZero() && rules.WaitingTimeout() != 0 { // 0: no event may wait
+		a.waits.until = wanted
 	}
-	if a.waits.until.After(longest) {
+	if longest := now.Add(rules.LongestWait()); a.waits.until.After(longest) {
 		a.waits.until = longest
 	}
 	return a.waits.until

@@ -130,7 +130,7 @@ func (h *Handler) beginClaimIn(pool engine.Pool, s *claimAttempt) *claimAttempt 
 
 // locateFor finds the place of a runtime that needs a binding. If no network blocks have to be acquired
 // between lookup and decision, one script does both, and job.decided stores the decision.
-func (h *Handler) locateFor(ctx context.Context, job *claimAttempt) (account.Place, error) {
+func (h *Handler) locateFor(ctx context.Context, job *claimAttempt) (place account.Place, err error) {
 	pool := job.pool.Name()
 	if !h.ranges.Allots() {
 		decided, err := h.askForBinding(ctx, job, h.counters.LocateAndAssign)
@@ -142,8 +142,7 @@ func (h *Handler) locateFor(ctx context.Context, job *claimAttempt) (account.Pla
 			return account.Place{Pool: pool}, nil
 		}
 	}
-	place, epoch, err := h.locate(ctx, job.runtime, pool)
-	job.request.Epoch = epoch
+	place, job.request.Epoch, err = h.locate(ctx, job.runtime, pool)
 	return place, err
 }
 

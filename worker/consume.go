@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -123,23 +124,14 @@ func (h *Handler) decode(msg jetstream.Msg) delivery {
 	return d
 }
 
-func (d *delivery) kind() string {
-	if d.event.Type == "" {
-		return "unknown"
-	}
-	return string(d.event.Type)
-}
+func (d *delivery) kind() string { return cmp.Or(string(d.event.Type), "unknown") }
 
-// tenant returns the global account that the event names, or "".
+// tenant returns the global account that a provision or deprovision names, or "".
 func (d *delivery) tenant() string {
-	switch {
-	case d.event.Provision != nil:
-		return d.event.Provision.GlobalAccountID
-	case d.event.Deprovision != nil:
-		return d.event.Deprovision.GlobalAccountID
-	default:
+	if d.event.Resolve != nil {
 		return ""
 	}
+	return d.event.Tenant()
 }
 
 // told returns the event and its outcome as the observer gets them.

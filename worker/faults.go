@@ -89,10 +89,9 @@ func (h *Handler) refuse(ctx context.Context, d delivery, why error) (out outcom
 			return err
 		}
 		reply := rejected(d.event, refusal(why))
-		if err := h.publish(ctx, a, reply); err != nil {
-			return err
+		if err = h.publish(ctx, a, reply); err == nil {
+			out, err = h.published(ctx, a, reply)
 		}
-		out, err = h.published(ctx, a, reply)
 		return err
 	})
 	return out, err

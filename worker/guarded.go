@@ -43,9 +43,7 @@ func (g guardedCounters) LocateAndAssign(ctx context.Context, pool string, r acc
 }
 
 func (g guardedCounters) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
-	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: place.Pool}, func() (account.Departure, error) {
-		return g.Counters.ReleaseRuntime(ctx, place, runtime, tenant)
-	})
+	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: place.Pool}, func() (account.Departure, error) { return g.Counters.ReleaseRuntime(ctx, place, runtime, tenant) })
 }
 
 func (g guardedCounters) InUse(ctx context.Context, pool, binding string) (int, error) {

@@ -18,7 +18,7 @@ func (a answer) waiting(reason events.WaitingReason, until time.Time) events.Rep
 // unavailable, a provision continues in the waiting room, so that it keeps no place busy. Any other event
 // is redelivered.
 func (h *Handler) postponed(ctx context.Context, a *attempt, err error) outcome {
-	if !unavailable(err) || a.event.Provision == nil || a.decided.pool == "" || ctx.Err() != nil {
+	if !unavailable(err) || a.event.Provision == nil || a.pool == "" || ctx.Err() != nil {
 		return notNow(ctx, err)
 	}
 	if !h.clock.Now().Before(h.waitsUntil(a)) {
@@ -29,13 +29,9 @@ func (h *Handler) postponed(ctx context.Context, a *attempt, err error) outcome 
 	if failed := h.giveBack(ctx, a); failed != nil {
 		return notNow(ctx, err)
 	}
-	p := a.event.Provision
-	r := events.Reply{
-		RequestID: a.event.ID, RuntimeID: p.RuntimeID, Status: events.StatusWaiting,
-		GlobalAccountID: p.GlobalAccountID, Plan: p.Plan, Provider: p.Provider, ShootName: p.ShootName, Cluster: p.Cluster,
-		Waiting:  &events.Waiting{Reason: events.WaitingUnavailable, Deadline: a.waits.until.UTC()},
-		Decision: &events.Decision{Sequence: a.decided.sequence, Pool: a.decided.pool},
-	}
+	r := replyFor(a.event, events.StatusWaiting)
+	r.Waiting = &events.Waiting{Reason: events.WaitingUnavailable, Deadline: a.waits.until.UTC()}
+	r.Decision = &events.Decision{Sequence: a.decision, Pool: a.pool}
 	h.record(a, &r)
 	if failed := h.publish(ctx, a, r); failed != nil {
 		return notNow(ctx, err) // the redelivery reads whether the reply was stored

@@ -134,7 +134,7 @@ func (h *Handler) giveBack(ctx context.Context, a *attempt) error {
 // If a reply was published, it may name the blocks, and abandon keeps them. The next attempt then
 // returns them. It does so too if abandon fails.
 func (h *Handler) abandon(ctx context.Context, a *attempt) {
-	if a.decided.pool == "" || a.stored.sent || !h.ranges.Allots() || ctx.Err() != nil {
+	if a.pool == "" || a.stored.sent || !h.ranges.Allots() || ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.ackWait/3)
@@ -174,7 +174,6 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 		if now := h.clock.Now(); now.Before(h.waitsUntil(a)) {
 			return reply.waiting(reply.lacks(), a.waits.until), nil
 		}
-		considered := reply.decision.Considered
 		refused, err := h.counters.Refuse(ctx, reply.place, reply.event.RuntimeID, reply.event.ID)
 		if err != nil {
 			return events.Reply{}, h.notBuilt(err, reply.place.Pool)
@@ -188,8 +187,8 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 		if refused.Outcome == account.Assigned || refused.Outcome == account.Moved {
 			return events.Reply{}, fmt.Errorf("runtime %s is %s at its deadline: asking again", reply.event.RuntimeID, refused.Outcome)
 		}
+		refused.Considered = reply.decision.Considered
 		reply.decision = refused
-		reply.decision.Considered = considered
 	}
 	switch reply.decision.Outcome {
 	case account.Assigned:
@@ -260,15 +259,9 @@ func (a answer) lacks() events.WaitingReason {
 }
 
 func (a answer) reply(status events.Status) events.Reply {
-	p := a.event.Provision
-	r := events.Reply{
-		RequestID: a.event.ID, RuntimeID: p.RuntimeID, Status: status,
-		GlobalAccountID: p.GlobalAccountID, Plan: p.Plan, Provider: a.match.Provider,
-		ShootName: p.ShootName, Cluster: p.Cluster, Limit: a.terms.LimitIn(a.pool),
-		Decision: &events.Decision{
-			Sequence: a.decision.Sequence, Pool: a.pool.Name(), Considered: considered(a.decision.Considered),
-		},
-	}
+	r := replyFor(a.event, status)
+	r.Provider, r.Limit = a.match.Provider, a.terms.LimitIn(a.pool)
+	r.Decision = &events.Decision{Sequence: a.decision.Sequence, Pool: a.pool.Name(), Considered: considered(a.decision.Considered)}
 	if !a.elsewhere {
 		r.Decision.Rule, r.Decision.RuleNumber = a.match.Rule, a.match.RuleNumber
 		r.Decision.LabelSelector = a.selector()
@@ -278,17 +271,10 @@ func (a answer) reply(status events.Status) events.Reply {
 
 // selector returns the selector with which a binding is searched.
 func (a answer) selector() string {
-	switch {
-	case a.pool.Shared, a.decision.Origin == account.Claimed, a.decision.Origin == "":
-		return a.claimSelector()
-	default:
-		return a.match.TenantSelector()
+	if a.pool.Shared || a.decision.Origin == account.Claimed || a.decision.Origin == "" {
+		return a.match.Available(a.pool)
 	}
-}
-
-// claimSelector returns the selector of bindings that could still serve the request.
-func (a answer) claimSelector() string {
-	return a.match.Available(a.pool)
+	return a.match.TenantSelector()
 }
 
 func (a answer) assigned(b engine.Binding, shoot []events.PatchOperation) events.Reply {
@@ -297,11 +283,8 @@ func (a answer) assigned(b engine.Binding, shoot []events.PatchOperation) events
 		r.Implementation = implementation(a.chosen)
 	}
 	r.Clusters = &a.decision.Count
-	r.Binding = &events.Binding{
-		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
-		Shared: b.Shared, EUAccess: b.EUAccess, Generation: a.decision.Generation,
-		Claimed: a.decision.Origin == account.Claimed && (!a.decision.Repeated || a.decision.Request == a.event.ID),
-	}
+	r.Binding = bindingFor(b, a.decision.Generation)
+	r.Binding.Claimed = a.decision.Origin == account.Claimed && (!a.decision.Repeated || a.decision.Request == a.event.ID)
 	r.Network, r.NetworkPending = a.held.Blocks(), a.held.Missing
 	r.ShootPatch = slices.Concat(shoot, a.held.Patch())
 	r.ShootMergePatch = events.MergePatch(r.ShootPatch)
@@ -314,11 +297,10 @@ func (a answer) exhausted() events.Reply {
 		r.Error = replyError(a.held.Full)
 		return r
 	}
-	hint := "add a binding that matches " + a.claimSelector() + " and ask again under a new id"
 	r.Error = replyError(&engine.Error{
 		Code: engine.CodePoolExhausted,
 		Err:  fmt.Errorf("pool %s has no available binding for global account %s", a.pool.Name(), a.event.Provision.GlobalAccountID),
-		Hint: hint,
+		Hint: "add a binding that matches " + a.match.Available(a.pool) + " and ask again under a new id",
 	})
 	return r
 }
@@ -335,10 +317,16 @@ func superseded(e events.Event, pool string, sequence int64) events.Reply {
 	return r
 }
 
-// rejected returns an answer with an error, for any event. It has the fields of the event that
-// could be read.
+// rejected returns an answer with an error, for any event.
 func rejected(e events.Event, err error) events.Reply {
-	r := events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusRejected, Error: replyError(err)}
+	r := replyFor(e, events.StatusRejected)
+	r.Error = replyError(err)
+	return r
+}
+
+// replyFor returns a reply with the fields of its event that could be read.
+func replyFor(e events.Event, status events.Status) events.Reply {
+	r := events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: status}
 	if p := e.Provision; p != nil {
 		r.GlobalAccountID, r.Plan, r.Provider = p.GlobalAccountID, p.Plan, p.Provider
 		r.ShootName, r.Cluster = p.ShootName, p.Cluster
@@ -356,6 +344,14 @@ func brief(r events.Reply) events.Reply {
 		r.Decision = &events.Decision{Sequence: d.Sequence, Rule: d.Rule, RuleNumber: d.RuleNumber, Pool: d.Pool}
 	}
 	return r
+}
+
+// bindingFor returns a binding as a reply has it.
+func bindingFor(b engine.Binding, generation int64) *events.Binding {
+	return &events.Binding{
+		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
+		Shared: b.Shared, EUAccess: b.EUAccess, Generation: generation,
+	}
 }
 
 func replyError(err error) *events.ReplyError {

@@ -17,10 +17,8 @@ import (
 // account drains, and is marked dirty at once if no Shoot refers to it any more.
 func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, error) {
 	e := a.event
-	r := events.Reply{
-		RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusReleased,
-		GlobalAccountID: e.Deprovision.GlobalAccountID, ShootName: e.Deprovision.ShootName,
-	}
+	r := replyFor(e, events.StatusReleased)
+	r.GlobalAccountID, r.ShootName = e.Deprovision.GlobalAccountID, e.Deprovision.ShootName
 	place, err := h.counters.Depart(ctx, e.RuntimeID)
 	if err != nil {
 		return r, h.notBuilt(err, place.Pool)
@@ -59,10 +57,7 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 	pool := engine.ParsePool(place.Pool)
 	b := h.binding(left.Binding, pool)
 	r.Clusters = &left.Count
-	r.Binding = &events.Binding{
-		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
-		Shared: b.Shared, EUAccess: b.EUAccess, Generation: left.Generation,
-	}
+	r.Binding = bindingFor(b, left.Generation)
 	if pool.Shared || b.Internal || left.Count > 0 {
 		return r, nil
 	}
@@ -73,34 +68,29 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 // and returns an InvalidEvent error.
 func (h *Handler) depart(ctx context.Context, place account.Place, e events.Event) (account.Departure, error) {
 	left, err := h.counters.ReleaseRuntime(ctx, place, e.RuntimeID, e.Deprovision.GlobalAccountID)
-	if err != nil {
-		return left, h.notBuilt(err, place.Pool)
+	if err == nil && left.Foreign {
+		err = foreignDeparture(e)
 	}
-	if left.Foreign {
-		return left, foreignDeparture(e)
-	}
-	return left, nil
+	return left, h.notBuilt(err, place.Pool)
 }
 
 // emptied marks an account without runtimes dirty, or has the reply say that it drains.
 func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left account.Departure) (events.Reply, error) {
-	switch left.State {
-	case account.Draining, account.Dirtying:
-		became, err := dirtying.Unmarked, h.parts.Check(bulkhead.Part{Dependency: bulkhead.Shoots}) // saves a read of the binding
-		if err == nil {
-			became, err = h.MarkDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
-		}
-		if bulkhead.Held(err) && unavailable(err) {
-			awaitTurn(ctx)
-			became, err = dirtying.InUse, nil // answer without Gardener: the sweep marks the account later
-		}
-		if err != nil {
-			return r, err
-		}
-		r.MarkedDirty, r.Draining = became == dirtying.Marked, became == dirtying.InUse
-	default:
-		// Revived or freed meanwhile: nothing to mark.
+	if left.State != account.Draining && left.State != account.Dirtying {
+		return r, nil // revived or freed meanwhile: nothing to mark
 	}
+	became, err := dirtying.Unmarked, h.parts.Check(bulkhead.Part{Dependency: bulkhead.Shoots}) // saves a read of the binding
+	if err == nil {
+		became, err = h.MarkDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
+	}
+	if bulkhead.Held(err) && unavailable(err) {
+		awaitTurn(ctx)
+		became, err = dirtying.InUse, nil // answer without Gardener: the sweep marks the account later
+	}
+	if err != nil {
+		return r, err
+	}
+	r.MarkedDirty, r.Draining = became == dirtying.Marked, became == dirtying.InUse
 	return r, nil
 }
 
@@ -158,10 +148,7 @@ func (h *Handler) release(ctx context.Context, a *attempt) (events.Reply, error)
 		}
 	}
 	h.WakePool(from)
-	r.Binding = &events.Binding{
-		Name: b.Name, Namespace: b.Namespace, Kind: b.Kind, HyperscalerType: b.HyperscalerType,
-		Shared: b.Shared, EUAccess: b.EUAccess, Generation: generation,
-	}
+	r.Binding = bindingFor(b, generation)
 	r.Decision = &events.Decision{Pool: b.Pool().Name()}
 	return r, nil
 }

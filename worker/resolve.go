@@ -26,10 +26,9 @@ func (h *Handler) resolve(e events.Event) (events.Reply, error) {
 	if err != nil {
 		return events.Reply{}, err
 	}
-	return events.Reply{
-		RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusResolved,
-		GlobalAccountID: e.Resolve.GlobalAccountID, Implementation: implementation(chosen),
-	}, nil
+	r := replyFor(e, events.StatusResolved)
+	r.GlobalAccountID, r.Implementation = e.Resolve.GlobalAccountID, implementation(chosen)
+	return r, nil
 }
 
 // choose resolves an interface. The error is an engine.Error with CodeNoImplementation, or

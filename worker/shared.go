@@ -17,12 +17,8 @@ func (h *Handler) inSharedUse(ctx context.Context, binding string) (bool, error)
 		return false, nil
 	}
 	for _, pool := range *pools {
-		n, err := h.counters.InUse(ctx, pool, binding)
-		if err != nil {
-			return false, h.notBuilt(err, pool)
-		}
-		if n > 0 {
-			return true, nil
+		if n, err := h.counters.InUse(ctx, pool, binding); err != nil || n > 0 {
+			return n > 0, h.notBuilt(err, pool)
 		}
 	}
 	return false, nil

@@ -78,7 +78,7 @@ func (h *Handler) mark(ctx context.Context, a *attempt) error {
 // request.
 func (h *Handler) leave(ctx context.Context, a *attempt) error {
 	p := a.event.Provision
-	if p == nil || a.served && a.decided.pool == a.waits.room {
+	if p == nil || a.served && a.pool == a.waits.room {
 		return nil
 	}
 	return h.room.OfRuntime(ctx, a.event.RuntimeID, func(r events.WaitingRequest) error {
@@ -136,7 +136,7 @@ func (h *Handler) takeBack(ctx context.Context, a *attempt) error {
 	if err := h.returnRanges(ctx, a.event, a.event.ID); err != nil {
 		return err
 	}
-	pool := a.decided.pool
+	pool := a.pool
 	if pool == "" {
 		place, err := h.counters.Place(ctx, a.event.RuntimeID)
 		if err != nil {

@@ -46,12 +46,12 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 	begin := w.now()
 	out, err := w.answerGuarded(ctx, a)
 	result := serving.Result{
-		Apart: a.decided.pool != r.Pool || a.trace.chosen.MayNotClaim(), Full: a.blocks.held.Full != nil, Left: a.blocks.left, Again: a.waits.moves, Fault: faultOf(err),
+		Apart: a.pool != r.Pool || a.trace.chosen.MayNotClaim(), Full: a.blocks.held.Full != nil, Left: a.blocks.left, Again: a.waits.moves, Fault: faultOf(err),
 	}
 	if err != nil {
 		w.abandon(all, a)
 	}
-	if err != nil || out.status == events.StatusWaiting && a.decided.pool == r.Pool {
+	if err != nil || out.status == events.StatusWaiting && a.pool == r.Pool {
 		return result, err
 	}
 	if err := w.room.Leave(ctx, r.Subject); err != nil {
