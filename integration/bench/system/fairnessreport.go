@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
-	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/integration/plots"
 )
 
 func isNotFound(err error) bool { return errors.Is(err, jetstream.ErrMsgNotFound) }
@@ -100,44 +99,23 @@ func (o *fairOutcome) cores(part int) float64 {
 
 // write writes the figures, and a plot next to them.
 func (a *fairness) write(path string) error {
-	data, err := json.MarshalIndent(a, "", "  ")
+	return errors.Join(writeJSON(path, a), a.plot(plotOf(path)))
+}
+
+// plot draws a row for each trouble: p99 alone, beside it and once it is stuck, with the ratios of both to the
+// first, and the CPU cores of all processes.
+func (a *fairness) plot(path string) error {
+	var names []string
+	all := []plots.Series{{Name: "alone"}, {Name: "as the trouble comes"}, {Name: "once it is stuck"}}
+	for _, o := range a.Troubles {
+		names = append(names, fmt.Sprintf("%s: %.1f, %.1f times, %.2f cores", o.Name, o.ratio(), o.stuckRatio(), o.cores(0)+o.cores(1)+o.cores(2)))
+		for i, p99 := range []float64{o.alone(), o.beside(), o.stuck()} {
+			all[i].Values = append(all[i].Values, p99)
+		}
+	}
+	p, err := plots.Dots("p99 of quiet tenants, ms", names, 0, all...)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, append(data, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.WriteFile(strings.TrimSuffix(path, ".json")+".svg", []byte(a.plot()), 0o600)
-}
-
-// plot draws a row for each trouble: p99 alone, beside it and once it is stuck, on a logarithmic axis of
-// milliseconds, and the CPU cores of all processes.
-func (a *fairness) plot() string {
-	const (
-		name, wide, row = 150.0, 460.0, 44.0
-		least, most     = 1.0, 100_000.0
-	)
-	at := func(ms float64) float64 {
-		return wide * math.Log10(min(max(ms, least), most)/least) / math.Log10(most/least)
-	}
-	height := row*float64(len(a.Troubles)) + 2*margin
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12" role="img">`+"\n", name+wide+160, height)
-	b.WriteString("<title>p99 of quiet tenants: alone, beside each trouble as it comes, and once it is stuck</title>\n")
-	fmt.Fprintf(&b, `<rect width="%.0f" height="%.0f" fill="#fff"/><text x="8" y="20" font-weight="bold">p99 of quiet tenants: alone, beside the trouble as it comes, once it is stuck; cores meanwhile</text>`+"\n", name+wide+160, height)
-	for ms := least; ms <= most; ms *= 10 {
-		fmt.Fprintf(&b, `<path d="M%.1f %.1fV%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="middle">%.0f ms</text>`+"\n",
-			name+at(ms), margin-8, height-margin, name+at(ms), height-margin+18, ms)
-	}
-	for i, o := range a.Troubles {
-		top := margin + row*float64(i)
-		cores := o.cores(0) + o.cores(1) + o.cores(2)
-		fmt.Fprintf(&b, `<text x="8" y="%.1f">%s</text>`, top+20, o.Name)
-		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="10" fill="#15803d"/>`, name, top+2, at(o.alone()))
-		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="10" fill="#c2410c"/>`, name, top+14, at(o.beside()))
-		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="10" fill="#1d4ed8"/>`, name, top+26, at(o.stuck()))
-		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f">%.1f, %.1f times, %.2f cores</text>`+"\n", name+wide+12, top+20, o.ratio(), o.stuckRatio(), cores)
-	}
-	b.WriteString("</svg>\n")
-	return b.String()
+	return plots.Save(path, 1, p)
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 )
 
 // landscape is the size of a landscape.
@@ -192,12 +190,5 @@ func (a *axis) ratio() float64 { return a.Points[len(a.Points)-1].Ratio }
 
 // write writes the figures, and a plot next to them.
 func (g *growth) write(path string) error {
-	data, err := json.MarshalIndent(g, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, append(data, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.WriteFile(strings.TrimSuffix(path, ".json")+".svg", []byte(g.plot()), 0o600)
+	return errors.Join(writeJSON(path, g), g.plot(plotOf(path)))
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -142,10 +143,15 @@ func (r *report) print(out io.Writer) {
 	}
 }
 
-func (r *report) write(path string) error {
-	data, err := json.MarshalIndent(r, "", "  ")
+func (r *report) write(path string) error { return writeJSON(path, r) }
+
+func writeJSON(path string, figures any) error {
+	data, err := json.MarshalIndent(figures, "", "  ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(path, append(data, '\n'), 0o600)
 }
+
+// plotOf returns the path of the plot next to a file of figures.
+func plotOf(path string) string { return strings.TrimSuffix(path, ".json") + ".svg" }

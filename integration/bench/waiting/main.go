@@ -105,7 +105,7 @@ func run(ctx context.Context, s settings) (err error) {
 		}
 	}
 	if s.plot != "" {
-		return os.WriteFile(s.plot, []byte(plot(all)), 0o600)
+		return draw(s.plot, all)
 	}
 	return nil
 }
