@@ -16,6 +16,9 @@ EVERY ?=
 DIR ?=
 BIN ?= bin
 N ?= 10000
+BASE ?=
+ROUNDS ?= 10
+EVENTS ?= 20000
 
 # Modules whose programs the development stack builds. They are checked as they are
 # built there, so that Kubernetes and Gardener are compiled once.
@@ -140,6 +143,12 @@ bench: ## benchmarks with allocations: matcher, codec, assign script, whole path
 bench-system: ## the whole beside a bare loop and bare patches, alternating; takes some ten minutes; figures to dist/
 	@mkdir -p dist
 	$(GO) run -C integration ./bench/system --json $(CURDIR)/dist/bench-system.json
+
+.PHONY: bench-guard
+bench-guard: ## the steady state of this checkout beside that of the commit BASE, alternating in ROUNDS; fails if it is more than 3 % slower; takes some three minutes; figures to dist/
+	@test -n '$(BASE)' || { echo 'make bench-guard needs BASE=COMMIT'; exit 2; }
+	@mkdir -p dist
+	$(GO) run -C integration ./bench/system --base '$(BASE)' --rounds $(ROUNDS) --events $(EVENTS) --json $(CURDIR)/dist/bench-guard.json
 
 .PHONY: bench-growth
 bench-growth: ## CPU per decision as bindings, runtimes, processes and pools grow; takes some ten minutes; figures to dist/, plot to docs/images

@@ -98,10 +98,15 @@ func Build(ctx context.Context, name string, talk io.Writer) (string, error) {
 	case "gardenerapi":
 		return gardenerapiProgram(root).build(ctx, talk)
 	case "hap-worker":
-		return workerProgram(root).build(ctx, talk)
+		return BuildWorker(ctx, root, talk)
 	default:
 		return "", fmt.Errorf("no program %q: kubeapi, gardenerapi or hap-worker", name)
 	}
+}
+
+// BuildWorker returns the path of hap-worker as Build does, but of the sources at root, such as another commit's.
+func BuildWorker(ctx context.Context, root string, talk io.Writer) (string, error) {
+	return workerProgram(root).build(ctx, talk)
 }
 
 func (p program) build(ctx context.Context, talk io.Writer) (string, error) {

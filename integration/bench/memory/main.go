@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hap-worker/hap-worker/integration/bench/origin"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -62,6 +63,7 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, parts.Stop()) }()
+	fmt.Println(origin.Of(ctx))
 	begun := time.Now()
 	if err := seed(ctx, parts, s); err != nil {
 		return err

@@ -41,18 +41,16 @@ type bench struct {
 	round   int
 }
 
-func start(ctx context.Context, s settings) (b *bench, err error) {
+// open starts a stack with a worker that has assigned every tenant its account.
+func open(ctx context.Context, s settings, o stack.Options) (b *bench, err error) {
 	b = &bench{settings: s}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.stop())
 		}
 	}()
-	if b.dir, err = os.MkdirTemp("", "hap-bench-"); err != nil {
-		return b, err
-	}
-	b.stack, err = stack.Start(ctx, stack.Options{Gardener: stack.CRDGardener, Config: []byte(config), Accounts: b.accounts(), Talk: os.Stderr})
-	if err != nil {
+	o.Config, o.Accounts, o.Talk = []byte(config), b.accounts(), os.Stderr
+	if b.stack, err = stack.Start(ctx, o); err != nil {
 		return b, err
 	}
 	if err := b.connect(); err != nil {
@@ -61,12 +59,18 @@ func start(ctx context.Context, s settings) (b *bench, err error) {
 	if b.worker, err = b.stack.AddWorker(ctx, os.Stderr, "HAP_TELEMETRY_LOGLEVEL=error"); err != nil {
 		return b, err
 	}
-	if err := b.warmUp(ctx); err != nil {
-		return b, err
+	return b, b.warmUp(ctx)
+}
+
+// start opens a stack, and starts the loops that its worker is compared with.
+func start(ctx context.Context, s settings) (*bench, error) {
+	b, err := open(ctx, s, stack.Options{Gardener: stack.CRDGardener})
+	if err != nil {
+		return nil, err
 	}
 	for _, a := range []anchor{bareAnchor, tunedAnchor} {
 		if err := b.startLoops(ctx, a, 1); err != nil {
-			return b, err
+			return nil, errors.Join(err, b.stop())
 		}
 	}
 	return b, nil

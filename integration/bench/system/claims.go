@@ -31,10 +31,7 @@ func (b *bench) claimRound(ctx context.Context, r *report) error {
 		}
 		batch[i] = e
 	}
-	s, err := b.timed(ctx, b.worker.PID(), func() (time.Duration, int, error) {
-		took, err := b.publish.answered(ctx, events.StreamReplies, batch)
-		return took, len(batch), err
-	})
+	s, err := b.ofWorker(ctx, batch)
 	if err != nil {
 		return fmt.Errorf("%s: %w", nameClaims, err)
 	}

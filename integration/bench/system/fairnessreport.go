@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/integration/bench/origin"
 	"github.com/hap-worker/hap-worker/integration/plots"
 )
 
@@ -15,6 +16,8 @@ func isNotFound(err error) bool { return errors.Is(err, jetstream.ErrMsgNotFound
 
 // fairness has the figures of quiet tenants for each trouble.
 type fairness struct {
+	origin.Origin
+
 	Rounds   int            `json:"rounds"`
 	Troubles []*fairOutcome `json:"troubles"`
 }
@@ -26,7 +29,7 @@ type fairOutcome struct {
 }
 
 func measureFairness(ctx context.Context, s settings) (*fairness, error) {
-	all := &fairness{Rounds: s.rounds}
+	all := &fairness{Origin: origin.Of(ctx), Rounds: s.rounds}
 	for _, t := range troubles() {
 		if !s.wants(t.name) {
 			continue
@@ -80,6 +83,7 @@ func (o *fairOutcome) stuckRatio() float64 {
 }
 
 func (a *fairness) print() {
+	fmt.Printf("%s\n\n", a.Origin)
 	fmt.Printf("%-16s %10s %12s %6s %11s %12s %6s %7s %10s %s\n", "quiet tenants", "p99 alone", "as it comes", "ratio", "max", "once stuck", "ratio", "stuck", "unanswered", "cores: workers, Redis, NATS")
 	for _, o := range a.Troubles {
 		fmt.Printf("%-16s %7.1f ms %9.1f ms %6.1f %8.1f ms %9.1f ms %6.1f %7.0f %10.0f %.2f, %.2f, %.2f\n", o.Name, o.alone(), o.beside(), o.ratio(),

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/hap-worker/hap-worker/integration/bench/origin"
 )
 
 // landscape is the size of a landscape.
@@ -84,6 +86,8 @@ func axisNames() (names []string) {
 
 // growth has the costs of a decision as the landscape grows, one axis at a time.
 type growth struct {
+	origin.Origin
+
 	Events int     `json:"events"`
 	Rounds int     `json:"rounds"`
 	Axes   []*axis `json:"axes"`
@@ -91,7 +95,7 @@ type growth struct {
 
 // measureGrowth measures each value of every axis, alternately with the smallest.
 func measureGrowth(ctx context.Context, s settings) (*growth, error) {
-	g := &growth{Events: s.events, Rounds: s.rounds}
+	g := &growth{Origin: origin.Of(ctx), Events: s.events, Rounds: s.rounds}
 	for _, a := range axes() {
 		if !s.wants(a.Name) {
 			continue
@@ -127,11 +131,7 @@ func (a *axis) measure(ctx context.Context, s settings) error {
 
 // grown is the median of the rounds' ratios.
 func grown(small, large []cost, of func(cost) float64) float64 {
-	ratios := make([]float64, len(small))
-	for i := range small {
-		ratios[i] = of(large[i]) / of(small[i])
-	}
-	return middle(ratios)
+	return middle(ratiosOf(large, small, of))
 }
 
 // at returns the landscape at a value of the axis.
@@ -172,6 +172,7 @@ func alternate(ctx context.Context, s settings, small, large landscape) (ofSmall
 
 // print prints each point next to the smallest one of the same rounds.
 func (g *growth) print() {
+	fmt.Printf("\n%s\n", g.Origin)
 	for _, a := range g.Axes {
 		fmt.Printf("\n%s\n", a.Name)
 		for i, p := range a.Points {

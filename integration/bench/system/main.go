@@ -2,7 +2,7 @@
 // loop over the same parts, and with the Kubernetes API's limit for claims. NATS, Redis, the Kubernetes API,
 // the publisher and the worker share this machine's cores, so only ratios within one run are meaningful.
 //
-//	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims] [--growth] [--fairness] [--json FILE]
+//	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims] [--growth] [--fairness] [--base COMMIT] [--json FILE]
 package main
 
 import (
@@ -29,6 +29,7 @@ type settings struct {
 	json   string
 	growth bool
 	fair   bool
+	base   string // the commit that the guard compares with
 }
 
 func (s settings) wants(part string) bool { return len(s.only) == 0 || slices.Contains(s.only, part) }
@@ -46,6 +47,9 @@ func (s settings) check() error {
 		if !slices.Contains(known, part) {
 			return fmt.Errorf("--only %s: is none of %s", part, strings.Join(known, ", "))
 		}
+	}
+	if s.base != "" && (s.rounds < guardRounds || s.growth || s.fair || len(s.only) > 0) {
+		return fmt.Errorf("--base needs --rounds of at least %d, and goes with none of --growth, --fairness and --only", guardRounds)
 	}
 	if s.rounds < 1 || s.events < 1000 || s.claims < 64 {
 		return errors.New("--rounds must be at least 1, --events 1000, --claims 64")
@@ -86,6 +90,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&s.json, "json", "", "write the figures there as JSON")
 	flags.BoolVar(&s.growth, "growth", false, "measure what a decision costs as the landscape grows instead; --json writes a plot beside the figures")
 	flags.BoolVar(&s.fair, "fairness", false, "measure what quiet tenants have beside a flood and beside what fails instead; --json writes a plot beside the figures")
+	flags.StringVar(&s.base, "base", "", "compare the steady state with that of this commit instead; fails if it is more than 3 % slower")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -97,50 +102,57 @@ func run(ctx context.Context, args []string) error {
 	}
 	switch {
 	case s.growth:
-		return show(ctx, s, measureGrowth)
+		_, err := show(ctx, s, measureGrowth)
+		return err
 	case s.fair:
-		return show(ctx, s, measureFairness)
+		_, err := show(ctx, s, measureFairness)
+		return err
+	case s.base != "":
+		g, err := show(ctx, s, measureGuard)
+		if err != nil {
+			return err
+		}
+		return g.Rate.judge()
 	}
-	return measureAll(ctx, s)
+	_, err := show(ctx, s, measureAll)
+	return err
 }
 
-// shown is a result that is printed, and written with a plot next to it.
+// shown is a result that is printed, and written with a plot next to it where there is one.
 type shown interface {
 	print()
 	write(path string) error
 }
 
 // show measures and prints, and writes the result if a file is named.
-func show[T shown](ctx context.Context, s settings, measure func(context.Context, settings) (T, error)) error {
+func show[T shown](ctx context.Context, s settings, measure func(context.Context, settings) (T, error)) (T, error) {
 	result, err := measure(ctx, s)
 	if err != nil {
-		return err
+		return result, err
 	}
 	result.print()
 	if s.json == "" {
-		return nil
+		return result, nil
 	}
-	return result.write(s.json)
+	return result, result.write(s.json)
 }
 
+// publisherGC is the GC percentage of this process. Publisher and NATS share it: its garbage collections would
+// dominate the tail of every latency.
+const publisherGC = 400
+
 // measureAll measures every requested part.
-func measureAll(ctx context.Context, s settings) error {
-	// Publisher and NATS share this process: its garbage collections would dominate the tail of every
-	// latency.
-	debug.SetGCPercent(400)
+func measureAll(ctx context.Context, s settings) (*report, error) {
+	debug.SetGCPercent(publisherGC)
 	begin := time.Now()
 	b, err := start(ctx, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	report, err := b.measure(ctx)
 	if err := errors.Join(err, b.stop()); err != nil {
-		return err
+		return nil, err
 	}
 	report.Seconds = time.Since(begin).Seconds()
-	report.print(os.Stdout)
-	if s.json == "" {
-		return nil
-	}
-	return report.write(s.json)
+	return report, nil
 }

@@ -25,9 +25,12 @@ type sample struct {
 	Resident int64   `json:"resident"` // bytes of the answering process
 }
 
+// all is the CPU of all processes.
+func (s sample) all() float64 { return s.CPU + s.Redis + s.NATS }
+
 // measure runs all rounds. Compared measurements alternate, so that other load of the machine affects both.
 func (b *bench) measure(ctx context.Context) (*report, error) {
-	r := newReport(b.settings)
+	r := newReport(ctx, b.settings)
 	for b.round = range b.rounds {
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", b.round+1, b.rounds)
 		if b.wants("steady") {
@@ -50,38 +53,66 @@ func (b *bench) measure(ctx context.Context) (*report, error) {
 func (b *bench) steadyRound(ctx context.Context, r *report) error {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
-	bare, tuned, provisions, deprovisions := make([]event, b.events), make([]event, b.events), make([]event, b.events), make([]event, b.events)
+	provisions, err := b.steadyEvents()
+	if err != nil {
+		return err
+	}
+	bare, tuned, deprovisions := slices.Clone(provisions), slices.Clone(provisions), make([]event, b.events)
 	for i := range b.events {
-		runtime, tenant := fmt.Sprintf("r-%d-%d", b.round, i), fmt.Sprintf("ga-%d", i%tenants)
-		var errs [2]error
-		provisions[i], errs[0] = b.publish.provision(runtime, tenant)
-		deprovisions[i], errs[1] = b.publish.deprovision(runtime, tenant)
-		if err := errors.Join(errs[:]...); err != nil {
+		runtime := b.runtime(i)
+		bare[i].subject, tuned[i].subject = bareAnchor.subject(runtime), tunedAnchor.subject(runtime)
+		if deprovisions[i], err = b.publish.deprovision(runtime, tenant(i)); err != nil {
 			return err
 		}
-		bare[i], tuned[i] = provisions[i], provisions[i]
-		bare[i].subject, tuned[i].subject = bareAnchor.subject(runtime), tunedAnchor.subject(runtime)
 	}
 	for _, m := range []struct {
-		name, replies string
-		pid           int
-		batch         []event
+		name string
+		of   func() (sample, error)
 	}{
-		{nameBare, bareAnchor.replies(), b.loopPID(bareAnchor), bare},
-		{nameSteady, events.StreamReplies, b.worker.PID(), provisions},
-		{nameTuned, tunedAnchor.replies(), b.loopPID(tunedAnchor), tuned},
-		{nameDeprovision, events.StreamReplies, b.worker.PID(), deprovisions},
+		{nameBare, func() (sample, error) { return b.ofLoop(ctx, bareAnchor, bare) }},
+		{nameSteady, func() (sample, error) { return b.ofWorker(ctx, provisions) }},
+		{nameTuned, func() (sample, error) { return b.ofLoop(ctx, tunedAnchor, tuned) }},
+		{nameDeprovision, func() (sample, error) { return b.ofWorker(ctx, deprovisions) }},
 	} {
-		s, err := b.timed(ctx, m.pid, func() (time.Duration, int, error) {
-			took, err := b.publish.answered(ctx, m.replies, m.batch)
-			return took, len(m.batch), err
-		})
+		s, err := m.of()
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 		r.add(m.name, s)
 	}
 	return nil
+}
+
+// runtime and tenant are the names in the i-th event of a round.
+func (b *bench) runtime(i int) string { return fmt.Sprintf("r-%d-%d", b.round, i) }
+func tenant(i int) string             { return fmt.Sprintf("ga-%d", i%tenants) }
+
+// steadyEvents returns the provisions of a round, by tenants that have an account.
+func (b *bench) steadyEvents() ([]event, error) {
+	batch := make([]event, b.events)
+	for i := range batch {
+		var err error
+		if batch[i], err = b.publish.provision(b.runtime(i), tenant(i)); err != nil {
+			return nil, err
+		}
+	}
+	return batch, nil
+}
+
+// ofWorker and ofLoop measure a batch that the worker, or the loop of an anchor, answers.
+func (b *bench) ofWorker(ctx context.Context, batch []event) (sample, error) {
+	return b.answering(ctx, b.worker.PID(), events.StreamReplies, batch)
+}
+
+func (b *bench) ofLoop(ctx context.Context, a anchor, batch []event) (sample, error) {
+	return b.answering(ctx, b.loopPID(a), a.replies(), batch)
+}
+
+func (b *bench) answering(ctx context.Context, pid int, replies string, batch []event) (sample, error) {
+	return b.timed(ctx, pid, func() (time.Duration, int, error) {
+		took, err := b.publish.answered(ctx, replies, batch)
+		return took, len(batch), err
+	})
 }
 
 // timed measures one round of a process.
@@ -155,7 +186,7 @@ func (b *bench) pacedRound(ctx context.Context, r *report) error {
 	} {
 		for i := range batch {
 			id := fmt.Sprintf("paced-%d-%d", b.round, i)
-			e, err := b.publish.provision(id, fmt.Sprintf("ga-%d", i%tenants))
+			e, err := b.publish.provision(id, tenant(i))
 			if err != nil {
 				return err
 			}

@@ -1,13 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/hap-worker/hap-worker/integration/bench/origin"
 )
 
 // The measurements, in the order of the report.
@@ -31,7 +33,12 @@ var ratios = []struct{ name, of, by string }{
 	{"claims / bare patches", nameClaims, namePatches},
 }
 
+// ratioP99 is the latency of the worker at half of its rate, divided by that of the bare loop at the same rate.
+const ratioP99 = "p99 at half of the rate, worker / bare loop"
+
 type report struct {
+	origin.Origin
+
 	Rounds  int                  `json:"rounds"`
 	Events  int                  `json:"events"`
 	Claims  int                  `json:"claims"`
@@ -52,8 +59,9 @@ type latency struct {
 	Max  float64 `json:"max"`
 }
 
-func newReport(s settings) *report {
+func newReport(ctx context.Context, s settings) *report {
 	return &report{
+		Origin: origin.Of(ctx),
 		Rounds: s.rounds, Events: s.events, Claims: s.claims,
 		Samples: map[string][]sample{}, Medians: map[string]sample{}, Ratios: map[string]float64{},
 		Paced: map[string][]latency{}, Latency: map[string]latency{},
@@ -106,21 +114,30 @@ func (r *report) summarize() {
 		}
 	}
 	for _, q := range ratios {
-		of, by := r.Samples[q.of], r.Samples[q.by]
-		var values []float64
-		for i := range min(len(of), len(by)) {
-			values = append(values, of[i].Rate/by[i].Rate)
-		}
+		values := ratiosOf(r.Samples[q.of], r.Samples[q.by], func(s sample) float64 { return s.Rate })
 		if len(values) > 0 {
 			r.Ratios[q.name] = middle(values)
 		}
 	}
+	if values := ratiosOf(r.Paced[nameSteady], r.Paced[nameBare], func(l latency) float64 { return l.P99 }); len(values) > 0 {
+		r.Ratios[ratioP99] = middle(values)
+	}
 }
 
-func (r *report) print(out io.Writer) {
+// ratiosOf returns the ratios of one figure, one for each round that both sides have.
+func ratiosOf[T any](of, by []T, figure func(T) float64) []float64 {
+	values := make([]float64, min(len(of), len(by)))
+	for i := range values {
+		values[i] = figure(of[i]) / figure(by[i])
+	}
+	return values
+}
+
+func (r *report) print() {
+	out := os.Stdout
 	r.summarize()
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(out, "\nMedians of %d rounds; CPU in seconds per 1,000 events.\n\n", r.Rounds)
+	fmt.Fprintf(out, "\n%s\n\nMedians of %d rounds; CPU in seconds per 1,000 events.\n\n", r.Origin, r.Rounds)
 	fmt.Fprintln(w, "\tper second\tits CPU\tRedis\tNATS and publisher\tits memory, MiB\t")
 	for _, name := range names {
 		m, measured := r.Medians[name]
@@ -140,6 +157,9 @@ func (r *report) print(out io.Writer) {
 		if l, measured := r.Latency[name]; measured {
 			fmt.Fprintf(out, "publish to reply at %.0f/s, %s: median %.2f ms, p99 %.2f ms, most %.2f ms\n", l.Rate, name, l.P50, l.P99, l.Max)
 		}
+	}
+	if v, measured := r.Ratios[ratioP99]; measured {
+		fmt.Fprintf(out, "%s: %.2f\n", ratioP99, v)
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hap-worker/hap-worker/integration/bench/origin"
 )
 
 // settings are the flags.
@@ -84,6 +86,7 @@ func run(ctx context.Context, s settings) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.stop()) }()
 	var all []figures
+	fmt.Println(origin.Of(ctx))
 	fmt.Printf("%d workers, %d pools, at most %d tenants; times are median / 99th percentile\n\n", s.workers, s.pools, s.tenants)
 	fmt.Println("| Waiting | Idle worker: CPU | Redis commands/s | Enter, ms | Leave, ms | After the deadline, ms | Hand-on, ms | Restart to hand-on, s |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
