@@ -122,8 +122,8 @@ faults: ## the fault schedule for DURATION, from SEED, with a step of the broker
 	  $(GO) test -C integration -timeout 0 -count 1 -run '^TestFaults$$' -v .
 
 .PHONY: soak
-soak: ## a steady load for DURATION with a fault now and then: memory, goroutines, open files and Redis keys must not grow
-	HAP_SOAK_SEED=$(SEED) HAP_SOAK_DURATION=$(DURATION) HAP_SOAK_EVERY=$(EVERY) HAP_SOAK_DIR=$(if $(DIR),$(abspath $(DIR))) \
+soak: ## a steady load for DURATION with a fault now and then: memory, goroutines, open files and Redis keys must not grow; logs and plot to DIR (dist/soak)
+	HAP_SOAK_SEED=$(SEED) HAP_SOAK_DURATION=$(DURATION) HAP_SOAK_EVERY=$(EVERY) HAP_SOAK_DIR=$(abspath $(or $(DIR),dist/soak)) \
 	  $(GO) test -C integration -timeout 0 -count 1 -run '^TestSoak$$' -v .
 
 .PHONY: fuzz

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hap-worker/hap-worker/integration/bench/origin"
 	"github.com/hap-worker/hap-worker/integration/faults"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
@@ -25,7 +26,7 @@ func TestFaults(t *testing.T) {
 }
 
 // TestSoak runs three workers under a steady load with a fault now and then: what they hold
-// must not grow. HAP_SOAK_DURATION, HAP_SOAK_SEED, HAP_SOAK_EVERY, HAP_SOAK_DIR and
+// must not grow. The plot of it is soak.svg in the directory. HAP_SOAK_DURATION, HAP_SOAK_SEED, HAP_SOAK_EVERY, HAP_SOAK_DIR and
 // HAP_SOAK_GARDENER are as those of TestFaults.
 func TestSoak(t *testing.T) {
 	t.Parallel()
@@ -63,6 +64,13 @@ func faultsOf(t *testing.T, prefix string, o faults.Options) {
 		t.Fatal(err)
 	}
 	t.Log(report)
+	if len(report.Readings) > 0 {
+		path := filepath.Join(o.Dir, "soak.svg")
+		if err := report.Plot(path); err != nil {
+			t.Error(err)
+		}
+		t.Logf("%s; plot in %s", origin.Of(t.Context()), path)
+	}
 	for _, violation := range report.Violations {
 		t.Error(violation)
 	}

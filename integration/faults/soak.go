@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/redis/go-redis/v9"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/plots"
 )
 
 // soakKinds are the faults of a soak. None of them ends a worker process: a leak has to remain visible until
@@ -29,23 +33,51 @@ type Reading struct {
 	At time.Duration // since the beginning of the load
 	// Of all workers together: resident memory in bytes, goroutines, and open file descriptors.
 	Memory, Goroutines, Descriptors float64
-	Keys                            float64 // of Redis
-	Messages, Bytes                 uint64  // of all streams
+	Keys, RedisMemory               float64           // of Redis; the memory in bytes
+	Messages                        uint64            // of all streams
+	Bytes                           map[string]uint64 // of each stream
+	Decisions                       float64           // assignments a minute, since the reading before
 }
 
-// held are the figures that must not grow. The records of a pool or bucket are fields of one key each, so no
-// runtime adds a key.
-var held = []struct {
+// bytes is the size of all streams.
+func (r Reading) bytes() (sum uint64) {
+	for _, n := range r.Bytes {
+		sum += n
+	}
+	return sum
+}
+
+// figure is one of those that a soak shows over time.
+type figure struct {
 	name  string
+	of    func(Reading) float64
+	scale float64       // divides the figure for printing
+	held  bool          // must not grow
 	slack float64       // growth that is ignored
 	from  time.Duration // the least length of a soak that judges it
-	of    func(Reading) float64
-	scale float64 // divides the figure for printing
-}{
-	{"memory of the workers, MiB", 64 << 20, 30 * time.Minute, func(r Reading) float64 { return r.Memory }, 1 << 20},
-	{"goroutines", 60, 0, func(r Reading) float64 { return r.Goroutines }, 1},
-	{"open files", 30, 0, func(r Reading) float64 { return r.Descriptors }, 1},
-	{"Redis keys", 30, 0, func(r Reading) float64 { return r.Keys }, 1},
+}
+
+// streams are the streams of a landscape.
+func streams() []string {
+	return []string{events.StreamEvents, events.StreamReplies, events.StreamWaiting, events.StreamDead}
+}
+
+// figures returns what a soak shows. The records of a pool or bucket are fields of one key each, so no runtime
+// adds a key; but each adds to the memory of Redis and to the streams until its retention is over.
+func figures() []figure {
+	const mib = 1 << 20
+	all := []figure{
+		{name: "memory of the workers, MiB", of: func(r Reading) float64 { return r.Memory }, scale: mib, held: true, slack: 64 * mib, from: 30 * time.Minute},
+		{name: "goroutines", of: func(r Reading) float64 { return r.Goroutines }, scale: 1, held: true, slack: 60},
+		{name: "open files", of: func(r Reading) float64 { return r.Descriptors }, scale: 1, held: true, slack: 30},
+		{name: "Redis keys", of: func(r Reading) float64 { return r.Keys }, scale: 1, held: true, slack: 30},
+		{name: "memory of Redis, MiB", of: func(r Reading) float64 { return r.RedisMemory }, scale: mib},
+		{name: "decisions a minute", of: func(r Reading) float64 { return r.Decisions }, scale: 1},
+	}
+	for _, name := range streams() {
+		all = append(all, figure{name: "stream " + name + ", MiB", of: func(r Reading) float64 { return float64(r.Bytes[name]) }, scale: mib})
+	}
+	return all
 }
 
 // mostGrowth is the permitted growth from the first half to the second, as a share of the first.
@@ -57,7 +89,8 @@ const mostGrowth = 0.15
 type Trend struct {
 	Name        string
 	First, Then float64
-	Grows       bool
+	At          [2]time.Duration // the middle of each half, since the beginning of the load
+	Grows       bool             // only of what must not grow
 }
 
 // trends returns nil for fewer than six readings, which show no trend.
@@ -66,26 +99,35 @@ func trends(readings []Reading) []Trend {
 		return nil
 	}
 	late, last := readings[len(readings)/3:], readings[len(readings)-1]
+	halves := [2][]Reading{late[:len(late)/2], late[len(late)/2:]}
 	var all []Trend
-	for _, h := range held {
-		floor := func(of []Reading) float64 {
-			values := make([]float64, len(of))
-			for i, r := range of {
-				values[i] = h.of(r)
-			}
-			slices.Sort(values)
-			return values[len(values)/10]
-		}
-		first, then := floor(late[:len(late)/2]), floor(late[len(late)/2:])
+	for _, f := range figures() {
+		first, then := f.floor(halves[0]), f.floor(halves[1])
 		growth := then - first
-		all = append(all, Trend{h.name, first / h.scale, then / h.scale, last.At >= h.from && growth > h.slack && growth > mostGrowth*first})
+		all = append(all, Trend{
+			Name: f.name, First: first / f.scale, Then: then / f.scale,
+			At:    [2]time.Duration{halves[0][len(halves[0])/2].At, halves[1][len(halves[1])/2].At},
+			Grows: f.held && last.At >= f.from && growth > f.slack && growth > mostGrowth*first,
+		})
 	}
 	return all
+}
+
+// floor is the value that a tenth of the readings is below.
+func (f figure) floor(readings []Reading) float64 {
+	values := make([]float64, len(readings))
+	for i, r := range readings {
+		values[i] = f.of(r)
+	}
+	slices.Sort(values)
+	return values[len(values)/10]
 }
 
 // sample reads the processes periodically until ctx ends. A reading that fails is left out: faults go on.
 func (r *run) sample(ctx context.Context) {
 	every := min(max(r.o.Duration/60, 2*time.Second), 30*time.Second)
+	var before time.Duration // when decisions were counted last
+	decided := 0
 	for begin := time.Now(); pause(ctx, every); {
 		reading, err := r.read(ctx)
 		if err != nil {
@@ -94,8 +136,11 @@ func (r *run) sample(ctx context.Context) {
 		}
 		reading.At = time.Since(begin)
 		r.mu.Lock()
+		now := r.counts["reply "+string(events.StatusAssigned)]
+		reading.Decisions = float64(now-decided) / (reading.At - before).Minutes()
 		r.readings = append(r.readings, reading)
 		r.mu.Unlock()
+		decided, before = now, reading.At
 	}
 }
 
@@ -118,13 +163,22 @@ func (r *run) read(ctx context.Context) (reading Reading, err error) {
 		return reading, err
 	}
 	reading.Keys = float64(keys)
-	for _, name := range []string{events.StreamEvents, events.StreamReplies, events.StreamWaiting, events.StreamDead} {
+	memory := client.InfoMap(ctx, "memory")
+	if err := memory.Err(); err != nil {
+		return reading, err
+	}
+	if reading.RedisMemory, err = strconv.ParseFloat(memory.Item("Memory", "used_memory"), 64); err != nil {
+		return reading, err
+	}
+	reading.Bytes = map[string]uint64{}
+	for _, name := range streams() {
 		stream, err := r.js.Stream(ctx, name)
 		if err != nil {
 			return reading, err
 		}
 		state := stream.CachedInfo().State
-		reading.Messages, reading.Bytes = reading.Messages+state.Msgs, reading.Bytes+state.Bytes
+		reading.Messages += state.Msgs
+		reading.Bytes[name] = state.Bytes
 	}
 	return reading, nil
 }
@@ -183,9 +237,30 @@ func (r *Report) soak(b *strings.Builder) {
 	step := max(1, len(r.Readings)/10)
 	for n := 0; n < len(r.Readings); n += step {
 		x := r.Readings[n]
-		fmt.Fprintf(b, "%8s %10.0f %11.0f %7.0f %7.0f %9d %12.1f\n", x.At.Round(time.Second), x.Memory/(1<<20), x.Goroutines, x.Descriptors, x.Keys, x.Messages, float64(x.Bytes)/(1<<20))
+		fmt.Fprintf(b, "%8s %10.0f %11.0f %7.0f %7.0f %9d %12.1f\n", x.At.Round(time.Second), x.Memory/(1<<20), x.Goroutines, x.Descriptors, x.Keys, x.Messages, float64(x.bytes())/(1<<20))
 	}
 	for _, t := range r.Trends {
 		fmt.Fprintf(b, "%-28s %8.1f, then %8.1f\n", t.Name, t.First, t.Then)
 	}
+}
+
+// Plot draws the figures of a soak over time, each with its trend, to an SVG file.
+func (r *Report) Plot(path string) error {
+	var panels []*plot.Plot
+	for i, f := range figures() {
+		var course, trend plotter.XYs
+		for _, reading := range r.Readings {
+			course = append(course, plotter.XY{X: reading.At.Minutes(), Y: f.of(reading) / f.scale})
+		}
+		if i < len(r.Trends) {
+			t := r.Trends[i]
+			trend = plotter.XYs{{X: t.At[0].Minutes(), Y: t.First}, {X: t.At[1].Minutes(), Y: t.Then}}
+		}
+		p, err := plots.Course(f.name, course, trend)
+		if err != nil {
+			return err
+		}
+		panels = append(panels, p)
+	}
+	return plots.Save(path, 2, panels...)
 }

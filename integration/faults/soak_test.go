@@ -2,9 +2,14 @@ package faults
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // TestTrends detects growth, and ignores a single rise and jitter.
@@ -29,7 +34,11 @@ func TestTrends(t *testing.T) {
 			r.Descriptors += 3 * float64(n)
 		}, []string{"goroutines", "open files"}},
 		"a key for each runtime": {func(r *Reading, n int) { r.Keys += 20 * float64(n) }, []string{"Redis keys"}},
-		"shrinks":                {func(r *Reading, n int) { r.Memory -= float64(n) * (2 << 20) }, nil},
+		"what grows by design": {func(r *Reading, n int) {
+			r.RedisMemory, r.Decisions = float64(n)*(5<<20), float64(n)
+			r.Bytes = map[string]uint64{events.StreamReplies: uint64(n) << 24}
+		}, nil},
+		"shrinks": {func(r *Reading, n int) { r.Memory -= float64(n) * (2 << 20) }, nil},
 	} {
 		var readings []Reading
 		for n := range 60 {
@@ -49,6 +58,34 @@ func TestTrends(t *testing.T) {
 	}
 	if got := trends(make([]Reading, 5)); got != nil {
 		t.Errorf("five readings say %v", got)
+	}
+}
+
+// TestSoakPlot: the plot has a panel for each figure, also where there are too few readings for a trend.
+func TestSoakPlot(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 12} {
+		r := &Report{}
+		for i := range n {
+			r.Readings = append(r.Readings, Reading{At: time.Duration(i) * time.Minute, Memory: 200 << 20, Goroutines: 300, Decisions: 1000})
+		}
+		r.Trends = trends(r.Readings)
+		path := filepath.Join(t.TempDir(), "soak.svg")
+		if err := r.Plot(path); err != nil {
+			t.Fatal(err)
+		}
+		svg, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range figures() {
+			if !strings.Contains(string(svg), f.name) {
+				t.Errorf("%d readings: no panel of %s", n, f.name)
+			}
+		}
+		if dashed := strings.Contains(string(svg), "stroke-dasharray:5"); dashed != (n > 5) {
+			t.Errorf("%d readings: a trend is drawn: %v", n, dashed)
+		}
 	}
 }
 
