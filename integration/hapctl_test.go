@@ -137,28 +137,29 @@ func hapctlStack(t *testing.T, o stack.Options) *stack.Stack {
 // which writes stdout to FILE with the same times and numbers in every run.
 func runHapctl(t *testing.T, s *stack.Stack, dir string, commands map[string]func(*testscript.TestScript, bool, []string)) {
 	t.Helper()
-	bin := buildHapctl(t)
+	runScripts(t, s, buildHapctl(t), testscript.Params{Dir: dir, Cmds: commands})
+}
+
+// runScripts runs the scripts of p with the hapctl in folder bin.
+func runScripts(t *testing.T, s *stack.Stack, bin string, p testscript.Params) {
+	t.Helper()
+	commands := p.Cmds
 	commands["exits"], commands["converses"] = clitest.Exits, clitest.Converses
 	commands["steady"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(steady(ts.ReadFile("stdout"))), 0o600))
 	}
-	t.Run("scripts", func(t *testing.T) {
-		testscript.RunT(oneByOne{t}, testscript.Params{
-			Dir: dir, Cmds: commands,
-			UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
-			RequireUniqueNames:  true,
-			RequireExplicitExec: true,
-			Setup: func(e *testscript.Env) error {
-				e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
-				e.Setenv("HAP_NATS_URL", s.NATS.URL())
-				e.Setenv("HAP_REDIS_URL", s.Redis.URL())
-				e.Setenv("KUBECONFIG", s.Kube.Kubeconfig())
-				e.Setenv("HAP_GARDENER_NAMESPACE", s.Target.Namespace)
-				e.Setenv("CONFIG", s.Config)
-				return nil
-			},
-		})
-	})
+	p.UpdateScripts = os.Getenv("UPDATE_SCRIPTS") != ""
+	p.RequireUniqueNames, p.RequireExplicitExec = true, true
+	p.Setup = func(e *testscript.Env) error {
+		e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
+		e.Setenv("HAP_NATS_URL", s.NATS.URL())
+		e.Setenv("HAP_REDIS_URL", s.Redis.URL())
+		e.Setenv("KUBECONFIG", s.Kube.Kubeconfig())
+		e.Setenv("HAP_GARDENER_NAMESPACE", s.Target.Namespace)
+		e.Setenv("CONFIG", s.Config)
+		return nil
+	}
+	t.Run("scripts", func(t *testing.T) { testscript.RunT(oneByOne{t}, p) })
 }
 
 func buildHapctl(t *testing.T) string {
