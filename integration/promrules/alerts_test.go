@@ -198,7 +198,8 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 	return out
 }
 
-// TestEveryAlertHasARunbook, and every section of the runbook an alert.
+// TestEveryAlertHasARunbook: each alert has a section with a command and a page, and each section is of an alert.
+// TestRunbookIsReal of package integration says what the command and the page show.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(runbook)
@@ -217,9 +218,9 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	known := alerts(t)
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		section := sections[name]
-		for _, part := range []string{"**Means**", "**Look**", "**Do**", "**Escalate**"} {
+		for _, part := range []string{"**Means**", "**Look**", "\n```text\n$ ", "**Page**", "**Do**", "**Escalate**"} {
 			if !strings.Contains(section, part) {
-				t.Errorf("the runbook's section %s lacks %s", name, part)
+				t.Errorf("the runbook's section %s lacks %q", name, part)
 			}
 		}
 		if want := "https://github.com/hap-worker/hap-worker/blob/main/docs/runbook.md#" + strings.ToLower(name); known[name].Annotations["runbook_url"] != want {
