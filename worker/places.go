@@ -180,7 +180,7 @@ func (w *Worker) Load() observe.Load {
 		load.Queued = append(load.Queued, observe.Queued{Class: class.String(), Events: events})
 	}
 	for _, open := range w.parts.Open() {
-		load.Circuits = append(load.Circuits, observe.Circuit{Dependency: string(open.Part.Dependency), Pool: open.Part.Pool, Open: true, Err: open.Last})
+		load.Circuits = append(load.Circuits, observe.Circuit{Dependency: string(open.Part.Dependency), Pool: open.Part.Pool, Open: true, Err: open.Last, Since: open.Since})
 	}
 	for _, d := range bulkhead.Dependencies() {
 		if !slices.ContainsFunc(load.Circuits, func(c observe.Circuit) bool { return c.Dependency == string(d) }) {

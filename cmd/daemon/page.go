@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page"
 	"github.com/hap-worker/hap-worker/worker/page/access"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
@@ -80,13 +81,22 @@ func (d *daemon) showLandscape(ctx context.Context) {
 	s := page.Sources{
 		Accounts: p.gardener, Records: p.counters, Room: p.room, Ledger: p.ledger, Facts: p.ledger,
 		Subjects: p.subjects, Keep: d.cfg.NATS.Retention,
-		Exhaustions: d.tel.Metrics.Exhaustions, Checks: d.pageChecks(), Watched: d.pageWatched(),
+		Exhaustions: d.tel.Metrics.Exhaustions, Checks: d.pageChecks(), Watched: d.pageWatched(), Circuits: d.circuits,
 	}
 	if p.ranges != nil {
 		s.Networks = &rangesShown{read: p.ranges.State, now: time.Now}
 	}
 	d.page.Connect(s)
 	d.running.Go(func() { d.page.Watch(ctx) })
+}
+
+// circuits returns the circuits of the worker, nil until it exists.
+func (d *daemon) circuits() []observe.Circuit {
+	w := d.parts.worker.Load()
+	if w == nil {
+		return nil
+	}
+	return w.Load().Circuits
 }
 
 // rangesEvery is the maximum age of the ranges on the page: reading them means reading the blocks of

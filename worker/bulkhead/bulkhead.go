@@ -163,8 +163,9 @@ func (b *Bulkheads) part(of Part) *part {
 
 // State describes a part whose circuit is open.
 type State struct {
-	Part Part
-	Last error
+	Part  Part
+	Last  error
+	Since time.Time // when the circuit opened; attempts that failed since then do not change it
 }
 
 // Open returns the parts whose circuit is open or half open, sorted by dependency and pool.
@@ -173,7 +174,9 @@ func (b *Bulkheads) Open() []State {
 	var open []State
 	for of, p := range b.parts {
 		if p.breaker.State() != gobreaker.StateClosed {
-			open = append(open, State{of, p.lastFailure()})
+			p.mu.Lock()
+			open = append(open, State{of, p.last, p.opened})
+			p.mu.Unlock()
 		}
 	}
 	b.mu.RUnlock()

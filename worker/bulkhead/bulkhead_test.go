@@ -64,6 +64,7 @@ func TestOpensAndCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := watch()
+		opens := time.Now()
 		for n := range inARow {
 			if err := w.Call(labels, ends(errDown)); Held(err) {
 				t.Fatalf("call %d is not made", n)
@@ -97,8 +98,8 @@ func TestOpensAndCloses(t *testing.T) {
 		if err := w.Call(Part{Labels, "gcp"}, ends(nil)); err != nil {
 			t.Errorf("another pool: %v", err)
 		}
-		if open := w.Open(); len(open) != 1 || open[0].Part != labels || !errors.Is(open[0].Last, errDown) {
-			t.Errorf("open: %v", open)
+		if open := w.Open(); len(open) != 1 || open[0].Part != labels || !errors.Is(open[0].Last, errDown) || !open[0].Since.Equal(opens) {
+			t.Errorf("open: %v, want one since %s", open, opens)
 		}
 		if err := w.Call(labels, ends(errTold)); !errors.Is(err, errTold) {
 			t.Errorf("the attempt: %v", err)

@@ -19,6 +19,7 @@ type part struct {
 
 	mu        sync.Mutex
 	last      error         // the latest failure
+	opened    time.Time     // when the circuit last opened
 	taken     int           // slots
 	succeeded time.Time     // the latest success, or when the first slot was taken
 	usual     time.Duration // between two successes while slots are taken, smoothed
@@ -35,7 +36,13 @@ func newPart(of Part, o Options) *part {
 		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the caller's doing
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			// Half-open circuits are not reported.
-			if open := to == gobreaker.StateOpen; o.Changed != nil && (to == gobreaker.StateClosed || open && from == gobreaker.StateClosed) {
+			open := to == gobreaker.StateOpen && from == gobreaker.StateClosed
+			if open {
+				p.mu.Lock()
+				p.opened = time.Now()
+				p.mu.Unlock()
+			}
+			if o.Changed != nil && (open || to == gobreaker.StateClosed) {
 				o.Changed(of, open, p.lastFailure())
 			}
 		},

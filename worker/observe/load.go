@@ -20,7 +20,8 @@ type Circuit struct {
 	Dependency string // a bulkhead.Dependency
 	Pool       string // "" if all pools share it
 	Open       bool
-	Err        error // the latest failure
+	Err        error     // the latest failure
+	Since      time.Time // when it opened, of an open circuit in a Load
 }
 
 // LogValue groups what a log line needs.

@@ -57,7 +57,7 @@ func (p *Page) accountView(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), recordWithin)
 	defer cancel()
 	s := p.state(r)
-	d := accountData{Name: r.PathValue("account"), Banner: banner{s.Faults}}
+	d := accountData{Name: r.PathValue("account"), Banner: s.banner()}
 	for _, of := range s.Pools {
 		if i := slices.IndexFunc(of.accounts, func(a acct) bool { return a.Name == d.Name }); i >= 0 {
 			d.Account = &placed{of.accounts[i], of.Name()}

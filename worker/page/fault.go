@@ -38,7 +38,7 @@ var parts = []struct {
 const (
 	// checkWithin is the time limit of one check.
 	checkWithin = 2 * time.Second
-	// longestFault is the maximal length of a shown error, in bytes.
+	// longestFault is the maximal length of a shown error or name from outside, in bytes.
 	longestFault = 300
 )
 
@@ -80,10 +80,16 @@ func (f *faults) add(part Part, says string, err error) {
 func (f *faults) put(one fault, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if one.Err = err.Error(); len(one.Err) > longestFault {
-		one.Err = strings.ToValidUTF8(one.Err[:longestFault], "") + "…"
-	}
+	one.Err = shortened(err.Error())
 	f.all = append(f.all, one)
+}
+
+// shortened cuts a text from outside.
+func shortened(text string) string {
+	if len(text) > longestFault {
+		return strings.ToValidUTF8(text[:longestFault], "") + "…"
+	}
+	return text
 }
 
 // sorted returns one fault for each part, in the order of parts. Of several, the first by text is kept.
@@ -178,7 +184,12 @@ func (p *Page) look(ctx context.Context) {
 }
 
 // banner is shown at the top of each page: what fails, and since when.
-type banner struct{ Faults []fault }
+type banner struct {
+	Faults   []fault
+	Circuits []circuit
+}
+
+func (s *state) banner() banner { return banner{s.Faults, s.Circuits} }
 
 // Since is when the oldest fault began.
 func (b banner) Since() time.Time {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page/access"
 )
 
@@ -26,8 +27,9 @@ var (
 )
 
 // TestPages renders pages of a landscape that has something of everything. "get"
-// shows the status and the main part, "part" one part as the stream sends it, and
-// "post" is the playground with one field a line.
+// shows the status and the main part, "part" one part as the stream sends it,
+// "post" is the playground with one field a line, and "circuits" what the banner says
+// of circuits, one a line: dependency, pool or -, seconds for which it is open or -, error.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/pages", func(t *testing.T, path string) {
@@ -39,6 +41,14 @@ func TestPages(t *testing.T) {
 				return shown(get(t, p, d.CmdArgs[0].String()))
 			case "post":
 				return shown(post(p, d.Input))
+			case "circuits":
+				s := *p.sources.Load()
+				s.Circuits = func() []observe.Circuit { return circuitsIn(t, d.Input) }
+				html, err := p.part("faults", overviewData{Banner: read(t.Context(), &s, p.opts.Settings(), p.now).banner()})
+				if err != nil {
+					return err.Error()
+				}
+				return tidy(html)
 			case "part":
 				get(t, p, "/") // the ledger is read
 				r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)

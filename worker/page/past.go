@@ -171,7 +171,7 @@ func (p *Page) tenantView(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), recordWithin)
 	defer cancel()
 	s := p.state(r)
-	d := tenantData{Name: name, Banner: banner{s.Faults}, Known: s.Known()}
+	d := tenantData{Name: name, Banner: s.banner(), Known: s.Known()}
 	d.pastData = p.past(ctx, from, func(n int) ([]uint64, int) { return from.past.Tenant(name, n) })
 	for _, of := range s.Pools {
 		for _, a := range of.sorted() {

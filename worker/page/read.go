@@ -30,7 +30,7 @@ func read(ctx context.Context, from *Sources, settings Settings, now func() time
 		s.Faults = []fault{{Part: Worker, Says: "is starting and not connected to everything yet"}}
 		return s
 	}
-	s.Read = true
+	s.Read, s.Circuits = true, circuitsOf(from)
 	var found faults
 	var all sync.WaitGroup
 	all.Go(func() { found.check(ctx, from.Checks) })

@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/history"
+	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // Accounts are the cached bindings.
@@ -79,6 +80,8 @@ type Sources struct {
 	Exhaustions func(visit func(pool string, seconds float64))
 	// Keep is how long the ledger keeps the replies of a released runtime.
 	Keep time.Duration
+	// Circuits returns the circuits of this worker, open or closed. nil: none is shown.
+	Circuits func() []observe.Circuit
 	// Checks find out which dependencies fail.
 	Checks []Check
 	// Watched are checks of parts that a reading finds out about by itself. Watch runs them too.

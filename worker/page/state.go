@@ -25,6 +25,7 @@ type state struct {
 	More     bool // there are more waiting requests than were read
 	Networks []parentMap
 	Faults   []fault // what fails, by part
+	Circuits []circuit
 	Past     history.Progress
 }
 

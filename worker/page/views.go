@@ -39,7 +39,7 @@ func (p *Page) overview(r *http.Request) (view, int) {
 	s := p.state(r)
 	now := p.now()
 	d := overviewData{
-		state: s, Banner: banner{s.Faults}, Totals: s.Totals(), Now: now,
+		state: s, Banner: s.banner(), Totals: s.Totals(), Now: now,
 		Shown: s.Pools[:min(overviewPools, len(s.Pools))], Hidden: max(0, len(s.Pools)-overviewPools),
 		Several:  s.Tenants[:min(overviewTenants, len(s.Tenants))],
 		Answered: s.Past.Done, Troubles: p.opts.Recent.troubles(overviewTroubles),
@@ -114,7 +114,7 @@ func (p *Page) poolView(r *http.Request) (view, int) {
 		return view{Title: "No such pool", Body: "failure", Data: text, Taken: s.Taken}, http.StatusNotFound
 	}
 	want := account.State(r.URL.Query().Get("state"))
-	d := poolData{pool: of, Banner: banner{s.Faults}, Now: p.now(), Filters: filters(of, want)}
+	d := poolData{pool: of, Banner: s.banner(), Now: p.now(), Filters: filters(of, want)}
 	tiles := of.sorted()
 	if want != "" {
 		tiles = slices.DeleteFunc(slices.Clone(tiles), func(a acct) bool { return a.Standing != want })
@@ -181,7 +181,7 @@ type tenantsData struct {
 func (p *Page) tenantsView(r *http.Request) (view, int) {
 	s := p.state(r)
 	at := pageOf(r, len(s.Tenants), tenantsOnPage)
-	d := tenantsData{Banner: banner{s.Faults}, Known: s.Known(), Pages: at, Several: s.Tenants[at.First-1+zero(at.Total) : at.Through]}
+	d := tenantsData{Banner: s.banner(), Known: s.Known(), Pages: at, Several: s.Tenants[at.First-1+zero(at.Total) : at.Through]}
 	return view{
 		Title: "Tenants with several accounts", Nav: "tenants", Body: "alltenants", Data: d, Taken: s.Taken,
 		Live: []string{"faults", "tenantlist"},
