@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -84,6 +85,13 @@ func rolesOn(t *testing.T, g *guarded) {
 	if engine.CodeOf(err) != engine.CodeNoImplementation {
 		t.Fatalf("the interface: %v", err)
 	}
+	eventually(ctx, t, func() error { // a viewer of the operations page; the letter is stored after the reply
+		code, body, err := fetch(w.url + "/find?q=rt-3")
+		if err != nil || code != http.StatusOK || !strings.Contains(body, "NoMatchingRule; hapctl dead show") || strings.Contains(body, "Incomplete") {
+			return fmt.Errorf("the page finds %d, %w, without the dead letter:\n%s", code, err, body)
+		}
+		return nil
+	})
 	g.operate(ctx)
 	if err := old.forget(ctx); err != nil {
 		t.Error(err)

@@ -45,6 +45,9 @@ func pageStack(t *testing.T) (*landscape, *inProcess) {
 		ask(1, fmt.Sprintf("ga-small-%d", n+1), "gcp", "cf-sa30", "southamerica-east1")
 	}
 	ask(1, "ga-demo-9", "no-such-plan", "", "")
+	if r := l.released(gives("req-release", "aws-1", 0)); r.Error == nil {
+		t.Fatalf("the release of an account in use is %s", r.Status)
+	}
 	return l, w
 }
 
@@ -151,10 +154,16 @@ func pageFinds(b *browser, w *inProcess) {
 			b.t.Errorf("a search for %s leads to %s, want %s", what, at, leads)
 		}
 	}
-	search("req-rt-196", "/records/rt-196/req-rt-196")
+	search("req-rt-196", "/find") // beside its answer there is a dead letter
+	b.shows("main", "Dead letters req-rt-196 for rt-196 of ga-demo-9 since")
+	b.run(chromedp.Click(css(`main a[href="/records/rt-196/req-rt-196"]`)), chromedp.WaitReady(css("main .facts")))
 	b.shows("main", "NoMatchingRule")
-	search("ga-demo-9", "/tenants/ga-demo-9")
+	search("ga-demo-9", "/find")
+	b.shows("main", "NoMatchingRule; hapctl dead show")
+	b.run(chromedp.Click(css(`main li > a[href="/tenants/ga-demo-9"]`)), chromedp.WaitReady(css("main table")))
 	b.shows("main", "rejected NoMatchingRule")
+	search("req-release", "/records/binding/aws-1/req-release")
+	b.shows("main", "Request req-release is rejected.")
 	search("rt-001", "/runtimes/rt-001")
 	b.shows("main", "aws-1")
 	b.run(chromedp.Click(css(`main dl a[href="/accounts/aws-1"]`)), chromedp.WaitReady(css(".tenures")))
@@ -181,6 +190,8 @@ func pageDistress(b *browser, l *landscape, w *inProcess) {
 	b.shows("#totals", "Free –")
 	b.shows(ofPool("aws"), "not read")
 	b.shows(ofPool("gcp_cf-sa30"), "requests wait")
+	l.provision(askPlan("rt-held-1", "ga-demo-1", "aws"), askPlan("rt-held-2", "ga-demo-2", "aws"))
+	b.shows("#faults", "Records in Redis of aws")
 	b.picture("page-distress")
 	b.follows("in distress")
 	b.reads("in distress", "status")
@@ -192,6 +203,8 @@ func pageDistress(b *browser, l *landscape, w *inProcess) {
 	}
 	b.open(w.url+"/", 320, 800, false)
 	b.fits("in distress")
+	b.open(w.url+"/find?q=rt-held-1", 1280, 800, false)
+	b.shows("main", "Not settled req-rt-held-1 for rt-held-1 of ga-demo-1 provision, published")
 }
 
 func pagePlayground(b *browser, w *inProcess) {

@@ -13,6 +13,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/queued"
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page"
@@ -82,6 +85,12 @@ func (d *daemon) showLandscape(ctx context.Context) {
 		Accounts: p.gardener, Records: p.counters, Room: p.room, Ledger: p.ledger, Facts: p.ledger,
 		Subjects: p.subjects, Keep: d.cfg.NATS.Retention,
 		Exhaustions: d.tel.Metrics.Exhaustions, Checks: d.pageChecks(), Watched: d.pageWatched(), Circuits: d.circuits,
+		Queued: func(ctx context.Context, most uint64) ([]queued.Event, streams.Extent, error) {
+			return queued.Find(ctx, p.ledger, time.Time{}, most, func(events.Event) bool { return true }, p.consumer.Info)
+		},
+	}
+	if p.intake == nil { // a shadow has no right to read its dead letters
+		s.Letters = dead.NewLettersOn(p.streams, p.subjects).Newest
 	}
 	if p.ranges != nil {
 		s.Networks = &rangesShown{read: p.ranges.State, now: time.Now}

@@ -1,6 +1,7 @@
 package dead
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,9 @@ type Letter struct {
 	Event     events.Event // as far as it can be read
 	Fault     error        // why it does not decode; nil if the event is valid by itself
 }
+
+// Tenant returns the global account that the letter names, by its data or else its subject; "" if it names none.
+func (l Letter) Tenant() string { return cmp.Or(l.Event.Tenant(), events.TenantIn(l.Subject)) }
 
 // Each visits the dead letters, oldest first, except those that are stored after it has found the
 // first. It returns the first error of visit.

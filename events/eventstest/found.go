@@ -1,12 +1,16 @@
 package eventstest
 
 import (
+	"context"
 	"errors"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/queued"
 )
 
 // testFoundReplies finds replies by request, binding and tenant.
@@ -86,16 +90,32 @@ func testFoundElsewhere(b *bench) {
 		return b.room.Matching(b.ctx(), events.WaitingAddress{RequestID: "b"}, visit)
 	}), []string{"b"})
 
-	var queued, letters []string
+	var unsettled, letters []string
 	extent, err := b.ledger.Queued(b.ctx(), time.Time{}, 1, func(e events.Event, sequence uint64, at time.Time, fault error) error {
 		if at.IsZero() || sequence == 0 {
 			b.t.Errorf("%s was published at no time, or has no sequence", e.ID)
 		}
-		queued = append(queued, e.ID)
+		unsettled = append(unsettled, e.ID)
 		return fault
 	})
 	b.must(err)
-	b.same("queued", queued, []string{"b"})
+	b.same("queued", unsettled, []string{"b"})
+	for _, c := range []struct {
+		delivered uint64
+		unknown   error
+		want      string
+	}{
+		{1, nil, "no worker has taken it up yet; events before it: 1"}, {2, nil, "in work, a worker has taken it up and not finished it"},
+		{2, errors.New("no consumer"), "no worker has finished it"},
+	} {
+		found, extent, err := queued.Find(b.ctx(), b.ledger, time.Time{}, 10, func(e events.Event) bool { return e.ID == "b" }, func(context.Context) (*jetstream.ConsumerInfo, error) {
+			return &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Stream: c.delivered}, NumPending: 2}, c.unknown
+		})
+		b.must(err)
+		if len(found) != 1 || found[0].ID != "b" || found[0].State() != c.want || found[0].Published.IsZero() || extent.Read != 2 || extent.Bounded {
+			b.t.Errorf("of queued events %+v are found in %+v, want b: %s", found, extent, c.want)
+		}
+	}
 	last, err := b.dead.Newest(b.ctx(), time.Time{}, 10, func(l dead.Letter) error {
 		letters = append(letters, string(l.Data))
 		return nil

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -19,6 +20,7 @@ type accountData struct {
 	Now     time.Time
 	Account *placed  // nil if neither Gardener nor Redis has it
 	Tenures []tenure // newest first
+	Answers []answer // to its releases, newest first
 }
 
 // tenure is one tenant's time on an account, as far as the ledger has it.
@@ -65,11 +67,15 @@ func (p *Page) accountView(w http.ResponseWriter, r *http.Request) {
 	}
 	d.pastData = p.past(ctx, from, func(n int) ([]uint64, int) { return from.past.Account(d.Name, n) })
 	d.Now = d.pastData.Now
+	var err error
+	if d.Answers, err = from.releasesOf(ctx, d.Name); err != nil {
+		d.Fault = cmp.Or(d.Fault, err.Error())
+	}
 	d.Tenures = tenures(d.replies)
 	if n := len(d.Tenures); n > 0 && d.More > 0 {
 		d.Tenures[n-1].From = time.Time{} // it may have begun with a reply that is not shown
 	}
-	if d.Account == nil && d.Done && d.Fault == "" && len(d.Tenures) == 0 {
+	if d.Account == nil && d.Done && d.Fault == "" && len(d.Tenures)+len(d.Answers) == 0 {
 		p.fail(w, http.StatusNotFound, fmt.Sprintf("There is no account %q: Gardener has no such binding, and the ledger does not name it.", d.Name))
 		return
 	}

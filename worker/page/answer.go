@@ -2,7 +2,10 @@ package page
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -13,19 +16,47 @@ import (
 // answer is a reply of the ledger as a list shows it.
 type answer struct{ events.Fact }
 
-func answersOf(facts []events.Fact) []answer {
+func (s *Sources) answersOf(facts []events.Fact) []answer {
 	out := make([]answer, len(facts))
 	for i, f := range facts {
-		out[i] = answer{f}
+		out[i] = s.addressed(f)
 	}
 	return out
 }
 
-// told converts a stored reply.
-func told(s events.Stored) answer {
-	f := s.Reply.Fact()
-	f.Time, f.Position = s.Time, s.Sequence
+// addressed converts a fact. The reply to a release that was rejected names its binding by its subject alone.
+func (s *Sources) addressed(f events.Fact) answer {
+	if at, err := s.Subjects.ParseReply(f.Subject); err == nil && f.RuntimeID == "" {
+		f.Binding = at.Binding
+	}
 	return answer{f}
+}
+
+// told converts a stored reply.
+func told(s events.Stored) events.Fact {
+	f := s.Reply.Fact()
+	f.Subject, f.Time, f.Position = s.Subject, s.Time, s.Sequence
+	return f
+}
+
+// releasesOf returns the last answers to the releases of a binding, newest first.
+func (s *Sources) releasesOf(ctx context.Context, binding string) ([]answer, error) {
+	var all []answer
+	read := 0
+	err := s.Ledger.OfBinding(ctx, binding, func(stored events.Stored) error {
+		if stored.Foreign == nil && stored.Reply.Status != events.StatusSealed {
+			all = append(all, s.addressed(told(stored)))
+		}
+		if read++; read == repliesRead {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	slices.Reverse(all)
+	return all[:min(repliesShown, len(all))], err
 }
 
 // Record is the URL of the page of the whole reply, "" if it has none.

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type found struct {
 	Query string
 	Kinds []foundKind
 	Fault string // the error of the lookups that failed
+	// Bounds say which streams were not searched to their beginning.
+	Bounds []string
 }
 
 // foundKind are the hits of one kind.
@@ -34,15 +37,15 @@ type foundKind struct {
 	More int
 }
 
+// hit is one thing that was found. Link is "" if it has no page.
 type hit struct {
-	Name, Link, Note string
-	Exact            bool
+	Name, Link, Note         string
+	Runtime, Tenant, Binding string // of a dead letter or an unsettled event
+	Exact                    bool
 }
 
+// add adds hits by their name, the exact ones first.
 func (f *found) add(kind string, hits []hit) {
-	if len(hits) == 0 {
-		return
-	}
 	slices.SortFunc(hits, func(a, b hit) int {
 		if a.Exact != b.Exact {
 			if a.Exact {
@@ -52,11 +55,20 @@ func (f *found) add(kind string, hits []hit) {
 		}
 		return natural.Compare(a.Name, b.Name)
 	})
+	f.put(kind, hits)
+}
+
+// put adds hits in their order.
+func (f *found) put(kind string, hits []hit) {
+	if len(hits) == 0 {
+		return
+	}
 	n := min(len(hits), foundOfKind)
 	f.Kinds = append(f.Kinds, foundKind{kind, hits[:n], len(hits) - n})
 }
 
-// only returns the link to redirect to: of the only exact hit, or of the only hit. Otherwise it returns "".
+// only returns the link to redirect to: of the only exact hit, or of the only hit. Otherwise, or if that has no
+// page, it returns "".
 func (f *found) only() string {
 	var all, exact []hit
 	for _, k := range f.Kinds {
@@ -78,7 +90,8 @@ func (f *found) only() string {
 }
 
 // find looks a name up: runtimes and requests by their exact id, in Redis and the ledger; accounts, tenants
-// and pools by a part of their name, in memory.
+// and pools by a part of their name, in memory; releases by their binding, in the ledger; dead letters and
+// unsettled events by the exact names in them, among the newest.
 func (p *Page) find(w http.ResponseWriter, r *http.Request) {
 	f := found{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
 	switch {
@@ -105,6 +118,8 @@ func (p *Page) find(w http.ResponseWriter, r *http.Request) {
 		faults = append(faults, f.runtime(ctx, from), f.requests(ctx, from))
 	}
 	f.names(p.state(r), from)
+	faults = append(faults, f.releases(ctx, from))
+	faults = append(faults, p.unanswered(&f, from)...)
 	if err := errors.Join(faults...); err != nil {
 		f.Fault = err.Error()
 	}
@@ -137,8 +152,8 @@ func (f *found) runtime(ctx context.Context, from *Sources) error {
 func (f *found) requests(ctx context.Context, from *Sources) error {
 	var hits []hit
 	err := from.Ledger.OfRequest(ctx, f.Query, func(s events.Stored) error {
-		if s.Foreign == nil && s.Reply.RuntimeID != "" {
-			hits = append(hits, hit{Name: f.Query, Link: recordOf(s.Reply.RuntimeID, f.Query), Note: "for " + s.Reply.RuntimeID, Exact: true})
+		if a := from.addressed(told(s)); s.Foreign == nil && a.Status != events.StatusSealed && a.Record() != "" {
+			hits = append(hits, hit{Name: f.Query, Link: a.Record(), Note: "for " + cmp.Or(a.RuntimeID, a.Binding), Exact: true})
 		}
 		if len(hits) == foundOfKind {
 			return errEnough
@@ -149,6 +164,17 @@ func (f *found) requests(ctx context.Context, from *Sources) error {
 	if errors.Is(err, errEnough) {
 		return nil
 	}
+	return err
+}
+
+// releases finds the answers to the releases of a binding. None is an exact hit: the page of an account has them.
+func (f *found) releases(ctx context.Context, from *Sources) error {
+	answers, err := from.releasesOf(ctx, f.Query)
+	var hits []hit
+	for _, a := range answers {
+		hits = append(hits, hit{Name: a.RequestID, Link: a.Record(), Note: string(a.Status)})
+	}
+	f.put("Releases", hits)
 	return err
 }
 

@@ -21,6 +21,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/queued"
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page/access"
 )
@@ -42,6 +45,9 @@ type landscape struct {
 	down     error // of Redis
 	closed   error // of the stream of what waits
 	reads    int   // of the whole
+	letters  []dead.Letter
+	queued   []queued.Event
+	searches int // readings of the two
 }
 
 func (l *landscape) All() iter.Seq[engine.Binding] {
@@ -122,6 +128,29 @@ func (l *landscape) OfRequest(_ context.Context, id string, visit func(events.St
 	return l.each(func(subject string) bool { return strings.HasSuffix(subject, "."+id) }, visit)
 }
 
+func (l *landscape) OfBinding(_ context.Context, binding string, visit func(events.Stored) error) error {
+	return l.each(func(subject string) bool { return strings.HasPrefix(subject, "hap.v1.reply._binding."+binding+".") }, visit)
+}
+
+// Newest visits the dead letters.
+func (l *landscape) Newest(_ context.Context, _ time.Time, most uint64, visit func(dead.Letter) error) (streams.Extent, error) {
+	l.searches++
+	letters := l.letters[max(0, len(l.letters)-int(most)):]
+	extent := streams.Extent{Read: len(letters), Bounded: len(letters) < len(l.letters), From: noon.Add(-time.Hour)}
+	for _, letter := range letters {
+		if err := visit(letter); err != nil {
+			return extent, err
+		}
+	}
+	return extent, l.closed
+}
+
+func (l *landscape) Queued(_ context.Context, most uint64) ([]queued.Event, streams.Extent, error) {
+	l.searches++
+	newest := l.queued[max(0, len(l.queued)-int(most)):]
+	return newest, streams.Extent{Read: len(newest), Bounded: len(newest) < len(l.queued), From: noon.Add(-time.Hour)}, l.closed
+}
+
 func (l *landscape) At(_ context.Context, sequence uint64) (events.Stored, bool, error) {
 	for _, s := range l.replies {
 		if s.Sequence == sequence {
@@ -143,7 +172,7 @@ func (l *landscape) FactsAfter(_ context.Context, after uint64, visit func(event
 	all := slices.SortedFunc(maps.Values(l.replies), func(a, b events.Stored) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	for _, s := range all {
 		if s.Sequence > after {
-			if err := visit(told(s).Fact); err != nil {
+			if err := visit(told(s)); err != nil {
 				return err
 			}
 		}
@@ -231,8 +260,8 @@ func demo() *landscape {
 			Times:      &events.Times{Published: noon.Add(-time.Second), Decided: noon.Add(-time.Millisecond)},
 		},
 	}}
-	l.replies["hap.v1.reply._binding.aws-4.q-2"] = events.Stored{Sequence: 78, Time: noon, Reply: events.Reply{
-		RequestID: "q-2", Status: events.StatusRejected, Binding: &events.Binding{Name: "aws-4"},
+	l.replies["hap.v1.reply._binding.aws-4.q-2"] = events.Stored{Sequence: 78, Time: noon, Subject: "hap.v1.reply._binding.aws-4.q-2", Reply: events.Reply{
+		RequestID: "q-2", Status: events.StatusRejected,
 		Error: &events.ReplyError{Code: engine.CodeBindingInUse, Message: "2 clusters are on aws-4"},
 	}}
 	l.runtimes = map[string]account.Runtime{"rt-1": {State: account.RuntimeAssigned, Binding: "aws-2", Tenant: "ga-1"}}
@@ -254,6 +283,18 @@ func demo() *landscape {
 		RequestID: "q-f", RuntimeID: "rt-f", Status: events.StatusRejected, GlobalAccountID: "ga-4",
 		Error: &events.ReplyError{Code: engine.CodeNoMatchingRule, Message: "no rule"},
 	})
+	letter := func(number uint64, code engine.Code, subject string, e events.Event) {
+		l.letters = append(l.letters, dead.Letter{Number: number, StoredAt: noon.Add(-time.Minute), Code: code, Subject: subject, Event: e})
+	}
+	letter(11, engine.CodeNoMatchingRule, "hap.v1.provision.ga-6", events.Event{ID: "q-dead", RuntimeID: "rt-dead", Type: events.TypeProvision, Provision: &events.Provision{GlobalAccountID: "ga-6"}})
+	letter(12, engine.CodeInvalidEvent, "hap.v1.deprovision.ga-6", events.Event{})
+	letter(13, engine.CodeStaleRelease, "hap.v1.release.aws-9", events.Event{ID: "q-stale", Binding: "aws-9", Type: events.TypeRelease})
+	l.queued = []queued.Event{
+		{Event: events.Event{ID: "q-work", RuntimeID: "rt-work", Type: events.TypeProvision, Provision: &events.Provision{GlobalAccountID: "ga-1"}}, Published: noon.Add(-time.Second), TakenUp: new(true)},
+		{Event: events.Event{ID: "q-next", Binding: "aws-9", Type: events.TypeRelease}, Published: noon, TakenUp: new(false), Before: 3},
+	}
+	told(7, 3*time.Second, events.Reply{RequestID: "q-g", Status: events.StatusReturned, Binding: &events.Binding{Name: "aws-gone-long"}})
+	told(8, 2*time.Second, events.Reply{RequestID: "q-h", Status: events.StatusReturned, Binding: &events.Binding{Name: "aws-gone-long"}})
 	return l
 }
 
@@ -324,7 +365,7 @@ func sourcesOf(t testing.TB, l *landscape) Sources {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Sources{Accounts: l, Records: l, Room: l, Ledger: l, Facts: l, Keep: 7 * 24 * time.Hour, Networks: l, Subjects: subjects}
+	return Sources{Accounts: l, Records: l, Room: l, Ledger: l, Facts: l, Keep: 7 * 24 * time.Hour, Networks: l, Subjects: subjects, Letters: l.Newest, Queued: l.Queued}
 }
 
 // busy does what a worker did before noon.

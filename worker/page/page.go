@@ -53,6 +53,8 @@ type Page struct {
 	limits    limits
 	trials    seats // of the playground
 	finders   seats // of the search
+	letters   newest
+	queued    newest
 	now       func() time.Time
 }
 
@@ -210,7 +212,7 @@ func (p *Page) functions() template.FuncMap {
 		"recordOf": recordOf,
 		"roughly":  roughly,
 		"breaks":   breaks,
-		"queued":   func(p *pool, now time.Time) queued { return queued{p, now} },
+		"queued":   func(p *pool, now time.Time) poolQueue { return poolQueue{p, now} },
 		"pattern":  func(class string) string { return segment{Class: class}.Pattern() },
 	}
 }

@@ -113,7 +113,7 @@ func TestEveryAnswerIsGuarded(t *testing.T) {
 	busy(p.opts.Recent)
 	for _, path := range []string{
 		"/", "/pools/aws", "/pools/none", "/tenants", "/rules", "/rules?plan=aws", "/records/rt-1/q-1",
-		"/records/binding/aws-4/q-2", "/records/rt-1/none", "/find?q=rt-1", "/find?q=%3Cscript%3E", "/find", "/runtimes/rt-1", "/runtimes/none", "/accounts/aws-4", "/tenants/ga-4",
+		"/records/binding/aws-4/q-2", "/records/rt-1/none", "/find?q=rt-1", "/find?q=q-dead", "/find?q=%3Cscript%3E", "/find", "/runtimes/rt-1", "/runtimes/none", "/accounts/aws-4", "/tenants/ga-4",
 		"/assets/page.css", "/assets/page.js", "/assets/icon.svg", "/nothing",
 	} {
 		w := get(t, p, path)
@@ -295,8 +295,8 @@ func TestPageAsksWhoLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, log := newPage(t, demo(), func(o *Options) { o.Access = access.Rules{Listen: ":8080", TokenFile: token} })
-	for _, path := range []string{"/", "/assets/page.css", "/tenants", "/nothing"} {
-		if w := get(t, p, path); w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "aws-1") {
+	for _, path := range []string{"/", "/assets/page.css", "/tenants", "/find?q=q-dead", "/accounts/aws-1", "/nothing"} {
+		if w := get(t, p, path); w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "aws-1") || strings.Contains(w.Body.String(), "rt-dead") {
 			t.Errorf("%s without a login: %d\n%s", path, w.Code, w.Body)
 		}
 	}

@@ -55,7 +55,7 @@ func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 	d.Waiting, waits = waitingOf(ctx, from, events.WaitingAddress{RuntimeID: d.ID})
 	err := from.Ledger.OfRuntime(ctx, d.ID, func(s events.Stored) error {
 		if s.Foreign == nil && s.Reply.Status != events.StatusSealed {
-			d.Answers = append(d.Answers, told(s))
+			d.Answers = append(d.Answers, answer{told(s)})
 		}
 		if len(d.Answers) == repliesRead {
 			return errEnough
@@ -185,7 +185,7 @@ func (p *Page) tenantView(w http.ResponseWriter, r *http.Request) {
 		d.Fault = cmp.Or(d.Fault, err.Error())
 	}
 	for _, s := range d.replies {
-		d.Answers = append(d.Answers, told(s))
+		d.Answers = append(d.Answers, answer{told(s)})
 	}
 	if d.Done && d.Fault == "" && len(s.Faults) == 0 && len(d.Accounts)+len(d.Waiting)+len(d.Answers) == 0 {
 		p.fail(w, http.StatusNotFound, fmt.Sprintf("Nothing is known of tenant %s: it has no account, nothing of it waits, and the ledger has no reply to it.", name))

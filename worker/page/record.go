@@ -41,6 +41,9 @@ func (p *Page) record(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, http.StatusNotFound, fmt.Sprintf("There is no reply to request %s for %s: it has none yet, or its replies "+
 			"were purged after the runtime was released.", request, cmp.Or(runtime, binding)))
 	default:
+		if binding != "" && stored.Reply.Binding == nil { // of a release that was rejected
+			stored.Reply.Binding = &events.Binding{Name: binding}
+		}
 		p.write(w, http.StatusOK, view{
 			Title: "Record of " + cmp.Or(runtime, binding), Body: "record", Data: stored, Taken: p.now(),
 		})

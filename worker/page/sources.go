@@ -10,6 +10,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/queued"
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/history"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -45,6 +48,7 @@ type Ledger interface {
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
 	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 	OfRequest(ctx context.Context, requestID string, visit func(events.Stored) error) error
+	OfBinding(ctx context.Context, binding string, visit func(events.Stored) error) error
 	// At returns the reply at a sequence of the ledger, and whether it still exists.
 	At(ctx context.Context, sequence uint64) (events.Stored, bool, error)
 }
@@ -70,6 +74,11 @@ type Sources struct {
 	Room     Room
 	Ledger   Ledger
 	Facts    history.Ledger // nil: the past is not shown
+	// Letters visits the newest dead letters: the method Newest of dead.Letters. nil: they are not searched.
+	Letters func(ctx context.Context, since time.Time, most uint64, visit func(dead.Letter) error) (streams.Extent, error)
+	// Queued returns the unsettled events within the last sequences of their stream, oldest first. nil: they are
+	// not searched.
+	Queued func(ctx context.Context, most uint64) ([]queued.Event, streams.Extent, error)
 	// Networks are the parent ranges of clusters' network blocks; nil if no network ranges are allotted.
 	Networks interface {
 		Parents(ctx context.Context) ([]Parent, error)

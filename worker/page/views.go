@@ -45,7 +45,7 @@ func (p *Page) overview(r *http.Request) (view, int) {
 		Answered: s.Past.Done, Troubles: p.opts.Recent.troubles(overviewTroubles),
 	}
 	if from := p.sources.Load(); from != nil {
-		d.Answers, d.Plots = answersOf(from.past.Last(overviewAnswers)), newPlots(from.past.Rates())
+		d.Answers, d.Plots = from.answersOf(from.past.Last(overviewAnswers)), newPlots(from.past.Rates())
 	}
 	return view{
 		Title: "Pools", Nav: "overview", Body: "overview", Data: d, Taken: s.Taken,
@@ -77,14 +77,14 @@ type poolData struct {
 	Now     time.Time
 }
 
-// queued is a pool, and the time at which its queue is shown.
-type queued struct {
+// poolQueue is a pool, and the time at which its queue is shown.
+type poolQueue struct {
 	*pool
 	Now time.Time
 }
 
 // Line is the pool's queue at the page's time.
-func (d poolData) Line() queued { return queued{d.pool, d.Now} }
+func (d poolData) Line() poolQueue { return poolQueue{d.pool, d.Now} }
 
 // filter is a link of the pool's page that shows the accounts in one state, or all. Count is their number.
 type filter struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/queued"
 	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -189,69 +190,37 @@ type queuedView struct {
 	// Before is the number of earlier events that no worker has taken up either.
 	Before uint64 `json:"before,omitempty"`
 
-	sequence, place uint64 // its sequence in HAP_EVENTS; its place among the events that were read
+	state string
 }
 
 // queued returns the events that take accepts, among the newest unsettled events since a time.
 func (f *finder) queued(ctx context.Context, since time.Time, take func(events.Event) bool) ([]queuedView, error) {
 	found := []queuedView{}
 	err := f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		ledger := events.NewLedger(js, subjects, cli.Source)
-		read := uint64(0)
-		extent, err := ledger.Queued(ctx, since, f.newest, func(e events.Event, sequence uint64, published time.Time, _ error) error {
-			if take(e) {
-				found = append(found, queuedView{
-					RequestID: e.ID, Type: string(e.Type), RuntimeID: e.RuntimeID, Binding: e.Binding, Published: published.UTC(),
-					sequence: sequence, place: read,
-				})
-			}
-			read++
-			return nil
-		})
+		all, extent, err := queued.Find(ctx, events.NewLedger(js, subjects, cli.Source), since, f.newest, take,
+			func(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+				return cli.WorkersConsumer(ctx, js, subjects)
+			})
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
 		}
 		f.searched(events.StreamEvents, extent)
-		if len(found) > 0 {
-			placeQueued(ctx, js, subjects, found, read)
+		for i := range all {
+			e := &all[i]
+			found = append(found, queuedView{
+				RequestID: e.ID, Type: string(e.Type), RuntimeID: e.RuntimeID, Binding: e.Binding, Published: e.Published,
+				TakenUp: e.TakenUp, Before: e.Before, state: e.State(),
+			})
 		}
 		return err
 	})
 	return found, err
 }
 
-// placeQueued sets TakenUp and Before of the found events from the state of the workers' consumer. read is
-// the number of events among which they were found. Without a consumer it sets nothing.
-func placeQueued(ctx context.Context, js jetstream.JetStream, subjects events.Subjects, found []queuedView, read uint64) {
-	info, err := cli.WorkersConsumer(ctx, js, subjects)
-	if err != nil {
-		return
-	}
-	for i := range found {
-		q := &found[i]
-		q.TakenUp = new(q.sequence <= info.Delivered.Stream)
-		if behind := read - q.place; !*q.TakenUp && info.NumPending > behind {
-			q.Before = info.NumPending - behind
-		}
-	}
-}
-
-// state describes the progress of an unsettled event.
-func (q *queuedView) state() string {
-	switch {
-	case q.TakenUp == nil:
-		return "no worker has finished it"
-	case *q.TakenUp:
-		return "in work, a worker has taken it up and not finished it"
-	default:
-		return fmt.Sprintf("no worker has taken it up yet; events before it: %d", q.Before)
-	}
-}
-
-func toldOfQueued(queued []queuedView) [][2]string {
+func toldOfQueued(all []queuedView) [][2]string {
 	var lines [][2]string
-	for _, q := range queued {
-		lines = append(lines, [2]string{"NOT SETTLED", fmt.Sprintf("the %s %s, published %s: %s", q.Type, q.RequestID, q.Published.Format(time.RFC3339), q.state())})
+	for _, q := range all {
+		lines = append(lines, [2]string{"NOT SETTLED", fmt.Sprintf("the %s %s, published %s: %s", q.Type, q.RequestID, q.Published.Format(time.RFC3339), q.state)})
 	}
 	return lines
 }

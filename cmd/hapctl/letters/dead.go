@@ -2,7 +2,6 @@
 package letters
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +47,7 @@ func LetterOf(l dead.Letter) Letter {
 	}
 	return Letter{
 		Number: l.Number, StoredAt: l.StoredAt, Type: kind, Code: l.Code, Reason: l.Reason,
-		RequestID: l.Event.ID, RuntimeID: l.Event.RuntimeID, Tenant: cmp.Or(l.Event.Tenant(), events.TenantIn(l.Subject)), Binding: l.Event.Binding, ReplayOf: l.Event.ReplayOf,
+		RequestID: l.Event.ID, RuntimeID: l.Event.RuntimeID, Tenant: l.Tenant(), Binding: l.Event.Binding, ReplayOf: l.Event.ReplayOf,
 		Subject: l.Subject, EventSequence: l.Sequence, Truncated: l.Truncated, Valid: l.Fault == nil,
 	}
 }
