@@ -3,7 +3,12 @@ package integration_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +56,46 @@ func pageStack(t *testing.T) (*landscape, *inProcess) {
 	return l, w
 }
 
+// pagePaths are the pages, at least one under each pattern of the page's mux (TestEveryPageIsTried).
+var pagePaths = []string{
+	"/", "/pools/aws", "/tenants", "/find?q=ga-", "/find?q=req-rt-196", "/runtimes/rt-194", "/accounts/aws-1", "/tenants/ga-demo-1",
+	"/records/rt-new/req-rt-new", "/records/binding/aws-1/req-release", "/rules?plan=aws&platformRegion=cf-eu11&tenant=ga-1", notThere,
+}
+
+// notThere is the page for all other paths, which a browser's console tells as an error.
+const notThere = "/nothing"
+
+var (
+	registers  = regexp.MustCompile(`\bmux\.Handle`)
+	registered = regexp.MustCompile(`\bmux\.Handle(?:Func)?\("([A-Z]+ [^"]+)"`)
+)
+
+// TestEveryPageIsTried: each page of the mux in worker/page is one that pageAccess, pageContrast and pagePhone try.
+func TestEveryPageIsTried(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../worker/page/page.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux, untried := http.NewServeMux(), map[string]bool{}
+	for _, pattern := range registered.FindAllSubmatch(source, -1) {
+		mux.HandleFunc(string(pattern[1]), http.NotFound)
+		untried[string(pattern[1])] = true
+	}
+	if all := len(registers.FindAll(source, -1)); all != len(untried) || all < 12 {
+		t.Fatalf("%d of %d patterns of the mux are understood", len(untried), all)
+	}
+	for _, path := range pagePaths {
+		_, pattern := mux.Handler(httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		delete(untried, pattern)
+	}
+	delete(untried, "GET /assets/") // files
+	delete(untried, "POST /rules")  // the page of GET /rules
+	if len(untried) > 0 {
+		t.Errorf("no path of pagePaths leads to %v", slices.Sorted(maps.Keys(untried)))
+	}
+}
+
 // TestPage looks at the operations page of the development stack as people do.
 // HAP_SCREENSHOTS=../docs/images go test -run TestPage renews the pictures of the docs.
 func TestPage(t *testing.T) {
@@ -63,7 +108,7 @@ func TestPage(t *testing.T) {
 	t.Run("the rules of access find what they are for", func(t *testing.T) { b.t = t; pageRules(b) })
 	t.Run("keyboard and screen reader lead through it", func(t *testing.T) {
 		b.t = t
-		pageAccess(b, w, "/", "/pools/aws", "/tenants", "/rules?plan=aws", "/records/rt-new/req-rt-new")
+		pageAccess(b, w)
 	})
 	t.Run("it can be read", func(t *testing.T) { b.t = t; pageContrast(b, w) })
 	t.Run("on a phone nothing overflows", func(t *testing.T) { b.t = t; pagePhone(b, w) })
@@ -248,23 +293,24 @@ const contrast = `(() => {
 
 func pageContrast(b *browser, w *inProcess) {
 	for _, dark := range []bool{false, true} {
-		for _, path := range []string{"/", "/pools/aws", "/rules?plan=aws", "/records/rt-new/req-rt-new", "/runtimes/rt-194", "/accounts/aws-1", "/tenants/ga-demo-1", "/find?q=ga-"} {
+		for _, path := range pagePaths {
 			b.open(w.url+path, 1280, 800, dark)
 			if low := eval[[]string](b, contrast); len(low) > 0 {
 				b.t.Errorf("%s, dark %t: too little contrast: %v", path, dark, low)
 			}
 		}
 	}
+	b.forgive("404") // of notThere
 }
 
 func pagePhone(b *browser, w *inProcess) {
 	for _, width := range []int64{390, 320, 768} {
-		for _, path := range []string{"/", "/pools/aws", "/tenants", "/rules?plan=aws&platformRegion=cf-eu11&tenant=ga-1", "/records/rt-new/req-rt-new", "/runtimes/rt-194", "/accounts/aws-1", "/tenants/ga-demo-1", "/find?q=ga-", "/nothing"} {
+		for _, path := range pagePaths {
 			b.open(w.url+path, width, 844, false)
 			b.fits(fmt.Sprintf("%s at %d px", path, width))
 		}
 	}
-	b.forgive("404") // of /nothing
+	b.forgive("404") // of notThere
 	b.open(w.url+"/", 390, 844, false)
 	b.shows("#asof", "Live")
 	b.picture("page-phone")

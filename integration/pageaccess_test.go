@@ -90,13 +90,14 @@ func (b *browser) walks(what string) {
 }
 
 // pageAccess tries the page as it is without a mouse and without eyes.
-func pageAccess(b *browser, w *inProcess, paths ...string) {
-	for _, path := range paths {
+func pageAccess(b *browser, w *inProcess) {
+	for _, path := range pagePaths {
 		b.open(w.url+path, 1280, 800, false)
 		b.follows(path)
 		b.run(chromedp.Reload())
 		b.walks(path)
 	}
+	b.forgive("404") // of notThere
 	b.open(w.url+"/", 1280, 800, false)
 	b.run(chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"))
 	if at := eval[string](b, `document.activeElement.id`); at != "main" {
