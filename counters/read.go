@@ -89,6 +89,52 @@ func (s *Store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.Nam
 	})
 }
 
+// lookedAt is how many records one call of onScript looks at: about a millisecond of the server.
+const lookedAt = 1000
+
+// onScript returns those of some runtimes of a pool whose records have a text. The server looks for it,
+// so that no others are sent.
+//
+//	KEYS    -> those of the pool
+//	ARGV[1] -> cursor of HSCAN
+//	ARGV[2] -> how many to look at
+//	ARGV[3] -> text
+//
+//	Returns {'OK', next cursor, then a runtime and its packed record each}
+var onScript = newScript("runtimes on a binding", nil, `
+local page = redis.call('HSCAN', KEYS[3], ARGV[1], 'COUNT', ARGV[2])
+local found, entries = {'OK', page[1]}, page[2]
+for i = 2, #entries, 2 do
+  if string.find(entries[i], ARGV[3], 1, true) then
+    found[#found + 1], found[#found + 2] = entries[i - 1], entries[i]
+  end
+end
+return found
+`)
+
+// RuntimesOn returns the runtimes of a pool that have or had a binding, in the same way as Runtimes.
+func (s *Store) RuntimesOn(ctx context.Context, pool, binding string) iter.Seq2[account.NamedRuntime, error] {
+	return func(yield func(account.NamedRuntime, error) bool) {
+		for cursor, begun := "0", false; !begun || cursor != "0"; begun = true {
+			r, err := s.run(ctx, onScript, pool, s.poolKeys(pool), cursor, lookedAt, "|"+binding+"|")
+			if err != nil {
+				yield(account.NamedRuntime{}, err)
+				return
+			}
+			for cursor = r.text(); r.more(); {
+				id := r.text()
+				rt, err := unpackRuntime(id, r.text())
+				if err == nil && rt.Binding != binding {
+					continue // another field has the text
+				}
+				if !yield(account.NamedRuntime{ID: id, Runtime: rt}, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Places returns the entries of a bucket, by its name, in no particular order. An error ends the
 // sequence: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
