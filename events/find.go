@@ -14,39 +14,44 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// OfRequest visits the replies to the requests with an id, for all runtimes and bindings. It finds
-// them by subject, which the server keeps in memory, even in a large ledger. Sealed replies are
-// included; an unreadable message comes as Stored.Foreign. It returns the first error of visit.
+// OfRequest visits the replies to the requests with an id, for all runtimes and bindings, in the same
+// way as Under.
 func (l *Ledger) OfRequest(ctx context.Context, requestID string, visit func(Stored) error) error {
 	for _, filter := range l.subjects.RequestReplies(requestID) {
-		subjects, err := l.streams.Subjects(ctx, l.stream(), filter)
-		if err != nil {
+		if err := l.Under(ctx, filter, visit); err != nil {
 			return err
-		}
-		for _, subject := range slices.Sorted(maps.Keys(subjects)) {
-			msg, err := l.streams.Message(ctx, l.stream(), streams.Query{LastFor: subject})
-			if errors.Is(err, jetstream.ErrMsgNotFound) {
-				continue // forgotten meanwhile
-			}
-			if err != nil {
-				return fmt.Errorf("reading the reply on %s: %w", subject, err)
-			}
-			if err := visit(l.whatever(msg)); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// OfBinding visits the replies to the releases of a binding, in the same way as OfRuntime.
-func (l *Ledger) OfBinding(ctx context.Context, binding string, visit func(Stored) error) error {
-	return l.from(ctx, 1, l.subjects.BindingReplies(binding), visit)
+// Under visits the replies on matching subjects, in the order of the subjects. It finds them by subject,
+// which the server keeps in memory: unlike OfRuntime it has the server search no block of a large
+// ledger. Sealed replies are included; an unreadable message comes as Stored.Foreign. It returns the
+// first error of visit.
+func (l *Ledger) Under(ctx context.Context, filter string, visit func(Stored) error) error {
+	subjects, err := l.streams.Subjects(ctx, l.stream(), filter)
+	if err != nil {
+		return err
+	}
+	for _, subject := range slices.Sorted(maps.Keys(subjects)) {
+		msg, err := l.streams.Message(ctx, l.stream(), streams.Query{LastFor: subject})
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue // forgotten meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("reading the reply on %s: %w", subject, err)
+		}
+		if err := visit(l.whatever(msg)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // OfTenant visits the replies that name a global account and were stored since a time, in stream
 // order, within the last `most` sequences of the ledger. The subject of a reply does not name the
-// tenant, so it reads every reply; Extent says how many.
+// tenant, so it reads every reply since then; Extent says how many.
 func (l *Ledger) OfTenant(ctx context.Context, globalAccountID string, since time.Time, most uint64, visit func(Stored) error) (streams.Extent, error) {
 	return l.newest(ctx, `"`+globalAccountID+`"`, since, most, func(stored Stored) error {
 		if stored.Reply.GlobalAccountID == globalAccountID {
@@ -67,11 +72,11 @@ func (l *Ledger) Claims(ctx context.Context, since time.Time, most uint64, visit
 	})
 }
 
-// newest visits the replies that contain a text, in the same way as OfTenant. It does not decode the
-// others.
+// newest visits the replies that contain a text, in the same way as OfTenant. It decodes no others,
+// which is why it costs less than FactsSince.
 func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most uint64, visit func(Stored) error) (streams.Extent, error) {
 	with := []byte(text)
-	return streams.Newest(ctx, l.streams, l.stream(), l.subjects.Replies(), since, most, func(msg streams.Message) error {
+	return streams.WalkNewest(ctx, l.streams, l.stream(), since, most, func(msg streams.Message) error {
 		if !bytes.Contains(msg.Data, with) {
 			return nil
 		}
@@ -79,10 +84,11 @@ func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most 
 	})
 }
 
-// Queued visits the unsettled events that were published since a time, oldest first, within the last
-// `most` sequences of the stream. fault is not nil for an event that cannot be decoded.
-func (l *Ledger) Queued(ctx context.Context, since time.Time, most uint64, visit func(e Event, sequence uint64, published time.Time, fault error) error) (streams.Extent, error) {
-	return streams.Newest(ctx, l.streams, l.subjects.Stream(StreamEvents), ">", since, most, func(msg streams.Message) error {
+// Queued visits the unsettled events on matching subjects, such as AnyEvent, that were published since
+// a time, oldest first, within the last `most` sequences of the stream. fault is not nil for an event
+// that cannot be decoded.
+func (l *Ledger) Queued(ctx context.Context, filter string, since time.Time, most uint64, visit func(e Event, sequence uint64, published time.Time, fault error) error) (streams.Extent, error) {
+	return streams.Newest(ctx, l.streams, l.subjects.Stream(StreamEvents), filter, since, most, func(msg streams.Message) error {
 		event, fault := Decode(msg.Subject, msg.Header, msg.Data)
 		return visit(event, msg.Sequence, msg.Time, fault)
 	})

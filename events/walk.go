@@ -35,8 +35,13 @@ func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
 // FactsAfter is Facts for what was stored after a sequence of the ledger, with the replies to
 // releases.
 func (l *Ledger) FactsAfter(ctx context.Context, sequence uint64, visit func(Fact) error) error {
+	return l.streams.Walk(ctx, l.stream(), sequence, l.facts(visit))
+}
+
+// facts returns a visitor that decodes the fact of each message.
+func (l *Ledger) facts(visit func(Fact) error) func(streams.Message) error {
 	var read factReader
-	return l.streams.Walk(ctx, l.stream(), sequence, func(msg streams.Message) error {
+	return func(msg streams.Message) error {
 		fact, err := read.fact(msg.Data)
 		if err != nil {
 			found := NewForeign(l.stream(), msg, err)
@@ -48,21 +53,14 @@ func (l *Ledger) FactsAfter(ctx context.Context, sequence uint64, visit func(Fac
 		}
 		fact.Subject, fact.Position, fact.Time = msg.Subject, msg.Sequence, msg.Time
 		return visit(fact)
-	})
+	}
 }
 
 // FactsSince is FactsAfter for replies stored since a time. Its cost does not grow with the number of
 // older replies.
 func (l *Ledger) FactsSince(ctx context.Context, since time.Time, visit func(Fact) error) error {
-	state, err := l.streams.State(ctx, l.stream())
-	if err != nil || state.LastSeq == 0 {
-		return err
-	}
-	first, err := streams.FirstSince(ctx, l.streams, l.stream(), since, max(state.FirstSeq, 1), state.LastSeq)
-	if err != nil {
-		return err
-	}
-	return l.FactsAfter(ctx, first-1, visit)
+	_, err := streams.WalkNewest(ctx, l.streams, l.stream(), since, streams.Everything, l.facts(visit))
+	return err
 }
 
 // Unsettled visits the events that are left in HAP_EVENTS, delivered or not, oldest first. It leaves

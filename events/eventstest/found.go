@@ -31,7 +31,9 @@ func testFoundReplies(b *bench) {
 	}
 	b.same("of request r", ofRequest("r"), []string{"r assigned", "r rejected", "foreign 5", "r returned"})
 	b.same("of no request", ofRequest("rt-1"), nil)
-	b.same("of aws.7", b.statuses(func(visit func(events.Stored) error) error { return b.ledger.OfBinding(b.ctx(), "aws.7", visit) }), []string{"r returned"})
+	b.same("of aws.7", b.statuses(func(visit func(events.Stored) error) error {
+		return b.ledger.Under(b.ctx(), b.subjects.BindingReplies("aws.7"), visit)
+	}), []string{"r returned"})
 	enough := errors.New("enough")
 	b.wants(b.ledger.OfRequest(b.ctx(), "r", func(events.Stored) error { return enough }), enough)
 
@@ -51,15 +53,16 @@ func testFoundReplies(b *bench) {
 		want    []string
 		read    int
 		bounded bool
+		older   bool
 	}{
-		{"all", time.Time{}, 100, []string{"r assigned", "r rejected", "s released"}, 6, false},
-		{"all that there are", time.Time{}, 7, []string{"r assigned", "r rejected", "s released"}, 6, false},
-		{"the newest", time.Time{}, 6, []string{"r rejected", "s released"}, 5, true},
-		{"later ones", time.Now().Add(time.Hour), 1, nil, 0, false},
+		{"all", time.Time{}, 100, []string{"r assigned", "r rejected", "s released"}, 6, false, false},
+		{"all that there are", time.Time{}, 7, []string{"r assigned", "r rejected", "s released"}, 6, false, false},
+		{"the newest", time.Time{}, 6, []string{"r rejected", "s released"}, 5, true, false},
+		{"later ones", time.Now().Add(time.Hour), 1, nil, 0, false, true},
 	} {
 		b.same(c.what, b.statuses(func(visit func(events.Stored) error) error {
 			extent, err := b.ledger.OfTenant(b.ctx(), "ga", c.since, c.most, visit)
-			if extent.Read != c.read || extent.Bounded != c.bounded || extent.From.IsZero() != (c.read == 0) {
+			if extent.Read != c.read || extent.Bounded != c.bounded || extent.Older != c.older || extent.From.IsZero() != (c.read == 0) {
 				b.t.Errorf("%s: the extent is %+v", c.what, extent)
 			}
 			return err
@@ -91,7 +94,7 @@ func testFoundElsewhere(b *bench) {
 	}), []string{"b"})
 
 	var unsettled, letters []string
-	extent, err := b.ledger.Queued(b.ctx(), time.Time{}, 1, func(e events.Event, sequence uint64, at time.Time, fault error) error {
+	extent, err := b.ledger.Queued(b.ctx(), events.AnyEvent, time.Time{}, 1, func(e events.Event, sequence uint64, at time.Time, fault error) error {
 		if at.IsZero() || sequence == 0 {
 			b.t.Errorf("%s was published at no time, or has no sequence", e.ID)
 		}
@@ -108,7 +111,7 @@ func testFoundElsewhere(b *bench) {
 		{1, nil, "no worker has taken it up yet; events before it: 1"}, {2, nil, "in work, a worker has taken it up and not finished it"},
 		{2, errors.New("no consumer"), "no worker has finished it"},
 	} {
-		found, extent, err := queued.Find(b.ctx(), b.ledger, time.Time{}, 10, func(e events.Event) bool { return e.ID == "b" }, func(context.Context) (*jetstream.ConsumerInfo, error) {
+		found, extent, err := queued.Find(b.ctx(), b.ledger, time.Time{}, map[string]uint64{events.AnyEvent: 10}, func(e events.Event) bool { return e.ID == "b" }, func(context.Context) (*jetstream.ConsumerInfo, error) {
 			return &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Stream: c.delivered}, NumPending: 2}, c.unknown
 		})
 		b.must(err)

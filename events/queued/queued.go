@@ -2,8 +2,10 @@
 package queued
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,6 +23,8 @@ type Event struct {
 	TakenUp *bool
 	// Before is the number of earlier events that no worker has taken up either.
 	Before uint64
+
+	sequence uint64 // in HAP_EVENTS
 }
 
 // State describes the progress of the event.
@@ -35,36 +39,44 @@ func (e *Event) State() string {
 	}
 }
 
-// Find returns those events of Ledger.Queued that take accepts. consumer returns the state of the workers'
-// consumer; if it fails, TakenUp and Before are unknown.
+// Find returns the events since a time that take accepts, by their sequence. filters are the subjects to look
+// under, and within how many of the newest sequences. consumer returns the state of the workers' consumer; if
+// it fails, TakenUp and Before are unknown.
 func Find(
-	ctx context.Context, ledger *events.Ledger, since time.Time, most uint64, take func(events.Event) bool,
+	ctx context.Context, ledger *events.Ledger, since time.Time, filters map[string]uint64, take func(events.Event) bool,
 	consumer func(context.Context) (*jetstream.ConsumerInfo, error),
-) ([]Event, streams.Extent, error) {
-	var found []Event
-	var sequences, places []uint64 // of the found ones: in the stream, and among the events that were read
-	read := uint64(0)
-	extent, err := ledger.Queued(ctx, since, most, func(e events.Event, sequence uint64, published time.Time, _ error) error {
-		if take(e) {
-			found = append(found, Event{Event: e, Published: published.UTC()})
-			sequences, places = append(sequences, sequence), append(places, read)
+) (found []Event, all streams.Extent, err error) {
+	for filter, most := range filters {
+		extent, err := ledger.Queued(ctx, filter, since, most, func(e events.Event, sequence uint64, published time.Time, _ error) error {
+			if take(e) {
+				found = append(found, Event{Event: e, Published: published.UTC(), sequence: sequence})
+			}
+			return nil
+		})
+		all = all.With(extent)
+		if err != nil {
+			return found, all, err
 		}
-		read++
-		return nil
-	})
-	if len(found) == 0 {
-		return nil, extent, err
 	}
-	info, unknown := consumer(ctx)
-	if unknown != nil {
-		return found, extent, err
+	slices.SortFunc(found, func(a, b Event) int { return cmp.Compare(a.sequence, b.sequence) })
+	found = slices.CompactFunc(found, func(a, b Event) bool { return a.sequence == b.sequence })
+	if len(found) > 0 {
+		place(ctx, found, consumer)
+	}
+	return found, all, nil
+}
+
+// place sets TakenUp and Before: workers take events up in the order of their sequences.
+func place(ctx context.Context, found []Event, consumer func(context.Context) (*jetstream.ConsumerInfo, error)) {
+	info, err := consumer(ctx)
+	if err != nil {
+		return
 	}
 	for i := range found {
 		e := &found[i]
-		e.TakenUp = new(sequences[i] <= info.Delivered.Stream)
-		if behind := read - places[i]; !*e.TakenUp && info.NumPending > behind {
-			e.Before = info.NumPending - behind
+		e.TakenUp = new(e.sequence <= info.Delivered.Stream)
+		if !*e.TakenUp && info.NumPending > 0 { // fewer are left of the sequences before it if some were purged
+			e.Before = min(e.sequence-info.Delivered.Stream, info.NumPending) - 1
 		}
 	}
-	return found, extent, err
 }

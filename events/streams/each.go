@@ -27,7 +27,7 @@ func Each(ctx context.Context, streams Streams, stream string, next uint64, filt
 	e := each{streams: streams, stream: stream, filter: filter, visit: visit}
 	end := func() {}
 	defer func() { end() }()
-	for found := 0; ; {
+	for found, begun := 0, uint64(0); ; {
 		msg, err := e.read(ctx, next)
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
@@ -50,13 +50,23 @@ func Each(ctx context.Context, streams Streams, stream string, next uint64, filt
 		if err := visit(msg); err != nil {
 			return err
 		}
+		if found == 0 {
+			begun = msg.Sequence
+		}
 		next = msg.Sequence + 1
-		if found++; found < alone || next > e.last {
+		if found++; found < alone {
 			continue
 		}
-		if next, err = e.together(ctx, next); err != nil {
-			return err
+		// Messages on other subjects may lie between: a window with few matching ones costs more than
+		// to read them one by one.
+		for dense := next-begun <= window; dense && next <= e.last; {
+			n := 0
+			if next, n, err = e.together(ctx, next); err != nil {
+				return err
+			}
+			dense = n >= alone
 		}
+		found = 0
 	}
 }
 
@@ -75,10 +85,10 @@ func (e *each) read(ctx context.Context, from uint64) (Message, error) {
 	return msg, err
 }
 
-// together visits the messages of one window, and returns where the next window begins. Each reader
-// reads its part of the window message by message, since a sequence is known only from the message
-// before.
-func (e *each) together(ctx context.Context, from uint64) (next uint64, err error) {
+// together visits the messages of one window, and returns where the next window begins and how many
+// messages it found. Each reader reads its part of the window message by message, since a sequence is
+// known only from the message before.
+func (e *each) together(ctx context.Context, from uint64) (next uint64, found int, err error) {
 	const part = window / readers
 	parts := make([][]Message, readers)
 	group, reading := errgroup.WithContext(ctx)
@@ -106,14 +116,15 @@ func (e *each) together(ctx context.Context, from uint64) (next uint64, err erro
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for _, messages := range parts {
 		for _, msg := range messages {
 			if err := e.visit(msg); err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 		}
+		found += len(messages)
 	}
-	return from + window, nil
+	return from + window, found, nil
 }

@@ -8,18 +8,42 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Extent says how much of a stream Newest has read.
+// Extent says how much of a stream Newest or WalkNewest has read.
 type Extent struct {
 	Read int       // messages on matching subjects
 	From time.Time // when the oldest of them was stored; zero for none
 	// Bounded says that the limit of sequences left out messages that are not before since.
 	Bounded bool
+	// Older says that the stream has messages from before since.
+	Older bool
+}
+
+// With returns the extent of two readings of a stream.
+func (e Extent) With(other Extent) Extent {
+	if e.From.IsZero() || !other.From.IsZero() && other.From.Before(e.From) {
+		e.From = other.From
+	}
+	return Extent{Read: e.Read + other.Read, From: e.From, Bounded: e.Bounded || other.Bounded, Older: e.Older || other.Older}
 }
 
 // Newest visits the messages on matching subjects that were stored since a time, within the last
 // `most` sequences of the stream, so its cost does not grow with the stream. Otherwise it is like
 // Each.
 func Newest(ctx context.Context, streams Streams, stream, filter string, since time.Time, most uint64, visit func(Message) error) (Extent, error) {
+	return newest(ctx, streams, stream, since, most, visit, func(begin uint64, visit func(Message) error) error {
+		return Each(ctx, streams, stream, begin, filter, visit)
+	})
+}
+
+// WalkNewest is Newest on all subjects by Walk, which costs a tenth of Each for each message, and
+// needs the right to create a consumer.
+func WalkNewest(ctx context.Context, streams Streams, stream string, since time.Time, most uint64, visit func(Message) error) (Extent, error) {
+	return newest(ctx, streams, stream, since, most, visit, func(begin uint64, visit func(Message) error) error {
+		return streams.Walk(ctx, stream, begin-1, visit)
+	})
+}
+
+func newest(ctx context.Context, streams Streams, stream string, since time.Time, most uint64, visit func(Message) error, read func(begin uint64, visit func(Message) error) error) (Extent, error) {
 	var extent Extent
 	state, err := streams.State(ctx, stream)
 	if err != nil || state.LastSeq == 0 {
@@ -34,8 +58,8 @@ func Newest(ctx context.Context, streams Streams, stream, filter string, since t
 	if err != nil {
 		return extent, err
 	}
-	extent.Bounded = first < begin
-	err = Each(ctx, streams, stream, max(begin, first), filter, func(msg Message) error {
+	extent.Bounded, extent.Older = first < begin, first > oldest
+	err = read(max(begin, first), func(msg Message) error {
 		if extent.Read++; extent.Read == 1 {
 			extent.From = msg.Time
 		}

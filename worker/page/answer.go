@@ -43,7 +43,7 @@ func told(s events.Stored) events.Fact {
 func (s *Sources) releasesOf(ctx context.Context, binding string) ([]answer, error) {
 	var all []answer
 	read := 0
-	err := s.Ledger.OfBinding(ctx, binding, func(stored events.Stored) error {
+	err := s.Ledger.Under(ctx, s.Subjects.BindingReplies(binding), func(stored events.Stored) error {
 		if stored.Foreign == nil && stored.Reply.Status != events.StatusSealed {
 			all = append(all, s.addressed(told(stored)))
 		}
@@ -55,7 +55,7 @@ func (s *Sources) releasesOf(ctx context.Context, binding string) ([]answer, err
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	slices.Reverse(all)
+	slices.SortFunc(all, func(a, b answer) int { return cmp.Compare(b.Position, a.Position) })
 	return all[:min(repliesShown, len(all))], err
 }
 

@@ -128,8 +128,8 @@ func (l *landscape) OfRequest(_ context.Context, id string, visit func(events.St
 	return l.each(func(subject string) bool { return strings.HasSuffix(subject, "."+id) }, visit)
 }
 
-func (l *landscape) OfBinding(_ context.Context, binding string, visit func(events.Stored) error) error {
-	return l.each(func(subject string) bool { return strings.HasPrefix(subject, "hap.v1.reply._binding."+binding+".") }, visit)
+func (l *landscape) Under(_ context.Context, filter string, visit func(events.Stored) error) error {
+	return l.each(func(subject string) bool { return strings.HasPrefix(subject, strings.TrimSuffix(filter, "*")) }, visit)
 }
 
 // Newest visits the dead letters.

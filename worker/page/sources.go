@@ -48,7 +48,7 @@ type Ledger interface {
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
 	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 	OfRequest(ctx context.Context, requestID string, visit func(events.Stored) error) error
-	OfBinding(ctx context.Context, binding string, visit func(events.Stored) error) error
+	Under(ctx context.Context, filter string, visit func(events.Stored) error) error
 	// At returns the reply at a sequence of the ledger, and whether it still exists.
 	At(ctx context.Context, sequence uint64) (events.Stored, bool, error)
 }

@@ -61,6 +61,18 @@ func Folded(w io.Writer, name, text string) {
 	fmt.Fprintln(w, strings.Join(Fold(name+" "+text, LineWidth-len(indent)), "\n"+indent))
 }
 
+// FoldedPair returns lines for Pairs, of at most LineWidth columns if name is the longest of the names.
+func FoldedPair(name, text string) [][2]string {
+	var lines [][2]string
+	for i, part := range Fold(text, LineWidth-utf8.RuneCountInString(name)-ColumnGap) {
+		if i > 0 {
+			name = ""
+		}
+		lines = append(lines, [2]string{name, part})
+	}
+	return lines
+}
+
 // Fold wraps a text into lines of at most width characters. A longer word has a line to itself.
 func Fold(text string, width int) []string {
 	words := strings.Fields(string(visible([]byte(text))))

@@ -40,13 +40,8 @@ func (v bindingDetail) Show(w io.Writer, wide bool) {
 		lines = append(lines, [2]string{"KIND", v.Gardener.Kind}, [2]string{"NAMESPACE", v.Gardener.Namespace},
 			[2]string{"EPOCH", v.Gardener.Epoch}, [2]string{"RELEASED BY", v.Gardener.ReleasedBy})
 	}
-	const difference = "DIFFERENCE"
 	for _, text := range v.Differences {
-		name := difference
-		for _, part := range cli.Fold(text, cli.LineWidth-len(difference)-cli.ColumnGap) {
-			lines = append(lines, [2]string{name, part})
-			name = ""
-		}
+		lines = append(lines, cli.FoldedPair("DIFFERENCE", text)...)
 	}
 	cli.Pairs(w, lines)
 	fmt.Fprintln(w)

@@ -29,6 +29,15 @@ type question struct {
 
 	since  time.Duration // how far back to look for requests of a tenant
 	newest uint64        // the most messages to read of a stream
+	given  bool          // --newest was given
+}
+
+// most returns the bound of what is found by an index: the user's, or without --newest another one.
+func (q question) most(otherwise uint64) uint64 {
+	if q.given {
+		return q.newest
+	}
+	return otherwise
 }
 
 // NewExplain returns the command hapctl explain.
@@ -54,9 +63,11 @@ account, when, and with which clusters, as long as Redis remembers the runtimes.
 --tenant shows the tenant's accounts, its waiting requests, and its requests within
 --since, including rejected ones.
 
-hapctl finds runtimes, requests and accounts by the subjects of their messages. For
-everything else it reads the newest messages of each stream, at most --newest of
-them; SEARCHED says how far back it read.`,
+hapctl finds runtimes, requests and accounts by the subjects of their messages, for
+an account at most its newest ` + fmt.Sprint(mostRuntimes) + ` runtimes. For a tenant it reads the replies since
+--since. --newest is another bound for both. Of unsettled events and dead letters it
+reads the newest, at most --newest of them. SEARCHED says what was read, and which
+flag reads more if there is more.`,
 		Example: `  hapctl explain rt-1
   hapctl explain --request b3c1a5e2
   hapctl explain --tenant ga-1 --since 2h
@@ -70,7 +81,7 @@ them; SEARCHED says how far back it read.`,
 	flags.StringVar(&q.account, "account", "", "find the account whose binding has the `name`")
 	flags.StringVar(&q.tenant, "tenant", "", "find the tenant with the global account `id`")
 	flags.DurationVar(&q.since, "since", tenantSince, "for a tenant: how far back to look for requests")
-	flags.Uint64Var(&q.newest, "newest", newestMessages, "read at most this many of the newest `messages` of each stream")
+	flags.Uint64Var(&q.newest, "newest", newestMessages, "read at most this many of the newest `messages` of each stream, and runtimes of an account")
 	s.CompleteFlags(cmd)
 	s.CompleteArgument(cmd, cli.LiveRuntimes)
 	s.Reader(cmd, "for Redis, Gardener and the ledger", func(ctx context.Context, cfg *config.Config, _ []string) error {
@@ -81,6 +92,7 @@ them; SEARCHED says how far back it read.`,
 		if len(args) == 1 {
 			q.name = args[0]
 		}
+		q.given = cmd.Flags().Changed("newest")
 		if err := q.check(cmd.Flags().Changed("since")); err != nil {
 			return err
 		}

@@ -36,10 +36,12 @@ type searched struct {
 	Messages int       `json:"messages"`
 	From     time.Time `json:"from,omitzero"` // time of the oldest message that was read
 	Bounded  bool      `json:"bounded"`       // older messages were not read
+
+	older bool // there are messages from before the time that the user asked for
 }
 
 func (f *finder) searched(stream string, e streams.Extent) {
-	f.searches = append(f.searches, searched{Stream: stream, Messages: e.Read, From: e.From.UTC(), Bounded: e.Bounded})
+	f.searches = append(f.searches, searched{Stream: stream, Messages: e.Read, From: e.From.UTC(), Bounded: e.Bounded, older: e.Older})
 }
 
 // toldOfSearches returns output lines for the searches that did not read everything, or for all
@@ -47,15 +49,24 @@ func (f *finder) searched(stream string, e streams.Extent) {
 func toldOfSearches(searches []searched, all bool) [][2]string {
 	var lines [][2]string
 	for _, one := range searches {
-		switch {
-		case one.Bounded:
-			lines = append(lines, [2]string{"SEARCHED", fmt.Sprintf("%s: the newest %d messages only, back to %s; --newest reads more",
-				one.Stream, one.Messages, one.From.Format(time.RFC3339))})
-		case all:
-			lines = append(lines, [2]string{"SEARCHED", fmt.Sprintf("%s: %d messages", one.Stream, one.Messages)})
+		if all || one.Bounded {
+			lines = append(lines, cli.FoldedPair("SEARCHED", one.text())...)
 		}
 	}
 	return lines
+}
+
+// text says what was read, and which flag reads more if there is more.
+func (s searched) text() string {
+	text := fmt.Sprintf("%s: %d messages", s.Stream, s.Messages)
+	switch {
+	case s.Bounded:
+		return fmt.Sprintf("%s: the newest %d messages only, back to %s; --newest reads more", s.Stream, s.Messages, s.From.Format(time.RFC3339))
+	case s.older:
+		return text + "; older ones were not read, --since looks further back"
+	default:
+		return text
+	}
 }
 
 // any finds a runtime, request, account or tenant with the name.
@@ -106,8 +117,10 @@ func (f *finder) unknown() *engine.Error {
 	default:
 		e.Err, e.Hint = fmt.Errorf("runtime %s is in neither Redis nor the ledger", f.runtime), "hapctl runtimes lists those that are"
 	}
-	for _, line := range toldOfSearches(f.searches, false) {
-		e.Err = fmt.Errorf("%w; searched %s", e.Err, line[1])
+	for _, one := range f.searches {
+		if one.Bounded {
+			e.Err = fmt.Errorf("%w; searched %s", e.Err, one.text())
+		}
 	}
 	return e
 }
@@ -193,16 +206,35 @@ type queuedView struct {
 	state string
 }
 
-// queued returns the events that take accepts, among the newest unsettled events since a time.
-func (f *finder) queued(ctx context.Context, since time.Time, take func(events.Event) bool) ([]queuedView, error) {
+// queuedOf returns the unsettled events of a request.
+func (f *finder) queuedOf(ctx context.Context, request string) ([]queuedView, error) {
+	return f.queued(ctx, time.Time{}, func(e events.Event) bool { return e.ID == request }, func(events.Subjects) map[string]uint64 {
+		return map[string]uint64{events.AnyEvent: f.newest}
+	})
+}
+
+// queuedSince returns the unsettled events of a tenant since a time. The server finds those whose subject
+// names the tenant, however many there are.
+func (f *finder) queuedSince(ctx context.Context, since time.Time, tenant string) ([]queuedView, error) {
+	return f.queued(ctx, since, func(e events.Event) bool { return e.Tenant() == tenant }, func(s events.Subjects) map[string]uint64 {
+		return map[string]uint64{s.TenantEvents(tenant): streams.Everything, s.Resolves(): f.newest}
+	})
+}
+
+// queued returns the events since a time that take accepts, in the order of their publication. filters are
+// the subjects to look under, and of how many of the newest sequences.
+func (f *finder) queued(ctx context.Context, since time.Time, take func(events.Event) bool, filters func(events.Subjects) map[string]uint64) ([]queuedView, error) {
 	found := []queuedView{}
 	err := f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		all, extent, err := queued.Find(ctx, events.NewLedger(js, subjects, cli.Source), since, f.newest, take,
+		all, extent, err := queued.Find(ctx, events.NewLedger(js, subjects, cli.Source), since, filters(subjects), take,
 			func(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 				return cli.WorkersConsumer(ctx, js, subjects)
 			})
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 		f.searched(events.StreamEvents, extent)
 		for i := range all {
@@ -212,7 +244,7 @@ func (f *finder) queued(ctx context.Context, since time.Time, take func(events.E
 				TakenUp: e.TakenUp, Before: e.Before, state: e.State(),
 			})
 		}
-		return err
+		return nil
 	})
 	return found, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -16,7 +17,7 @@ import (
 )
 
 const (
-	// mostRuntimes is the number of the account's newest runtimes whose replies are read.
+	// mostRuntimes is the number of the account's newest runtimes whose replies are read without --newest.
 	mostRuntimes = 500
 	// runtimesAtOnce is the number of runtimes that are read concurrently.
 	runtimesAtOnce = 16
@@ -91,9 +92,12 @@ func (v accountFinding) Show(w io.Writer, wide bool) {
 	} else {
 		cli.Fitted(w, header, rows, "TENANT", "RUNTIME")
 	}
+	text := fmt.Sprintf("%s: the replies to its releases, and about %s that Redis remembers", events.StreamReplies, cli.Count(len(v.Runtimes)-v.Left, "runtime"))
 	if v.Left > 0 {
-		fmt.Fprintf(w, "\n%d older runtimes of the account are left out\n", v.Left)
+		text += fmt.Sprintf("; %d older ones were not read, --newest reads more", v.Left)
 	}
+	fmt.Fprintln(w)
+	cli.Pairs(w, cli.FoldedPair("SEARCHED", text))
 }
 
 // findAccount finds an account and the replies about it. It finds the replies to releases by their subjects,
@@ -106,8 +110,8 @@ func (f *finder) findAccount(ctx context.Context, name string) (cli.View, error)
 	v := accountFinding{bindingDetail: detail, Timeline: []moment{}}
 	runtimes := slices.Clone(detail.Runtimes)
 	slices.SortFunc(runtimes, func(a, b runtimeView) int { return int(b.Sequence - a.Sequence) })
-	if v.Left = max(0, len(runtimes)-mostRuntimes); v.Left > 0 {
-		runtimes = runtimes[:mostRuntimes]
+	if most := int(min(f.most(mostRuntimes), math.MaxInt)); len(runtimes) > most { //nolint:gosec // it is bounded
+		v.Left, runtimes = len(runtimes)-most, runtimes[:most]
 	}
 	found := make([][]ledgerReply, len(runtimes)+1)
 	err = f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
@@ -115,9 +119,9 @@ func (f *finder) findAccount(ctx context.Context, name string) (cli.View, error)
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(runtimesAtOnce)
 		for i, rt := range runtimes {
-			group.Go(func() error { return ledger.OfRuntime(ctx, rt.RuntimeID, replies(&found[i])) })
+			group.Go(func() error { return ledger.Under(ctx, subjects.RuntimeReplies(rt.RuntimeID), replies(&found[i])) })
 		}
-		group.Go(func() error { return ledger.OfBinding(ctx, name, replies(&found[len(runtimes)])) })
+		group.Go(func() error { return ledger.Under(ctx, subjects.BindingReplies(name), replies(&found[len(runtimes)])) })
 		return group.Wait()
 	})
 	if err != nil {

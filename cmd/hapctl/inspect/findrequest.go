@@ -70,7 +70,7 @@ func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 		return nil, err
 	}
 	f.searches = nil // the search below includes the letters of the runtimes
-	if v.Queued, err = f.queued(ctx, time.Time{}, func(e events.Event) bool { return e.ID == id }); err != nil {
+	if v.Queued, err = f.queuedOf(ctx, id); err != nil {
 		return nil, err
 	}
 	if v.DeadLetters, err = f.letters(ctx, time.Time{}, func(l letters.Letter) bool { return l.RequestID == id }); err != nil {

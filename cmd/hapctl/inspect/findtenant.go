@@ -19,6 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // tenantFinding lists the accounts and the requests of a tenant.
@@ -130,12 +131,12 @@ func (f *finder) readTenant(ctx context.Context, id string) (tenantFinding, erro
 	if v.Waiting, err = readWaiting(ctx, f.s, f.cfg, waitingFilter{tenant: id}); err != nil {
 		return v, err
 	}
-	if v.Queued, err = f.queued(ctx, since, func(e events.Event) bool { return e.Tenant() == id }); err != nil {
+	if v.Queued, err = f.queuedSince(ctx, since, id); err != nil {
 		return v, err
 	}
 	found := []ledgerReply{}
 	err = f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		extent, err := events.NewLedger(js, subjects, cli.Source).OfTenant(ctx, id, since, f.newest, replies(&found))
+		extent, err := events.NewLedger(js, subjects, cli.Source).OfTenant(ctx, id, since, f.most(streams.Everything), replies(&found))
 		f.searched(events.StreamReplies, extent)
 		return err
 	})

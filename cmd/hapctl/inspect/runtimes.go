@@ -184,7 +184,11 @@ func listRuntimes(ctx context.Context, s *cli.Shell, cfg *config.Config, f runti
 func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f runtimeFilter) ([]runtimeView, error) {
 	found := make([][]runtimeView, len(pools))
 	err := view.EachPool(ctx, pools, func(ctx context.Context, i int, pool string) error {
-		all, err := view.Gather(store.Runtimes(ctx, pool))
+		read := store.Runtimes(ctx, pool)
+		if f.binding != "" {
+			read = store.RuntimesOn(ctx, pool, f.binding)
+		}
+		all, err := view.Gather(read)
 		for _, rt := range all {
 			if f.takes(rt.Runtime) {
 				found[i] = append(found[i], viewOfRuntime(rt.ID, pool, rt.Runtime))
