@@ -84,9 +84,8 @@ func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most 
 	})
 }
 
-// Queued visits the unsettled events on matching subjects, such as AnyEvent, that were published since
-// a time, oldest first, within the last `most` sequences of the stream. fault is not nil for an event
-// that cannot be decoded.
+// Queued visits the unsettled events on matching subjects that were published since a time, oldest
+// first, within the last `most` sequences of the stream. fault is not nil for one that does not decode.
 func (l *Ledger) Queued(ctx context.Context, filter string, since time.Time, most uint64, visit func(e Event, sequence uint64, published time.Time, fault error) error) (streams.Extent, error) {
 	return streams.Newest(ctx, l.streams, l.subjects.Stream(StreamEvents), filter, since, most, func(msg streams.Message) error {
 		event, fault := Decode(msg.Subject, msg.Header, msg.Data)

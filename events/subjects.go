@@ -124,15 +124,9 @@ func (s Subjects) Events() []string {
 	return subjects
 }
 
-// AnyEvent matches every message of the stream of events.
-const AnyEvent = ">"
-
 // TenantEvents matches a tenant's provision and deprovision events, and events about a runtime or
 // binding of that name.
 func (s Subjects) TenantEvents(globalAccountID string) string { return s.join("*", globalAccountID) }
-
-// Resolves matches all policy requests, whose subjects do not name the tenant.
-func (s Subjects) Resolves() string { return s.Resolve("*") }
 
 // Replies matches every reply.
 func (s Subjects) Replies() string { return s.join("reply", ">") }

@@ -86,7 +86,7 @@ func (d *daemon) showLandscape(ctx context.Context) {
 		Subjects: p.subjects, Keep: d.cfg.NATS.Retention,
 		Exhaustions: d.tel.Metrics.Exhaustions, Checks: d.pageChecks(), Watched: d.pageWatched(), Circuits: d.circuits,
 		Queued: func(ctx context.Context, most uint64) ([]queued.Event, streams.Extent, error) {
-			return queued.Find(ctx, p.ledger, time.Time{}, map[string]uint64{events.AnyEvent: most}, func(events.Event) bool { return true }, p.consumer.Info)
+			return queued.Find(ctx, p.ledger, time.Time{}, map[string]uint64{">": most}, func(events.Event) bool { return true }, p.consumer.Info)
 		},
 	}
 	if p.intake == nil { // a shadow has no right to read its dead letters

@@ -13,6 +13,8 @@ const (
 	LineWidth = 80
 	// leastCell is the least width of a shortened cell: enough to tell two UUIDs apart.
 	leastCell = 9
+	// leastText is the least width of a text in its column.
+	leastText = 30
 	// ColumnGap is how many blanks are between two columns.
 	ColumnGap = 2
 )
@@ -25,16 +27,7 @@ func Fitted(w io.Writer, header []string, rows [][]string, shorten ...string) {
 	for _, row := range append([][]string{header}, rows...) {
 		all = append(all, oneLine(row))
 	}
-	widths := make([]int, len(header))
-	for _, row := range all {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	over := ColumnGap*(len(header)-1) - LineWidth
-	for _, width := range widths {
-		over += width
-	}
+	widths, over := widthsOf(all)
 	for _, name := range shorten {
 		column := slices.Index(header, name)
 		width := max(widths[column]-max(over, 0), min(widths[column], max(leastCell, len(name))))
@@ -44,6 +37,69 @@ func Fitted(w io.Writer, header []string, rows [][]string, shorten ...string) {
 		}
 	}
 	Table(w, all[0], all[1:])
+}
+
+// widthsOf returns the width of each column, and by how many columns the table is wider than LineWidth.
+func widthsOf(rows [][]string) (widths []int, over int) {
+	widths = make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	over = ColumnGap*(len(widths)-1) - LineWidth
+	for _, width := range widths {
+		over += width
+	}
+	return widths, over
+}
+
+// FittedText is Fitted for a table whose last column is a text. If the table would be too wide, the text is
+// folded in its column, or below the row if the column would be narrow. wide writes a line for each row.
+func FittedText(w io.Writer, wide bool, header []string, rows [][]string, shorten ...string) {
+	last := len(header) - 1
+	all, cut := [][]string{oneLine(header)}, [][]string{}
+	for _, row := range rows {
+		all, cut = append(all, oneLine(row)), append(cut, row[:last])
+	}
+	widths, over := widthsOf(all)
+	if wide || over <= 0 {
+		Table(w, header, rows)
+		return
+	}
+	if room := widths[last] - over; room >= leastText {
+		folded := [][]string{}
+		for _, row := range all[1:] {
+			for _, part := range Fold(row[last], room) {
+				folded = append(folded, append(row[:last:last], part))
+				row = make([]string, last+1)
+			}
+		}
+		Table(w, header, folded)
+		return
+	}
+	on, is := w.(*Sheet)
+	sheet := Sheet{Headless: is && on.Headless}
+	Fitted(&sheet, header[:last], cut, shorten...)
+	if sheet.Headless {
+		all = all[1:]
+	}
+	for line := range strings.Lines(sheet.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+		for _, part := range Fold(all[0][last], LineWidth-ColumnGap) {
+			fmt.Fprintln(w, strings.Repeat(" ", ColumnGap)+part)
+		}
+		all = all[1:]
+	}
+}
+
+// FittedUnless is Fitted, or Table if wide.
+func FittedUnless(w io.Writer, wide bool, header []string, rows [][]string, shorten ...string) {
+	if wide {
+		Table(w, header, rows)
+		return
+	}
+	Fitted(w, header, rows, shorten...)
 }
 
 // shortened returns text, or its beginning with "…" if it has more than width characters.

@@ -40,3 +40,33 @@ func TestDifferencesBelowATable(t *testing.T) {
 		t.Errorf("told\n%swant\n%s", &out, want)
 	}
 }
+
+// TestTextsBelowATable: a table that fits stays as it is. In one that is too wide, the text of each row is
+// folded in its column or below it, and -o wide has a line for each.
+func TestTextsBelowATable(t *testing.T) {
+	t.Parallel()
+	header := []string{"KIND", "RUNTIME", "WHAT"}
+	text := strings.TrimSpace(strings.Repeat("it differs ", 8))
+	name := strings.Repeat("r", 60)
+	for _, c := range []struct {
+		name     string
+		wide     bool
+		headless bool
+		rows     [][]string
+		want     string
+	}{
+		{"short", false, false, [][]string{{"a", "rt-1", "it differs"}}, "KIND  RUNTIME  WHAT\na     rt-1     it differs\n"},
+		{"in its column", false, false, [][]string{{"a", "rt-1", text}, {"b", "rt-2", "or\tnot"}}, "KIND  RUNTIME  WHAT\na     rt-1     it differs it differs it differs it differs it differs it differs\n" +
+			"               it differs it differs\nb     rt-2     or not\n"},
+		{"below", false, false, [][]string{{"a", name, text}, {"b", "", "not"}}, "KIND  RUNTIME\n  WHAT\na     " + name + "\n  " + text[:7*11-1] + "\n  it differs\nb\n  not\n"},
+		{"headless", false, true, [][]string{{"a", name, text}}, "a  " + name + "\n  " + text[:7*11-1] + "\n  it differs\n"},
+		{"wide", true, false, [][]string{{"a", name, text}}, "KIND  RUNTIME" + strings.Repeat(" ", 55) + "WHAT\na     " + name + "  " + text + "\n"},
+		{"long name", false, false, [][]string{{"a", strings.Repeat("r", 90), "x"}}, "KIND  RUNTIME\n  WHAT\na     " + strings.Repeat("r", 73) + "…\n  x\n"},
+	} {
+		out := Sheet{Headless: c.headless}
+		FittedText(&out, c.wide, header, c.rows, "RUNTIME")
+		if got := out.String(); got != c.want {
+			t.Errorf("%s:\n%q, want\n%q", c.name, got, c.want)
+		}
+	}
+}

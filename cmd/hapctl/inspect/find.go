@@ -209,15 +209,15 @@ type queuedView struct {
 // queuedOf returns the unsettled events of a request.
 func (f *finder) queuedOf(ctx context.Context, request string) ([]queuedView, error) {
 	return f.queued(ctx, time.Time{}, func(e events.Event) bool { return e.ID == request }, func(events.Subjects) map[string]uint64 {
-		return map[string]uint64{events.AnyEvent: f.newest}
+		return map[string]uint64{">": f.newest}
 	})
 }
 
 // queuedSince returns the unsettled events of a tenant since a time. The server finds those whose subject
-// names the tenant, however many there are.
+// names the tenant, however many there are. Policy requests, whose subject does not, are read.
 func (f *finder) queuedSince(ctx context.Context, since time.Time, tenant string) ([]queuedView, error) {
 	return f.queued(ctx, since, func(e events.Event) bool { return e.Tenant() == tenant }, func(s events.Subjects) map[string]uint64 {
-		return map[string]uint64{s.TenantEvents(tenant): streams.Everything, s.Resolves(): f.newest}
+		return map[string]uint64{s.TenantEvents(tenant): streams.Everything, s.Resolve("*"): f.newest}
 	})
 }
 

@@ -61,11 +61,7 @@ func (v tenantFinding) Show(w io.Writer, wide bool) {
 		rows[i] = one.row(wide)
 	}
 	fmt.Fprintln(w)
-	if wide {
-		cli.Table(w, header, rows)
-		return
-	}
-	cli.Fitted(w, header, rows, "RUNTIME", "REQUEST")
+	cli.FittedUnless(w, wide, header, rows, "RUNTIME", "REQUEST", "BINDING", "ERROR")
 }
 
 func (d explained) row(wide bool) []string {

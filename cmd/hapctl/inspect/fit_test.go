@@ -35,10 +35,14 @@ func longLists() map[string]cli.View {
 		}}},
 		"tenant": tenantFinding{Tenant: longTenant, Requests: []explained{{ledgerReply: ledgerReply{StoredAt: now, Reply: events.Reply{
 			RequestID: longRuntime, RuntimeID: longRuntime, Status: events.StatusAssigned, Binding: &events.Binding{Name: "sb-aws-000123"},
-		}}}}},
+		}}}, {ledgerReply: ledgerReply{StoredAt: now, Reply: events.Reply{
+			RequestID: longRuntime, RuntimeID: longRuntime, Status: events.StatusRejected, Error: &events.ReplyError{Code: engine.CodeNetworkExhausted},
+		}}}}, Searches: []searched{
+			{Stream: events.StreamReplies, Messages: 12345678, From: now, Bounded: true}, {Stream: events.StreamReplies, Messages: 12345678, older: true},
+		}},
 		"account": accountFinding{bindingDetail: bindingDetail{Binding: account}, Timeline: []moment{{
-			At: now, Tenant: longTenant, RuntimeID: longRuntime, Text: "emptied, marked dirty",
-		}}},
+			At: now, Tenant: longTenant, RuntimeID: longRuntime, Text: "refused: NetworkExhausted",
+		}}, Left: 1234},
 	}
 }
 

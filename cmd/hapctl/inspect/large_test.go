@@ -66,7 +66,7 @@ func BenchmarkExplain(b *testing.B) {
 	}
 	server, process := eventstest.Server(b), counterstest.StartRedis(b)
 	kubeconfig := filepath.Join(b.TempDir(), "kubeconfig")
-	l.flags = []string{"--redis-url", "unix://" + process.Socket, "--nats-url", server.URL(), "--kubeconfig", kubeconfig, "-n", "garden-kyma", "--timeout", "1m"}
+	l.flags = []string{"--redis-url", "unix://" + process.Socket, "--nats-url", server.URL(), "--kubeconfig", kubeconfig, "-n", "garden-kyma", "--timeout", "10m"}
 	l.serve(b, kubeconfig)
 	l.install(b, process)
 	l.client = process.Client(b)

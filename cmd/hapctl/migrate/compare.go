@@ -107,7 +107,7 @@ func (v comparedList) Show(w io.Writer, wide bool) {
 		rows[i] = cli.Dashed(row)
 	}
 	if len(rows) > 0 {
-		cli.Table(w, header, rows)
+		cli.FittedText(w, wide, header, rows, "TENANT", "RUNTIME", "PLAN", "KEB", "SHADOW")
 		fmt.Fprintln(w)
 	}
 	var sums [][]string

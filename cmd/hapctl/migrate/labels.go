@@ -33,7 +33,7 @@ type labelsView struct {
 	Left     int              `json:"left"` // bindings that still have an older key
 }
 
-func (v labelsView) Show(w io.Writer, _ bool) {
+func (v labelsView) Show(w io.Writer, wide bool) {
 	var rows [][]string
 	for _, b := range v.Bindings {
 		state := "to rename"
@@ -48,7 +48,7 @@ func (v labelsView) Show(w io.Writer, _ bool) {
 		}
 	}
 	if len(rows) > 0 {
-		cli.Table(w, []string{"BINDING", "LABEL", "BECOMES", "STATE"}, rows)
+		cli.FittedText(w, wide, []string{"BINDING", "LABEL", "BECOMES", "STATE"}, rows, "LABEL", "BECOMES", "BINDING")
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "renamed: %d; left: %d; with the new keys already: %d\n", v.Renamed, v.Left, v.Already)

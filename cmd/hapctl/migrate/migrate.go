@@ -68,22 +68,22 @@ func (v planView) Show(w io.Writer, wide bool) {
 		}
 		rows = append(rows, cli.Dashed(row))
 	}
-	cli.Table(w, header, rows)
-	v.section(w, "NEVER SELECTED", func(b *plannedBinding) []string {
+	cli.FittedUnless(w, wide, header, rows, "PLANS", "TENANT", "POOL", "BINDING")
+	v.section(w, wide, "NEVER SELECTED", func(b *plannedBinding) []string {
 		if b.Selectable {
 			return nil
 		}
 		return []string{b.Why}
 	})
-	v.section(w, "CONTRADICTION", func(b *plannedBinding) []string { return b.Contradictions })
-	v.section(w, "NOTE", func(b *plannedBinding) []string { return b.Notes })
+	v.section(w, wide, "CONTRADICTION", func(b *plannedBinding) []string { return b.Contradictions })
+	v.section(w, wide, "NOTE", func(b *plannedBinding) []string { return b.Notes })
 	if len(v.Shoots) > 0 {
 		rows := make([][]string, len(v.Shoots))
 		for i, s := range v.Shoots {
 			rows[i] = cli.Dashed([]string{s.Shoot, s.Tenant, s.Binding, s.BindingTenant, s.Kind, s.Message})
 		}
 		fmt.Fprintln(w)
-		cli.Table(w, []string{"SHOOT", "TENANT", "BINDING", "ITS TENANT", "KIND", "PROBLEM"}, rows)
+		cli.FittedText(w, wide, []string{"SHOOT", "TENANT", "BINDING", "ITS TENANT", "KIND", "PROBLEM"}, rows, "TENANT", "ITS TENANT", "SHOOT", "BINDING")
 	}
 	for i, text := range v.Warnings {
 		if i == 0 {
@@ -97,7 +97,7 @@ func (v planView) Show(w io.Writer, wide bool) {
 }
 
 // section writes a table of the texts for each binding, if there are any.
-func (v planView) section(w io.Writer, title string, of func(*plannedBinding) []string) {
+func (v planView) section(w io.Writer, wide bool, title string, of func(*plannedBinding) []string) {
 	var rows [][]string
 	for i := range v.Bindings {
 		for _, text := range of(&v.Bindings[i]) {
@@ -106,7 +106,7 @@ func (v planView) section(w io.Writer, title string, of func(*plannedBinding) []
 	}
 	if len(rows) > 0 {
 		fmt.Fprintln(w)
-		cli.Table(w, []string{"BINDING", title}, rows)
+		cli.FittedText(w, wide, []string{"BINDING", title}, rows)
 	}
 }
 

@@ -55,7 +55,7 @@ func (v allottedView) Show(w io.Writer, wide bool) {
 		}
 		rows = append(rows, cli.Dashed(row))
 	}
-	cli.Table(w, header, rows)
+	cli.FittedUnless(w, wide, header, rows, "RULE", "INJECTION", "RUNTIME")
 }
 
 // freeParent is the free space of a parent.
@@ -84,7 +84,7 @@ func (v freeView) Show(w io.Writer, wide bool) {
 		}
 		rows[i] = cli.Dashed([]string{p.Parent, prefixes(p.CIDRs), strconv.FormatInt(p.Addresses, 10), strconv.FormatInt(p.Free, 10), p.Largest, blocks})
 	}
-	cli.Table(w, header, rows)
+	cli.FittedUnless(w, wide, header, rows, "CIDRS", "PARENT")
 	if wide {
 		fmt.Fprintln(w)
 		free := make([][]string, len(v.Free))

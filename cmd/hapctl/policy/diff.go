@@ -26,7 +26,7 @@ type policyDiffView struct {
 	Interfaces []policy.Changed `json:"interfaces"`
 }
 
-func (v policyDiffView) Show(w io.Writer, _ bool) {
+func (v policyDiffView) Show(w io.Writer, wide bool) {
 	if v.None() {
 		fmt.Fprintln(w, "no difference")
 	} else {
@@ -39,7 +39,7 @@ func (v policyDiffView) Show(w io.Writer, _ bool) {
 				rows = append(rows, []string{part.change, key})
 			}
 		}
-		cli.Table(w, []string{"CHANGE", "RULE"}, rows)
+		cli.FittedUnless(w, wide, []string{"CHANGE", "RULE"}, rows, "RULE")
 	}
 	if len(v.Interfaces) == 0 {
 		return
@@ -49,6 +49,13 @@ func (v policyDiffView) Show(w io.Writer, _ bool) {
 	for i, c := range v.Interfaces {
 		inject := c.Before.Picked == c.After.Picked
 		rows[i] = []string{c.Interface, choiceText(c.Before, inject), choiceText(c.After, inject)}
+		if !wide { // both begin alike, so their ends matter
+			rows[i] = []string{c.Interface, rows[i][1] + " -> " + rows[i][2]}
+		}
+	}
+	if !wide {
+		cli.FittedText(w, false, []string{"INTERFACE", "BEFORE -> AFTER"}, rows)
+		return
 	}
 	cli.Table(w, []string{"INTERFACE", "BEFORE", "AFTER"}, rows)
 }

@@ -102,7 +102,7 @@ type policyView struct {
 	Document        string          `json:"document"`
 }
 
-func (v policyView) Show(w io.Writer, _ bool) {
+func (v policyView) Show(w io.Writer, wide bool) {
 	since, at := "not known", v.At
 	if v.Since != nil {
 		since = v.Since.Format(time.RFC3339)
@@ -116,11 +116,11 @@ func (v policyView) Show(w io.Writer, _ bool) {
 	})
 	if !v.Valid {
 		fmt.Fprintln(w)
-		cli.Table(w, []string{"LINE", "PATH", "KIND", "MESSAGE"}, cli.DocumentFaultRows(v.Errors))
+		cli.FittedText(w, wide, []string{"LINE", "PATH", "KIND", "MESSAGE"}, cli.DocumentFaultRows(v.Errors), "PATH")
 	}
 	if len(v.Workers) > 0 {
 		fmt.Fprintln(w)
-		showPolicyWorkers(w, v.Workers)
+		showPolicyWorkers(w, wide, v.Workers)
 	}
 	fmt.Fprintf(w, "\n%s\n", v.Document)
 }

@@ -67,11 +67,11 @@ func (v *resolvedView) Show(w io.Writer, wide bool) {
 		for i, in := range v.Inject {
 			rows[i] = []string{in.Name, in.ID}
 		}
-		cli.Table(w, []string{"INJECTED", "TYPE INSTANCE"}, rows)
+		cli.FittedUnless(w, wide, []string{"INJECTED", "TYPE INSTANCE"}, rows, "INJECTED")
 	}
 }
 
-func (v *refusedView) Show(w io.Writer, _ bool) {
+func (v *refusedView) Show(w io.Writer, wide bool) {
 	fmt.Fprintln(w, "no implementation")
 	if len(v.rejected) == 0 {
 		return
@@ -83,7 +83,7 @@ func (v *refusedView) Show(w io.Writer, _ bool) {
 		}
 	}
 	fmt.Fprintln(w)
-	cli.Table(w, []string{"IMPLEMENTATION", "ALTERNATIVE", "WHY NOT"}, rows)
+	cli.FittedText(w, wide, []string{"IMPLEMENTATION", "ALTERNATIVE", "WHY NOT"}, rows, "IMPLEMENTATION")
 }
 
 func newPolicyResolve(s *cli.Shell) *cobra.Command {

@@ -52,7 +52,7 @@ func policyWorkers(ctx context.Context, s *cli.Shell, cfg *config.Config, digest
 	return workers, nil
 }
 
-func showPolicyWorkers(w io.Writer, workers []policyWorker) {
+func showPolicyWorkers(w io.Writer, wide bool, workers []policyWorker) {
 	rows := make([][]string, len(workers))
 	for i, p := range workers {
 		has := "another one"
@@ -62,7 +62,15 @@ func showPolicyWorkers(w io.Writer, workers []policyWorker) {
 		case p.Digest == "":
 			has = "none"
 		}
-		rows[i] = cli.Dashed([]string{p.Worker, has, p.Digest, p.Since.Format(time.RFC3339), p.Seen.Format(time.RFC3339)})
+		rows[i] = []string{p.Worker, has, p.Digest, p.Seen.Format(time.RFC3339)}
+		if wide {
+			rows[i] = append(rows[i], p.Since.Format(time.RFC3339))
+		}
+		cli.Dashed(rows[i])
 	}
-	cli.Table(w, []string{"WORKER", "HAS", "DIGEST", "SINCE", "SEEN"}, rows)
+	header := []string{"WORKER", "HAS", "DIGEST", "SEEN"}
+	if wide {
+		header = append(header, "SINCE")
+	}
+	cli.FittedUnless(w, wide, header, rows, "DIGEST", "WORKER")
 }

@@ -55,7 +55,7 @@ type verification struct {
 	Bindings int         `json:"bindings"`
 }
 
-func (v verification) Show(w io.Writer, _ bool) {
+func (v verification) Show(w io.Writer, wide bool) {
 	for _, part := range []struct {
 		title  string
 		drifts []driftView
@@ -67,13 +67,13 @@ func (v verification) Show(w io.Writer, _ bool) {
 		for i, d := range part.drifts {
 			rows[i] = cli.Dashed([]string{string(d.Kind), d.Pool, d.Binding, d.RuntimeID, string(d.Remedy), d.Message})
 		}
-		cli.Table(w, []string{part.title, "POOL", "BINDING", "RUNTIME", "REMEDY", "WHAT"}, rows)
+		cli.FittedText(w, wide, []string{part.title, "POOL", "BINDING", "RUNTIME", "REMEDY", "WHAT"}, rows, "RUNTIME", "POOL", "BINDING")
 		fmt.Fprintln(w)
 	}
-	cli.Pairs(w, [][2]string{
+	cli.Pairs(w, append([][2]string{
 		{"RUNTIMES", strconv.Itoa(v.Runtimes)}, {"BINDINGS", strconv.Itoa(v.Bindings)}, {"REPLIES", strconv.Itoa(v.Replies)},
-		{"DRIFTS", strconv.Itoa(len(v.Drifts))}, {"NOT BUILT", strings.Join(v.NotBuilt, ",")},
-	})
+		{"DRIFTS", strconv.Itoa(len(v.Drifts))},
+	}, cli.FoldedPair("NOT BUILT", strings.Join(v.NotBuilt, ", "))...))
 }
 
 func newVerify(s *cli.Shell) *cobra.Command {

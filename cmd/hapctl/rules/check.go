@@ -21,15 +21,15 @@ type checkView struct {
 	has string // the number of rules, as text
 }
 
-func (v checkView) Show(w io.Writer, _ bool) {
+func (v checkView) Show(w io.Writer, wide bool) {
 	if v.Valid {
 		fmt.Fprintf(w, "valid: %s\n", v.has)
 	} else {
-		cli.Table(w, []string{"RULE", "COLUMN", "KIND", "TEXT", "MESSAGE"}, cli.FaultRows(v.Errors))
+		cli.FittedText(w, wide, []string{"RULE", "COLUMN", "KIND", "TEXT", "MESSAGE"}, cli.FaultRows(v.Errors), "TEXT")
 	}
 	if len(v.Warnings) > 0 {
 		fmt.Fprintln(w, "\nWarnings:")
-		cli.Table(w, []string{"RULE", "COLUMN", "KIND", "TEXT", "MESSAGE"}, cli.FaultRows(v.Warnings))
+		cli.FittedText(w, wide, []string{"RULE", "COLUMN", "KIND", "TEXT", "MESSAGE"}, cli.FaultRows(v.Warnings), "TEXT")
 	}
 }
 

@@ -38,11 +38,12 @@ func (v rulesDiffView) Show(w io.Writer, wide bool) {
 	if len(v.Differences) == 0 {
 		fmt.Fprintln(w, "no difference")
 	} else {
-		header := []string{"PLAN", "PROVIDER", "PLATFORM REGION", "HYPERSCALER REGION", "BEFORE", "AFTER"}
+		header := []string{"PLAN", "PROVIDER", "PR", "HR", "BEFORE", "AFTER"} // as rules name the regions
 		if v.Ledger != nil {
 			header = append(header, "REQUESTS")
 		}
 		if wide {
+			header[2], header[3] = "PLATFORM REGION", "HYPERSCALER REGION"
 			header = append(header, "RULE BEFORE", "RULE AFTER")
 		}
 		rows := make([][]string, len(v.Differences))
@@ -56,7 +57,7 @@ func (v rulesDiffView) Show(w io.Writer, wide bool) {
 			}
 			rows[i] = cli.Dashed(row)
 		}
-		cli.Table(w, header, rows)
+		cli.FittedUnless(w, wide, header, rows, "HR", "PR", "PLAN", "BEFORE", "AFTER")
 	}
 	if l := v.Ledger; l != nil {
 		fmt.Fprintf(w, "\n%s since %s, of which %d would lead elsewhere\n", cli.Count(l.Read, "request"), l.Since.Format(time.RFC3339), l.Differ)

@@ -61,16 +61,16 @@ func (v matchView) Show(w io.Writer, wide bool) {
 	}
 	cli.Pairs(w, append(lines, [2]string{first, v.Selectors.Tenant}, [2]string{"CLAIM SELECTOR", v.Selectors.Claim}))
 	if v.Others != nil {
-		showOthers(w, *v.Others)
+		showOthers(w, wide, *v.Others)
 	}
 }
 
-func (v noMatchView) Show(w io.Writer, _ bool) {
+func (v noMatchView) Show(w io.Writer, wide bool) {
 	fmt.Fprintln(w, "no rule matches")
-	showOthers(w, v.Others)
+	showOthers(w, wide, v.Others)
 }
 
-func showOthers(w io.Writer, others []rule.Other) {
+func showOthers(w io.Writer, wide bool, others []rule.Other) {
 	if len(others) == 0 {
 		return
 	}
@@ -79,7 +79,7 @@ func showOthers(w io.Writer, others []rule.Other) {
 		rows[i] = []string{cli.Numbered(o.RuleNumber, o.Rule), o.Why}
 	}
 	fmt.Fprintln(w)
-	cli.Table(w, []string{"OTHER RULE OF THE PLAN", "WHY NOT"}, rows)
+	cli.FittedText(w, wide, []string{"OTHER RULE OF THE PLAN", "WHY NOT"}, rows, "OTHER RULE OF THE PLAN")
 }
 
 func newRulesExplain(s *cli.Shell) *cobra.Command {

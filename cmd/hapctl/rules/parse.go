@@ -58,7 +58,7 @@ func (v parseView) showLists(w io.Writer, wide bool) {
 			rows[i] = append(rows[i], orAny(m.Plan), orAny(m.Region))
 		}
 	}
-	cli.Table(w, header, rows)
+	cli.FittedUnless(w, wide, header, rows, "MEMBER")
 }
 
 func (v parseView) Show(w io.Writer, wide bool) {
@@ -74,7 +74,7 @@ func (v parseView) Show(w io.Writer, wide bool) {
 		if wide {
 			header = append(header, "PLAN", "PLATFORM REGION", "HYPERSCALER REGION", "OUTPUTS")
 		}
-		cli.Table(w, header, rows)
+		cli.FittedUnless(w, wide, header, rows, "RULE")
 	}
 	v.showLists(w, wide)
 	for _, f := range v.Errors {
