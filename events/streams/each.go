@@ -60,7 +60,7 @@ func Each(ctx context.Context, streams Streams, stream string, next uint64, filt
 		// Messages on other subjects may lie between: a window with few matching ones costs more than
 		// to read them one by one.
 		for dense := next-begun <= window; dense && next <= e.last; {
-			n := 0
+			var n int
 			if next, n, err = e.together(ctx, next); err != nil {
 				return err
 			}

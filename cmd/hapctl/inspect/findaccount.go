@@ -110,7 +110,7 @@ func (f *finder) findAccount(ctx context.Context, name string) (cli.View, error)
 	v := accountFinding{bindingDetail: detail, Timeline: []moment{}}
 	runtimes := slices.Clone(detail.Runtimes)
 	slices.SortFunc(runtimes, func(a, b runtimeView) int { return int(b.Sequence - a.Sequence) })
-	if most := int(min(f.most(mostRuntimes), math.MaxInt)); len(runtimes) > most { //nolint:gosec // it is bounded
+	if most := int(min(f.most(mostRuntimes), math.MaxInt)); len(runtimes) > most {
 		v.Left, runtimes = len(runtimes)-most, runtimes[:most]
 	}
 	found := make([][]ledgerReply, len(runtimes)+1)
