@@ -108,7 +108,7 @@ func testFoundElsewhere(b *bench) {
 		unknown   error
 		want      string
 	}{
-		{1, nil, "no worker has taken it up yet; events before it: 1"}, {2, nil, "in work, a worker has taken it up and not finished it"},
+		{0, nil, "no worker has taken it up yet; events before it: 1"}, {2, nil, "in work, a worker has taken it up and not finished it"},
 		{2, errors.New("no consumer"), "no worker has finished it"},
 	} {
 		found, extent, err := queued.Find(b.ctx(), b.ledger, time.Time{}, map[string]uint64{">": 10}, func(e events.Event) bool { return e.ID == "b" }, func(context.Context) (*jetstream.ConsumerInfo, error) {

@@ -55,7 +55,7 @@ func (s *Sources) releasesOf(ctx context.Context, binding string) ([]answer, err
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	slices.SortFunc(all, func(a, b answer) int { return cmp.Compare(b.Position, a.Position) })
+	slices.SortFunc(all, func(a, b answer) int { return b.Time.Compare(a.Time) })
 	return all[:min(repliesShown, len(all))], err
 }
 

@@ -94,7 +94,7 @@ func (v accountFinding) Show(w io.Writer, wide bool) {
 	}
 	text := fmt.Sprintf("%s: the replies to its releases, and about %s that Redis remembers", events.StreamReplies, cli.Count(len(v.Runtimes)-v.Left, "runtime"))
 	if v.Left > 0 {
-		text += fmt.Sprintf("; %d older ones were not read, --newest reads more", v.Left)
+		text += fmt.Sprintf("; not read: %d older, --newest reads more", v.Left)
 	}
 	fmt.Fprintln(w)
 	cli.Pairs(w, cli.FoldedPair("SEARCHED", text))
