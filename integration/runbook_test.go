@@ -208,6 +208,7 @@ var unlike = []struct {
 	{regexp.MustCompile(`"(seconds|duration|after|ahead)":-?[\d.e-]+`), `"$1":<n>`},
 	{regexp.MustCompile(`"(trace_id|span_id)":"[0-9a-f]+"`), `"$1":"<id>"`},
 	{regexp.MustCompile(`for another \d+m\d+s`), "for another <d>"},
+	{regexp.MustCompile(`with sequence \d+`), "with sequence <n>"},
 	{regexp.MustCompile(`goroutine \d+[^"]*`), "goroutine <n>"},
 }
 

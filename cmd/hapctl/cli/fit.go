@@ -55,7 +55,7 @@ func widthsOf(rows [][]string) (widths []int, over int) {
 }
 
 // FittedText is Fitted for a table whose last column is a text. If the table would be too wide, the text is
-// folded in its column, or below the row if the column would be narrow. wide writes a line for each row.
+// folded in its column, or below the row if the column would be too narrow. wide writes a line for each row.
 func FittedText(w io.Writer, wide bool, header []string, rows [][]string, shorten ...string) {
 	last := len(header) - 1
 	all, cut := [][]string{oneLine(header)}, [][]string{}
@@ -68,15 +68,17 @@ func FittedText(w io.Writer, wide bool, header []string, rows [][]string, shorte
 		return
 	}
 	if room := widths[last] - over; room >= leastText {
-		folded := [][]string{}
+		folded, fits := [][]string{}, true
 		for _, row := range all[1:] {
 			for _, part := range Fold(row[last], room) {
-				folded = append(folded, append(row[:last:last], part))
+				folded, fits = append(folded, append(row[:last:last], part)), fits && utf8.RuneCountInString(part) <= room
 				row = make([]string, last+1)
 			}
 		}
-		Table(w, header, folded)
-		return
+		if fits {
+			Table(w, header, folded)
+			return
+		}
 	}
 	on, is := w.(*Sheet)
 	sheet := Sheet{Headless: is && on.Headless}
