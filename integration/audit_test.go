@@ -141,7 +141,7 @@ func (l *landscape) liveOn(env []string) {
 	if gone := l.left(goes(first.RuntimeID, "ga-1")); !gone.MarkedDirty {
 		l.t.Fatalf("the deprovision is answered %+v", gone)
 	}
-	if r := l.released(gives("clean", name, 0)); r.Status != events.StatusReturned {
+	if r := l.released(releaseEvent("clean", name, 0)); r.Status != events.StatusReturned {
 		l.t.Fatalf("the release is answered %+v", r)
 	}
 	l.awaitSettled()

@@ -94,7 +94,7 @@ func mainJobOf(t *testing.T, kind accountKind) {
 			t.Errorf("binding %s is %+v after its clusters have gone", name, b)
 		}
 	}
-	if r := l.released(gives("clean", dedicated, 0)); r.Status != events.StatusReturned {
+	if r := l.released(releaseEvent("clean", dedicated, 0)); r.Status != events.StatusReturned {
 		t.Errorf("the release is answered %s %+v", r.Status, r.Error)
 	}
 	if b := l.binding(dedicated); b.Tenant != "" || b.Dirty || b.Generation != 1 || b.Kind != kind.kind {

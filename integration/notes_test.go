@@ -61,10 +61,10 @@ func TestEventsOfBindings(t *testing.T) {
 	l.provision(e)
 	name := l.assigned(e)
 	l.label(name, map[string]any{gardener.LabelCordon: "true"})
-	refusedWith(t, l.released(gives("too-early", name, 0)), engine.CodeNotDirty)
-	refusedWith(t, l.released(gives("nobodys", "no-such-binding", 0)), engine.CodeUnknownBinding)
+	refusedWith(t, l.released(releaseEvent("too-early", name, 0)), engine.CodeNotDirty)
+	refusedWith(t, l.released(releaseEvent("nobodys", "no-such-binding", 0)), engine.CodeUnknownBinding)
 	gone := l.left(goes(e.RuntimeID, "ga-1"))
-	l.released(gives("clean", name, gone.Binding.Generation))
+	l.released(releaseEvent("clean", name, gone.Binding.Generation))
 	want := []string{"Claimed x1", "Cordoned x1", "Dirty x1", "ReleaseRefused x1", "Released x1"}
 	eventually(l.ctx, t, func() error {
 		if got := l.described(name); !slices.Equal(got, want) {

@@ -50,7 +50,7 @@ func pageStack(t *testing.T) (*landscape, *inProcess) {
 		ask(1, fmt.Sprintf("ga-small-%d", n+1), "gcp", "cf-sa30", "southamerica-east1")
 	}
 	ask(1, "ga-demo-9", "no-such-plan", "", "")
-	if r := l.released(gives("req-release", "aws-1", 0)); r.Error == nil {
+	if r := l.released(releaseEvent("req-release", "aws-1", 0)); r.Error == nil {
 		t.Fatalf("the release of an account in use is %s", r.Status)
 	}
 	return l, w

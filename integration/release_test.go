@@ -15,8 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// gives returns a release of a binding; generation 0 names none.
-func gives(id, binding string, generation int64) events.Event {
+// releaseEvent returns a release of a binding; generation 0 names none.
+func releaseEvent(id, binding string, generation int64) events.Event {
 	e := events.Event{
 		Type: events.TypeRelease, ID: id, Source: "/cleanup", Binding: binding,
 		Release: &events.Release{Binding: binding},
@@ -74,22 +74,22 @@ func releaseOf(t *testing.T, kind accountKind) {
 		t.Errorf("the second waits as %+v", r.Waiting)
 	}
 
-	refusedWith(t, l.released(gives("too-early", name, 0)), engine.CodeNotDirty)
-	refusedWith(t, l.released(gives("nobodys", "no-such-binding", 0)), engine.CodeUnknownBinding)
+	refusedWith(t, l.released(releaseEvent("too-early", name, 0)), engine.CodeNotDirty)
+	refusedWith(t, l.released(releaseEvent("nobodys", "no-such-binding", 0)), engine.CodeUnknownBinding)
 	// The label says dirty, Redis knows of a cluster.
 	l.label(name, map[string]any{"dirty": "true"})
-	refusedWith(t, l.released(gives("in-use", name, 0)), engine.CodeBindingInUse)
+	refusedWith(t, l.released(releaseEvent("in-use", name, 0)), engine.CodeBindingInUse)
 	l.label(name, map[string]any{"dirty": nil})
 
 	gone := l.left(goes(first.RuntimeID, "ga-1"))
 	if !gone.MarkedDirty || gone.Draining || *gone.Clusters != 0 {
 		t.Fatalf("the deprovision is answered %+v", gone)
 	}
-	refusedWith(t, l.released(gives("stale", name, gone.Binding.Generation+1)), engine.CodeStaleRelease)
+	refusedWith(t, l.released(releaseEvent("stale", name, gone.Binding.Generation+1)), engine.CodeStaleRelease)
 	if b := l.binding(name); !b.Dirty || b.Tenant != "ga-1" {
 		t.Errorf("refused releases left %+v", b)
 	}
-	clean := gives("clean", name, gone.Binding.Generation)
+	clean := releaseEvent("clean", name, gone.Binding.Generation)
 	back := l.released(clean)
 	if back.Status != events.StatusReturned || back.Binding.Name != name || back.Binding.Generation != gone.Binding.Generation {
 		t.Fatalf("the release is answered %+v", back)
@@ -105,7 +105,7 @@ func releaseOf(t *testing.T, kind accountKind) {
 	if again := l.answered(clean); !reflect.DeepEqual(again, back) {
 		t.Errorf("the same release is answered\n%+v, before\n%+v", again, back)
 	}
-	refusedWith(t, l.released(gives("late", name, gone.Binding.Generation)), engine.CodeStaleRelease)
+	refusedWith(t, l.released(releaseEvent("late", name, gone.Binding.Generation)), engine.CodeStaleRelease)
 	if b := l.binding(name); b.Tenant != "ga-2" || b.Dirty || b.ReleasedBy != clean.ID {
 		t.Errorf("binding %+v", b)
 	}
@@ -127,7 +127,7 @@ func TestReleaseInterrupted(t *testing.T) {
 	if err := w.end(); err != nil {
 		t.Fatal(err)
 	}
-	clean := gives("clean", name, generation)
+	clean := releaseEvent("clean", name, generation)
 	l.free(clean)
 	killedAt(t, l.stack, observe.StepFreed)
 	if b := l.binding(name); b.Dirty || b.Tenant != "" {
@@ -269,7 +269,7 @@ func TestDeprovisionOutOfOrder(t *testing.T) {
 		t.Errorf("%d requests lie in the waiting room", n)
 	}
 	// What was counted for it is counted for no tenant: the account goes to the next.
-	l.released(gives("clean", name, 1))
+	l.released(releaseEvent("clean", name, 1))
 	next := ask("rt-next", "ga-3")
 	l.provision(next)
 	if got := l.assigned(next); got != name {

@@ -49,7 +49,7 @@ func TestClaimUndone(t *testing.T) {
 			l.provision(next)
 			if c.dirty {
 				l.waits(next)
-				l.free(gives("clean", "aws-01", 1))
+				l.free(releaseEvent("clean", "aws-01", 1))
 			}
 			if got := l.assigned(next); got != "aws-01" {
 				t.Errorf("the next tenant is on %s", got)

@@ -39,7 +39,7 @@ func told(s events.Stored) events.Fact {
 	return f
 }
 
-// releasesOf returns the last answers to the releases of a binding, newest first.
+// releasesOf returns the last answers to the releases of a binding, newest first, among repliesRead of them.
 func (s *Sources) releasesOf(ctx context.Context, binding string) ([]answer, error) {
 	var all []answer
 	read := 0

@@ -180,7 +180,7 @@ func (e *telling) attempts() {
 		case "written":
 			e.say("claim", "%s: the label was written", a.Binding)
 		case "conflict":
-			e.say("claim", "%s: lost to a conflict, somebody else wrote the binding meanwhile; read again", a.Binding)
+			e.say("claim", "%s: lost to a conflict, another client wrote the binding meanwhile; read again", a.Binding)
 		case "revoked":
 			e.say("claim", "%s: given up, its label is another tenant's, dirty or of another pool", a.Binding)
 		case "unknown":
