@@ -32,7 +32,7 @@ type Exceptions struct {
 	Edited  map[string]bool // bindings that were changed by hand
 	Excused map[string]bool // runtimes whose event was deleted by hand
 	Waits   map[string]bool // runtimes whose request waits for blocks: they may have an account until its deadline
-	Passed  map[string]bool // runtimes whose request waits behind another one of their tenant: they may have blocks
+	Passed  map[string]bool // runtimes whose request waits behind another one of their tenant: they may have more blocks
 }
 
 // Runtime is a runtime's record in a pool.

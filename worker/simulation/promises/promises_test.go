@@ -63,6 +63,7 @@ func TestBroken(t *testing.T) {
 		{"", forgotten, promises.Exceptions{Excused: yes("rt-1")}},
 		{"I9 NoOverlap", forgotten, promises.Exceptions{Waits: yes("rt-1")}},
 		{"", forgotten, promises.Exceptions{Waits: yes("rt-1"), Passed: yes("rt-1")}},
+		{"", func(*promises.Facts) {}, promises.Exceptions{Waits: yes("rt-1"), Passed: yes("rt-1")}}, // another request of an answered runtime
 		{"I6 CountsTrue: b-1 is unclaimed", relabelled, promises.Exceptions{}},
 		{"", relabelled, promises.Exceptions{Edited: yes("b-1")}},
 		{"I6 CountsTrue: b-1 is unclaimed", relabelled, promises.Exceptions{Edited: yes("b-2"), Waits: yes("rt-1")}},
