@@ -2,6 +2,8 @@ package cmd_test
 
 import (
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -43,5 +45,27 @@ func TestDependenciesAreReviewed(t *testing.T) {
 				t.Errorf("docs/dependencies.md has %s, which go.mod does not require", part)
 			}
 		}
+	}
+}
+
+// ofTheClient are the modules whose packages a publisher compiles that imports events/requests. Those after
+// nats.go are what nats.go imports.
+var ofTheClient = []string{
+	"github.com/cenkalti/backoff/v4", "github.com/go-json-experiment/json", "golang.org/x/sync",
+	"github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid", "github.com/klauspost/compress", "golang.org/x/crypto", "golang.org/x/sys",
+}
+
+// TestClientImportsLittle: a publisher in Go compiles NATS, a JSON codec and the messages.
+func TestClientImportsLittle(t *testing.T) {
+	t.Parallel()
+	c := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", module+"events/requests")
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	found := slices.Compact(slices.Sorted(slices.Values(strings.Fields(string(out)))))
+	want := slices.Sorted(slices.Values(append([]string{strings.TrimSuffix(module, "/")}, ofTheClient...)))
+	if !slices.Equal(found, want) {
+		t.Errorf("events/requests imports of\n%q, want\n%q", found, want)
 	}
 }

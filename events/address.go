@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
 // subjectTokens returns the last two tokens of an event's subject, whatever its prefix: the type, and
@@ -60,7 +61,7 @@ func (e *Event) checkSubject(subject string) error {
 	case want == "" && !engine.ValidID(token):
 		return fmt.Errorf("the last token of subject %s is no global account id", subject)
 	case want != "" && token != want:
-		return fmt.Errorf("subject %s ends in %s, but data.%s is %s", subject, token, e.Type.Info().Token, quote(want))
+		return fmt.Errorf("subject %s ends in %s, but data.%s is %s", subject, token, e.Type.Info().Token, object.Quote(want))
 	}
 	return nil
 }
@@ -73,9 +74,9 @@ func (e *Event) subject(s Subjects) string {
 // trace takes the trace context from the header if that is valid. An invalid header does not replace
 // the trace context of the event, which may be valid.
 func (e *Event) trace(header nats.Header) {
-	if parent := headerValue(header, "traceparent"); validTraceparent(parent) {
+	if parent := HeaderValue(header, "traceparent"); validTraceparent(parent) {
 		e.Traceparent = parent
-		e.Tracestate = headerValue(header, "tracestate")
+		e.Tracestate = HeaderValue(header, "tracestate")
 	}
 	e.boundTrace()
 }
@@ -118,9 +119,9 @@ func validTraceparent(text string) bool {
 	return text[3:35] != shape[3:35] && text[36:52] != shape[36:52]
 }
 
-// headerValue returns the first value of a header, "" if there is none. It ignores the case of the
+// HeaderValue returns the first value of a header, "" if there is none. It ignores the case of the
 // name: NATS keeps names as they were sent, and publishers differ.
-func headerValue(header nats.Header, name string) string {
+func HeaderValue(header nats.Header, name string) string {
 	if value := header.Get(name); value != "" {
 		return value
 	}

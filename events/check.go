@@ -136,7 +136,7 @@ func (r *Reply) check() error {
 	case r.Status == "":
 		return missing("data.status")
 	case !r.Final() && r.Status != StatusWaiting && r.Status != StatusSealed:
-		return fmt.Errorf("data.status %s is unknown", quote(string(r.Status)))
+		return fmt.Errorf("data.status %s is unknown", object.Quote(string(r.Status)))
 	case r.Status == StatusRejected && r.Error == nil:
 		return missing("data.error")
 	}
@@ -236,7 +236,7 @@ func checkID(field, id string) error {
 		return missing(field)
 	case !engine.ValidID(id):
 		return fmt.Errorf("%s %s is no id: 1 to %d letters, digits, - and _, a letter or digit at both ends",
-			field, quote(id), engine.MaxID)
+			field, object.Quote(id), engine.MaxID)
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func checkLabel(field, value string) error {
 		return nil
 	}
 	return fmt.Errorf("%s %s cannot be part of a label value: at most %d letters, digits, '-', '_' and '.', a letter or digit at both ends",
-		field, quote(value), maxLabel)
+		field, object.Quote(value), maxLabel)
 }
 
 // checkName checks the name of an object in Kubernetes; "" is allowed.
@@ -263,7 +263,7 @@ func checkName(field, name string, limit int) error {
 		return nil
 	}
 	return fmt.Errorf("%s %s is no name in Kubernetes: at most %d small letters, digits, '-' and '.', a letter or digit at both ends",
-		field, quote(name), limit)
+		field, object.Quote(name), limit)
 }
 
 // checkBinding checks only the length: Gardener determines which bindings exist.
@@ -276,14 +276,15 @@ func checkBinding(name string) error {
 
 // checkInbox refuses every subject that is no inbox, so that no copy of a reply is sent there.
 func checkInbox(replyTo string) error {
-	if replyTo == "" || inbox(replyTo) {
+	if replyTo == "" || IsInbox(replyTo) {
 		return nil
 	}
 	return fmt.Errorf("data.replyTo %s is not allowed: it must begin with %s, without wildcards, white space or empty tokens, in at most %d characters",
-		quote(replyTo), inboxPrefix, maxInbox)
+		object.Quote(replyTo), inboxPrefix, maxInbox)
 }
 
-func inbox(subject string) bool {
+// IsInbox reports whether copies of replies may be sent to the subject.
+func IsInbox(subject string) bool {
 	rest, ok := strings.CutPrefix(subject, inboxPrefix)
 	if !ok || len(subject) > maxInbox {
 		return false
@@ -321,13 +322,4 @@ func kubernetesName(s string) bool {
 
 func alphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-}
-
-// quote quotes a publisher's value, shortened to 80 bytes.
-func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		s = s[:most] + "…"
-	}
-	return fmt.Sprintf("%q", s)
 }

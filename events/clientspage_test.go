@@ -56,7 +56,7 @@ func TestClientsPage(t *testing.T) {
 	if err := all["provision"].Validate(whole.(map[string]any)["data"]); err != nil {
 		t.Error(err)
 	}
-	published, err := events.Publication(t.Context(), s, e)
+	published, err := events.Publication(s, e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ const MaxMessage = 256 << 10
 // each of them bounded.
 const maxKept = MaxMessage + 8<<10
 
-const specVersion = "1.0"
+// SpecVersion is the version of CloudEvents that all messages have.
+const SpecVersion = "1.0"
 
 // envelope is a CloudEvent whose data is read later.
 type envelope struct {
@@ -69,6 +70,11 @@ func Decode(subject string, header nats.Header, data []byte) (Event, error) {
 	}
 }
 
+// DecodeKept is Decode for an event that workers have stored. Its error is only the fault.
+func DecodeKept(subject string, header nats.Header, data []byte) (Event, error) {
+	return decode(subject, header, data, maxKept)
+}
+
 func decode(subject string, header nats.Header, data []byte, most int) (Event, error) {
 	if len(data) > most {
 		return Event{}, tooLong(data, most)
@@ -105,8 +111,8 @@ func (env *envelope) event(hasData bool) (Event, error) {
 	switch {
 	case env.SpecVersion == "":
 		return Event{}, missing("specversion")
-	case env.SpecVersion != specVersion:
-		return Event{}, fmt.Errorf("specversion is %s, only %s is known", quote(env.SpecVersion), specVersion)
+	case env.SpecVersion != SpecVersion:
+		return Event{}, fmt.Errorf("specversion is %s, only %s is known", object.Quote(env.SpecVersion), SpecVersion)
 	case env.Type == "":
 		return Event{}, missing("type")
 	case env.ID == "":
@@ -118,7 +124,7 @@ func (env *envelope) event(hasData bool) (Event, error) {
 	}
 	kind := typeOf(env.Type)
 	if kind == "" {
-		return Event{}, fmt.Errorf("type %s is unknown", quote(env.Type))
+		return Event{}, fmt.Errorf("type %s is unknown", object.Quote(env.Type))
 	}
 	if err := checkID("id", env.ID); err != nil {
 		return Event{}, err
@@ -157,20 +163,23 @@ func (e Event) Addressed() Event {
 // EncodeEvent writes an event as a CloudEvent, after the same checks that Decode makes.
 func EncodeEvent(e Event) ([]byte, error) { return encodeEvent(e, MaxMessage) }
 
+// EncodeKept is EncodeEvent for an event that workers store. It may be longer than a published one.
+func EncodeKept(e Event) ([]byte, error) { return encodeEvent(e, maxKept) }
+
 func encodeEvent(e Event, most int) ([]byte, error) {
 	if err := cmp.Or(checkID("id", e.ID), checkGiven("source", e.Source), e.checkAttributes()); err != nil {
 		return nil, invalid(err)
 	}
 	payload := e.given()
 	if payload == nil {
-		return nil, invalid(fmt.Errorf("an event of type %s needs its data", quote(string(e.Type))))
+		return nil, invalid(fmt.Errorf("an event of type %s needs its data", object.Quote(string(e.Type))))
 	}
 	if err := payload.check(); err != nil {
 		return nil, invalid(err)
 	}
 	e.boundTrace()
 	data, err := json.Marshal(outgoing{
-		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Type.CloudEvent(),
+		SpecVersion: SpecVersion, ID: e.ID, Source: e.Source, Type: e.Type.CloudEvent(),
 		DataContentType: "application/json", ReplayOf: e.ReplayOf,
 		Traceparent: e.Traceparent, Tracestate: e.Tracestate, Data: payload,
 	}, json.Deterministic(true))
@@ -187,7 +196,7 @@ func encodeEvent(e Event, most int) ([]byte, error) {
 // deterministic. It repairs invalid UTF-8, since a reply may quote a faulty event.
 func EncodeReply(r Reply, source string) ([]byte, error) {
 	if err := r.check(); err != nil {
-		return nil, fmt.Errorf("reply to %s: %w", quote(r.RequestID), err)
+		return nil, fmt.Errorf("reply to %s: %w", object.Quote(r.RequestID), err)
 	}
 	if data, ok := encodePlain(&r, source); ok {
 		return data, nil
@@ -198,7 +207,7 @@ func EncodeReply(r Reply, source string) ([]byte, error) {
 // encodeAny encodes any valid reply. Its error says why the reply cannot be encoded.
 func encodeAny(r Reply, source string) ([]byte, error) {
 	data, err := json.Marshal(outgoing{
-		SpecVersion: specVersion, ID: r.RequestID + "/" + string(r.Status), Source: source, Type: TypeReply,
+		SpecVersion: SpecVersion, ID: r.RequestID + "/" + string(r.Status), Source: source, Type: TypeReply,
 		DataContentType: "application/json", Data: &r,
 	}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
@@ -214,10 +223,10 @@ func DecodeReply(data []byte) (Reply, error) {
 		return Reply{}, err
 	}
 	switch {
-	case env.SpecVersion != specVersion:
-		return Reply{}, fmt.Errorf("specversion is %s, only %s is known", quote(env.SpecVersion), specVersion)
+	case env.SpecVersion != SpecVersion:
+		return Reply{}, fmt.Errorf("specversion is %s, only %s is known", object.Quote(env.SpecVersion), SpecVersion)
 	case env.Type != TypeReply:
-		return Reply{}, fmt.Errorf("type is %s, a reply has %s", quote(env.Type), TypeReply)
+		return Reply{}, fmt.Errorf("type is %s, a reply has %s", object.Quote(env.Type), TypeReply)
 	case env.Source == "":
 		return Reply{}, missing("source")
 	case len(env.Data) == 0:
@@ -231,20 +240,20 @@ func DecodeReply(data []byte) (Reply, error) {
 		return Reply{}, err
 	}
 	if want := r.RequestID + "/" + string(r.Status); env.ID != want {
-		return Reply{}, fmt.Errorf("id is %s, the data say %s", quote(env.ID), quote(want))
+		return Reply{}, fmt.Errorf("id is %s, the data say %s", object.Quote(env.ID), object.Quote(want))
 	}
 	return r, nil
 }
 
 func checkContentType(header nats.Header) error {
-	given := headerValue(header, "Content-Type")
+	given := HeaderValue(header, "Content-Type")
 	if given == "" || given == ContentType {
 		return nil
 	}
 	if media, _, err := mime.ParseMediaType(given); err == nil && media == ContentType {
 		return nil
 	}
-	return fmt.Errorf("header Content-Type is %s, must be %s", quote(given), ContentType)
+	return fmt.Errorf("header Content-Type is %s, must be %s", object.Quote(given), ContentType)
 }
 
 func missing(field string) error { return fmt.Errorf("%s is missing", field) }

@@ -2,39 +2,18 @@ package events_test
 
 import (
 	"bytes"
-	"context"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"go.opentelemetry.io/otel/trace"
 	"pgregory.net/rapid"
 
 	"github.com/hap-worker/hap-worker/engine"
 	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 	"github.com/hap-worker/hap-worker/events"
 )
-
-func provision(id string) events.Event {
-	return events.Event{Type: events.TypeProvision, ID: id, Source: "/keb", Provision: &events.Provision{
-		RuntimeID: "rt-" + id, GlobalAccountID: "ga-1", Plan: "aws", PlatformRegion: "cf-eu11", HyperscalerRegion: "eu-central-1",
-		ShootName: "c-3fa2", Cluster: &events.Cluster{Name: "c", Namespace: "n", Labels: map[string]string{"a": "b", "c": "d"}},
-	}}
-}
-
-func assigned(id string) events.Reply {
-	return events.Reply{
-		RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusAssigned, GlobalAccountID: "ga-1", Plan: "aws", Provider: "aws",
-		Binding:  &events.Binding{Name: "aws-7", Namespace: "garden-kyma", Kind: "CredentialsBinding", HyperscalerType: "aws", Claimed: true, Generation: 3},
-		Clusters: new(12), Limit: 180,
-		Decision: &events.Decision{Sequence: 4711, Rule: "aws", RuleNumber: 1, Pool: "aws", LabelSelector: "hyperscalerType=aws",
-			Considered: []events.Considered{{Binding: "aws-3", Clusters: 180, Verdict: "at-limit"}}},
-		ShootPatch:      []events.PatchOperation{{Op: "add", Path: "/spec/credentialsBindingName", Value: "aws-7"}},
-		ShootMergePatch: map[string]any{"spec": map[string]any{"credentialsBindingName": "aws-7"}},
-	}
-}
 
 func TestEventRoundTrip(t *testing.T) {
 	t.Parallel()
@@ -196,28 +175,6 @@ func TestStatusFinal(t *testing.T) {
 		if got := (events.Reply{Status: status}).Final(); got != want {
 			t.Errorf("%q is final: %t", status, got)
 		}
-	}
-}
-
-// The carrier keeps names as they are and finds them in any case.
-func TestTraceCarrier(t *testing.T) {
-	t.Parallel()
-	header := nats.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
-	carrier := events.Carrier(header)
-	if carrier.Get("traceparent") == "" || len(carrier.Keys()) != 1 {
-		t.Errorf("%v", carrier)
-	}
-	carrier.Set("tracestate", "a=b")
-	if got := header["tracestate"]; len(got) != 1 || got[0] != "a=b" {
-		t.Errorf("%v", header)
-	}
-	e := events.Event{Traceparent: carrier.Get("traceparent"), Tracestate: "a=b"}
-	span := trace.SpanContextFromContext(e.TraceContext(context.Background()))
-	if !span.IsRemote() || span.TraceID().String() != "0af7651916cd43dd8448eb211c80319c" || span.TraceState().Get("a") != "b" {
-		t.Errorf("%+v", span)
-	}
-	if span := trace.SpanContextFromContext(events.Event{}.TraceContext(context.Background())); span.IsValid() {
-		t.Errorf("a trace out of nothing: %+v", span)
 	}
 }
 

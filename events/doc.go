@@ -1,7 +1,7 @@
-// Package events is the wire: the subjects and streams of hap-worker on NATS
-// JetStream, the payloads with their codec and JSON Schemas, the ledger of
-// replies, and the requests that wait.
+// Package events is the wire: the subjects of hap-worker on NATS JetStream, and
+// the payloads with their codec and JSON Schemas. Every message and every subject
+// is described in docs/messages.md.
 //
-// A publisher needs the Client of package events/requests. Every message and every
-// subject is described in docs/messages.md.
+// A publisher needs the Client of package events/requests, workers need package
+// events/storage.
 package events

@@ -38,7 +38,7 @@ func (f *Foreign) Error() string {
 	if f.Reply {
 		what = ErrUnknownReply.Error()
 	}
-	return fmt.Sprintf("sequence %d of %s, on %s, is %s: %s", f.Sequence, f.Stream, quote(f.Subject), what, streams.OneLine(f.Err.Error(), maxFault))
+	return fmt.Sprintf("sequence %d of %s, on %s, is %s: %s", f.Sequence, f.Stream, object.Quote(f.Subject), what, streams.OneLine(f.Err.Error(), maxFault))
 }
 
 // Unwrap returns the fault and, if Reply is true, ErrUnknownReply.
@@ -71,22 +71,3 @@ func callsItselfReply(data []byte) bool {
 
 // ForeignOf returns the *Foreign in an error, and whether there is one.
 func ForeignOf(err error) (*Foreign, bool) { return errors.AsType[*Foreign](err) }
-
-// foreigners reports the messages that a reader skips.
-type foreigners struct{ tell func(*Foreign) }
-
-// OnForeign sets the function that is called with each unreadable message that a reader skips, each
-// time that it reads it. Call OnForeign before the first use.
-func (f *foreigners) OnForeign(tell func(*Foreign)) { f.tell = tell }
-
-// pass reports a foreign message to tell and returns nil. It returns any other error unchanged.
-func (f *foreigners) pass(err error) error {
-	found, ok := ForeignOf(err)
-	if !ok {
-		return err
-	}
-	if f.tell != nil {
-		f.tell(found)
-	}
-	return nil
-}

@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/engine/leaktest"
+	"github.com/hap-worker/hap-worker/events/eventstest"
 )
+
+var subjects, provision, assigned = eventstest.Subjects, eventstest.Provision, eventstest.Assigned
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

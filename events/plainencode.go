@@ -16,7 +16,7 @@ const mostKept = 16 << 10
 // false if something in the reply is unusual; the caller then uses encodeAny.
 func encodePlain(r *Reply, source string) ([]byte, bool) {
 	buffer, _ := encoding.Get().(*[]byte)
-	w := plain.Writer{Out: append((*buffer)[:0], `{"specversion":"`+specVersion+`","id":"`...)}
+	w := plain.Writer{Out: append((*buffer)[:0], `{"specversion":"`+SpecVersion+`","id":"`...)}
 	w.Out = append(w.Out, r.RequestID...) // neither an id nor a known status needs escapes
 	w.Out = append(w.Out, '/')
 	w.Out = append(w.Out, r.Status...)

@@ -2,7 +2,6 @@ package events
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 
 	"github.com/nats-io/nats.go"
@@ -14,12 +13,12 @@ import (
 // request id: the stream stores one message per id within the duplicate window. With replyTo the
 // message id is unique, so that a repeat reaches a worker, which then sends its copy. Errors: an
 // *engine.Error with CodeInvalidEvent for an event that a worker would refuse.
-func Publication(ctx context.Context, s Subjects, e Event) (*nats.Msg, error) {
+func Publication(s Subjects, e Event) (*nats.Msg, error) {
 	data, err := EncodeEvent(e)
 	if err != nil {
 		return nil, err
 	}
-	msg := message(ctx, e.subject(s), data)
+	msg := NewMessage(e.subject(s), data)
 	if e.Traceparent != "" {
 		msg.Header["traceparent"] = []string{e.Traceparent}
 	}
@@ -31,4 +30,12 @@ func Publication(ctx context.Context, s Subjects, e Event) (*nats.Msg, error) {
 	msg.Header[jetstream.MsgIDHeader] = []string{id}
 	msg.Header[jetstream.ExpectedStreamHeader] = []string{s.Stream(StreamEvents)}
 	return msg, nil
+}
+
+// contentTypes is shared by all messages: no code changes the values of a header.
+var contentTypes = []string{ContentType}
+
+// NewMessage returns the NATS message for a CloudEvent.
+func NewMessage(subject string, data []byte) *nats.Msg {
+	return &nats.Msg{Subject: subject, Header: nats.Header{"Content-Type": contentTypes}, Data: data}
 }

@@ -30,7 +30,7 @@ func salvage(subject string, header nats.Header, data []byte) Event {
 		event.Type = kind
 	}
 	event.ID = validOr(top["id"], idOfMessage(header))
-	if inbox(inner["replyTo"]) {
+	if IsInbox(inner["replyTo"]) {
 		event.ReplyTo = inner["replyTo"]
 	}
 	event.salvageAddressee(inner, kind, token)

@@ -8,6 +8,25 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
+// The names of the streams and of the workers' consumer.
+const (
+	StreamEvents  = "HAP_EVENTS"
+	StreamReplies = "HAP_REPLIES"
+	StreamWaiting = "HAP_WAITING"
+	StreamDead    = "HAP_DEAD"
+
+	// StreamComparisons exists only for a shadow: KEB's choices beside the shadow's.
+	StreamComparisons = "HAP_SHADOW_COMPARISONS"
+
+	ConsumerWorker = "hap-worker" // durable, on StreamEvents and on the shadow's copy of it
+	ConsumerShadow = "hap-shadow" // durable, on StreamEvents while no worker has a consumer there
+)
+
+const (
+	streamsBegin  = "HAP_"
+	shadowStreams = "HAP_SHADOW_"
+)
+
 // DefaultPrefix begins every subject unless configured otherwise.
 const DefaultPrefix = "hap.v1"
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -58,7 +59,7 @@ func TestBadInput(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stack.Options{Config: []byte(oneAccountRules), Workers: 1, Accounts: roomyAccounts(2)})
 	p := newPublisher(t, s)
-	ledger := events.NewLedger(p.js, p.subjects, "/integration")
+	ledger := storage.NewLedger(p.js, p.subjects, "/integration")
 	dead, err := p.js.Stream(p.ctx, events.StreamDead)
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/shadows"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -79,7 +80,7 @@ func (b *broker) claims(binding, tenant string) {
 // wouldAnswer returns what the shadow would answer: it is not compared before the Shoot is there.
 func (b *broker) wouldAnswer(e events.Event) events.Reply {
 	b.t.Helper()
-	ledger := events.NewLedger(b.js, b.shadow, "/integration")
+	ledger := storage.NewLedger(b.js, b.shadow, "/integration")
 	var r events.Reply
 	eventually(b.ctx, b.t, func() error {
 		stored, found, err := ledger.Last(b.ctx, e.ReplySubject(b.shadow))

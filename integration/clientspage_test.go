@@ -13,6 +13,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // TestNATSCommandOfTheClientsPage runs the recipes of docs/clients.md for the nats command as
@@ -61,7 +62,7 @@ func TestNATSCommandOfTheClientsPage(t *testing.T) {
 	if err := json.Unmarshal([]byte(event), &e); err != nil {
 		t.Fatal(err)
 	}
-	ledger, answers := events.NewLedger(l.js, l.subjects, "/test"), map[string]bool{}
+	ledger, answers := storage.NewLedger(l.js, l.subjects, "/test"), map[string]bool{}
 	for _, acknowledged := range []string{`"stream":"HAP_EVENTS"`, `"duplicate":true`} {
 		if out := shell(publish); !strings.Contains(strings.ReplaceAll(out, " ", ""), acknowledged) {
 			t.Errorf("the acknowledgement has no %s:\n%s", acknowledged, out)

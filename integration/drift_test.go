@@ -19,6 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
@@ -279,7 +280,7 @@ func TestNothingInMotionIsDrift(t *testing.T) {
 	auditor := reconcile.Auditor{
 		Audit: &reconcile.Audit{
 			Records: from.Counters, Repairer: from.Counters, Ledger: from.Ledger, Inventory: from.Gardener, Reader: from.Gardener,
-			Room: events.NewWaitingRoom(l.js, l.subjects), Pause: 50 * time.Millisecond,
+			Room: storage.NewWaitingRoom(l.js, l.subjects), Pause: 50 * time.Millisecond,
 		},
 		Settings: func() (time.Duration, bool) { return time.Millisecond, true },
 		Observer: observe.Observer{OnDrift: func(_ context.Context, i observe.Drift) { audits <- i }},

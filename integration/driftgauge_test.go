@@ -12,7 +12,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
@@ -35,7 +35,7 @@ func newGauge(l *landscape) *gauge {
 	from := sources(l.t, l.stack, l.js, l.subjects)
 	g := &gauge{l: l, tel: tel, audit: &reconcile.Audit{
 		Records: from.Counters, Repairer: from.Counters, Ledger: from.Ledger, Inventory: from.Gardener, Reader: from.Gardener,
-		Room: events.NewWaitingRoom(l.js, l.subjects), Pause: 20 * time.Millisecond,
+		Room: storage.NewWaitingRoom(l.js, l.subjects), Pause: 20 * time.Millisecond,
 	}}
 	auditor := reconcile.Auditor{
 		Audit:    g.audit,

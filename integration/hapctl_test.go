@@ -19,6 +19,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/clitest"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -87,10 +88,10 @@ func TestHapctlAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedger(js, subjects, "/test")
+	ledger := storage.NewLedger(js, subjects, "/test")
 	runHapctl(t, s, "testdata/hapctl-alone", map[string]func(*testscript.TestScript, bool, []string){
 		"streams": func(ts *testscript.TestScript, _ bool, _ []string) {
-			_, err := events.Setup(context.Background(), js, events.Options{Manage: true})
+			_, err := storage.Setup(context.Background(), js, storage.Options{Manage: true})
 			ts.Check(err)
 		},
 		// reply RUNTIME REQUEST STATUS stores a reply as a worker does.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -68,9 +69,9 @@ func TestHapctlLandscape(t *testing.T) {
 			stream, err := js.Stream(ctx, events.StreamReplies)
 			ts.Check(err)
 			config := stream.CachedInfo().Config
-			delete(config.Metadata, events.MetadataLandscape)
+			delete(config.Metadata, storage.MetadataLandscape)
 			if args[0] != "-" {
-				config.Metadata[events.MetadataLandscape] = engine.Landscape{Namespace: args[0], Resource: "credentialsbindings"}.Text()
+				config.Metadata[storage.MetadataLandscape] = engine.Landscape{Namespace: args[0], Resource: "credentialsbindings"}.Text()
 			}
 			_, err = js.UpdateStream(ctx, config)
 			ts.Check(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // recordKey is where Redis says which landscape it belongs to.
@@ -34,7 +35,7 @@ func (l *landscape) ledgerConfig() jetstream.StreamConfig {
 func (l *landscape) forgetLedger() {
 	l.t.Helper()
 	config := l.ledgerConfig()
-	delete(config.Metadata, events.MetadataLandscape)
+	delete(config.Metadata, storage.MetadataLandscape)
 	if _, err := l.js.UpdateStream(l.ctx, config); err != nil {
 		l.t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestWorkerRecordsItsLandscape(t *testing.T) {
 	if record["namespace"] != l.stack.Target.Namespace || record["resource"] != "credentialsbindings" || record["cluster"] == "" {
 		t.Fatalf("Redis has recorded %v", record)
 	}
-	named, _, err := events.LandscapeOf(l.ledgerConfig())
+	named, _, err := storage.LandscapeOf(l.ledgerConfig())
 	if err != nil || named.Cluster != record["cluster"] || named.Namespace != record["namespace"] {
 		t.Fatalf("the ledger has recorded %+v, %v", named, err)
 	}
@@ -104,7 +105,7 @@ func TestWorkerRecordsItsLandscape(t *testing.T) {
 	if after := hand.Keys(l.ctx, "*").Val(); len(after) != len(keys) {
 		t.Errorf("keys were %q, are %q", keys, after)
 	}
-	if after := l.ledgerConfig(); after.Metadata[events.MetadataLandscape] != ledger.Metadata[events.MetadataLandscape] {
+	if after := l.ledgerConfig(); after.Metadata[storage.MetadataLandscape] != ledger.Metadata[storage.MetadataLandscape] {
 		t.Errorf("the ledger says %v", after.Metadata)
 	}
 
@@ -116,7 +117,7 @@ func TestWorkerRecordsItsLandscape(t *testing.T) {
 	if again := hand.HGet(l.ctx, recordKey, "cluster").Val(); again != record["cluster"] {
 		t.Errorf("Redis has recorded %q again", again)
 	}
-	if again, _, err := events.LandscapeOf(l.ledgerConfig()); again != named || err != nil {
+	if again, _, err := storage.LandscapeOf(l.ledgerConfig()); again != named || err != nil {
 		t.Errorf("the ledger has recorded %+v again, %v", again, err)
 	}
 
@@ -168,7 +169,7 @@ func TestTwoLandscapesAtOnce(t *testing.T) {
 	}
 	loser.refused()
 	eventually(l.ctx, t, func() error { _, err := winner.readyz(); return err })
-	named, _, err := events.LandscapeOf(l.ledgerConfig())
+	named, _, err := storage.LandscapeOf(l.ledgerConfig())
 	if recorded := l.byHand().HGet(l.ctx, recordKey, "namespace").Val(); err != nil || recorded != named.Namespace {
 		t.Errorf("Redis is of %q, the ledger of %q, %v", recorded, named.Namespace, err)
 	}
@@ -192,7 +193,7 @@ func TestLedgerIsNotChanged(t *testing.T) {
 	if n := strings.Count(w.log.String(), "the ledger does not record its landscape"); n != 1 {
 		t.Errorf("told %d times", n)
 	}
-	if _, named, err := events.LandscapeOf(l.ledgerConfig()); named || err != nil {
+	if _, named, err := storage.LandscapeOf(l.ledgerConfig()); named || err != nil {
 		t.Errorf("the ledger is changed: %v", err)
 	}
 	if recorded := l.byHand().HGet(l.ctx, recordKey, "namespace").Val(); recorded != l.stack.Target.Namespace {
@@ -213,10 +214,10 @@ func TestShadowRecordsItsOwn(t *testing.T) {
 	if record := hand.HGetAll(l.ctx, recordKey).Val(); len(record) > 0 {
 		t.Errorf("the shadow has recorded %v for the workers", record)
 	}
-	if _, named, err := events.LandscapeOf(l.ledgerConfig()); named || err != nil {
+	if _, named, err := storage.LandscapeOf(l.ledgerConfig()); named || err != nil {
 		t.Errorf("the workers' ledger is changed: %v", err)
 	}
-	shadow, _, err := events.NewLedger(l.js, l.subjects.Shadow(), "/test").Landscape(l.ctx)
+	shadow, _, err := storage.NewLedger(l.js, l.subjects.Shadow(), "/test").Landscape(l.ctx)
 	if err != nil || !shadow.Shadow {
 		t.Errorf("the shadow's ledger has recorded %+v, %v", shadow, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/faulty"
 	"github.com/hap-worker/hap-worker/integration/stack"
@@ -77,8 +78,8 @@ func landscapeOn(t *testing.T, s *stack.Stack) *landscape {
 	if err != nil {
 		t.Fatal(err)
 	}
-	streams := events.Options{Manage: true, MaxAckPending: c.NATS.MaxAckPending, AckWait: c.Worker.AckWait}
-	if _, err := events.Setup(l.ctx, l.js, streams); err != nil {
+	streams := storage.Options{Manage: true, MaxAckPending: c.NATS.MaxAckPending, AckWait: c.Worker.AckWait}
+	if _, err := storage.Setup(l.ctx, l.js, streams); err != nil {
 		t.Fatal(err)
 	}
 	return l

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/seedtest"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
@@ -324,7 +325,7 @@ func (p *publisher) facts() checker.Facts {
 // replies are those stored for a runtime's requests, in the order of the requests' ids.
 func (p *publisher) replies(runtime string) []events.Reply {
 	p.t.Helper()
-	ledger := events.NewLedger(p.js, p.subjects, "/integration")
+	ledger := storage.NewLedger(p.js, p.subjects, "/integration")
 	var out []events.Reply
 	var ids []string
 	for id := range p.published[runtime] {

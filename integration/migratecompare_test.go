@@ -9,6 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/shadows"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -34,7 +35,7 @@ func TestMigrateCompare(t *testing.T) {
 	}
 	runHapctl(t, s, "testdata/hapctl-shadow", map[string]func(*testscript.TestScript, bool, []string){
 		"streams": func(ts *testscript.TestScript, _ bool, _ []string) {
-			_, err := events.Setup(p.ctx, p.js, events.Options{Manage: true, Shadow: true})
+			_, err := storage.Setup(p.ctx, p.js, storage.Options{Manage: true, Shadow: true})
 			ts.Check(err)
 		},
 		// compared RUNTIME RESULT SHADOW KEB [WHY] stores a comparison as a shadow does.
@@ -57,7 +58,7 @@ func TestMigrateCompare(t *testing.T) {
 		// pending RUNTIME BINDING stores a decision that is not compared yet.
 		"pending": func(ts *testscript.TestScript, _ bool, args []string) {
 			r := decided(args[0], args[1])
-			_, err := events.NewLedger(p.js, shadow, "/test").Publish(p.ctx, shadow.Reply(r.RuntimeID, r.RequestID), r, 0)
+			_, err := storage.NewLedger(p.js, shadow, "/test").Publish(p.ctx, shadow.Reply(r.RuntimeID, r.RequestID), r, 0)
 			ts.Check(err)
 		},
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // TestNATSAttack lets each role try every subject of every stream, of the JetStream API
@@ -79,7 +80,7 @@ func newAttacked(t *testing.T, way layout, change func(string) string) *attacked
 		a.rights[role] = rights(t, role)
 	}
 	ctx := t.Context()
-	for _, o := range []events.Options{{Manage: true, AckWait: time.Hour}, {Manage: true, Shadow: true, AckWait: time.Hour}} {
+	for _, o := range []storage.Options{{Manage: true, AckWait: time.Hour}, {Manage: true, Shadow: true, AckWait: time.Hour}} {
 		role := "WORKER"
 		if o.Shadow {
 			role = "SHADOW"
@@ -88,7 +89,7 @@ func newAttacked(t *testing.T, way layout, change func(string) string) *attacked
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := events.Setup(ctx, js, o); err != nil {
+		if _, err := storage.Setup(ctx, js, o); err != nil {
 			t.Fatal(err)
 		}
 		configs, err := o.Streams()

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -87,7 +87,7 @@ func reaches(t *testing.T, c config.NATS) error {
 	if err != nil {
 		return err
 	}
-	_, err = events.Setup(ctx, js, events.Options{Manage: true, MaxAckPending: 16, AckWait: time.Second})
+	_, err = storage.Setup(ctx, js, storage.Options{Manage: true, MaxAckPending: 16, AckWait: time.Second})
 	return err
 }
 

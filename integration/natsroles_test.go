@@ -19,6 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/foreign"
 	"github.com/hap-worker/hap-worker/events/requests"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // TestNATSRoles is the whole life of an account where everybody has the rights of
@@ -173,7 +174,7 @@ func (g *guarded) operate(ctx context.Context) {
 		g.t.Fatal(err)
 	}
 	replies := 0
-	err = events.NewLedger(js, subjects, "hapctl").Each(ctx, func(events.Stored) error { replies++; return nil })
+	err = storage.NewLedger(js, subjects, "hapctl").Each(ctx, func(events.Stored) error { replies++; return nil })
 	if err != nil || replies == 0 {
 		g.t.Errorf("the ledger has %d replies: %v", replies, err)
 	}
@@ -192,7 +193,7 @@ func (g *guarded) operate(ctx context.Context) {
 		g.t.Errorf("%d dead letters: %v", found, err)
 	}
 	waiting := 0
-	err = events.NewWaitingRoom(js, subjects).Each(ctx, func(events.WaitingRequest) error { waiting++; return nil })
+	err = storage.NewWaitingRoom(js, subjects).Each(ctx, func(storage.WaitingRequest) error { waiting++; return nil })
 	if err != nil || waiting != 0 {
 		g.t.Errorf("%d requests wait: %v", waiting, err)
 	}

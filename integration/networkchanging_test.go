@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
@@ -177,7 +178,7 @@ func (c *changing) same(id string, got map[string]string, want []string) {
 func (c *changing) answers() (assigned map[string]map[string]events.Reply, gone map[string]bool) {
 	c.t.Helper()
 	assigned, gone = map[string]map[string]events.Reply{}, map[string]bool{}
-	err := events.NewLedger(c.js, c.subjects, "/integration").Each(c.ctx, func(s events.Stored) error {
+	err := storage.NewLedger(c.js, c.subjects, "/integration").Each(c.ctx, func(s events.Stored) error {
 		r := s.Reply
 		switch r.Status {
 		case events.StatusAssigned:

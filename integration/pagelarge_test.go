@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -192,7 +192,7 @@ func install(t *testing.T, s *stack.Stack) {
 		built(name, installed, err)
 	}
 	l := landscapeOn(t, s)
-	if _, err := events.NewLedger(l.js, l.subjects, "large").SetEpochs(t.Context(), epochs, 0); err != nil { // else workers build all of it anew
+	if _, err := storage.NewLedger(l.js, l.subjects, "large").SetEpochs(t.Context(), epochs, 0); err != nil { // else workers build all of it anew
 		t.Fatal(err)
 	}
 }

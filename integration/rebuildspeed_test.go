@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/stack"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -94,7 +95,7 @@ func accountName(kind string, n int) string { return fmt.Sprintf("%s-%02d", kind
 func rebuilder(tb testing.TB, s *stack.Stack) (*rebuild.Rebuilder, *counters.Store) {
 	tb.Helper()
 	js := jetStream(tb, s)
-	if _, err := events.Setup(tb.Context(), js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(tb.Context(), js, storage.Options{Manage: true}); err != nil {
 		tb.Fatal(err)
 	}
 	subjects, err := events.NewSubjects("")
@@ -119,8 +120,8 @@ func rebuilder(tb testing.TB, s *stack.Stack) (*rebuild.Rebuilder, *counters.Sto
 		tb.Fatal(err)
 	}
 	return &rebuild.Rebuilder{
-		Builder: store, Inventory: census, Ledger: events.NewLedger(js, subjects, "/bench"),
-		Room: events.NewWaitingRoom(js, subjects), Subjects: subjects,
+		Builder: store, Inventory: census, Ledger: storage.NewLedger(js, subjects, "/bench"),
+		Room: storage.NewWaitingRoom(js, subjects), Subjects: subjects,
 		Observer: observe.Observer{OnRebuild: func(_ context.Context, i observe.Rebuild) {
 			if i.Err != nil {
 				tb.Error(i.Err)

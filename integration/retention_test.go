@@ -13,6 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/retention"
@@ -57,7 +58,7 @@ func (r retaining) forget(ctx context.Context) error {
 // traces are what is known of a runtime.
 func (l *landscape) traces(from checker.Sources, runtime string) (found []string) {
 	l.t.Helper()
-	err := events.NewLedger(l.js, l.subjects, "/integration").OfRuntime(l.ctx, runtime, func(s events.Stored) error {
+	err := storage.NewLedger(l.js, l.subjects, "/integration").OfRuntime(l.ctx, runtime, func(s events.Stored) error {
 		found = append(found, string(s.Reply.Status))
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
@@ -32,5 +33,5 @@ func sources(t *testing.T, s *stack.Stack, js jetstream.JetStream, subjects even
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Stop)
-	return checker.Sources{Ledger: events.NewLedger(js, subjects, "/integration"), Counters: store, Gardener: client}
+	return checker.Sources{Ledger: storage.NewLedger(js, subjects, "/integration"), Counters: store, Gardener: client}
 }

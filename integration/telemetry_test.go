@@ -20,6 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
+	"github.com/hap-worker/hap-worker/events/tracing"
 )
 
 // spans is an OTLP collector that keeps what it is sent.
@@ -144,7 +145,7 @@ func TestTraceTellsOfConflicts(t *testing.T) {
 	refuseClaim(proxy, "aws-", func(string) {})
 	publisher := sdktrace.NewTracerProvider().Tracer("publisher")
 	ctx, asking := publisher.Start(l.ctx, "ask")
-	client, err := requests.NewClient(l.js.Conn(), requests.ClientOptions{Source: "/publisher"})
+	client, err := requests.NewClient(l.js.Conn(), requests.ClientOptions{Source: "/publisher", Trace: tracing.Of})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
@@ -158,7 +159,7 @@ func (p *publisher) giveBack(r events.Reply) {
 // reply returns what is stored under a subject; the zero Reply for nothing.
 func (p *publisher) reply(subject string) events.Reply {
 	p.t.Helper()
-	stored, _, err := events.NewLedger(p.js, p.subjects, "/integration").Last(p.ctx, subject)
+	stored, _, err := storage.NewLedger(p.js, p.subjects, "/integration").Last(p.ctx, subject)
 	if err != nil {
 		p.t.Fatal(err)
 	}

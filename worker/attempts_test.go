@@ -8,6 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -76,7 +77,7 @@ func (leaving) ReleaseRuntime(context.Context, account.Place, string, string) (a
 
 // watched is a ledger that calls before ahead of each Publish.
 type watched struct {
-	*events.Ledger
+	*storage.Ledger
 	before func()
 }
 
@@ -88,7 +89,7 @@ func (l watched) Publish(ctx context.Context, subject string, r events.Reply, ex
 // noRequests is a waiting room without requests.
 type noRequests struct{ Room }
 
-func (noRequests) OfRuntime(context.Context, string, func(events.WaitingRequest) error) error {
+func (noRequests) OfRuntime(context.Context, string, func(storage.WaitingRequest) error) error {
 	return nil
 }
 
@@ -100,7 +101,7 @@ func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 	for _, runtime := range []string{"rt-1", "rt-unknown"} {
 		space := network.NewSpace()
 		space.SetParents([]network.Parent{{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}}})
-		broker, err := memory.NewBroker(events.Options{})
+		broker, err := memory.NewBroker(storage.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +110,7 @@ func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 			t.Fatal(err)
 		}
 		heldThen := -1
-		ledger := watched{events.NewLedgerOn(broker, subjects, "test"), func() { heldThen = len(space.Applied(runtime)) }}
+		ledger := watched{storage.NewLedgerOn(broker, subjects, "test"), func() { heldThen = len(space.Applied(runtime)) }}
 		var late passes
 		w := New(Options{
 			Ranges:   &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed{&network.Config{}}, Late: &late},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -26,7 +27,7 @@ const (
 // panic, or an answer that cannot be stored.
 func ownDoing(err error) bool {
 	_, panicked := errors.AsType[*crash.Panic](err)
-	return panicked || errors.Is(err, events.ErrUnstorable)
+	return panicked || errors.Is(err, storage.ErrUnstorable)
 }
 
 // faults counts the ownDoing failures by the event's reply subject. A restart of the worker resets them.
@@ -100,7 +101,7 @@ func (h *Handler) refuse(ctx context.Context, d delivery, why error) (out outcom
 // refusal returns the error for the publisher of an event that cannot be handled. It omits the text of a
 // panic, which may contain data of other tenants.
 func refusal(why error) error {
-	if errors.Is(why, events.ErrUnstorable) {
+	if errors.Is(why, storage.ErrUnstorable) {
 		return &engine.Error{
 			Code: engine.CodeInternal, Err: why,
 			Hint: "publish the event again under another id with fewer labels of its cluster, or once NATS takes longer messages (max_payload)",

@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/bulkhead"
 	"github.com/hap-worker/hap-worker/worker/clock"
 	"github.com/hap-worker/hap-worker/worker/crash"
@@ -204,7 +205,7 @@ func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 			return h.published(ctx, a, reply)
 		}
 		a.markUnsure() // read first, now or at the next attempt
-		if !errors.Is(err, events.ErrWrongLastSequence) {
+		if !errors.Is(err, storage.ErrWrongLastSequence) {
 			return outcome{}, err
 		}
 	}
@@ -244,7 +245,7 @@ func (h *Handler) dispatch(ctx context.Context, a *attempt) (events.Reply, error
 func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error {
 	if a.enters(r) {
 		a.markEntering()
-		deadline, err := h.room.Enter(ctx, events.WaitingRequest{
+		deadline, err := h.room.Enter(ctx, storage.WaitingRequest{
 			Event: a.event, Pool: r.Decision.Pool, Reason: r.Waiting.Reason, Deadline: r.Waiting.Deadline, Since: a.waits.begun,
 		})
 		if err != nil {
@@ -259,13 +260,13 @@ func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error
 	before := a.stored.sent
 	a.markSent(true)
 	_, err := h.ledger.Publish(ctx, a.subject, r, a.stored.expect)
-	if errors.Is(err, events.ErrUnstorable) {
+	if errors.Is(err, storage.ErrUnstorable) {
 		_, err = h.ledger.Publish(ctx, a.subject, brief(r), a.stored.expect)
 	}
-	if errors.Is(err, events.ErrWrongLastSequence) {
+	if errors.Is(err, storage.ErrWrongLastSequence) {
 		happened(ctx, happenedAnother, nil)
 	}
-	if errors.Is(err, events.ErrWrongLastSequence) || errors.Is(err, events.ErrUnstorable) {
+	if errors.Is(err, storage.ErrWrongLastSequence) || errors.Is(err, storage.ErrUnstorable) {
 		a.markSent(before)
 	}
 	return err
@@ -306,7 +307,7 @@ func (h *Handler) copy(ctx context.Context, a *attempt, r events.Reply) {
 		return
 	}
 	err := h.copies.Copy(ctx, a.event.ReplyTo, r)
-	if errors.Is(err, events.ErrUnstorable) {
+	if errors.Is(err, storage.ErrUnstorable) {
 		err = h.copies.Copy(ctx, a.event.ReplyTo, brief(r))
 	}
 	if err != nil {

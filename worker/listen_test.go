@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -65,7 +66,7 @@ func listen(t *testing.T, options []nats.Option, changes ...func(*listening, *Op
 	}
 	o := Options{
 		Consumer: consumer, Subjects: subjects, Concurrency: 4, AckWait: time.Minute,
-		Ledger: events.NewLedger(js, subjects, "test"), Room: events.NewWaitingRoom(js, subjects),
+		Ledger: storage.NewLedger(js, subjects, "test"), Room: storage.NewWaitingRoom(js, subjects),
 		Dead: dead.NewLetters(js, subjects), Counters: &departures{countersFake: counters}, Rebuild: new(rebuilds),
 		Observer: observe.Observer{
 			OnEvent: func(_ context.Context, i observe.Event) { l.settled <- i },
@@ -96,7 +97,7 @@ func (l *listening) within() context.Context {
 // setup creates the missing streams and the consumer.
 func (l *listening) setup() {
 	l.t.Helper()
-	if _, err := events.Setup(l.within(), l.js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(l.within(), l.js, storage.Options{Manage: true}); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -135,7 +136,7 @@ func (l *listening) answered(id string) {
 	if i := l.next(); i.ID != id || i.Outcome != observe.Ack {
 		l.t.Fatalf("settled is %+v, want an answer to %s", i, id)
 	}
-	stored, found, err := events.NewLedger(l.js, l.subjects, "test").Last(l.within(), l.subjects.Reply("rt-"+id, id))
+	stored, found, err := storage.NewLedger(l.js, l.subjects, "test").Last(l.within(), l.subjects.Reply("rt-"+id, id))
 	if err != nil || !found || stored.Reply.Status != events.StatusReleased {
 		l.t.Fatalf("the reply to %s is %+v, %v, %v", id, stored, found, err)
 	}
@@ -180,7 +181,7 @@ func (l *listening) misses() {
 // managed lets the worker create missing streams and its consumer.
 func managed(l *listening, o *Options) {
 	o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
-		if _, err := events.Setup(ctx, l.js, events.Options{Manage: true}); err != nil {
+		if _, err := storage.Setup(ctx, l.js, storage.Options{Manage: true}); err != nil {
 			return nil, err
 		}
 		l.created <- struct{}{}

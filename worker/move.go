@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // Rule 16: a runtime without an account moves to the pool that its rule names now.
@@ -40,7 +40,7 @@ func (h *Handler) arrive(ctx context.Context, job *claimAttempt, place account.P
 }
 
 // elsewhere reports whether the current rules lead a waiting request to another pool, or to none.
-func (h *Handler) elsewhere(r events.WaitingRequest) bool {
+func (h *Handler) elsewhere(r storage.WaitingRequest) bool {
 	p, rules := r.Event.Provision, h.rules.Get()
 	request, _, err := h.request(p, rules)
 	if err != nil {

@@ -23,10 +23,10 @@ import (
 var path = []struct{ file, phases, leads string }{
 	{"consume.go", "consume, decode", "`source.Source.Next`, `events.Decode`"},
 	{"places.go", "consume", "`dispatch.Queue`"},
-	{"handle.go", "0 to 5", "`events.Ledger.Publish`"},
+	{"handle.go", "0 to 5", "`storage.Ledger.Publish`"},
 	{"trace.go", "all", "OpenTelemetry"},
 	{"attempt.go", "all", ""},
-	{"stored.go", "0, 1, 5", "`events.Ledger.Last`"},
+	{"stored.go", "0, 1, 5", "`storage.Ledger.Last`"},
 	{"provision.go", "2", "`rule.Ruleset.Match`, `gardener.Client.Referrer`"},
 	{"claim.go", "2", "`counters.Store.LocateAndAssign`"},
 	{"guarded.go", "2", "`bulkhead.Ask`"},

@@ -7,6 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/dirtying"
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
@@ -115,7 +116,7 @@ type Ledger interface {
 	// reply of a newer version, which must not be replaced.
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
 	// Publish stores a reply if the subject's last sequence is expect, 0 for no message, and
-	// returns its sequence. After events.ErrWrongLastSequence and events.ErrUnstorable it is not
+	// returns its sequence. After storage.ErrWrongLastSequence and storage.ErrUnstorable it is not
 	// stored; after any other error it may be.
 	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
 }
@@ -124,11 +125,11 @@ type Ledger interface {
 type Room interface {
 	// Enter stores a request and returns its deadline. A request that is already stored does not
 	// change.
-	Enter(ctx context.Context, w events.WaitingRequest) (deadline time.Time, err error)
+	Enter(ctx context.Context, w storage.WaitingRequest) (deadline time.Time, err error)
 	// Leave removes a request, if it is there.
 	Leave(ctx context.Context, subject string) error
 	// OfRuntime visits the requests of one runtime, oldest first.
-	OfRuntime(ctx context.Context, runtimeID string, visit func(events.WaitingRequest) error) error
+	OfRuntime(ctx context.Context, runtimeID string, visit func(storage.WaitingRequest) error) error
 	serving.Room
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/bulkhead"
 	"github.com/hap-worker/hap-worker/worker/dirtying"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -97,7 +98,7 @@ func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left
 // supersede answers the waiting requests of a runtime that is gone with Superseded, under the sequence of
 // its departure, and removes them from the waiting room (rule 7).
 func (h *Handler) supersede(ctx context.Context, e events.Event, place account.Place, sequence int64) error {
-	return h.room.OfRuntime(ctx, e.RuntimeID, func(waiting events.WaitingRequest) error {
+	return h.room.OfRuntime(ctx, e.RuntimeID, func(waiting storage.WaitingRequest) error {
 		a := h.begin(delivery{event: waiting.Event, subject: waiting.Event.ReplySubject(h.subjects)})
 		reply := superseded(waiting.Event, place.Pool, sequence)
 		for {
@@ -121,7 +122,7 @@ func (h *Handler) supersede(ctx context.Context, e events.Event, place account.P
 				h.copy(ctx, a, reply)
 				break
 			}
-			if !errors.Is(err, events.ErrWrongLastSequence) {
+			if !errors.Is(err, storage.ErrWrongLastSequence) {
 				return err
 			}
 		}

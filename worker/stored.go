@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // waitsOn leaves a request without an account in the waiting room. If its record in Redis is a new one,
@@ -54,7 +55,7 @@ func (h *Handler) readStored(ctx context.Context, a *attempt) (outcome, error) {
 // returns its outcome.
 func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, err error) {
 	for a.event.Deprovision != nil && a.invalid == nil && !a.stored.taken && !out.ended() && err == nil {
-		if err = h.mark(ctx, a); errors.Is(err, events.ErrWrongLastSequence) {
+		if err = h.mark(ctx, a); errors.Is(err, storage.ErrWrongLastSequence) {
 			out, err = h.readStored(ctx, a)
 		}
 	}
@@ -81,7 +82,7 @@ func (h *Handler) leave(ctx context.Context, a *attempt) error {
 	if p == nil || a.served && a.pool == a.waits.room {
 		return nil
 	}
-	return h.room.OfRuntime(ctx, a.event.RuntimeID, func(r events.WaitingRequest) error {
+	return h.room.OfRuntime(ctx, a.event.RuntimeID, func(r storage.WaitingRequest) error {
 		if r.Event.ID != a.event.ID || r.Event.Provision.GlobalAccountID != p.GlobalAccountID {
 			return nil
 		}

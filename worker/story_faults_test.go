@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -254,7 +255,7 @@ func (g *garden) Shoots(ctx context.Context, visit func(engine.Shoot) error) err
 
 // book is a ledger that fails where a story says so, and reports each stored reply.
 type book struct {
-	*events.Ledger
+	*storage.Ledger
 	w *world
 }
 
@@ -287,17 +288,17 @@ func (b *book) Copy(ctx context.Context, inbox string, r events.Reply) error {
 
 // lobby is a waiting room that fails where a story says so.
 type lobby struct {
-	*events.WaitingRoom
+	*storage.WaitingRoom
 	w *world
 }
 
-func (l *lobby) Enter(ctx context.Context, r events.WaitingRequest) (time.Time, error) {
+func (l *lobby) Enter(ctx context.Context, r storage.WaitingRequest) (time.Time, error) {
 	return call(l.w, "enter", r.Event.ID, func() (time.Time, error) { return l.WaitingRoom.Enter(ctx, r) })
 }
 
 // After first lets all other goroutines finish their work at the present time, so that an event which wakes
 // waiting requests publishes its own answer first.
-func (l *lobby) After(ctx context.Context, sequence uint64, visit func(events.WaitingRequest) error) (uint64, error) {
+func (l *lobby) After(ctx context.Context, sequence uint64, visit func(storage.WaitingRequest) error) (uint64, error) {
 	time.Sleep(time.Nanosecond) // of the bubble
 	return l.WaitingRoom.After(ctx, sequence, visit)
 }

@@ -207,7 +207,7 @@ func (w *world) resolve(c command) (string, error) {
 // as a duplicate.
 func (w *world) ask(c command, e events.Event) (string, error) {
 	e.ID, e.Source = c.word(0), "/keb"
-	msg, err := events.Publication(w.ctx, w.subjects, e)
+	msg, err := events.Publication(w.subjects, e)
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -289,7 +290,7 @@ func (w *world) state() (string, error) {
 			}
 		}
 	}
-	err = w.room.Each(w.ctx, func(r events.WaitingRequest) error {
+	err = w.room.Each(w.ctx, func(r storage.WaitingRequest) error {
 		lines = append(lines, fmt.Sprintf("%s waits for %s", r.Event.ID, r.Pool))
 		return nil
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
@@ -99,7 +100,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broker, err := memory.NewBroker(events.Options{})
+	broker, err := memory.NewBroker(storage.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +111,8 @@ func newWorld(t testing.TB) *world {
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.redis = &redis{Counters: memory.NewCounters(), w: w}
 	w.gardener = &garden{Gardener: memory.NewGardener("garden-kyma", w.kind), w: w}
-	w.ledger = &book{Ledger: events.NewLedgerOn(broker, subjects, "/hap-worker"), w: w}
-	w.room = &lobby{WaitingRoom: events.NewWaitingRoomOn(broker, subjects), w: w}
+	w.ledger = &book{Ledger: storage.NewLedgerOn(broker, subjects, "/hap-worker"), w: w}
+	w.room = &lobby{WaitingRoom: storage.NewWaitingRoomOn(broker, subjects), w: w}
 	return w
 }
 

@@ -6,12 +6,13 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/hap-worker/hap-worker/events/tracing"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // eventSpan starts the span of an event, in the publisher's trace if the event carries one.
 func (h *Handler) eventSpan(ctx context.Context, d *delivery, subject string) (context.Context, func()) {
-	ctx, span := h.tracer.Start(d.event.TraceContext(ctx), d.kind(),
+	ctx, span := h.tracer.Start(tracing.Context(ctx, d.event), d.kind(),
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 			attribute.String("messaging.system", "nats"),
 			attribute.String("messaging.destination.name", subject),

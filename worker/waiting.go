@@ -6,6 +6,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/tracing"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
@@ -41,7 +42,7 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 	ctx, cancel := context.WithTimeout(ctx, serving.Budget)
 	defer cancel()
 	a := w.beginServed(t)
-	ctx, end := w.span(r.Event.TraceContext(ctx), "serve waiting")
+	ctx, end := w.span(tracing.Context(ctx, r.Event), "serve waiting")
 	defer end()
 	begin := w.now()
 	out, err := w.answerGuarded(ctx, a)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
@@ -27,7 +27,7 @@ func TestFaultOf(t *testing.T) {
 		{"the pool is not built", account.ErrNotBuilt, serving.Rebuilding},
 		{"the pool was rebuilt", account.ErrRebuilt, serving.Rebuilding},
 		{"a lost connection", errors.New("broken pipe"), serving.Other},
-		{"an answer that cannot be stored", fmt.Errorf("publish: %w", events.ErrUnstorable), serving.OwnDoing},
+		{"an answer that cannot be stored", fmt.Errorf("publish: %w", storage.ErrUnstorable), serving.OwnDoing},
 	} {
 		if got := faultOf(c.err); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)

@@ -23,6 +23,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
@@ -305,7 +306,7 @@ func (d *daemon) openStreams(ctx context.Context) error {
 	p.up.streams.up.Store(true)
 	passed := d.newForeigners()
 	p.streams = streams.OnFull(streams.New(p.js), d.tel.Metrics.StreamFull)
-	p.ledger, p.room = events.NewLedgerOn(p.streams, p.subjects, "hap-worker"), events.NewWaitingRoomOn(p.streams, p.subjects)
+	p.ledger, p.room = storage.NewLedgerOn(p.streams, p.subjects, "hap-worker"), storage.NewWaitingRoomOn(p.streams, p.subjects)
 	p.ledger.OnForeign(passed.met)
 	p.room.OnForeign(passed.met)
 	return nil
@@ -324,11 +325,11 @@ func (d *daemon) warns(p *part) func(string) {
 // start and whenever the consumer was lost.
 func (d *daemon) setup(ctx context.Context) (jetstream.Consumer, error) {
 	n := d.cfg.NATS
-	o := events.Options{
+	o := storage.Options{
 		Prefix: n.Prefix, Manage: n.Manage, Replicas: n.Replicas, MaxBytes: n.MaxBytes,
 		MaxAckPending: n.MaxAckPending, AckWait: d.cfg.Worker.AckWait, Shadow: d.shadowed(),
 	}
-	differences, err := events.Setup(ctx, d.parts.js, o)
+	differences, err := storage.Setup(ctx, d.parts.js, o)
 	if err != nil {
 		return nil, err
 	}

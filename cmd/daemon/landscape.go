@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/loop"
 )
@@ -24,7 +25,7 @@ const identityEvery = 15 * time.Second
 // there is no record, it makes one.
 type identity struct {
 	gardener *gardener.Client
-	ledger   *events.Ledger
+	ledger   *storage.Ledger
 	counters *counters.Store
 	// at has their addresses, for errors.
 	at struct{ gardener, ledger, redis string }

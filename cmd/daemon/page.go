@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/queued"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -27,8 +28,8 @@ import (
 var (
 	_ page.Accounts = (*gardener.Client)(nil)
 	_ page.Records  = (*counters.Store)(nil)
-	_ page.Room     = (*events.WaitingRoom)(nil)
-	_ page.Ledger   = (*events.Ledger)(nil)
+	_ page.Room     = (*storage.WaitingRoom)(nil)
+	_ page.Ledger   = (*storage.Ledger)(nil)
 )
 
 // newPage returns the operations page, nil if it is switched off. Its streams end with ctx.

@@ -13,6 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/shadows"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/gardener/clusterconfig"
@@ -35,8 +36,8 @@ var (
 	_ reconcile.Follower   = (*counters.Store)(nil)
 	_ reconcile.Cache      = (*gardener.Client)(nil)
 	_ rebuild.Inventory    = (*gardener.Client)(nil)
-	_ rebuild.Ledger       = (*events.Ledger)(nil)
-	_ worker.Room          = (*events.WaitingRoom)(nil)
+	_ rebuild.Ledger       = (*storage.Ledger)(nil)
+	_ worker.Room          = (*storage.WaitingRoom)(nil)
 	_ worker.Policies      = (*policy.Holder)(nil)
 	_ ranges.Allocator     = (*blocks.Ranges)(nil)
 	_ rebuild.RangeBuilder = (*blocks.Ranges)(nil)
@@ -53,8 +54,8 @@ type parts struct {
 	streams  streams.Streams // report the streams that are full
 	consumer jetstream.Consumer
 	subjects events.Subjects
-	ledger   *events.Ledger
-	room     *events.WaitingRoom
+	ledger   *storage.Ledger
+	room     *storage.WaitingRoom
 	counters *counters.Store
 	gardener *gardener.Client
 	options  gardener.Options

@@ -3,7 +3,7 @@ package daemon
 import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/blocks"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/retention"
@@ -11,7 +11,7 @@ import (
 
 // The adapters implement the interfaces of package retention.
 var (
-	_ retention.Ledger    = (*events.Ledger)(nil)
+	_ retention.Ledger    = (*storage.Ledger)(nil)
 	_ retention.Records   = (*counters.Store)(nil)
 	_ retention.Blocks    = (*blocks.Ranges)(nil)
 	_ retention.Inventory = (*gardener.Client)(nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/shadows"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -20,8 +21,8 @@ import (
 
 // The adapters implement the interfaces of package shadow.
 var (
-	_ shadow.Ledger  = (*events.Ledger)(nil)
-	_ shadow.Room    = (*events.WaitingRoom)(nil)
+	_ shadow.Ledger  = (*storage.Ledger)(nil)
+	_ shadow.Room    = (*storage.WaitingRoom)(nil)
 	_ shadow.Book    = (*shadows.Comparisons)(nil)
 	_ shadow.Reality = (*gardener.Client)(nil)
 	_ shadow.Records = (*counters.Store)(nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -39,7 +40,7 @@ func TestFull(t *testing.T) {
 		"max_msgs":  bounded(func(c *jetstream.StreamConfig) { c.MaxMsgs = 3 }),
 		"JetStream storage": func(t *testing.T) jetstream.JetStream {
 			js := eventstest.Server(t, func(o *server.Options) { o.JetStreamMaxStore = 20_000 }).JetStream()
-			if _, err := events.Setup(within(t), js, events.Options{Manage: true, MaxBytes: 10_000}); err != nil {
+			if _, err := storage.Setup(within(t), js, storage.Options{Manage: true, MaxBytes: 10_000}); err != nil {
 				t.Fatal(err)
 			}
 			return js

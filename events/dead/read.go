@@ -68,7 +68,7 @@ func (d *Letters) Letter(ctx context.Context, number uint64) (Letter, error) {
 }
 
 func letterOf(msg streams.Message) Letter {
-	header, get := msg.Header, events.Carrier(msg.Header).Get
+	header, get := msg.Header, func(name string) string { return events.HeaderValue(msg.Header, name) }
 	l := Letter{
 		Number: msg.Sequence, StoredAt: msg.Time.UTC(), Header: header, Data: msg.Data,
 		Code: engine.Code(get(HeaderCode)), Reason: get(HeaderReason),

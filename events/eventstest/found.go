@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/queued"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // testFoundReplies finds replies by request, binding and tenant.
@@ -79,17 +80,17 @@ func testFoundElsewhere(b *bench) {
 		b.event(request)
 		b.must(b.dead.Put(b.ctx(), dead.Event{Type: events.TypeProvision, Sequence: uint64(request[0]), Data: []byte(request)}, engine.CodeInvalidEvent, "why"))
 	}
-	found := func(read func(visit func(events.WaitingRequest) error) error) (ids []string) {
-		b.must(read(func(w events.WaitingRequest) error { ids = append(ids, w.Event.ID); return nil }))
+	found := func(read func(visit func(storage.WaitingRequest) error) error) (ids []string) {
+		b.must(read(func(w storage.WaitingRequest) error { ids = append(ids, w.Event.ID); return nil }))
 		return ids
 	}
-	b.same("of ga", found(func(visit func(events.WaitingRequest) error) error {
+	b.same("of ga", found(func(visit func(storage.WaitingRequest) error) error {
 		return b.room.Matching(b.ctx(), events.WaitingAddress{GlobalAccountID: "ga"}, visit)
 	}), []string{"a", "b"})
-	b.same("of another one", found(func(visit func(events.WaitingRequest) error) error {
+	b.same("of another one", found(func(visit func(storage.WaitingRequest) error) error {
 		return b.room.Matching(b.ctx(), events.WaitingAddress{GlobalAccountID: "a"}, visit)
 	}), nil)
-	b.same("of request b", found(func(visit func(events.WaitingRequest) error) error {
+	b.same("of request b", found(func(visit func(storage.WaitingRequest) error) error {
 		return b.room.Matching(b.ctx(), events.WaitingAddress{RequestID: "b"}, visit)
 	}), []string{"b"})
 

@@ -6,6 +6,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -50,7 +51,7 @@ func testEventsUntilAcknowledged(b *bench) {
 	b.must(i.next("c", 1).DoubleAck(b.ctx()))
 	backlog, err := b.ledger.Backlog(b.ctx())
 	b.must(err)
-	if backlog != (events.Backlog{First: 4, Last: 3}) {
+	if backlog != (storage.Backlog{First: 4, Last: 3}) {
 		b.t.Errorf("the backlog is %+v", backlog)
 	}
 }
@@ -244,7 +245,7 @@ func testStreamDeleted(b *bench) {
 	b.wants(err, jetstream.ErrStreamNotFound)
 	_, err = b.ledger.Backlog(b.ctx())
 	b.wants(err, jetstream.ErrStreamNotFound)
-	msg, err := events.Publication(b.ctx(), b.subjects, provision("rt", "c"))
+	msg, err := events.Publication(b.subjects, provision("rt", "c"))
 	b.must(err)
 	_, err = b.Publish(b.ctx(), msg)
 	b.wants(err, jetstream.ErrNoStreamResponse)

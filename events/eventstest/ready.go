@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // Within returns a context that ends after a minute, so that a test fails instead of waiting forever.
@@ -23,7 +24,7 @@ func Ready(t testing.TB) (*NATS, jetstream.JetStream) {
 	t.Helper()
 	server := Server(t)
 	js := server.JetStream()
-	differences, err := events.Setup(Within(t), js, events.Options{Manage: true})
+	differences, err := storage.Setup(Within(t), js, storage.Options{Manage: true})
 	if err != nil || len(differences) > 0 {
 		t.Fatalf("setup: %q, %v", differences, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -21,14 +22,14 @@ func testFirstReplyStands(b *bench) {
 	}
 	waiting := b.reply(reply("rt", "p", events.StatusWaiting), 0)
 	_, err := b.ledger.Publish(b.ctx(), subject, reply("rt", "p", events.StatusReleased), 0)
-	b.wants(err, events.ErrWrongLastSequence)
+	b.wants(err, storage.ErrWrongLastSequence)
 	final := b.reply(reply("rt", "p", events.StatusRejected), waiting)
 	if final <= waiting {
 		b.t.Errorf("sequence %d after %d", final, waiting)
 	}
 	for _, expected := range []uint64{0, waiting, final + 1} {
 		_, err = b.ledger.Publish(b.ctx(), subject, reply("rt", "p", events.StatusReleased), expected)
-		b.wants(err, events.ErrWrongLastSequence)
+		b.wants(err, storage.ErrWrongLastSequence)
 	}
 	stored, found, err := b.ledger.Last(b.ctx(), subject)
 	b.must(err)
@@ -112,7 +113,7 @@ func testRepliesInOrder(b *bench) {
 	b.wants(b.ledger.Each(b.ctx(), func(events.Stored) error { return enough }), enough)
 	b.wants(b.ledger.OfRuntime(b.ctx(), "rt", func(events.Stored) error { return enough }), enough)
 	var facts []string
-	b.must(b.ledger.Facts(b.ctx(), func(f events.Fact) error {
+	b.must(b.ledger.Facts(b.ctx(), func(f storage.Fact) error {
 		facts = append(facts, fmt.Sprintf("%s %s", f.RequestID, f.Status))
 		if f.Time.IsZero() {
 			b.t.Errorf("%s has no time", f.RequestID)

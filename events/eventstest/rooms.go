@@ -12,12 +12,13 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // enter stores a waiting request.
 func (b *bench) enter(runtime, request string, deadline time.Time) {
 	b.t.Helper()
-	_, err := b.room.Enter(b.ctx(), events.WaitingRequest{
+	_, err := b.room.Enter(b.ctx(), storage.WaitingRequest{
 		Event: provision(runtime, request), Pool: "aws+eu", Reason: events.WaitingPoolEmpty, Deadline: deadline,
 	})
 	b.must(err)
@@ -27,7 +28,7 @@ func (b *bench) enter(runtime, request string, deadline time.Time) {
 func (b *bench) waiting(runtime string) []string {
 	b.t.Helper()
 	ids := []string{}
-	visit := func(w events.WaitingRequest) error {
+	visit := func(w storage.WaitingRequest) error {
 		ids = append(ids, w.Event.ID)
 		if w.Pool != "aws+eu" || w.Reason != events.WaitingPoolEmpty || w.Since.IsZero() || w.Subject != b.room.Subject(w.Pool, w.Event) {
 			b.t.Errorf("%+v waits", w)
@@ -50,7 +51,7 @@ func testWaitingInOrder(b *bench) {
 	b.enter("rt-1", "a", deadline.Add(time.Hour)) // again: the first deadline stays
 	b.same("waiting", b.waiting(""), []string{"a", "b", "c"})
 	b.same("of rt-1", b.waiting("rt-1"), []string{"a", "c"})
-	b.must(b.room.Each(b.ctx(), func(w events.WaitingRequest) error {
+	b.must(b.room.Each(b.ctx(), func(w storage.WaitingRequest) error {
 		if !w.Deadline.Equal(deadline) {
 			b.t.Errorf("%s waits until %s", w.Event.ID, w.Deadline)
 		}
@@ -62,7 +63,7 @@ func testWaitingInOrder(b *bench) {
 	b.enter("rt-1", "a", deadline) // and is the last one now
 	b.same("back", b.waiting(""), []string{"b", "c", "a"})
 	enough := errors.New("enough")
-	b.wants(b.room.Each(b.ctx(), func(events.WaitingRequest) error { return enough }), enough)
+	b.wants(b.room.Each(b.ctx(), func(storage.WaitingRequest) error { return enough }), enough)
 }
 
 // testWaitingFollowed calls After repeatedly, each time from the sequence that it returned before.
@@ -71,7 +72,7 @@ func testWaitingFollowed(b *bench) {
 	follow := func(after uint64) uint64 {
 		b.t.Helper()
 		ids = []string{}
-		read, err := b.room.After(b.ctx(), after, func(w events.WaitingRequest) error {
+		read, err := b.room.After(b.ctx(), after, func(w storage.WaitingRequest) error {
 			ids = append(ids, w.Event.ID)
 			if w.Sequence <= after {
 				b.t.Errorf("%s has the sequence %d, after %d", w.Event.ID, w.Sequence, after)
@@ -131,7 +132,7 @@ func testManyWait(b *bench) {
 	}
 	b.same("waiting", b.waiting(""), want)
 	enough, seen := errors.New("enough"), 0
-	b.wants(b.room.Each(b.ctx(), func(events.WaitingRequest) error {
+	b.wants(b.room.Each(b.ctx(), func(storage.WaitingRequest) error {
 		if seen++; seen == 100 {
 			return enough
 		}
@@ -151,10 +152,10 @@ func testLargestWaits(b *bench) {
 	if len(message) != events.MaxMessage || len(e.Tracestate) != 512 {
 		b.t.Fatalf("%d bytes, with %+v", len(message), header)
 	}
-	_, err = b.room.Enter(b.ctx(), events.WaitingRequest{Event: e, Pool: "aws+eu", Reason: events.WaitingPoolEmpty, Deadline: time.Now()})
+	_, err = b.room.Enter(b.ctx(), storage.WaitingRequest{Event: e, Pool: "aws+eu", Reason: events.WaitingPoolEmpty, Deadline: time.Now()})
 	b.must(err)
 	b.same("waiting", b.waiting(""), []string{"a"})
-	b.must(b.room.OfRuntime(b.ctx(), "rt", func(w events.WaitingRequest) error {
+	b.must(b.room.OfRuntime(b.ctx(), "rt", func(w storage.WaitingRequest) error {
 		if len(w.Event.Provision.Cluster.Labels["l"]) != len(e.Provision.Cluster.Labels["l"]) || w.Event.Tracestate != e.Tracestate {
 			b.t.Errorf("it waits with %d of its bytes and the trace state %q", len(w.Event.Provision.Cluster.Labels["l"]), w.Event.Tracestate)
 		}

@@ -12,48 +12,49 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // RunStreams runs the suite that every World passes. run calls test with a World of
 // these options that no other test uses; it may do so within a bubble of testing/synctest.
-func RunStreams(t *testing.T, run func(t *testing.T, o events.Options, test func(*testing.T, World))) {
+func RunStreams(t *testing.T, run func(t *testing.T, o storage.Options, test func(*testing.T, World))) {
 	t.Helper()
 	tests := []struct {
 		name    string
-		options events.Options
+		options storage.Options
 		test    func(*bench)
 	}{
-		{"FirstReplyStands", events.Options{}, testFirstReplyStands},
-		{"RepliesInOrder", events.Options{}, testRepliesInOrder},
-		{"RepliesForgotten", events.Options{}, testRepliesForgotten},
-		{"ForeignReplies", events.Options{}, testForeignReplies},
-		{"FoundReplies", events.Options{}, testFoundReplies},
-		{"FoundElsewhere", events.Options{}, testFoundElsewhere},
-		{"Copies", events.Options{}, testCopies},
-		{"Landscape", events.Options{}, testLandscape},
-		{"Refusals", events.Options{MaxBytes: 4 << 10}, testRefusals},
-		{"WaitingInOrder", events.Options{}, testWaitingInOrder},
-		{"WaitingFollowed", events.Options{}, testWaitingFollowed},
-		{"ManyWait", events.Options{}, testManyWait},
-		{"LargestWaits", events.Options{}, testLargestWaits},
-		{"ForeignWaiting", events.Options{}, testForeignWaiting},
-		{"DeadLetters", events.Options{}, testDeadLetters},
-		{"DeadLetterCut", events.Options{}, testDeadLetterCut},
-		{"CallerGone", events.Options{}, testCallerGone},
-		{"EventsOnce", events.Options{}, testEventsOnce},
-		{"EventsUntilAcknowledged", events.Options{}, testEventsUntilAcknowledged},
-		{"EventsOfShadow", events.Options{Shadow: true, Prefix: "other"}, testEventsUntilAcknowledged},
-		{"AckWait", events.Options{AckWait: shortWait}, testAckWait},
-		{"InProgress", events.Options{AckWait: shortWait}, testInProgress},
-		{"Nak", events.Options{}, testNak},
-		{"NakWithDelay", events.Options{}, testNakWithDelay},
-		{"Term", events.Options{}, testTerm},
-		{"LateAck", events.Options{AckWait: shortWait}, testLateAck},
-		{"MaxAckPending", events.Options{MaxAckPending: 2}, testMaxAckPending},
-		{"SharedByWorkers", events.Options{}, testSharedByWorkers},
-		{"IteratorStopped", events.Options{}, testIteratorStopped},
-		{"ConsumerDeleted", events.Options{}, testConsumerDeleted},
-		{"StreamDeleted", events.Options{}, testStreamDeleted},
+		{"FirstReplyStands", storage.Options{}, testFirstReplyStands},
+		{"RepliesInOrder", storage.Options{}, testRepliesInOrder},
+		{"RepliesForgotten", storage.Options{}, testRepliesForgotten},
+		{"ForeignReplies", storage.Options{}, testForeignReplies},
+		{"FoundReplies", storage.Options{}, testFoundReplies},
+		{"FoundElsewhere", storage.Options{}, testFoundElsewhere},
+		{"Copies", storage.Options{}, testCopies},
+		{"Landscape", storage.Options{}, testLandscape},
+		{"Refusals", storage.Options{MaxBytes: 4 << 10}, testRefusals},
+		{"WaitingInOrder", storage.Options{}, testWaitingInOrder},
+		{"WaitingFollowed", storage.Options{}, testWaitingFollowed},
+		{"ManyWait", storage.Options{}, testManyWait},
+		{"LargestWaits", storage.Options{}, testLargestWaits},
+		{"ForeignWaiting", storage.Options{}, testForeignWaiting},
+		{"DeadLetters", storage.Options{}, testDeadLetters},
+		{"DeadLetterCut", storage.Options{}, testDeadLetterCut},
+		{"CallerGone", storage.Options{}, testCallerGone},
+		{"EventsOnce", storage.Options{}, testEventsOnce},
+		{"EventsUntilAcknowledged", storage.Options{}, testEventsUntilAcknowledged},
+		{"EventsOfShadow", storage.Options{Shadow: true, Prefix: "other"}, testEventsUntilAcknowledged},
+		{"AckWait", storage.Options{AckWait: shortWait}, testAckWait},
+		{"InProgress", storage.Options{AckWait: shortWait}, testInProgress},
+		{"Nak", storage.Options{}, testNak},
+		{"NakWithDelay", storage.Options{}, testNakWithDelay},
+		{"Term", storage.Options{}, testTerm},
+		{"LateAck", storage.Options{AckWait: shortWait}, testLateAck},
+		{"MaxAckPending", storage.Options{MaxAckPending: 2}, testMaxAckPending},
+		{"SharedByWorkers", storage.Options{}, testSharedByWorkers},
+		{"IteratorStopped", storage.Options{}, testIteratorStopped},
+		{"ConsumerDeleted", storage.Options{}, testConsumerDeleted},
+		{"StreamDeleted", storage.Options{}, testStreamDeleted},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,13 +69,13 @@ type bench struct {
 	World
 	t        *testing.T
 	subjects events.Subjects
-	ledger   *events.Ledger
-	room     *events.WaitingRoom
+	ledger   *storage.Ledger
+	room     *storage.WaitingRoom
 	dead     *dead.Letters
 	foreign  []*events.Foreign // reported to OnForeign, in that order
 }
 
-func newBench(t *testing.T, o events.Options, w World) *bench {
+func newBench(t *testing.T, o storage.Options, w World) *bench {
 	t.Helper()
 	subjects, err := events.NewSubjects(o.Prefix)
 	if err != nil {
@@ -84,8 +85,8 @@ func newBench(t *testing.T, o events.Options, w World) *bench {
 		subjects = subjects.Shadow()
 	}
 	b := &bench{
-		World: w, t: t, subjects: subjects, ledger: events.NewLedgerOn(w, subjects, "/test"),
-		room: events.NewWaitingRoomOn(w, subjects), dead: dead.NewLettersOn(w, subjects),
+		World: w, t: t, subjects: subjects, ledger: storage.NewLedgerOn(w, subjects, "/test"),
+		room: storage.NewWaitingRoomOn(w, subjects), dead: dead.NewLettersOn(w, subjects),
 	}
 	tell := func(f *events.Foreign) { b.foreign = append(b.foreign, f) }
 	b.ledger.OnForeign(tell)
@@ -148,7 +149,7 @@ func provision(runtime, request string) events.Event {
 // event publishes a provision, and returns the stream's acknowledgement.
 func (b *bench) event(request string) *jetstream.PubAck {
 	b.t.Helper()
-	msg, err := events.Publication(b.ctx(), b.subjects, provision("rt-"+request, request))
+	msg, err := events.Publication(b.subjects, provision("rt-"+request, request))
 	b.must(err)
 	ack, err := b.Publish(b.ctx(), msg)
 	b.must(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -31,11 +32,11 @@ type served struct {
 	streams.Streams
 	t       testing.TB
 	js      jetstream.JetStream
-	options events.Options
+	options storage.Options
 }
 
 // World returns the streams of the server as the options define them, set up.
-func (s *NATS) World(o events.Options) World {
+func (s *NATS) World(o storage.Options) World {
 	s.t.Helper()
 	js := s.JetStream()
 	o.Manage = true
@@ -61,7 +62,7 @@ func (w *served) Consumer(ctx context.Context) (jetstream.Consumer, error) {
 func (w *served) Setup() error {
 	ctx, cancel := w.within()
 	defer cancel()
-	_, err := events.Setup(ctx, w.js, w.options)
+	_, err := storage.Setup(ctx, w.js, w.options)
 	return err
 }
 

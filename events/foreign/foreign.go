@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -87,7 +88,7 @@ func (f *Messages) look(stream string, msg streams.Message) (Message, bool) {
 			err = events.NewForeign(name, msg, fault)
 		}
 	case events.StreamWaiting:
-		_, err = events.ReadWaiting(f.subjects, msg)
+		_, err = storage.ReadWaiting(f.subjects, msg)
 		request, _ = f.subjects.ParseWaiting(msg.Subject) // the zero address if the subject is not a request's
 	default:
 		_, err = events.ReadStored(name, msg)

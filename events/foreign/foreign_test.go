@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/foreign"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 var within, subjects = eventstest.Within, eventstest.Subjects
@@ -32,8 +33,8 @@ func TestForeignMessages(t *testing.T) {
 	t.Parallel()
 	srv, js := eventstest.Ready(t)
 	nc := srv.Connect()
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
-	room := events.NewWaitingRoom(js, subjects(t))
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
+	room := storage.NewWaitingRoom(js, subjects(t))
 	messages := foreign.New(js, subjects(t))
 	reply := events.Reply{
 		RequestID: "fine", RuntimeID: "rt-fine", Status: events.StatusRejected,
@@ -45,7 +46,7 @@ func TestForeignMessages(t *testing.T) {
 	publish(t, nc, subjects(t).Reply("rt-junk", "junk"), "hello")
 	publish(t, nc, subjects(t).Reply("rt-newer", "newer"), `{"type":"hap.reply.v2","data":{"status":"granted"}}`)
 	publish(t, nc, subjects(t).Provision("ga-1"), "no event")
-	mine := events.WaitingRequest{
+	mine := storage.WaitingRequest{
 		Pool: "aws+eu", Reason: events.WaitingPoolEmpty, Deadline: time.Now().Add(time.Hour),
 		Event: events.Event{
 			Type: events.TypeProvision, ID: "a", Source: "/test", RuntimeID: "rt-1",
@@ -101,7 +102,7 @@ func TestForeignMessages(t *testing.T) {
 		t.Errorf("the reply beside it: %v, %v", found, err)
 	}
 	waiting := 0
-	if err := room.Each(within(t), func(events.WaitingRequest) error { waiting++; return nil }); err != nil || waiting != 1 {
+	if err := room.Each(within(t), func(storage.WaitingRequest) error { waiting++; return nil }); err != nil || waiting != 1 {
 		t.Errorf("%d wait, %v", waiting, err)
 	}
 	if _, err := messages.Find(within(t), events.StreamReplies, 1); !errors.Is(err, foreign.ErrKept) {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -43,7 +44,7 @@ func (e *Event) State() string {
 // under, and within how many of the newest sequences. consumer returns the state of the workers' consumer; if
 // it fails, TakenUp and Before are unknown.
 func Find(
-	ctx context.Context, ledger *events.Ledger, since time.Time, filters map[string]uint64, take func(events.Event) bool,
+	ctx context.Context, ledger *storage.Ledger, since time.Time, filters map[string]uint64, take func(events.Event) bool,
 	consumer func(context.Context) (*jetstream.ConsumerInfo, error),
 ) (found []Event, all streams.Extent, err error) {
 	for filter, most := range filters {

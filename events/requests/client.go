@@ -36,6 +36,9 @@ type ClientOptions struct {
 	// LookAfter is how long a request waits for a new reply before the Client looks for one that was
 	// stored earlier. The Client repeats that with backoff, up to 30 s. Defaults to 1 s.
 	LookAfter time.Duration
+	// Trace returns the trace of a request's context, by W3C Trace Context; "" if it has none. With
+	// OpenTelemetry it is tracing.Of. By default a published event has only the trace that it names.
+	Trace func(context.Context) (traceparent, tracestate string)
 }
 
 // Client publishes requests and returns their final replies. It is safe for concurrent use, and

@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/requests"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // client returns a Client that looks often, so that tests are fast.
@@ -31,9 +32,9 @@ func client(t testing.TB, nc *nats.Conn) *requests.Client {
 }
 
 // answer decodes every event, passes it to reply and acknowledges it, as a worker would.
-func answer(t testing.TB, js jetstream.JetStream, reply func(context.Context, *events.Ledger, events.Event) error) {
+func answer(t testing.TB, js jetstream.JetStream, reply func(context.Context, *storage.Ledger, events.Event) error) {
 	t.Helper()
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	consumer, err := js.Consumer(within(t), events.StreamEvents, events.ConsumerWorker)
 	if err != nil {
 		t.Fatal(err)
@@ -72,13 +73,13 @@ func answer(t testing.TB, js jetstream.JetStream, reply func(context.Context, *e
 }
 
 // once stores the one final reply, unless a final one is there.
-func once(final func(events.Event) events.Reply) func(context.Context, *events.Ledger, events.Event) error {
-	return func(ctx context.Context, ledger *events.Ledger, e events.Event) error {
+func once(final func(events.Event) events.Reply) func(context.Context, *storage.Ledger, events.Event) error {
+	return func(ctx context.Context, ledger *storage.Ledger, e events.Event) error {
 		s, _ := events.NewSubjects("")
 		r := final(e)
 		r.RequestID, r.RuntimeID = e.ID, e.RuntimeID
 		_, err := ledger.Publish(ctx, e.ReplySubject(s), r, 0)
-		if errors.Is(err, events.ErrWrongLastSequence) {
+		if errors.Is(err, storage.ErrWrongLastSequence) {
 			return nil
 		}
 		return err
@@ -135,7 +136,7 @@ func TestClientWaiting(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
 	told := make(chan events.Reply, 10)
-	answer(t, js, func(ctx context.Context, ledger *events.Ledger, e events.Event) error {
+	answer(t, js, func(ctx context.Context, ledger *storage.Ledger, e events.Event) error {
 		first, err := ledger.Publish(ctx, replySubject(t, e.ID), waiting(e.ID), 0)
 		if err != nil {
 			return err
@@ -169,12 +170,12 @@ func TestClientDoesNotSeeTheLoser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer(t, js, func(ctx context.Context, ledger *events.Ledger, e events.Event) error {
+	answer(t, js, func(ctx context.Context, ledger *storage.Ledger, e events.Event) error {
 		sealed, err := ledger.Seal(ctx, e, 0)
 		if err != nil {
 			return err
 		}
-		if _, err := ledger.Publish(ctx, replySubject(t, e.ID), rejected(e.ID, engine.CodeInternal), 0); !errors.Is(err, events.ErrWrongLastSequence) {
+		if _, err := ledger.Publish(ctx, replySubject(t, e.ID), rejected(e.ID, engine.CodeInternal), 0); !errors.Is(err, storage.ErrWrongLastSequence) {
 			t.Errorf("the loser wins: %v", err)
 		}
 		for range 2 { // until a plain subscription has seen the seal and the losing attempt
@@ -198,7 +199,7 @@ func TestClientPicksUpLater(t *testing.T) {
 	srv, js := setup(t)
 	published, proceed := make(chan struct{}), make(chan struct{})
 	stored := make(chan struct{})
-	answer(t, js, func(ctx context.Context, ledger *events.Ledger, e events.Event) error {
+	answer(t, js, func(ctx context.Context, ledger *storage.Ledger, e events.Event) error {
 		close(published)
 		<-proceed
 		defer close(stored)
@@ -231,7 +232,7 @@ func TestClientPicksUpLater(t *testing.T) {
 func TestClientLooks(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
-	store(t, events.NewLedger(js, subjects(t), "/hap-worker"), assigned("1"), 0)
+	store(t, storage.NewLedger(js, subjects(t), "/hap-worker"), assigned("1"), 0)
 	r, err := client(t, srv.Connect()).Provision(within(t), "1", *provision("1").Provision)
 	if err != nil || r.Status != events.StatusAssigned {
 		t.Errorf("%+v, %v", r, err)
@@ -283,7 +284,7 @@ func TestClientSurvivesRestart(t *testing.T) {
 	t.Cleanup(slow.Close)
 	began := make(chan struct{}, 2)
 	proceed := make(chan struct{})
-	answer(t, js, func(ctx context.Context, ledger *events.Ledger, e events.Event) error {
+	answer(t, js, func(ctx context.Context, ledger *storage.Ledger, e events.Event) error {
 		if e.ID == "before" {
 			began <- struct{}{}
 			<-proceed
@@ -334,7 +335,7 @@ func TestClientBeforeStreams(t *testing.T) {
 		got <- err
 	}()
 	js := srv.JetStream()
-	if _, err := events.Setup(within(t), js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(within(t), js, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}
 	answer(t, js, once(func(e events.Event) events.Reply { return assigned(e.ID) }))

@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/requests"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // A publisher in production has no more rights than these.
@@ -33,10 +34,10 @@ func TestClientRights(t *testing.T) {
 		}
 	})
 	js := srv.JetStream(nats.UserInfo("worker", "w"))
-	if _, err := events.Setup(within(t), js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(within(t), js, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}
-	answer(t, js, func(ctx context.Context, ledger *events.Ledger, e events.Event) error {
+	answer(t, js, func(ctx context.Context, ledger *storage.Ledger, e events.Event) error {
 		return until(func() error { return once(func(e events.Event) events.Reply { return assigned(e.ID) })(ctx, ledger, e) })
 	})
 	var mu sync.Mutex
@@ -96,7 +97,7 @@ func TestClientDeadline(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
 	answered := make(chan struct{})
-	answer(t, js, func(ctx context.Context, ledger *events.Ledger, e events.Event) error {
+	answer(t, js, func(ctx context.Context, ledger *storage.Ledger, e events.Event) error {
 		_, err := ledger.Publish(ctx, replySubject(t, e.ID), waiting(e.ID), 0)
 		return err
 	})
@@ -206,7 +207,7 @@ func TestClientHopeless(t *testing.T) {
 	t.Parallel()
 	srv := eventstest.Server(t, func(o *server.Options) { o.MaxPayload = 1024 })
 	js := srv.JetStream()
-	differs, err := events.Setup(within(t), js, events.Options{Manage: true})
+	differs, err := storage.Setup(within(t), js, storage.Options{Manage: true})
 	if err != nil || len(differs) != 1 || !strings.Contains(differs[0], "at most 1024 bytes (max_payload)") {
 		t.Fatalf("the setup says %q, %v", differs, err)
 	}
@@ -232,7 +233,7 @@ func TestClientHopeless(t *testing.T) {
 func TestClientFullStream(t *testing.T) {
 	t.Parallel()
 	srv := eventstest.Server(t)
-	if _, err := events.Setup(within(t), srv.JetStream(), events.Options{Manage: true, MaxBytes: 100}); err != nil {
+	if _, err := storage.Setup(within(t), srv.JetStream(), storage.Options{Manage: true, MaxBytes: 100}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(within(t), 3*time.Second)
@@ -251,7 +252,7 @@ func TestClientForeignReply(t *testing.T) {
 	}
 	c := client(t, srv.Connect())
 	// The worker's answer is stored in its place.
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	done := make(chan error, 1)
 	go func() {
 		r, err := c.Await(within(t), "rt-1", "1")
@@ -275,7 +276,7 @@ func TestClientForeignReply(t *testing.T) {
 func TestClientIDOfAnotherRequest(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	final, waits := assigned("1"), waiting("2")
 	final.GlobalAccountID, waits.GlobalAccountID = "ga-secret", "ga-secret"
 	store(t, ledger, final, 0)

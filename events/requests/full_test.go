@@ -7,6 +7,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestPublishToFullStream(t *testing.T) {
 	t.Parallel()
 	srv := eventstest.Server(t)
-	if _, err := events.Setup(within(t), srv.JetStream(), events.Options{Manage: true, MaxBytes: 100}); err != nil {
+	if _, err := storage.Setup(within(t), srv.JetStream(), storage.Options{Manage: true, MaxBytes: 100}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(within(t))

@@ -10,4 +10,8 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // What every test here begins with.
-var within, setup, subjects = eventstest.Within, eventstest.Ready, eventstest.Subjects
+var (
+	within, setup, subjects                = eventstest.Within, eventstest.Ready, eventstest.Subjects
+	provision, assigned, waiting, rejected = eventstest.Provision, eventstest.Assigned, eventstest.Waiting, eventstest.Rejected
+	replySubject, store, config            = eventstest.ReplySubject, eventstest.Store, eventstest.StreamConfig
+)

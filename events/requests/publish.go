@@ -13,7 +13,6 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/streams"
@@ -31,12 +30,10 @@ const (
 // message returns the NATS message that publishes an event. It carries the trace of ctx unless the
 // event has one.
 func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error) {
-	if e.Traceparent == "" {
-		carrier := events.Carrier{}
-		propagation.TraceContext{}.Inject(ctx, carrier)
-		e.Traceparent, e.Tracestate = carrier.Get("traceparent"), carrier.Get("tracestate")
+	if e.Traceparent == "" && c.options.Trace != nil {
+		e.Traceparent, e.Tracestate = c.options.Trace(ctx)
 	}
-	return events.Publication(ctx, c.subjects, e)
+	return events.Publication(c.subjects, e)
 }
 
 // publish retries until the stream has the message. The server drops repeats within its duplicate

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // asked is a request that is known to wait, and its reply to come.
@@ -41,7 +42,7 @@ func asked(t *testing.T, c *requests.Client, id string, entered chan struct{}) <
 func TestClientFollowsARecreatedStream(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	for n := range uint64(5) { // others' replies, so that ours is not the first
 		store(t, ledger, rejected("other"+string('a'+rune(n)), "PoolExhausted"), 0)
 	}
@@ -54,7 +55,7 @@ func TestClientFollowsARecreatedStream(t *testing.T) {
 		if err := js.DeleteStream(within(t), events.StreamReplies); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := events.Setup(within(t), js, events.Options{Manage: true}); err != nil {
+		if _, err := storage.Setup(within(t), js, storage.Options{Manage: true}); err != nil {
 			t.Fatal(err)
 		}
 		store(t, ledger, assigned(id), 0)
@@ -78,7 +79,7 @@ func TestClientFollowsAfterItsConsumerIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	for _, id := range []string{"1", "2"} {
 		entered := make(chan struct{}, 1)
 		done := asked(t, c, id, entered)
@@ -105,7 +106,7 @@ func TestClientFollowsAfterItsConsumerIsDeleted(t *testing.T) {
 func TestClientWasAwayWhenTheStreamWasRecreated(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	for n := range 1000 { // more than the new stream will have
 		store(t, ledger, rejected(fmt.Sprintf("other%d", n), "PoolExhausted"), 0)
 	}
@@ -123,7 +124,7 @@ func TestClientWasAwayWhenTheStreamWasRecreated(t *testing.T) {
 	if err := js.DeleteStream(within(t), events.StreamReplies); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := events.Setup(within(t), js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(within(t), js, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}
 	away.mend()
@@ -182,7 +183,7 @@ func (d *dialer) mend() {
 
 // waitsFor stores the waiting reply once the request is published, so after the
 // client has begun to follow.
-func waitsFor(t *testing.T, js jetstream.JetStream, ledger *events.Ledger, id string) uint64 {
+func waitsFor(t *testing.T, js jetstream.JetStream, ledger *storage.Ledger, id string) uint64 {
 	t.Helper()
 	consumer, err := js.Consumer(within(t), events.StreamEvents, events.ConsumerWorker)
 	if err != nil {
@@ -200,7 +201,7 @@ func TestClientClosesWithoutItsStream(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
 	c := client(t, srv.Connect())
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	entered := make(chan struct{}, 1)
 	done := asked(t, c, "1", entered)
 	store(t, ledger, waiting("1"), 0)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // A message that used the event's message id first does not keep the event out of the stream: the id
@@ -27,7 +28,7 @@ func TestClientIDUsedFirst(t *testing.T) {
 	if err := c.Publish(ctx, provision("1")); err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	answered := make(chan error, 1)
 	go func() {
 		_, err := c.Provision(ctx, "2", *provision("2").Provision)
@@ -110,7 +111,7 @@ func TestOneIDForTwo(t *testing.T) {
 		{Type: events.TypeRelease, Release: &events.Release{Binding: "aws.1"}},
 	} {
 		e.ID, e.Source = "op-two", "/keb"
-		msg, err := events.Publication(ctx, subjects(t), e)
+		msg, err := events.Publication(subjects(t), e)
 		if err != nil {
 			t.Fatal(err)
 		}

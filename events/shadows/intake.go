@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -37,9 +38,9 @@ func NewIntake(js jetstream.JetStream, subjects events.Subjects, tell func(strin
 	return &Intake{js: js, subjects: subjects, tell: tell, retry: retry}
 }
 
-// Setup ensures that the stream of published events exists, as events.Setup does for all streams of
+// Setup ensures that the stream of published events exists, as storage.Setup does for all streams of
 // the workers.
-func (i *Intake) Setup(ctx context.Context, o events.Options) (differences []string, err error) {
+func (i *Intake) Setup(ctx context.Context, o storage.Options) (differences []string, err error) {
 	o.Shadow = false
 	defined, err := o.WithDefaults().Streams()
 	if err != nil {

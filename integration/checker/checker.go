@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/gardener/clusterconfig"
 	"github.com/hap-worker/hap-worker/worker/simulation/promises"
@@ -38,7 +39,7 @@ type Facts struct {
 
 // Sources are the stores that Read reads.
 type Sources struct {
-	Ledger   *events.Ledger
+	Ledger   *storage.Ledger
 	Counters *counters.Store
 	Gardener *gardener.Client
 	Configs  *clusterconfig.Configs // nil: ClusterConfigs are not read

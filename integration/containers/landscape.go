@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/faults"
@@ -101,7 +102,7 @@ func (l *Landscape) connect() error {
 	if err != nil {
 		return err
 	}
-	l.Sources.Ledger = events.NewLedger(l.jetStream, subjects, "/containers")
+	l.Sources.Ledger = storage.NewLedger(l.jetStream, subjects, "/containers")
 	l.Sources.Counters, err = counters.Open(connection.Options{
 		URLs: strings.Split(l.redis.outside, ","), Cluster: l.redis.cluster, SentinelMaster: l.redis.master,
 	}, l.name)

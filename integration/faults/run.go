@@ -21,6 +21,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/gardener/clusterconfig"
 	"github.com/hap-worker/hap-worker/integration/checker"
@@ -169,7 +170,7 @@ func (r *run) newLoad(ctx context.Context, kube *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	where.Sources = checker.Sources{Ledger: events.NewLedger(where.JetStream, subjects, "/faults"), Counters: store, Gardener: client, Configs: configs}
+	where.Sources = checker.Sources{Ledger: storage.NewLedger(where.JetStream, subjects, "/faults"), Counters: store, Gardener: client, Configs: configs}
 	r.Load, err = newLoad(ctx, where, LoadOptions{Seed: r.o.Seed, Dir: r.o.Dir, Every: r.o.Every, Settle: r.o.Settle, Log: r.o.Log})
 	return err
 }

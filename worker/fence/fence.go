@@ -10,13 +10,13 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/coalesce"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // Record reads the epochs in force from the stream's leader: package events.
 type Record interface {
-	Epochs(ctx context.Context) (events.EpochRecord, error)
+	Epochs(ctx context.Context) (storage.EpochRecord, error)
 }
 
 // Fence checks whether epochs are in force. One read of the record serves all callers that were waiting when
@@ -29,7 +29,7 @@ type Fence struct {
 // look is one read of the record.
 type look struct {
 	began time.Time
-	found events.EpochRecord
+	found storage.EpochRecord
 }
 
 // New returns a fence that compares with the record.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -22,7 +22,7 @@ type record struct {
 	err   error
 }
 
-func (r *record) Epochs(context.Context) (events.EpochRecord, error) {
+func (r *record) Epochs(context.Context) (storage.EpochRecord, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reads++
@@ -30,7 +30,7 @@ func (r *record) Epochs(context.Context) (events.EpochRecord, error) {
 	r.mu.Unlock()
 	<-time.After(time.Second)
 	r.mu.Lock()
-	return events.EpochRecord{Epochs: now, Sequence: 1}, err
+	return storage.EpochRecord{Epochs: now, Sequence: 1}, err
 }
 
 func (r *record) set(now account.Epochs, err error) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // Ledger reads the replies: package events.
@@ -14,7 +14,7 @@ type Ledger interface {
 	// End returns the highest sequence that the ledger has ever assigned to a reply.
 	End(ctx context.Context) (uint64, error)
 	// FactsAfter visits the replies that were stored after a sequence, including those to releases.
-	FactsAfter(ctx context.Context, sequence uint64, visit func(events.Fact) error) error
+	FactsAfter(ctx context.Context, sequence uint64, visit func(storage.Fact) error) error
 }
 
 const (
@@ -37,7 +37,7 @@ type Follower struct {
 	accounts  trails
 	tenants   trails
 	occupancy *Occupancy
-	last      [keepLast]events.Fact
+	last      [keepLast]storage.Fact
 	next      int // where the next reply goes in last
 	slots     [Slots]Rate
 }
@@ -61,7 +61,7 @@ func (f *Follower) forget() {
 	f.progress = Progress{}
 	f.accounts, f.tenants = trails{}, trails{}
 	f.occupancy = NewOccupancy(f.now, Day(), Month())
-	f.last, f.next, f.slots = [keepLast]events.Fact{}, 0, [Slots]Rate{}
+	f.last, f.next, f.slots = [keepLast]storage.Fact{}, 0, [Slots]Rate{}
 }
 
 // Look starts a read, or joins the current one, and returns the progress. It waits for the end of the read,
@@ -117,7 +117,7 @@ func (f *Follower) readOn(ctx context.Context) error {
 	if end == from {
 		return nil
 	}
-	return f.ledger.FactsAfter(ctx, from, func(fact events.Fact) error {
+	return f.ledger.FactsAfter(ctx, from, func(fact storage.Fact) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.take(fact)
@@ -126,7 +126,7 @@ func (f *Follower) readOn(ctx context.Context) error {
 }
 
 // take adds a reply. Replies have to come in the order of the stream.
-func (f *Follower) take(fact events.Fact) {
+func (f *Follower) take(fact storage.Fact) {
 	if fact.Foreign != nil {
 		return
 	}
@@ -140,10 +140,10 @@ func (f *Follower) take(fact events.Fact) {
 }
 
 // Last returns up to n of the last replies, newest first.
-func (f *Follower) Last(n int) []events.Fact {
+func (f *Follower) Last(n int) []storage.Fact {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []events.Fact
+	var out []storage.Fact
 	for i := 1; i <= keepLast && len(out) < n; i++ {
 		fact := f.last[(f.next-i+keepLast)%keepLast]
 		if fact.Position == 0 {

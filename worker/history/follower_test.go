@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/leaktest"
 	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -26,7 +27,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 5, 0, time.UTC)
 // ledger is a ledger in memory.
 type ledger struct {
 	mu     sync.Mutex
-	facts  []events.Fact
+	facts  []storage.Fact
 	fails  error
 	breaks int // if above 0, FactsAfter fails after so many facts
 	slow   time.Duration
@@ -39,7 +40,7 @@ func (l *ledger) End(context.Context) (uint64, error) {
 	return uint64(len(l.facts)), l.fails
 }
 
-func (l *ledger) FactsAfter(ctx context.Context, sequence uint64, visit func(events.Fact) error) error {
+func (l *ledger) FactsAfter(ctx context.Context, sequence uint64, visit func(storage.Fact) error) error {
 	l.mu.Lock()
 	facts := slices.Clone(l.facts)
 	l.mu.Unlock()
@@ -62,7 +63,7 @@ func (l *ledger) FactsAfter(ctx context.Context, sequence uint64, visit func(eve
 	return nil
 }
 
-func (l *ledger) store(facts ...events.Fact) {
+func (l *ledger) store(facts ...storage.Fact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range facts {
@@ -71,8 +72,8 @@ func (l *ledger) store(facts ...events.Fact) {
 	}
 }
 
-func assigned(runtime, tenant, binding string, decision int64, claimed bool, ago time.Duration) events.Fact {
-	return events.Fact{
+func assigned(runtime, tenant, binding string, decision int64, claimed bool, ago time.Duration) storage.Fact {
+	return storage.Fact{
 		RuntimeID: runtime, RequestID: "q-" + runtime, GlobalAccountID: tenant, Status: events.StatusAssigned, Pool: "aws", Binding: binding,
 		Sequence: decision, Claimed: claimed, Time: noon.Add(-ago), Published: noon.Add(-ago - 20*time.Millisecond),
 	}
@@ -91,8 +92,8 @@ func TestFollower(t *testing.T) {
 	if at := f.Look(t.Context()); !at.Done || at.Err != nil {
 		t.Errorf("an empty ledger is read to %+v", at)
 	}
-	l.store(assigned("rt-1", "ga-1", "aws-1", 1, true, time.Hour), assigned("rt-2", "ga-1", "aws-1", 2, false, time.Minute), events.Fact{Foreign: &events.Foreign{}})
-	rejected := events.Fact{RuntimeID: "rt-3", RequestID: "q-3", GlobalAccountID: "ga-2", Status: events.StatusRejected, Code: engine.CodeNoMatchingRule, Time: noon}
+	l.store(assigned("rt-1", "ga-1", "aws-1", 1, true, time.Hour), assigned("rt-2", "ga-1", "aws-1", 2, false, time.Minute), storage.Fact{Foreign: &events.Foreign{}})
+	rejected := storage.Fact{RuntimeID: "rt-3", RequestID: "q-3", GlobalAccountID: "ga-2", Status: events.StatusRejected, Code: engine.CodeNoMatchingRule, Time: noon}
 	l.store(rejected)
 	for range 2 {
 		f.Look(t.Context())
@@ -196,9 +197,9 @@ func TestLevels(t *testing.T) {
 		assigned("rt-1", "ga-1", "aws-1", 2, true, 20*24*time.Hour),
 		assigned("rt-2", "ga-1", "aws-1", 3, false, 3*time.Hour),
 		assigned("rt-2", "ga-1", "aws-1", 3, false, 2*time.Hour), // the same answer under another id
-		events.Fact{RuntimeID: "rt-1", RequestID: "q-4", GlobalAccountID: "ga-1", Status: events.StatusReleased, Pool: "aws", Binding: "aws-1", Sequence: 4, Time: noon.Add(-time.Hour)},
-		events.Fact{RequestID: "q-5", Status: events.StatusReturned, Pool: "aws", Binding: "aws-7", Time: noon.Add(-30 * time.Minute)},
-		events.Fact{RuntimeID: "rt-5", RequestID: "q-5", Status: events.StatusRejected, Pool: "aws", Sequence: 6, Code: engine.CodePoolExhausted, Time: noon},
+		storage.Fact{RuntimeID: "rt-1", RequestID: "q-4", GlobalAccountID: "ga-1", Status: events.StatusReleased, Pool: "aws", Binding: "aws-1", Sequence: 4, Time: noon.Add(-time.Hour)},
+		storage.Fact{RequestID: "q-5", Status: events.StatusReturned, Pool: "aws", Binding: "aws-7", Time: noon.Add(-30 * time.Minute)},
+		storage.Fact{RuntimeID: "rt-5", RequestID: "q-5", Status: events.StatusRejected, Pool: "aws", Sequence: 6, Code: engine.CodePoolExhausted, Time: noon},
 	)
 	f := follow(t, l)
 	f.Look(t.Context())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // Window is a time span, divided into steps.
@@ -82,7 +83,7 @@ func (p *pool) first(decision int64) bool {
 }
 
 // Take counts the change of a reply. Replies have to come in the order of the ledger.
-func (o *Occupancy) Take(fact events.Fact) {
+func (o *Occupancy) Take(fact storage.Fact) {
 	var c Change
 	switch fact.Status {
 	case events.StatusAssigned:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // TestBack: a window has at least the requested length, and steps of whole seconds.
@@ -48,7 +49,7 @@ func TestOccupancyIsBounded(t *testing.T) {
 	before := heap()
 	o := NewOccupancy(func() time.Time { return noon }, w)
 	for i := range replies {
-		o.Take(events.Fact{
+		o.Take(storage.Fact{
 			RuntimeID: fmt.Sprint("rt-", i), GlobalAccountID: fmt.Sprint("ga-", i%10_000), Status: events.StatusAssigned, Claimed: i%100 == 0,
 			Pool: fmt.Sprint("pool-", i%8), Binding: fmt.Sprint("aws-", i%5_000), Sequence: int64(i/8 + 1), Time: noon.Add(-time.Duration(replies-i) * 2 * time.Second),
 		})

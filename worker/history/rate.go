@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // Rates are kept for Slots slots of length Slot.
@@ -21,7 +21,7 @@ type Rate struct {
 	Took     Histogram // from the publication of the request to the stored answer
 }
 
-func (f *Follower) rate(fact events.Fact) {
+func (f *Follower) rate(fact storage.Fact) {
 	number := fact.Time.Unix() / int64(Slot/time.Second)
 	if number < 0 {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -24,7 +24,7 @@ const usualPayload = 1 << 20
 // Broker stores streams and the workers' consumer, like a NATS server with JetStream. It is safe for
 // concurrent use.
 type Broker struct {
-	options    events.Options
+	options    storage.Options
 	maxPayload atomic.Int64
 
 	mu        sync.Mutex
@@ -45,7 +45,7 @@ var _ streams.Streams = (*Broker)(nil)
 
 // NewBroker returns a broker with the streams and the consumer of the options. It ignores Manage and
 // Replicas.
-func NewBroker(o events.Options) (*Broker, error) {
+func NewBroker(o storage.Options) (*Broker, error) {
 	o = o.WithDefaults()
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func NewBroker(o events.Options) (*Broker, error) {
 // SetMaxPayload sets the maximum number of bytes of a message's header and data.
 func (b *Broker) SetMaxPayload(bytes int64) { b.maxPayload.Store(bytes) }
 
-// Setup creates missing streams and a missing consumer, like events.Setup.
+// Setup creates missing streams and a missing consumer, like storage.Setup.
 func (b *Broker) Setup() error {
 	configs, err := b.options.Streams()
 	if err != nil {

@@ -12,13 +12,14 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
 // The suite runs in bubbles with virtual time.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	eventstest.RunStreams(t, func(t *testing.T, o events.Options, test func(*testing.T, eventstest.World)) {
+	eventstest.RunStreams(t, func(t *testing.T, o storage.Options, test func(*testing.T, eventstest.World)) {
 		synctest.Test(t, func(t *testing.T) {
 			b, err := memory.NewBroker(o)
 			if err != nil {
@@ -34,7 +35,7 @@ func TestStreams(t *testing.T) {
 func TestStreamsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, err := memory.NewBroker(events.Options{})
+		b, err := memory.NewBroker(storage.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

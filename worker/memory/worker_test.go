@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
@@ -49,8 +50,8 @@ type world struct {
 	t        *testing.T
 	subjects events.Subjects
 	broker   *memory.Broker
-	ledger   *events.Ledger
-	room     *events.WaitingRoom
+	ledger   *storage.Ledger
+	room     *storage.WaitingRoom
 	counters *memory.Counters
 	gardener *memory.Gardener
 	requests []events.Event
@@ -68,7 +69,7 @@ func start(t *testing.T, bindings ...engine.Binding) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broker, err := memory.NewBroker(events.Options{})
+	broker, err := memory.NewBroker(storage.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +78,8 @@ func start(t *testing.T, bindings ...engine.Binding) *world {
 		t.Fatal(err)
 	}
 	w := &world{
-		t: t, subjects: subjects, broker: broker, ledger: events.NewLedgerOn(broker, subjects, "/hap-worker"),
-		room: events.NewWaitingRoomOn(broker, subjects), counters: memory.NewCounters(),
+		t: t, subjects: subjects, broker: broker, ledger: storage.NewLedgerOn(broker, subjects, "/hap-worker"),
+		room: storage.NewWaitingRoomOn(broker, subjects), counters: memory.NewCounters(),
 		gardener: memory.NewGardener("garden-kyma", "CredentialsBinding", bindings...),
 	}
 	rebuild := &rebuild.Rebuilder{Builder: w.counters, Inventory: w.gardener, Ledger: w.ledger, Room: w.room, Subjects: subjects}
@@ -106,7 +107,7 @@ func start(t *testing.T, bindings ...engine.Binding) *world {
 func (w *world) ask(e events.Event) {
 	w.t.Helper()
 	e.Source = "/keb"
-	msg, err := events.Publication(w.t.Context(), w.subjects, e)
+	msg, err := events.Publication(w.subjects, e)
 	if err == nil {
 		_, err = w.broker.Publish(w.t.Context(), msg)
 	}
@@ -173,7 +174,7 @@ func TestWorkerInMemory(t *testing.T) {
 		if err != nil || backlog.First <= backlog.Last {
 			t.Errorf("not settled are %+v, %v", backlog, err)
 		}
-		if err := w.room.Each(t.Context(), func(r events.WaitingRequest) error { return fmt.Errorf("%s waits", r.Event.ID) }); err != nil {
+		if err := w.room.Each(t.Context(), func(r storage.WaitingRequest) error { return fmt.Errorf("%s waits", r.Event.ID) }); err != nil {
 			t.Error(err)
 		}
 	})

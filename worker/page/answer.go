@@ -10,13 +10,14 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // answer is a reply of the ledger as a list shows it.
-type answer struct{ events.Fact }
+type answer struct{ storage.Fact }
 
-func (s *Sources) answersOf(facts []events.Fact) []answer {
+func (s *Sources) answersOf(facts []storage.Fact) []answer {
 	out := make([]answer, len(facts))
 	for i, f := range facts {
 		out[i] = s.addressed(f)
@@ -25,7 +26,7 @@ func (s *Sources) answersOf(facts []events.Fact) []answer {
 }
 
 // addressed converts a fact. The reply to a release that was rejected names its binding by its subject alone.
-func (s *Sources) addressed(f events.Fact) answer {
+func (s *Sources) addressed(f storage.Fact) answer {
 	if at, err := s.Subjects.ParseReply(f.Subject); err == nil && f.RuntimeID == "" {
 		f.Binding = at.Binding
 	}
@@ -33,8 +34,8 @@ func (s *Sources) addressed(f events.Fact) answer {
 }
 
 // told converts a stored reply.
-func told(s events.Stored) events.Fact {
-	f := s.Reply.Fact()
+func told(s events.Stored) storage.Fact {
+	f := storage.FactOf(s.Reply)
 	f.Subject, f.Time, f.Position = s.Subject, s.Time, s.Sequence
 	return f
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/queued"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page/access"
@@ -38,7 +39,7 @@ type landscape struct {
 	records  map[string][]account.NamedRecord
 	status   map[string]account.Status
 	queue    map[string][]account.Waiter
-	waiting  []events.WaitingRequest
+	waiting  []storage.WaitingRequest
 	replies  map[string]events.Stored
 	runtimes map[string]account.Runtime
 	parents  []Parent
@@ -80,7 +81,7 @@ func (l *landscape) Queue(_ context.Context, pool string) ([]account.Waiter, err
 	return l.queue[pool], l.down
 }
 
-func (l *landscape) Each(_ context.Context, visit func(events.WaitingRequest) error) error {
+func (l *landscape) Each(_ context.Context, visit func(storage.WaitingRequest) error) error {
 	for _, w := range l.waiting {
 		if err := visit(w); err != nil {
 			return err
@@ -89,7 +90,7 @@ func (l *landscape) Each(_ context.Context, visit func(events.WaitingRequest) er
 	return l.closed
 }
 
-func (l *landscape) Matching(_ context.Context, of events.WaitingAddress, visit func(events.WaitingRequest) error) error {
+func (l *landscape) Matching(_ context.Context, of events.WaitingAddress, visit func(storage.WaitingRequest) error) error {
 	for _, w := range l.waiting {
 		if (of.Pool == "" || of.Pool == w.Pool) && (of.RuntimeID == "" || of.RuntimeID == w.Event.RuntimeID) &&
 			(of.GlobalAccountID == "" || of.GlobalAccountID == w.Event.Provision.GlobalAccountID) {
@@ -168,7 +169,7 @@ func (l *landscape) End(context.Context) (uint64, error) {
 	return last, l.closed
 }
 
-func (l *landscape) FactsAfter(_ context.Context, after uint64, visit func(events.Fact) error) error {
+func (l *landscape) FactsAfter(_ context.Context, after uint64, visit func(storage.Fact) error) error {
 	all := slices.SortedFunc(maps.Values(l.replies), func(a, b events.Stored) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	for _, s := range all {
 		if s.Sequence > after {
@@ -234,13 +235,13 @@ func demo() *landscape {
 	l.status[shared.Name()] = account.Status{Built: true}
 	l.status[gcp.Name()] = account.Status{Built: true, Paused: true, Waiting: 2}
 	l.queue[gcp.Name()] = []account.Waiter{{Runtime: "rt-8"}, {Runtime: "rt-9"}}
-	waits := func(runtime, tenant string, reason events.WaitingReason, since time.Duration) events.WaitingRequest {
-		return events.WaitingRequest{
+	waits := func(runtime, tenant string, reason events.WaitingReason, since time.Duration) storage.WaitingRequest {
+		return storage.WaitingRequest{
 			Event: events.Event{ID: "q-" + runtime, RuntimeID: runtime, Provision: &events.Provision{GlobalAccountID: tenant}},
 			Pool:  gcp.Name(), Reason: reason, Since: noon.Add(-since), Deadline: noon.Add(10*time.Minute - since),
 		}
 	}
-	l.waiting = []events.WaitingRequest{
+	l.waiting = []storage.WaitingRequest{
 		waits("rt-9", "ga-9", events.WaitingPoolEmpty, 190*time.Second),
 		waits("rt-8", "ga-8", events.WaitingPoolEmpty, 100*time.Second),
 		waits("rt-7", "ga-7", events.WaitingUnavailable, 3*time.Second),

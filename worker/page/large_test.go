@@ -9,6 +9,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 const (
@@ -32,8 +33,8 @@ func theLargest() largest {
 func bindingOf(i int) string { return fmt.Sprintf("aws-%d", i%largeAccounts/3*3) }
 func tenantOf(i int) string  { return fmt.Sprintf("ga-%d", i%largeAccounts/3*3/6) }
 
-func (l largest) fact(i int) events.Fact {
-	return events.Fact{
+func (l largest) fact(i int) storage.Fact {
+	return storage.Fact{
 		RuntimeID: fmt.Sprint("rt-", i), RequestID: fmt.Sprint("q-", i), GlobalAccountID: tenantOf(i), Status: events.StatusAssigned, Pool: "aws", Binding: bindingOf(i),
 		Sequence: int64(i + 1), Claimed: i%100 == 0, Position: uint64(i + 1), Subject: fmt.Sprintf("hap.v1.reply.rt-%d.q-%d", i, i),
 		Time: noon.Add(-time.Duration(largeReplies-i) * 2 * time.Second), Published: noon.Add(-time.Duration(largeReplies-i)*2*time.Second - 5*time.Millisecond),
@@ -50,7 +51,7 @@ func (l largest) stored(i int) events.Stored {
 
 func (l largest) End(context.Context) (uint64, error) { return largeReplies, nil }
 
-func (l largest) FactsAfter(_ context.Context, after uint64, visit func(events.Fact) error) error {
+func (l largest) FactsAfter(_ context.Context, after uint64, visit func(storage.Fact) error) error {
 	for i := int(after); i < largeReplies; i++ {
 		if err := visit(l.fact(i)); err != nil {
 			return err

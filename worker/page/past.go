@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 const (
@@ -83,7 +84,7 @@ func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 // waitingOf returns the oldest mostWaiting waiting requests at an address.
 func waitingOf(ctx context.Context, from *Sources, of events.WaitingAddress) ([]waiter, error) {
 	var all []waiter
-	err := from.Room.Matching(ctx, of, func(r events.WaitingRequest) error {
+	err := from.Room.Matching(ctx, of, func(r storage.WaitingRequest) error {
 		if all = append(all, newWaiter(r)); len(all) == mostWaiting {
 			return errEnough
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/queued"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/history"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -37,9 +38,9 @@ type Records interface {
 // Room is the waiting room.
 type Room interface {
 	// Each visits the waiting requests, oldest first, until visit returns an error.
-	Each(ctx context.Context, visit func(events.WaitingRequest) error) error
+	Each(ctx context.Context, visit func(storage.WaitingRequest) error) error
 	// Matching visits the requests that match an address, oldest first. An empty field matches all.
-	Matching(ctx context.Context, of events.WaitingAddress, visit func(events.WaitingRequest) error) error
+	Matching(ctx context.Context, of events.WaitingAddress, visit func(storage.WaitingRequest) error) error
 }
 
 // Ledger reads the stream of replies. A reply that cannot be decoded has Stored.Foreign set.

@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // distressed has a pool of each urgency, and requests for one that has no account at all.
@@ -44,7 +45,7 @@ func distressed() (*landscape, func(visit func(string, float64))) {
 		for i := range n {
 			runtime := fmt.Sprintf("rt-%s-%d", pool, i)
 			l.queue[pool] = append(l.queue[pool], account.Waiter{Runtime: runtime})
-			l.waiting = append(l.waiting, events.WaitingRequest{
+			l.waiting = append(l.waiting, storage.WaitingRequest{
 				Event: events.Event{ID: "q-" + runtime, RuntimeID: runtime, Provision: &events.Provision{GlobalAccountID: "ga-<b>"}},
 				Pool:  pool, Reason: events.WaitingPoolEmpty, Since: noon.Add(-time.Minute), Deadline: noon.Add(time.Minute),
 			})
@@ -103,7 +104,7 @@ func TestAFloodHidesNoOtherPool(t *testing.T) {
 	last := l.waiting[:7]
 	l.waiting = nil
 	for i := range 200 {
-		l.waiting = append(l.waiting, events.WaitingRequest{
+		l.waiting = append(l.waiting, storage.WaitingRequest{
 			Event: events.Event{ID: fmt.Sprint("q-", i), RuntimeID: fmt.Sprint("rt-flood-", i), Provision: &events.Provision{GlobalAccountID: "ga-f"}},
 			Pool:  "d-none", Reason: events.WaitingPoolEmpty, Since: noon.Add(-time.Hour),
 		})

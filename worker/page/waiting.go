@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 const (
@@ -41,7 +42,7 @@ type waiter struct {
 	Deadline time.Time
 }
 
-func newWaiter(r events.WaitingRequest) waiter {
+func newWaiter(r storage.WaitingRequest) waiter {
 	w := waiter{Request: r.Event.ID, Runtime: r.Event.RuntimeID, Pool: r.Pool, Reason: string(r.Reason), Since: r.Since, Deadline: r.Deadline}
 	if p := r.Event.Provision; p != nil {
 		w.Tenant = p.GlobalAccountID
@@ -73,7 +74,7 @@ func (l queue) Figure() figure {
 func (s *state) readWaiting(ctx context.Context, from *Sources) error {
 	lines := map[string][]waiter{}
 	read := 0
-	err := from.Room.Each(ctx, func(r events.WaitingRequest) error {
+	err := from.Room.Each(ctx, func(r storage.WaitingRequest) error {
 		if read == mostWaiting {
 			s.More = true
 			return errEnough
@@ -111,7 +112,7 @@ func (s *state) readWaiting(ctx context.Context, from *Sources) error {
 func (p *pool) line(ctx context.Context, from *Sources, found []waiter, search bool) error {
 	if search {
 		found = nil
-		err := from.Room.Matching(ctx, events.WaitingAddress{Pool: p.Name()}, func(r events.WaitingRequest) error {
+		err := from.Room.Matching(ctx, events.WaitingAddress{Pool: p.Name()}, func(r storage.WaitingRequest) error {
 			if found = append(found, newWaiter(r)); len(found) == firstOfPool {
 				return errEnough
 			}

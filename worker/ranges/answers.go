@@ -9,6 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // Answers collects from the ledger which runtimes have which blocks.
@@ -49,7 +50,7 @@ func (a *Answers) Take(stored events.Stored) {
 	case r.Status == events.StatusAssigned:
 		a.all[r.RuntimeID] = append(a.all[r.RuntimeID], r)
 	}
-	a.known.Answer(r.Fact().Answer())
+	a.known.Answer(storage.FactOf(r).Answer())
 }
 
 // live returns the answers of the runtimes that are still assigned, and the set of runtimes that are gone. The

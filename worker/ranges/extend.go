@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -87,7 +88,7 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 			}
 			return nil
 		}
-		if !errors.Is(err, events.ErrWrongLastSequence) {
+		if !errors.Is(err, storage.ErrWrongLastSequence) {
 			return err
 		}
 		// Another worker has stored a reply, or a rebuild has sealed this one. Start over.
@@ -121,7 +122,7 @@ func (x *Reconciler) begin(ctx context.Context, runtime string, answers []events
 		if !found {
 			seal := events.Reply{RequestID: b.request, RuntimeID: runtime, Status: events.StatusSealed}
 			b.sequence, err = x.Ledger.Publish(ctx, b.subject, seal, 0)
-			if !errors.Is(err, events.ErrWrongLastSequence) {
+			if !errors.Is(err, storage.ErrWrongLastSequence) {
 				return b, err
 			}
 			n-- // another worker was faster: read its message
@@ -169,7 +170,7 @@ func (x *Reconciler) acquire(ctx context.Context, runtime, request string, rules
 func (x *Reconciler) withdraw(ctx context.Context, runtime string, place begun) error {
 	seal := events.Reply{RequestID: place.request, RuntimeID: runtime, Status: events.StatusSealed}
 	switch _, err := x.Ledger.Publish(ctx, place.subject, seal, place.sequence); {
-	case errors.Is(err, events.ErrWrongLastSequence):
+	case errors.Is(err, storage.ErrWrongLastSequence):
 		return nil
 	case err != nil:
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -42,7 +43,7 @@ func (a *archiveFake) Publish(_ context.Context, subject string, r events.Reply,
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stored[subject].Sequence != expect {
-		return 0, events.ErrWrongLastSequence
+		return 0, storage.ErrWrongLastSequence
 	}
 	a.last++
 	a.stored[subject] = events.Stored{Reply: r, Subject: subject, Sequence: a.last}

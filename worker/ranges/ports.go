@@ -50,7 +50,7 @@ type Ledger interface {
 	// events.ErrUnknownReply for a reply of a newer version.
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
 	// Publish stores a reply if the subject's last sequence is expect, 0 for no message, and
-	// returns its sequence. Otherwise the error is events.ErrWrongLastSequence.
+	// returns its sequence. Otherwise the error is storage.ErrWrongLastSequence.
 	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
 	// Each visits every stored reply, from the first to the last at present.
 	Each(ctx context.Context, f func(events.Stored) error) error

@@ -11,15 +11,15 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // Record stores the epochs in force (rule 15): package events.
 type Record interface {
 	// Epochs reads the record from the stream's leader.
-	Epochs(ctx context.Context) (events.EpochRecord, error)
+	Epochs(ctx context.Context) (storage.EpochRecord, error)
 	// SetEpochs writes the record if the sequence of the last one is follows, and returns the new
-	// sequence. Otherwise the error is events.ErrWrongLastSequence.
+	// sequence. Otherwise the error is storage.ErrWrongLastSequence.
 	SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (sequence uint64, err error)
 	// Replicas returns the number of servers that store the record.
 	Replicas(ctx context.Context) (int, error)
@@ -43,10 +43,10 @@ const (
 // unbuilt lists the pools and buckets to rebuild.
 type unbuilt struct {
 	places  []string
-	judged  []string           // all known places, also the ones that are built and in force
-	deposed account.Epochs     // epochs that places have in Redis and are to lose
-	record  events.EpochRecord // read before the token is written
-	unknown bool               // only requests asked for these places: none is a bucket or the pool of a binding
+	judged  []string            // all known places, also the ones that are built and in force
+	deposed account.Epochs      // epochs that places have in Redis and are to lose
+	record  storage.EpochRecord // read before the token is written
+	unknown bool                // only requests asked for these places: none is a bucket or the pool of a binding
 }
 
 // judge selects the places to rebuild: those without an epoch, and those whose epoch is not in force. The
@@ -182,7 +182,7 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 		return fmt.Errorf("%w: it has %d of %d places", ErrElsewhere, len(t.places)-len(places), len(t.places))
 	}
 	sequence, err := r.Record.SetEpochs(ctx, t.next(places, token), t.record.Sequence)
-	if errors.Is(err, events.ErrWrongLastSequence) {
+	if errors.Is(err, storage.ErrWrongLastSequence) {
 		return fmt.Errorf("%w: %w", ErrElsewhere, err)
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -22,7 +23,7 @@ type servers struct{ *memory.Counters }
 
 // kept is a record whose writes call write, so that a test can make them fail.
 type kept struct {
-	*events.Ledger
+	*storage.Ledger
 	broker   *memory.Broker
 	replicas int
 	write    func(write func() (uint64, error)) (uint64, error)
@@ -37,7 +38,7 @@ func (k *kept) Replicas(context.Context) (int, error) { return k.replicas, nil }
 // fenced returns a constructor of Rebuilders that share one empty record.
 func fenced(t *testing.T) (newRebuilder func(redis Builder) *Rebuilder, record *kept) {
 	t.Helper()
-	broker, err := memory.NewBroker(events.Options{})
+	broker, err := memory.NewBroker(storage.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,11 +46,11 @@ func fenced(t *testing.T) (newRebuilder func(redis Builder) *Rebuilder, record *
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedgerOn(broker, subjects, "test")
+	ledger := storage.NewLedgerOn(broker, subjects, "test")
 	record = &kept{Ledger: ledger, broker: broker, replicas: 1, write: func(write func() (uint64, error)) (uint64, error) { return write() }}
 	return func(redis Builder) *Rebuilder {
 		r := &Rebuilder{
-			Builder: redis, Inventory: emptyInventory{}, Ledger: ledger, Room: events.NewWaitingRoomOn(broker, subjects), Subjects: subjects, Record: record,
+			Builder: redis, Inventory: emptyInventory{}, Ledger: ledger, Room: storage.NewWaitingRoomOn(broker, subjects), Subjects: subjects, Record: record,
 		}
 		r.Wanted("aws")
 		return r

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // Read counts the messages of the ledger.
@@ -19,7 +19,7 @@ type Read struct {
 // then the labels, then the Shoots.
 func Gather(ctx context.Context, archive Ledger, census Inventory) (*account.Gathering, Read, error) {
 	g, read := account.NewGathering(), Read{}
-	err := archive.Facts(ctx, func(f events.Fact) error {
+	err := archive.Facts(ctx, func(f storage.Fact) error {
 		if f.Foreign != nil {
 			read.Foreign++ // if it was the answer to a cluster, that one's Shoot is found below
 			return nil     //nolint:nilerr // it is passed over, and counted

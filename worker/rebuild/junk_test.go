@@ -8,6 +8,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -23,7 +24,7 @@ func (emptyInventory) Shoots(context.Context, func(engine.Shoot) error) error { 
 // its subject.
 func TestRebuildPassesOverJunk(t *testing.T) {
 	t.Parallel()
-	broker, err := memory.NewBroker(events.Options{})
+	broker, err := memory.NewBroker(storage.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func TestRebuildPassesOverJunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	room, ledger := events.NewWaitingRoomOn(broker, subjects), events.NewLedgerOn(broker, subjects, "test")
+	room, ledger := storage.NewWaitingRoomOn(broker, subjects), storage.NewLedgerOn(broker, subjects, "test")
 	waiting := subjects.Waiting("aws", "ga", "rt-w", "w")
 	for _, subject := range []string{waiting, subjects.Prefix() + ".waiting.x", subjects.Reply("rt-j", "j"), subjects.Reply("rt-k", "k")} {
 		if _, err := broker.Publish(t.Context(), &nats.Msg{Subject: subject, Data: []byte("hello")}); err != nil {

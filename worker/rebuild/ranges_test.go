@@ -8,13 +8,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
 // interrupted is a ledger that calls before ahead of each final reply.
 type interrupted struct {
-	*events.Ledger
+	*storage.Ledger
 	before func()
 }
 
@@ -55,7 +56,7 @@ func (a always) Config() *network.Config { return a.config }
 // A rebuild seals an extra reply that was announced before the loss: another cluster may have its blocks by then.
 func TestExtraReplyBegunBeforeALoss(t *testing.T) {
 	t.Parallel()
-	broker, err := memory.NewBroker(events.Options{})
+	broker, err := memory.NewBroker(storage.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestExtraReplyBegunBeforeALoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedgerOn(broker, subjects, "test")
+	ledger := storage.NewLedgerOn(broker, subjects, "test")
 	answer := events.Reply{
 		RequestID: "req-rt", RuntimeID: "rt", Status: events.StatusAssigned, GlobalAccountID: "ga",
 		Binding: &events.Binding{Name: "aws-1"}, Decision: &events.Decision{Sequence: 1, Pool: "aws"},

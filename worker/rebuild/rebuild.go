@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/clock"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -53,7 +54,7 @@ type Inventory interface {
 type Ledger interface {
 	ranges.Ledger
 	// Facts visits every stored reply, from the first to the last at present.
-	Facts(ctx context.Context, f func(events.Fact) error) error
+	Facts(ctx context.Context, f func(storage.Fact) error) error
 	// Unsettled visits every published event that is not settled. fault is set if the event could
 	// not be read completely.
 	Unsettled(ctx context.Context, f func(e events.Event, sequence uint64, fault error) error) error

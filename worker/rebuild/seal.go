@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -77,7 +78,7 @@ func (s *sealing) begin(seal func() error) error {
 // untouched seals an event that probably has no reply yet: it publishes without reading the subject first.
 func (s *sealing) untouched(ctx context.Context, subject string, e events.Event) error {
 	_, err := s.Ledger.Publish(ctx, subject, mark(e), 0)
-	if errors.Is(err, events.ErrWrongLastSequence) {
+	if errors.Is(err, storage.ErrWrongLastSequence) {
 		return s.one(ctx, subject, e)
 	}
 	if err == nil {
@@ -116,7 +117,7 @@ func (r *Rebuilder) sealOne(ctx context.Context, subject string, e events.Event)
 			seal = stored.Reply // keep a waiting or sealed reply: only its sequence has to change
 		}
 		_, err = r.Ledger.Publish(ctx, subject, seal, stored.Sequence)
-		if !errors.Is(err, events.ErrWrongLastSequence) {
+		if !errors.Is(err, storage.ErrWrongLastSequence) {
 			return err == nil, err
 		}
 	}

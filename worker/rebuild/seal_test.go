@@ -11,13 +11,14 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // slowLedger answers each call after a round trip, and fails to store one reply.
 type slowLedger struct {
-	*events.Ledger
+	*storage.Ledger
 
 	fails string // the request whose seal is not stored
 }
@@ -37,7 +38,7 @@ func (l slowLedger) Publish(ctx context.Context, subject string, r events.Reply,
 // sealAll seals 1,000 events, of which the first ten have a final reply.
 func sealAll(t *testing.T, fails string) (info observe.Rebuild, took time.Duration, sealed int, err error) {
 	t.Helper()
-	broker, err := memory.NewBroker(events.Options{})
+	broker, err := memory.NewBroker(storage.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func sealAll(t *testing.T, fails string) (info observe.Rebuild, took time.Durati
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedgerOn(broker, subjects, "test")
+	ledger := storage.NewLedgerOn(broker, subjects, "test")
 	for n := range 1000 {
 		id := fmt.Sprintf("r-%d", n)
 		e := events.Event{Type: events.TypeDeprovision, ID: id, Source: "test", RuntimeID: id, Deprovision: &events.Deprovision{RuntimeID: id, GlobalAccountID: "ga"}}
@@ -66,7 +67,7 @@ func sealAll(t *testing.T, fails string) (info observe.Rebuild, took time.Durati
 		}
 	}
 	begin := time.Now()
-	r := &Rebuilder{Ledger: slowLedger{ledger, fails}, Room: events.NewWaitingRoomOn(broker, subjects), Subjects: subjects}
+	r := &Rebuilder{Ledger: slowLedger{ledger, fails}, Room: storage.NewWaitingRoomOn(broker, subjects), Subjects: subjects}
 	err = r.seal(t.Context(), &info)
 	took = time.Since(begin)
 	if each := ledger.Each(t.Context(), func(s events.Stored) error {

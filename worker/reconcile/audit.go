@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 )
 
@@ -292,7 +293,7 @@ func (m *motion) add(runtime, binding string) {
 // answered adds the runtimes and bindings of all replies after a sequence of the ledger.
 func (m *motion) answered(ctx context.Context, ledger Ledger, after uint64) error {
 	err := ledger.After(ctx, after, func(s events.Stored) error {
-		if fact := s.Reply.Fact(); s.Foreign == nil {
+		if fact := storage.FactOf(s.Reply); s.Foreign == nil {
 			m.add(fact.RuntimeID, fact.Binding)
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
@@ -21,7 +22,7 @@ type passage struct {
 	t        *testing.T
 	subjects events.Subjects
 	broker   *memory.Broker
-	ledger   *events.Ledger
+	ledger   *storage.Ledger
 	during   []func() // by look: runs after the records were read and before the runtimes are
 }
 
@@ -31,14 +32,14 @@ func newPassage(t *testing.T) (*passage, *reconcile.Audit) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broker, err := memory.NewBroker(events.Options{})
+	broker, err := memory.NewBroker(storage.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(broker.Close)
-	p := &passage{Counters: memory.NewCounters(), t: t, subjects: subjects, broker: broker, ledger: events.NewLedgerOn(broker, subjects, "/hap-worker")}
+	p := &passage{Counters: memory.NewCounters(), t: t, subjects: subjects, broker: broker, ledger: storage.NewLedgerOn(broker, subjects, "/hap-worker")}
 	landscape := memory.NewGardener("garden-kyma", "CredentialsBinding", engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga"})
-	room := events.NewWaitingRoomOn(broker, subjects)
+	room := storage.NewWaitingRoomOn(broker, subjects)
 	rebuilder := &rebuild.Rebuilder{Builder: p.Counters, Inventory: landscape, Ledger: p.ledger, Room: room, Subjects: subjects}
 	if err := rebuilder.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func TestSameDifferenceByTwoEvents(t *testing.T) {
 	}{
 		{"the second one is answered", func(p *passage) { p.answered("rt-2", p.arrives("rt-2")) }},
 		{"the second one is not settled", func(p *passage) {
-			msg, err := events.Publication(p.t.Context(), p.subjects, provisionOf("rt-2"))
+			msg, err := events.Publication(p.subjects, provisionOf("rt-2"))
 			if err == nil {
 				_, err = p.broker.Publish(p.t.Context(), msg)
 			}

@@ -94,7 +94,7 @@ func TestCountOfAForgottenRuntimeInMotion(t *testing.T) {
 		if !installed || err != nil {
 			t.Fatal(installed, err)
 		}
-		msg, err := events.Publication(t.Context(), p.subjects, provisionOf("rt-1"))
+		msg, err := events.Publication(p.subjects, provisionOf("rt-1"))
 		if err == nil {
 			_, err = p.broker.Publish(t.Context(), msg)
 		}

@@ -5,14 +5,15 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // apart are final replies without an account: to releases and resolves, and rejections without a sequence. No
 // rebuild needs them, so each is deleted separately, even while its runtime exists.
-type apart []events.Fact
+type apart []storage.Fact
 
-func (a *apart) add(f events.Fact) {
+func (a *apart) add(f storage.Fact) {
 	if f.Foreign == nil && f.Status.Final() && f.Status != events.StatusAssigned && f.Sequence == 0 && f.Answer().State == "" {
 		*a = append(*a, f)
 	}
@@ -49,7 +50,7 @@ func (r *Purger) removeApart(ctx context.Context, replies apart, info *observe.R
 // heldFor returns why a reply is still needed, or "". A rejection is needed if a request of its runtime
 // waits, or if Redis has the runtime assigned or waiting: the audit takes that back only if the ledger has
 // the rejection.
-func (r *Purger) heldFor(ctx context.Context, f events.Fact) (because observe.KeptBecause, err error) {
+func (r *Purger) heldFor(ctx context.Context, f storage.Fact) (because observe.KeptBecause, err error) {
 	if f.RuntimeID == "" || f.Status != events.StatusRejected {
 		return "", nil
 	}

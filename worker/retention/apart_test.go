@@ -8,6 +8,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -58,7 +59,7 @@ func TestRepliesApartAreKept(t *testing.T) {
 		edit    func(*retained)
 	}{
 		{observe.KeptBacklog, func(x *retained) {
-			x.ledger.backlog = events.Backlog{First: 3, Last: 100, Oldest: x.now.Add(-kept - 2*time.Hour)}
+			x.ledger.backlog = storage.Backlog{First: 3, Last: 100, Oldest: x.now.Add(-kept - 2*time.Hour)}
 		}},
 		{observe.KeptWaiting, func(x *retained) { x.r.Room = waitsFake{runtime: "rt"} }},
 		{observe.KeptDiffers, func(x *retained) {

@@ -13,6 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
@@ -21,7 +22,7 @@ import (
 type keptLedger struct {
 	stored   []events.Stored
 	last     uint64
-	backlog  events.Backlog
+	backlog  storage.Backlog
 	onForget func()      // called first in Forget
 	asked    int         // calls of Backlog
 	onAsk    func(n int) // called in the nth call of Backlog
@@ -32,12 +33,12 @@ func (l *keptLedger) put(at time.Time, r events.Reply) {
 	l.stored = append(l.stored, events.Stored{Reply: r, Sequence: l.last, Time: at, Subject: "reply." + r.RuntimeID + "." + r.RequestID})
 }
 
-func (l *keptLedger) FactsAfter(_ context.Context, _ uint64, visit func(events.Fact) error) error {
+func (l *keptLedger) FactsAfter(_ context.Context, _ uint64, visit func(storage.Fact) error) error {
 	for _, s := range l.stored {
 		if s.Reply.Status == events.StatusSealed {
 			continue
 		}
-		f := s.Reply.Fact()
+		f := storage.FactOf(s.Reply)
 		f.Subject, f.Position, f.Time = s.Subject, s.Sequence, s.Time
 		if err := visit(f); err != nil {
 			return err
@@ -72,7 +73,7 @@ func (l *keptLedger) Remove(_ context.Context, subject string, upTo uint64) erro
 	return nil
 }
 
-func (l *keptLedger) Backlog(context.Context) (events.Backlog, error) {
+func (l *keptLedger) Backlog(context.Context) (storage.Backlog, error) {
 	l.asked++
 	if l.onAsk != nil {
 		l.onAsk(l.asked)
@@ -209,7 +210,7 @@ func newRetained(t *testing.T) *retained {
 		x.tombs.Bucket(name).BeginRebuild("e1", time.Time{}, 0)
 		x.tombs.Bucket(name).Install("e1", account.Directory{})
 	}
-	x.ledger.backlog = events.Backlog{First: 101, Last: 100}
+	x.ledger.backlog = storage.Backlog{First: 101, Last: 100}
 	x.r = &Purger{
 		Ledger: x.ledger, Records: x.tombs, Shoots: shootsFake{}, Room: waitsFake{}, Rebuild: &x.wanted,
 		Blocks: blocksFake{}, Notes: notedFake{}, Keep: kept,

@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -48,7 +49,7 @@ func (o *oldest) cut() {
 // around is the state outside of the ledger that a pass reads once.
 type around struct {
 	cutoff  time.Time // younger runtimes are kept
-	backlog events.Backlog
+	backlog storage.Backlog
 	lodged  map[string]bool // runtimes that a Shoot names
 	used    map[string]bool // bindings that a Shoot names
 	noted   map[string]bool // runtimes with a ClusterConfig
@@ -69,7 +70,7 @@ func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retent
 	}
 	found, alone := oldest{limit: r.Limit}, apart{}
 	cutoff := r.Now().Add(-r.Keep)
-	err = r.Ledger.FactsAfter(ctx, 0, func(f events.Fact) error {
+	err = r.Ledger.FactsAfter(ctx, 0, func(f storage.Fact) error {
 		if f.Time.Before(cutoff) && len(alone) < r.Limit {
 			alone.add(f)
 		}
@@ -212,7 +213,7 @@ func (r *Purger) examine(ctx context.Context, runtime string, seen around) (t te
 		if stored.Time.After(t.newest) {
 			t.newest = stored.Time
 		}
-		a := stored.Reply.Fact().Answer()
+		a := storage.FactOf(stored.Reply).Answer()
 		t.pools[a.Pool] = true
 		if a.State == account.RuntimeAssigned && a.Sequence >= t.since {
 			t.since, t.on = a.Sequence, [2]string{a.Pool, a.Binding}

@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -19,13 +20,13 @@ import (
 type Ledger interface {
 	ranges.RuntimeLedger
 	// FactsAfter visits every reply that was stored after a sequence, with its place and time.
-	FactsAfter(ctx context.Context, sequence uint64, f func(events.Fact) error) error
+	FactsAfter(ctx context.Context, sequence uint64, f func(storage.Fact) error) error
 	// Remove deletes the reply of a subject if its sequence in the stream is at most upTo.
 	Remove(ctx context.Context, subject string, upTo uint64) error
 	// Forget deletes the replies of a runtime up to a sequence of the stream.
 	Forget(ctx context.Context, runtimeID string, upTo uint64) error
 	// Backlog returns the range of the published events that are not settled.
-	Backlog(ctx context.Context) (events.Backlog, error)
+	Backlog(ctx context.Context) (storage.Backlog, error)
 }
 
 // Records are the records in Redis: package counters. Every method may return account.ErrNotBuilt. All of

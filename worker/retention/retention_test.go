@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -73,7 +74,7 @@ func TestRetentionKeeps(t *testing.T) {
 		}},
 		{observe.KeptWaiting, func(x *retained) { x.r.Room = waitsFake{runtime: "old"} }},
 		{observe.KeptBacklog, func(x *retained) {
-			x.ledger.backlog = events.Backlog{First: 3, Last: 100, Oldest: x.now.Add(-kept - time.Hour)}
+			x.ledger.backlog = storage.Backlog{First: 3, Last: 100, Oldest: x.now.Add(-kept - time.Hour)}
 		}},
 		{observe.KeptShoot, func(x *retained) { x.r.Shoots = shootsFake{{Name: "c", RuntimeID: "old", Binding: "aws-1"}} }},
 		{observe.KeptShoot, func(x *retained) { x.r.Shoots = shootsFake{{Name: "old", Binding: "aws-1"}} }},
@@ -228,7 +229,7 @@ func TestRetentionRecordOutlives(t *testing.T) {
 		do   func(*retained)
 		left []string
 	}{
-		{"an event is in work", func(x *retained) { x.ledger.backlog = events.Backlog{First: 101, Last: 101, Oldest: x.now} }, []string{"aws gone"}},
+		{"an event is in work", func(x *retained) { x.ledger.backlog = storage.Backlog{First: 101, Last: 101, Oldest: x.now} }, []string{"aws gone"}},
 		{"it has an entry again", func(x *retained) { _, _ = x.tombs.Locate(x.t.Context(), "old", "aws") }, []string{"place", "aws gone"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -299,7 +300,7 @@ func TestRetentionDies(t *testing.T) {
 		if _, err := x.tombs.Depart(t.Context(), "nobody"); err != nil {
 			t.Fatal(err)
 		}
-		x.ledger.backlog = events.Backlog{First: 100, Last: 100, Oldest: x.now}
+		x.ledger.backlog = storage.Backlog{First: 100, Last: 100, Oldest: x.now}
 		x.r.Once(t.Context())
 		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) {
 			t.Fatalf("left is %v", left)
@@ -307,7 +308,7 @@ func TestRetentionDies(t *testing.T) {
 		if left := x.forgotten("nobody"); !slices.Equal(left, []string{"place"}) {
 			t.Fatalf("of who was never there, left is %v", left)
 		}
-		x.ledger.backlog = events.Backlog{First: 101, Last: 100}
+		x.ledger.backlog = storage.Backlog{First: 101, Last: 100}
 		x.r.Shoots = shootsFake{{Name: "old"}}
 		x.r.Once(t.Context())
 		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) {

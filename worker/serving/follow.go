@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/waitlist"
 )
@@ -46,7 +47,7 @@ func (s *Rounds) follow(ctx context.Context, woken *woken) error {
 	if woken.all {
 		from = 0 // Elsewhere needs whole requests, which the list does not store
 	}
-	read, err := s.Room.After(ctx, from, func(r events.WaitingRequest) error {
+	read, err := s.Room.After(ctx, from, func(r storage.WaitingRequest) error {
 		e := s.seen.list.Put(r)
 		s.seen.changed = true
 		woken.pool(r.Pool)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/waitlist"
@@ -17,10 +17,10 @@ import (
 // Room is where requests wait: package events. The errors are the connection's.
 type Room interface {
 	// Get reads one request, and reports whether it still waits.
-	Get(ctx context.Context, subject string) (r events.WaitingRequest, found bool, err error)
+	Get(ctx context.Context, subject string) (r storage.WaitingRequest, found bool, err error)
 	// After visits the requests that were stored after a sequence of the room, oldest first, and
 	// returns the sequence up to which it has read.
-	After(ctx context.Context, sequence uint64, visit func(events.WaitingRequest) error) (read uint64, err error)
+	After(ctx context.Context, sequence uint64, visit func(storage.WaitingRequest) error) (read uint64, err error)
 	// State returns the number of messages in the room, and the last sequence that it assigned.
 	State(ctx context.Context) (messages, last uint64, err error)
 	// Subjects returns the number of messages by subject.
@@ -39,7 +39,7 @@ type Queue interface {
 
 // Turn is one attempt at a waiting request.
 type Turn struct {
-	Request events.WaitingRequest
+	Request storage.WaitingRequest
 	// Next is true for the next request of its queue. Only such a request may claim an account.
 	Next bool
 	// Lasting reports whether an attempt has been seen for longer than an attempt can run.
@@ -79,7 +79,7 @@ type Options struct {
 	Answer func(context.Context, Turn) (Result, error)
 	// Elsewhere reports whether the rules now lead a request to another pool, or to none. It is
 	// called for new requests, and for all after Wake. The default returns false.
-	Elsewhere func(events.WaitingRequest) bool
+	Elsewhere func(storage.WaitingRequest) bool
 	// Every is how often the room is read for new requests. It also bounds the pause before a
 	// failed request is tried again.
 	Every time.Duration
@@ -106,7 +106,7 @@ type Rounds struct {
 // New returns rounds. Run or Serve starts them.
 func New(o Options) *Rounds {
 	if o.Elsewhere == nil {
-		o.Elsewhere = func(events.WaitingRequest) bool { return false }
+		o.Elsewhere = func(storage.WaitingRequest) bool { return false }
 	}
 	quit := make(chan struct{})
 	return &Rounds{

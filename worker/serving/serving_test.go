@@ -12,6 +12,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/serving"
@@ -23,7 +24,7 @@ type desk struct {
 	t        *testing.T
 	broker   *memory.Broker
 	subjects events.Subjects
-	room     *events.WaitingRoom
+	room     *storage.WaitingRoom
 	now      time.Time
 
 	queue   map[string][]account.Waiter // by pool
@@ -49,19 +50,19 @@ func newDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broker, err := memory.NewBroker(events.Options{})
+	broker, err := memory.NewBroker(storage.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(broker.Close)
 	d := &desk{
-		t: t, broker: broker, subjects: subjects, room: events.NewWaitingRoomOn(broker, subjects), now: time.Unix(1000, 0),
+		t: t, broker: broker, subjects: subjects, room: storage.NewWaitingRoomOn(broker, subjects), now: time.Unix(1000, 0),
 		queue: map[string][]account.Waiter{}, answers: map[string]answer{},
 	}
 	d.Rounds = serving.New(serving.Options{
 		Wakes: serving.NewWakes(), Room: d.room, Queue: d, Rebuild: d, Answer: d.answer, Every: time.Second,
 		Now:       func() time.Time { return d.now },
-		Elsewhere: func(r events.WaitingRequest) bool { return r.Event.ID == d.moved },
+		Elsewhere: func(r storage.WaitingRequest) bool { return r.Event.ID == d.moved },
 		Observer: &observe.Observer{
 			OnWaiting: func(all []observe.Waiting) { d.waits = len(all) },
 			OnRetry:   func(_ context.Context, r observe.Retry) { d.retries = append(d.retries, r.Err.Error()) },
@@ -105,7 +106,7 @@ func (d *desk) enter(pool string, ids ...string) {
 
 func (d *desk) stored(pool, id string, reason events.WaitingReason) {
 	d.t.Helper()
-	_, err := d.room.Enter(d.t.Context(), events.WaitingRequest{
+	_, err := d.room.Enter(d.t.Context(), storage.WaitingRequest{
 		Pool: pool, Reason: reason, Deadline: d.now.Add(time.Hour), Event: events.Event{
 			Type: events.TypeProvision, ID: id, Source: "/keb", RuntimeID: "rt-" + id,
 			Provision: &events.Provision{RuntimeID: "rt-" + id, GlobalAccountID: "ga-" + id, Plan: "aws"},

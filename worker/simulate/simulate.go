@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -37,7 +38,7 @@ type Simulator struct {
 	terms    Terms
 	counters *memory.Counters
 	gardener *memory.Gardener
-	room     *events.WaitingRoom
+	room     *storage.WaitingRoom
 	subjects events.Subjects
 	clock    time.Time
 	replies  replies
@@ -57,12 +58,12 @@ func New(ctx context.Context, state *State, by Terms) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	broker, err := memory.NewBroker(events.Options{})
+	broker, err := memory.NewBroker(storage.Options{})
 	if err != nil {
 		return nil, err
 	}
 	s := &Simulator{
-		terms: by, counters: memory.NewCounters(), room: events.NewWaitingRoomOn(broker, subjects), subjects: subjects,
+		terms: by, counters: memory.NewCounters(), room: storage.NewWaitingRoomOn(broker, subjects), subjects: subjects,
 		gardener: memory.NewGardener("", bindingKind, state.bindings()...), clock: state.TakenAt,
 		unnamed: map[string]bool{}, restored: map[string]bool{},
 	}
@@ -76,7 +77,7 @@ func New(ctx context.Context, state *State, by Terms) (*Simulator, error) {
 		builder{s.counters}.Wanted(pool.Name())
 	}
 	options := worker.Options{
-		Subjects: subjects, Ledger: events.NewLedgerOn(broker, subjects, source), Dead: dead.NewLettersOn(broker, subjects),
+		Subjects: subjects, Ledger: storage.NewLedgerOn(broker, subjects, source), Dead: dead.NewLettersOn(broker, subjects),
 		Room: s.room, Copies: &s.replies, Counters: s.counters, Gardener: s.gardener, Rebuild: builder{s.counters},
 		Rules: terms.NewLive(by.Decisions), Observer: observe.Observer{OnEvent: s.faults.hear}, Kind: bindingKind,
 		Concurrency: 1, Now: func() time.Time { return s.clock },
@@ -134,7 +135,7 @@ func (s *Simulator) Do(ctx context.Context, e events.Event) (Result, error) {
 	}
 	e = s.answeredHere(e)
 	e.Source = cmp.Or(e.Source, source)
-	msg, err := events.Publication(ctx, s.subjects, e)
+	msg, err := events.Publication(s.subjects, e)
 	if err != nil {
 		return Result{}, err
 	}

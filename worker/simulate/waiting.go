@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // enter puts the state's waiting requests into the waiting room. The state has their records in Redis but not
@@ -27,7 +28,7 @@ func (s *Simulator) enter(ctx context.Context, state *State) error {
 				continue
 			}
 			s.restored[rt.Request] = true
-			_, err := s.room.Enter(ctx, events.WaitingRequest{
+			_, err := s.room.Enter(ctx, storage.WaitingRequest{
 				Event: events.Event{Type: events.TypeProvision, ID: rt.Request, Source: source, Provision: asked}.Addressed(),
 				Pool:  p.Name, Reason: events.WaitingPoolEmpty, Deadline: s.clock.AddDate(1, 0, 0),
 			})

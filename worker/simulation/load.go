@@ -38,7 +38,7 @@ type client struct {
 
 func (w *world) publish(e events.Event) *request {
 	e.Source = "/broker"
-	msg, err := events.Publication(context.Background(), w.subjects, e)
+	msg, err := events.Publication(w.subjects, e)
 	if err != nil { // a client of package events refuses it
 		return nil
 	}

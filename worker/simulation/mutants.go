@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
@@ -97,7 +97,7 @@ func (w *world) lost(m *master, n int) {
 }
 
 // sealed returns the ledger as a rebuild reads it.
-func (w *world) sealed(l *events.Ledger) rebuild.Ledger {
+func (w *world) sealed(l *storage.Ledger) rebuild.Ledger {
 	if w.off("highest") { // rule 13 (d): the newest reply, not the highest
 		return newest{l}
 	}
@@ -118,12 +118,12 @@ var alwaysBuilt = account.FencedEpoch("silent")
 
 // record is the record of the epochs in force, as a rebuild reads and writes it.
 type record struct {
-	*events.Ledger
+	*storage.Ledger
 
-	last events.EpochRecord // the last read, cached; never modified
+	last storage.EpochRecord // the last read, cached; never modified
 }
 
-func (r *record) Epochs(ctx context.Context) (events.EpochRecord, error) {
+func (r *record) Epochs(ctx context.Context) (storage.EpochRecord, error) {
 	found, err := r.Ledger.Epochs(ctx)
 	if err == nil && r.last.Epochs != nil && r.last.Sequence == found.Sequence {
 		return r.last, nil
@@ -148,11 +148,11 @@ func (r *record) SetEpochs(ctx context.Context, epochs account.Epochs, follows u
 }
 
 // newest renumbers the replies in stream order, so that the newest counts as the highest.
-type newest struct{ *events.Ledger }
+type newest struct{ *storage.Ledger }
 
-func (n newest) Facts(ctx context.Context, visit func(events.Fact) error) error {
+func (n newest) Facts(ctx context.Context, visit func(storage.Fact) error) error {
 	sequence := int64(0)
-	return n.Ledger.Facts(ctx, func(f events.Fact) error {
+	return n.Ledger.Facts(ctx, func(f storage.Fact) error {
 		sequence++
 		if f.Sequence > 0 {
 			f.Sequence = sequence

@@ -21,6 +21,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -141,8 +142,8 @@ func (w *world) start(number int) *process {
 	w.must(w.broker.Setup())
 	source, err := w.broker.Consumer(p.ctx)
 	w.must(err)
-	ledger := events.NewLedgerOn(server{p}, w.subjects, "/hap-worker")
-	room := events.NewWaitingRoomOn(server{p}, w.subjects)
+	ledger := storage.NewLedgerOn(server{p}, w.subjects, "/hap-worker")
+	room := storage.NewWaitingRoomOn(server{p}, w.subjects)
 	p.fence = fence.New(seen{p, ledger}, observe.Observer{})
 	p.rebuilder = &rebuild.Rebuilder{
 		Builder: store{p}, Inventory: p.garden, Ledger: w.sealed(ledger), Room: room, Subjects: w.subjects, Now: p.now,
@@ -171,10 +172,10 @@ func (w *world) start(number int) *process {
 // seen is the record of the epochs in force as the fence reads it, under an actor that belongs to no event.
 type seen struct {
 	p      *process
-	ledger *events.Ledger
+	ledger *storage.Ledger
 }
 
-func (s seen) Epochs(ctx context.Context) (events.EpochRecord, error) {
+func (s seen) Epochs(ctx context.Context) (storage.EpochRecord, error) {
 	return s.ledger.Epochs(gate.As(ctx, s.p.looks))
 }
 
@@ -311,10 +312,10 @@ func (p *process) bring() {
 
 // audit compares Redis with labels, Shoots and ledger once, and repairs it.
 func (p *process) audit() {
-	ledger := events.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
+	ledger := storage.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
 	a := &reconcile.Audit{
 		Records: store{p}, Repairer: store{p}, Ledger: ledger, Inventory: p.garden, Reader: p.garden,
-		Room: events.NewWaitingRoomOn(server{p}, p.world.subjects),
+		Room: storage.NewWaitingRoomOn(server{p}, p.world.subjects),
 	}
 	ctx := p.pass("audits")
 	go func() {
@@ -327,9 +328,9 @@ func (p *process) audit() {
 
 // forget runs one pass of retention (rule 14).
 func (p *process) forget() {
-	ledger := events.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
+	ledger := storage.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
 	r := &retention.Purger{
-		Ledger: ledger, Records: oneGone{store{p}}, Shoots: p.garden, Room: events.NewWaitingRoomOn(server{p}, p.world.subjects),
+		Ledger: ledger, Records: oneGone{store{p}}, Shoots: p.garden, Room: storage.NewWaitingRoomOn(server{p}, p.world.subjects),
 		Rebuild: asker{p}, Keep: keep, Now: p.now, Observer: observe.Observer{},
 	}
 	if p.late != nil {

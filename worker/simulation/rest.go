@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 )
@@ -84,7 +85,7 @@ func (w *world) unsettled() uint64 {
 // moving reports whether a recent request waits for a pool that its rule no longer leads to: it may still
 // move (rule 16).
 func (w *world) moving() bool {
-	return slices.ContainsFunc(w.waiting(), func(r events.WaitingRequest) bool {
+	return slices.ContainsFunc(w.waiting(), func(r storage.WaitingRequest) bool {
 		return r.Pool != w.leads(r.Event.Provision.Plan) && time.Since(r.Entered) < 2*time.Minute
 	})
 }
@@ -202,9 +203,9 @@ func (w *world) waits(q *request) bool {
 	return false
 }
 
-func (w *world) waiting() (all []events.WaitingRequest) {
-	room := events.NewWaitingRoomOn(w.broker, w.subjects)
-	w.must(room.Each(context.Background(), func(r events.WaitingRequest) error {
+func (w *world) waiting() (all []storage.WaitingRequest) {
+	room := storage.NewWaitingRoomOn(w.broker, w.subjects)
+	w.must(room.Each(context.Background(), func(r storage.WaitingRequest) error {
 		all = append(all, r)
 		return nil
 	}))
@@ -239,7 +240,7 @@ func (w *world) waitingAtRest() {
 
 // stays reports whether the runtime has an account in its request's pool, or is gone there. Such a request
 // moves to no other pool (rule 16): it is answered once there are blocks for it, or at its deadline.
-func (w *world) stays(r events.WaitingRequest) bool {
+func (w *world) stays(r storage.WaitingRequest) bool {
 	rt, err := w.masters[0].counters.RuntimeIn(context.Background(), r.Pool, r.Event.RuntimeID)
 	return err == nil && w.networkFull(r.Event.RuntimeID) && (rt.State == account.RuntimeGone || rt.State == account.RuntimeAssigned)
 }
@@ -262,7 +263,7 @@ func (w *world) networkFull(runtime string) bool {
 
 // holdsBack reports whether rule 3 keeps the tenant from a free account: it may have only one, and its own is
 // cordoned or was changed by hand.
-func (w *world) holdsBack(r events.WaitingRequest) bool {
+func (w *world) holdsBack(r storage.WaitingRequest) bool {
 	return slices.ContainsFunc(w.bindings(func(b engine.Binding) bool { return w.truth.edited[b.Name] }), func(b engine.Binding) bool {
 		rec, _ := w.masters[0].counters.Binding(context.Background(), r.Pool, b.Name)
 		return b.Tenant == r.Event.Provision.GlobalAccountID || rec.Tenant == r.Event.Provision.GlobalAccountID
@@ -273,8 +274,8 @@ func (w *world) holdsBack(r events.WaitingRequest) bool {
 // turn or its deadline, so the blocks of an interrupted attempt stay acquired.
 func (w *world) passedOver(runtime string) bool {
 	all := w.waiting()
-	at := slices.IndexFunc(all, func(r events.WaitingRequest) bool { return r.Event.RuntimeID == runtime })
-	return at >= 0 && slices.ContainsFunc(all, func(r events.WaitingRequest) bool {
+	at := slices.IndexFunc(all, func(r storage.WaitingRequest) bool { return r.Event.RuntimeID == runtime })
+	return at >= 0 && slices.ContainsFunc(all, func(r storage.WaitingRequest) bool {
 		return r.Event.RuntimeID != runtime && r.Pool == all[at].Pool && r.Event.Provision.GlobalAccountID == all[at].Event.Provision.GlobalAccountID
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
@@ -40,7 +41,7 @@ type world struct {
 	subjects events.Subjects
 	replies  string // how the subjects of replies begin
 	broker   *memory.Broker
-	ledger   *events.Ledger // as the checks read it
+	ledger   *storage.Ledger // as the checks read it
 	garden   *memory.Gardener
 	masters  []*master // new processes connect to the first
 	former   []*master // masters until the faults ended: their decisions may count until a rebuild
@@ -77,9 +78,9 @@ func newWorld(plan plans.Plan, mutant string) *world {
 	w.replies = w.subjects.Prefix() + ".reply."
 	// Not a multiple of the interval of in-progress signals: otherwise one could come at the instant when the
 	// wait ends.
-	w.broker, err = memory.NewBroker(events.Options{AckWait: 30*time.Second + time.Nanosecond})
+	w.broker, err = memory.NewBroker(storage.Options{AckWait: 30*time.Second + time.Nanosecond})
 	w.must(err)
-	w.ledger = events.NewLedgerOn(w.broker, w.subjects, "/simulation")
+	w.ledger = storage.NewLedgerOn(w.broker, w.subjects, "/simulation")
 	if plan.Networks {
 		w.ranges.Store(plans.NetworkRules(0))
 	}

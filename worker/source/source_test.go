@@ -14,6 +14,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/source"
 )
@@ -98,7 +99,7 @@ func (s *tap) within() context.Context {
 // setup creates the missing streams and the consumer.
 func (s *tap) setup() {
 	s.t.Helper()
-	if _, err := events.Setup(s.within(), s.js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(s.within(), s.js, storage.Options{Manage: true}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -161,7 +162,7 @@ func (s *tap) misses() {
 // managed lets the source create missing streams and its consumer.
 func managed(s *tap, o *source.Options) {
 	o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
-		if _, err := events.Setup(ctx, s.js, events.Options{Manage: true}); err != nil {
+		if _, err := storage.Setup(ctx, s.js, storage.Options{Manage: true}); err != nil {
 			return nil, err
 		}
 		s.created <- struct{}{}
@@ -345,7 +346,7 @@ func TestConsumerIsChanged(t *testing.T) {
 	if got := s.AckWait(); got != 30*time.Second {
 		t.Errorf("the ack wait is %s", got)
 	}
-	changed := events.Options{AckWait: 3 * time.Second}.Consumer()
+	changed := storage.Options{AckWait: 3 * time.Second}.Consumer()
 	changed.MaxDeliver = 2
 	if _, err := s.js.UpdateConsumer(s.within(), events.StreamEvents, changed); err != nil {
 		t.Fatal(err)
@@ -370,14 +371,14 @@ func TestConsumerIsNarrowed(t *testing.T) {
 		"it leaves out":      func(c *jetstream.ConsumerConfig) { c.FilterSubject = "hap.v1.release.*" },
 		"--max-pull-batch=4": func(c *jetstream.ConsumerConfig) { c.MaxRequestBatch = 3 },
 	} {
-		changed := events.Options{}.Consumer()
+		changed := storage.Options{}.Consumer()
 		change(&changed)
 		if _, err := s.js.UpdateConsumer(s.within(), events.StreamEvents, changed); err != nil {
 			t.Fatal(err)
 		}
 		s.heldUntil(says)
 	}
-	if _, err := s.js.UpdateConsumer(s.within(), events.StreamEvents, events.Options{}.Consumer()); err != nil {
+	if _, err := s.js.UpdateConsumer(s.within(), events.StreamEvents, storage.Options{}.Consumer()); err != nil {
 		t.Fatal(err)
 	}
 	s.heldUntil("")

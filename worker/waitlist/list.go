@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // Entry is a waiting request without its event.
@@ -52,7 +53,7 @@ func (l *List) Len() int { return len(l.bySubject) }
 
 // Put adds a request that is due at its deadline, and returns its entry. It replaces the entry of the same
 // subject, unless that has the same sequence.
-func (l *List) Put(r events.WaitingRequest) *Entry {
+func (l *List) Put(r storage.WaitingRequest) *Entry {
 	if e := l.bySubject[r.Subject]; e != nil && e.Sequence == r.Sequence {
 		return e
 	}

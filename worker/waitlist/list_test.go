@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/waitlist"
 )
 
@@ -15,8 +16,8 @@ var begin = time.Unix(1000, 0)
 
 // request returns the request with a sequence: pool, tenant and reason follow from numbers, so
 // that several share each of them.
-func request(sequence uint64, pool, tenant, runtime int, network bool) events.WaitingRequest {
-	r := events.WaitingRequest{
+func request(sequence uint64, pool, tenant, runtime int, network bool) storage.WaitingRequest {
+	r := storage.WaitingRequest{
 		Subject: fmt.Sprintf("p%d.t%d.r%d.%d", pool, tenant, runtime, sequence), Pool: fmt.Sprintf("p%d", pool),
 		Sequence: sequence, Since: begin, Deadline: begin.Add(time.Duration(sequence%7) * time.Minute), Reason: events.WaitingPoolEmpty,
 		Event: events.Event{

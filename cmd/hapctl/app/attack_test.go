@@ -18,6 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // hostile sets the terminal's title, overwrites the line, reverses the text after it, and colours it by a C1
@@ -72,7 +73,7 @@ func hostileStreams(t *testing.T) (url string) {
 	t.Helper()
 	server := eventstest.Server(t)
 	js := server.JetStream()
-	if _, err := events.Setup(t.Context(), js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(t.Context(), js, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}
 	subjects, err := events.NewSubjects("")

@@ -10,6 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // TestOneConnection: a command that needs NATS for several things connects once.
@@ -17,7 +18,7 @@ func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	server := eventstest.Server(t)
 	js, subjects := server.JetStream(), eventstest.Subjects(t)
-	if _, err := events.Setup(t.Context(), js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(t.Context(), js, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}
 	data := `{"specversion":"1.0","type":"hap.provision.v1","id":"req-1","source":"/x","data":{"runtimeID":"rt-1","globalAccountID":"ga-1","plan":"aws"}}`

@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // scriptServers starts servers for scripts. They run until the test ends.
@@ -29,7 +29,7 @@ func (s scriptServers) commands() map[string]func(*testscript.TestScript, bool, 
 // streams starts NATS with the worker's streams: "streams".
 func (s scriptServers) streams(ts *testscript.TestScript, _ bool, _ []string) {
 	server := eventstest.Server(s.t)
-	_, err := events.Setup(s.t.Context(), server.JetStream(), events.Options{Manage: true})
+	_, err := storage.Setup(s.t.Context(), server.JetStream(), storage.Options{Manage: true})
 	ts.Check(err)
 	ts.Setenv("HAP_NATS_URL", server.URL())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -143,7 +143,7 @@ func (s *Shell) LedgerIs(stream jetstream.StreamConfig, cfg *config.Config) erro
 	if err := s.configuredFor(cfg.Gardener); err != nil {
 		return err
 	}
-	l, recorded, err := events.LandscapeOf(stream)
+	l, recorded, err := storage.LandscapeOf(stream)
 	return s.identity.opened(engine.Place{At: ledgerAt(stream.Name, cfg.NATS), Landscape: l}, recorded, err)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -24,7 +25,7 @@ func WorkersConsumer(ctx context.Context, js jetstream.JetStream, subjects event
 
 // OpenLedger returns the ledger. It checks first that the ledger belongs to the landscape. If NATS has none
 // of the worker's streams, the error names the remedy.
-func OpenLedger(ctx context.Context, s *Shell, cfg *config.Config, nc *nats.Conn, subjects events.Subjects) (*events.Ledger, error) {
+func OpenLedger(ctx context.Context, s *Shell, cfg *config.Config, nc *nats.Conn, subjects events.Subjects) (*storage.Ledger, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func OpenLedger(ctx context.Context, s *Shell, cfg *config.Config, nc *nats.Conn
 	if err := s.LedgerIs(stream, cfg); err != nil {
 		return nil, err
 	}
-	return events.NewLedger(js, subjects, Source), nil
+	return storage.NewLedger(js, subjects, Source), nil
 }
 
 // FindLedger returns the configuration of the ledger's stream.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // TestReading: a long read shows its progress in one line, which is cleared at the end; a short one shows
@@ -53,10 +54,10 @@ func TestReadingsOfStreams(t *testing.T) {
 	screen, tty := clitest.OpenTerminal(t)
 	s := &Shell{Stderr: Stream{tty}}
 	js, subjects := eventstest.Server(t).JetStream(), eventstest.Subjects(t)
-	if _, err := events.Setup(t.Context(), js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(t.Context(), js, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedger(js, subjects, "/test")
+	ledger := storage.NewLedger(js, subjects, "/test")
 	store := func(runtime string) {
 		if _, err := ledger.Publish(t.Context(), subjects.Reply(runtime, "q-1"), events.Reply{RuntimeID: runtime, RequestID: "q-1", Status: events.StatusAssigned, GlobalAccountID: "ga-1"}, 0); err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/queued"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -226,7 +227,7 @@ func (f *finder) queuedSince(ctx context.Context, since time.Time, tenant string
 func (f *finder) queued(ctx context.Context, since time.Time, take func(events.Event) bool, filters func(events.Subjects) map[string]uint64) ([]queuedView, error) {
 	found := []queuedView{}
 	err := f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		all, extent, err := queued.Find(ctx, events.NewLedger(js, subjects, cli.Source), since, filters(subjects), take,
+		all, extent, err := queued.Find(ctx, storage.NewLedger(js, subjects, cli.Source), since, filters(subjects), take,
 			func(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 				return cli.WorkersConsumer(ctx, js, subjects)
 			})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 const (
@@ -115,7 +116,7 @@ func (f *finder) findAccount(ctx context.Context, name string) (cli.View, error)
 	}
 	found := make([][]ledgerReply, len(runtimes)+1)
 	err = f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		ledger := events.NewLedger(js, subjects, cli.Source)
+		ledger := storage.NewLedger(js, subjects, cli.Source)
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(runtimesAtOnce)
 		for i, rt := range runtimes {

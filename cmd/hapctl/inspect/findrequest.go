@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/letters"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // mostOfRequest is the number of runtimes with the same request id that are explained.
@@ -45,7 +46,7 @@ func (v requestFinding) Show(w io.Writer, wide bool) {
 func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 	found := []ledgerReply{}
 	err := f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		return events.NewLedger(js, subjects, cli.Source).OfRequest(ctx, id, replies(&found))
+		return storage.NewLedger(js, subjects, cli.Source).OfRequest(ctx, id, replies(&found))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the replies to request %s from %s: %w", id, events.StreamReplies, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -132,7 +133,7 @@ func (f *finder) readTenant(ctx context.Context, id string) (tenantFinding, erro
 	}
 	found := []ledgerReply{}
 	err = f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		extent, err := events.NewLedger(js, subjects, cli.Source).OfTenant(ctx, id, since, f.most(streams.Everything), replies(&found))
+		extent, err := storage.NewLedger(js, subjects, cli.Source).OfTenant(ctx, id, since, f.most(streams.Everything), replies(&found))
 		f.searched(events.StreamReplies, extent)
 		return err
 	})

@@ -27,6 +27,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -196,7 +197,7 @@ func (l large) install(b *testing.B, process *counterstest.Process) {
 // store fills the ledger with replies as a worker writes them.
 func (l *large) store(b *testing.B, js jetstream.JetStream) {
 	b.Helper()
-	if _, err := events.Setup(b.Context(), js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(b.Context(), js, storage.Options{Manage: true}); err != nil {
 		b.Fatal(err)
 	}
 	subjects, err := events.NewSubjects("")

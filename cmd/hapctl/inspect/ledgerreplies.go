@@ -10,6 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -18,7 +19,7 @@ import (
 func repliesOf(ctx context.Context, s *cli.Shell, cfg *config.Config, runtime string) ([]ledgerReply, error) {
 	found := []ledgerReply{}
 	err := s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		return events.NewLedger(js, subjects, cli.Source).Under(ctx, subjects.RuntimeReplies(runtime), replies(&found))
+		return storage.NewLedger(js, subjects, cli.Source).Under(ctx, subjects.RuntimeReplies(runtime), replies(&found))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the replies of runtime %s from %s: %w", runtime, events.StreamReplies, err)

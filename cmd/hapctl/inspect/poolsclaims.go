@@ -9,6 +9,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -40,7 +41,7 @@ func (c *claims) read(ctx context.Context, s *cli.Shell, cfg *config.Config) {
 	found := map[string]int{}
 	err := s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		since := c.at.Add(-claimsSince)
-		extent, err := events.NewLedger(js, subjects, cli.Source).Claims(ctx, since, newestMessages, func(stored events.Stored) error {
+		extent, err := storage.NewLedger(js, subjects, cli.Source).Claims(ctx, since, newestMessages, func(stored events.Stored) error {
 			if d := stored.Reply.Decision; d != nil {
 				found[d.Pool]++
 			}

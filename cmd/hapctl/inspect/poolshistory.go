@@ -19,6 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 	past "github.com/hap-worker/hap-worker/worker/history"
 )
@@ -117,7 +118,7 @@ func (b *lookingBack) readPast(ctx context.Context, s *cli.Shell, cfg *config.Co
 	window := past.Back(time.Duration(b.since), plotSteps)
 	occupancy := past.NewOccupancy(func() time.Time { return until }, window)
 	err = s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		return events.NewLedger(js, subjects, cli.Source).FactsSince(ctx, until.Add(-window.Length()), func(fact events.Fact) error {
+		return storage.NewLedger(js, subjects, cli.Source).FactsSince(ctx, until.Add(-window.Length()), func(fact storage.Fact) error {
 			if !fact.Time.After(until) { // the pools have no later one either
 				occupancy.Take(fact)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	past "github.com/hap-worker/hap-worker/worker/history"
 )
 
@@ -22,7 +23,7 @@ var pastUntil = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func pastPools(plain bool) poolsPast {
 	window := past.Back(cli.Day, plotSteps)
 	o := past.NewOccupancy(func() time.Time { return pastUntil }, window)
-	for i, f := range []events.Fact{
+	for i, f := range []storage.Fact{
 		{Status: events.StatusAssigned, Claimed: true, Sequence: 1, Time: pastUntil.Add(-18 * time.Hour)},
 		{Status: events.StatusAssigned, Claimed: true, Sequence: 2, Time: pastUntil.Add(-18 * time.Hour)},
 		{Status: events.StatusAssigned, Sequence: 3, Time: pastUntil.Add(-12 * time.Hour)},
@@ -31,7 +32,7 @@ func pastPools(plain bool) poolsPast {
 		f.Pool, f.Binding, f.RuntimeID = "aws", fmt.Sprint("aws-", i), fmt.Sprint("rt-", i)
 		o.Take(f)
 	}
-	o.Take(events.Fact{Pool: "aws+shared", Binding: "shared-1", Status: events.StatusAssigned, Sequence: 9, Time: pastUntil.Add(-time.Minute)})
+	o.Take(storage.Fact{Pool: "aws+shared", Binding: "shared-1", Status: events.StatusAssigned, Sequence: 9, Time: pastUntil.Add(-time.Minute)})
 	v := poolsPast{Since: pastUntil.Add(-window.Length()), Until: pastUntil, Step: int64(window.Step.Seconds()), plain: plain}
 	for _, p := range []PoolView{
 		{Pool: "aws", Built: true, Clusters: view.Figure{N: 4}, Standings: map[account.State]int{account.Free: 3, account.InUse: 2}},

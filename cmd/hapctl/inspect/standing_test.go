@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
-	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/page"
 	"github.com/hap-worker/hap-worker/worker/page/access"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
@@ -122,7 +122,7 @@ func (one) Runtime(context.Context, string) (account.Place, account.Runtime, err
 	return account.Place{}, account.Runtime{}, nil
 }
 
-func (one) Each(context.Context, func(events.WaitingRequest) error) error { return nil }
+func (one) Each(context.Context, func(storage.WaitingRequest) error) error { return nil }
 
 func (one) Rules() *rule.Ruleset { return nil }
 

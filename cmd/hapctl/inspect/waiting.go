@@ -20,6 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/natural"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -125,7 +126,7 @@ func (v *waitingView) placeNumber() string {
 // waitingFilter selects rows.
 type waitingFilter struct{ pool, tenant, runtime, request string }
 
-func (f waitingFilter) takes(w events.WaitingRequest) bool {
+func (f waitingFilter) takes(w storage.WaitingRequest) bool {
 	return (f.pool == "" || w.Pool == f.pool) && (f.tenant == "" || w.Event.Provision.GlobalAccountID == f.tenant)
 }
 
@@ -165,9 +166,9 @@ func readWaiting(ctx context.Context, s *cli.Shell, cfg *config.Config, f waitin
 	if err != nil {
 		return nil, err
 	}
-	found := []events.WaitingRequest{}
-	err = withRoom(ctx, s, cfg, func(room *events.WaitingRoom) error {
-		visit := func(w events.WaitingRequest) error {
+	found := []storage.WaitingRequest{}
+	err = withRoom(ctx, s, cfg, func(room *storage.WaitingRoom) error {
+		visit := func(w storage.WaitingRequest) error {
 			if f.takes(w) {
 				found = append(found, w)
 			}
@@ -186,7 +187,7 @@ func readWaiting(ctx context.Context, s *cli.Shell, cfg *config.Config, f waitin
 }
 
 // placed returns the requests with their places in Redis' queues.
-func placed(ctx context.Context, store *counters.Store, requests []events.WaitingRequest) ([]waitingView, error) {
+func placed(ctx context.Context, store *counters.Store, requests []storage.WaitingRequest) ([]waitingView, error) {
 	type line struct {
 		queue  []account.Waiter
 		paused bool
@@ -216,7 +217,7 @@ func placed(ctx context.Context, store *counters.Store, requests []events.Waitin
 	return views, nil
 }
 
-func viewOfWaiting(r events.WaitingRequest, queue []account.Waiter) waitingView {
+func viewOfWaiting(r storage.WaitingRequest, queue []account.Waiter) waitingView {
 	v := waitingView{
 		Pool: r.Pool, RuntimeID: r.Event.RuntimeID, RequestID: r.Event.ID, Tenant: r.Event.Provision.GlobalAccountID,
 		Plan: r.Event.Provision.Plan, Reason: r.Reason, Since: r.Since.UTC(), Deadline: r.Deadline.UTC(), Behind: []waiterView{},
@@ -233,9 +234,9 @@ func viewOfWaiting(r events.WaitingRequest, queue []account.Waiter) waitingView 
 }
 
 // withRoom opens the stream of waiting requests and calls run with it.
-func withRoom(ctx context.Context, s *cli.Shell, cfg *config.Config, run func(*events.WaitingRoom) error) error {
+func withRoom(ctx context.Context, s *cli.Shell, cfg *config.Config, run func(*storage.WaitingRoom) error) error {
 	return s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		return run(events.NewWaitingRoom(js, subjects))
+		return run(storage.NewWaitingRoom(js, subjects))
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/shadows"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -266,7 +267,7 @@ func readComparisons(ctx context.Context, js jetstream.JetStream, shadow events.
 	if err != nil {
 		return v, err
 	}
-	err = events.NewLedger(js, shadow, "hapctl").Each(ctx, func(stored events.Stored) error {
+	err = storage.NewLedger(js, shadow, "hapctl").Each(ctx, func(stored events.Stored) error {
 		r := stored.Reply
 		one := comparedView{RuntimeID: r.RuntimeID, Tenant: r.GlobalAccountID, ComparedAt: now, Shadow: choiceOf(&r)}
 		if r.Comparable() && !compared[stored.Subject] && f.takes(&one, now) {

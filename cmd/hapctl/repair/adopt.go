@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -64,7 +65,7 @@ func (v landscapeView) Show(w io.Writer, _ bool) {
 type bearings struct {
 	own    engine.Landscape // of the bindings
 	store  *counters.Store
-	ledger *events.Ledger
+	ledger *storage.Ledger
 	view   landscapeView
 }
 
@@ -104,8 +105,8 @@ func withBearings(ctx context.Context, s *cli.Shell, cfg *config.Config, run fun
 	if err != nil {
 		return err
 	}
-	b.ledger = events.NewLedger(js, subjects, cli.Source)
-	named, recorded, err := events.LandscapeOf(stream)
+	b.ledger = storage.NewLedger(js, subjects, cli.Source)
+	named, recorded, err := storage.LandscapeOf(stream)
 	if err := b.add("ledger", cli.Addresses(cfg.NATS.URL), named, recorded, err); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
@@ -107,7 +108,7 @@ func counted[T any](p *progress, f func(T) error) func(T) error {
 
 // countedLedger counts the replies that are read.
 type countedLedger struct {
-	*events.Ledger
+	*storage.Ledger
 	progress *progress
 }
 
@@ -115,7 +116,7 @@ func (a countedLedger) Each(ctx context.Context, f func(events.Stored) error) er
 	return a.Ledger.Each(ctx, counted(a.progress, f))
 }
 
-func (a countedLedger) Facts(ctx context.Context, f func(events.Fact) error) error {
+func (a countedLedger) Facts(ctx context.Context, f func(storage.Fact) error) error {
 	return a.Ledger.Facts(ctx, counted(a.progress, f))
 }
 

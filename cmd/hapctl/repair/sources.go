@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
@@ -52,8 +53,8 @@ func claimRedis(ctx context.Context, s *cli.Shell, p *sources) error {
 type sources struct {
 	store    *counters.Store
 	gardener *gardener.Client
-	ledger   *events.Ledger
-	room     *events.WaitingRoom
+	ledger   *storage.Ledger
+	room     *storage.WaitingRoom
 	subjects events.Subjects
 	js       jetstream.JetStream
 	redis    config.Redis // the configuration of store
@@ -113,6 +114,6 @@ func (p *sources) streams(ctx context.Context, s *cli.Shell, nc *nats.Conn, cfg 
 		return err
 	}
 	p.js, err = jetstream.New(nc)
-	p.room = events.NewWaitingRoom(p.js, p.subjects)
+	p.room = storage.NewWaitingRoom(p.js, p.subjects)
 	return err
 }

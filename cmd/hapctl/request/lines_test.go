@@ -18,6 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // TestLinesInOrder: requests of a file are in flight together, and although the
@@ -66,7 +67,7 @@ func answerBackwards(t *testing.T, url string, requests, batch int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := events.Setup(t.Context(), js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(t.Context(), js, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}
 	consumer, err := js.Consumer(t.Context(), events.StreamEvents, events.ConsumerWorker)
@@ -77,7 +78,7 @@ func answerBackwards(t *testing.T, url string, requests, batch int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedger(js, subjects, "/test")
+	ledger := storage.NewLedger(js, subjects, "/test")
 	done := make(chan error, 1)
 	ctx := context.WithoutCancel(t.Context()) // the last answer arrives before its storing is acknowledged
 	go func() {
@@ -97,7 +98,7 @@ func answerBackwards(t *testing.T, url string, requests, batch int) {
 	})
 }
 
-func answerBatch(ctx context.Context, c jetstream.Consumer, ledger *events.Ledger, s events.Subjects, size int) error {
+func answerBatch(ctx context.Context, c jetstream.Consumer, ledger *storage.Ledger, s events.Subjects, size int) error {
 	var taken []jetstream.Msg
 	for len(taken) < size {
 		messages, err := c.Fetch(size-len(taken), jetstream.FetchMaxWait(20*time.Second))

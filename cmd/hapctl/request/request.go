@@ -21,6 +21,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -31,7 +32,7 @@ const AnswerWithin = time.Minute
 type Requester struct {
 	Shell    *cli.Shell
 	Client   *requests.Client
-	Ledger   *events.Ledger
+	Ledger   *storage.Ledger
 	Subjects events.Subjects
 	Timeout  time.Duration
 	noWait   bool

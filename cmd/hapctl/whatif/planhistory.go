@@ -18,6 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -73,7 +74,7 @@ func readHistory(ctx context.Context, s *cli.Shell, cfg *config.Config, window t
 	g := historian{of: h, clusters: map[string]*historyCluster{}, ends: map[string]time.Time{}, emptied: map[string]historyCleaning{}}
 	ctx = s.Watched(ctx)
 	err := s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		return events.NewLedger(js, subjects, cli.Source).Each(ctx, g.see)
+		return storage.NewLedger(js, subjects, cli.Source).Each(ctx, g.see)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", events.StreamReplies, err)

@@ -210,3 +210,12 @@ func nameOfKind(kind jsontext.Kind) string {
 		return "an object"
 	}
 }
+
+// Quote quotes a publisher's value, shortened to 80 bytes.
+func Quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -134,7 +135,7 @@ func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 	if err != nil {
 		return err
 	}
-	if _, err := events.Setup(ctx, js, events.Options{Manage: true, MaxAckPending: 1024, AckWait: 30 * time.Second}); err != nil {
+	if _, err := storage.Setup(ctx, js, storage.Options{Manage: true, MaxAckPending: 1024, AckWait: 30 * time.Second}); err != nil {
 		return err
 	}
 	subjects, err := events.NewSubjects("")

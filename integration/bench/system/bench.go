@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -133,7 +134,7 @@ type running struct {
 // startLoops starts processes of an anchor. Its streams are like the worker's, and its reply is as long as
 // the worker's.
 func (b *bench) startLoops(ctx context.Context, a anchor, processes int) error {
-	streams, err := events.Options{}.Streams()
+	streams, err := storage.Options{}.Streams()
 	if err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (b *bench) startLoops(ctx context.Context, a anchor, processes int) error {
 			return err
 		}
 	}
-	consumer := events.Options{}.Consumer()
+	consumer := storage.Options{}.Consumer()
 	consumer.Durable = a.word
 	if _, err := b.publish.js.CreateConsumer(ctx, a.events(), consumer); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/faulty"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
@@ -80,7 +81,7 @@ func openFair(ctx context.Context, s settings, t trouble) (f *fairSite, err erro
 	if err := errors.Join(f.kube.WriteKubeconfig(kubeconfig), f.connect()); err != nil {
 		return f, err
 	}
-	if _, err := events.Setup(ctx, f.publish.js, events.Options{Manage: true, MaxAckPending: pending}); err != nil {
+	if _, err := storage.Setup(ctx, f.publish.js, storage.Options{Manage: true, MaxAckPending: pending}); err != nil {
 		return f, err
 	}
 	if err := f.fillOwners(); err != nil {

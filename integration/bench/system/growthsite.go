@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -76,7 +77,7 @@ func openSite(ctx context.Context, s settings, l landscape) (_ *site, err error)
 	if err := b.connect(); err != nil {
 		return nil, err
 	}
-	if _, err := events.Setup(ctx, b.publish.js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(ctx, b.publish.js, storage.Options{Manage: true}); err != nil {
 		return nil, err
 	}
 	if err := b.fillLedger(ctx, l); err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -94,7 +95,7 @@ func (b *bench) connect(ctx context.Context) (err error) {
 	if b.subjects, err = events.NewSubjects(""); err != nil {
 		return err
 	}
-	if _, err := events.Setup(ctx, b.js, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(ctx, b.js, storage.Options{Manage: true}); err != nil {
 		return err
 	}
 	sub, err := b.nc.Subscribe(b.subjects.Replies(), b.hear)

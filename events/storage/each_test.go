@@ -1,4 +1,4 @@
-package events_test
+package storage_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -34,7 +35,7 @@ func TestRepliesAmongOthers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			js := eventstest.Server(t).JetStream()
-			if _, err := events.Setup(within(t), js, events.Options{Manage: true}); err != nil {
+			if _, err := storage.Setup(within(t), js, storage.Options{Manage: true}); err != nil {
 				t.Fatal(err)
 			}
 			var want []uint64
@@ -50,7 +51,7 @@ func TestRepliesAmongOthers(t *testing.T) {
 			<-js.PublishAsyncComplete()
 			all := &counting{Streams: streams.New(js)}
 			var got []uint64
-			if err := events.NewLedgerOn(all, subjects(t), "/").OfRuntime(within(t), "rt-1", func(s events.Stored) error {
+			if err := storage.NewLedgerOn(all, subjects(t), "/").OfRuntime(within(t), "rt-1", func(s events.Stored) error {
 				got = append(got, s.Sequence)
 				return nil
 			}); err != nil {

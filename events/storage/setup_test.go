@@ -1,4 +1,4 @@
-package events_test
+package storage_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // The streams in the order in which Options.Streams defines them.
@@ -33,7 +33,7 @@ func stand(ctx context.Context, t *testing.T, js jetstream.JetStream, which int,
 	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"o"}}); err != nil {
 		t.Fatal(err)
 	}
-	defined, err := events.Options{}.Streams()
+	defined, err := storage.Options{}.Streams()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestSetupRefusesStream(t *testing.T) {
 				c.change(s)
 			})
 			before := config(t, js, stream)
-			_, err := events.Setup(ctx, js, events.Options{Manage: true})
+			_, err := storage.Setup(ctx, js, storage.Options{Manage: true})
 			if err == nil {
 				t.Fatal("it is taken")
 			}
@@ -121,11 +121,11 @@ func TestSetupRefusesStream(t *testing.T) {
 			if !strings.Contains(err.Error(), "nats stream edit "+stream) {
 				return
 			}
-			defined, _ := events.Options{}.Streams()
+			defined, _ := storage.Options{}.Streams()
 			if _, err := js.UpdateStream(ctx, defined[c.which]); err != nil {
 				t.Fatalf("no edit mends it: %v", err)
 			}
-			if _, err := events.Setup(ctx, js, events.Options{Manage: true}); err != nil {
+			if _, err := storage.Setup(ctx, js, storage.Options{Manage: true}); err != nil {
 				t.Errorf("after an edit: %v", err)
 			}
 		})
@@ -167,7 +167,7 @@ func TestSetupBearsStream(t *testing.T) {
 			js := eventstest.Server(t).JetStream()
 			ctx := within(t)
 			stand(ctx, t, js, c.which, c.change)
-			told, err := events.Setup(ctx, js, events.Options{Manage: true})
+			told, err := storage.Setup(ctx, js, storage.Options{Manage: true})
 			if err != nil || !slices.Equal(told, c.told) {
 				t.Errorf("%q, want %q; %v", told, c.told, err)
 			}
@@ -196,7 +196,7 @@ func TestSetupNamesWhoHasTheSubjects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = events.Setup(ctx, running.JetStream(nats.UserInfo("worker", "x")), events.Options{Manage: true})
+			_, err = storage.Setup(ctx, running.JetStream(nats.UserInfo("worker", "x")), storage.Options{Manage: true})
 			for _, says := range append(c.says, "stream HAP_EVENTS cannot be created", "subjects overlap with an existing stream") {
 				if err == nil || !strings.Contains(err.Error(), says) {
 					t.Errorf("%v\ndoes not say %q", err, says)
@@ -228,7 +228,7 @@ func TestSetupRefusesOthersConsumer(t *testing.T) {
 			js := eventstest.Server(t).JetStream()
 			ctx := within(t)
 			stand(ctx, t, js, theEvents, nil)
-			theirs := events.Options{}.Consumer()
+			theirs := storage.Options{}.Consumer()
 			theirs.Description, theirs.Metadata = ofTheShop, map[string]string{"team": "shop"}
 			c.change(&theirs)
 			create := func() error { _, err := js.CreateConsumer(ctx, "HAP_EVENTS", theirs); return err }
@@ -238,7 +238,7 @@ func TestSetupRefusesOthersConsumer(t *testing.T) {
 			if err := create(); err != nil {
 				t.Fatal(err)
 			}
-			_, err := events.Setup(ctx, js, events.Options{Manage: true})
+			_, err := storage.Setup(ctx, js, storage.Options{Manage: true})
 			for _, says := range append(c.says, "consumer hap-worker of stream HAP_EVENTS cannot be", `described as "orders of the shop", with the metadata team=shop, created 20`) {
 				if err == nil || !strings.Contains(err.Error(), says) {
 					t.Errorf("%v\ndoes not say %q", err, says)
@@ -257,12 +257,12 @@ func TestSetupBearsFilter(t *testing.T) {
 	js := eventstest.Server(t).JetStream()
 	ctx := within(t)
 	stand(ctx, t, js, theEvents, nil)
-	all := events.Options{}.Consumer()
+	all := storage.Options{}.Consumer()
 	all.FilterSubject = "hap.v1.>"
 	if _, err := js.CreateConsumer(ctx, "HAP_EVENTS", all); err != nil {
 		t.Fatal(err)
 	}
-	told, err := events.Setup(ctx, js, events.Options{})
+	told, err := storage.Setup(ctx, js, storage.Options{})
 	if want := []string{"consumer hap-worker: filter is [hap.v1.>], should be []"}; err != nil || !slices.Equal(told, want) {
 		t.Errorf("%q, %v", told, err)
 	}

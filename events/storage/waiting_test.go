@@ -1,4 +1,4 @@
-package events_test
+package storage_test
 
 import (
 	"errors"
@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
-func waits(runtime, request string, deadline time.Time) events.WaitingRequest {
-	return events.WaitingRequest{
+func waits(runtime, request string, deadline time.Time) storage.WaitingRequest {
+	return storage.WaitingRequest{
 		Pool: "aws+eu", Reason: events.WaitingPoolEmpty, Deadline: deadline,
 		Event: events.Event{
 			Type: events.TypeProvision, ID: request, Source: "/test", RuntimeID: runtime,
@@ -22,9 +23,9 @@ func waits(runtime, request string, deadline time.Time) events.WaitingRequest {
 func TestWaitingRoomKeepsEachRequestOnceUntilItLeaves(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	room := events.NewWaitingRoom(js, subjects(t))
+	room := storage.NewWaitingRoom(js, subjects(t))
 	deadline := time.Date(2026, 11, 21, 12, 0, 0, 500, time.UTC)
-	for _, w := range []events.WaitingRequest{
+	for _, w := range []storage.WaitingRequest{
 		waits("rt-1", "a", deadline), waits("rt-2", "b", deadline), waits("rt-1", "c", deadline),
 		waits("rt-1", "a", deadline.Add(time.Hour)), // again: the first deadline stays
 	} {
@@ -34,7 +35,7 @@ func TestWaitingRoomKeepsEachRequestOnceUntilItLeaves(t *testing.T) {
 	}
 	all := func() (ids []string) {
 		t.Helper()
-		err := room.Each(within(t), func(w events.WaitingRequest) error {
+		err := room.Each(within(t), func(w storage.WaitingRequest) error {
 			ids = append(ids, w.Event.ID)
 			if w.Pool != "aws+eu" || w.Reason != events.WaitingPoolEmpty || !w.Deadline.Equal(deadline) || w.Event.Provision.Plan != "aws" {
 				t.Errorf("read back %+v", w)
@@ -50,7 +51,7 @@ func TestWaitingRoomKeepsEachRequestOnceUntilItLeaves(t *testing.T) {
 		t.Errorf("waiting are %v, want a, b, c", got)
 	}
 	var ofRuntime []string
-	if err := room.OfRuntime(within(t), "rt-1", func(w events.WaitingRequest) error {
+	if err := room.OfRuntime(within(t), "rt-1", func(w storage.WaitingRequest) error {
 		ofRuntime = append(ofRuntime, w.Event.ID)
 		return nil
 	}); err != nil {
@@ -68,7 +69,7 @@ func TestWaitingRoomKeepsEachRequestOnceUntilItLeaves(t *testing.T) {
 		t.Errorf("after b left, waiting are %v, want a, c", got)
 	}
 	stop := errors.New("enough")
-	if err := room.Each(within(t), func(events.WaitingRequest) error { return stop }); !errors.Is(err, stop) {
+	if err := room.Each(within(t), func(storage.WaitingRequest) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("the visitor's error is %v, want its own", err)
 	}
 }
@@ -76,7 +77,7 @@ func TestWaitingRoomKeepsEachRequestOnceUntilItLeaves(t *testing.T) {
 func TestWaitingRoomIsReadToWhereItEnded(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	room := events.NewWaitingRoom(js, subjects(t))
+	room := storage.NewWaitingRoom(js, subjects(t))
 	enter := func(id string) {
 		t.Helper()
 		if _, err := room.Enter(within(t), waits("rt-1", id, time.Now())); err != nil {
@@ -85,7 +86,7 @@ func TestWaitingRoomIsReadToWhereItEnded(t *testing.T) {
 	}
 	enter("a")
 	var visited []string
-	err := room.OfRuntime(within(t), "rt-1", func(w events.WaitingRequest) error {
+	err := room.OfRuntime(within(t), "rt-1", func(w storage.WaitingRequest) error {
 		visited = append(visited, w.Event.ID)
 		enter(w.Event.ID + "2")
 		return nil
@@ -99,12 +100,12 @@ func TestWaitingRoomIsReadToWhereItEnded(t *testing.T) {
 func TestWaitingRoomIsAskedOnceWhereNothingWaits(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	room := events.NewWaitingRoom(js, subjects(t))
+	room := storage.NewWaitingRoom(js, subjects(t))
 	asked, err := js.Conn().SubscribeSync("$JS.API.STREAM.>")
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = room.OfRuntime(within(t), "rt-1", func(w events.WaitingRequest) error {
+	err = room.OfRuntime(within(t), "rt-1", func(w storage.WaitingRequest) error {
 		t.Errorf("visited %s", w.Event.ID)
 		return nil
 	})

@@ -1,4 +1,4 @@
-package events_test
+package storage_test
 
 import (
 	"errors"
@@ -11,21 +11,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // The helpers that every test here uses.
-var within, setup, subjects = eventstest.Within, eventstest.Ready, eventstest.Subjects
-
-func config(t *testing.T, js jetstream.JetStream, name string) jetstream.StreamConfig {
-	t.Helper()
-	stream, err := js.Stream(within(t), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stream.CachedInfo().Config
-}
 
 func TestSetupCreates(t *testing.T) {
 	t.Parallel()
@@ -56,7 +46,7 @@ func TestSetupCreates(t *testing.T) {
 		c.AckWait != 30*time.Second || c.MaxAckPending != 1000 {
 		t.Errorf("%+v", c)
 	}
-	again, err := events.Setup(within(t), js, events.Options{})
+	again, err := storage.Setup(within(t), js, storage.Options{})
 	if err != nil || len(again) > 0 {
 		t.Errorf("again, without Manage: %q, %v", again, err)
 	}
@@ -70,7 +60,7 @@ func TestSetupTogether(t *testing.T) {
 	for range 8 {
 		js := server.JetStream()
 		workers.Go(func() error {
-			_, err := events.Setup(within(t), js, events.Options{Manage: true})
+			_, err := storage.Setup(within(t), js, storage.Options{Manage: true})
 			return err
 		})
 	}
@@ -83,7 +73,7 @@ func TestSetupSaysWhatDiffers(t *testing.T) {
 	t.Parallel()
 	js := eventstest.Server(t).JetStream()
 	ctx := within(t)
-	streams, err := events.Options{}.Streams()
+	streams, err := storage.Options{}.Streams()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,13 +84,13 @@ func TestSetupSaysWhatDiffers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	consumer := events.Options{AckWait: time.Minute}.Consumer()
+	consumer := storage.Options{AckWait: time.Minute}.Consumer()
 	consumer.MaxAckPending = 5
 	if _, err := js.CreateConsumer(ctx, "HAP_EVENTS", consumer); err != nil {
 		t.Fatal(err)
 	}
 	before := config(t, js, "HAP_EVENTS")
-	got, err := events.Setup(ctx, js, events.Options{Manage: true})
+	got, err := storage.Setup(ctx, js, storage.Options{Manage: true})
 	want := []string{
 		"stream HAP_EVENTS: max bytes is 1048576, should be 1073741824",
 		"stream HAP_EVENTS: duplicate window is 1m0s, should be 2m0s",
@@ -134,18 +124,18 @@ func TestSetupRefusesConsumer(t *testing.T) {
 			t.Parallel()
 			js := eventstest.Server(t).JetStream()
 			ctx := within(t)
-			if _, err := events.Setup(ctx, js, events.Options{Manage: true}); err != nil {
+			if _, err := storage.Setup(ctx, js, storage.Options{Manage: true}); err != nil {
 				t.Fatal(err)
 			}
 			if err := js.DeleteConsumer(ctx, "HAP_EVENTS", "hap-worker"); err != nil {
 				t.Fatal(err)
 			}
-			consumer := events.Options{}.Consumer()
+			consumer := storage.Options{}.Consumer()
 			unfit.change(&consumer)
 			if _, err := js.CreateConsumer(ctx, "HAP_EVENTS", consumer); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := events.Setup(ctx, js, events.Options{Manage: true}); err == nil || !strings.Contains(err.Error(), unfit.says) {
+			if _, err := storage.Setup(ctx, js, storage.Options{Manage: true}); err == nil || !strings.Contains(err.Error(), unfit.says) {
 				t.Errorf("%v, want %q", err, unfit.says)
 			}
 		})
@@ -156,14 +146,14 @@ func TestSetupWithoutManage(t *testing.T) {
 	t.Parallel()
 	js := eventstest.Server(t).JetStream()
 	ctx := within(t)
-	_, err := events.Setup(ctx, js, events.Options{})
+	_, err := storage.Setup(ctx, js, storage.Options{})
 	if !errors.Is(err, jetstream.ErrStreamNotFound) || !strings.Contains(err.Error(), "HAP_EVENTS") || !strings.Contains(err.Error(), "nats.manage") {
 		t.Errorf("no streams: %v", err)
 	}
 	if _, err := js.Stream(ctx, "HAP_EVENTS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("it was created: %v", err)
 	}
-	streams, err := events.Options{}.Streams()
+	streams, err := storage.Options{}.Streams()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +162,7 @@ func TestSetupWithoutManage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err = events.Setup(ctx, js, events.Options{})
+	_, err = storage.Setup(ctx, js, storage.Options{})
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) || !strings.Contains(err.Error(), "hap-worker") {
 		t.Errorf("no consumer: %v", err)
 	}
@@ -180,14 +170,14 @@ func TestSetupWithoutManage(t *testing.T) {
 
 func TestOptionsValidate(t *testing.T) {
 	t.Parallel()
-	err := events.Options{Prefix: "a..b", Replicas: 2, MaxBytes: -1, MaxAckPending: -1, AckWait: -1}.Validate()
+	err := storage.Options{Prefix: "a..b", Replicas: 2, MaxBytes: -1, MaxAckPending: -1, AckWait: -1}.Validate()
 	if err == nil || strings.Count(err.Error(), "\n") != 4 {
 		t.Errorf("not every fault: %v", err)
 	}
-	if _, err := events.Setup(within(t), nil, events.Options{Replicas: 2}); err == nil {
+	if _, err := storage.Setup(within(t), nil, storage.Options{Replicas: 2}); err == nil {
 		t.Error("two replicas are accepted")
 	}
-	if err := (events.Options{}).WithDefaults().Validate(); err != nil {
+	if err := (storage.Options{}).WithDefaults().Validate(); err != nil {
 		t.Error(err)
 	}
 }
@@ -197,7 +187,7 @@ func TestFullStreamRefuses(t *testing.T) {
 	t.Parallel()
 	js := eventstest.Server(t).JetStream()
 	ctx := within(t)
-	if _, err := events.Setup(ctx, js, events.Options{Manage: true, MaxBytes: 2048}); err != nil {
+	if _, err := storage.Setup(ctx, js, storage.Options{Manage: true, MaxBytes: 2048}); err != nil {
 		t.Fatal(err)
 	}
 	accepted := uint64(0)

@@ -1,4 +1,4 @@
-package events_test
+package storage_test
 
 import (
 	"bytes"
@@ -18,44 +18,24 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
-
-func waiting(id string) events.Reply {
-	return events.Reply{RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusWaiting,
-		Waiting: &events.Waiting{Reason: events.WaitingPoolEmpty, Position: 1}}
-}
-
-func rejected(id string, code engine.Code) events.Reply {
-	return events.Reply{RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusRejected,
-		Error: &events.ReplyError{Code: code, Message: "no", Retryable: code.Retryable()}}
-}
-
-func replySubject(t testing.TB, id string) string { return subjects(t).Reply("rt-"+id, id) }
-
-func store(t testing.TB, ledger *events.Ledger, r events.Reply, expected uint64) uint64 {
-	t.Helper()
-	sequence, err := ledger.Publish(within(t), subjects(t).Reply(r.RuntimeID, r.RequestID), r, expected)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sequence
-}
 
 func TestLedgerFirstFinalStands(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	subject := replySubject(t, "1")
 	if _, found, err := ledger.Last(within(t), subject); found || err != nil {
 		t.Fatalf("found %t, %v", found, err)
 	}
 	first := store(t, ledger, waiting("1"), 0)
-	if _, err := ledger.Publish(within(t), subject, rejected("1", engine.CodeInternal), 0); !errors.Is(err, events.ErrWrongLastSequence) {
+	if _, err := ledger.Publish(within(t), subject, rejected("1", engine.CodeInternal), 0); !errors.Is(err, storage.ErrWrongLastSequence) {
 		t.Errorf("after nothing: %v", err)
 	}
 	final := store(t, ledger, assigned("1"), first)
 	for _, expected := range []uint64{0, first} {
-		if _, err := ledger.Publish(within(t), subject, rejected("1", engine.CodeInternal), expected); !errors.Is(err, events.ErrWrongLastSequence) {
+		if _, err := ledger.Publish(within(t), subject, rejected("1", engine.CodeInternal), expected); !errors.Is(err, storage.ErrWrongLastSequence) {
 			t.Errorf("after %d: %v", expected, err)
 		}
 	}
@@ -73,12 +53,12 @@ func TestLedgerOneWinner(t *testing.T) {
 	var workers errgroup.Group
 	won, read := make([]bool, 8), make([]string, 8)
 	for i := range 8 {
-		ledger := events.NewLedger(server.JetStream(), subjects(t), "/hap-worker")
+		ledger := storage.NewLedger(server.JetStream(), subjects(t), "/hap-worker")
 		workers.Go(func() error {
 			r := assigned("1")
 			r.Binding.Name = fmt.Sprint("aws-", i)
 			_, err := ledger.Publish(within(t), subject, r, 0)
-			if err != nil && !errors.Is(err, events.ErrWrongLastSequence) {
+			if err != nil && !errors.Is(err, storage.ErrWrongLastSequence) {
 				return err
 			}
 			won[i] = err == nil
@@ -103,7 +83,7 @@ func TestLedgerOneWinner(t *testing.T) {
 func TestLedgerHeaders(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	ids, err := trace.TraceIDFromHex("0af7651916cd43dd8448eb211c80319c")
 	if err != nil {
 		t.Fatal(err)
@@ -133,18 +113,18 @@ func TestLedgerHeaders(t *testing.T) {
 func TestLedgerSeal(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	ctx := within(t)
 	sealed, err := ledger.Seal(ctx, events.Event{ID: "1", RuntimeID: "rt-1"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	late, err := ledger.Publish(ctx, replySubject(t, "1"), assigned("1"), 0)
-	if !errors.Is(err, events.ErrWrongLastSequence) {
+	if !errors.Is(err, storage.ErrWrongLastSequence) {
 		t.Errorf("the late answer is stored at %d: %v", late, err)
 	}
 	store(t, ledger, assigned("1"), sealed)
-	if _, err := ledger.Seal(ctx, events.Event{ID: "1", RuntimeID: "rt-1"}, sealed); !errors.Is(err, events.ErrWrongLastSequence) {
+	if _, err := ledger.Seal(ctx, events.Event{ID: "1", RuntimeID: "rt-1"}, sealed); !errors.Is(err, storage.ErrWrongLastSequence) {
 		t.Errorf("a final reply is sealed: %v", err)
 	}
 	if _, err := ledger.Seal(ctx, events.Event{ID: "2", Binding: "aws.7"}, 0); err != nil {
@@ -158,7 +138,7 @@ func TestLedgerSeal(t *testing.T) {
 func TestLedgerEach(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	if got := readAll(t, ledger); len(got) != 0 {
 		t.Errorf("an empty ledger has %v", got)
 	}
@@ -186,7 +166,7 @@ func TestLedgerEach(t *testing.T) {
 	}
 }
 
-func readAll(t *testing.T, ledger *events.Ledger) map[string]events.Status {
+func readAll(t *testing.T, ledger *storage.Ledger) map[string]events.Status {
 	t.Helper()
 	found := map[string]events.Status{}
 	if err := ledger.Each(within(t), func(s events.Stored) error {
@@ -203,7 +183,7 @@ func readAll(t *testing.T, ledger *events.Ledger) map[string]events.Status {
 func TestLedgerEachWhileReplaced(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	last := uint64(0)
 	for i := range 20 {
 		last = store(t, ledger, waiting(fmt.Sprint("r", i)), 0)
@@ -224,7 +204,7 @@ func TestLedgerEachWhileReplaced(t *testing.T) {
 func TestLedgerEachStops(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	store(t, ledger, waiting("1"), 0)
 	store(t, ledger, waiting("2"), 0)
 	enough := errors.New("enough")
@@ -275,7 +255,7 @@ func TestLedgerUnsettled(t *testing.T) {
 	if err := (<-batch.Messages()).DoubleAck(ctx); err != nil { // event 0; event 1 stays in work
 		t.Fatal(err)
 	}
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	var seen []string
 	err = ledger.Unsettled(ctx, func(e events.Event, sequence uint64, fault error) error {
 		seen = append(seen, fmt.Sprint(sequence, e.Type, e.ID, e.RuntimeID, e.Traceparent, fault != nil))
@@ -294,7 +274,7 @@ func TestLedgerUnsettled(t *testing.T) {
 func TestLedgerCopy(t *testing.T) {
 	t.Parallel()
 	server, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	nc := server.Connect()
 	inbox := nc.NewInbox()
 	received, err := nc.SubscribeSync(inbox)
@@ -337,7 +317,7 @@ func TestLedgerReadsFromTheLeader(t *testing.T) {
 	if err := watcher.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	store(t, ledger, assigned("1"), 0)
 	if _, found, err := ledger.Last(within(t), replySubject(t, "1")); err != nil || !found {
 		t.Errorf("%t, %v", found, err)
@@ -358,7 +338,7 @@ func TestLedgerWithAPIPrefix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, found, err := events.NewLedger(js, subjects(t), "/s").Last(within(t), replySubject(t, "x")); found || err != nil {
+		if _, found, err := storage.NewLedger(js, subjects(t), "/s").Last(within(t), replySubject(t, "x")); found || err != nil {
 			t.Errorf("%s: %t, %v", prefix, found, err)
 		}
 	}
@@ -367,14 +347,14 @@ func TestLedgerWithAPIPrefix(t *testing.T) {
 func TestLedgerWithoutServer(t *testing.T) {
 	t.Parallel()
 	server, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	server.Stop()
 	ctx, cancel := context.WithTimeout(within(t), 50*time.Millisecond)
 	defer cancel()
 	if _, _, err := ledger.Last(ctx, replySubject(t, "1")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("last: %v", err)
 	}
-	if _, err := ledger.Publish(ctx, replySubject(t, "1"), assigned("1"), 0); err == nil || errors.Is(err, events.ErrWrongLastSequence) {
+	if _, err := ledger.Publish(ctx, replySubject(t, "1"), assigned("1"), 0); err == nil || errors.Is(err, storage.ErrWrongLastSequence) {
 		t.Errorf("publish: %v", err)
 	}
 	if err := ledger.Each(ctx, func(events.Stored) error { return nil }); err == nil {

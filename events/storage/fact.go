@@ -1,4 +1,4 @@
-package events
+package storage
 
 import (
 	"cmp"
@@ -10,6 +10,9 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events/internal/object"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // Fact is the part of a stored reply that a rebuild of Redis needs.
@@ -17,7 +20,7 @@ type Fact struct {
 	RuntimeID       string
 	RequestID       string
 	GlobalAccountID string
-	Status          Status
+	Status          events.Status
 	Code            engine.Code // of the error, "" for none
 	Pool            string
 	Binding         string
@@ -25,7 +28,7 @@ type Fact struct {
 	Claimed         bool  // this very request claimed the binding
 	Generation      int64 // of the claim of the binding
 	// Foreign is set if the message is no reply; nothing else is set then.
-	Foreign *Foreign
+	Foreign *events.Foreign
 	// The subject, sequence and time of the reply in the stream; zero if it was not read from there.
 	Subject  string
 	Position uint64
@@ -34,8 +37,8 @@ type Fact struct {
 	Published time.Time
 }
 
-// Fact returns what the reply says of its runtime.
-func (r Reply) Fact() Fact {
+// FactOf returns what a reply says of its runtime.
+func FactOf(r events.Reply) Fact {
 	f := Fact{RuntimeID: r.RuntimeID, RequestID: r.RequestID, GlobalAccountID: r.GlobalAccountID, Status: r.Status}
 	if r.Error != nil {
 		f.Code = r.Error.Code
@@ -66,10 +69,10 @@ type factMessage struct {
 }
 
 type factData struct {
-	RequestID       string `json:"requestID"`
-	RuntimeID       string `json:"runtimeID"`
-	Status          Status `json:"status"`
-	GlobalAccountID string `json:"globalAccountID"`
+	RequestID       string        `json:"requestID"`
+	RuntimeID       string        `json:"runtimeID"`
+	Status          events.Status `json:"status"`
+	GlobalAccountID string        `json:"globalAccountID"`
 	Binding         struct {
 		Name    string `json:"name"`
 		Claimed bool   `json:"claimed"`
@@ -92,20 +95,19 @@ func (f *factReader) fact(data []byte) (Fact, error) {
 	f.into = factMessage{}
 	if err := json.Unmarshal(data, &f.into, jsontext.AllowDuplicateNames(true)); err != nil {
 		// Decode the whole message again, for a better error text.
-		_, fault := DecodeReply(data)
+		_, fault := events.DecodeReply(data)
 		return Fact{}, cmp.Or(fault, err)
 	}
 	m := &f.into.Data
-	if f.into.Type != TypeReply || !m.Status.Final() && m.Status != StatusWaiting && m.Status != StatusSealed {
-		_, fault := DecodeReply(data)
-		return Fact{}, cmp.Or(fault, fmt.Errorf("type %s, status %s", quote(f.into.Type), quote(string(m.Status))))
-	}
-	if err := checkOptionalID("data.runtimeID", m.RuntimeID); err != nil {
-		return Fact{}, err
+	says := m.Status.Final() || m.Status == events.StatusWaiting || m.Status == events.StatusSealed
+	if f.into.Type != events.TypeReply || !says || m.RuntimeID != "" && !engine.ValidID(m.RuntimeID) {
+		_, fault := events.DecodeReply(data)
+		return Fact{}, cmp.Or(fault, fmt.Errorf("type %s, status %s, runtime %s",
+			object.Quote(f.into.Type), object.Quote(string(m.Status)), object.Quote(m.RuntimeID)))
 	}
 	return Fact{
 		RuntimeID: m.RuntimeID, RequestID: m.RequestID, GlobalAccountID: f.once(m.GlobalAccountID),
-		Status: Status(f.once(string(m.Status))), Code: engine.Code(f.once(string(m.Error.Code))),
+		Status: events.Status(f.once(string(m.Status))), Code: engine.Code(f.once(string(m.Error.Code))),
 		Pool: f.once(m.Decision.Pool), Binding: f.once(m.Binding.Name),
 		Sequence: m.Decision.Sequence, Claimed: m.Binding.Claimed, Generation: m.Binding.Generation, Published: m.Decision.Times.Published,
 	}, nil
@@ -131,11 +133,11 @@ func (f Fact) Answer() account.Answer {
 		Binding: f.Binding, Sequence: f.Sequence, Claimed: f.Claimed, Generation: f.Generation,
 	}
 	switch {
-	case f.Status == StatusAssigned:
+	case f.Status == events.StatusAssigned:
 		a.State = account.RuntimeAssigned
-	case f.Status == StatusReleased, f.Code == engine.CodeSuperseded:
+	case f.Status == events.StatusReleased, f.Code == engine.CodeSuperseded:
 		a.State = account.RuntimeGone
-	case f.Status == StatusWaiting:
+	case f.Status == events.StatusWaiting:
 		a.State = account.RuntimeWaiting
 	case f.Code.Info().AfterWaiting:
 		a.State = account.RuntimeRefused

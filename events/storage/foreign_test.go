@@ -1,4 +1,4 @@
-package events_test
+package storage_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
@@ -37,7 +38,7 @@ func TestLedgerPassesOverJunk(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
 	nc := srv.Connect()
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	told := map[string]int{}
 	ledger.OnForeign(func(f *events.Foreign) {
 		told[f.Subject]++
@@ -76,7 +77,7 @@ func TestLedgerPassesOverJunk(t *testing.T) {
 func TestLedgerKeepsWhatMayBeAFinalReply(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	for text, replaceable := range map[string]bool{
 		`{"type":"hap.reply.v2","data":{"status":"granted"}}`:              false,
 		`{"type":"hap.reply.v1","data":{"status":"assigned","binding":7}}`: false,
@@ -102,7 +103,7 @@ func TestWaitingRoomPassesOverJunk(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
 	nc := srv.Connect()
-	room := events.NewWaitingRoom(js, subjects(t))
+	room := storage.NewWaitingRoom(js, subjects(t))
 	told := 0
 	room.OnForeign(func(*events.Foreign) { told++ })
 	mine := waits("rt-1", "a", time.Now().Add(time.Hour))
@@ -129,7 +130,7 @@ func TestWaitingRoomPassesOverJunk(t *testing.T) {
 	}
 	told = 0
 	var ids []string
-	read := func(w events.WaitingRequest) error { ids = append(ids, w.Event.ID); return nil }
+	read := func(w storage.WaitingRequest) error { ids = append(ids, w.Event.ID); return nil }
 	if err := room.Each(within(t), read); err != nil || !slices.Equal(ids, []string{"a", "b"}) || told != foreign {
 		t.Errorf("%v wait, told of %d, %v", ids, told, err)
 	}

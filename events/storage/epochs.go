@@ -1,4 +1,4 @@
-package events
+package storage
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events/streams"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // The record of the epochs in force (rule 15) is a message of the ledger. So the permission to write
@@ -42,7 +44,7 @@ type recordMessage struct {
 
 type recordData struct {
 	RequestID string         `json:"requestID"`
-	Status    Status         `json:"status"`
+	Status    events.Status  `json:"status"`
 	Epochs    account.Epochs `json:"epochs"`
 }
 
@@ -65,7 +67,7 @@ func (l *Ledger) Epochs(ctx context.Context) (EpochRecord, error) {
 	}
 	var read recordMessage
 	err = json.Unmarshal(msg.Data, &read)
-	if err == nil && (read.Data.RequestID != recordRequest || read.Data.Status != StatusSealed) {
+	if err == nil && (read.Data.RequestID != recordRequest || read.Data.Status != events.StatusSealed) {
 		err = errNoRecord
 	}
 	if err != nil {
@@ -86,8 +88,8 @@ var errNoRecord = errors.New("it does not say which epochs are in force")
 // ErrWrongLastSequence. After any other error the record may or may not be written.
 func (l *Ledger) SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (sequence uint64, err error) {
 	data, err := json.Marshal(recordMessage{
-		SpecVersion: specVersion, ID: recordRequest + "/" + string(StatusSealed), Source: l.source, Type: TypeReply,
-		DataContentType: "application/json", Data: recordData{RequestID: recordRequest, Status: StatusSealed, Epochs: epochs},
+		SpecVersion: events.SpecVersion, ID: recordRequest + "/" + string(events.StatusSealed), Source: l.source, Type: events.TypeReply,
+		DataContentType: "application/json", Data: recordData{RequestID: recordRequest, Status: events.StatusSealed, Epochs: epochs},
 	}, json.Deterministic(true))
 	if err != nil {
 		return 0, err

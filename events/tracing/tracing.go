@@ -1,10 +1,13 @@
-package events
+// Package tracing carries trace contexts by W3C Trace Context in messages.
+package tracing
 
 import (
 	"context"
 
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // Carrier carries trace context in the headers of a message, as a
@@ -15,7 +18,7 @@ type Carrier nats.Header
 var _ propagation.TextMapCarrier = Carrier{}
 
 // Get returns the first value; it ignores the case of the name.
-func (c Carrier) Get(key string) string { return headerValue(nats.Header(c), key) }
+func (c Carrier) Get(key string) string { return events.HeaderValue(nats.Header(c), key) }
 
 // Set replaces the value.
 func (c Carrier) Set(key, value string) { c[key] = []string{value} }
@@ -29,14 +32,22 @@ func (c Carrier) Keys() []string {
 	return keys
 }
 
-// TraceContext returns ctx with the trace of the event, ctx itself if the event has none.
-func (e Event) TraceContext(ctx context.Context) context.Context {
+// Context returns ctx with the trace of the event, ctx itself if the event has none.
+func Context(ctx context.Context, e events.Event) context.Context {
 	if e.Traceparent == "" {
 		return ctx
 	}
 	return propagation.TraceContext{}.Extract(ctx, Carrier{"traceparent": {e.Traceparent}, "tracestate": {e.Tracestate}})
 }
 
-func inject(ctx context.Context, header nats.Header) {
+// Of returns the trace of ctx as an event has it, "" if ctx has none.
+func Of(ctx context.Context) (traceparent, tracestate string) {
+	carrier := Carrier{}
+	Inject(ctx, nats.Header(carrier))
+	return carrier.Get("traceparent"), carrier.Get("tracestate")
+}
+
+// Inject writes the trace of ctx into the header.
+func Inject(ctx context.Context, header nats.Header) {
 	propagation.TraceContext{}.Inject(ctx, Carrier(header))
 }

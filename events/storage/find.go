@@ -1,4 +1,4 @@
-package events
+package storage
 
 import (
 	"bytes"
@@ -12,11 +12,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events/streams"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // OfRequest visits the replies to the requests with an id, for all runtimes and bindings, in the same
 // way as Under.
-func (l *Ledger) OfRequest(ctx context.Context, requestID string, visit func(Stored) error) error {
+func (l *Ledger) OfRequest(ctx context.Context, requestID string, visit func(events.Stored) error) error {
 	for _, filter := range l.subjects.RequestReplies(requestID) {
 		if err := l.Under(ctx, filter, visit); err != nil {
 			return err
@@ -29,7 +31,7 @@ func (l *Ledger) OfRequest(ctx context.Context, requestID string, visit func(Sto
 // which the server keeps in memory: unlike OfRuntime it has the server search no block of a large
 // ledger. Sealed replies are included; an unreadable message comes as Stored.Foreign. It returns the
 // first error of visit.
-func (l *Ledger) Under(ctx context.Context, filter string, visit func(Stored) error) error {
+func (l *Ledger) Under(ctx context.Context, filter string, visit func(events.Stored) error) error {
 	subjects, err := l.streams.Subjects(ctx, l.stream(), filter)
 	if err != nil {
 		return err
@@ -52,8 +54,8 @@ func (l *Ledger) Under(ctx context.Context, filter string, visit func(Stored) er
 // OfTenant visits the replies that name a global account and were stored since a time, in stream
 // order, within the last `most` sequences of the ledger. The subject of a reply does not name the
 // tenant, so it reads every reply since then; Extent says how many.
-func (l *Ledger) OfTenant(ctx context.Context, globalAccountID string, since time.Time, most uint64, visit func(Stored) error) (streams.Extent, error) {
-	return l.newest(ctx, `"`+globalAccountID+`"`, since, most, func(stored Stored) error {
+func (l *Ledger) OfTenant(ctx context.Context, globalAccountID string, since time.Time, most uint64, visit func(events.Stored) error) (streams.Extent, error) {
+	return l.newest(ctx, `"`+globalAccountID+`"`, since, most, func(stored events.Stored) error {
 		if stored.Reply.GlobalAccountID == globalAccountID {
 			return visit(stored)
 		}
@@ -63,9 +65,9 @@ func (l *Ledger) OfTenant(ctx context.Context, globalAccountID string, since tim
 
 // Claims visits the replies since a time whose requests claimed an account, in the same way
 // as OfTenant.
-func (l *Ledger) Claims(ctx context.Context, since time.Time, most uint64, visit func(Stored) error) (streams.Extent, error) {
-	return l.newest(ctx, `"claimed":true`, since, most, func(stored Stored) error {
-		if r := stored.Reply; r.Status == StatusAssigned && r.Binding != nil && r.Binding.Claimed {
+func (l *Ledger) Claims(ctx context.Context, since time.Time, most uint64, visit func(events.Stored) error) (streams.Extent, error) {
+	return l.newest(ctx, `"claimed":true`, since, most, func(stored events.Stored) error {
+		if r := stored.Reply; r.Status == events.StatusAssigned && r.Binding != nil && r.Binding.Claimed {
 			return visit(stored)
 		}
 		return nil
@@ -74,7 +76,7 @@ func (l *Ledger) Claims(ctx context.Context, since time.Time, most uint64, visit
 
 // newest visits the replies that contain a text, in the same way as OfTenant. It decodes no others,
 // which is why it costs less than FactsSince.
-func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most uint64, visit func(Stored) error) (streams.Extent, error) {
+func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most uint64, visit func(events.Stored) error) (streams.Extent, error) {
 	with := []byte(text)
 	return streams.WalkNewest(ctx, l.streams, l.stream(), since, most, func(msg streams.Message) error {
 		if !bytes.Contains(msg.Data, with) {
@@ -86,19 +88,19 @@ func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most 
 
 // Queued visits the unsettled events on matching subjects that were published since a time, oldest
 // first, within the last `most` sequences of the stream. fault is not nil for one that does not decode.
-func (l *Ledger) Queued(ctx context.Context, filter string, since time.Time, most uint64, visit func(e Event, sequence uint64, published time.Time, fault error) error) (streams.Extent, error) {
-	return streams.Newest(ctx, l.streams, l.subjects.Stream(StreamEvents), filter, since, most, func(msg streams.Message) error {
-		event, fault := Decode(msg.Subject, msg.Header, msg.Data)
+func (l *Ledger) Queued(ctx context.Context, filter string, since time.Time, most uint64, visit func(e events.Event, sequence uint64, published time.Time, fault error) error) (streams.Extent, error) {
+	return streams.Newest(ctx, l.streams, l.subjects.Stream(events.StreamEvents), filter, since, most, func(msg streams.Message) error {
+		event, fault := events.Decode(msg.Subject, msg.Header, msg.Data)
 		return visit(event, msg.Sequence, msg.Time, fault)
 	})
 }
 
 // whatever returns the reply in a message, or a Stored with Foreign set if it cannot be read.
-func (l *Ledger) whatever(msg streams.Message) Stored {
+func (l *Ledger) whatever(msg streams.Message) events.Stored {
 	stored, err := l.storedReply(msg)
-	if found, ok := ForeignOf(err); ok {
+	if found, ok := events.ForeignOf(err); ok {
 		_ = l.pass(err)
-		return Stored{Foreign: found, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}
+		return events.Stored{Foreign: found, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}
 	}
 	return stored
 }

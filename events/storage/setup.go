@@ -1,4 +1,4 @@
-package events
+package storage
 
 import (
 	"context"
@@ -9,26 +9,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events/streams"
-)
 
-// The names of the streams and of the workers' consumer.
-const (
-	StreamEvents  = "HAP_EVENTS"
-	StreamReplies = "HAP_REPLIES"
-	StreamWaiting = "HAP_WAITING"
-	StreamDead    = "HAP_DEAD"
-
-	// StreamComparisons exists only for a shadow: KEB's choices beside the shadow's.
-	StreamComparisons = "HAP_SHADOW_COMPARISONS"
-
-	ConsumerWorker = "hap-worker" // durable, on StreamEvents and on the shadow's copy of it
-	ConsumerShadow = "hap-shadow" // durable, on StreamEvents while no worker has a consumer there
+	"github.com/hap-worker/hap-worker/events"
 )
 
 const (
-	streamsBegin  = "HAP_"
-	shadowStreams = "HAP_SHADOW_"
-
 	duplicateWindow = 2 * time.Minute
 	deadLetterAge   = 30 * 24 * time.Hour
 	comparisonAge   = 90 * 24 * time.Hour
@@ -57,7 +42,7 @@ type Options struct {
 // WithDefaults returns o with the default of each field that is not set.
 func (o Options) WithDefaults() Options {
 	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
+		o.Prefix = events.DefaultPrefix
 	}
 	if o.Replicas == 0 {
 		o.Replicas = 1
@@ -77,7 +62,7 @@ func (o Options) WithDefaults() Options {
 // Validate returns all faults of o, joined.
 func (o Options) Validate() error {
 	var faults []error
-	if _, err := NewSubjects(o.Prefix); err != nil {
+	if _, err := events.NewSubjects(o.Prefix); err != nil {
 		faults = append(faults, err)
 	}
 	if o.Replicas != 1 && o.Replicas != 3 {
@@ -108,19 +93,19 @@ func (o Options) Streams() ([]jetstream.StreamConfig, error) {
 	}
 	requests, replies, waiting, dead := common, common, common, common
 
-	requests.Name, requests.Subjects = subjects.Stream(StreamEvents), subjects.Events()
+	requests.Name, requests.Subjects = subjects.Stream(events.StreamEvents), subjects.Events()
 	requests.Description = "requests that are not settled yet"
 	requests.Retention, requests.Discard, requests.MaxBytes = jetstream.WorkQueuePolicy, jetstream.DiscardNew, o.MaxBytes
 
-	replies.Name, replies.Subjects = subjects.Stream(StreamReplies), []string{subjects.Replies()}
+	replies.Name, replies.Subjects = subjects.Stream(events.StreamReplies), []string{subjects.Replies()}
 	replies.Description = "the ledger: the reply to every request"
 	replies.MaxMsgsPerSubject = 1
 
-	waiting.Name, waiting.Subjects = subjects.Stream(StreamWaiting), []string{subjects.AllWaiting()}
+	waiting.Name, waiting.Subjects = subjects.Stream(events.StreamWaiting), []string{subjects.AllWaiting()}
 	waiting.Description = "requests that wait for an account or a network range"
 	waiting.Retention = jetstream.WorkQueuePolicy
 
-	dead.Name, dead.Subjects = subjects.Stream(StreamDead), []string{subjects.AllDead()}
+	dead.Name, dead.Subjects = subjects.Stream(events.StreamDead), []string{subjects.AllDead()}
 	dead.Description = "events that can never be processed, for 30 days"
 	dead.MaxAge = deadLetterAge
 
@@ -128,14 +113,14 @@ func (o Options) Streams() ([]jetstream.StreamConfig, error) {
 		return []jetstream.StreamConfig{requests, replies, waiting, dead}, nil
 	}
 	compared := common
-	compared.Name, compared.Subjects = StreamComparisons, []string{subjects.AllCompared()}
+	compared.Name, compared.Subjects = events.StreamComparisons, []string{subjects.AllCompared()}
 	compared.Description = "what KEB chose beside what the shadow would have, for 90 days"
 	compared.MaxMsgsPerSubject, compared.MaxAge = 1, comparisonAge
 	return []jetstream.StreamConfig{requests, replies, waiting, dead, compared}, nil
 }
 
-func (o Options) subjects() (Subjects, error) {
-	subjects, err := NewSubjects(o.Prefix)
+func (o Options) subjects() (events.Subjects, error) {
+	subjects, err := events.NewSubjects(o.Prefix)
 	if o.Shadow {
 		subjects = subjects.Shadow()
 	}
@@ -146,7 +131,7 @@ func (o Options) subjects() (Subjects, error) {
 func (o Options) Consumer() jetstream.ConsumerConfig {
 	o = o.WithDefaults()
 	return jetstream.ConsumerConfig{
-		Durable: ConsumerWorker, Description: "shared by all workers",
+		Durable: events.ConsumerWorker, Description: "shared by all workers",
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: o.AckWait,
 		MaxDeliver: -1, MaxAckPending: o.MaxAckPending,
 	}
@@ -170,7 +155,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 		return nil, err
 	}
 	for _, want := range defined {
-		if o.Manage && want.Name == subjects.Stream(StreamEvents) {
+		if o.Manage && want.Name == subjects.Stream(events.StreamEvents) {
 			if want.FirstSeq, err = firstSequence(ctx, js, subjects); err != nil {
 				return nil, err
 			}
@@ -181,7 +166,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 		}
 		differences = append(differences, found...)
 	}
-	found, err := streams.EnsureConsumer(ctx, js, subjects.Stream(StreamEvents), subjects.Events(), o.Consumer(), o.Manage, ConsumerShadow)
+	found, err := streams.EnsureConsumer(ctx, js, subjects.Stream(events.StreamEvents), subjects.Events(), o.Consumer(), o.Manage, events.ConsumerShadow)
 	if err != nil {
 		return nil, err
 	}
@@ -201,10 +186,10 @@ const minPayload = 512 << 10
 // carries only names and numbers: one for a message of a deleted stream would otherwise settle the
 // message that has its number now. The number is the server's time in microseconds, since the clocks
 // of workers differ.
-func firstSequence(ctx context.Context, js jetstream.JetStream, subjects Subjects) (uint64, error) {
+func firstSequence(ctx context.Context, js jetstream.JetStream, subjects events.Subjects) (uint64, error) {
 	ctx, cancel := streams.Bounded(ctx, js)
 	defer cancel()
-	replies, err := js.Stream(ctx, subjects.Stream(StreamReplies))
+	replies, err := js.Stream(ctx, subjects.Stream(events.StreamReplies))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return 0, nil
 	}

@@ -1,4 +1,6 @@
-package events
+// Package storage keeps what workers store on NATS JetStream: the ledger of replies and the waiting
+// room. It defines the streams, and creates them.
+package storage
 
 import (
 	"cmp"
@@ -7,12 +9,15 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/events/internal/object"
 	"github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/events/tracing"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // ErrWrongLastSequence says that a reply was not stored, because its subject has
@@ -24,86 +29,75 @@ var ErrWrongLastSequence = errors.New("another reply was stored first")
 // larger than NATS or the stream accepts, or cannot be encoded. A retry would fail, too.
 var ErrUnstorable = errors.New("it cannot be stored")
 
-// Stored is a reply in the ledger.
-type Stored struct {
-	Reply Reply
-	// Foreign is set if the message cannot be read; Reply is then empty. A new reply may replace the
-	// message unless Foreign.Reply is true.
-	Foreign  *Foreign
-	Subject  string
-	Sequence uint64 // of the stream
-	Time     time.Time
-}
-
 // Ledger is the stream of replies as the workers use it: the first final reply to
 // a request stands. See docs/messages.md.
 type Ledger struct {
 	foreigners
 	streams  streams.Streams
 	source   string
-	subjects Subjects
+	subjects events.Subjects
 	record   atomic.Pointer[readRecord]
 }
 
 // NewLedger returns the ledger under the subjects. Source is the CloudEvents source
 // of the replies that it publishes.
-func NewLedger(js jetstream.JetStream, subjects Subjects, source string) *Ledger {
+func NewLedger(js jetstream.JetStream, subjects events.Subjects, source string) *Ledger {
 	return NewLedgerOn(streams.New(js), subjects, source)
 }
 
 // NewLedgerOn returns the ledger that is kept in these streams.
-func NewLedgerOn(streams streams.Streams, subjects Subjects, source string) *Ledger {
+func NewLedgerOn(streams streams.Streams, subjects events.Subjects, source string) *Ledger {
 	return &Ledger{streams: streams, source: source, subjects: subjects}
 }
 
-func (l *Ledger) stream() string { return l.subjects.Stream(StreamReplies) }
+func (l *Ledger) stream() string { return l.subjects.Stream(events.StreamReplies) }
 
 // Last reads the reply on a subject from the stream's leader: after a refused Publish, it finds the
 // reply that came first. found is false if there is none. A message that is no reply comes as
-// Stored.Foreign; one that may be a final reply of a newer version is the error ErrUnknownReply.
-func (l *Ledger) Last(ctx context.Context, subject string) (stored Stored, found bool, err error) {
+// events.Stored.Foreign; one that may be a final reply of a newer version is the error ErrUnknownReply.
+func (l *Ledger) Last(ctx context.Context, subject string) (stored events.Stored, found bool, err error) {
 	return l.one(ctx, streams.Query{LastFor: subject})
 }
 
-func (l *Ledger) one(ctx context.Context, q streams.Query) (stored Stored, found bool, err error) {
+func (l *Ledger) one(ctx context.Context, q streams.Query) (stored events.Stored, found bool, err error) {
 	msg, err := l.streams.Message(ctx, l.stream(), q)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return Stored{}, false, nil
+		return events.Stored{}, false, nil
 	}
 	if err != nil {
-		return Stored{}, false, fmt.Errorf("reading the reply on %s: %w", cmp.Or(q.LastFor, fmt.Sprint("sequence ", q.Sequence)), err)
+		return events.Stored{}, false, fmt.Errorf("reading the reply on %s: %w", cmp.Or(q.LastFor, fmt.Sprint("sequence ", q.Sequence)), err)
 	}
 	stored, err = l.storedReply(msg)
-	if found, ok := ForeignOf(err); ok && !found.Reply {
-		return Stored{Foreign: found, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}, true, l.pass(err)
+	if found, ok := events.ForeignOf(err); ok && !found.Reply {
+		return events.Stored{Foreign: found, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}, true, l.pass(err)
 	}
 	return stored, err == nil, err
 }
 
-func (l *Ledger) storedReply(msg streams.Message) (Stored, error) {
-	return ReadStored(l.stream(), msg)
+func (l *Ledger) storedReply(msg streams.Message) (events.Stored, error) {
+	return events.ReadStored(l.stream(), msg)
 }
 
 // OfRuntime visits the replies of one runtime in stream order, sealed ones included, and reads each
 // from the leader. It leaves out replies that are stored after it has found the first. An unreadable
-// message comes as Stored.Foreign. It returns the first error of visit.
-func (l *Ledger) OfRuntime(ctx context.Context, runtimeID string, visit func(Stored) error) error {
+// message comes as events.Stored.Foreign. It returns the first error of visit.
+func (l *Ledger) OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error {
 	return l.from(ctx, 1, l.subjects.RuntimeReplies(runtimeID), visit)
 }
 
 // At reads the reply at a sequence of the ledger, in the same way as Last. found is false once a later
 // reply has replaced it or a purge has deleted it.
-func (l *Ledger) At(ctx context.Context, sequence uint64) (stored Stored, found bool, err error) {
+func (l *Ledger) At(ctx context.Context, sequence uint64) (stored events.Stored, found bool, err error) {
 	return l.one(ctx, streams.Query{Sequence: sequence})
 }
 
 // After visits the replies that were stored after a sequence of the ledger, in the same way as
 // OfRuntime. It reads all of them: use it near the end of the stream.
-func (l *Ledger) After(ctx context.Context, sequence uint64, visit func(Stored) error) error {
+func (l *Ledger) After(ctx context.Context, sequence uint64, visit func(events.Stored) error) error {
 	return l.from(ctx, sequence+1, l.subjects.Replies(), visit)
 }
 
-func (l *Ledger) from(ctx context.Context, sequence uint64, filter string, visit func(Stored) error) error {
+func (l *Ledger) from(ctx context.Context, sequence uint64, filter string, visit func(events.Stored) error) error {
 	return streams.Each(ctx, l.streams, l.stream(), sequence, filter, func(msg streams.Message) error {
 		return visit(l.whatever(msg))
 	})
@@ -119,8 +113,8 @@ func (l *Ledger) End(ctx context.Context) (sequence uint64, err error) {
 // returns once the stream has it. Errors: ErrWrongLastSequence if another reply came first,
 // ErrUnstorable if this reply can never be stored. After any other error, such as a time-out during a
 // reconnect, the reply may or may not be stored: read it with Last.
-func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected uint64) (sequence uint64, err error) {
-	data, err := EncodeReply(r, l.source)
+func (l *Ledger) Publish(ctx context.Context, subject string, r events.Reply, expected uint64) (sequence uint64, err error) {
+	data, err := events.EncodeReply(r, l.source)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrUnstorable, err)
 	}
@@ -142,21 +136,21 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r Reply, expected 
 // Seal stores a sealed reply, which answers nothing. A worker that decided this event earlier and
 // answers late is then refused, and decides again. ErrWrongLastSequence is harmless if a final reply
 // came first.
-func (l *Ledger) Seal(ctx context.Context, e Event, expected uint64) (sequence uint64, err error) {
+func (l *Ledger) Seal(ctx context.Context, e events.Event, expected uint64) (sequence uint64, err error) {
 	subject := e.ReplySubject(l.subjects)
 	if subject == "" {
-		return 0, fmt.Errorf("event %s: too little is known to seal its reply", quote(e.ID))
+		return 0, fmt.Errorf("event %s: too little is known to seal its reply", object.Quote(e.ID))
 	}
-	return l.Publish(ctx, subject, Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: StatusSealed}, expected)
+	return l.Publish(ctx, subject, events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusSealed}, expected)
 }
 
 // Copy sends a reply to the inbox that its publisher named in replyTo, and stores nothing. It is no
 // error if there is no receiver.
-func (l *Ledger) Copy(ctx context.Context, replyTo string, r Reply) error {
-	if !inbox(replyTo) {
-		return fmt.Errorf("reply to %s is not copied: %s is no inbox", r.RequestID, quote(replyTo))
+func (l *Ledger) Copy(ctx context.Context, replyTo string, r events.Reply) error {
+	if !events.IsInbox(replyTo) {
+		return fmt.Errorf("reply to %s is not copied: %s is no inbox", r.RequestID, object.Quote(replyTo))
 	}
-	data, err := EncodeReply(r, l.source)
+	data, err := events.EncodeReply(r, l.source)
 	if err != nil {
 		return err
 	}
@@ -188,21 +182,9 @@ func (l *Ledger) Remove(ctx context.Context, subject string, upTo uint64) error 
 	return nil
 }
 
-// ReadStored decodes a message of a ledger. Its error is always a *Foreign.
-func ReadStored(stream string, msg streams.Message) (Stored, error) {
-	r, err := DecodeReply(msg.Data)
-	if err != nil {
-		return Stored{}, NewForeign(stream, msg, err)
-	}
-	return Stored{Reply: r, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time}, nil
-}
-
-// contentTypes is shared by all messages: no code changes the values of a header.
-var contentTypes = []string{ContentType}
-
 // message returns the NATS message for a CloudEvent, with the trace context of ctx.
 func message(ctx context.Context, subject string, data []byte) *nats.Msg {
-	msg := &nats.Msg{Subject: subject, Header: nats.Header{"Content-Type": contentTypes}, Data: data}
-	inject(ctx, msg.Header)
+	msg := events.NewMessage(subject, data)
+	tracing.Inject(ctx, msg.Header)
 	return msg
 }

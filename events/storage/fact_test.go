@@ -1,4 +1,4 @@
-package events_test
+package storage_test
 
 import (
 	"slices"
@@ -8,12 +8,13 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 func TestLedgerFacts(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	store(t, ledger, assigned("1"), 0)
 	store(t, ledger, rejected("2", engine.CodePoolExhausted), 0)
 	store(t, ledger, waiting("3"), 0)
@@ -22,7 +23,7 @@ func TestLedgerFacts(t *testing.T) {
 	if _, err := ledger.Publish(within(t), subjects(t).BindingReply("aws-7", "5"), returned, 0); err != nil {
 		t.Fatal(err)
 	}
-	want := []events.Fact{
+	want := []storage.Fact{
 		{RuntimeID: "rt-1", RequestID: "1", GlobalAccountID: "ga-1", Status: events.StatusAssigned, Pool: "aws", Binding: "aws-7", Sequence: 4711, Claimed: true, Generation: 3},
 		{RuntimeID: "rt-2", RequestID: "2", Status: events.StatusRejected, Code: engine.CodePoolExhausted},
 		{RuntimeID: "rt-3", RequestID: "3", Status: events.StatusWaiting},
@@ -34,7 +35,7 @@ func TestLedgerFacts(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	placed := func(f events.Fact) events.Fact {
+	placed := func(f storage.Fact) storage.Fact {
 		s := stored[f.RequestID]
 		f.Subject, f.Position, f.Time = s.Subject, s.Sequence, s.Time
 		return f
@@ -46,12 +47,12 @@ func TestLedgerFacts(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) || want[0].Time.IsZero() {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	var unsealed []events.Fact
-	err = ledger.FactsAfter(within(t), 0, func(f events.Fact) error {
+	var unsealed []storage.Fact
+	err = ledger.FactsAfter(within(t), 0, func(f storage.Fact) error {
 		unsealed = append(unsealed, f)
 		return nil
 	})
-	want = append(want, placed(events.Fact{RequestID: "5", Status: events.StatusReturned, Binding: "aws-7"}))
+	want = append(want, placed(storage.Fact{RequestID: "5", Status: events.StatusReturned, Binding: "aws-7"}))
 	if err != nil || !slices.Equal(unsealed, want) {
 		t.Errorf("unsealed: %+v, %v; want %+v", unsealed, err, want)
 	}
@@ -72,7 +73,7 @@ func TestLedgerFactsForeign(t *testing.T) {
 			if _, err := js.Publish(within(t), replySubject(t, "1"), []byte(text)); err != nil {
 				t.Fatal(err)
 			}
-			ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+			ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 			store(t, ledger, rejected("2", "PoolExhausted"), 0)
 			found, err := facts(t, ledger)
 			if err != nil || len(found) != 2 || found[0].Foreign == nil || found[1].RequestID != "2" ||
@@ -83,10 +84,10 @@ func TestLedgerFactsForeign(t *testing.T) {
 	}
 }
 
-func facts(t *testing.T, ledger *events.Ledger) ([]events.Fact, error) {
+func facts(t *testing.T, ledger *storage.Ledger) ([]storage.Fact, error) {
 	t.Helper()
-	var found []events.Fact
-	err := ledger.Facts(within(t), func(f events.Fact) error {
+	var found []storage.Fact
+	err := ledger.Facts(within(t), func(f storage.Fact) error {
 		found = append(found, f)
 		return nil
 	})
@@ -97,10 +98,10 @@ func facts(t *testing.T, ledger *events.Ledger) ([]events.Fact, error) {
 func TestLedgerFactsSince(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	since := func(at time.Time) (found []string) {
 		t.Helper()
-		if err := ledger.FactsSince(within(t), at, func(f events.Fact) error {
+		if err := ledger.FactsSince(within(t), at, func(f storage.Fact) error {
 			found = append(found, f.RequestID)
 			return nil
 		}); err != nil {

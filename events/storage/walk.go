@@ -1,16 +1,18 @@
-package events
+package storage
 
 import (
 	"context"
 	"time"
 
 	"github.com/hap-worker/hap-worker/events/streams"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // Each visits all replies of the ledger in stream order, sealed ones included, until the leader has no
 // more. A reply that is replaced meanwhile is visited in its new place, so none is missed. It skips a
 // message that it cannot read and reports it to OnForeign. It returns the first error of visit.
-func (l *Ledger) Each(ctx context.Context, visit func(Stored) error) error {
+func (l *Ledger) Each(ctx context.Context, visit func(events.Stored) error) error {
 	return l.streams.Walk(ctx, l.stream(), 0, func(msg streams.Message) error {
 		stored, err := l.storedReply(msg)
 		if err != nil {
@@ -44,11 +46,11 @@ func (l *Ledger) facts(visit func(Fact) error) func(streams.Message) error {
 	return func(msg streams.Message) error {
 		fact, err := read.fact(msg.Data)
 		if err != nil {
-			found := NewForeign(l.stream(), msg, err)
+			found := events.NewForeign(l.stream(), msg, err)
 			_ = l.pass(found)
 			return visit(Fact{Foreign: found})
 		}
-		if fact.Status == StatusSealed {
+		if fact.Status == events.StatusSealed {
 			return nil
 		}
 		fact.Subject, fact.Position, fact.Time = msg.Subject, msg.Sequence, msg.Time
@@ -67,9 +69,9 @@ func (l *Ledger) FactsSince(ctx context.Context, since time.Time, visit func(Fac
 // out events that are published after it has found the first. It uses no consumer, since a work-queue
 // stream allows only one. An event that does not decode comes with its error and the fields that could
 // be read. It returns the first error of visit.
-func (l *Ledger) Unsettled(ctx context.Context, visit func(e Event, sequence uint64, fault error) error) error {
-	return streams.Each(ctx, l.streams, l.subjects.Stream(StreamEvents), 1, ">", func(msg streams.Message) error {
-		event, fault := Decode(msg.Subject, msg.Header, msg.Data)
+func (l *Ledger) Unsettled(ctx context.Context, visit func(e events.Event, sequence uint64, fault error) error) error {
+	return streams.Each(ctx, l.streams, l.subjects.Stream(events.StreamEvents), 1, ">", func(msg streams.Message) error {
+		event, fault := events.Decode(msg.Subject, msg.Header, msg.Data)
 		return visit(event, msg.Sequence, fault)
 	})
 }

@@ -1,4 +1,4 @@
-package events_test
+package storage_test
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // cluster is three servers; streams have a replica on each.
@@ -58,20 +59,20 @@ func TestLedgerReplicated(t *testing.T) {
 	ctx := within(t)
 	var differences []string
 	for err = errors.New("not yet"); err != nil && ctx.Err() == nil; { // until the cluster has a leader
-		differences, err = events.Setup(ctx, js, events.Options{Manage: true, Replicas: 3})
+		differences, err = storage.Setup(ctx, js, storage.Options{Manage: true, Replicas: 3})
 	}
 	if err != nil || len(differences) > 0 {
 		t.Fatalf("%q, %v", differences, err)
 	}
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	store(t, ledger, assigned("1"), 0)
-	if _, err := ledger.Publish(ctx, replySubject(t, "1"), rejected("1", engine.CodeInternal), 0); !errors.Is(err, events.ErrWrongLastSequence) {
+	if _, err := ledger.Publish(ctx, replySubject(t, "1"), rejected("1", engine.CodeInternal), 0); !errors.Is(err, storage.ErrWrongLastSequence) {
 		t.Errorf("a second final reply: %v", err)
 	}
 	servers[2].Stop()
 	for err = errors.New("not yet"); err != nil && ctx.Err() == nil; { // until each stream has a leader again
 		_, err = ledger.Publish(ctx, replySubject(t, "2"), assigned("2"), 0)
-		if errors.Is(err, events.ErrWrongLastSequence) { // stored by an attempt whose answer was lost
+		if errors.Is(err, storage.ErrWrongLastSequence) { // stored by an attempt whose answer was lost
 			break
 		}
 	}

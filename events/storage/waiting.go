@@ -1,4 +1,4 @@
-package events
+package storage
 
 import (
 	"context"
@@ -10,7 +10,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/events/internal/object"
 	"github.com/hap-worker/hap-worker/events/streams"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // The headers of a waiting request, beside those of the event.
@@ -22,9 +25,9 @@ const (
 
 // WaitingRequest is a provision that waits, as HAP_WAITING keeps it.
 type WaitingRequest struct {
-	Event    Event
+	Event    events.Event
 	Pool     string
-	Reason   WaitingReason
+	Reason   events.WaitingReason
 	Deadline time.Time
 	Since    time.Time // when it began to wait; for Enter, zero means now
 	Entered  time.Time // when it was stored for this pool
@@ -37,16 +40,16 @@ type WaitingRequest struct {
 type WaitingRoom struct {
 	foreigners
 	streams  streams.Streams
-	subjects Subjects
+	subjects events.Subjects
 }
 
 // NewWaitingRoom returns the waiting requests under the subjects.
-func NewWaitingRoom(js jetstream.JetStream, subjects Subjects) *WaitingRoom {
+func NewWaitingRoom(js jetstream.JetStream, subjects events.Subjects) *WaitingRoom {
 	return NewWaitingRoomOn(streams.New(js), subjects)
 }
 
 // NewWaitingRoomOn returns the waiting room that is kept in these streams.
-func NewWaitingRoomOn(streams streams.Streams, subjects Subjects) *WaitingRoom {
+func NewWaitingRoomOn(streams streams.Streams, subjects events.Subjects) *WaitingRoom {
 	return &WaitingRoom{streams: streams, subjects: subjects}
 }
 
@@ -55,7 +58,7 @@ func NewWaitingRoomOn(streams streams.Streams, subjects Subjects) *WaitingRoom {
 // message, Enter stores the request beside it, and Leave removes both. Errors: ErrUnstorable for a
 // request that can never be stored.
 func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) (deadline time.Time, err error) {
-	data, err := encodeEvent(w.Event, maxKept)
+	data, err := events.EncodeKept(w.Event)
 	if err != nil {
 		return w.Deadline, fmt.Errorf("%w: %w", ErrUnstorable, err)
 	}
@@ -73,14 +76,14 @@ func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) (deadline tim
 			return w.Deadline, nil
 		}
 		if streams.Refused(err) {
-			return w.Deadline, fmt.Errorf("the waiting request %s has %d bytes: %w: %w", quote(w.Event.ID), len(data), ErrUnstorable, err)
+			return w.Deadline, fmt.Errorf("the waiting request %s has %d bytes: %w: %w", object.Quote(w.Event.ID), len(data), ErrUnstorable, err)
 		}
 		if !streams.WrongLastSequence(err) {
-			return w.Deadline, fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
+			return w.Deadline, fmt.Errorf("storing the waiting request %s: %w", object.Quote(w.Event.ID), err)
 		}
 		msg, err := r.streams.Message(ctx, r.stream(), streams.Query{LastFor: msg.Subject})
 		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return w.Deadline, fmt.Errorf("storing the waiting request %s: %w", quote(w.Event.ID), err)
+			return w.Deadline, fmt.Errorf("storing the waiting request %s: %w", object.Quote(w.Event.ID), err)
 		}
 		expected = msg.Sequence // 0 if the message is gone by now
 		if expected == 0 {
@@ -96,10 +99,10 @@ func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) (deadline tim
 	}
 }
 
-func (r *WaitingRoom) stream() string { return r.subjects.Stream(StreamWaiting) }
+func (r *WaitingRoom) stream() string { return r.subjects.Stream(events.StreamWaiting) }
 
 // Subject returns the subject of a request that waits for a pool.
-func (r *WaitingRoom) Subject(pool string, e Event) string {
+func (r *WaitingRoom) Subject(pool string, e events.Event) string {
 	return r.subjects.Waiting(pool, e.Provision.GlobalAccountID, e.RuntimeID, e.ID)
 }
 
@@ -171,7 +174,7 @@ func (r *WaitingRoom) OfRuntime(ctx context.Context, runtimeID string, visit fun
 
 // Matching calls visit, oldest first, for each waiting request that an address matches. An empty
 // field of the address matches any value.
-func (r *WaitingRoom) Matching(ctx context.Context, of WaitingAddress, visit func(WaitingRequest) error) error {
+func (r *WaitingRoom) Matching(ctx context.Context, of events.WaitingAddress, visit func(WaitingRequest) error) error {
 	return r.each(ctx, r.subjects.WaitingOf(of), visit)
 }
 
@@ -189,14 +192,14 @@ func (r *WaitingRoom) each(ctx context.Context, filter string, visit func(Waitin
 // for all. foreign is nil for a readable request, and describes an unreadable message, such as a newer
 // version's. If its subject is no waiting request's either, the address is zero. It returns the first
 // error of visit.
-func (r *WaitingRoom) Addresses(ctx context.Context, runtimeID string, visit func(a WaitingAddress, foreign *Foreign) error) error {
+func (r *WaitingRoom) Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error {
 	filter := r.subjects.AllWaiting()
 	if runtimeID != "" {
 		filter = r.subjects.RuntimeWaiting(runtimeID)
 	}
 	return streams.Each(ctx, r.streams, r.stream(), 1, filter, func(msg streams.Message) error {
 		_, err := r.read(msg)
-		found, _ := ForeignOf(err)
+		found, _ := events.ForeignOf(err)
 		if err := r.pass(err); err != nil {
 			return err
 		}
@@ -211,21 +214,21 @@ func (r *WaitingRoom) read(msg streams.Message) (WaitingRequest, error) {
 
 // ReadWaiting decodes a message of the waiting room under the subjects. Its error is always a
 // *Foreign.
-func ReadWaiting(subjects Subjects, msg streams.Message) (WaitingRequest, error) {
+func ReadWaiting(subjects events.Subjects, msg streams.Message) (WaitingRequest, error) {
 	w, err := waitingRequest(subjects, msg)
 	if err != nil {
-		return w, NewForeign(subjects.Stream(StreamWaiting), msg, err)
+		return w, events.NewForeign(subjects.Stream(events.StreamWaiting), msg, err)
 	}
 	return w, nil
 }
 
-func waitingRequest(subjects Subjects, msg streams.Message) (WaitingRequest, error) {
+func waitingRequest(subjects events.Subjects, msg streams.Message) (WaitingRequest, error) {
 	address, err := subjects.ParseWaiting(msg.Subject)
 	if err != nil {
 		return WaitingRequest{}, err
 	}
 	header := msg.Header
-	event, err := decode(subjects.Provision(address.GlobalAccountID), header, msg.Data, maxKept)
+	event, err := events.DecodeKept(subjects.Provision(address.GlobalAccountID), header, msg.Data)
 	if err != nil {
 		return WaitingRequest{}, err
 	}
@@ -235,14 +238,14 @@ func waitingRequest(subjects Subjects, msg streams.Message) (WaitingRequest, err
 	return WaitingRequest{
 		Event: event, Pool: address.Pool, Subject: msg.Subject, Sequence: msg.Sequence,
 		Since: timeOf(header, HeaderSince, msg.Time), Entered: msg.Time,
-		Reason: WaitingReason(headerValue(header, HeaderWaiting)), Deadline: timeOf(header, HeaderDeadline, msg.Time),
+		Reason: events.WaitingReason(events.HeaderValue(header, HeaderWaiting)), Deadline: timeOf(header, HeaderDeadline, msg.Time),
 	}, nil
 }
 
 // timeOf returns the time in a header, or fallback if there is none. The caller's fallback is when the
 // message was stored, so that a request without a deadline has expired.
 func timeOf(header nats.Header, name string, fallback time.Time) time.Time {
-	at, err := time.Parse(time.RFC3339Nano, headerValue(header, name))
+	at, err := time.Parse(time.RFC3339Nano, events.HeaderValue(header, name))
 	if err != nil {
 		return fallback
 	}

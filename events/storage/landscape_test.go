@@ -1,4 +1,4 @@
-package events_test
+package storage_test
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 var kyma = engine.Landscape{Cluster: "uid-1", Namespace: "garden-kyma", Resource: "credentialsbindings"}
@@ -42,7 +42,7 @@ func TestLedgerRecordsItsLandscape(t *testing.T) {
 	t.Parallel()
 	js := eventstest.Server(t).JetStream()
 	ctx := within(t)
-	streams, err := events.Options{}.Streams()
+	streams, err := storage.Options{}.Streams()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestLedgerRecordsItsLandscape(t *testing.T) {
 	if _, err := js.CreateStream(ctx, theirs); err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedger(js, subjects(t), "/test")
+	ledger := storage.NewLedger(js, subjects(t), "/test")
 	if l, found, err := ledger.Landscape(ctx); found || err != nil {
 		t.Fatalf("a ledger without record has %+v, %v", l, err)
 	}
@@ -69,7 +69,7 @@ func TestLedgerRecordsItsLandscape(t *testing.T) {
 	if held["team"] != "kyma" {
 		t.Errorf("the metadata of others is %v", held)
 	}
-	delete(held, events.MetadataLandscape)
+	delete(held, storage.MetadataLandscape)
 	if want := metadata(before); !reflect.DeepEqual(held, want) {
 		t.Errorf("the other metadata is %v, was %v", held, want)
 	}
@@ -81,7 +81,7 @@ func TestLedgerRecordsItsLandscape(t *testing.T) {
 	if l, found, err := ledger.Landscape(ctx); l != kyma || !found || err != nil {
 		t.Errorf("%+v, %t, %v", l, found, err)
 	}
-	differences, err := events.Setup(ctx, js, events.Options{Manage: true})
+	differences, err := storage.Setup(ctx, js, storage.Options{Manage: true})
 	if err != nil || strings.Contains(strings.Join(differences, "\n"), "landscape") || len(differences) != 1 { // direct reads
 		t.Errorf("%q, %v", differences, err)
 	}
@@ -94,13 +94,13 @@ func TestLandscapeIsSetTogether(t *testing.T) {
 	ctx := within(t)
 	var workers errgroup.Group
 	for range 8 {
-		ledger := events.NewLedger(server.JetStream(), subjects(t), "/test")
+		ledger := storage.NewLedger(server.JetStream(), subjects(t), "/test")
 		workers.Go(func() error { return ledger.SetLandscape(ctx, kyma) })
 	}
 	if err := workers.Wait(); err != nil {
 		t.Error(err)
 	}
-	ledger := events.NewLedger(js, subjects(t), "/test")
+	ledger := storage.NewLedger(js, subjects(t), "/test")
 	if l, _, err := ledger.Landscape(ctx); l != kyma || err != nil {
 		t.Errorf("%+v, %v", l, err)
 	}
@@ -119,14 +119,14 @@ func TestShadowHasALandscapeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
 	ctx := within(t)
-	if _, err := events.Setup(ctx, js, events.Options{Manage: true, Shadow: true}); err != nil {
+	if _, err := storage.Setup(ctx, js, storage.Options{Manage: true, Shadow: true}); err != nil {
 		t.Fatal(err)
 	}
-	shadow := events.NewLedger(js, subjects(t).Shadow(), "/test")
+	shadow := storage.NewLedger(js, subjects(t).Shadow(), "/test")
 	if err := shadow.SetLandscape(ctx, kyma); err != nil {
 		t.Fatal(err)
 	}
-	if l, found, err := events.NewLedger(js, subjects(t), "/test").Landscape(ctx); found || err != nil {
+	if l, found, err := storage.NewLedger(js, subjects(t), "/test").Landscape(ctx); found || err != nil {
 		t.Errorf("the workers' ledger has %+v, %v", l, err)
 	}
 }
@@ -136,15 +136,15 @@ func TestDamagedLandscape(t *testing.T) {
 	for name, text := range map[string]string{
 		"junk": "garden-kyma", "huge": `{"namespace":"` + strings.Repeat("a", 1<<16) + `","resource":"secrets"}`, "empty": "",
 	} {
-		c := jetstream.StreamConfig{Metadata: map[string]string{events.MetadataLandscape: text}}
-		if l, found, err := events.LandscapeOf(c); found || !errors.Is(err, engine.ErrNoLandscape) || len(err.Error()) > 500 {
+		c := jetstream.StreamConfig{Metadata: map[string]string{storage.MetadataLandscape: text}}
+		if l, found, err := storage.LandscapeOf(c); found || !errors.Is(err, engine.ErrNoLandscape) || len(err.Error()) > 500 {
 			t.Errorf("%s: %+v, %t, %v", name, l, found, err)
 		}
 	}
 	newer := jetstream.StreamConfig{Metadata: map[string]string{
-		events.MetadataLandscape: `{"namespace":"garden-kyma","resource":"credentialsbindings","cluster":"uid-1","version":7}`,
+		storage.MetadataLandscape: `{"namespace":"garden-kyma","resource":"credentialsbindings","cluster":"uid-1","version":7}`,
 	}}
-	if l, found, err := events.LandscapeOf(newer); l != kyma || !found || err != nil {
+	if l, found, err := storage.LandscapeOf(newer); l != kyma || !found || err != nil {
 		t.Errorf("of a newer version: %+v, %v", l, err)
 	}
 }
@@ -164,7 +164,7 @@ func TestLandscapeWithoutTheRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := events.Setup(within(t), admin, events.Options{Manage: true}); err != nil {
+	if _, err := storage.Setup(within(t), admin, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}
 	js, err := jetstream.New(s.Connect(nats.UserInfo("worker", "worker"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})),
@@ -172,7 +172,7 @@ func TestLandscapeWithoutTheRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedger(js, subjects(t), "/test")
+	ledger := storage.NewLedger(js, subjects(t), "/test")
 	if err := ledger.SetLandscape(within(t), kyma); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}

@@ -1,8 +1,10 @@
-package events
+package storage
 
 import (
 	"context"
 	"time"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // Backlog describes the events in HAP_EVENTS, which are published and not settled.
@@ -14,7 +16,7 @@ type Backlog struct {
 
 // Backlog returns the present state of HAP_EVENTS.
 func (l *Ledger) Backlog(ctx context.Context) (Backlog, error) {
-	state, err := l.streams.State(ctx, l.subjects.Stream(StreamEvents))
+	state, err := l.streams.State(ctx, l.subjects.Stream(events.StreamEvents))
 	if err != nil {
 		return Backlog{}, err
 	}

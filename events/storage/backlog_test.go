@@ -1,4 +1,4 @@
-package events_test
+package storage_test
 
 import (
 	"slices"
@@ -7,13 +7,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // The backlog says from which sequence and since when events are not settled.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	if b, err := ledger.Backlog(within(t)); err != nil || b.First != 1 || b.Last != 0 || !b.Oldest.IsZero() {
 		t.Fatalf("of nothing: %+v, %v", b, err)
 	}
@@ -48,7 +49,7 @@ func TestBacklog(t *testing.T) {
 func TestLedgerForget(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
-	ledger := events.NewLedger(js, subjects(t), "/hap-worker")
+	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	for _, request := range []string{"1", "2", "3"} {
 		r := assigned(request)
 		r.RuntimeID = "rt-1"
@@ -83,7 +84,7 @@ func TestOfRuntimeInShadow(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ledger := events.NewLedger(js, shadow, "/hap-worker")
+	ledger := storage.NewLedger(js, shadow, "/hap-worker")
 	if _, err := ledger.Publish(within(t), shadow.Reply("rt-1", "1"), assigned("1"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestOfRuntimeInShadow(t *testing.T) {
 	}
 }
 
-func sequences(t *testing.T, ledger *events.Ledger, runtime string) (found []uint64) {
+func sequences(t *testing.T, ledger *storage.Ledger, runtime string) (found []uint64) {
 	t.Helper()
 	err := ledger.OfRuntime(within(t), runtime, func(s events.Stored) error {
 		found = append(found, s.Sequence)

@@ -1,0 +1,67 @@
+package eventstest
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
+)
+
+// Provision returns a provision event of the runtime rt-<id>.
+func Provision(id string) events.Event {
+	return events.Event{Type: events.TypeProvision, ID: id, Source: "/keb", Provision: &events.Provision{
+		RuntimeID: "rt-" + id, GlobalAccountID: "ga-1", Plan: "aws", PlatformRegion: "cf-eu11", HyperscalerRegion: "eu-central-1",
+		ShootName: "c-3fa2", Cluster: &events.Cluster{Name: "c", Namespace: "n", Labels: map[string]string{"a": "b", "c": "d"}},
+	}}
+}
+
+// Assigned returns the reply that assigns it an account.
+func Assigned(id string) events.Reply {
+	return events.Reply{
+		RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusAssigned, GlobalAccountID: "ga-1", Plan: "aws", Provider: "aws",
+		Binding:  &events.Binding{Name: "aws-7", Namespace: "garden-kyma", Kind: "CredentialsBinding", HyperscalerType: "aws", Claimed: true, Generation: 3},
+		Clusters: new(12), Limit: 180,
+		Decision: &events.Decision{Sequence: 4711, Rule: "aws", RuleNumber: 1, Pool: "aws", LabelSelector: "hyperscalerType=aws",
+			Considered: []events.Considered{{Binding: "aws-3", Clusters: 180, Verdict: "at-limit"}}},
+		ShootPatch:      []events.PatchOperation{{Op: "add", Path: "/spec/credentialsBindingName", Value: "aws-7"}},
+		ShootMergePatch: map[string]any{"spec": map[string]any{"credentialsBindingName": "aws-7"}},
+	}
+}
+
+// Waiting returns the reply that it waits.
+func Waiting(id string) events.Reply {
+	return events.Reply{RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusWaiting,
+		Waiting: &events.Waiting{Reason: events.WaitingPoolEmpty, Position: 1}}
+}
+
+// Rejected returns the reply that rejects it.
+func Rejected(id string, code engine.Code) events.Reply {
+	return events.Reply{RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusRejected,
+		Error: &events.ReplyError{Code: code, Message: "no", Retryable: code.Retryable()}}
+}
+
+// ReplySubject returns the subject of the replies to it.
+func ReplySubject(t testing.TB, id string) string { return Subjects(t).Reply("rt-"+id, id) }
+
+// Store publishes a reply to a ledger.
+func Store(t testing.TB, ledger *storage.Ledger, r events.Reply, expected uint64) uint64 {
+	t.Helper()
+	sequence, err := ledger.Publish(Within(t), Subjects(t).Reply(r.RuntimeID, r.RequestID), r, expected)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sequence
+}
+
+// StreamConfig returns the configuration of a stream.
+func StreamConfig(t *testing.T, js jetstream.JetStream, name string) jetstream.StreamConfig {
+	t.Helper()
+	stream, err := js.Stream(Within(t), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().Config
+}

@@ -1,0 +1,22 @@
+package storage
+
+import "github.com/hap-worker/hap-worker/events"
+
+// foreigners reports the messages that a reader skips.
+type foreigners struct{ tell func(*events.Foreign) }
+
+// OnForeign sets the function that is called with each unreadable message that a reader skips, each
+// time that it reads it. Call OnForeign before the first use.
+func (f *foreigners) OnForeign(tell func(*events.Foreign)) { f.tell = tell }
+
+// pass reports a foreign message to tell and returns nil. It returns any other error unchanged.
+func (f *foreigners) pass(err error) error {
+	found, ok := events.ForeignOf(err)
+	if !ok {
+		return err
+	}
+	if f.tell != nil {
+		f.tell(found)
+	}
+	return nil
+}

@@ -1,0 +1,16 @@
+package storage_test
+
+import (
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine/leaktest"
+	"github.com/hap-worker/hap-worker/events/eventstest"
+)
+
+var (
+	within, setup, subjects                = eventstest.Within, eventstest.Ready, eventstest.Subjects
+	provision, assigned, waiting, rejected = eventstest.Provision, eventstest.Assigned, eventstest.Waiting, eventstest.Rejected
+	replySubject, store, config            = eventstest.ReplySubject, eventstest.Store, eventstest.StreamConfig
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
