@@ -7,6 +7,6 @@ import (
 	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
-var subjects, provision, assigned = eventstest.Subjects, eventstest.Provision, eventstest.Assigned
+var provision, assigned = eventstest.Provision, eventstest.Assigned
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
