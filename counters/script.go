@@ -46,7 +46,7 @@ type request struct {
 	args   []any
 }
 
-// epochs returns the fenced epochs of the request's places, out of all epochs of a call.
+// epochs selects the epochs of the request's places from the fenced epochs of a whole call.
 func (r request) epochs(place string, fenced map[string]string) account.Epochs {
 	out := make(account.Epochs, 2)
 	if epoch := fenced[r.keys[0]]; epoch != "" {

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Landscape identifies the namespace of bindings that a Redis and the streams belong to. An empty field is
-// unknown.
+// Landscape says which namespace of bindings a Redis and the streams are for. An empty field is unknown.
 type Landscape struct {
-	// Cluster is the uid of the namespace of the bindings: one for each namespace of each
-	// cluster, and another one for a namespace that is deleted and made anew.
+	// Cluster is the uid of the bindings' namespace. It differs between clusters, and changes if the
+	// namespace is deleted and made anew.
 	Cluster   string `json:"cluster,omitempty"`
 	Namespace string `json:"namespace"` // of the bindings
 	Resource  string `json:"resource"`  // of the bindings, such as credentialsbindings

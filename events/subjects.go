@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// The names of the streams and of the workers' consumer.
+// The names of the streams and of the consumers.
 const (
 	StreamEvents  = "HAP_EVENTS"
 	StreamReplies = "HAP_REPLIES"

@@ -184,7 +184,7 @@ func (w *Worker) Stuck() error {
 			continue
 		}
 		if took := w.since(at.begun); took > limit {
-			return fmt.Errorf("an event is in work for %s, longer than %s", took.Round(time.Second), limit)
+			return fmt.Errorf("an event is in work for %s, longer than %s: restart the worker", took.Round(time.Second), limit)
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// everyBinding checks all bindings that Redis has in the pool, or whose labels name the pool.
+// everyBinding checks all bindings that Redis has in the pool, or whose Pool it is.
 func (c *comparison) everyBinding() {
 	names := map[string]bool{}
 	for name := range c.have.Bindings {

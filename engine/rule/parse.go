@@ -140,7 +140,7 @@ func (p *parser) inputSection() {
 	}
 }
 
-// input reads one attribute with its value; false after a fault.
+// input reads one attribute with its value. It returns false if the rest must be skipped.
 func (p *parser) input(expected string) bool {
 	target := &p.PlatformRegion
 	switch p.token.text {

@@ -115,7 +115,7 @@ func (f *Messages) Kept(ctx context.Context, m Message) error {
 	case err != nil:
 		return fmt.Errorf("reading %s on %.80q: %w", m.Stream, m.Subject, err)
 	case first.Sequence < m.Sequence:
-		return fmt.Errorf("%w before sequence %d, which is older and on the same subject: remove that first, or, if it is a request, let it be answered", ErrKept, first.Sequence)
+		return fmt.Errorf("%w before the older sequence %d on the same subject: remove that one first or, if it is a waiting request, let it be answered", ErrKept, first.Sequence)
 	}
 	return nil
 }

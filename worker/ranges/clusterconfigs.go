@@ -136,9 +136,9 @@ func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Not
 	}
 }
 
-// write writes a note. It checks the runtime afterwards, and removes the note if the runtime has gone: its
-// departure may have removed the earlier notes just before this one was written. If an object belongs to
-// another runtime that is gone, write removes that runtime's note and starts over.
+// write writes a note, and removes it again if the runtime is gone by then: its departure may have removed
+// the earlier notes just before. If a ClusterConfig belongs to another runtime that is gone, write removes
+// that runtime's note and starts over.
 func (c *ClusterConfigs) write(ctx context.Context, n network.Note) (observe.Noted, error) {
 	noted, err := c.Notes.Write(ctx, n)
 	if err != nil {

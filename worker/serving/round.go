@@ -158,7 +158,7 @@ func (r *round) servePool(ctx context.Context, pool string) error {
 		}
 		r.outside(ctx, pool, next.Waiting)
 		progress := false
-		for _, head := range r.lastLast(pool, next.First) {
+		for _, head := range r.failedLast(pool, next.First) {
 			if r.nothing[place{pool, head.Tenant}] {
 				continue
 			}
@@ -195,8 +195,8 @@ func (r *round) ofHead(pool string, head account.Waiter) []*waitlist.Entry {
 	return found
 }
 
-// lastLast moves the runtimes whose failures ended the previous round of the pool to the end.
-func (r *round) lastLast(pool string, first []account.Waiter) []account.Waiter {
+// failedLast moves the runtimes whose failures ended the previous round of the pool to the end of first.
+func (r *round) failedLast(pool string, first []account.Waiter) []account.Waiter {
 	last := r.last[pool]
 	delete(r.last, pool)
 	slices.SortStableFunc(first, func(a, b account.Waiter) int {

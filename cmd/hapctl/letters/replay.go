@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/requests"
 )
 
-// mostReplays is the number of ids that a replay tries.
+// mostReplays is the highest N in the new id of a replay, OLD-rN.
 const mostReplays = 99
 
 func newDeadReplay(s *cli.Shell) *cobra.Command {

@@ -127,7 +127,7 @@ const mostNumber = 1_000_000
 func number(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > mostNumber {
-		return 0, fmt.Errorf("%q is no number from 0 to %d", text, mostNumber)
+		return 0, fmt.Errorf("%q is no whole number from 0 to %d", text, mostNumber)
 	}
 	return n, nil
 }
