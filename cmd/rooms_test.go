@@ -31,13 +31,14 @@ var rooms = map[string][]string{
 // pure are the libraries that an engine may import in addition to the standard library's: they only compute.
 // The engine uses context only for its deadline error.
 var pure = map[string][]string{
-	"engine":          {"context"},
-	"engine/capacity": {"context", "golang.org/x/sync/errgroup"}, // it computes many futures at once, and can be stopped
-	"engine/coalesce": {"context"},                               // it passes a caller's context to the caller's function
-	"engine/network":  {"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/selection"},
-	"engine/policy":   {"github.com/Masterminds/semver/v3"},
-	"engine/document": {"go.yaml.in/yaml/v3"},
-	"engine/spelling": {"golang.org/x/text/unicode/norm", "golang.org/x/text/unicode/runenames"},
+	"engine":                  {"context"},
+	"engine/account/inmemory": {"context"},                               // its methods are those of stores, and refuse a context that has ended
+	"engine/capacity":         {"context", "golang.org/x/sync/errgroup"}, // it computes many futures at once, and can be stopped
+	"engine/coalesce":         {"context"},                               // it passes a caller's context to the caller's function
+	"engine/network":          {"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/selection"},
+	"engine/policy":           {"github.com/Masterminds/semver/v3"},
+	"engine/document":         {"go.yaml.in/yaml/v3"},
+	"engine/spelling":         {"golang.org/x/text/unicode/norm", "golang.org/x/text/unicode/runenames"},
 }
 
 // vague are names that do not say what a package is for.

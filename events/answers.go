@@ -9,7 +9,7 @@ func (r Reply) Answers(e Event) bool {
 	if !e.Type.mayGet(r.Status) || r.For != "" && r.For != e.Type {
 		return false
 	}
-	tenant := e.globalAccount()
+	tenant := e.Tenant()
 	return r.GlobalAccountID == "" || tenant == "" || r.GlobalAccountID == tenant
 }
 
@@ -26,14 +26,6 @@ func (t Type) mayGet(status Status) bool {
 		}
 	}
 	return !others
-}
-
-// globalAccount returns the global account that the event names, "" if it names none.
-func (e *Event) globalAccount() string {
-	if p := e.given(); p != nil {
-		return p.tenant()
-	}
-	return ""
 }
 
 // Comparable reports whether a reply is a shadow's decision on a provision that can be compared with

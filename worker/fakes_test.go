@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -79,27 +78,17 @@ func (g *gardenerFake) Claim(_ context.Context, seen engine.Binding, mark engine
 
 // countersFake is the model of the counters, with pools that are built.
 type countersFake struct {
-	*accounttest.Model
+	accounttest.Model
 	decisions int
 }
 
 func newCountersFake(pools ...string) *countersFake {
-	c := &countersFake{Model: accounttest.NewModel()}
-	for _, pool := range pools {
-		c.Pool(pool).BeginRebuild("e1", time.Time{}, 0)
-		c.Pool(pool).Install("e1", account.Snapshot{})
-	}
-	return c
+	return &countersFake{Model: accounttest.NewBuilt(pools...)}
 }
 
 func (c *countersFake) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	c.decisions++
 	return c.Model.Assign(ctx, pool, r)
-}
-
-func (c *countersFake) Place(_ context.Context, runtime string) (account.Place, error) {
-	place, _ := c.Bucket(account.BucketOf(runtime)).Place(runtime)
-	return place, nil
 }
 
 // rebuilds notes for what a rebuild was asked for.

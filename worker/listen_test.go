@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,25 +9,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
-
-// departures are the counters of a landscape in which every runtime is unknown.
-type departures struct {
-	*countersFake
-	mu sync.Mutex
-}
-
-func (d *departures) Depart(ctx context.Context, runtime string) (account.Place, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.Model.Depart(ctx, runtime)
-}
 
 // listening is a worker on a real server, with the facts that it reports.
 type listening struct {
@@ -58,16 +45,10 @@ func listen(t *testing.T, options []nats.Option, changes ...func(*listening, *Op
 	if err != nil {
 		t.Fatal(err)
 	}
-	counters := newCountersFake()
-	for n := range account.Buckets {
-		bucket := counters.Bucket(account.BucketName(n))
-		bucket.BeginRebuild("e1", time.Time{}, 0)
-		bucket.Install("e1", account.Directory{})
-	}
 	o := Options{
 		Consumer: consumer, Subjects: subjects, Concurrency: 4, AckWait: time.Minute,
 		Ledger: storage.NewLedger(js, subjects, "test"), Room: storage.NewWaitingRoom(js, subjects),
-		Dead: dead.NewLetters(js, subjects), Counters: &departures{countersFake: counters}, Rebuild: new(rebuilds),
+		Dead: dead.NewLetters(js, subjects), Counters: accounttest.NewBuilt(), Rebuild: new(rebuilds),
 		Observer: observe.Observer{
 			OnEvent: func(_ context.Context, i observe.Event) { l.settled <- i },
 			OnRetry: func(_ context.Context, i observe.Retry) {

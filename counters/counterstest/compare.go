@@ -47,7 +47,7 @@ const pool = "aws+eu"
 // pair is the model and the store, and what was decided so far.
 type pair struct {
 	ctx    context.Context
-	model  *accounttest.Model
+	model  accounttest.Model
 	store  *Machine
 	tally  *Tally
 	now    time.Time

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Buckets is the number of buckets of the directory of runtimes. Each has a separate epoch and sequence.
@@ -126,4 +127,19 @@ func (b *Bucket) Move(runtime string, from, to Place) (bool, error) {
 // Status summarizes the bucket.
 func (b *Bucket) Status() Status {
 	return Status{Built: b.epoch != "", Epoch: b.epoch, Sequence: b.sequence, Runtimes: len(b.places)}
+}
+
+// Clone returns an independent copy, without rebuilds that have begun.
+func (b *Bucket) Clone() *Bucket {
+	out, status := NewBucket(), b.Status()
+	if !status.Built {
+		return out
+	}
+	places := make(map[string]Place, status.Runtimes)
+	for _, p := range b.Places() {
+		places[p.Runtime] = p.Place
+	}
+	out.BeginRebuild(status.Epoch, time.Time{}, 0)
+	out.Install(status.Epoch, Directory{Sequence: status.Sequence, Places: places})
+	return out
 }

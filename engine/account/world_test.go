@@ -75,7 +75,7 @@ func (e *event) final() bool { return e.status != "" && e.status != "waiting" &&
 // world is everything except the workers.
 type world struct {
 	ctx     context.Context
-	m       *accounttest.Model
+	m       accounttest.Model
 	labels  map[string]label
 	cache   map[string]label
 	events  []*event

@@ -1,51 +1,27 @@
 package memory_test
 
 import (
-	"cmp"
-	"context"
-	"slices"
 	"testing"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 	"github.com/hap-worker/hap-worker/engine/network/networktest"
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
-
-// machine adapts the counters to the scenarios.
-type machine struct{ *memory.Counters }
-
-func (m machine) Records(ctx context.Context, pool string) (bindings []account.NamedRecord, runtimes []account.NamedRuntime, err error) {
-	for b, err := range m.Bindings(ctx, pool) {
-		if err != nil {
-			return nil, nil, err
-		}
-		bindings = append(bindings, b)
-	}
-	for r, err := range m.Runtimes(ctx, pool) {
-		if err != nil {
-			return nil, nil, err
-		}
-		runtimes = append(runtimes, r)
-	}
-	slices.SortFunc(bindings, func(a, b account.NamedRecord) int { return cmp.Compare(a.Binding, b.Binding) })
-	return bindings, runtimes, nil
-}
 
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	for _, story := range accounttest.Stories() {
 		t.Run(story, func(t *testing.T) {
 			t.Parallel()
-			accounttest.Tell(t, story, machine{memory.NewCounters()})
+			accounttest.Tell(t, story, accounttest.Model{Counters: memory.NewCounters()})
 		})
 	}
 }
 
 func TestReaders(t *testing.T) {
 	t.Parallel()
-	accounttest.Read(t, machine{memory.NewCounters()})
+	accounttest.Read(t, accounttest.Model{Counters: memory.NewCounters()})
 }
 
 func TestRanges(t *testing.T) {

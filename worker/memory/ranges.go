@@ -38,8 +38,8 @@ func rangesStep[T any](ctx context.Context, r *Ranges, f func(*network.Space) (T
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := unlessBuilt(r.epoch); err != nil {
-		return none, err
+	if !r.epoch.Status().Built {
+		return none, account.ErrNotBuilt
 	}
 	return f(r.space)
 }
@@ -177,5 +177,5 @@ func (r *Ranges) rebuild(ctx context.Context, f func() bool) (bool, error) {
 func (r *Ranges) Copy() *Ranges {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &Ranges{epoch: copyBucket(r.epoch), space: network.Build(r.space.Snapshot())}
+	return &Ranges{epoch: r.epoch.Clone(), space: network.Build(r.space.Snapshot())}
 }

@@ -140,9 +140,4 @@ func (a *Allotter) Stands(r events.Reply) {
 	}
 }
 
-func (a *Allotter) notBuilt(err error) error {
-	if errors.Is(err, account.ErrNotBuilt) {
-		a.Rebuild.Wanted("")
-	}
-	return err
-}
+func (a *Allotter) notBuilt(err error) error { return account.AskForRebuild(err, a.Rebuild, "") }

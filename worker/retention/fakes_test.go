@@ -3,7 +3,6 @@ package retention
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -90,63 +89,17 @@ func (l *keptLedger) statuses(runtime string) (out []events.Status) {
 	return out
 }
 
-// tombs adapts the model to Records.
+// tombs are records of which Forget may fail.
 type tombs struct {
-	*counters
-	known []string // runtimes that Places visits
-	down  error    // returned by Forget
-}
-
-func (m *tombs) Pools(context.Context) ([]string, error) { return []string{"aws"}, nil }
-
-func (m *tombs) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
-	return func(yield func(account.NamedRuntime, error) bool) {
-		_, runtimes, err := m.Records(ctx, pool)
-		if err != nil {
-			yield(account.NamedRuntime{}, err)
-			return
-		}
-		for _, rt := range runtimes {
-			if !yield(rt, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (m *tombs) Places(_ context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
-	return func(yield func(account.NamedPlace, error) bool) {
-		for _, id := range m.known {
-			place, there := m.Bucket(bucket).Place(id)
-			if there && !yield(account.NamedPlace{Runtime: id, Place: place}, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (m *tombs) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error) {
-	_, runtimes, err := m.Records(ctx, pool)
-	for _, rt := range runtimes {
-		if rt.ID == id {
-			return rt.Runtime, err
-		}
-	}
-	return account.Runtime{}, err
-}
-
-func (m *tombs) Binding(ctx context.Context, pool, name string) (account.Record, error) {
-	if _, _, err := m.Records(ctx, pool); err != nil {
-		return account.Record{}, err
-	}
-	return m.Pool(pool).Binding(name), nil
+	accounttest.Model
+	down error // returned by Forget
 }
 
 func (m *tombs) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {
 	if m.down != nil {
 		return false, m.down
 	}
-	return m.counters.Forget(ctx, pool, runtime, sequence)
+	return m.Model.Forget(ctx, pool, runtime, sequence)
 }
 
 type shootsFake []engine.Shoot
@@ -204,12 +157,7 @@ type retained struct {
 const kept = 7 * 24 * time.Hour
 
 func newRetained(t *testing.T) *retained {
-	x := &retained{t: t, ledger: &keptLedger{}, tombs: &tombs{counters: newCounters("aws", "gcp")}, now: time.Now()}
-	for n := range account.Buckets {
-		name := account.BucketName(n)
-		x.tombs.Bucket(name).BeginRebuild("e1", time.Time{}, 0)
-		x.tombs.Bucket(name).Install("e1", account.Directory{})
-	}
+	x := &retained{t: t, ledger: &keptLedger{}, tombs: &tombs{Model: accounttest.NewBuilt("aws", "gcp")}, now: time.Now()}
 	x.ledger.backlog = storage.Backlog{First: 101, Last: 100}
 	x.r = &Purger{
 		Ledger: x.ledger, Records: x.tombs, Shoots: shootsFake{}, Room: waitsFake{}, Rebuild: &x.wanted,
@@ -236,7 +184,6 @@ func (x *retained) leave(runtime string, ago time.Duration) {
 func (x *retained) lived(runtime string, ago time.Duration) {
 	x.t.Helper()
 	ctx := x.t.Context()
-	x.tombs.known = append(x.tombs.known, runtime)
 	if _, err := x.tombs.Locate(ctx, runtime, "aws"); err != nil {
 		x.t.Fatal(err)
 	}
@@ -274,23 +221,6 @@ func (x *retained) forgotten(runtime string) (left []string) {
 		}
 	}
 	return left
-}
-
-// counters are the model of the counters, with pools that are built.
-type counters struct{ *accounttest.Model }
-
-func newCounters(pools ...string) *counters {
-	c := &counters{accounttest.NewModel()}
-	for _, pool := range pools {
-		c.Pool(pool).BeginRebuild("e1", time.Time{}, 0)
-		c.Pool(pool).Install("e1", account.Snapshot{})
-	}
-	return c
-}
-
-func (c *counters) Place(_ context.Context, runtime string) (account.Place, error) {
-	place, _ := c.Bucket(account.BucketOf(runtime)).Place(runtime)
-	return place, nil
 }
 
 // rebuilds records the pools for which a rebuild was requested.

@@ -18,34 +18,33 @@ type DocumentCheckView struct {
 	Rules int `json:"-"`
 }
 
-// Show writes whether the document is valid, or its faults, and its warnings.
-func (v DocumentCheckView) Show(w io.Writer, _ bool) {
-	header, faults := []string{"LINE", "PATH", "KIND", "MESSAGE"}, DocumentFaultRows(v.Errors)
-	if slices.ContainsFunc(v.Errors, func(f document.Fault) bool { return f.File != "" }) {
+// Show writes the number of valid rules, or the faults; then the warnings.
+func (v DocumentCheckView) Show(w io.Writer, wide bool) {
+	if v.Valid {
+		fmt.Fprintf(w, "valid: %s\n", Count(v.Rules, "rule"))
+	} else {
+		ShowFaults(w, wide, v.Errors)
+	}
+	if len(v.Warnings) > 0 {
+		fmt.Fprintln(w, "\nWarnings:")
+		ShowFaults(w, wide, v.Warnings)
+	}
+}
+
+// ShowFaults writes a table with a row for each fault, and with a column for files if a fault names one.
+func ShowFaults(w io.Writer, wide bool, faults document.Faults) {
+	header, rows := []string{"LINE", "PATH", "KIND", "MESSAGE"}, faultRows(faults)
+	if slices.ContainsFunc(faults, func(f document.Fault) bool { return f.File != "" }) {
 		header = slices.Insert(header, 0, "FILE")
-		for i := range faults {
-			faults[i] = slices.Insert(faults[i], 0, v.Errors[i].File)
+		for i := range rows {
+			rows[i] = slices.Insert(rows[i], 0, faults[i].File)
 		}
 	}
-	showCheck(w, v.Valid, v.Rules, header, faults, DocumentFaultRows(v.Warnings))
+	FittedText(w, wide, header, rows, "PATH")
 }
 
-// showCheck writes the result of checking a document: the number of valid rules or the faults, then the
-// warnings.
-func showCheck(w io.Writer, valid bool, rules int, header []string, faults, warnings [][]string) {
-	if valid {
-		fmt.Fprintf(w, "valid: %s\n", Count(rules, "rule"))
-	} else {
-		Table(w, header, faults)
-	}
-	if len(warnings) > 0 {
-		fmt.Fprintln(w, "\nWarnings:")
-		Table(w, header, warnings)
-	}
-}
-
-// DocumentFaultRows returns a row of a table for each fault: line, path, kind and message.
-func DocumentFaultRows(faults document.Faults) [][]string {
+// faultRows returns a row for each fault: line, path, kind and message.
+func faultRows(faults document.Faults) [][]string {
 	dash := func(text string) string {
 		if text == "" || text == "0" {
 			return "-"

@@ -116,7 +116,7 @@ func (v policyView) Show(w io.Writer, wide bool) {
 	})
 	if !v.Valid {
 		fmt.Fprintln(w)
-		cli.FittedText(w, wide, []string{"LINE", "PATH", "KIND", "MESSAGE"}, cli.DocumentFaultRows(v.Errors), "PATH")
+		cli.ShowFaults(w, wide, v.Errors)
 	}
 	if len(v.Workers) > 0 {
 		fmt.Fprintln(w)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -33,7 +32,7 @@ func Read(t *testing.T, k Keeper) {
 	r := &reading{t: t, k: k, ctx: t.Context(), bucket: account.BucketOf("rt-1")}
 	r.unbuilt("of nothing")
 	r.is("pools of nothing", fmt.Sprint(r.pools()), "[]")
-	r.build("aws+eu", "gcp")
+	r.must(build(r.ctx, k, "aws+eu", "gcp"))
 	r.is("pools", fmt.Sprint(r.pools()), "[aws+eu gcp]")
 	r.is("built", fmt.Sprint(r.built("aws+eu", "gcp", "azure", r.bucket)), fmt.Sprintf("map[aws+eu:true azure:false gcp:true %s:true]", r.bucket))
 	r.is("runtimes of an empty pool", list(t, k.Runtimes(r.ctx, "aws+eu"), plain), "")
@@ -123,24 +122,6 @@ func (r *reading) place(runtime string) account.Place {
 	place, err := r.k.Place(r.ctx, runtime)
 	r.must(err)
 	return place
-}
-
-// build installs empty pools, and every bucket of the directory.
-func (r *reading) build(pools ...string) {
-	r.t.Helper()
-	now := time.Unix(1_000_000, 0)
-	for n := range account.Buckets {
-		_, err := r.k.BeginRebuild(r.ctx, account.BucketName(n), "e1", now, time.Minute)
-		r.must(err)
-		_, err = r.k.InstallBucket(r.ctx, account.BucketName(n), "e1", account.Directory{})
-		r.must(err)
-	}
-	for _, pool := range pools {
-		_, err := r.k.BeginRebuild(r.ctx, pool, "e1", now, time.Minute)
-		r.must(err)
-		_, err = r.k.Install(r.ctx, pool, "e1", account.Snapshot{})
-		r.must(err)
-	}
 }
 
 // unbuilt checks that every query reports that nothing is built.
