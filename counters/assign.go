@@ -5,7 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/hap-worker/hap-worker/counters/lua"
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -32,7 +32,7 @@ import (
 //	Returns {'OK', outcome, binding, generation, sequence, epoch, confirmed, origin, request, repeated,
 //	count, position} and three values for each considered binding: name, count, verdict; {'REBUILT'} where the
 //	pool has another epoch
-var assignScript = newScript("assign", []string{lua.Joined, records, assignRequest, assignChoice, assignOutcome}, assignDecision)
+var assignScript = script.New("assign", []string{script.Joined, records, assignRequest, assignChoice, assignOutcome}, assignDecision)
 
 // locateAndAssignScript looks a runtime up in the directory, as locate does. If the runtime belongs to
 // the pool, it decides as assign does. The second place is the directory's bucket.
@@ -42,7 +42,7 @@ var assignScript = newScript("assign", []string{lua.Joined, records, assignReque
 //	ARGV[#]  -> entry that says that the runtime belongs to the pool
 //
 //	Returns what assign returns, or {'ELSEWHERE'}
-var locateAndAssignScript = newScript("locate and assign", []string{lua.Joined, records, assignRequest, assignChoice, assignOutcome}, `
+var locateAndAssignScript = script.New("locate and assign", []string{script.Joined, records, assignRequest, assignChoice, assignOutcome}, `
 local mine = table.remove(ARGV)
 enter(second)
 local entry = get(2, ARGV[1])
@@ -62,13 +62,13 @@ func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Requ
 	if err != nil {
 		return account.Decision{}, err
 	}
-	reply, err := s.ask(ctx, locateAndAssignScript, pool, request{
-		keys: s.poolKeys(pool), second: s.directoryKeys(r.Runtime), bucket: account.BucketOf(r.Runtime), args: append(args, packPlace(account.Place{Pool: pool})),
+	reply, err := s.script.Ask(ctx, locateAndAssignScript, pool, script.Request{
+		Keys: s.poolKeys(pool), Second: s.directoryKeys(r.Runtime), Bucket: account.BucketOf(r.Runtime), Args: append(args, packPlace(account.Place{Pool: pool})),
 	})
-	if err != nil || reply.elsewhere {
+	if err != nil || reply.Elsewhere {
 		return account.Decision{}, err
 	}
-	return reply.decision()
+	return decisionOf(reply)
 }
 
 // Assign decides which binding the runtime gets (rule 3). A repeat returns the same decision. Errors:
@@ -82,7 +82,7 @@ func (s *Store) Assign(ctx context.Context, pool string, r account.Request) (acc
 	if err != nil {
 		return account.Decision{}, err
 	}
-	return reply.decision()
+	return decisionOf(reply)
 }
 
 func assignArgs(r account.Request) ([]any, error) {
@@ -90,8 +90,8 @@ func assignArgs(r account.Request) ([]any, error) {
 		return nil, err
 	}
 	args := make([]any, 0, 13+len(r.Barred)+3*len(r.Seen))
-	args = append(args, r.Runtime, r.Request, r.Tenant, flag(r.Shared), flag(r.Terms.Several), r.Terms.Limit,
-		string(r.Terms.Strategy), flag(r.All), turn(r), account.MaxConsidered, r.Epoch, r.After, len(r.Barred))
+	args = append(args, r.Runtime, r.Request, r.Tenant, script.Flag(r.Shared), script.Flag(r.Terms.Several), r.Terms.Limit,
+		string(r.Terms.Strategy), script.Flag(r.All), turn(r), account.MaxConsidered, r.Epoch, r.After, len(r.Barred))
 	for _, name := range r.Barred {
 		args = append(args, name)
 	}
@@ -102,7 +102,7 @@ func assignArgs(r account.Request) ([]any, error) {
 		if err := checkNumbers(seen.Generation); err != nil {
 			return nil, err
 		}
-		args = append(args, seen.Binding, seen.Generation, flag(seen.Mine))
+		args = append(args, seen.Binding, seen.Generation, script.Flag(seen.Mine))
 	}
 	return args, nil
 }
@@ -119,20 +119,20 @@ func turn(r account.Request) int {
 	return n
 }
 
-// decision decodes the values that the Lua functions decided and answer return.
-func (r *reply) decision() (account.Decision, error) {
+// decisionOf decodes the values that the Lua functions decided and answer return.
+func decisionOf(r *script.Reply) (account.Decision, error) {
 	d := account.Decision{
-		Outcome: account.Outcome(r.text()), Binding: r.text(), Generation: r.number(),
-		Sequence: r.number(), Epoch: r.text(), Confirmed: r.flag(), Origin: account.Origin(r.text()),
-		Request: r.text(), Repeated: r.flag(), Count: int(r.number()), Position: int(r.number()),
+		Outcome: account.Outcome(r.Text()), Binding: r.Text(), Generation: r.Number(),
+		Sequence: r.Number(), Epoch: r.Text(), Confirmed: r.Flag(), Origin: account.Origin(r.Text()),
+		Request: r.Text(), Repeated: r.Flag(), Count: int(r.Number()), Position: int(r.Number()),
 	}
-	if n := r.left() / 3; n > 0 {
+	if n := r.Left() / 3; n > 0 {
 		d.Considered = make([]account.Considered, 0, n)
 	}
-	for r.more() {
+	for r.More() {
 		d.Considered = append(d.Considered, account.Considered{
-			Binding: r.text(), Clusters: int(r.number()), Verdict: account.Verdict(r.text()),
+			Binding: r.Text(), Clusters: int(r.Number()), Verdict: account.Verdict(r.Text()),
 		})
 	}
-	return d, r.err
+	return d, r.Err()
 }

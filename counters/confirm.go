@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -29,7 +30,7 @@ local matches = ARGV[5] == epoch
 //	ARGV -> see claimInput
 //
 //	Returns {'OK', 1 if the runtime may be answered}
-var confirmScript = newScript("confirm", []string{records}, claimInput+`
+var confirmScript = script.New("confirm", []string{records}, claimInput+`
 if not matches or (rec.state ~= 'claiming' and rec.state ~= 'claimed') then return {'OK', 0} end
 if not rec.confirmed or rec.state == 'claiming' then
   shrink('ZREMRANGEBYLEX', KEYS[5], '[' .. name .. ' ', '(' .. name .. '!')
@@ -58,7 +59,7 @@ func (s *Store) Confirm(ctx context.Context, pool string, c account.Claim) (bool
 //	ARGV -> see claimInput
 //
 //	Returns {'OK', 1 if anything changed}
-var revokeScript = newScript("revoke", []string{records}, claimInput+`
+var revokeScript = script.New("revoke", []string{records}, claimInput+`
 if not matches or rec.confirmed then return {'OK', 0} end
 if rec.state == 'claiming' then
   local from, to = '[' .. name .. ' ', '(' .. name .. '!'
@@ -86,7 +87,7 @@ func (s *Store) Revoke(ctx context.Context, pool string, c account.Claim) (bool,
 	return s.onClaim(ctx, revokeScript, pool, c)
 }
 
-func (s *Store) onClaim(ctx context.Context, sc script, pool string, c account.Claim) (bool, error) {
+func (s *Store) onClaim(ctx context.Context, sc script.Script, pool string, c account.Claim) (bool, error) {
 	if err := checkNames(c.Runtime, c.Binding); err != nil {
 		return false, err
 	}
@@ -97,5 +98,5 @@ func (s *Store) onClaim(ctx context.Context, sc script, pool string, c account.C
 	if err != nil {
 		return false, err
 	}
-	return reply.flag(), reply.err
+	return reply.Flag(), reply.Err()
 }

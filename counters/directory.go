@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -26,7 +27,7 @@ const (
 //	ARGV[2] -> entry to set if there is none; '' sets a tombstone with the bucket's next sequence
 //
 //	Returns {'OK', entry}
-var locateScript = newScript("locate", nil, `
+var locateScript = script.New("locate", nil, `
 local entry = get(2, ARGV[1])
 if entry then return {'OK', entry} end
 entry = ARGV[2]
@@ -57,7 +58,7 @@ func (s *Store) locate(ctx context.Context, runtime, entry string) (account.Plac
 	if err != nil {
 		return account.Place{}, err
 	}
-	return r.place()
+	return placeOf(r)
 }
 
 // forgetPlaceScript drops an entry.
@@ -68,7 +69,7 @@ func (s *Store) locate(ctx context.Context, runtime, entry string) (account.Plac
 //	ARGV[2] -> the entry that it must be
 //
 //	Returns {'OK', 1 if it was dropped}
-var forgetPlaceScript = newScript("forget place", nil, `
+var forgetPlaceScript = script.New("forget place", nil, `
 if get(2, ARGV[1]) ~= ARGV[2] then return {'OK', 0} end
 set(2, ARGV[1], false)
 return {'OK', 1}
@@ -84,7 +85,7 @@ func (s *Store) ForgetPlace(ctx context.Context, runtime string, p account.Place
 	if err != nil {
 		return false, err
 	}
-	return r.flag(), r.err
+	return r.Flag(), r.Err()
 }
 
 // movePlaceScript replaces an entry.
@@ -96,7 +97,7 @@ func (s *Store) ForgetPlace(ctx context.Context, runtime string, p account.Place
 //	ARGV[3] -> the new entry
 //
 //	Returns {'OK', 1 if it was replaced}
-var movePlaceScript = newScript("move place", nil, `
+var movePlaceScript = script.New("move place", nil, `
 if get(2, ARGV[1]) ~= ARGV[2] then return {'OK', 0} end
 set(2, ARGV[1], ARGV[3])
 return {'OK', 1}
@@ -112,7 +113,7 @@ func (s *Store) MovePlace(ctx context.Context, runtime string, from, to account.
 	if err != nil {
 		return false, err
 	}
-	return r.flag(), r.err
+	return r.Flag(), r.Err()
 }
 
 // leaveScript removes a runtime without an account from a pool (rule 16).
@@ -124,7 +125,7 @@ func (s *Store) MovePlace(ctx context.Context, runtime string, from, to account.
 //	ARGV[4] -> number of the runtime's place
 //
 //	Returns {'OK', 1 if it has left, the number under which it did}
-var leaveScript = newScript("leave", []string{records}, `
+var leaveScript = script.New("leave", []string{records}, `
 local id, request, tenant = ARGV[1], ARGV[2], ARGV[3]
 local rt, left = arrived(id, tonumber(ARGV[4]))
 if left then return {'OK', 1, num(rt.sequence)} end
@@ -148,8 +149,8 @@ func (s *Store) Leave(ctx context.Context, place account.Place, runtime, request
 	if err != nil {
 		return 0, false, err
 	}
-	left, sequence = r.flag(), r.number()
-	return sequence, left, r.err
+	left, sequence = r.Flag(), r.Number()
+	return sequence, left, r.Err()
 }
 
 // placeScript reads an entry.
@@ -159,7 +160,7 @@ func (s *Store) Leave(ctx context.Context, place account.Place, runtime, request
 //	ARGV[1] -> runtime
 //
 //	Returns {'OK', entry or ''}
-var placeScript = newScript("place", nil, `
+var placeScript = script.New("place", nil, `
 return {'OK', get(2, ARGV[1]) or ''}
 `)
 
@@ -170,13 +171,13 @@ func (s *Store) Place(ctx context.Context, runtime string) (account.Place, error
 	if err != nil {
 		return account.Place{}, err
 	}
-	return r.place()
+	return placeOf(r)
 }
 
-func (r *reply) place() (account.Place, error) {
-	entry := r.text()
-	if r.err != nil || entry == "" {
-		return account.Place{}, r.err
+func placeOf(r *script.Reply) (account.Place, error) {
+	entry := r.Text()
+	if r.Err() != nil || entry == "" {
+		return account.Place{}, r.Err()
 	}
 	return unpackPlace(entry)
 }

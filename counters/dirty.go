@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -13,7 +14,7 @@ import (
 //	ARGV[2] -> generation
 //
 //	Returns {'OK', 1 if it may be written, tenant that the label must name, 1 if the claim is pristine}
-var dirtyingScript = newScript("begin dirtying", []string{records}, `
+var dirtyingScript = script.New("begin dirtying", []string{records}, `
 local rec = get_binding(ARGV[1])
 if not emptied(rec, tonumber(ARGV[2])) then return {'OK', 0, '', 0} end
 if rec.state ~= 'dirtying' then
@@ -31,7 +32,7 @@ func (s *Store) BeginDirtying(ctx context.Context, pool, binding string, generat
 	if err != nil {
 		return account.Permit{}, err
 	}
-	return account.Permit{Given: r.flag(), Tenant: r.text(), Pristine: r.flag()}, r.err
+	return account.Permit{Given: r.Flag(), Tenant: r.Text(), Pristine: r.Flag()}, r.Err()
 }
 
 // inUseScript counts the runtimes on a binding (rule 9).
@@ -40,7 +41,7 @@ func (s *Store) BeginDirtying(ctx context.Context, pool, binding string, generat
 //	ARGV[1] -> binding
 //
 //	Returns {'OK', count}
-var inUseScript = newScript("in use", []string{records}, `
+var inUseScript = script.New("in use", []string{records}, `
 return {'OK', get_binding(ARGV[1]).count}
 `)
 
@@ -51,7 +52,7 @@ func (s *Store) InUse(ctx context.Context, pool, binding string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return int(r.number()), r.err
+	return int(r.Number()), r.Err()
 }
 
 // freedScript ends a claim whose label is off (rule 9).
@@ -61,7 +62,7 @@ func (s *Store) InUse(ctx context.Context, pool, binding string) (int, error) {
 //	ARGV[2] -> generation
 //
 //	Returns {'OK', 1 if the binding was freed}
-var freedScript = newScript("mark freed", []string{records}, `
+var freedScript = script.New("mark freed", []string{records}, `
 local rec = get_binding(ARGV[1])
 if not emptied(rec, tonumber(ARGV[2])) then return {'OK', 0} end
 free_binding(ARGV[1], rec)
@@ -76,10 +77,10 @@ func (s *Store) MarkFreed(ctx context.Context, pool, binding string, generation 
 	if err != nil {
 		return false, err
 	}
-	return r.flag(), r.err
+	return r.Flag(), r.Err()
 }
 
-func (s *Store) onBinding(ctx context.Context, sc script, pool, binding string, generation int64) (*reply, error) {
+func (s *Store) onBinding(ctx context.Context, sc script.Script, pool, binding string, generation int64) (*script.Reply, error) {
 	if err := checkNames(binding); err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func (s *Store) onBinding(ctx context.Context, sc script, pool, binding string, 
 //	ARGV[5] -> generation of the record after which Kubernetes itself was read, 0: maybe a cache
 //
 //	Returns {'OK', change, record before, record now}, records packed and '' for none
-var observeScript = newScript("observe", []string{records}, `
+var observeScript = script.New("observe", []string{records}, `
 local name, tenant, dirty, generation, after = ARGV[1], ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
 local rec = get_binding(name)
 local unclaimed = tenant == '' and not dirty
@@ -163,24 +164,22 @@ func (s *Store) Observe(ctx context.Context, pool string, l account.Label) (acco
 	if err := checkNumbers(l.Generation, l.After); err != nil {
 		return account.Observation{}, err
 	}
-	r, err := s.run(ctx, observeScript, pool, s.poolKeys(pool), l.Binding, l.Tenant, flag(l.Dirty), l.Generation, l.After)
+	r, err := s.run(ctx, observeScript, pool, s.poolKeys(pool), l.Binding, l.Tenant, script.Flag(l.Dirty), l.Generation, l.After)
 	if err != nil {
 		return account.Observation{}, err
 	}
 	return account.Observation{
-		Change: account.Change(r.text()), Before: r.record(l.Binding), Record: r.record(l.Binding),
-	}, r.err
+		Change: account.Change(r.Text()), Before: recordOf(r, l.Binding), Record: recordOf(r, l.Binding),
+	}, r.Err()
 }
 
-// record decodes a packed record. The empty text is a free binding.
-func (r *reply) record(name string) account.Record {
-	packed := r.text()
+// recordOf decodes a packed record. The empty text is a free binding.
+func recordOf(r *script.Reply, name string) account.Record {
+	packed := r.Text()
 	if packed == "" {
 		return account.Record{State: account.Free}
 	}
 	rec, err := unpack(name, packed)
-	if err != nil && r.err == nil {
-		r.err = err
-	}
+	r.Fail(err)
 	return rec
 }

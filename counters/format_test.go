@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -62,7 +63,7 @@ func asWritten(t *testing.T, record any, name string) string {
 		t.Fatalf("%T has no field %s", record, name)
 	}
 	if v.Kind() == reflect.Bool {
-		return flag(v.Bool())
+		return script.Flag(v.Bool())
 	}
 	return fmt.Sprint(v.Interface())
 }

@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -11,7 +12,7 @@ import (
 //	KEYS -> see records
 //
 //	Returns {'OK'} and five values for each: runtime, tenant, request, sequence, turn of the tenant
-var queueScript = newScript("queue", []string{records}, `
+var queueScript = script.New("queue", []string{records}, `
 local out, turns = {'OK'}, {}
 local had = redis.call('ZRANGE', KEYS[7], 0, -1, 'WITHSCORES')
 for i = 1, #had, 2 do turns[had[i]] = tonumber(had[i + 1]) end
@@ -31,19 +32,19 @@ func (s *Store) Queue(ctx context.Context, pool string) ([]account.Waiter, error
 	if err != nil {
 		return nil, err
 	}
-	waiters := r.waiters()
-	if r.err != nil {
-		return nil, r.err
+	waiters := waitersOf(r)
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	account.InTurn(waiters)
 	return waiters, nil
 }
 
-// waiters decodes the rest of the reply.
-func (r *reply) waiters() (all []account.Waiter) {
-	for r.more() {
+// waitersOf decodes the rest of the reply.
+func waitersOf(r *script.Reply) (all []account.Waiter) {
+	for r.More() {
 		all = append(all, account.Waiter{
-			Runtime: r.text(), Tenant: r.text(), Request: r.text(), Sequence: r.number(), Turn: r.number(),
+			Runtime: r.Text(), Tenant: r.Text(), Request: r.Text(), Sequence: r.Number(), Turn: r.Number(),
 		})
 	}
 	return all
@@ -56,7 +57,7 @@ func (r *reply) waiters() (all []account.Waiter) {
 //	ARGV[1] -> number of tenants at most
 //
 //	Returns {'OK', number of all that wait} and five values for each, as queue does
-var headsScript = newScript("heads", []string{records}, `
+var headsScript = script.New("heads", []string{records}, `
 local most, turns, met, first, unserved = tonumber(ARGV[1]), {}, {}, {}, 0
 local had = redis.call('ZRANGE', KEYS[7], 0, -1, 'WITHSCORES')
 for i = 1, #had, 2 do turns[had[i]] = tonumber(had[i + 1]) end
@@ -94,6 +95,6 @@ func (s *Store) Heads(ctx context.Context, pool string, most int) (account.Heads
 	if err != nil {
 		return account.Heads{}, err
 	}
-	heads := account.Heads{Waiting: int(r.number()), First: r.waiters()}
-	return heads, r.err
+	heads := account.Heads{Waiting: int(r.Number()), First: waitersOf(r)}
+	return heads, r.Err()
 }

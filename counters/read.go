@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -101,7 +102,7 @@ const lookedAt = 1000
 //	ARGV[3] -> text
 //
 //	Returns {'OK', next cursor, then a runtime and its packed record each}
-var onScript = newScript("runtimes on a binding", nil, `
+var onScript = script.New("runtimes on a binding", nil, `
 local page = redis.call('HSCAN', KEYS[3], ARGV[1], 'COUNT', ARGV[2])
 local found, entries = {'OK', page[1]}, page[2]
 for i = 2, #entries, 2 do
@@ -121,9 +122,9 @@ func (s *Store) RuntimesOn(ctx context.Context, pool, binding string) iter.Seq2[
 				yield(account.NamedRuntime{}, err)
 				return
 			}
-			for cursor = r.text(); r.more(); {
-				id := r.text()
-				rt, err := unpackRuntime(id, r.text())
+			for cursor = r.Text(); r.More(); {
+				id := r.Text()
+				rt, err := unpackRuntime(id, r.Text())
 				if err == nil && rt.Binding != binding {
 					continue // another field has the text
 				}
@@ -179,7 +180,7 @@ func scanHash[T any](ctx context.Context, s *Store, place, key string, parse fun
 //	ARGV[2] -> field
 //
 //	Returns {'OK', packed record or ''}
-var recordScript = newScript("record", nil, `
+var recordScript = script.New("record", nil, `
 return {'OK', redis.call('HGET', KEYS[tonumber(ARGV[1])], ARGV[2]) or ''}
 `)
 
@@ -195,8 +196,8 @@ func (s *Store) Binding(ctx context.Context, pool, binding string) (account.Reco
 	if err != nil {
 		return account.Record{}, err
 	}
-	rec := r.record(binding)
-	return rec, r.err
+	rec := recordOf(r, binding)
+	return rec, r.Err()
 }
 
 // Runtime returns the runtime's place in the directory and its record in that pool; both are zero for
@@ -217,9 +218,9 @@ func (s *Store) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime
 	if err != nil {
 		return account.Runtime{}, err
 	}
-	packed := r.text()
-	if r.err != nil || packed == "" {
-		return account.Runtime{}, r.err
+	packed := r.Text()
+	if r.Err() != nil || packed == "" {
+		return account.Runtime{}, r.Err()
 	}
 	return unpackRuntime(id, packed)
 }

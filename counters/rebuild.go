@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hap-worker/hap-worker/counters/lua"
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -27,7 +27,7 @@ const chunksAtOnce = 16
 // whose install it has lost (rule 13e).
 //
 //	KEYS[1] -> meta
-const site = lua.ServerID + `
+const site = script.ServerID + `
 local head = redis.call('HMGET', KEYS[1], 'epoch', 'server', 'token', 'since', 'tokenServer', 'history', 'tokenHistory')
 local built = head[1] and head[2] == server and (not head[6] or head[6] == history) and trusted(head[1])
 local here = head[5] == server and (not head[7] or head[7] == history)
@@ -42,7 +42,7 @@ local here = head[5] == server and (not head[7] or head[7] == history)
 //
 //	Returns {'OK', 1 if the rebuild is the token's}; 0 for a token of another run of the
 //	server, which another token takes over without waiting for its lease
-var beginScript = newSiteScript("begin rebuild", `
+var beginScript = script.NewOutside("begin rebuild", site+`
 local token, now, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if built then return {'OK', 0} end
 if head[3] ~= token then
@@ -76,7 +76,7 @@ func (s *Store) claimRebuild(ctx context.Context, place, meta, token string, now
 	if err != nil {
 		return false, err
 	}
-	return r.flag(), r.err
+	return r.Flag(), r.Err()
 }
 
 // timeScript returns the server's time.
@@ -84,7 +84,7 @@ func (s *Store) claimRebuild(ctx context.Context, place, meta, token string, now
 //	KEYS[1] -> any key: the server that has it is asked
 //
 //	Returns {'OK', microseconds since 1970}
-var timeScript = newSiteScript("time", `
+var timeScript = script.NewOutside("time", site+`
 local now = tonumber(told(info('server'), 'server_time_usec:'))
 if not now then
   local t = redis.call('TIME')
@@ -101,11 +101,11 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	now, err := strconv.ParseInt(r.text(), 10, 64)
+	now, err := strconv.ParseInt(r.Text(), 10, 64)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("the time of Redis: %w", err)
 	}
-	return time.UnixMicro(now), r.err
+	return time.UnixMicro(now), r.Err()
 }
 
 // checkToken refuses a token that cannot be part of a key. The token becomes the pool's next epoch.
@@ -126,7 +126,7 @@ func checkToken(token string) error {
 //	then the arguments of the command
 //
 //	Returns {'OK', 1 if the rebuild is still the token's}
-var stageScript = newSiteScript("stage", `
+var stageScript = script.NewOutside("stage", site+`
 if built or not here or head[3] ~= ARGV[1] then return {'OK', 0} end
 redis.call(ARGV[2], KEYS[2], unpack(ARGV, 4))
 redis.call('PEXPIRE', KEYS[2], ARGV[3])
@@ -147,7 +147,7 @@ return {'OK', 1}
 //
 //	Returns {'OK', 1} if the place is built under this token, {'OK', 0} if it is
 //	not the token's, {'OK', 2} if what was staged is no longer complete
-var installScript = newSiteScript("install", `
+var installScript = script.NewOutside("install", site+`
 local token, n = ARGV[1], tonumber(ARGV[3])
 if built then return {'OK', head[1] == token and 1 or 0} end
 if head[3] ~= token or not here then return {'OK', 0} end
@@ -271,31 +271,31 @@ func (s *Store) install(ctx context.Context, to target, token string, sequence i
 	if err != nil {
 		return false, err
 	}
-	outcome := r.number()
+	outcome := r.Number()
 	if outcome == 2 {
 		return false, fmt.Errorf("install of %s: what was staged is no longer there, begin the rebuild again", to.place)
 	}
-	return outcome == 1, r.err
+	return outcome == 1, r.Err()
 }
 
 // stage adds one part to its key in chunks, several to a round trip. If another token has the rebuild
 // by now, stage stops without an error, and the install notices.
 func (s *Store) stage(ctx context.Context, to target, token, key string, part staged) error {
 	keys, ttl := []string{to.meta, key}, strconv.FormatInt(stagedFor.Milliseconds(), 10)
-	var calls []call
+	var calls []script.Call
 	for at := 0; at < len(part.args); at += 2 * chunk {
 		args := append([]any{token, part.command, ttl}, part.args[at:min(at+2*chunk, len(part.args))]...)
-		calls = append(calls, call{to.place, request{keys: keys, args: args}})
+		calls = append(calls, script.Call{Place: to.place, Request: script.Request{Keys: keys, Args: args}})
 	}
 	for len(calls) > 0 {
 		n := min(chunksAtOnce, len(calls))
-		replies, err := s.runAll(ctx, stageScript, calls[:n])
+		replies, err := s.script.AskAll(ctx, stageScript, calls[:n])
 		if err != nil {
 			return err
 		}
 		for _, r := range replies {
-			if !r.flag() {
-				return r.err
+			if !r.Flag() {
+				return r.Err()
 			}
 		}
 		calls = calls[n:]

@@ -21,8 +21,8 @@ type Record struct {
 func (s *Store) Record(name, about string) Record { return Record{s, s.prefix + ":" + name, about} }
 
 // Run runs a script on the record, whose key is KEYS[1]. Error: an *engine.Error of Redis.
-func (r Record) Run(ctx context.Context, script *redis.Script, args ...any) ([]string, error) {
-	fields, err := script.Run(ctx, r.store.client(), []string{r.key}, args...).StringSlice()
+func (r Record) Run(ctx context.Context, sc *redis.Script, args ...any) ([]string, error) {
+	fields, err := sc.Run(ctx, r.store.client(), []string{r.key}, args...).StringSlice()
 	if err != nil {
 		return nil, &engine.Error{
 			Code: engine.CodeInternal, Op: r.about + " in Redis", Err: err, Hint: "check that Redis is reachable and writable",

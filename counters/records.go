@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -139,8 +140,8 @@ end
 // pack writes a record as the scripts read it.
 func pack(rec account.Record) string {
 	return strings.Join([]string{
-		string(rec.State), rec.Tenant, strconv.FormatInt(rec.Generation, 10), flag(rec.Confirmed),
-		strconv.Itoa(rec.Count), strconv.FormatInt(rec.Claimed, 10), flag(rec.Pristine),
+		string(rec.State), rec.Tenant, strconv.FormatInt(rec.Generation, 10), script.Flag(rec.Confirmed),
+		strconv.Itoa(rec.Count), strconv.FormatInt(rec.Claimed, 10), script.Flag(rec.Pristine),
 	}, "|")
 }
 
@@ -152,7 +153,7 @@ func packRuntime(rt account.Runtime) string {
 	b = append(append(b, rt.Binding...), '|')
 	b = append(strconv.AppendInt(b, rt.Sequence, 10), '|')
 	b = append(append(b, rt.Request...), '|')
-	b = append(append(b, flag(rt.Confirmed)...), '|')
+	b = append(append(b, script.Flag(rt.Confirmed)...), '|')
 	b = append(append(b, rt.Origin...), '|')
 	return string(append(b, rt.Tenant...))
 }

@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -14,7 +15,7 @@ import (
 //	ARGV[3] -> number of the runtime's place
 //
 //	Returns what assign returns; the outcome is refused, superseded, assigned or moved
-var refuseScript = newScript("refuse", []string{records}, `
+var refuseScript = script.New("refuse", []string{records}, `
 local id, request = ARGV[1], ARGV[2]
 local rt, left = arrived(id, tonumber(ARGV[3]))
 if left then return decided('moved', rt) end
@@ -43,7 +44,7 @@ func (s *Store) Refuse(ctx context.Context, place account.Place, runtime, reques
 	if err != nil {
 		return account.Decision{}, err
 	}
-	return reply.decision()
+	return decisionOf(reply)
 }
 
 // takeBackScript removes the assignment or the waiting of a request (rule 11).
@@ -53,7 +54,7 @@ func (s *Store) Refuse(ctx context.Context, place account.Place, runtime, reques
 //	ARGV[2] -> request
 //
 //	Returns {'OK'}
-var takeBackScript = newScript("take back", []string{records}, `
+var takeBackScript = script.New("take back", []string{records}, `
 local id, request = ARGV[1], ARGV[2]
 local rt = get_runtime(id)
 local rest, relied = {}, false

@@ -3,7 +3,7 @@ package counters
 import (
 	"context"
 
-	"github.com/hap-worker/hap-worker/counters/lua"
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -17,7 +17,7 @@ import (
 //
 //	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, waited, 1 if it is another tenant's,
 //	1 if it has moved}
-var releaseScript = newScript("release runtime", []string{lua.Joined, records}, `
+var releaseScript = script.New("release runtime", []string{script.Joined, records}, `
 local id = ARGV[1]
 local rt, left = arrived(id, tonumber(ARGV[3]))
 if left then return {'OK', '', '', 0, num(rt.sequence), 0, 'free', 0, '', 0, 1} end
@@ -61,10 +61,10 @@ func (s *Store) ReleaseRuntime(ctx context.Context, place account.Place, runtime
 		return account.Departure{}, err
 	}
 	d := account.Departure{
-		Binding: r.text(), Tenant: r.text(), Generation: r.number(), Sequence: r.number(),
-		Count: int(r.number()), State: account.State(r.text()), Repeated: r.flag(), Waited: r.text(), Foreign: r.flag(), Moved: r.flag(),
+		Binding: r.Text(), Tenant: r.Text(), Generation: r.Number(), Sequence: r.Number(),
+		Count: int(r.Number()), State: account.State(r.Text()), Repeated: r.Flag(), Waited: r.Text(), Foreign: r.Flag(), Moved: r.Flag(),
 	}
-	return d, r.err
+	return d, r.Err()
 }
 
 // forgetScript drops the record of a runtime that has no account.
@@ -74,7 +74,7 @@ func (s *Store) ReleaseRuntime(ctx context.Context, place account.Place, runtime
 //	ARGV[2] -> sequence that the record must have
 //
 //	Returns {'OK', 1 if it was dropped}
-var forgetScript = newScript("forget", []string{records}, `
+var forgetScript = script.New("forget", []string{records}, `
 local rt = get_runtime(ARGV[1])
 if rt.sequence ~= tonumber(ARGV[2]) or rt.state == 'assigned' or rt.state == '' then return {'OK', 0} end
 drop_runtime(ARGV[1])
@@ -92,5 +92,5 @@ func (s *Store) Forget(ctx context.Context, pool, runtime string, sequence int64
 	if err != nil {
 		return false, err
 	}
-	return r.flag(), r.err
+	return r.Flag(), r.Err()
 }

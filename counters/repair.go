@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -13,7 +14,7 @@ import (
 //	ARGV[1] -> binding
 //
 //	Returns {'OK', 1 if the count changed}
-var recountScript = newScript("recount", []string{records}, `
+var recountScript = script.New("recount", []string{records}, `
 local name, count, cursor = ARGV[1], 0, '0'
 local begins = 'assigned|' .. name .. '|'
 local length = #begins
@@ -49,7 +50,7 @@ func (s *Store) Recount(ctx context.Context, pool, binding string) (bool, error)
 //	ARGV[6] -> sequence of the record
 //
 //	Returns {'OK', 1 if it was restored}
-var restoreScript = newScript("restore", []string{records}, `
+var restoreScript = script.New("restore", []string{records}, `
 local id, was, to, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if (get(3, id) or '') ~= was then return {'OK', 0} end
 if get_binding(name).state == 'claiming' then return {'OK', 0} end -- somebody is at it
@@ -96,7 +97,7 @@ func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt accou
 //	ARGV[2] -> binding
 //
 //	Returns {'OK', 1 if it was dropped}
-var dropAdoptedScript = newScript("drop adopted", []string{records}, `
+var dropAdoptedScript = script.New("drop adopted", []string{records}, `
 local rt = get_runtime(ARGV[1])
 if rt.state ~= 'assigned' or rt.origin ~= 'shoot' or rt.binding ~= ARGV[2] then return {'OK', 0} end
 local rec = get_binding(rt.binding)
@@ -122,7 +123,7 @@ func (s *Store) DropAdopted(ctx context.Context, pool, runtime, binding string) 
 //	ARGV[2] -> generation
 //
 //	Returns {'OK', 1 if it was confirmed}
-var doubtScript = newScript("doubt", []string{records}, `
+var doubtScript = script.New("doubt", []string{records}, `
 local rec = get_binding(ARGV[1])
 if not rec.confirmed or is_shared(rec) or rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end
 rec.confirmed, rec.pristine = false, false
@@ -143,7 +144,7 @@ func (s *Store) Doubt(ctx context.Context, pool, binding string, generation int6
 //	ARGV[2] -> generation
 //
 //	Returns {'OK', 1 if it drains}
-var drainIdleScript = newScript("drain idle", []string{records}, `
+var drainIdleScript = script.New("drain idle", []string{records}, `
 local rec = get_binding(ARGV[1])
 if rec.state ~= 'claimed' or is_shared(rec) or rec.count > 0 or rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end
 rec.state, rec.pristine = 'draining', false
@@ -163,7 +164,7 @@ func (s *Store) DrainIdle(ctx context.Context, pool, binding string, generation 
 //	ARGV[1] -> sequence
 //
 //	Returns {'OK', 1 if the pool was behind}
-var raiseScript = newScript("raise", []string{records}, `
+var raiseScript = script.New("raise", []string{records}, `
 if KEYS.sequence >= tonumber(ARGV[1]) then return {'OK', 0} end
 raise_sequence(tonumber(ARGV[1]))
 grow()
@@ -185,7 +186,7 @@ func (s *Store) Raise(ctx context.Context, pool string, sequence int64) (bool, e
 //	ARGV[1] -> the epoch that it has to be, '' for any
 //
 //	Returns {'OK', 1 if it was built}
-var discardScript = newSiteScript("discard", `
+var discardScript = script.NewOutside("discard", site+`
 if ARGV[1] ~= '' and ARGV[1] ~= head[1] then return {'OK', 0} end
 redis.call('HDEL', KEYS[1], 'epoch', 'server', 'history')
 return {'OK', built and 1 or 0}
@@ -209,11 +210,11 @@ func (s *Store) discard(ctx context.Context, place, meta, epoch string) (bool, e
 	if err != nil {
 		return false, err
 	}
-	return r.flag(), r.err
+	return r.Flag(), r.Err()
 }
 
 // mend runs a repair script. Without args it passes the names.
-func (s *Store) mend(ctx context.Context, sc script, pool string, names []string, args ...any) (bool, error) {
+func (s *Store) mend(ctx context.Context, sc script.Script, pool string, names []string, args ...any) (bool, error) {
 	if err := checkNames(names...); err != nil {
 		return false, err
 	}
@@ -226,5 +227,5 @@ func (s *Store) mend(ctx context.Context, sc script, pool string, names []string
 	if err != nil {
 		return false, err
 	}
-	return r.flag(), r.err
+	return r.Flag(), r.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -35,39 +36,10 @@ func (site *Site) under(tag string) []string {
 	return keys
 }
 
-// Script is a Lua script that decides about a Site.
-type Script struct{ script }
-
-// NewScript returns a script. name appears in errors, functions are Lua functions that it uses, and
-// body is the body of the function that decides a request: it gets its arguments as ARGV and returns
-// {'OK', values…}.
-func NewScript(name string, functions []string, body string) Script {
-	return Script{newScript(name, functions, body)}
-}
-
-// Values are the values that a script returned after 'OK', read front to back.
-type Values struct{ *reply }
-
-// Text reads a text.
-func (v Values) Text() string { return v.text() }
-
-// Number reads a whole number.
-func (v Values) Number() int64 { return v.number() }
-
-// Flag reads a number that is 1 for true.
-func (v Values) Flag() bool { return v.flag() }
-
-// More reports whether there is anything left to read, and no error.
-func (v Values) More() bool { return v.more() }
-
-// Err returns the first error of reading: a missing value, or one of another kind.
-func (v Values) Err() error { return v.err }
-
 // Run runs a script. Errors: account.ErrNotBuilt until the site is built, or an *engine.Error of
 // Redis.
-func (site *Site) Run(ctx context.Context, sc Script, args ...any) (Values, error) {
-	r, err := site.store.run(ctx, sc.script, site.name, site.keys, args...)
-	return Values{r}, err
+func (site *Site) Run(ctx context.Context, sc script.Script, args ...any) (*script.Reply, error) {
+	return site.store.run(ctx, sc, site.name, site.keys, args...)
 }
 
 // Hash reads one of the records, a hash, by its number among the KEYS of the scripts, whether the site
@@ -139,5 +111,5 @@ func (site *Site) Epoch(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return r.text(), r.err
+	return r.Text(), r.Err()
 }

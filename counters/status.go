@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
@@ -12,7 +13,7 @@ import (
 //	KEYS -> those of the place
 //
 //	Returns {'OK', epoch, sequence, paused, runtimes, bindings, waiting}
-var statusScript = newScript("status", nil, `
+var statusScript = script.New("status", nil, `
 local out = {'OK', epoch, redis.call('HGET', KEYS[1], 'seq') or '0', paused and 1 or 0}
 if #KEYS == 2 then out[5], out[6], out[7] = redis.call('HLEN', KEYS[2]), 0, 0
 else out[5], out[6], out[7] = redis.call('HLEN', KEYS[3]), redis.call('HLEN', KEYS[2]), redis.call('ZCARD', KEYS[6]) end
@@ -30,9 +31,9 @@ func (s *Store) Status(ctx context.Context, place string) (account.Status, error
 		return account.Status{}, err
 	}
 	return account.Status{
-		Built: true, Epoch: r.text(), Sequence: r.number(), Paused: r.flag(),
-		Runtimes: int(r.number()), Bindings: int(r.number()), Waiting: int(r.number()),
-	}, r.err
+		Built: true, Epoch: r.Text(), Sequence: r.Number(), Paused: r.Flag(),
+		Runtimes: int(r.Number()), Bindings: int(r.Number()), Waiting: int(r.Number()),
+	}, r.Err()
 }
 
 // Built reports for each pool, or bucket by its name, whether it is built, in one round trip. Error:
@@ -49,18 +50,18 @@ func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, e
 // Epochs returns the epochs of pools, and of buckets by their names, that are built, in one round
 // trip. It does not check whether they are in force. Error: an *engine.Error of Redis.
 func (s *Store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
-	calls := make([]call, len(places))
+	calls := make([]script.Call, len(places))
 	for i, place := range places {
-		calls[i] = call{place, request{keys: s.keysOf(place), args: []any{1, "epoch"}}}
+		calls[i] = script.Call{Place: place, Request: script.Request{Keys: s.keysOf(place), Args: []any{1, "epoch"}}}
 	}
-	replies, err := s.runAll(ctx, recordScript, calls)
+	replies, err := s.script.AskAll(ctx, recordScript, calls)
 	if err != nil {
 		return nil, err
 	}
 	epochs := make(account.Epochs, len(places))
 	for i, place := range places {
 		if replies[i] != nil {
-			epochs[place] = replies[i].text()
+			epochs[place] = replies[i].Text()
 		}
 	}
 	return epochs, nil
@@ -72,7 +73,7 @@ func (s *Store) Epochs(ctx context.Context, places ...string) (account.Epochs, e
 //	ARGV[1] -> 1: paused
 //
 //	Returns {'OK'}
-var pauseScript = newScript("pause", nil, `
+var pauseScript = script.New("pause", nil, `
 grow('HSET', KEYS[1], 'paused', ARGV[1])
 return {'OK'}
 `)
@@ -86,6 +87,6 @@ func (s *Store) Pause(ctx context.Context, pool string) error { return s.setPaus
 func (s *Store) Resume(ctx context.Context, pool string) error { return s.setPaused(ctx, pool, false) }
 
 func (s *Store) setPaused(ctx context.Context, pool string, paused bool) error {
-	_, err := s.run(ctx, pauseScript, pool, s.poolKeys(pool), flag(paused))
+	_, err := s.run(ctx, pauseScript, pool, s.poolKeys(pool), script.Flag(paused))
 	return err
 }

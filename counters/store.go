@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hap-worker/hap-worker/counters/connection"
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -29,12 +30,8 @@ type Store struct {
 	open   func() (redis.UniversalClient, error) // nil: the client is the caller's
 	at     atomic.Pointer[redis.UniversalClient]
 	prefix string
-	lanes  *lanes                                                   // nil: every call takes a connection of client
-	onCall func(ctx context.Context, op string, took time.Duration) // may be nil
+	script script.Client
 	keys   keys
-	// inForce returns an error unless the decisions under fenced epochs may have effects; nil if no
-	// record of epochs is kept.
-	inForce func(context.Context, account.Epochs) error
 }
 
 // New returns a Store on a client of the caller's. prefix begins every key, ""
@@ -46,6 +43,7 @@ func New(client redis.UniversalClient, prefix string) *Store {
 	}
 	s := &Store{prefix: prefix}
 	s.at.Store(&client)
+	s.script.Redis = s.client
 	return s
 }
 
@@ -83,23 +81,23 @@ func Open(o connection.Options, prefix string) (*Store, error) {
 
 // OverLanes makes callers share one connection to each server, which batches concurrent requests into
 // one round trip. EndLanes closes these connections.
-func (s *Store) OverLanes() { s.lanes = &lanes{} }
+func (s *Store) OverLanes() { s.script.OverLanes() }
 
 // EndLanes closes the connections of OverLanes; later calls use connections of the client.
-func (s *Store) EndLanes() {
-	if s.lanes != nil {
-		s.lanes.close()
-	}
-}
+func (s *Store) EndLanes() { s.script.EndLanes() }
 
 // OnCall registers a function that is called after every script call, with the script's name. Many
 // goroutines call it concurrently. Register it before the first call.
-func (s *Store) OnCall(f func(ctx context.Context, op string, took time.Duration)) { s.onCall = f }
+func (s *Store) OnCall(f func(ctx context.Context, op string, took time.Duration)) {
+	s.script.OnCall = f
+}
 
 // Fence registers the check whether epochs are in force (rule 15). If it returns an error, so does the
 // call that decided under these epochs. It is not asked for scripts that change only Redis
 // (account.Contained). Register it before the first call.
-func (s *Store) Fence(inForce func(context.Context, account.Epochs) error) { s.inForce = inForce }
+func (s *Store) Fence(inForce func(context.Context, account.Epochs) error) {
+	s.script.InForce = inForce
+}
 
 // Close closes the connections.
 func (s *Store) Close() error {
@@ -125,4 +123,9 @@ func (s *Store) Connect(ctx context.Context) (warnings []string, err error) {
 		}
 	}
 	return warnings, err
+}
+
+// run runs a script on a pool or bucket, in the same way as script.Client.Ask.
+func (s *Store) run(ctx context.Context, sc script.Script, place string, keys []string, args ...any) (*script.Reply, error) {
+	return s.script.Ask(ctx, sc, place, script.Request{Keys: keys, Args: args})
 }

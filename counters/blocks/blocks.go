@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
@@ -37,7 +38,7 @@ const most = 500
 //	{'OK', 'exhausted', number of the rule, number of the injection} and two values for each
 //	parent that was tried: id, largest free prefix length or -1; or
 //	{'OK', 'unknown', number of the rule, number of the injection, parent}
-var acquireScript = counters.NewScript("acquire", []string{space, acquireSlice}, `
+var acquireScript = script.New("acquire", []string{space, acquireSlice}, `
 local list, rules = get_records(ARGV[1]), cjson.decode(ARGV[3])
 local had, fresh, skipped = #list, {}, {}
 
@@ -127,7 +128,7 @@ func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []n
 }
 
 // acquiredOf decodes the rest of an acquire that succeeded.
-func acquiredOf(r counters.Values) (network.Acquired, error) {
+func acquiredOf(r *script.Reply) (network.Acquired, error) {
 	records, err := readRecords("", r.Text())
 	if err != nil {
 		return network.Acquired{}, err
@@ -150,7 +151,7 @@ func acquiredOf(r counters.Values) (network.Acquired, error) {
 //	ARGV[2] -> request, "" for all
 //
 //	Returns {'OK', the records that went, the other attempts at the request that rely on a rule…}
-var returnScript = counters.NewScript("return ranges", []string{space}, `
+var returnScript = script.New("return ranges", []string{space}, `
 local kept, gone, out, seen = {}, {}, {}, {}
 local whole = string.match(ARGV[2], '^[^#]*')
 for _, r in ipairs(get_records(ARGV[1])) do
@@ -221,7 +222,7 @@ func (r *Ranges) giveBack(ctx context.Context, cluster, request string) (network
 //	ARGV[1] -> JSON list of the parents
 //
 //	Returns {'OK'}
-var parentsScript = counters.NewScript("set parents", []string{space}, `
+var parentsScript = script.New("set parents", []string{space}, `
 local before, after = {}, {}
 for _, p in ipairs(get_parents()) do
   for i = 2, #p, 2 do before[code(p[i], p[i + 1])] = {p[i], p[i + 1]} end
@@ -261,7 +262,7 @@ func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error
 //	ARGV[2…] -> codes
 //
 //	Returns {'OK'}
-var foreignScript = counters.NewScript("foreign ranges", []string{space}, `
+var foreignScript = script.New("foreign ranges", []string{space}, `
 for i = 2, #ARGV do
   local l = math.floor(tonumber(ARGV[i]) / 4294967296)
   local a = tonumber(ARGV[i]) - l * 4294967296
@@ -313,7 +314,7 @@ func (r *Ranges) foreign(ctx context.Context, block bool, blocks []netip.Prefix)
 //	ARGV[1] -> cluster
 //
 //	Returns {'OK', the records of the cluster}
-var appliedScript = counters.NewScript("applied ranges", nil, `return {'OK', redis.call('HGET', KEYS[5], ARGV[1]) or '[]'}`)
+var appliedScript = script.New("applied ranges", nil, `return {'OK', redis.call('HGET', KEYS[5], ARGV[1]) or '[]'}`)
 
 // Applied returns the rules and blocks of a cluster, in the order in which they were applied. Errors:
 // account.ErrNotBuilt, or an *engine.Error of Redis.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
@@ -137,4 +138,4 @@ func (r *Ranges) State(ctx context.Context) (network.State, error) {
 //	KEYS -> see space
 //
 //	Returns {'OK'}
-var builtScript = counters.NewScript("ranges built", nil, `return {'OK'}`)
+var builtScript = script.New("ranges built", nil, `return {'OK'}`)

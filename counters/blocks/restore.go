@@ -3,7 +3,7 @@ package blocks
 import (
 	"context"
 
-	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
@@ -14,7 +14,7 @@ import (
 //	ARGV[2] -> JSON list of the one record
 //
 //	Returns {'OK', 1 if it was put back, 0 if the cluster has the rule}
-var restoreRangesScript = counters.NewScript("restore ranges", []string{space}, `
+var restoreRangesScript = script.New("restore ranges", []string{space}, `
 local list, record = get_records(ARGV[1]), cjson.decode(ARGV[2])[1]
 for _, r in ipairs(list) do
   if r.rule == record.rule then return {'OK', 0} end
@@ -45,7 +45,7 @@ func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, erro
 //	KEYS -> see space
 //
 //	Returns {'OK', id, number of /0, …, number of /32, id, …}
-var roomScript = counters.NewScript("room of ranges", []string{space}, `
+var roomScript = script.New("room of ranges", []string{space}, `
 local out = {'OK'}
 for _, p in ipairs(get_parents()) do
   local sizes = {}

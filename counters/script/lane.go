@@ -1,4 +1,4 @@
-package counters
+package script
 
 import (
 	"context"
@@ -33,7 +33,7 @@ var errNoLane = errors.New("no connection for it")
 //
 // A lane knows the run id of the server that its connection leads to: it asks for it once, on that
 // connection, and never sends anything over another one. A script over a lane therefore need not ask
-// (see lua.Gate).
+// (see gate).
 type lane struct {
 	master *redis.Client // whose server it leads to
 	slots  bool          // the server is one of a cluster
@@ -54,8 +54,8 @@ type lane struct {
 // laneCall is one request on its way.
 type laneCall struct {
 	ctx    context.Context
-	script script
-	request
+	script Script
+	Request
 	done chan laneAnswer
 }
 
@@ -76,8 +76,8 @@ func newLane(master *redis.Client, slots bool) *lane {
 
 // do sends a request and waits for its answer or the end of ctx. After an error the request may or may
 // not have been executed.
-func (l *lane) do(ctx context.Context, sc script, r request) laneAnswer {
-	call := &laneCall{ctx: ctx, script: sc, request: r, done: make(chan laneAnswer, 1)}
+func (l *lane) do(ctx context.Context, sc Script, r Request) laneAnswer {
+	call := &laneCall{ctx: ctx, script: sc, Request: r, done: make(chan laneAnswer, 1)}
 	if !l.add(call) {
 		return laneAnswer{err: errNoLane}
 	}
@@ -177,7 +177,7 @@ func (l *lane) send(batch []*laneCall) {
 
 // group is the requests of one script call.
 type group struct {
-	script    script
+	script    Script
 	calls     []*laneCall
 	arguments int
 	cmd       *redis.Cmd
@@ -193,7 +193,7 @@ func (l *lane) together(batch []*laneCall) []group {
 			groups = append(groups, group{script: call.script})
 		}
 		groups[i].calls = append(groups[i].calls, call)
-		groups[i].arguments += len(call.args)
+		groups[i].arguments += len(call.Args)
 	}
 	return groups
 }
@@ -202,14 +202,14 @@ func (l *lane) together(batch []*laneCall) []group {
 // same pool or bucket, because only its keys are sure to be on one server.
 func (l *lane) fits(g group, call *laneCall) bool {
 	return g.script.many && g.script.Script == call.script.Script &&
-		g.arguments+len(call.args) <= mostArguments &&
-		(!l.slots || g.calls[0].keys[0] == call.keys[0])
+		g.arguments+len(call.Args) <= mostArguments &&
+		(!l.slots || g.calls[0].Keys[0] == call.Keys[0])
 }
 
 func (g *group) command(ctx context.Context, server string) *redis.Cmd {
-	requests := make([]request, len(g.calls))
+	requests := make([]Request, len(g.calls))
 	for i, call := range g.calls {
-		requests[i] = call.request
+		requests[i] = call.Request
 	}
 	keys, args := g.script.arguments(server, requests)
 	all := make([]any, 0, 3+len(keys)+len(args))
@@ -340,28 +340,28 @@ func (ls *lanes) close() {
 // overLane sends a request over the lane to the server that has the keys. After an error that is not
 // final (refused) the caller repeats the request without a lane: the client then finds the server
 // anew, loads the script, and follows a cluster's redirection.
-func (s *Store) overLane(ctx context.Context, sc script, r request) laneAnswer {
-	l, err := s.laneFor(ctx, r.keys[0])
+func (c *Client) overLane(ctx context.Context, sc Script, r Request) laneAnswer {
+	l, err := c.laneFor(ctx, r.Keys[0])
 	if err != nil {
 		return laneAnswer{err: err}
 	}
 	return l.do(ctx, sc, r)
 }
 
-func (s *Store) laneFor(ctx context.Context, key string) (*lane, error) {
-	if s.lanes == nil {
+func (c *Client) laneFor(ctx context.Context, key string) (*lane, error) {
+	if c.lanes == nil {
 		return nil, errNoLane
 	}
 	var l *lane
-	switch client := s.client().(type) {
+	switch client := c.Redis().(type) {
 	case *redis.Client:
-		l = s.lanes.to(client, false)
+		l = c.lanes.to(client, false)
 	case *redis.ClusterClient:
 		master, err := client.MasterForKey(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		l = s.lanes.to(master, true)
+		l = c.lanes.to(master, true)
 	}
 	if l == nil {
 		return nil, errNoLane

@@ -1,7 +1,6 @@
-// Package lua has the parts that all scripts in Redis share.
-package lua
+package script
 
-// Gate begins every script that decides or reads. By rule 1 nothing is decided without an epoch. The
+// gate begins every script that decides or reads. By rule 1 nothing is decided without an epoch. The
 // epoch counts only on the server on which it was installed: a server that started again may have
 // older data, and one that was a replica for a while has lost what it alone had. A place that an older
 // version built has no history to compare. A lane passes the run of the server as the last argument,
@@ -28,7 +27,7 @@ package lua
 //
 //	Returns for each request what the script returns, or {'NOTBUILT'}, or {'FAILED', why}; then,
 //	if a place has a fenced epoch, a list of the metas of such places, each with its epoch
-const Gate = ServerID + `
+const gate = ServerID + `
 local given, requests, places = KEYS, ARGV, {}
 local KEYS, epoch, paused
 local joined, writes, writable = false, 0, false
@@ -121,8 +120,8 @@ local function next_sequence()
 end
 `
 
-// Each ends a script: it calls the function decide for each request, and writes what they changed.
-const Each = `
+// each ends a script: it calls the function decide for each request, and writes what they changed.
+const each = `
 local function write(key, fields)
   local put, gone = {}, {}
   for field, value in pairs(fields) do

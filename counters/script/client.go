@@ -1,0 +1,117 @@
+// Package script runs Lua scripts on Redis: what all of them share, the lanes on which concurrent callers share
+// round trips, and the replies.
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/engine/account"
+)
+
+// Client runs scripts. It is safe for concurrent use. Set its fields before the first call.
+type Client struct {
+	// Redis returns the present connections. Required.
+	Redis func() redis.UniversalClient
+	// OnCall, if it is set, is called after every call, with the script's name. Many goroutines call it
+	// concurrently.
+	OnCall func(ctx context.Context, op string, took time.Duration)
+	// InForce returns an error unless the decisions under fenced epochs may have effects; nil if no record of
+	// epochs is kept. It is not asked for scripts that change only Redis (account.Contained).
+	InForce func(context.Context, account.Epochs) error
+
+	lanes *lanes // nil: every call takes a connection of Redis
+}
+
+// OverLanes makes callers share one connection to each server, which batches concurrent requests into one
+// round trip. EndLanes closes these connections.
+func (c *Client) OverLanes() { c.lanes = &lanes{} }
+
+// EndLanes closes the connections of OverLanes; later calls use connections of Redis.
+func (c *Client) EndLanes() {
+	if c.lanes != nil {
+		c.lanes.close()
+	}
+}
+
+// Ask sends a request to a script. place names the pool or bucket in errors and in epochs. Errors:
+// account.ErrNotBuilt, account.ErrRebuilt, the error of InForce, or an *engine.Error of Redis.
+func (c *Client) Ask(ctx context.Context, sc Script, place string, asked Request) (*Reply, error) {
+	begin := time.Now()
+	answer := c.overLane(ctx, sc, asked)
+	if answer.err != nil && !refused(answer.err) && ctx.Err() == nil {
+		answer = c.withoutLane(ctx, sc, asked)
+	}
+	c.called(ctx, sc, begin)
+	r, err := sc.read(place, answer.values, answer.err)
+	if err != nil || len(answer.fenced) == 0 || c.InForce == nil || account.Contained(sc.name) {
+		return r, err
+	}
+	if err := c.InForce(ctx, asked.epochs(place, answer.fenced)); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", sc.name, place, err)
+	}
+	return r, nil
+}
+
+func (c *Client) withoutLane(ctx context.Context, sc Script, asked Request) laneAnswer {
+	answers, fenced, err := sc.Together(ctx, c.Redis(), asked)
+	if err != nil {
+		return laneAnswer{err: err}
+	}
+	return laneAnswer{values: answers[0], fenced: fenced, err: failure(answers[0])}
+}
+
+// called reports the duration of a call to OnCall.
+func (c *Client) called(ctx context.Context, sc Script, begin time.Time) {
+	if c.OnCall != nil {
+		c.OnCall(ctx, sc.name, time.Since(begin))
+	}
+}
+
+// Call is one of several calls of a script.
+type Call struct {
+	Place string
+	Request
+}
+
+// AskAll runs a script several times in one round trip. The reply is nil for a place that is not
+// built. Any other error ends it.
+func (c *Client) AskAll(ctx context.Context, sc Script, calls []Call) ([]*Reply, error) {
+	defer c.called(ctx, sc, time.Now())
+	send := func() ([]*redis.Cmd, error) {
+		results := make([]*redis.Cmd, len(calls))
+		pipe := c.Redis().Pipeline()
+		for i, call := range calls {
+			keys, args := sc.arguments(asksItself, []Request{call.Request})
+			results[i] = pipe.EvalSha(ctx, sc.Hash(), keys, args...)
+		}
+		_, err := pipe.Exec(ctx)
+		return results, err
+	}
+	results, err := send()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		// The server does not have the script yet, or is another one. It is safe to repeat the calls.
+		if err := sc.Load(ctx, c.Redis()).Err(); err != nil {
+			_, err = sc.read("all pools", nil, err)
+			return nil, err
+		}
+		results, _ = send() // each result has its own error
+	}
+	replies := make([]*Reply, len(calls))
+	for i, result := range results {
+		values, err := result.Slice()
+		answer := laneAnswer{err: err}
+		if err == nil {
+			answer = sc.only(values)
+		}
+		replies[i], err = sc.read(calls[i].Place, answer.values, answer.err)
+		if err != nil && !errors.Is(err, account.ErrNotBuilt) {
+			return nil, err
+		}
+	}
+	return replies, nil
+}
