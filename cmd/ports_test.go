@@ -15,9 +15,8 @@ const mostPorts = 5
 
 // morePorts are the packages that have more, and why.
 var morePorts = map[string]string{
-	"worker/ranges":    "#39: blocks, configuration, ClusterConfigs and passes each have their store",
-	"worker/reconcile": "#39: labels and audits are to be apart",
-	"worker/rebuild":   "#39: the record of epochs belongs to worker/fence",
+	"worker/ranges":  "#39: blocks, configuration, ClusterConfigs and passes each have their store",
+	"worker/rebuild": "#39: the record of epochs belongs to worker/fence",
 }
 
 // pathOfAnEvent are the packages that each event meets, and beside them nothing of the program's configuration

@@ -20,8 +20,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/observe"
-	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // verified has what hapctl counters verify prints.
@@ -277,8 +277,8 @@ func TestNothingInMotionIsDrift(t *testing.T) {
 	audits := make(chan observe.Drift, 1000)
 	ctx, stop := context.WithCancel(l.ctx)
 	ended := make(chan struct{})
-	auditor := reconcile.Auditor{
-		Audit: &reconcile.Audit{
+	auditor := audit.Auditor{
+		Audit: &audit.Audit{
 			Records: from.Counters, Repairer: from.Counters, Ledger: from.Ledger, Inventory: from.Gardener, Reader: from.Gardener,
 			Room: storage.NewWaitingRoom(l.js, l.subjects), Pause: 50 * time.Millisecond,
 		},

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events/storage"
-	"github.com/hap-worker/hap-worker/worker/reconcile"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
@@ -21,7 +21,7 @@ import (
 type gauge struct {
 	l     *landscape
 	tel   *telemetry.Telemetry
-	audit *reconcile.Audit
+	audit *audit.Audit
 	mends atomic.Bool // whether the audits repair
 }
 
@@ -33,11 +33,11 @@ func newGauge(l *landscape) *gauge {
 		l.t.Fatal(err)
 	}
 	from := sources(l.t, l.stack, l.js, l.subjects)
-	g := &gauge{l: l, tel: tel, audit: &reconcile.Audit{
+	g := &gauge{l: l, tel: tel, audit: &audit.Audit{
 		Records: from.Counters, Repairer: from.Counters, Ledger: from.Ledger, Inventory: from.Gardener, Reader: from.Gardener,
 		Room: storage.NewWaitingRoom(l.js, l.subjects), Pause: 20 * time.Millisecond,
 	}}
-	auditor := reconcile.Auditor{
+	auditor := audit.Auditor{
 		Audit:    g.audit,
 		Settings: func() (time.Duration, bool) { return 5 * time.Millisecond, g.mends.Load() },
 		Observer: tel.Metrics.Observer(),

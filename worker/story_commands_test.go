@@ -17,9 +17,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
-	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // command is a line of a story.
@@ -361,7 +361,7 @@ func (w *world) audit(c command) (string, error) {
 
 func (w *world) audits(c command) (string, error) {
 	every, err := c.duration("every", time.Hour)
-	auditor := &reconcile.Auditor{
+	auditor := &audit.Auditor{
 		Audit: w.auditor.Audit, Observer: w.observer(), Settings: func() (time.Duration, bool) { return every, true },
 	}
 	w.running.Go(func() { auditor.Run(w.ctx) })

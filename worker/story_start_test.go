@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
@@ -95,7 +96,7 @@ func (w *world) beside() {
 		Ledger: w.ledger, Records: w.redis, Shoots: w.gardener, Room: w.room, Rebuild: w.rebuilder,
 		Keep: 2 * time.Hour, Observer: w.observer(),
 	}
-	w.auditor = &reconcile.Auditor{Audit: &reconcile.Audit{
+	w.auditor = &audit.Auditor{Audit: &audit.Audit{
 		Records: w.redis, Repairer: w.redis, Ledger: w.ledger, Inventory: w.gardener, Reader: w.gardener, Room: w.room,
 	}}
 	if w.networks.Config() != nil {

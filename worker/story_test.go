@@ -20,6 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -66,7 +67,7 @@ type world struct {
 	notes     *scribe            // nil where nothing is written beside the ledger
 	configs   *ranges.ClusterConfigs
 	purger    *retention.Purger
-	auditor   *reconcile.Auditor
+	auditor   *audit.Auditor
 
 	ctx     context.Context
 	cancel  context.CancelFunc

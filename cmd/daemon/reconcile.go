@@ -3,14 +3,14 @@ package daemon
 import (
 	"time"
 
-	"github.com/hap-worker/hap-worker/worker/reconcile"
+	"github.com/hap-worker/hap-worker/worker/audit"
 )
 
 // reconciler returns the auditor of Redis. It follows changes of the configuration.
-func (d *daemon) reconciler() *reconcile.Auditor {
+func (d *daemon) reconciler() *audit.Auditor {
 	p := &d.parts
-	return &reconcile.Auditor{
-		Audit: &reconcile.Audit{
+	return &audit.Auditor{
+		Audit: &audit.Audit{
 			Records: p.counters, Repairer: p.counters, Ledger: p.ledger, Inventory: p.gardener, Reader: p.gardener, Room: p.room,
 		},
 		Settings: func() (time.Duration, bool) {

@@ -1,6 +1,10 @@
 package account
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/hap-worker/hap-worker/engine"
+)
 
 // ErrNotBuilt says that a pool or a bucket of the directory has no epoch: Redis
 // lost it, or never had it. The caller backs off, rebuilds it if no other
@@ -62,6 +66,11 @@ type Label struct {
 	// After is set if the label was read from Kubernetes itself: the generation that the record had before. 0
 	// means that the label may come from a cache, and may be older than the record's claim.
 	After int64
+}
+
+// LabelOf returns the labels of a binding, with After.
+func LabelOf(b engine.Binding, after int64) Label {
+	return Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation, After: after}
 }
 
 // Change says what an observed label did to a record.

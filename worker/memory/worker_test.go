@@ -16,6 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -28,8 +29,8 @@ import (
 var (
 	_ worker.Counters      = (*memory.Counters)(nil)
 	_ rebuild.Builder      = (*memory.Counters)(nil)
-	_ reconcile.Records    = (*memory.Counters)(nil)
-	_ reconcile.Repairer   = (*memory.Counters)(nil)
+	_ audit.Records        = (*memory.Counters)(nil)
+	_ audit.Repairer       = (*memory.Counters)(nil)
 	_ reconcile.Follower   = (*memory.Counters)(nil)
 	_ retention.Records    = (*memory.Counters)(nil)
 	_ ranges.Runtimes      = (*memory.Counters)(nil)

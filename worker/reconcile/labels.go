@@ -1,6 +1,4 @@
-// Package reconcile compares Redis with the other stores. Labels follows the labels that others write. Audit
-// compares Redis with ledger, labels and Shoots, and repairs the drifts that are safe to repair. Auditor does
-// so periodically.
+// Package reconcile follows the labels that others write on bindings.
 package reconcile
 
 import (
@@ -29,6 +27,12 @@ type Follower interface {
 	Pools(ctx context.Context) ([]string, error)
 	// Bindings returns the records of a pool.
 	Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error]
+}
+
+// Reader reads one binding at its source.
+type Reader interface {
+	// Get returns an engine.Error with CodeUnknownBinding if the binding does not exist.
+	Get(ctx context.Context, name string) (engine.Binding, error)
 }
 
 // Cache has the bindings from the watch.
@@ -145,13 +149,7 @@ func (s *Labels) follow(ctx context.Context, b engine.Binding) error {
 	if b.Pool().Shared {
 		return nil
 	}
-	return s.observe(ctx, b.Pool().Name(), label(b, 0))
-}
-
-// label returns the labels of a binding. after is the generation of the record that was read before the
-// label, or 0 for a label from the cache.
-func label(b engine.Binding, after int64) account.Label {
-	return account.Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation, After: after}
+	return s.observe(ctx, b.Pool().Name(), account.LabelOf(b, 0))
 }
 
 // aboveAll is a generation above every claim's.
@@ -199,7 +197,7 @@ func (s *Labels) ask(ctx context.Context, pool, binding string, generation int64
 	case err != nil:
 		return err
 	}
-	return s.observe(ctx, pool, label(b, generation))
+	return s.observe(ctx, pool, account.LabelOf(b, generation))
 }
 
 // doubt handles an account that its tenant seems to have lost although runtimes are on it. The runtimes stay.

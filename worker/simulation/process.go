@@ -23,6 +23,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -313,7 +314,7 @@ func (p *process) bring() {
 // audit compares Redis with labels, Shoots and ledger once, and repairs it.
 func (p *process) audit() {
 	ledger := storage.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
-	a := &reconcile.Audit{
+	a := &audit.Audit{
 		Records: store{p}, Repairer: store{p}, Ledger: ledger, Inventory: p.garden, Reader: p.garden,
 		Room: storage.NewWaitingRoomOn(server{p}, p.world.subjects),
 	}

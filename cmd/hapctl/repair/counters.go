@@ -17,9 +17,9 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
-	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // NewCounters returns the command hapctl counters.
@@ -122,7 +122,7 @@ says how --repair treats the drift:
 	return cmd
 }
 
-func runVerify(ctx context.Context, s *cli.Shell, audit *reconcile.Audit, tell *progress, repair, drainIdle, yes bool) error {
+func runVerify(ctx context.Context, s *cli.Shell, audit *audit.Audit, tell *progress, repair, drainIdle, yes bool) error {
 	found, err := audit.Verify(ctx)
 	tell.end()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
-	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // progress shows on stderr how far a long command is: a line for each stage and, on a terminal, a count in
@@ -136,7 +136,7 @@ func (c countedGardener) Shoots(ctx context.Context, f func(engine.Shoot) error)
 
 // countedRedis counts the runtimes that are read from Redis.
 type countedRedis struct {
-	reconcile.Records
+	audit.Records
 	progress *progress
 }
 

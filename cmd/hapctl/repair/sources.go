@@ -13,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/config"
-	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // redisIsEmptied reports whether Redis is empty and has no record of its landscape while the ledger has one:
@@ -60,8 +60,8 @@ type sources struct {
 	redis    config.Redis // the configuration of store
 }
 
-func (p *sources) audit(tell *progress) *reconcile.Audit {
-	return &reconcile.Audit{
+func (p *sources) audit(tell *progress) *audit.Audit {
+	return &audit.Audit{
 		Records: countedRedis{p.store, tell}, Repairer: p.store, Ledger: countedLedger{p.ledger, tell}, Inventory: countedGardener{p.gardener, tell},
 		Reader: p.gardener, Room: p.room, Progress: tell.stage,
 	}

@@ -1,4 +1,4 @@
-package reconcile_test
+package audit_test
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/worker/reconcile"
+	"github.com/hap-worker/hap-worker/worker/audit"
 )
 
 // mender records the repairs in order.
 type mender struct {
-	reconcile.Repairer
+	audit.Repairer
 	restores bool
 	calls    []string
 }
@@ -60,7 +60,7 @@ func TestCountsAreRepairedLast(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m := &mender{restores: c.restores}
-			if _, err := (&reconcile.Audit{Repairer: m}).RepairAll(t.Context(), c.drifts, false); err != nil {
+			if _, err := (&audit.Audit{Repairer: m}).RepairAll(t.Context(), c.drifts, false); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(m.calls, c.want) {

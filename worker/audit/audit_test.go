@@ -1,4 +1,4 @@
-package reconcile_test
+package audit_test
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
-	"github.com/hap-worker/hap-worker/worker/reconcile"
 )
 
 // passage is an audit of one account, with changes while the audit reads Redis.
@@ -26,7 +26,7 @@ type passage struct {
 	during   []func() // by look: runs after the records were read and before the runtimes are
 }
 
-func newPassage(t *testing.T) (*passage, *reconcile.Audit) {
+func newPassage(t *testing.T) (*passage, *audit.Audit) {
 	t.Helper()
 	subjects, err := events.NewSubjects("")
 	if err != nil {
@@ -44,7 +44,7 @@ func newPassage(t *testing.T) (*passage, *reconcile.Audit) {
 	if err := rebuilder.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return p, &reconcile.Audit{Records: p, Repairer: p.Counters, Ledger: p.ledger, Inventory: landscape, Reader: landscape, Room: room}
+	return p, &audit.Audit{Records: p, Repairer: p.Counters, Ledger: p.ledger, Inventory: landscape, Reader: landscape, Room: room}
 }
 
 // Runtimes first runs the change in the middle of a look.

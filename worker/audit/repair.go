@@ -1,4 +1,4 @@
-package reconcile
+package audit
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func (a *Audit) follow(ctx context.Context, d account.Drift) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	seen, err := a.Repairer.Observe(ctx, d.Pool, label(b, d.Record.Generation))
+	seen, err := a.Repairer.Observe(ctx, d.Pool, account.LabelOf(b, d.Record.Generation))
 	return seen.Change != "", err
 }
 

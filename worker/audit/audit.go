@@ -1,4 +1,6 @@
-package reconcile
+// Package audit compares Redis with ledger, labels and Shoots, and repairs the drifts that are safe to repair. Auditor
+// does so periodically.
+package audit
 
 import (
 	"context"
