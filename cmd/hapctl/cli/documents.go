@@ -33,14 +33,14 @@ func (v DocumentCheckView) Show(w io.Writer, wide bool) {
 
 // ShowFaults writes a table with a row for each fault, and with a column for files if a fault names one.
 func ShowFaults(w io.Writer, wide bool, faults document.Faults) {
-	header, rows := []string{"LINE", "PATH", "KIND", "MESSAGE"}, faultRows(faults)
+	header, rows, shorten := []string{"LINE", "PATH", "KIND", "MESSAGE"}, faultRows(faults), []string{"PATH"}
 	if slices.ContainsFunc(faults, func(f document.Fault) bool { return f.File != "" }) {
-		header = slices.Insert(header, 0, "FILE")
+		header, shorten = slices.Insert(header, 0, "FILE"), []string{"FILE", "PATH"}
 		for i := range rows {
 			rows[i] = slices.Insert(rows[i], 0, faults[i].File)
 		}
 	}
-	FittedText(w, wide, header, rows, "PATH")
+	FittedText(w, wide, header, rows, shorten...)
 }
 
 // faultRows returns a row for each fault: line, path, kind and message.
