@@ -38,10 +38,16 @@ func TenantIn(subject string) string {
 
 // Tenant returns the global account that the event names, "" if it names none or cannot be read.
 func (e Event) Tenant() string {
-	if p := e.given(); p != nil {
-		return p.tenant()
+	switch {
+	case e.Provision != nil:
+		return e.Provision.GlobalAccountID
+	case e.Deprovision != nil:
+		return e.Deprovision.GlobalAccountID
+	case e.Resolve != nil:
+		return e.Resolve.GlobalAccountID
+	default:
+		return ""
 	}
-	return ""
 }
 
 // checkSubject returns an error if the subject contradicts the type or the data of the event.

@@ -31,7 +31,6 @@ type payload interface {
 	// token returns the required last token of the subject, "" if any global account id may stand
 	// there.
 	token() string
-	tenant() string // the global account that is named, "" for none
 }
 
 // checkAttributes checks the attributes of the CloudEvent, which every kind of event has.
@@ -66,8 +65,7 @@ func (p *Provision) addressee() (runtimeID, binding, replyTo string) {
 	return p.RuntimeID, "", p.ReplyTo
 }
 
-func (p *Provision) token() string  { return p.GlobalAccountID }
-func (p *Provision) tenant() string { return p.GlobalAccountID }
+func (p *Provision) token() string { return p.GlobalAccountID }
 
 func (d *Deprovision) check() error {
 	return cmp.Or(
@@ -82,8 +80,7 @@ func (d *Deprovision) addressee() (runtimeID, binding, replyTo string) {
 	return d.RuntimeID, "", d.ReplyTo
 }
 
-func (d *Deprovision) token() string  { return d.GlobalAccountID }
-func (d *Deprovision) tenant() string { return d.GlobalAccountID }
+func (d *Deprovision) token() string { return d.GlobalAccountID }
 
 func (r *Release) check() error {
 	if r.Generation != nil && (*r.Generation < 0 || *r.Generation > object.MaxWhole) {
@@ -94,7 +91,6 @@ func (r *Release) check() error {
 
 func (r *Release) addressee() (runtimeID, binding, replyTo string) { return "", r.Binding, r.ReplyTo }
 func (r *Release) token() string                                   { return engine.Token(r.Binding) }
-func (r *Release) tenant() string                                  { return "" }
 
 func (r *Resolve) check() error {
 	return cmp.Or(
@@ -107,7 +103,6 @@ func (r *Resolve) check() error {
 
 func (r *Resolve) addressee() (runtimeID, binding, replyTo string) { return r.RuntimeID, "", r.ReplyTo }
 func (r *Resolve) token() string                                   { return r.RuntimeID }
-func (r *Resolve) tenant() string                                  { return r.GlobalAccountID }
 
 func (c *Cluster) check() error {
 	if c == nil {
