@@ -109,7 +109,7 @@ type Gardener interface {
 	dirtying.Shoots
 }
 
-// Ledger is the stream of replies: package events.
+// Ledger is the stream of replies: package storage.
 type Ledger interface {
 	// Last returns the last message of a subject, and whether there is one. A message that is not
 	// a reply is returned too; a reply may replace it. The error is events.ErrUnknownReply for a
@@ -121,7 +121,7 @@ type Ledger interface {
 	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
 }
 
-// Room is the waiting room: package events.
+// Room is the waiting room: package storage.
 type Room interface {
 	// Enter stores a request and returns its deadline. A request that is already stored does not
 	// change.

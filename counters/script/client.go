@@ -58,11 +58,7 @@ func (c *Client) Ask(ctx context.Context, sc Script, place string, asked Request
 }
 
 func (c *Client) withoutLane(ctx context.Context, sc Script, asked Request) laneAnswer {
-	answers, fenced, err := sc.Together(ctx, c.Redis(), asked)
-	if err != nil {
-		return laneAnswer{err: err}
-	}
-	return laneAnswer{values: answers[0], fenced: fenced, err: failure(answers[0])}
+	return first(sc.Together(ctx, c.Redis(), asked))
 }
 
 // called reports the duration of a call to OnCall.
@@ -106,7 +102,7 @@ func (c *Client) AskAll(ctx context.Context, sc Script, calls []Call) ([]*Reply,
 		values, err := result.Slice()
 		answer := laneAnswer{err: err}
 		if err == nil {
-			answer = sc.only(values)
+			answer = first(sc.answers(values, 1))
 		}
 		replies[i], err = sc.read(calls[i].Place, answer.values, answer.err)
 		if err != nil && !errors.Is(err, account.ErrNotBuilt) {

@@ -131,9 +131,8 @@ func (sc Script) Together(ctx context.Context, client redis.Scripter, requests .
 	return sc.answers(values, len(requests))
 }
 
-// only returns the answer to the one request of a call.
-func (sc Script) only(values []any) laneAnswer {
-	answers, fenced, err := sc.answers(values, 1)
+// first returns the answer to the first request of a call.
+func first(answers []any, fenced map[string]string, err error) laneAnswer {
 	if err != nil {
 		return laneAnswer{err: err}
 	}

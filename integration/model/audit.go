@@ -188,7 +188,7 @@ func (m *model) repair(s *state, w int) {
 	m.script(&n, w, what, thing{}, r)
 }
 
-// mend is Audit.mend of package reconcile, without the directory.
+// mend is Audit.mend of package audit, without the directory.
 func (r *redis) mend(p *account.Pool, d account.Drift) (changed bool, err error) {
 	switch d.Kind {
 	case account.CountWrong:

@@ -50,7 +50,7 @@ type Reader interface {
 	Get(ctx context.Context, name string) (engine.Binding, error)
 }
 
-// Ledger has the methods of the ledger that an audit calls; package events implements it.
+// Ledger has the methods of the ledger that an audit calls; package storage implements it.
 type Ledger interface {
 	rebuild.Ledger
 	// End returns the highest sequence that the ledger has ever assigned to a reply.

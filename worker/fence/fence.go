@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Record reads the epochs in force from the stream's leader: package events.
+// Record reads the epochs in force from the stream's leader: package storage.
 type Record interface {
 	Epochs(ctx context.Context) (storage.EpochRecord, error)
 }

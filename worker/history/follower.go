@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/storage"
 )
 
-// Ledger reads the replies: package events.
+// Ledger reads the replies: package storage.
 type Ledger interface {
 	// End returns the highest sequence that the ledger has ever assigned to a reply.
 	End(ctx context.Context) (uint64, error)

@@ -38,13 +38,13 @@ type Notes interface {
 	All(ctx context.Context) (network.Notes, error)
 }
 
-// RuntimeLedger is the ledger of one runtime: package events.
+// RuntimeLedger is the ledger of one runtime: package storage.
 type RuntimeLedger interface {
 	// OfRuntime reads every stored reply of a runtime, in the order of the stream.
 	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 }
 
-// Ledger is the ledger of all runtimes: package events.
+// Ledger is the ledger of all runtimes: package storage.
 type Ledger interface {
 	// Last returns the last message of a subject, and whether there is one. The error is
 	// events.ErrUnknownReply for a reply of a newer version.

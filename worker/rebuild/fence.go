@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/storage"
 )
 
-// Record stores the epochs in force (rule 15): package events.
+// Record stores the epochs in force (rule 15): package storage.
 type Record interface {
 	// Epochs reads the record from the stream's leader.
 	Epochs(ctx context.Context) (storage.EpochRecord, error)

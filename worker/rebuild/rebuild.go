@@ -50,7 +50,7 @@ type Inventory interface {
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
 }
 
-// Ledger is the ledger as a rebuild uses it: package events.
+// Ledger is the ledger as a rebuild uses it: package storage.
 type Ledger interface {
 	ranges.Ledger
 	// Facts visits every stored reply, from the first to the last at present.
@@ -60,7 +60,7 @@ type Ledger interface {
 	Unsettled(ctx context.Context, f func(e events.Event, sequence uint64, fault error) error) error
 }
 
-// Room stores the waiting requests: package events.
+// Room stores the waiting requests: package storage.
 type Room interface {
 	// Addresses visits the subjects of a runtime's requests, or of all requests if runtimeID is
 	// "". foreign is set if the message cannot be read.

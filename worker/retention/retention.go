@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// Ledger is the ledger as retention uses it: package events.
+// Ledger is the ledger as retention uses it: package storage.
 type Ledger interface {
 	ranges.RuntimeLedger
 	// FactsAfter visits every reply that was stored after a sequence, with its place and time.
@@ -61,7 +61,7 @@ type Blocks interface {
 	Applied(ctx context.Context, cluster string) ([]network.Applied, error)
 }
 
-// Room stores the waiting requests: package events.
+// Room stores the waiting requests: package storage.
 type Room interface {
 	// Addresses visits the subjects of a runtime's requests, or of all requests if runtimeID is
 	// "". foreign is set if the message cannot be read.

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/waitlist"
 )
 
-// Room is where requests wait: package events. The errors are the connection's.
+// Room is where requests wait: package storage. The errors are the connection's.
 type Room interface {
 	// Get reads one request, and reports whether it still waits.
 	Get(ctx context.Context, subject string) (r storage.WaitingRequest, found bool, err error)

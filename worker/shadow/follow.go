@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/loop"
 )
 
-// Ledger is the shadow's ledger, implemented by package events.
+// Ledger is the shadow's ledger, implemented by package storage.
 type Ledger interface {
 	// Each reads every stored reply.
 	Each(ctx context.Context, f func(events.Stored) error) error
@@ -22,13 +22,13 @@ type Ledger interface {
 	Remove(ctx context.Context, subject string, upTo uint64) error
 }
 
-// Book stores comparisons, implemented by package events.
+// Book stores comparisons, implemented by package shadows.
 type Book interface {
 	// Add stores a comparison unless its request has one already, and reports whether it stored it.
 	Add(ctx context.Context, c shadows.Comparison) (bool, error)
 }
 
-// Room is the shadow's waiting room, implemented by package events.
+// Room is the shadow's waiting room, implemented by package storage.
 type Room interface {
 	Leave(ctx context.Context, subject string) error
 }
