@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
 )
 
@@ -24,19 +25,28 @@ func (h *Handler) follow(ctx context.Context, a *attempt, job *claimAttempt, pla
 	if err != nil || !left {
 		return place, h.notBuilt(err, place.Pool)
 	}
-	return h.arrive(ctx, job, place, sequence)
-}
-
-// arrive updates the directory for a runtime that has left place under sequence, and returns the runtime's
-// new place. That is another pool than the search's if another worker was faster.
-func (h *Handler) arrive(ctx context.Context, job *claimAttempt, place account.Place, sequence int64) (account.Place, error) {
 	pool := job.pool.Name()
 	if _, err := h.counters.MovePlace(ctx, job.runtime, place, account.Place{Pool: pool, Sequence: sequence}); err != nil {
 		return place, h.notBuilt(err, "")
 	}
-	place, epoch, err := h.locate(ctx, job.runtime, pool)
+	place, epoch, err := h.locate(ctx, job.runtime, pool) // another pool's if another worker was faster
 	job.request.Epoch = epoch
 	return place, err
+}
+
+// endMove updates the directory for a runtime that has left place under sequence, by a worker that stopped
+// before it did so. The runtime is in the same pool again, under a later sequence.
+func (h *Handler) endMove(ctx context.Context, runtime string, place account.Place, sequence int64) error {
+	_, err := h.counters.MovePlace(ctx, runtime, place, account.Place{Pool: place.Pool, Sequence: sequence})
+	return h.notBuilt(err, "")
+}
+
+// comeAgain decides an event anew after the end of a move that had left its runtime without a pool.
+func (h *Handler) comeAgain(ctx context.Context, a *attempt, place account.Place, sequence int64) (events.Reply, error) {
+	if err := h.endMove(ctx, a.event.RuntimeID, place, sequence); err != nil {
+		return events.Reply{}, err
+	}
+	return h.provision(ctx, a)
 }
 
 // elsewhere reports whether the current rules lead a waiting request to another pool, or to none.

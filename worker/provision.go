@@ -60,10 +60,7 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 		return events.Reply{}, h.notBuilt(err, place.Pool)
 	}
 	if reply.decision.Outcome == account.Moved {
-		if _, err := h.arrive(ctx, claim, place, reply.decision.Sequence); err != nil {
-			return events.Reply{}, err
-		}
-		return h.provision(ctx, a)
+		return h.comeAgain(ctx, a, place, reply.decision.Sequence)
 	}
 	if reply.decision.Outcome != account.Assigned {
 		return h.withoutBlocks(ctx, a, reply)
@@ -184,8 +181,11 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 			// back (rule 11).
 			return events.Reply{}, reply.held.Full
 		}
-		if refused.Outcome == account.Assigned || refused.Outcome == account.Moved {
-			return events.Reply{}, fmt.Errorf("runtime %s is %s at its deadline: asking again", reply.event.RuntimeID, refused.Outcome)
+		if refused.Outcome == account.Moved { // assign was not called, for lack of blocks
+			return h.comeAgain(ctx, a, reply.place, refused.Sequence)
+		}
+		if refused.Outcome == account.Assigned {
+			return events.Reply{}, fmt.Errorf("runtime %s is assigned at its deadline: asking again", reply.event.RuntimeID)
 		}
 		refused.Considered = reply.decision.Considered
 		reply.decision = refused

@@ -36,9 +36,9 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 	if err != nil {
 		return r, err
 	}
-	if left.Moved { // a worker stopped between Leave and MovePlace (rule 16)
-		if _, err := h.counters.MovePlace(ctx, e.RuntimeID, place, account.Place{Pool: place.Pool, Sequence: left.Sequence}); err != nil {
-			return r, h.notBuilt(err, "")
+	if left.Moved {
+		if err := h.endMove(ctx, e.RuntimeID, place, left.Sequence); err != nil {
+			return r, err
 		}
 		return h.deprovision(ctx, a)
 	}

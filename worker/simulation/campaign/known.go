@@ -53,4 +53,5 @@ var CuredNarrow = []Failure{
 	{Name: "an event was deleted while it was handled, and its account was taken for one without clusters", Seed: 2029278018, Kinds: plans.Faults},
 	{Name: "a request that was refused for one pool, and asked again, stayed in the waiting room for another", Seed: 20277736, Kinds: plans.Faults},
 	{Name: "another request of a runtime with blocks waited behind one of its tenant", Seed: 2248827285, Kinds: plans.Faults},
+	{Name: "a move that had stopped half way was never ended, as no block was free", Seed: 745984916, Kinds: plans.Faults},
 }
