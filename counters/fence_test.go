@@ -103,6 +103,7 @@ func TestEpochsOfDecisions(t *testing.T) {
 			"mark freed":     {func(ctx context.Context) error { _, err := m.MarkFreed(ctx, "aws", "b", 1); return err }, nil},
 			"status":         {func(ctx context.Context) error { _, err := m.Status(ctx, "aws"); return err }, nil},
 			"epochs":         {func(ctx context.Context) error { _, err := m.Epochs(ctx, "aws", bucket); return err }, nil},
+			"of ranges":      {func(ctx context.Context) error { _, err := ranges.Epoch(ctx); return err }, nil},
 			"confirm": {func(ctx context.Context) error {
 				_, err := m.Confirm(ctx, "aws", account.Claim{Runtime: runtime, Binding: "b", Epoch: all["aws"]})
 				return err

@@ -2,11 +2,9 @@ package counters
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/hap-worker/hap-worker/counters/script"
-	"github.com/hap-worker/hap-worker/engine/account"
 )
 
 // Site is state of another package that is kept in Redis like a pool: built, lost and rebuilt as a
@@ -104,12 +102,6 @@ func (site *Site) Depose(ctx context.Context, epoch string) (bool, error) {
 // Epoch returns the epoch of the site, in force or not; "" if it is not built. Error: an *engine.Error
 // of Redis.
 func (site *Site) Epoch(ctx context.Context) (string, error) {
-	r, err := site.store.run(ctx, recordScript, site.name, site.keys, 1, "epoch")
-	if errors.Is(err, account.ErrNotBuilt) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return r.Text(), r.Err()
+	epochs, err := site.store.epochs(ctx, map[string][]string{site.name: site.keys})
+	return epochs[site.name], err
 }

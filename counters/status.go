@@ -50,18 +50,27 @@ func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, e
 // Epochs returns the epochs of pools, and of buckets by their names, that are built, in one round
 // trip. It does not check whether they are in force. Error: an *engine.Error of Redis.
 func (s *Store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
-	calls := make([]script.Call, len(places))
-	for i, place := range places {
-		calls[i] = script.Call{Place: place, Request: script.Request{Keys: s.keysOf(place), Args: []any{1, "epoch"}}}
+	keys := make(map[string][]string, len(places))
+	for _, place := range places {
+		keys[place] = s.keysOf(place)
+	}
+	return s.epochs(ctx, keys)
+}
+
+// epochs is Epochs for places by their keys.
+func (s *Store) epochs(ctx context.Context, keys map[string][]string) (account.Epochs, error) {
+	calls := make([]script.Call, 0, len(keys))
+	for place, of := range keys {
+		calls = append(calls, script.Call{Place: place, Request: script.Request{Keys: of, Args: []any{1, "epoch"}}})
 	}
 	replies, err := s.script.AskAll(ctx, recordScript, calls)
 	if err != nil {
 		return nil, err
 	}
-	epochs := make(account.Epochs, len(places))
-	for i, place := range places {
+	epochs := make(account.Epochs, len(calls))
+	for i, call := range calls {
 		if replies[i] != nil {
-			epochs[place] = replies[i].Text()
+			epochs[call.Place] = replies[i].Text()
 		}
 	}
 	return epochs, nil

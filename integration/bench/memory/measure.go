@@ -13,6 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hap-worker/hap-worker/integration/bench/usage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -20,7 +23,7 @@ import (
 const quiet = time.Minute
 
 // patience is how long a worker may take to be ready and to collect.
-const patience = 10 * time.Minute
+const patience = 15 * time.Minute
 
 // measure starts a worker, waits for a collection, and compares the resident set with the limit.
 func measure(ctx context.Context, s *stack.Stack, o settings) error {
@@ -40,7 +43,7 @@ func measure(ctx context.Context, s *stack.Stack, o settings) error {
 				continue
 			}
 			fmt.Println(line)
-			return o.judge(settled(ctx, w), w)
+			return errors.Join(o.judge(settled(ctx, w), w), o.idling(ctx, s, w))
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -53,6 +56,36 @@ func (o settings) judge(rss int, w *stack.Worker) error {
 		return fmt.Errorf("%d MB are resident, the limit is %d MB", rss, o.limit)
 	}
 	return nil
+}
+
+// idling prints what the worker uses while nothing happens.
+func (o settings) idling(ctx context.Context, s *stack.Stack, w *stack.Worker) error {
+	options, err := redis.ParseURL(s.Redis.URL())
+	if err != nil {
+		return err
+	}
+	server := redis.NewClient(options)
+	defer func() { _ = server.Close() }()
+	used := func() (time.Duration, int, error) {
+		processor, err := usage.CPU(w.PID())
+		commands, failed := usage.Commands(ctx, server)
+		return processor, commands, errors.Join(err, failed)
+	}
+	processor, commands, err := used()
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(o.idle):
+	}
+	processorThen, commandsThen, err := used()
+	took := time.Since(begun).Seconds()
+	fmt.Printf("idle for %s: %.2f %% of a core, %.1f commands of Redis a second\n", o.idle,
+		100*(processorThen-processor).Seconds()/took, float64(commandsThen-commands)/took)
+	return err
 }
 
 // settled returns the resident set, in MB, once it has not fallen for 75 s: the runtime returns freed memory

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/bench/usage"
 )
 
 // sample is one round of one measurement.
@@ -130,7 +131,7 @@ func (b *bench) timed(ctx context.Context, pid int, do func() (time.Duration, in
 		return sample{}, err
 	}
 	per := func(i int) float64 { return (after[i] - before[i]).Seconds() / float64(n) * 1000 }
-	memory, err := resident(pid)
+	memory, err := usage.Resident(pid)
 	return sample{Rate: float64(n) / took.Seconds(), CPU: per(0), Redis: per(1), NATS: per(2), Resident: memory}, err
 }
 
@@ -138,14 +139,14 @@ func (b *bench) timed(ctx context.Context, pid int, do func() (time.Duration, in
 // publisher.
 func (b *bench) usage(ctx context.Context, pids ...int) (used [3]time.Duration, err error) {
 	for _, pid := range pids {
-		one, err := cpu(pid)
+		one, err := usage.CPU(pid)
 		if err != nil {
 			return used, err
 		}
 		used[0] += one
 	}
 	used[1], err = b.redisCPU(ctx)
-	used[2] = ownCPU()
+	used[2] = usage.OwnCPU()
 	return used, err
 }
 

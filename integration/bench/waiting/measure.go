@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/bench/usage"
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
@@ -72,40 +70,14 @@ func (b *bench) idling(ctx context.Context) (share, commands float64, err error)
 // used returns the CPU time of the workers, and the number of commands that Redis has executed.
 func (b *bench) used(ctx context.Context) (used time.Duration, commands int, err error) {
 	for _, w := range b.stack.Workers {
-		one, err := cpu(w.PID())
+		one, err := usage.CPU(w.PID())
 		if err != nil {
 			return 0, 0, err
 		}
 		used += one
 	}
-	stats, err := b.redis.Info(ctx, "commandstats").Result()
-	for line := range strings.Lines(stats) {
-		_, values, _ := strings.Cut(line, ":calls=")
-		calls, _, found := strings.Cut(values, ",")
-		if n, err := strconv.Atoi(calls); found && err == nil && !strings.HasPrefix(line, "cmdstat_info") {
-			commands += n
-		}
-	}
+	commands, err = usage.Commands(ctx, b.redis)
 	return used, commands, err
-}
-
-// ticks is the number of /proc's units of CPU time per second, on every present Linux.
-const ticks = 100
-
-// cpu returns the CPU time that a process has used.
-func cpu(pid int) (time.Duration, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(data), ") ") // the name of the program may contain blanks
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat cannot be read", pid)
-	}
-	user, failed := strconv.Atoi(fields[11])
-	system, err := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * time.Second / ticks, errors.Join(failed, err)
 }
 
 // comeAndGo measures requests that enter and leave, one after the other.
