@@ -22,26 +22,26 @@ import (
 //	ARGV[7] -> strategy
 //	ARGV[8] -> 1: the suggestions are all there is
 //	ARGV[9] -> 1: it is this request's turn in the queue; 2: it must not wait; 3: both
-//	ARGV[10] -> most bindings to list as considered
+//	ARGV[10] -> maximum number of considered bindings to return
 //	ARGV[11] -> epoch that the pool must have, '' for any
-//	ARGV[12] -> number of the runtime's place
+//	ARGV[12] -> number of the runtime's place in the directory (account.Place.Sequence)
 //	ARGV[13] -> n, the number of barred bindings
 //	ARGV[14..13+n] -> barred bindings
 //	then per suggestion: binding, generation of its label, 1 if it is labelled with the tenant
 //
 //	Returns {'OK', outcome, binding, generation, sequence, epoch, confirmed, origin, request, repeated,
-//	count, position} and three values for each considered binding: name, count, verdict; {'REBUILT'} where the
-//	pool has another epoch
+//	count, position} and three values for each considered binding: name, count, verdict; {'REBUILT'} if the
+//	pool does not have the epoch of ARGV[11]
 var assignScript = script.New("assign", []string{script.Joined, records, assignRequest, assignChoice, assignOutcome}, assignDecision)
 
-// locateAndAssignScript looks a runtime up in the directory, as locate does. If the runtime belongs to
-// the pool, it decides as assign does. The second place is the directory's bucket.
+// locateAndAssignScript looks a runtime up in the directory, as locate does, and then decides as assign
+// does. The place of a request is the pool, its second place the bucket of the directory.
 //
-//	KEYS     -> those of assign; those of the second place, of locate
+//	KEYS     -> of the pool: those of assign; of the bucket: those of locate
 //	ARGV[1…] -> those of assign
-//	ARGV[#]  -> entry that says that the runtime belongs to the pool
+//	ARGV[#]  -> the directory's entry for a runtime that is in the pool and never moved
 //
-//	Returns what assign returns, or {'ELSEWHERE'}
+//	Returns what assign returns, or {'ELSEWHERE'} if the directory has another entry
 var locateAndAssignScript = script.New("locate and assign", []string{script.Joined, records, assignRequest, assignChoice, assignOutcome}, `
 local mine = table.remove(ARGV)
 enter(second)
@@ -51,9 +51,10 @@ if entry and entry ~= mine then return {'ELSEWHERE'} end
 enter(place)
 `+assignDecision)
 
-// LocateAndAssign is Locate and Assign in one script. If the runtime belongs to another pool, the
-// decision has no outcome and nothing has changed. The same in a Redis Cluster, where no script
-// reaches the keys of both. Errors: ErrNotBuilt, ErrRebuilt, or an *engine.Error of Redis.
+// LocateAndAssign is Locate and Assign in one script. If the directory has the runtime in another pool,
+// as gone or as moved (rule 16), nothing changes and the decision has no outcome: the caller then uses
+// Locate and Assign. In a Redis Cluster the decision never has an outcome, since no script may have the
+// keys of both pool and bucket. Errors: ErrNotBuilt, ErrRebuilt, or an *engine.Error of Redis.
 func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	if _, cluster := s.client().(*redis.ClusterClient); cluster {
 		return account.Decision{}, nil
@@ -71,8 +72,8 @@ func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Requ
 	return decisionOf(reply)
 }
 
-// Assign decides which binding the runtime gets (rule 3). A repeat returns the same decision. Errors:
-// ErrNotBuilt, ErrRebuilt, or an *engine.Error of Redis.
+// Assign decides which binding the runtime gets (rule 3). A repeat returns the same binding and sequence
+// while the assignment stands. Errors: ErrNotBuilt, ErrRebuilt, or an *engine.Error of Redis.
 func (s *Store) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	args, err := assignArgs(r)
 	if err != nil {
@@ -119,7 +120,7 @@ func turn(r account.Request) int {
 	return n
 }
 
-// decisionOf decodes the values that the Lua functions decided and answer return.
+// decisionOf decodes the decision that assign or refuse returns.
 func decisionOf(r *script.Reply) (account.Decision, error) {
 	d := account.Decision{
 		Outcome: account.Outcome(r.Text()), Binding: r.Text(), Generation: r.Number(),

@@ -2,7 +2,7 @@ package counters
 
 // The parts of the scripts that decide which binding a runtime gets, rule 3.
 
-// assignRequest decodes the request, and reads the bindings that it needs.
+// assignRequest has the functions that decode a request, read bindings, and list the considered ones.
 const assignRequest = `
 local asked, id, request, tenant, shared, several, limit, strategy, all, in_turn, now, most, first, barred, read, considered
 

@@ -51,9 +51,9 @@ func (s *Store) Confirm(ctx context.Context, pool string, c account.Claim) (bool
 	return s.onClaim(ctx, confirmScript, pool, c)
 }
 
-// revokeScript takes back a claim that another writer's label denies (rule 6). While the binding is in
-// claiming, no runtime on it has been answered: all of them are dropped, at a cost that grows with
-// their number.
+// revokeScript takes back an unconfirmed claim (rule 6). While the binding is in claiming, no runtime on
+// it has been answered: the binding becomes free and all its runtimes are dropped, at a cost that grows
+// with their number. A rebuilt or adopted binding becomes dirtying, and only this runtime is dropped.
 //
 //	KEYS -> see records
 //	ARGV -> see claimInput
@@ -80,9 +80,9 @@ put_binding(name, rec)
 return {'OK', 1}
 `)
 
-// Revoke takes back a claim whose label turned out to be another tenant's or dirty (rule 6), and
-// reports whether anything changed. In either case the caller starts over at Assign. Errors:
-// ErrNotBuilt, or an *engine.Error of Redis.
+// Revoke takes back a claim that cannot be confirmed, for example because the label is another tenant's
+// or dirty (rule 6). It reports whether anything changed; in either case the caller starts over at
+// Assign. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Revoke(ctx context.Context, pool string, c account.Claim) (bool, error) {
 	return s.onClaim(ctx, revokeScript, pool, c)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // The entries of a bucket are "pool|<name>", "gone|<sequence>" or, for a runtime that came from
-// another pool, "moved|<sequence>|<name>", which an older version does not read as a runtime that
-// never moved.
+// another pool, "moved|<sequence>|<name>". The prefix "moved|" keeps an older version from taking such
+// a runtime for one that never moved.
 const (
 	entryPool  = "pool|"
 	entryGone  = "gone|"
@@ -37,7 +37,7 @@ return {'OK', entry}
 `)
 
 // Locate returns the runtime's place for a provision, and sets it to pool if there is none. If the
-// place is Gone, the provision is superseded under its sequence. Errors: ErrNotBuilt, or an
+// place is Gone, the provision is superseded under the place's sequence. Errors: ErrNotBuilt, or an
 // *engine.Error of Redis.
 func (s *Store) Locate(ctx context.Context, runtime, pool string) (account.Place, error) {
 	return s.locate(ctx, runtime, entryPool+pool)
@@ -103,8 +103,8 @@ set(2, ARGV[1], ARGV[3])
 return {'OK', 1}
 `)
 
-// MovePlace changes the runtime's place to the second one if it still is the first one, and reports
-// whether it did (rule 16). Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// MovePlace replaces the runtime's place with the new one (to) if the directory still has the old one
+// (from), and reports whether it did (rule 16). Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error) {
 	if err := checkNames(runtime); err != nil {
 		return false, err
@@ -122,9 +122,9 @@ func (s *Store) MovePlace(ctx context.Context, runtime string, from, to account.
 //	ARGV[1] -> runtime
 //	ARGV[2] -> request whose rule names another pool
 //	ARGV[3] -> its tenant
-//	ARGV[4] -> number of the runtime's place
+//	ARGV[4] -> number of the runtime's place in the directory (account.Place.Sequence)
 //
-//	Returns {'OK', 1 if it has left, the number under which it did}
+//	Returns {'OK', 1 if the runtime has left, the number under which it has left}
 var leaveScript = script.New("leave", []string{records}, `
 local id, request, tenant = ARGV[1], ARGV[2], ARGV[3]
 local rt, left = arrived(id, tonumber(ARGV[4]))
@@ -140,7 +140,9 @@ return {'OK', 1, num(rt.sequence)}
 
 // Leave removes a runtime without an account from the pool of its place, for a request whose rule
 // names another pool (rule 16). left reports whether the runtime has left, and sequence is the number
-// under which it did. A repeat returns the same. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// under which it has. It stays if it has an account or is gone, if it waits by another request or for
+// another tenant, or if this very request was refused. A repeat returns the same. Errors: ErrNotBuilt,
+// or an *engine.Error of Redis.
 func (s *Store) Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
 	if err := checkNames(runtime, request, tenant); err != nil {
 		return 0, false, err

@@ -24,9 +24,10 @@ end
 return {'OK', 1, rec.tenant, rec.pristine and 1 or 0}
 `)
 
-// BeginDirtying permits the caller to write dirty=true on a binding without runtimes (rule 8). From
-// then on only a release returns it to its pool. If the claim is pristine, the caller frees it
-// instead. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// BeginDirtying permits the caller to write dirty=true on a binding without runtimes that drains or is
+// dirtying under this generation (rule 8). Then only rules 9 and 10 make the binding free again. If the
+// Permit is Pristine, the caller frees the binding instead. Errors: ErrNotBuilt, or an *engine.Error of
+// Redis.
 func (s *Store) BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error) {
 	r, err := s.onBinding(ctx, dirtyingScript, pool, binding, generation)
 	if err != nil {
@@ -55,7 +56,7 @@ func (s *Store) InUse(ctx context.Context, pool, binding string) (int, error) {
 	return int(r.Number()), r.Err()
 }
 
-// freedScript ends a claim whose label is off (rule 9).
+// freedScript ends a claim whose label was taken off (rule 9).
 //
 //	KEYS    -> see records
 //	ARGV[1] -> binding
@@ -69,9 +70,9 @@ free_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// MarkFreed ends the claim of that generation once its label is off (rule 9), and reports whether it
-// did. It changes neither a later claim of the binding nor a free binding. Errors: ErrNotBuilt, or an
-// *engine.Error of Redis.
+// MarkFreed ends the claim of that generation after its label was taken off (rule 9), and reports
+// whether it did. It changes only a draining or dirtying binding without runtimes. Errors: ErrNotBuilt,
+// or an *engine.Error of Redis.
 func (s *Store) MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	r, err := s.onBinding(ctx, freedScript, pool, binding, generation)
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *Store) onBinding(ctx context.Context, sc script.Script, pool, binding s
 //	ARGV[2] -> tenant of the label, '' is unclaimed
 //	ARGV[3] -> 1: the label is dirty
 //	ARGV[4] -> generation of the label
-//	ARGV[5] -> generation of the record after which Kubernetes itself was read, 0: maybe a cache
+//	ARGV[5] -> generation of the record before the label was read from Kubernetes; 0: the label may be cached
 //
 //	Returns {'OK', change, record before, record now}, records packed and '' for none
 var observeScript = script.New("observe", []string{records}, `
@@ -154,9 +155,9 @@ if overtaken() then return adopt() end
 return now('')
 `)
 
-// Observe updates the record of a binding without runtimes from its label (rule 10). It never marks an
-// account dirty. Do not call it for a shared pool, which has no claims. Errors: ErrNotBuilt, or an
-// *engine.Error of Redis.
+// Observe updates the record of a binding without runtimes from its label (rule 10). A record becomes
+// dirtying only if the label is dirty. Do not call it for a shared pool, which has no claims. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
 	if err := checkNames(l.Binding, l.Tenant); err != nil {
 		return account.Observation{}, err

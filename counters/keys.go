@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// DefaultPrefix begins every key.
+// DefaultPrefix begins every key of a Store that is given no other prefix.
 const DefaultPrefix = "hap"
 
 // bucketPrefix begins the names of the directory's buckets; no pool's name has a colon.
@@ -27,7 +27,7 @@ func isBucket(place string) bool { return strings.HasPrefix(place, bucketPrefix)
 
 func (s *Store) metaKey(place string) string { return s.tag(place) + "meta" }
 
-// poolKeys are the KEYS of every script on a pool, in the order of records.
+// poolKeys returns the keys of a pool in the order in which its scripts take them (see records).
 func (s *Store) poolKeys(pool string) []string {
 	return s.keys.of(pool, func() []string {
 		tag := s.tag(pool)
@@ -63,7 +63,7 @@ func (k *keys) of(place string, compute func() []string) []string {
 	return known
 }
 
-// bucketKeys are the KEYS of every script on a bucket: its meta and its entries.
+// bucketKeys returns the keys of a bucket in the order in which its scripts take them: meta and entries.
 func (s *Store) bucketKeys(bucket string) []string {
 	return s.keys.of(bucket, func() []string {
 		tag := s.tag(bucket)
@@ -82,8 +82,8 @@ func (s *Store) directoryKeys(runtime string) []string {
 	return s.bucketKeys(account.BucketOf(runtime))
 }
 
-// stagingKeys are the keys in which a rebuild under token stages its records. No other rebuild uses
-// them, and they expire.
+// stagingKeys returns the keys in which a rebuild under token stages its records. No other rebuild
+// uses them, and they expire.
 func (s *Store) stagingKeys(place, token string) []string {
 	tag := s.tag(place) + "n:" + token + ":"
 	if isBucket(place) {

@@ -10,8 +10,8 @@ import (
 // and is exact up to here.
 const maxNumber = 1<<53 - 2
 
-// checkNames refuses names with characters that separate the fields of records. Every Kubernetes name
-// and label value passes.
+// checkNames refuses names with a space, '|', a control character or a byte outside of ASCII: spaces and
+// '|' separate the parts of records. Every Kubernetes name and label value passes.
 func checkNames(names ...string) error {
 	for _, name := range names {
 		for i := range len(name) {
@@ -23,7 +23,7 @@ func checkNames(names ...string) error {
 	return nil
 }
 
-// checkNumbers refuses numbers that Lua would round.
+// checkNumbers refuses negative numbers, and numbers that Lua would round.
 func checkNumbers(numbers ...int64) error {
 	for _, n := range numbers {
 		if n < 0 || n > maxNumber {

@@ -11,7 +11,8 @@ import (
 //
 //	KEYS -> see records
 //
-//	Returns {'OK'} and five values for each: runtime, tenant, request, sequence, turn of the tenant
+//	Returns {'OK'} and five values for each waiting runtime: its id, tenant, request and sequence, and
+//	the sequence at which a waiting runtime of its tenant was last served, 0 if none is recorded
 var queueScript = script.New("queue", []string{records}, `
 local out, turns = {'OK'}, {}
 local had = redis.call('ZRANGE', KEYS[7], 0, -1, 'WITHSCORES')
@@ -40,7 +41,7 @@ func (s *Store) Queue(ctx context.Context, pool string) ([]account.Waiter, error
 	return waiters, nil
 }
 
-// waitersOf decodes the rest of the reply.
+// waitersOf decodes the rest of a reply of queue or heads.
 func waitersOf(r *script.Reply) (all []account.Waiter) {
 	for r.More() {
 		all = append(all, account.Waiter{
@@ -50,11 +51,11 @@ func waitersOf(r *script.Reply) (all []account.Waiter) {
 	return all
 }
 
-// headsScript reads the next runtimes. Tenants without a turn so far come first, so the script stops
-// once it has found enough of them. It reads the whole queue only if most tenants have had a turn.
+// headsScript reads the next runtime of each tenant. Tenants for which no turn is recorded come first,
+// so the script stops when it has found ARGV[1] of them. If fewer of them wait, it reads the whole queue.
 //
 //	KEYS    -> see records
-//	ARGV[1] -> number of tenants at most
+//	ARGV[1] -> maximum number of tenants
 //
 //	Returns {'OK', number of all that wait} and five values for each, as queue does
 var headsScript = script.New("heads", []string{records}, `
@@ -87,9 +88,9 @@ end
 return out
 `)
 
-// Heads returns how many runtimes wait for a pool, and the next one of each tenant, for at most so
-// many tenants, in the order in which the pool serves them. Errors: ErrNotBuilt, or an *engine.Error
-// of Redis.
+// Heads returns the number of runtimes that wait for a pool, and the next runtime of each tenant in the
+// order in which the pool serves them; most is the maximum number of tenants. Errors: ErrNotBuilt, or
+// an *engine.Error of Redis.
 func (s *Store) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
 	r, err := s.run(ctx, headsScript, pool, s.poolKeys(pool), most)
 	if err != nil {

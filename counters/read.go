@@ -14,11 +14,11 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// page is how many records one HSCAN asks for.
+// page is the number of entries that one HSCAN or SCAN asks for.
 const page = 500
 
-// Pools returns the names of all pools in Redis, built or not, sorted. It scans all keys, so it is for
-// operators. Error: an *engine.Error of Redis.
+// Pools returns the names of all pools in Redis, built or not, sorted. It scans all keys: do not call
+// it for each event. Error: an *engine.Error of Redis.
 func (s *Store) Pools(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	pools := map[string]bool{}
@@ -81,8 +81,8 @@ func (s *Store) Bindings(ctx context.Context, pool string) iter.Seq2[account.Nam
 	})
 }
 
-// Runtimes returns the runtimes of a pool in no particular order. One that changes meanwhile may come
-// twice. An error ends the sequence: ErrNotBuilt, or an *engine.Error of Redis.
+// Runtimes returns the runtimes of a pool in no particular order. A runtime that changes meanwhile may
+// come twice. An error ends the sequence: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
 	return scanHash(ctx, s, pool, s.poolKeys(pool)[2], func(id, packed string) (account.NamedRuntime, error) {
 		rt, err := unpackRuntime(id, packed)
@@ -90,18 +90,18 @@ func (s *Store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.Nam
 	})
 }
 
-// lookedAt is how many records one call of onScript looks at: about a millisecond of the server.
+// lookedAt is the number of records that one call of onScript reads: about a millisecond of the server.
 const lookedAt = 1000
 
-// onScript returns those of some runtimes of a pool whose records have a text. The server looks for it,
-// so that no others are sent.
+// onScript reads one page of a pool's runtimes, and returns only the runtimes whose records contain a
+// text.
 //
-//	KEYS    -> those of the pool
+//	KEYS    -> see records
 //	ARGV[1] -> cursor of HSCAN
-//	ARGV[2] -> how many to look at
+//	ARGV[2] -> number of records to read
 //	ARGV[3] -> text
 //
-//	Returns {'OK', next cursor, then a runtime and its packed record each}
+//	Returns {'OK', next cursor} and two values for each such runtime: its id, its packed record
 var onScript = script.New("runtimes on a binding", nil, `
 local page = redis.call('HSCAN', KEYS[3], ARGV[1], 'COUNT', ARGV[2])
 local found, entries = {'OK', page[1]}, page[2]
@@ -113,7 +113,8 @@ end
 return found
 `)
 
-// RuntimesOn returns the runtimes of a pool that have or had a binding, in the same way as Runtimes.
+// RuntimesOn returns the runtimes of a pool whose records name the binding: the runtimes on it, and
+// those that left it and are gone. Order, repetitions and errors are as for Runtimes.
 func (s *Store) RuntimesOn(ctx context.Context, pool, binding string) iter.Seq2[account.NamedRuntime, error] {
 	return func(yield func(account.NamedRuntime, error) bool) {
 		for cursor, begun := "0", false; !begun || cursor != "0"; begun = true {
@@ -136,7 +137,7 @@ func (s *Store) RuntimesOn(ctx context.Context, pool, binding string) iter.Seq2[
 	}
 }
 
-// Places returns the entries of a bucket, by its name, in no particular order. An error ends the
+// Places returns the entries of the bucket with this name, in no particular order. An error ends the
 // sequence: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
 	return scanHash(ctx, s, bucket, s.bucketKeys(bucket)[1], func(id, entry string) (account.NamedPlace, error) {
@@ -145,7 +146,7 @@ func (s *Store) Places(ctx context.Context, bucket string) iter.Seq2[account.Nam
 	})
 }
 
-// scanHash reads a hash page by page.
+// scanHash checks that the place is built, and reads one of its hashes page by page.
 func scanHash[T any](ctx context.Context, s *Store, place, key string, parse func(field, value string) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -173,13 +174,13 @@ func scanHash[T any](ctx context.Context, s *Store, place, key string, parse fun
 	}
 }
 
-// recordScript reads one record.
+// recordScript reads one field of one hash, such as a packed record.
 //
 //	KEYS    -> those of the place
-//	ARGV[1] -> the number of a key, a hash
+//	ARGV[1] -> number of the hash among KEYS
 //	ARGV[2] -> field
 //
-//	Returns {'OK', packed record or ''}
+//	Returns {'OK', value or ''}
 var recordScript = script.New("record", nil, `
 return {'OK', redis.call('HGET', KEYS[tonumber(ARGV[1])], ARGV[2]) or ''}
 `)
@@ -201,7 +202,8 @@ func (s *Store) Binding(ctx context.Context, pool, binding string) (account.Reco
 }
 
 // Runtime returns the runtime's place in the directory and its record in that pool; both are zero for
-// an unknown one. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// an unknown runtime. If the place is Gone, the record is zero. Errors: ErrNotBuilt, or an
+// *engine.Error of Redis.
 func (s *Store) Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
 	place, err := s.Place(ctx, id)
 	if err != nil || place.Pool == "" {
@@ -211,7 +213,7 @@ func (s *Store) Runtime(ctx context.Context, id string) (account.Place, account.
 	return place, rt, err
 }
 
-// RuntimeIn returns the runtime's record in a pool, the zero Runtime for an unknown one. Errors:
+// RuntimeIn returns the runtime's record in a pool, the zero Runtime if there is none. Errors:
 // ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error) {
 	r, err := s.run(ctx, recordScript, pool, s.poolKeys(pool), 3, id)

@@ -21,10 +21,10 @@ const chunk = 500
 // chunksAtOnce bounds the chunks of one round trip: about one megabyte.
 const chunksAtOnce = 16
 
-// site reads the meta of a pool or bucket for the scripts of a rebuild. `built` is true if its epoch
-// belongs to this run of the server and its replication history (rule 1). `here` is true if its token
-// does: a server that started again, or a replica that was promoted, may have the token of a rebuild
-// whose install it has lost (rule 13e).
+// site reads the meta of a pool or bucket, or the head of a site, for the scripts of a rebuild. `built`
+// is true if the epoch belongs to this run of the server and its replication history and is trusted
+// (rules 1 and 15). `here` is true if the token belongs to them: a server that started again, or a
+// replica that was promoted, may have the token of a rebuild whose install it has lost (rule 13e).
 //
 //	KEYS[1] -> meta
 const site = script.ServerID + `
@@ -40,8 +40,9 @@ local here = head[5] == server and (not head[7] or head[7] == history)
 //	ARGV[2] -> now, in milliseconds
 //	ARGV[3] -> lease, in milliseconds; a negative one only renews the token's rebuild
 //
-//	Returns {'OK', 1 if the rebuild is the token's}; 0 for a token of another run of the
-//	server, which another token takes over without waiting for its lease
+//	Returns {'OK', 1 if the rebuild is the token's}; 0 if the place is built, if another token's lease
+//	has not ended, or if this token was written on another run of the server. A token of another run
+//	has no lease
 var beginScript = script.NewOutside("begin rebuild", site+`
 local token, now, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if built then return {'OK', 0} end
@@ -57,7 +58,8 @@ return {'OK', 1}
 
 // BeginRebuild claims the rebuild of a pool, or of a bucket by its name (account.BucketOf), under a
 // token that was never used before (rule 13a). mine is false if the place is built, or if another
-// token began or renewed a rebuild less than lease ago. Error: an *engine.Error of Redis.
+// token began or renewed a rebuild less than lease ago on this run of the server. Error: an
+// *engine.Error of Redis.
 func (s *Store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (mine bool, err error) {
 	return s.claimRebuild(ctx, place, s.metaKey(place), token, now, max(0, lease.Milliseconds()))
 }
@@ -93,8 +95,8 @@ end
 return {'OK', string.format('%.0f', now)}
 `)
 
-// Time returns the time of the server's clock, in a Redis Cluster of the same node for all callers.
-// Leases of rebuilds are compared with it. Error: an *engine.Error of Redis.
+// Time returns the time of the server's clock. In a Redis Cluster all callers get the clock of the same
+// node. Leases of rebuilds are compared with it. Error: an *engine.Error of Redis.
 func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	place := account.BucketName(0)
 	r, err := s.run(ctx, timeScript, place, []string{s.metaKey(place)})
@@ -108,7 +110,7 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	return time.UnixMicro(now), r.Err()
 }
 
-// checkToken refuses a token that cannot be part of a key. The token becomes the pool's next epoch.
+// checkToken refuses a token that cannot be part of a key. The token becomes the place's next epoch.
 func checkToken(token string) error {
 	if token == "" || engine.Token(token) != token {
 		return invalid(fmt.Errorf("rebuild token %q is not of [A-Za-z0-9_-]", token))
@@ -133,8 +135,8 @@ redis.call('PEXPIRE', KEYS[2], ARGV[3])
 return {'OK', 1}
 `)
 
-// installScript replaces the records by the staged ones (rule 13e), only if the place is not built and
-// the token is still this one. The token becomes the epoch.
+// installScript replaces the records by the staged ones (rule 13e), only if the place is not built, and
+// the token is still this one and was written on this run of the server. The token becomes the epoch.
 //
 //	KEYS[1] -> meta
 //	KEYS[2..1+n] -> keys of the records
@@ -187,7 +189,8 @@ func (st *staged) entries() int { return len(st.args) / 2 }
 
 // Install replaces the pool's records by the snapshot (rule 13e), and reports whether the pool is
 // built from it. It returns false if the pool was built meanwhile or another token has the rebuild by
-// now. A repeat after success returns true. Error: an *engine.Error of Redis.
+// now. A repeat after success returns true. Error: an *engine.Error of Redis; another error if staged
+// records are gone, after which the rebuild must begin again.
 func (s *Store) Install(ctx context.Context, pool, token string, snapshot account.Snapshot) (bool, error) {
 	parts, err := stagePool(snapshot)
 	if err != nil {
@@ -243,7 +246,8 @@ func (s *Store) InstallBucket(ctx context.Context, bucket, token string, d accou
 	return s.install(ctx, target{bucket, k[0], k[1:], s.stagingKeys(bucket, token), nil}, token, d.Sequence, []staged{places})
 }
 
-// target is where a rebuild installs: live keys, the keys that it stages for them, and those that start empty.
+// target has the keys of an install: the live ones, the staged ones that replace them in the same order,
+// and those that start empty.
 type target struct {
 	place, meta          string
 	live, staging, empty []string
@@ -256,7 +260,7 @@ func (s *Store) install(ctx context.Context, to target, token string, sequence i
 	if err := checkNumbers(sequence); err != nil {
 		return false, err
 	}
-	// A run that died under this token may have left parts of an older snapshot.
+	// An earlier attempt under this token may have staged parts of an older snapshot.
 	if err := s.client().Unlink(ctx, to.staging...).Err(); err != nil {
 		return false, &engine.Error{Code: engine.CodeInternal, Op: "install in Redis, " + to.place, Err: err}
 	}
@@ -278,8 +282,8 @@ func (s *Store) install(ctx context.Context, to target, token string, sequence i
 	return outcome == 1, r.Err()
 }
 
-// stage adds one part to its key in chunks, several to a round trip. If another token has the rebuild
-// by now, stage stops without an error, and the install notices.
+// stage adds one part to its key in chunks, several to a round trip. If the place is built or another
+// token has the rebuild by now, stage stops without an error; installScript then finds the same.
 func (s *Store) stage(ctx context.Context, to target, token, key string, part staged) error {
 	keys, ttl := []string{to.meta, key}, strconv.FormatInt(stagedFor.Milliseconds(), 10)
 	var calls []script.Call

@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Record is one key beside the pools that another package uses. It has no epoch, and no rebuild writes
-// it.
+// Record is one key that another package uses, such as landscapes. It belongs to no pool or site: it
+// has no epoch, and no rebuild writes it.
 type Record struct {
 	store *Store
 	key   string

@@ -18,7 +18,7 @@ import (
 //	KEYS[4] -> sorted set of "tenant binding", all of score 0: a tenant's bindings in byte order
 //	KEYS[5] -> sorted set of "binding runtime", all of score 0: the runtimes on each binding in claiming
 //	KEYS[6] -> sorted set of the runtimes that wait, by sequence
-//	KEYS[7] -> sorted set of tenants, by the sequence at which their last waiting runtime was served
+//	KEYS[7] -> sorted set of tenants, by the sequence at which a waiting runtime of theirs was last served
 const records = `
 local function bit(b) return b and '1' or '0' end
 
@@ -184,7 +184,7 @@ func unpackRuntime(id, packed string) (account.Runtime, error) {
 	return rt, n.err
 }
 
-// numbers parses several and keeps the first error.
+// numbers parses numbers and keeps the first error.
 type numbers struct{ err error }
 
 func (n *numbers) parse(s string) int64 {

@@ -12,7 +12,7 @@ import (
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
 //	ARGV[2] -> request
-//	ARGV[3] -> number of the runtime's place
+//	ARGV[3] -> number of the runtime's place in the directory (account.Place.Sequence)
 //
 //	Returns what assign returns; the outcome is refused, superseded, assigned or moved
 var refuseScript = script.New("refuse", []string{records}, `
@@ -35,7 +35,8 @@ return decided('refused', rt)
 `)
 
 // Refuse ends the waiting of a request at its deadline (rule 12). The outcome is Refused; or, without a
-// change, Superseded (the runtime is gone), Assigned or Moved. A repeat returns the same. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// change, Superseded (the runtime is gone), Assigned or Moved. A repeat returns the same. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
 	if err := checkNames(runtime, request); err != nil {
 		return account.Decision{}, err

@@ -13,10 +13,10 @@ import (
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
 //	ARGV[2] -> tenant that asks, '' for none
-//	ARGV[3] -> number of the runtime's place
+//	ARGV[3] -> number of the runtime's place in the directory (account.Place.Sequence)
 //
-//	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, waited, 1 if it is another tenant's,
-//	1 if it has moved}
+//	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, request that waited,
+//	1 if the runtime is another tenant's, 1 if it has left the pool since its place was read}
 var releaseScript = script.New("release runtime", []string{script.Joined, records}, `
 local id = ARGV[1]
 local rt, left = arrived(id, tonumber(ARGV[3]))
@@ -50,8 +50,9 @@ return out
 `)
 
 // ReleaseRuntime takes a runtime off its binding for good (rule 7). tenant is the tenant that asks, ""
-// if none is named. If the runtime is another tenant's, nothing changes and the Departure is Foreign.
-// A repeat returns the same sequence. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// if none is named. If the runtime is another tenant's, nothing changes and the Departure is Foreign;
+// if it has left the pool, the Departure is Moved. A repeat returns the same sequence. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
 	if err := checkNames(runtime, tenant); err != nil {
 		return account.Departure{}, err
@@ -81,9 +82,9 @@ drop_runtime(ARGV[1])
 return {'OK', 1}
 `)
 
-// Forget drops the record of a runtime without an account, if it has that sequence, and reports
-// whether it did. Call it once the runtime's event cannot be delivered again (rule 12), or none of its
-// requests waits (rule 11). Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// Forget drops the record of a runtime without an account, if the record has that sequence, and reports
+// whether it did. Call it when the runtime's event cannot be delivered again (rules 12 and 14), or when
+// none of its requests waits (rule 11). Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {
 	if err := checkNames(runtime); err != nil {
 		return false, err

@@ -7,8 +7,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// recountScript counts the runtimes on a binding. It reads all runtimes of the pool, which takes about
-// a second for a million and blocks every other decision meanwhile.
+// recountScript sets a binding's count to the number of its runtimes. It reads all runtimes of the
+// pool, which takes about a second for a million and blocks every other decision meanwhile.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> binding
@@ -47,7 +47,7 @@ func (s *Store) Recount(ctx context.Context, pool, binding string) (bool, error)
 //	ARGV[3] -> its new record, packed
 //	ARGV[4] -> its binding
 //	ARGV[5] -> record for the binding if it has none, packed, without runtimes
-//	ARGV[6] -> sequence of the record
+//	ARGV[6] -> sequence of the runtime's new record
 //
 //	Returns {'OK', 1 if it was restored}
 var restoreScript = script.New("restore", []string{records}, `
@@ -71,10 +71,10 @@ if tonumber(ARGV[6]) > KEYS.sequence then raise_sequence(tonumber(ARGV[6])) end
 return {'OK', 1}
 `)
 
-// Restore writes the assignment rt, which ledger or Shoot have and Redis lost, and reports whether it
-// did. It does so only if the runtime's record still is was, and the binding is not in claiming. If
-// Redis has no record of the binding, it writes should. Errors: ErrNotBuilt, or an *engine.Error of
-// Redis.
+// Restore writes the assignment rt, which the ledger or a Shoot has and Redis has lost, and reports
+// whether it did. It changes nothing if the runtime's record no longer equals was, or if the binding is
+// in claiming. A binding without a record gets the record should, with a count of 1. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
 	before := ""
 	if was != (account.Runtime{}) {
@@ -109,9 +109,9 @@ drop_runtime(ARGV[1])
 return {'OK', 1}
 `)
 
-// DropAdopted removes a runtime that came from a Shoot alone, once the Shoot is gone, and reports
-// whether it did. A claim that it leaves empty does not drain: only a deprovision drains an account.
-// Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// DropAdopted removes a runtime that came from a Shoot alone, after the Shoot is gone, and reports
+// whether it did. A claim that becomes empty by it does not drain. Errors: ErrNotBuilt, or an
+// *engine.Error of Redis.
 func (s *Store) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
 	return s.mend(ctx, dropAdoptedScript, pool, []string{runtime, binding})
 }
@@ -131,8 +131,9 @@ put_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// Doubt makes a claim unconfirmed, so that its next assignment looks at its label first (rule 4). It
-// reports whether the claim was confirmed. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// Doubt makes the claim of that generation unconfirmed, so that the label is looked at before a new
+// request is answered with the binding (rule 4). It reports whether the claim was confirmed. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return s.mend(ctx, doubtScript, pool, []string{binding}, binding, generation)
 }
@@ -171,7 +172,7 @@ grow()
 return {'OK', 1}
 `)
 
-// Raise raises the pool's sequence to at least this one, and reports whether it was lower. Errors:
+// Raise raises the pool's sequence to sequence, and reports whether it was lower. Errors:
 // ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Raise(ctx context.Context, pool string, sequence int64) (bool, error) {
 	if err := checkNumbers(sequence); err != nil {
@@ -199,8 +200,8 @@ func (s *Store) Discard(ctx context.Context, place string) (bool, error) {
 	return s.discard(ctx, place, s.metaKey(place), "")
 }
 
-// Depose is Discard for an epoch that is not in force (rule 15). If the place has another epoch,
-// nothing changes.
+// Depose is Discard if the place still has this epoch (rule 15). If it has another one, nothing
+// changes. The epoch "" stands for any.
 func (s *Store) Depose(ctx context.Context, place, epoch string) (bool, error) {
 	return s.discard(ctx, place, s.metaKey(place), epoch)
 }
@@ -213,7 +214,7 @@ func (s *Store) discard(ctx context.Context, place, meta, epoch string) (bool, e
 	return r.Flag(), r.Err()
 }
 
-// mend runs a repair script. Without args it passes the names.
+// mend checks the names and runs a repair script. Without args, the names are its arguments.
 func (s *Store) mend(ctx context.Context, sc script.Script, pool string, names []string, args ...any) (bool, error) {
 	if err := checkNames(names...); err != nil {
 		return false, err

@@ -13,13 +13,13 @@ type Site struct {
 	store   *Store
 	name    string
 	tag     string
-	records []string // the names of its keys
+	records []string // the names of the keys after the head
 	keys    []string
 }
 
 // Site returns the site with a name. A colon in the name distinguishes it from every pool. In its
-// scripts KEYS[1] is the head, which corresponds to a pool's meta. Its key has another name, so that
-// Pools does not list it. The keys of the records follow.
+// scripts KEYS[1] is the head, which has the fields of a pool's meta. The head's key does not end in
+// meta, so that Pools does not list the site. The keys of the records follow in KEYS.
 func (s *Store) Site(name string, records ...string) *Site {
 	site := &Site{store: s, name: name, tag: s.prefix + ":{" + name + "}:", records: records}
 	site.keys = append([]string{site.tag + "head"}, site.under(site.tag)...)
@@ -34,8 +34,8 @@ func (site *Site) under(tag string) []string {
 	return keys
 }
 
-// Run runs a script. Errors: account.ErrNotBuilt until the site is built, or an *engine.Error of
-// Redis.
+// Run runs a script on the site. Errors: account.ErrNotBuilt until the site is built, or an
+// *engine.Error of Redis.
 func (site *Site) Run(ctx context.Context, sc script.Script, args ...any) (*script.Reply, error) {
 	return site.store.run(ctx, sc, site.name, site.keys, args...)
 }
@@ -78,7 +78,7 @@ func NewHash() Part { return Part{staged{command: "HSET"}} }
 // NewSortedSet returns the Part of a sorted set without members.
 func NewSortedSet() Part { return Part{staged{command: "ZADD"}} }
 
-// Add adds a field and its value, or a score and its member.
+// Add adds a field and its value to a hash, or a score and its member to a sorted set.
 func (p *Part) Add(a, b any) { p.add(a, b) }
 
 // Install is Store.Install for the site. It needs a part for each of the records, in their order.

@@ -20,8 +20,8 @@ else out[5], out[6], out[7] = redis.call('HLEN', KEYS[3]), redis.call('HLEN', KE
 return out
 `)
 
-// Status returns epoch, sequence and sizes of a pool, or of a bucket by its name; the zero Status for
-// a place that is not built. Error: an *engine.Error of Redis.
+// Status returns epoch, sequence, pause and sizes of a pool, or of a bucket by its name; the zero
+// Status for a place that is not built. Error: an *engine.Error of Redis.
 func (s *Store) Status(ctx context.Context, place string) (account.Status, error) {
 	r, err := s.run(ctx, statusScript, place, s.keysOf(place))
 	if errors.Is(err, account.ErrNotBuilt) {
@@ -36,8 +36,8 @@ func (s *Store) Status(ctx context.Context, place string) (account.Status, error
 	}, r.Err()
 }
 
-// Built reports for each pool, or bucket by its name, whether it is built, in one round trip. Error:
-// an *engine.Error of Redis.
+// Built reports for each pool, or bucket by its name, whether it is built, in one round trip. It does
+// not check whether epochs are in force. Error: an *engine.Error of Redis.
 func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, error) {
 	epochs, err := s.Epochs(ctx, places...)
 	built := make(map[string]bool, len(places))
@@ -47,8 +47,9 @@ func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, e
 	return built, err
 }
 
-// Epochs returns the epochs of pools, and of buckets by their names, that are built, in one round
-// trip. It does not check whether they are in force. Error: an *engine.Error of Redis.
+// Epochs returns the epoch of each place that is built, in one round trip. places are pools, and
+// buckets by their names. It does not check whether the epochs are in force. Error: an *engine.Error
+// of Redis.
 func (s *Store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
 	keys := make(map[string][]string, len(places))
 	for _, place := range places {

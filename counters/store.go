@@ -2,12 +2,13 @@
 // runtimes are on it, which runtime is where. Every decision is one Lua script, so decisions on one
 // pool are serial. Package engine/account models each of them in Go.
 //
-// Redis is the truth of the present and nothing else: what it loses is rebuilt from ledger, labels and
-// Shoots (BeginRebuild, Install). Until then methods return account.ErrNotBuilt. docs/redis.md
-// describes keys and records, docs/protocol.md the rules.
+// Whatever Redis loses is rebuilt from ledger, labels and Shoots (BeginRebuild, Install). Until then
+// methods that decide or read records return account.ErrNotBuilt. An error that a method does not name
+// says that a record or a reply cannot be read. docs/redis.md describes keys and records,
+// docs/protocol.md the rules.
 //
-// Every method that changes anything is idempotent, because go-redis sends a script again whose reply
-// was lost.
+// Every method that changes anything is idempotent: if the reply of a script is lost, go-redis sends
+// the script again.
 package counters
 
 import (
@@ -34,9 +35,9 @@ type Store struct {
 	keys   keys
 }
 
-// New returns a Store on a client of the caller's. prefix begins every key, ""
-// is DefaultPrefix. Set ContextTimeoutEnabled on the client: otherwise a call
-// outlives its context.
+// New returns a Store that uses the caller's client. prefix begins every key; ""
+// stands for DefaultPrefix. Set ContextTimeoutEnabled on the client: otherwise a
+// call outlives its context.
 func New(client redis.UniversalClient, prefix string) *Store {
 	if prefix == "" {
 		prefix = DefaultPrefix
@@ -50,7 +51,7 @@ func New(client redis.UniversalClient, prefix string) *Store {
 func (s *Store) client() redis.UniversalClient { return *s.at.Load() }
 
 // Reconnect replaces the connections, so that new ones find the present master. Calls in flight on the
-// old ones fail, and may be repeated. On a Store of New it does nothing.
+// old ones may fail, and may be repeated. On a Store that New returned, it does nothing.
 func (s *Store) Reconnect() {
 	if s.open == nil {
 		return
@@ -73,7 +74,7 @@ func Open(o connection.Options, prefix string) (*Store, error) {
 	s := New(client, prefix)
 	s.open = o.Client
 	if o.SentinelMaster == "" {
-		// Only the client's own connections are told of a fail-over, and a lane's is not one.
+		// With sentinels there are no lanes: at a fail-over the client replaces only its own connections.
 		s.OverLanes()
 	}
 	return s, nil
@@ -86,27 +87,28 @@ func (s *Store) OverLanes() { s.script.OverLanes() }
 // EndLanes closes the connections of OverLanes; later calls use connections of the client.
 func (s *Store) EndLanes() { s.script.EndLanes() }
 
-// OnCall registers a function that is called after every script call, with the script's name. Many
-// goroutines call it concurrently. Register it before the first call.
+// OnCall registers a function that is called after every script call but those of a Record, with the
+// script's name. Many goroutines call it concurrently. Register it before the first call.
 func (s *Store) OnCall(f func(ctx context.Context, op string, took time.Duration)) {
 	s.script.OnCall = f
 }
 
-// Fence registers the check whether epochs are in force (rule 15). If it returns an error, so does the
-// call that decided under these epochs. It is not asked for scripts that change only Redis
-// (account.Contained). Register it before the first call.
+// Fence registers the check whether fenced epochs are in force (rule 15). A method that called a script
+// under such epochs then also returns the error of the check. The check is not made for scripts that
+// change only Redis (account.Contained), nor by Epochs and Built. Register it before the first call.
 func (s *Store) Fence(inForce func(context.Context, account.Epochs) error) {
 	s.script.InForce = inForce
 }
 
-// Close closes the connections.
+// Close closes the connections, also those of a client that New was given.
 func (s *Store) Close() error {
 	s.EndLanes()
 	return s.client().Close()
 }
 
-// Connect checks the settings of every server, and returns warnings about unsafe ones. A server that
-// evicts keys is the error connection.ErrEvicts; each later connection refuses such a server, too.
+// Connect checks the settings of every master, and returns warnings about unsafe settings. The error is
+// an *engine.Error. It wraps connection.ErrEvicts if a server evicts keys; on a Store that Open
+// returned, each later connection refuses such a server, too.
 func (s *Store) Connect(ctx context.Context) (warnings []string, err error) {
 	var mu sync.Mutex // the masters of a cluster are asked at once
 	err = s.eachMaster(ctx, func(ctx context.Context, c redis.Cmdable) error {
@@ -125,7 +127,8 @@ func (s *Store) Connect(ctx context.Context) (warnings []string, err error) {
 	return warnings, err
 }
 
-// run runs a script on a pool or bucket, in the same way as script.Client.Ask.
+// run sends a request about a place (a pool, a bucket or a site) to a script. Errors as of
+// script.Client.Ask.
 func (s *Store) run(ctx context.Context, sc script.Script, place string, keys []string, args ...any) (*script.Reply, error) {
 	return s.script.Ask(ctx, sc, place, script.Request{Keys: keys, Args: args})
 }

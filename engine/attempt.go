@@ -4,8 +4,8 @@ import "context"
 
 type attemptsKey struct{}
 
-// WithAttempts returns a context with the callback failed. A call that retries passes each error that it
-// would retry to failed. If failed returns an error, the call stops and returns that error.
+// WithAttempts returns a context with the callback failed. Before each retry, a call passes the error of its
+// last attempt to failed. If failed returns an error, the call does not retry and returns that error.
 func WithAttempts(ctx context.Context, failed func(error) error) context.Context {
 	return context.WithValue(ctx, attemptsKey{}, failed)
 }

@@ -14,15 +14,15 @@ type Binding struct {
 	HyperscalerType string
 	Tenant          string // label tenantName; "" is unclaimed
 	Dirty           bool   // returned by its tenant, not cleaned yet
-	Internal        bool   // never claimed
+	Internal        bool   // only for an internal tenant that its label names already
 	Shared          bool
 	EUAccess        bool
 	Cordoned        bool   // kept from new assignments by an operator
 	Deleting        bool   // deleted, but still there because of a finalizer
 	SameSecretAs    string // another binding with the same account; "" for none, or if this binding was read alone
 
-	// ClaimedIn names the pool of its tenant's claim, "" where nothing says so. Runtimes
-	// are counted there, whatever its labels have become since.
+	// ClaimedIn names the pool in which its tenant claimed it, "" if no annotation says so for this tenant.
+	// Its runtimes are counted in that pool, even if its labels name another one by now.
 	ClaimedIn  string
 	Generation int64  // counts the claims of this binding
 	Epoch      string // the Redis epoch of its last confirmation

@@ -52,8 +52,8 @@ type CodeInfo struct {
 	Code  Code
 	Means string // completes "rejected, because …", for docs/messages.md and hapctl
 
-	// Answers lists the types of events, as in their subjects, whose replies can have the code; empty if no
-	// reply has it.
+	// Answers lists the types of events, as in their subjects, whose replies can have the code. It omits the
+	// exceptional rejections as Internal, which any type can get.
 	Answers []string
 	// AfterWaiting says that a request gets the code when its waiting time is over.
 	AfterWaiting bool

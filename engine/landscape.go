@@ -14,7 +14,7 @@ type Landscape struct {
 	Cluster   string `json:"cluster,omitempty"`
 	Namespace string `json:"namespace"` // of the bindings
 	Resource  string `json:"resource"`  // of the bindings, such as credentialsbindings
-	// Shadow is set if it belongs to a shadow, a worker that only compares.
+	// Shadow is set if Redis and the streams belong to a shadow, a worker that only compares.
 	Shadow bool `json:"shadow,omitempty"`
 }
 
@@ -105,7 +105,7 @@ func (l Landscape) Text() string {
 	return string(text)
 }
 
-// Place is where a landscape was read.
+// Place is a landscape and where it was read.
 type Place struct {
 	At        string // such as "Redis at redis://127.0.0.1:6379", without passwords
 	Landscape Landscape
@@ -114,14 +114,15 @@ type Place struct {
 // String names the place and its landscape.
 func (p Place) String() string { return p.At + " belongs to " + p.Landscape.String() }
 
-// ForeignError means that Redis, NATS and Gardener belong to different landscapes, or that the
-// landscape of one of them is unknown. A function that returns it has changed nothing.
+// ForeignError means that two of Redis, NATS and Gardener belong to different landscapes, or that the record
+// of one cannot be read. A function that returns it has changed nothing.
 type ForeignError struct {
 	Found, Own Place
-	Err        error // why Found has no landscape, nil where it has one
+	Err        error // why the record of Found cannot be read, nil if it was read
 }
 
-// Error names both landscapes, where each was read, and what to do.
+// Error names both landscapes and where each was read, or the record that cannot be read. It ends with what
+// to do.
 func (e *ForeignError) Error() string {
 	const todo = "nothing was changed; correct the address, gardener.namespace or gardener.resource" +
 		" (hapctl landscape show tells what each belongs to), or, where the landscape was moved on purpose, run hapctl landscape adopt"
@@ -134,8 +135,9 @@ func (e *ForeignError) Error() string {
 // Unwrap returns the cause, if there is one.
 func (e *ForeignError) Unwrap() error { return e.Err }
 
-// OneLandscape returns nil if both places may belong to one landscape or if found has no record.
-// err is the error of reading found; an error that is not about a landscape is returned unchanged.
+// OneLandscape returns nil if both places may belong to one landscape, or if found has no record (recorded is
+// false). Otherwise it returns a ForeignError. err is the error of reading found: OneLandscape returns it
+// unchanged unless it wraps ErrNoLandscape.
 func OneLandscape(own, found Place, recorded bool, err error) error {
 	switch {
 	case errors.Is(err, ErrNoLandscape):

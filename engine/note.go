@@ -12,7 +12,7 @@ type Note struct {
 	Count   int // how often it happened
 	First   time.Time
 	Last    time.Time
-	// Written says that it was written before, with a lower count.
+	// Written says that the note was written before, with a lower count.
 	Written bool
 }
 

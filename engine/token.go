@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// MaxID is the longest runtime, request or tenant id: they are label values too.
+// MaxID is the maximum length of a runtime, request or tenant id in bytes: ids are label values too.
 const MaxID = 63
 
 // ValidID reports whether s can be a runtime, request or tenant id:

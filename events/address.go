@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
-// subjectTokens returns the last two tokens of an event's subject, whatever its prefix: the type, and
-// the tenant, binding or runtime.
+// subjectTokens returns the last two tokens of an event's subject, whatever its prefix: the type ("" if
+// it is unknown), and the tenant, binding or runtime.
 func subjectTokens(subject string) (Type, string) {
 	head, token, _ := cutLast(subject)
 	_, kind, _ := cutLast(head)
@@ -71,8 +71,8 @@ func (e *Event) subject(s Subjects) string {
 	return s.join(string(e.Type), cmp.Or(e.given().token(), AnyTenant))
 }
 
-// trace takes the trace context from the header if that is valid. An invalid header does not replace
-// the trace context of the event, which may be valid.
+// trace takes traceparent and tracestate from the header if it has a valid traceparent. Otherwise the
+// event keeps its trace context. Then trace drops what is too long.
 func (e *Event) trace(header nats.Header) {
 	if parent := HeaderValue(header, "traceparent"); validTraceparent(parent) {
 		e.Traceparent = parent
@@ -88,7 +88,8 @@ const (
 	maxTracestate  = 512
 )
 
-// boundTrace drops a trace context that is too long; the event is valid without it.
+// boundTrace drops a tracestate that is too long, and both fields if the traceparent is too long. The
+// event is valid without them.
 func (e *Event) boundTrace() {
 	if len(e.Traceparent) > maxTraceparent {
 		e.Traceparent, e.Tracestate = "", ""

@@ -2,9 +2,9 @@ package events
 
 import "github.com/hap-worker/hap-worker/engine"
 
-// Answers reports whether r can be a reply to the event: its status fits the event's type, and both
-// name the same global account, if both name one. Otherwise another request has used the id, and the
-// caller must not show the reply.
+// Answers reports whether r can be a reply to the event: its status fits the event's type, r.For is that
+// type or "", and the global accounts are equal if both name one. Otherwise another request has used the
+// id, and the caller must not show the reply.
 func (r Reply) Answers(e Event) bool {
 	if !e.Type.mayGet(r.Status) || r.For != "" && r.For != e.Type {
 		return false

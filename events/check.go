@@ -33,7 +33,6 @@ type payload interface {
 	token() string
 }
 
-// checkAttributes checks the attributes of the CloudEvent, which every kind of event has.
 func (e *Event) checkAttributes() error {
 	return cmp.Or(checkLength("source", e.Source, maxSource), checkLength("replayof", e.ReplayOf, maxReplayOf))
 }
@@ -261,7 +260,7 @@ func checkName(field, name string, limit int) error {
 		field, object.Quote(name), limit)
 }
 
-// checkBinding checks only the length: Gardener determines which bindings exist.
+// checkBinding checks only that there is a name, and its length: Gardener determines which bindings exist.
 func checkBinding(name string) error {
 	if n := utf8.RuneCountInString(name); n > maxName {
 		return fmt.Errorf("data.binding has %d characters, at most %d are allowed", n, maxName)
@@ -269,7 +268,7 @@ func checkBinding(name string) error {
 	return checkGiven("data.binding", name)
 }
 
-// checkInbox refuses every subject that is no inbox, so that no copy of a reply is sent there.
+// checkInbox accepts "" and inboxes. No copy of a reply is sent to any other subject.
 func checkInbox(replyTo string) error {
 	if replyTo == "" || IsInbox(replyTo) {
 		return nil

@@ -18,12 +18,12 @@ import (
 // CloudEvents 1.0 in structured JSON mode.
 const ContentType = "application/cloudevents+json"
 
-// MaxMessage is the longest message in bytes that is read as an event.
+// MaxMessage is the size limit, in bytes, of a published event.
 const MaxMessage = 256 << 10
 
 // maxKept is the size limit, in bytes, of an event that workers have stored. A stored event may be
-// longer than the published one: optional attributes and the trace of its headers are written out,
-// each of them bounded.
+// longer than the published one: workers also write optional attributes, and the trace that was in its
+// headers. Both have size limits.
 const maxKept = MaxMessage + 8<<10
 
 // SpecVersion is the version of CloudEvents that all messages have.
@@ -70,7 +70,9 @@ func Decode(subject string, header nats.Header, data []byte) (Event, error) {
 	}
 }
 
-// DecodeKept is Decode for an event that workers have stored. Its error is only the fault.
+// DecodeKept decodes an event that workers have stored, which may be longer than a published one. Its
+// error is the fault itself, not an *engine.Error. Do not use the Event beside an error, unlike that of
+// Decode.
 func DecodeKept(subject string, header nats.Header, data []byte) (Event, error) {
 	return decode(subject, header, data, maxKept)
 }
@@ -160,7 +162,8 @@ func (e Event) Addressed() Event {
 	return e
 }
 
-// EncodeEvent writes an event as a CloudEvent, after the same checks that Decode makes.
+// EncodeEvent writes an event as a CloudEvent, after the checks that Decode makes of its attributes and
+// data. Its error is an *engine.Error with CodeInvalidEvent.
 func EncodeEvent(e Event) ([]byte, error) { return encodeEvent(e, MaxMessage) }
 
 // EncodeKept is EncodeEvent for an event that workers store. It may be longer than a published one.
@@ -192,7 +195,7 @@ func encodeEvent(e Event, most int) ([]byte, error) {
 	return data, nil
 }
 
-// EncodeReply encodes a reply as the CloudEvent <requestID>/<status> of source. The bytes are
+// EncodeReply encodes a reply as the CloudEvent of source with the id <requestID>/<status>. The bytes are
 // deterministic. It repairs invalid UTF-8, since a reply may quote a faulty event.
 func EncodeReply(r Reply, source string) ([]byte, error) {
 	if err := r.check(); err != nil {

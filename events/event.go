@@ -3,8 +3,8 @@ package events
 import "time"
 
 // Event is a published request. Type names the one of Provision, Deprovision, Release and
-// Resolve that is set. If Decode fails, only the fields that it could read are set, and all
-// four may be nil.
+// Resolve that is set. If Decode fails, all four are nil, and the other fields have what it
+// could read.
 type Event struct {
 	Type   Type
 	ID     string // the request id
@@ -24,8 +24,8 @@ type Event struct {
 	Resolve     *Resolve
 }
 
-// ReplySubject returns the subject under which the reply to the event is stored. It returns
-// "" if Decode could not read enough of the event to know.
+// ReplySubject returns the subject under which the reply to the event is stored. It returns ""
+// if ID, or both RuntimeID and Binding, are empty, such as after Decode could not read them.
 func (e Event) ReplySubject(s Subjects) string {
 	switch {
 	case e.ID == "":
@@ -52,20 +52,20 @@ type Provision struct {
 	// If it is absent, the plan determines it.
 	Provider  string `json:"provider,omitzero"`
 	ShootName string `json:"shootName,omitzero"`
-	// Deadline is when the request stops waiting for an account or a network range. If it
-	// is absent, the worker's configuration determines the time.
+	// Deadline is when the request stops waiting for an account or a network range. The
+	// worker's configuration has the longest wait, and the wait of requests without a deadline.
 	Deadline  time.Time  `json:"deadline,omitzero"`
 	ReplyTo   string     `json:"replyTo,omitzero"`
 	Cluster   *Cluster   `json:"cluster,omitzero"`
 	Interface *Interface `json:"interface,omitzero"`
 }
 
-// Deprovision returns what a runtime has after its Shoot is deleted.
+// Deprovision frees what a runtime has. It is published once the runtime's Shoot is deleted.
 type Deprovision struct {
 	RuntimeID string `json:"runtimeID"`
-	// GlobalAccountID is the runtime's own. If it is another one's, a worker refuses the
-	// deprovision as InvalidEvent and changes nothing. If it is absent, the runtime is
-	// deprovisioned whichever tenant has it: that is for the broker and for operators.
+	// GlobalAccountID is the runtime's tenant. If the runtime is known as another tenant's, a
+	// worker refuses the deprovision as InvalidEvent and changes nothing. Only the broker and
+	// operators should leave it out: the runtime is then deprovisioned whichever tenant has it.
 	GlobalAccountID string `json:"globalAccountID,omitzero"`
 	ShootName       string `json:"shootName,omitzero"`
 	ReplyTo         string `json:"replyTo,omitzero"`
@@ -76,8 +76,8 @@ type Release struct {
 	Binding string `json:"binding"`
 	// Generation identifies the claim that was cleaned up. If it is set and the binding
 	// has another generation by now, a worker refuses the release as StaleRelease. If it is
-	// absent, the release is for the first claim of the binding: one that was claimed again is
-	// refused alike.
+	// absent, the release is for the first claim of the binding, and is refused in the same way
+	// if the binding was claimed again.
 	Generation *int64 `json:"generation,omitzero"`
 	ReplyTo    string `json:"replyTo,omitzero"`
 }

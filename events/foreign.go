@@ -10,9 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// ErrUnknownReply says that a message calls itself a reply but cannot be read. A newer version wrote
-// it, and it may be final. Therefore it is never replaced, and never purged with the replies of its
-// runtime.
+// ErrUnknownReply says that a message calls itself a reply but cannot be read. It may be the final reply
+// of a newer version. Therefore it is never replaced, and never purged with the replies of its runtime.
 var ErrUnknownReply = errors.New("a reply that this version cannot read")
 
 // Foreign is a message in a stream of ours that this version cannot read. It stays in the stream, and
@@ -23,8 +22,8 @@ type Foreign struct {
 	Sequence uint64
 	Time     time.Time // when the stream stored it
 	Bytes    int       // of its data
-	// Reply is true if the message calls itself a reply and may be final. Then it unwraps to
-	// ErrUnknownReply.
+	// Reply is true if the message calls itself a reply and may be final. Then the Foreign also
+	// unwraps to ErrUnknownReply.
 	Reply bool
 	Err   error // why it cannot be read
 }
@@ -49,7 +48,7 @@ func (f *Foreign) Unwrap() []error {
 	return []error{f.Err}
 }
 
-// NewForeign returns the Foreign for a message of a stream that cannot be read; err says why.
+// NewForeign returns the Foreign for an unreadable message of a stream; err says why it is unreadable.
 func NewForeign(stream string, msg streams.Message, err error) *Foreign {
 	return &Foreign{
 		Stream: stream, Subject: msg.Subject, Sequence: msg.Sequence, Time: msg.Time, Bytes: len(msg.Data), Err: err,

@@ -8,7 +8,7 @@ const (
 	// maxMergeBytes bounds the paths and values of a merge patch, so that the patch never makes a
 	// reply too large for a message.
 	maxMergeBytes = 16 << 10
-	// maxMergeDepth bounds the names in a path: every name becomes an object.
+	// maxMergeDepth bounds the names in a path: every name but the last becomes an object.
 	maxMergeDepth = 64
 )
 
@@ -17,10 +17,10 @@ var pointerNames = strings.NewReplacer("~1", "/", "~0", "~")
 
 // MergePatch returns the RFC 7386 merge patch that sets the same values as the operations of a Shoot
 // patch. Unlike the operations it applies to every manifest, because it creates missing parent
-// objects. It returns nil if there are no operations, or if a merge patch cannot express one: an
-// operation other than the add of a string, a list position in a path (a merge patch replaces lists as
-// a whole), a path below another one's string, more than 16 KiB of paths and values, or more than 64
-// names in a path.
+// objects. It returns nil if there are no operations, if an operation is not the add of a string, if
+// paths and values have more than 16 KiB, or if a path has more than 64 names, names the whole manifest,
+// has a list position (a merge patch replaces lists as a whole), or leads below the path of another
+// operation's string.
 func MergePatch(operations []PatchOperation) map[string]any {
 	patch := map[string]any{}
 	size := 0

@@ -85,8 +85,8 @@ func decodePlain(subject string, header nats.Header, message []byte) (Event, boo
 	return event, event.accept(subject) == nil
 }
 
-// envelope reads the message. It reads the data as a provision's, because the type may come after
-// them. given has the members of the data that were present.
+// envelope reads the message. It reads the data as a provision's, because the type may come after the
+// data. It returns which attributes, and which members of the data, were present.
 func (s *plainReader) envelope(env *envelope, data *Provision) (attributes, given plain.Members) {
 	var unused string
 	for more := s.First('{', '}'); more; more = s.Next('}') {

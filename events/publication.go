@@ -8,10 +8,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Publication returns the message that publishes an event on its subject. Its message id consists of
-// type, request id and the runtime or binding, since requests for two runtimes may have the same
-// request id: the stream stores one message per id within the duplicate window. With replyTo the
-// message id is unique, so that a repeat reaches a worker, which then sends its copy. Errors: an
+// Publication returns the message that publishes an event on its subject. The stream stores one message
+// per message id within the duplicate window. The message id consists of type, request id and the runtime
+// or binding, since requests for two runtimes may have the same request id. With replyTo it also has a
+// random part, so that a repeat reaches a worker, which copies the stored reply to the inbox. Errors: an
 // *engine.Error with CodeInvalidEvent for an event that a worker would refuse.
 func Publication(s Subjects, e Event) (*nats.Msg, error) {
 	data, err := EncodeEvent(e)

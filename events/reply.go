@@ -41,8 +41,8 @@ type Reply struct {
 	RequestID string `json:"requestID"`
 	RuntimeID string `json:"runtimeID,omitzero"` // absent in the reply to a release
 	Status    Status `json:"status"`
-	// For is set in sealed replies: the type of the event that owns the request id. Events of other
-	// types get no reply under it.
+	// For is set in a sealed reply by which a deprovision or release takes its request id: the type of
+	// that event. Events of other types get no reply under the id.
 	For Type `json:"for,omitzero"`
 
 	GlobalAccountID string   `json:"globalAccountID,omitzero"`
@@ -67,8 +67,8 @@ type Reply struct {
 	// ShootPatch is an RFC 6902 patch for the Shoot manifest. It applies only to a manifest that has spec and
 	// the parent object of each of the Paths in this reply's Network.
 	ShootPatch []PatchOperation `json:"shootPatch,omitempty"`
-	// ShootMergePatch is the same as an RFC 7386 merge patch, which applies to every manifest. It is
-	// absent where MergePatch returns nil.
+	// ShootMergePatch has the same change as an RFC 7386 merge patch, which applies to every manifest.
+	// It is absent where MergePatch returns nil.
 	ShootMergePatch map[string]any  `json:"shootMergePatch,omitempty"`
 	Implementation  *Implementation `json:"implementation,omitzero"`
 
@@ -99,7 +99,7 @@ const (
 // Network reports whether a request waits for network blocks, and not for an account.
 func (r WaitingReason) Network() bool { return r == WaitingNetworkFull || r == WaitingNetworkMissing }
 
-// Waiting says what a request waits for, at which place from 1, and until when.
+// Waiting says what a request waits for, at which position in the queue (from 1), and until when.
 type Waiting struct {
 	Reason   WaitingReason `json:"reason"`
 	Position int           `json:"position,omitzero"`
@@ -132,7 +132,7 @@ type Decision struct {
 	// The regions that the rules were matched against.
 	PlatformRegion    string `json:"platformRegion,omitzero"`
 	HyperscalerRegion string `json:"hyperscalerRegion,omitzero"`
-	// Passed are at most three rules of the plan that did not serve the request, the more specific
+	// Passed are at most three rules of the plan that the decision did not use, the more specific
 	// ones first.
 	Passed []Passed `json:"passed,omitempty"`
 	// Origin is how the binding was found: own, revived, labelled, claimed, shared.

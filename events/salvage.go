@@ -11,7 +11,7 @@ import (
 )
 
 // salvage reads what it can from a message that Decode refuses, so that a worker can address the error
-// reply. It keeps only values that are valid by themselves.
+// reply. It keeps an id, binding or inbox only if it is valid by itself.
 func salvage(subject string, header nats.Header, data []byte) Event {
 	kind, token := subjectTokens(subject)
 	event := Event{Type: kind}

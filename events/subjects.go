@@ -34,7 +34,7 @@ const DefaultPrefix = "hap.v1"
 // which global account the runtime belongs to.
 const AnyTenant = "unknown"
 
-// bindingReplies takes the place of the runtime in the reply to a release. No
+// bindingReplies stands for the runtime in the subject of the reply to a release. No
 // runtime can have this name, since an id begins with a letter or a digit.
 const bindingReplies = "_binding"
 
@@ -63,8 +63,8 @@ func NewSubjects(prefix string) (Subjects, error) {
 // Prefix returns the prefix of every subject, without the trailing dot.
 func (s Subjects) Prefix() string { return s.prefix }
 
-// Shadow returns the subjects of a shadow. They have the same prefix, but separate streams, so that no
-// publisher and no worker sees their messages.
+// Shadow returns the subjects of a shadow. Their prefix is that of s and the token shadow, and they have
+// separate streams, so that no publisher and no worker sees their messages.
 func (s Subjects) Shadow() Subjects { return Subjects{prefix: s.prefix + ".shadow", shadow: true} }
 
 // Stream returns the name of a stream for these subjects: the name itself for workers, and the name
@@ -91,7 +91,7 @@ func (s Subjects) Release(binding string) string {
 	return s.join("release", engine.Token(binding))
 }
 
-// Resolve returns the subject of the policy requests of a runtime.
+// Resolve returns the subject of the resolve events of a runtime.
 func (s Subjects) Resolve(runtimeID string) string { return s.join("resolve", runtimeID) }
 
 // Reply returns the subject of the reply to a request for a runtime.
@@ -104,8 +104,8 @@ func (s Subjects) BindingReply(binding, requestID string) string {
 	return s.join("reply", bindingReplies, engine.Token(binding), requestID)
 }
 
-// RuntimeReplies matches every reply of a runtime, so that one purge forgets a runtime that was
-// released long ago.
+// RuntimeReplies matches every reply of a runtime. A worker purges by it when it forgets a runtime that
+// was released long ago.
 func (s Subjects) RuntimeReplies(runtimeID string) string { return s.join("reply", runtimeID, "*") }
 
 // RequestReplies match the replies to the requests with an id, for all runtimes and bindings.
@@ -171,7 +171,7 @@ func (s Subjects) join(tokens ...string) string {
 	return b.String()
 }
 
-// WaitingOf matches the waiting requests that an address names; "" stands for any.
+// WaitingOf matches the waiting requests with the address a; an empty field of a matches any value.
 func (s Subjects) WaitingOf(a WaitingAddress) string {
 	pool := "*"
 	if a.Pool != "" {
@@ -204,7 +204,7 @@ func (s Subjects) ParseReply(subject string) (ReplyAddress, error) {
 	}
 }
 
-// WaitingAddress has what the subject of a waiting request says of it.
+// WaitingAddress has the parts of the subject of a waiting request.
 type WaitingAddress struct {
 	Pool            string
 	GlobalAccountID string

@@ -50,7 +50,7 @@ type TypeInfo struct {
 	empty func(Event) Event   // with an empty payload; by value, so that no Event escapes to the heap
 }
 
-// Statuses returns the statuses that a reply to the type may have, the final ones first.
+// Statuses returns the statuses that a publisher of the type may get, the final ones first.
 func (i TypeInfo) Statuses() []Status {
 	statuses := []Status{i.Answer, StatusRejected}
 	if i.Waits {
@@ -96,7 +96,7 @@ func row[P any, Pointer interface {
 // Types returns the table of all types, in the order of docs/messages.md.
 func Types() []TypeInfo { return slices.Clone(types) }
 
-// Info returns what depends on t; the zero TypeInfo for a type that this package
+// Info returns the properties of t; the zero TypeInfo for a type that this package
 // does not know.
 func (t Type) Info() TypeInfo {
 	if i := find(t); i != nil {

@@ -100,9 +100,9 @@ type listing struct {
 	selector string
 }
 
-// list reads all pages of one consistent list and calls f with each item, until f returns false. If
-// the server has forgotten the list meanwhile (410), it begins again. It calls restart before each
-// attempt, which must discard what f has collected.
+// list reads all pages of one consistent list and calls f with each item, until f returns false. If the
+// server has forgotten the list meanwhile (410), list begins anew, up to listAttempts times in all. Before
+// each attempt it calls restart, and restart must discard what f has collected.
 func list[T any](ctx context.Context, c *Client, of listing, restart func(), f func(T) (more bool)) error {
 	var err error
 	for range listAttempts {

@@ -26,7 +26,8 @@ func (c *Client) Get(ctx context.Context, name string) (engine.Binding, error) {
 
 // Claim writes the mark on the binding: label tenantName, and the annotations of pool, generation and
 // epoch. It returns the binding after the write. Errors: engine.ErrConflict, engine.ErrUnknownResult,
-// engine.ErrUnavailable, engine.CodeUnknownBinding.
+// engine.ErrUnavailable (with engine.ErrRefused if the server rejects a write on this binding),
+// engine.CodeUnknownBinding.
 //
 // The caller decides whether the claim is permitted. Claim only makes sure that seen is the server's
 // present state.
@@ -50,9 +51,9 @@ func (c *Client) MarkDirty(ctx context.Context, seen engine.Binding, mark engine
 	})
 }
 
-// Unclaim removes tenantName and writes the generation of the mark, from which the next claim counts
-// on, if seen is the server's present state. It is for claims with which no request was answered.
-// Errors as for Claim.
+// Unclaim removes tenantName and the pool of the claim, and writes the generation of the mark, from which
+// the next claim counts on, if seen is the server's present state. It is for claims with which no request
+// was answered. Errors as for Claim.
 func (c *Client) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return c.patch(ctx, "unclaim", seen, change{
 		labels:      fields{c.decoder.keys.tenantName: nil},
@@ -60,9 +61,9 @@ func (c *Client) Unclaim(ctx context.Context, seen engine.Binding, mark engine.M
 	})
 }
 
-// Free removes tenantName and dirty and records the request that asked for it, in one write, if seen
-// is the server's present state. The generation stays: the next claim counts on from it. Errors as for
-// Claim.
+// Free removes tenantName, dirty and the pool of the claim, and records the id of the request to release the
+// binding, in one write, if seen is the server's present state. The generation stays: the next claim counts
+// on from it. Errors as for Claim.
 func (c *Client) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
 	return c.patch(ctx, "free", seen, change{
 		labels:      fields{c.decoder.keys.dirty: nil, c.decoder.keys.tenantName: nil},
@@ -76,7 +77,7 @@ func (c *Client) List(ctx context.Context, f func(engine.Binding) error) error {
 	return c.list(ctx, c.decoder.keys.hyperscalerType, f)
 }
 
-// ListOf is List for the bindings whose label names a tenant.
+// ListOf is List for the bindings whose label names a tenant. SameSecretAs compares only these bindings.
 func (c *Client) ListOf(ctx context.Context, tenant string, f func(engine.Binding) error) error {
 	return c.list(ctx, c.decoder.keys.hyperscalerType+","+c.decoder.keys.tenantName+"="+tenant, f)
 }

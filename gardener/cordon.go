@@ -7,9 +7,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Cordon excludes a binding from new assignments, or ends that. changed is false if the binding had
-// that state already. After a conflict or an unknown result it reads and writes again, until ctx ends.
-// Errors: engine.CodeUnknownBinding, engine.ErrUnavailable.
+// Cordon excludes a binding from new assignments or, if on is false, ends that. changed is false if the
+// binding had the wanted state already. After a conflict or an unknown result Cordon reads and writes again,
+// until ctx ends, and then returns that error. Other errors: engine.CodeUnknownBinding,
+// engine.ErrUnavailable.
 func (c *Client) Cordon(ctx context.Context, name string, on bool) (b engine.Binding, changed bool, err error) {
 	value := any(nil)
 	if on {

@@ -3,8 +3,8 @@
 //
 // A Client keeps all bindings in memory, fed by one watch. Claimable, Shared, Barred, Owned, Cached,
 // Pools and All answer from memory and may be some milliseconds behind; their results are suggestions.
-// Get, List, Shoots and Refers ask the API server. Claim, MarkDirty and Free write with the
-// resourceVersion of the given binding, so a write based on a stale binding fails with
+// Get, List, Shoots and Refers ask the API server. Claim, MarkDirty, Unclaim and Free write with
+// the resourceVersion of the given binding, so a write based on a stale binding fails with
 // engine.ErrConflict and changes nothing.
 //
 // Only the watch feeds the cache. The result of a write is not put into it: the watch may already have

@@ -192,7 +192,7 @@ func (d *decoder) warnOnce(w warning, what string) {
 type account struct {
 	engine.Binding
 
-	credentials string // what it refers to
+	credentials string // kind, namespace and name of what the binding refers to; "" for a Secret
 	created     int64  // in seconds
 }
 

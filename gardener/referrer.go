@@ -50,7 +50,7 @@ type target struct {
 const bySecret = "secret"
 
 // watchReferrers creates the caches of the bindings that refer to Secrets, in the order in which a
-// Shoot should name them. Only Secrets need them.
+// Shoot should name them. Only the resource Secrets needs these caches.
 func (c *Client) watchReferrers(client dynamic.Interface) error {
 	for _, r := range referringResources {
 		informer := kube.ObjectInformer(client, kube.Watched{

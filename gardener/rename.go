@@ -28,10 +28,10 @@ type Renaming struct {
 	version string
 }
 
-// Renamings returns for each binding the change from the client's label keys to the keys that to
-// names, in the form of Options.Labels. It finds bindings by either key of the hyperscaler type, so
-// that bindings that are already renamed are included. Errors: all faults of to, or
-// engine.ErrUnavailable.
+// Renamings returns for each binding the change from the Client's label keys to those of the map to, which
+// has the form of Options.Labels. It finds bindings by either key of the hyperscaler type, so that bindings
+// that are already renamed are included. Errors: all faults of to, a new key that is now the key of another
+// label, or engine.ErrUnavailable.
 func (c *Client) Renamings(ctx context.Context, to map[string]string) ([]Renaming, error) {
 	target, err := labelKeys(to)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
-// read repeats call until it succeeds, fails for good, or the budget is spent.
+// read repeats call until it succeeds or fails for good, the budget is spent, ctx ends, or the callback of
+// engine.WithAttempts ends it.
 func (c *Client) read(ctx context.Context, op string, call func(context.Context) error) error {
 	return c.repeat(ctx, op, call, false)
 }

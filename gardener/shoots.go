@@ -46,8 +46,9 @@ func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
 	return found, err
 }
 
-// readReferred reads the names of all bindings that Shoots refer to. It does not repeat a failed list:
-// each caller that shares it does, and reports the attempt.
+// readReferred reads the names of all bindings that Shoots refer to. It does not repeat a failed list, unless
+// the server only asks for a later repeat: each caller that shares the list repeats it, and reports the
+// attempt.
 func (c *Client) readReferred(ctx context.Context) (map[string]struct{}, error) {
 	ctx = engine.WithAttempts(ctx, func(failed error) error { return failed })
 	found := map[string]struct{}{}

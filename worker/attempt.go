@@ -18,16 +18,16 @@ type attempt struct {
 	name  string        // random name among attempts at the same event; "" until id is called
 	trace decisionTrace // input of the decision record
 
-	pool     string // pool that decided
+	pool     string // pool of the runtime's place; "" until a provision has found it
 	decision int64  // sequence of the last decision
 
-	stored struct { // what the ledger has under its id
+	stored struct { // what the ledger has under the event's id
 		possible bool   // a reply may be stored already: read it before deciding anything
-		expect   uint64 // last sequence of the reply's subject, read when handling began
+		expect   uint64 // last known sequence of the reply's subject; the next reply is published after it
 		taken    bool   // the last stored reply reserves the id for this type of event
 		sent     bool   // a reply was published, and is stored or may still be
 	}
-	waits struct { // where and for how long it waits
+	waits struct { // where and for how long the request waits
 		possible bool      // the request may be in the waiting room
 		until    time.Time // deadline of its waiting; zero while unknown
 		decision int64     // sequence of the decision in its stored waiting reply
@@ -36,9 +36,9 @@ type attempt struct {
 		entered  time.Time // when it entered the room for that pool, by the clock of NATS
 		begun    time.Time // when it began to wait
 	}
-	blocks struct { // its network blocks
-		held    ranges.Held              // that it relies on
-		left    []string                 // other attempts at this request that rely on some
+	blocks struct { // network blocks of the request
+		held    ranges.Held              // those that this attempt relies on
+		left    []string                 // attempts, perhaps this one too, whose blocks outlive has to return
 		lasting func(relier string) bool // reports whether such an attempt has been seen for longer than one can run
 	}
 }
@@ -74,7 +74,7 @@ func (a *attempt) relier() string {
 	return network.Attempt(a.id(), strconv.FormatUint(a.stored.expect, 36))
 }
 
-// What happens to an attempt, each noted where it happens.
+// The mark methods record what has happened to an attempt.
 func (a *attempt) markUnsure()                   { a.stored.possible = true } // a reply may be stored
 func (a *attempt) markSent(sent bool)            { a.stored.sent = sent }
 func (a *attempt) markTaken(sequence uint64)     { a.stored.expect, a.stored.taken = sequence, true }
@@ -112,14 +112,16 @@ func (a *attempt) enters(r events.Reply) bool {
 	return r.Status == events.StatusWaiting && (!a.served || r.Decision.Pool != a.waits.room)
 }
 
-// waitsOn reports whether a waiting request waits as before, so that this reply is not published.
+// waitsOn reports whether a waiting request waits as before, so that this reply is not published. It returns
+// false if blocks of an attempt that has stopped are to be returned: that needs one more reply (rule 12).
 func (a *attempt) waitsOn(r events.Reply) bool {
 	return r.Status == events.StatusWaiting && !a.enters(r) && !slices.ContainsFunc(a.blocks.left, a.blocks.lasting)
 }
 
 // waitsUntil returns the deadline of an event's waiting, by the stream's clock, and stores it in a.waits.until.
 // It is the deadline of the first waiting reply. Before there is one, it is the publisher's deadline, or the
-// configured timeout from now if the publisher set none; both are bounded by the longest wait.
+// configured timeout from now if the publisher set none; both are bounded by the longest wait. If the timeout
+// is 0, the deadline is now.
 func (h *Handler) waitsUntil(a *attempt) time.Time {
 	if !a.waits.until.IsZero() {
 		return a.waits.until

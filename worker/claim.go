@@ -17,8 +17,8 @@ import (
 // tenant's own fits. Each further attempt offers eight times as many.
 const firstSuggestions = 8
 
-// refusals is the number of bindings that one search skips because the API refuses to label them. If
-// more are refused, the cause is probably a missing permission and not the bindings.
+// refusals is the maximum number of bindings that one search skips because the API refuses to label them.
+// If it refuses more, the cause is probably a missing permission and not the bindings.
 const refusals = 16
 
 // claimRequest describes a runtime that needs a binding.
@@ -39,8 +39,8 @@ type claimRequest struct {
 type candidates struct {
 	order   []string
 	seen    map[string]candidate
-	left    map[string]bool // left out: a claim of them cannot succeed
-	refused int             // of them, by the API
+	left    map[string]bool // bindings that the search leaves out, since a claim of them cannot succeed
+	refused int             // number of bindings that the API has refused to label
 }
 
 type candidate struct {
@@ -73,7 +73,7 @@ func (v *candidates) put(b engine.Binding, live bool) {
 	v.seen[b.Name] = candidate{b, live}
 }
 
-// offer adds bindings from the cache. It keeps bindings that were read from the API.
+// offer adds bindings from the cache. It does not replace those that were read from the API.
 func (v *candidates) offer(suggested []engine.Binding) {
 	for _, b := range suggested {
 		if known, ok := v.seen[b.Name]; !ok || !known.live {
@@ -82,8 +82,8 @@ func (v *candidates) offer(suggested []engine.Binding) {
 	}
 }
 
-// suggestions returns the candidates from which a script may choose. It omits a binding whose labels
-// name another pool: a claim of it would be revoked.
+// suggestions returns the candidates from which a script may choose. It omits a binding of another pool: a
+// claim of it would be revoked.
 func (v *candidates) suggestions(job claimRequest) []account.Seen {
 	out := make([]account.Seen, 0, len(v.order))
 	for _, name := range v.order {
@@ -128,8 +128,9 @@ func (h *Handler) beginClaimIn(pool engine.Pool, s *claimAttempt) *claimAttempt 
 	return s
 }
 
-// locateFor finds the place of a runtime that needs a binding. If no network blocks have to be acquired
-// between lookup and decision, one script does both, and job.decided stores the decision.
+// locateFor finds the place of a runtime that needs a binding. If the worker allots no network blocks, which
+// have to be acquired before the decision, one script finds the place and decides. If that script has
+// decided, job.decided is the decision.
 func (h *Handler) locateFor(ctx context.Context, job *claimAttempt) (place account.Place, err error) {
 	pool := job.pool.Name()
 	if !h.ranges.Allots() {
@@ -146,9 +147,9 @@ func (h *Handler) locateFor(ctx context.Context, job *claimAttempt) (place accou
 	return place, err
 }
 
-// assign finds a binding for a runtime, and writes and confirms its label. The decision that it returns
-// without an error may be answered. After every write that may have failed it starts over with the
-// script, until ctx ends.
+// assign finds a binding for a runtime. If its claim is not confirmed yet, assign writes the label and
+// confirms the claim. The decision that it returns without an error may be answered. After every write that
+// may have failed it starts over with the script, until ctx ends.
 func (h *Handler) assign(ctx context.Context, job *claimAttempt) (decision account.Decision, err error) {
 	for n := firstSuggestions; ; {
 		decision, job.decided = job.decided, account.Decision{}
@@ -206,7 +207,7 @@ func (h *Handler) askForBinding(
 
 // confirmClaim makes sure that the label of the binding carries tenant, generation and epoch, and
 // confirms the claim (rule 4). If it returns false without an error, the caller starts over with the
-// script; seen then has the current label.
+// script; seen then has the label that was read last, or leaves the binding out.
 func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.Decision, seen *candidates) (bool, error) {
 	claim := account.Claim{Runtime: job.runtime, Binding: d.Binding, Generation: d.Generation, Sequence: d.Sequence, Epoch: d.Epoch}
 	known, ok := seen.seen[d.Binding]

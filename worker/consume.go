@@ -14,8 +14,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Start starts the worker and returns. Handlers get the values of ctx, but not its cancellation: only
-// Stop ends the worker. A second Start, or one after Stop, does nothing.
+// Start starts the worker and returns. It fails if the consumer cannot be opened, and may be called again
+// then. Handlers get the values of ctx, but not its cancellation: only Stop ends the worker. Once the worker
+// is started or stopped, Start does nothing.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,8 +40,8 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop takes no more events and returns the queued ones to the stream. It waits for events in flight
-// until the drain ends, then cancels the rest. It may be called before Start and more than once.
+// Stop takes no more events and returns the queued ones to the stream. It waits for the events in flight,
+// and cancels those that take longer than Options.Drain. It may be called before Start and more than once.
 func (w *Worker) Stop() {
 	w.mu.Lock()
 	first := !w.stopped
@@ -103,7 +104,7 @@ type delivery struct {
 	published time.Time // when the stream stored it; zero for a request from the waiting room
 
 	served bool // it comes from the waiting room
-	inTurn bool // it is the next of its queue, so it may claim
+	inTurn bool // it is the next of its queue, so it may claim although others wait
 }
 
 // decode decodes a message. A message that cannot be decoded sets delivery.invalid.

@@ -10,15 +10,15 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// epochs caches the epoch of each pool. A decision carries the epoch that was known before the directory
-// was read. A pool that was rebuilt since then refuses it, because the directory was rebuilt too and may
-// now have another place for the runtime.
+// epochs caches the epochs of pools. Assign gets the epoch that was known before the directory was read. If
+// the pool was rebuilt since then, Assign fails: the directory may have been rebuilt too, and may now have
+// another place for the runtime.
 type epochs struct {
 	mu    sync.Mutex
 	pools atomic.Pointer[map[string]string] // copy on write
 }
 
-// known returns the current epochs by pool. The map is never changed.
+// known returns the cached epochs by pool. The map is never changed.
 func (e *epochs) known() map[string]string {
 	if pools := e.pools.Load(); pools != nil {
 		return *pools
@@ -26,8 +26,8 @@ func (e *epochs) known() map[string]string {
 	return nil
 }
 
-// learn stores the epoch that a decision on the pool returned, or drops it if err says that the pool was
-// lost or rebuilt.
+// learn stores the epoch that a script on the pool returned. If err says that the pool was lost or rebuilt,
+// learn drops the stored epoch.
 func (e *epochs) learn(pool, epoch string, err error) {
 	switch {
 	case errors.Is(err, account.ErrRebuilt), errors.Is(err, account.ErrNotBuilt):
@@ -48,7 +48,8 @@ func (e *epochs) learn(pool, epoch string, err error) {
 	e.pools.Store(&pools)
 }
 
-// locate returns the runtime's place, and the epoch of its pool that was known before the lookup.
+// locate returns the runtime's place (if it had none: pool), and the epoch that was known before the lookup
+// for the place's pool. For a runtime that is gone, the epoch is "".
 func (h *Handler) locate(ctx context.Context, runtime, pool string) (place account.Place, epoch string, err error) {
 	for {
 		known := h.epochs.known()

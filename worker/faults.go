@@ -19,7 +19,8 @@ const (
 	mostFaults = 5
 	// mostRemembered bounds the number of events with a count.
 	mostRemembered = 10_000
-	// longestFaultPause bounds the delay before such an event is redelivered.
+	// longestFaultPause bounds the delay before such an event is redelivered. After many deliveries,
+	// longer extends the delay beyond it.
 	longestFaultPause = time.Minute
 )
 
@@ -75,8 +76,9 @@ func (w *Worker) answerGuarded(ctx context.Context, a *attempt) (outcome, error)
 	return ended, nil
 }
 
-// refuse rejects an event that cannot be handled, and takes back its assignment and blocks (rule 11). It
-// begins a new attempt, and uses no state of the failed one.
+// refuse rejects an event that cannot be handled, and takes back its assignment and blocks (rule 11). If a
+// final reply is stored already, that reply stands. refuse begins a new attempt, and uses no state of the
+// failed one.
 func (h *Handler) refuse(ctx context.Context, d delivery, why error) (out outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.budget)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/bulkhead"
 )
 
-// failedPart reports whether an error counts as a failure of the dependency. ErrNotBuilt, ErrRebuilt and
-// ErrNotInForce are answers of Redis and do not count.
+// failedPart reports whether an error counts as a failure of the part. ErrNotBuilt, ErrRebuilt and
+// ErrNotInForce do not count: Redis has answered.
 func failedPart(of bulkhead.Part, err error) bool {
 	if of.Dependency == bulkhead.Records {
 		return transient(err) && !rebuilding(err) && !errors.Is(err, account.ErrNotInForce)
@@ -27,8 +27,8 @@ func unavailable(err error) bool {
 	return errors.Is(err, engine.ErrUnavailable)
 }
 
-// guardedCounters fail at once while the circuit of the pool's records is open. Only the calls with which
-// the handling of an event begins are guarded.
+// guardedCounters fail at once while the circuit of the pool's records is open. Only the four methods below
+// are guarded. One of them is usually the first call that an event makes on the records of a pool.
 type guardedCounters struct {
 	Counters
 	parts *bulkhead.Bulkheads
@@ -50,8 +50,9 @@ func (g guardedCounters) InUse(ctx context.Context, pool, binding string) (int, 
 	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: pool}, func() (int, error) { return g.Counters.InUse(ctx, pool, binding) })
 }
 
-// guardedGardener fails at once while the circuit of the pool's bindings, or of the Shoots, is open. An
-// event that calls Gardener leaves its place to another handler.
+// guardedGardener guards the methods below: a call fails at once while the circuit of its part is open. The
+// parts are the reads of a pool's bindings, the writes of their labels, and the list of the Shoots. An event
+// that makes such a call no longer counts toward Options.Concurrency (leavePlace).
 type guardedGardener struct {
 	Gardener
 	parts *bulkhead.Bulkheads

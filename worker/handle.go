@@ -128,7 +128,8 @@ func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
 }
 
 // handle answers an event and returns its outcome. It retries transient errors with backoff until the
-// budget is spent.
+// budget is spent. It does not retry an error that the event itself causes (ownDoing), an open circuit, or
+// policy.ErrLate.
 func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	h.observer.Step(ctx, observe.StepReceived)
 	if a.subject == "" {
@@ -142,7 +143,7 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 		return out
 	}
 	if errors.Is(last, policy.ErrLate) || ownDoing(last) {
-		return notNow(ctx, last) // a retry now would fail too, and keep a place busy
+		return notNow(ctx, last) // a retry now would fail too, and keep a handler busy
 	}
 	if bulkhead.Held(last) {
 		awaitTurn(ctx)
@@ -167,16 +168,16 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 		h.observer.Retry(ctx, observe.Retry{Type: a.kind(), ID: a.event.ID, After: after, Err: err})
 	})
 	if err != nil {
-		// Pass last, not err: err may only say that the budget is spent. The last error
+		// Pass last, not err, which may say no more than that the budget is spent. The last error
 		// decides how the event continues.
 		return h.postponed(ctx, a, last)
 	}
 	return out
 }
 
-// answer takes an event through its phases until a reply stands; docs/architecture.md and docs/life.md have the
-// same numbers. The first final reply stands: a reply is published only with the sequence that was read before
-// its decision (rule 11).
+// answer takes an event through its phases until a reply stands or an error ends it; docs/architecture.md and
+// docs/life.md number the phases in the same way. The first final reply stands, since each reply is published
+// with the sequence that was read before its decision (rule 11).
 func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 	for {
 		// 0 read: a reply that is stored already may stand.
@@ -211,7 +212,7 @@ func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 	}
 }
 
-// decide returns the reply to an event. Its errors are transient; a permanent error becomes a rejection.
+// decide returns the reply to an event. It returns transient errors; any other error becomes a rejection.
 func (h *Handler) decide(ctx context.Context, a *attempt) (events.Reply, error) {
 	ctx, end := h.span(ctx, "decide")
 	defer end()
@@ -240,8 +241,8 @@ func (h *Handler) dispatch(ctx context.Context, a *attempt) (events.Reply, error
 	}
 }
 
-// publish stores a reply. It stores a waiting request in the waiting room first, so that the request is
-// in at least one of the two places at any time.
+// publish stores a reply. Before a waiting reply, it stores the request in the waiting room, so that no
+// request has such a reply without being there. It shortens a reply that NATS refuses as too large.
 func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error {
 	if a.enters(r) {
 		a.markEntering()
@@ -272,8 +273,8 @@ func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error
 	return err
 }
 
-// published does what has to follow the storage of a reply. If the reply is a refusal, it takes back what
-// an earlier attempt, perhaps by other rules, has assigned.
+// published does what has to follow the storage of a reply: see phase 5 in docs/architecture.md. If the reply
+// is a rejection, it takes back what an earlier attempt, perhaps by other rules, has assigned.
 func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	h.observer.Step(ctx, observe.StepPublished)
 	if published := a.trace.times.Published; r.Status == events.StatusAssigned && !published.IsZero() {
@@ -288,7 +289,7 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 			return outcome{}, err
 		}
 		if a.enters(r) {
-			h.WakeTenant(r.Decision.Pool, r.GlobalAccountID) // an account may have been freed just before it entered
+			h.WakeTenant(r.Decision.Pool, r.GlobalAccountID) // an account may have been freed just before the request entered
 		}
 	}
 	h.copy(ctx, a, r)
@@ -300,8 +301,8 @@ func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (ou
 	return finalOutcome(r), nil
 }
 
-// copy sends a plain copy of a stored reply to the event's inbox, if it has one. A failure is only
-// reported to the observer.
+// copy sends a copy of a reply to the event's inbox, if it has one. A failure is only reported to the
+// observer.
 func (h *Handler) copy(ctx context.Context, a *attempt, r events.Reply) {
 	if a.event.ReplyTo == "" {
 		return

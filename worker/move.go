@@ -11,12 +11,13 @@ import (
 
 // Rule 16: a runtime without an account moves to the pool that its rule names now.
 
-// moveEvery is the minimum time between two moves of a waiting request. Workers have different rules while a
-// new configuration spreads, and would otherwise move a request back and forth.
+// moveEvery is how long a request waits for a pool before it may move to another one. Workers have different
+// rules while a new configuration spreads, and would otherwise move a request back and forth.
 const moveEvery = time.Minute
 
 // follow moves a runtime without an account to the pool of the search, and returns its place. A runtime that
-// may not leave keeps its place. A waiting request moves only when it is served from the waiting room.
+// may not leave keeps its place. A request that waits is not moved when its event is delivered again, but
+// when it is served from the waiting room.
 func (h *Handler) follow(ctx context.Context, a *attempt, job *claimAttempt, place account.Place) (account.Place, error) {
 	if a.waits.possible && !a.served || a.served && h.clock.Now().Sub(a.waits.entered) < moveEvery {
 		return place, nil
@@ -34,14 +35,15 @@ func (h *Handler) follow(ctx context.Context, a *attempt, job *claimAttempt, pla
 	return place, err
 }
 
-// endMove updates the directory for a runtime that has left place under sequence, by a worker that stopped
-// before it did so. The runtime is in the same pool again, under a later sequence.
+// endMove completes a move that another worker has begun, and perhaps not completed: the runtime has left the
+// pool of place under sequence, but the directory still has place. Its new place is the same pool, with that
+// sequence.
 func (h *Handler) endMove(ctx context.Context, runtime string, place account.Place, sequence int64) error {
 	_, err := h.counters.MovePlace(ctx, runtime, place, account.Place{Pool: place.Pool, Sequence: sequence})
 	return h.notBuilt(err, "")
 }
 
-// comeAgain decides an event anew after the end of a move that had left its runtime without a pool.
+// comeAgain completes a move of the runtime (endMove), and then decides the provision anew.
 func (h *Handler) comeAgain(ctx context.Context, a *attempt, place account.Place, sequence int64) (events.Reply, error) {
 	if err := h.endMove(ctx, a.event.RuntimeID, place, sequence); err != nil {
 		return events.Reply{}, err

@@ -20,12 +20,14 @@ const (
 	fewQueued       = 2048
 	mostQueued      = 8192
 	mostQueuedBytes = 8 << 20
-	// roomWait is how long enqueue blocks while the queue is full.
+	// roomWait is how long enqueue blocks at most while the queue is full.
 	roomWait = 100 * time.Millisecond
-	// slowPlaces is the number of events, for each place, that may wait for Gardener without one.
+	// slowPlaces is the number of additional handlers for each one of Options.Concurrency: so many events
+	// may wait for Gardener and not count toward it (leavePlace).
 	slowPlaces = 20
-	// heldTurns is the number of events that are answered at a time while their circuit is open.
-	// Thousands may be released when it opens, and must not slow down the other events.
+	// heldTurns is the number of events that are answered at a time after an open circuit has refused
+	// their calls (awaitTurn). When a circuit opens, the calls of thousands of events may fail at once,
+	// and these events must not slow down the others.
 	heldTurns = 8
 	// patience is the number of deliveries after which the redelivery delay grows.
 	patience = 4
@@ -41,8 +43,8 @@ type inWork struct {
 	begun time.Time
 	leave sync.Once
 	pass  func(*inWork) // see passOn
-	left  bool          // it has left its place; only its handler's goroutine uses this
-	turn  bool          // it has acquired turns, which handleAll releases
+	left  bool          // it no longer counts toward Concurrency (leavePlace); only its handler's goroutine uses this
+	turn  bool          // it has a turn (awaitTurn), which handleAll releases
 	turns chan struct{}
 }
 
@@ -65,11 +67,12 @@ func flowOf(subjects events.Subjects, m source.Message) dispatch.Flow {
 	return dispatch.Flow{Class: class, Tenant: of}
 }
 
-// share returns the maximum number of places that one flow may use.
+// share returns how many of a number of handlers one flow may use at a time: half of them, but up to 16 if
+// there are few.
 func share(places int) int { return max(places/2, min(places, 16)) }
 
-// enqueue queues an event. If the queue is full, the newest event of the longest flow goes back to the
-// stream.
+// enqueue queues an event. If the queue stays full, one event goes back to the stream, which redelivers it
+// after a pause: the newest event of a long flow (dispatch.Queue.Push).
 func (w *Worker) enqueue(ctx context.Context, msg source.Message) {
 	excess, full := w.queue.Push(flowOf(w.subjects, msg), msg, len(msg.Data()), w.now())
 	if !full {
@@ -85,8 +88,8 @@ func (w *Worker) enqueue(ctx context.Context, msg source.Message) {
 	}
 }
 
-// longer returns the redelivery delay after the delivery of that number. It doubles after patience
-// deliveries, up to longestShare times delay.
+// longer returns the redelivery delay after the delivery of that number: delay for the first patience
+// deliveries. Each further delivery doubles it, up to longestShare times delay.
 func longer(delay time.Duration, number uint64) time.Duration {
 	if number <= patience {
 		return delay
@@ -110,8 +113,8 @@ func (w *Worker) beginHandler(ctx context.Context, place int) {
 	})
 }
 
-// handleAll handles events one by one. It returns when the queue is closed, or when an event has passed
-// its place on to another handler.
+// handleAll handles events one by one. It returns when the queue is closed, or after an event for which
+// leavePlace has started another handler.
 func (w *Worker) handleAll(ctx context.Context, place int) {
 	pass := func(in *inWork) { w.passOn(ctx, in) }
 	for {
@@ -134,16 +137,18 @@ func (w *Worker) handleAll(ctx context.Context, place int) {
 	}
 }
 
-// leavePlace starts another handler, so that the event of ctx, which waits for Gardener, does not delay
-// queued events. If no place is free, the event keeps its own.
+// leavePlace starts one more handler, since the event of ctx waits for Gardener: queued events go on
+// meanwhile, and the event no longer counts toward Options.Concurrency. It does nothing at a second call for
+// the event, or if slowPlaces events for each one of the Concurrency handlers wait in this way already.
 func leavePlace(ctx context.Context) {
 	if in, is := ctx.Value(placeKey{}).(*inWork); is {
 		in.leave.Do(func() { in.pass(in) })
 	}
 }
 
-// awaitTurn blocks the event of ctx, which an open circuit holds up, until fewer than heldTurns such
-// events are being answered. An event that still has its place does not wait, since queued events need it.
+// awaitTurn blocks the event of ctx, which an open circuit holds up, until fewer than heldTurns such events
+// are being answered, or until ctx ends. An event that still counts toward Options.Concurrency does not wait:
+// queued events need its handler.
 func awaitTurn(ctx context.Context) {
 	in, is := ctx.Value(placeKey{}).(*inWork)
 	if !is || !in.left || in.turn {

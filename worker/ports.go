@@ -12,39 +12,41 @@ import (
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
-// Counters are the counts and records of all pools: package counters. Every method may return
-// account.ErrNotBuilt (the pool has to be rebuilt first) or an error of the connection. All of them are
-// idempotent.
+// Counters are the directory, and the counts and records of all pools: package counters. Every method may
+// return an error of the connection, and every method but Status account.ErrNotBuilt (the pool or the
+// directory has to be rebuilt first). All of them are idempotent.
 type Counters interface {
 	// Runtimes and their pools.
 
-	// Locate returns the place of a runtime for a provision. A runtime without a place gets pool.
+	// Locate returns the place of a runtime for a provision. A runtime without a place gets pool as
+	// its place.
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	// Place returns the place of a runtime, or the zero Place if it is unknown.
 	Place(ctx context.Context, runtime string) (account.Place, error)
 	// Depart returns the place of a runtime for a deprovision. A runtime without a place is
 	// recorded as gone.
 	Depart(ctx context.Context, runtime string) (account.Place, error)
-	// MovePlace replaces the runtime's place from by to, and reports whether it did (rule 16).
+	// MovePlace changes the runtime's place to the second one if it still is the first one, and reports
+	// whether it did (rule 16).
 	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
 
 	// Which binding a runtime gets.
 
 	// Assign decides by rule 3 of docs/protocol.md. It may also return account.ErrRebuilt.
 	Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
-	// LocateAndAssign runs Locate and Assign in one script. The decision has no outcome if the
-	// runtime is gone or in another pool, or if Redis is a cluster: then call both.
+	// LocateAndAssign runs Locate and Assign in one script. The decision has no outcome if the runtime
+	// is gone, is in another pool or came from one, or if Redis is a cluster: then call both.
 	LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	// Status returns the state of a pool as a whole, or the zero Status if it is not built.
 	Status(ctx context.Context, pool string) (account.Status, error)
 
-	// Claims, confirmed or revoked before they are answered.
+	// What becomes of a claim that is not confirmed.
 
-	// Confirm records that the label carries the claim, and reports whether the claim may be
-	// answered (rule 5).
+	// Confirm records that the label carries the claim, and reports whether the request may be
+	// answered with it (rule 5).
 	Confirm(ctx context.Context, pool string, c account.Claim) (bool, error)
-	// Revoke undoes a claim whose label is another tenant's or dirty, and reports whether it
-	// changed anything (rule 6).
+	// Revoke undoes a claim that cannot be confirmed, for example because the label is another
+	// tenant's, and reports whether it changed anything (rule 6).
 	Revoke(ctx context.Context, pool string, c account.Claim) (bool, error)
 
 	// The end of requests, assignments and runtimes.
@@ -72,13 +74,13 @@ type Counters interface {
 	serving.Queue
 }
 
-// Gardener are the bindings: package gardener.
+// Gardener are the bindings and the Shoots: package gardener.
 type Gardener interface {
 	// Suggestions of a cache, which may be out of date.
 
-	// Claimable returns the bindings that carry the tenant's name and up to n unclaimed ones,
-	// best first, and whether these are all. Internal bindings of the tenant are included only
-	// for an internal tenant.
+	// Claimable returns the tenant's own bindings that may gain runtimes, then up to n unclaimed
+	// ones, best first, and whether these are all. internalTenant includes internal bindings of
+	// the tenant.
 	Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) ([]engine.Binding, bool)
 	// Shared returns the bindings of a shared pool that may gain runtimes.
 	Shared(pool engine.Pool) []engine.Binding
@@ -89,16 +91,18 @@ type Gardener interface {
 
 	// Cached returns a binding from the cache, and whether the cache has it.
 	Cached(name string) (engine.Binding, bool)
-	// Get reads a binding from the API. Its errors are those of patches.
+	// Get reads a binding from the API. Errors: an engine.Error with CodeUnknownBinding,
+	// engine.ErrUnavailable.
 	Get(ctx context.Context, name string) (engine.Binding, error)
-	// Referrer returns the kind and name by which a Shoot refers to the binding. For a Secret
-	// these are of the binding resource that refers to it; if none does, the error is an
-	// engine.Error with CodeUnknownBinding.
+	// Referrer returns the kind and name by which a Shoot refers to the binding. For a Secret, these
+	// are of the CredentialsBinding or SecretBinding that refers to the Secret; if there is none,
+	// the error is an engine.Error with CodeUnknownBinding.
 	Referrer(ctx context.Context, binding string) (kind, name string, err error)
 
 	// Patches of bindings, with the resourceVersion of the binding that the caller has seen. Errors:
 	// an engine.Error with CodeUnknownBinding, engine.ErrConflict (another writer was faster),
-	// engine.ErrUnknownResult (the write may have happened), engine.ErrUnavailable (retry later).
+	// engine.ErrUnknownResult (the write may have happened), engine.ErrUnavailable (retry later),
+	// and engine.ErrRefused (the API rejects the write), which wraps ErrUnavailable.
 
 	// Claim writes the mark on the binding.
 	Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
@@ -113,7 +117,7 @@ type Gardener interface {
 type Ledger interface {
 	// Last returns the last message of a subject, and whether there is one. A message that is not
 	// a reply is returned too; a reply may replace it. The error is events.ErrUnknownReply for a
-	// reply of a newer version, which must not be replaced.
+	// reply of a newer version that may be final: it must not be replaced.
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
 	// Publish stores a reply if the subject's last sequence is expect, 0 for no message, and
 	// returns its sequence. After storage.ErrWrongLastSequence and storage.ErrUnstorable it is not
@@ -133,7 +137,7 @@ type Room interface {
 	serving.Room
 }
 
-// copier sends plain copies of replies to the inboxes that asked for them.
+// copier sends copies of replies to the inboxes that events name. The copies are not stored.
 type copier interface {
 	Copy(ctx context.Context, inbox string, r events.Reply) error
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// provision decides a provision event: it matches the rules and claims a binding. It returns the
-// reply to publish.
+// provision decides a provision event: it matches the rules, takes network blocks and finds a binding. It
+// returns the reply to publish.
 func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, error) {
 	reply, claim, err := h.match(a)
 	if err != nil {
@@ -36,14 +36,16 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 		return superseded(a.event, "", place.Sequence), nil
 	}
 	if reply.elsewhere = place.Pool != claim.pool.Name(); reply.elsewhere {
-		// The runtime has its account there and keeps it (I10), or waits there and may not leave yet (rule 16).
+		// The runtime has an account of that pool and keeps it (I10), or waits for one and may not leave yet
+		// (rule 16).
 		claim = h.beginClaimIn(engine.ParsePool(place.Pool), claim)
 		a.markElsewhere(h.clock.Now().Add(moveEvery))
 	}
 	reply.place, claim.request.After = place, place.Sequence
 	reply.pool = claim.pool
 	a.markPlaced(place.Pool)
-	// Acquire the blocks before the account: a request that waits for one of them holds neither.
+	// Acquire the blocks before the account: a request that waits for blocks then takes no account. One that
+	// waits for an account returns its blocks.
 	reply.held, err = h.ranges.Acquire(ctx, a.event, a.relier())
 	a.markHeld(reply.held)
 	if err != nil {
@@ -68,7 +70,7 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 	return h.replyTo(ctx, a, reply)
 }
 
-// withoutBlocks returns the reply to an event that is assigned nothing now, and so needs no blocks.
+// withoutBlocks calls giveBack, and returns the reply to an event that is assigned no account now.
 func (h *Handler) withoutBlocks(ctx context.Context, a *attempt, reply answer) (events.Reply, error) {
 	if err := h.giveBack(ctx, a); err != nil {
 		return events.Reply{}, err
@@ -110,13 +112,13 @@ func (h *Handler) request(p *events.Provision, rules *terms.Decisions) (rule.Req
 	return r, chosen, err
 }
 
-// giveBack ends the hold of an attempt on its blocks if the attempt ends without an assignment.
-// Another attempt that holds the same blocks keeps them: it may be about to answer with them.
-// giveBack wakes no waiting requests. The blocks were free before the attempt took them, and a
-// request that finds no account would wake itself for ever.
+// giveBack returns the blocks of an attempt that ends without an assignment. Another attempt that
+// holds the same blocks keeps them: it may be about to answer with them. giveBack wakes no waiting
+// requests. The blocks were free before the attempt took them, and a request that finds no account
+// would wake itself for ever.
 //
-// If an answer was published that may still be stored, it names these blocks. They are then
-// returned once a waiting reply is stored instead, like the blocks of other attempts.
+// If the attempt has published a reply that is or may be stored, that reply may name the blocks. Then
+// outlive returns them after the next waiting reply, like the blocks of other attempts.
 func (h *Handler) giveBack(ctx context.Context, a *attempt) error {
 	if a.stored.sent {
 		a.markLeft(a.id())
@@ -141,8 +143,8 @@ func (h *Handler) abandon(ctx context.Context, a *attempt) {
 	}
 }
 
-// outlive returns the blocks of other attempts at a waiting request, after a reply was stored
-// that none of them has read. Those attempts can no longer answer with these blocks. If they are
+// outlive returns the blocks of the attempts in a.blocks.left, after a waiting reply was stored that
+// none of them has read. Those attempts can no longer answer with these blocks. If they are
 // still running, they acquire blocks again (rule 12).
 func (h *Handler) outlive(ctx context.Context, a *attempt) error {
 	for _, relier := range a.blocks.left {
@@ -155,7 +157,7 @@ func (h *Handler) outlive(ctx context.Context, a *attempt) error {
 }
 
 // returnRanges returns the blocks of one attempt at an event, or of all attempts if by is the id
-// of the event. The event's final answer is not an assignment, or no longer names the blocks.
+// of the event, and wakes requests that wait for blocks. Call it once no answer can name the blocks.
 func (h *Handler) returnRanges(ctx context.Context, e events.Event, by string) error {
 	freed, _, err := h.ranges.Return(ctx, e, by)
 	if freed {
@@ -176,9 +178,10 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 			return events.Reply{}, h.notBuilt(err, reply.place.Pool)
 		}
 		if refused.Outcome == account.Assigned && reply.held.Full != nil {
-			// The account belongs to the request for which it was decided. The answer names
-			// neither the account nor a sequence. What this request itself holds is taken
-			// back (rule 11).
+			// There are no network blocks for the request at its deadline, so it is rejected
+			// (NetworkExhausted). If another request was assigned the runtime's account too, that
+			// request keeps it: the answer names neither the account nor a sequence. Otherwise the
+			// assignment is taken back (rule 11).
 			return events.Reply{}, reply.held.Full
 		}
 		if refused.Outcome == account.Moved { // assign was not called, for lack of blocks
@@ -335,7 +338,7 @@ func replyFor(e events.Event, status events.Status) events.Reply {
 }
 
 // brief returns the shortest form of a reply, for the case that NATS rejects the full one as too
-// large. It omits the record of the decision and, if nothing is assigned, the cluster.
+// large. Of the decision it keeps sequence, rule and pool. If no account is assigned, it omits the cluster.
 func brief(r events.Reply) events.Reply {
 	if r.Status != events.StatusAssigned {
 		r.Cluster = nil

@@ -13,7 +13,7 @@ import (
 const (
 	// mostPassed bounds the rules that a decision record lists as not chosen.
 	mostPassed = 3
-	// mostAttempts is the number of label writes in a decision record: the last ones.
+	// mostAttempts is the maximum number of label writes in a decision record. It has the last ones.
 	mostAttempts = 8
 )
 
@@ -25,7 +25,7 @@ type decisionTrace struct {
 	rules    *rule.Ruleset // nil until the rules were matched
 	request  rule.Request
 	made     bool             // chosen is set; its sequence may be 0
-	chosen   account.Decision // the first decision, not its repetitions: only it has Considered
+	chosen   account.Decision // the last new decision of this attempt; its repetitions have no Considered
 	strategy account.Strategy
 	changed  *events.Changed
 }
@@ -55,7 +55,7 @@ func (t *decisionTrace) repeats(d *account.Decision) bool {
 		d.Epoch == was.Epoch && d.Sequence == was.Sequence && d.Binding == was.Binding
 }
 
-// attempt records the result of one attempt to write or verify a label.
+// attempt records the result of one attempt to write a label, or the revocation of a claim.
 func (t *decisionTrace) attempt(at time.Time, binding string, result observe.ClaimResult) {
 	if t == nil {
 		return
@@ -101,8 +101,8 @@ func (t *decisionTrace) unknown(by string) {
 	t.changed = &events.Changed{Runtime: unknownRuntime, By: by}
 }
 
-// waits copies from the stored waiting reply when the request was published and began to wait. Another
-// worker may have received the event.
+// waits copies two times from the stored waiting reply: when the request was published, and when it began to
+// wait. Another worker may have received the event.
 func (t *decisionTrace) waits(stored events.Stored) {
 	t.times.Waiting = stored.Time.UTC()
 	if d := stored.Reply.Decision; d != nil && d.Times != nil {
@@ -122,7 +122,8 @@ func (h *Handler) record(a *attempt, r *events.Reply) {
 		}
 		r.Decision = &events.Decision{}
 	}
-	// An assignment without a rule comes from an earlier request, even if its sequence is 0.
+	// Record the rules if they led to the decision (it names one), or if there is no decision. An assignment
+	// without a rule comes from an earlier request, even if its sequence is 0.
 	if t.rules != nil && (r.Decision.Rule != "" || r.Decision.Sequence == 0 && r.Status != events.StatusAssigned) {
 		r.Decision.PlatformRegion, r.Decision.HyperscalerRegion = t.request.PlatformRegion, t.request.HyperscalerRegion
 		for _, o := range t.rules.Passed(t.request, mostPassed) {

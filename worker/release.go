@@ -15,7 +15,8 @@ import (
 )
 
 // deprovision releases a runtime (rule 7) and returns the reply. If its account has no runtimes left, the
-// account drains, and is marked dirty at once if no Shoot refers to it any more.
+// account drains, and is marked dirty at once if no Shoot refers to it any more. A shared account does not
+// drain, and an internal one is not marked.
 func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, error) {
 	e := a.event
 	r := replyFor(e, events.StatusReleased)
@@ -75,7 +76,8 @@ func (h *Handler) depart(ctx context.Context, place account.Place, e events.Even
 	return left, h.notBuilt(err, place.Pool)
 }
 
-// emptied marks an account without runtimes dirty, or has the reply say that it drains.
+// emptied marks an account without runtimes dirty, or frees it if its claim is pristine. It returns r with
+// MarkedDirty or, if the account is left to the sweep, with Draining.
 func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left account.Departure) (events.Reply, error) {
 	if left.State != account.Draining && left.State != account.Dirtying {
 		return r, nil // revived or freed meanwhile: nothing to mark
@@ -113,7 +115,7 @@ func (h *Handler) supersede(ctx context.Context, e events.Event, place account.P
 				break
 			}
 			a.markStored(stored, found)
-			// Repeat it after the read of the ledger: its epoch has to be the one in force (rule 15).
+			// Depart once more after the read of the ledger: the epoch has to be in force then (rule 15).
 			if _, err := h.depart(ctx, place, e); err != nil {
 				return err
 			}
@@ -154,9 +156,9 @@ func (h *Handler) release(ctx context.Context, a *attempt) (events.Reply, error)
 	return r, nil
 }
 
-// freed removes the labels of the binding, unless this release has done so before. It returns the binding
-// and the pool in which it was claimed, which the labels may no longer name. After every write that may
-// have failed it reads the binding again.
+// freed removes the labels of the binding, unless this release has done so before. It returns the binding,
+// and its pool as it was read: until the labels are removed, that is the pool of the claim, which may differ
+// from the pool that the labels name. After every write that may have failed it reads the binding again.
 //
 // Between read and write it stores a mark in the ledger (rule 11). If another attempt has stored an answer,
 // the mark fails and the labels stay. After the mark, no answer that was decided earlier can be stored. A

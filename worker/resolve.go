@@ -31,8 +31,8 @@ func (h *Handler) resolve(e events.Event) (events.Reply, error) {
 	return r, nil
 }
 
-// choose resolves an interface. The error is an engine.Error with CodeNoImplementation, or
-// with policy.ErrLate.
+// choose resolves an interface. The error is an engine.Error with CodeNoImplementation, or one
+// that wraps policy.ErrLate.
 func (h *Handler) choose(wanted *events.Interface) (*policy.Decision, error) {
 	chosen, err := h.policies.Snapshot().Resolve(policy.Ref{Path: wanted.Path, Revision: wanted.Revision})
 	if err != nil {
@@ -41,8 +41,8 @@ func (h *Handler) choose(wanted *events.Interface) (*policy.Decision, error) {
 	return &chosen, nil
 }
 
-// providerOf returns the hyperscaler of the chosen implementation if the plan runs on several. Otherwise
-// it returns "", and the plan's default applies.
+// providerOf returns the hyperscaler of the chosen implementation. It returns "" if the implementation names
+// none, or if the plan does not run on several: then the plan's default applies.
 func providerOf(chosen *policy.Decision, plan rule.Plan) string {
 	if len(plan.Providers) < 2 || len(chosen.Picked.Providers) == 0 {
 		return ""

@@ -15,8 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// outcome is the result of the handling of an event. Handlers return it; only settle talks to the stream. The
-// zero outcome means that the handling goes on.
+// outcome is the result of the handling of an event. Handlers return it, and settle tells it to the stream.
+// The zero outcome means that the handling goes on.
 type outcome struct {
 	verdict observe.Outcome
 	status  events.Status
@@ -29,7 +29,7 @@ type outcome struct {
 
 func (o *outcome) ended() bool { return o.verdict != "" }
 
-// finalOutcome returns the outcome of an event whose reply is stored.
+// finalOutcome returns the outcome of an event from its reply, which may also be a waiting reply.
 func finalOutcome(r events.Reply) outcome {
 	o := outcome{verdict: observe.Ack, status: r.Status}
 	if r.Binding != nil {
@@ -50,8 +50,8 @@ func deadLettered(r events.Reply, err error) outcome {
 	return outcome{verdict: observe.DeadLetter, status: r.Status, code: engine.CodeOf(err), reason: err.Error()}
 }
 
-// permanent reports whether an event with this error is always rejected, so that an operator has to look
-// at it.
+// permanent reports whether an event that is rejected with this code would be rejected at each delivery, so
+// that an operator has to look at it.
 func permanent(c engine.Code) bool {
 	return c.Info().Fate == engine.FateDeadLettered
 }
@@ -71,7 +71,7 @@ func notNow(ctx context.Context, err error) outcome {
 	case errors.Is(context.Cause(ctx), errDraining):
 		o.verdict, o.reason = observe.Nak, errDraining.Error()
 	case rebuilding(err):
-		o.delay = time.Second // a rebuild is running
+		o.delay = time.Second // a rebuild is running, or has just ended
 	case unavailable(err), streams.NoRoom(err):
 		o.delay = 5 * time.Second
 	default:
@@ -80,8 +80,8 @@ func notNow(ctx context.Context, err error) outcome {
 	return o
 }
 
-// settle acks, naks or terminates the message, and adjusts the outcome if that differs. After an error the
-// message is redelivered, which is safe.
+// settle acks, naks or terminates the message. If there is no room for a dead letter, it may change the
+// outcome to observe.Lost. After an error the message is redelivered, which is safe.
 func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o *outcome) error {
 	var err error
 	switch o.verdict {

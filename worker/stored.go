@@ -9,8 +9,8 @@ import (
 )
 
 // waitsOn leaves a request without an account in the waiting room. If its record in Redis is a new one,
-// another worker has taken the old one back, perhaps because it has answered the request. Then waitsOn
-// takes the new record back too (rule 12).
+// another worker has taken the old record back, perhaps because it has answered the request. So waitsOn reads
+// the ledger, and if the request is answered, the new record is taken back too (rule 12).
 func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	if r.Decision.Sequence != a.waits.decision {
 		if out, err := h.readStored(ctx, a); out.ended() || err != nil {
@@ -21,7 +21,8 @@ func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outc
 }
 
 // readStored reads the event's last stored reply, and the sequence for the next publish. If a final reply
-// stands, it acts on that and returns the outcome.
+// stands, it acts on that reply and returns the outcome. If the id belongs to another event, it returns the
+// outcome of foreign.
 func (h *Handler) readStored(ctx context.Context, a *attempt) (outcome, error) {
 	stored, found, err := h.ledger.Last(ctx, a.subject)
 	if err != nil {
@@ -74,9 +75,9 @@ func (h *Handler) mark(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// leave removes the request from the waiting room after its final reply is stored, whichever pools it was
-// put in for: the rules may have changed since that reply. The round removes the message from which it serves a
-// request.
+// leave removes the request from the waiting room after its final reply is stored, for every pool that it
+// waits for: the rules may have moved it from pool to pool. A request that is answered in the pool for which
+// it is served stays: answerWaiting removes it.
 func (h *Handler) leave(ctx context.Context, a *attempt) error {
 	p := a.event.Provision
 	if p == nil || a.served && a.pool == a.waits.room {
@@ -90,8 +91,9 @@ func (h *Handler) leave(ctx context.Context, a *attempt) error {
 	})
 }
 
-// stands acts on a final reply that is stored already: it takes back what this request still has in Redis
-// although the reply is no assignment.
+// stands does what has to follow a final reply that is stored already, in the same way as published: the
+// worker that stored it may have stopped before that. If the reply is another event's, stands returns the
+// outcome of foreign.
 func (h *Handler) stands(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	mine := answers(&a.delivery, r)
 	if mine || r.Status == events.StatusRejected {
@@ -100,7 +102,7 @@ func (h *Handler) stands(ctx context.Context, a *attempt, r events.Reply) (outco
 			return outcome{}, err
 		}
 	}
-	if a.waits.possible || a.number > 1 { // an earlier delivery may have put it there
+	if a.waits.possible || a.number > 1 { // an earlier delivery may have put the request into the room
 		if err := h.leave(ctx, a); err != nil {
 			return outcome{}, err
 		}
@@ -115,7 +117,7 @@ func (h *Handler) stands(ctx context.Context, a *attempt, r events.Reply) (outco
 
 // giveUp makes Redis agree with a stored reply. It takes back the assignment and the network blocks of a
 // provision that was not assigned (rule 11), and frees the blocks of a released runtime (rule 7). An
-// invalid provision never had any.
+// invalid provision never had an assignment or blocks.
 func (h *Handler) giveUp(ctx context.Context, a *attempt, r events.Reply) error {
 	switch {
 	case a.event.Deprovision != nil && r.Status == events.StatusReleased:

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// A worker keeps up to mostUnburied events pending while HAP_DEAD has no room for their dead
-	// letters, and at most MaxAckPending/unburiedShare: they count as pending during the delay too.
+	// While HAP_DEAD has no room for their dead letters, a worker keeps up to mostUnburied events pending,
+	// but no more than MaxAckPending/unburiedShare: events count as pending during the redelivery delay too.
 	mostUnburied  = 64
 	unburiedShare = 64
 	// longestUnburied bounds the delay before such an event is redelivered.
@@ -19,7 +19,7 @@ const (
 type unburied struct {
 	most  int
 	mu    sync.Mutex
-	until map[uint64]time.Time // by sequence: redelivered by then, or held by another worker
+	until map[uint64]time.Time // by sequence; an event that has not come back by then is with another worker
 }
 
 func newUnburied(maxAckPending int) *unburied {

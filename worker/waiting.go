@@ -15,7 +15,8 @@ import (
 // events without Start.
 func (w *Worker) Serve(ctx context.Context) error { return w.rounds.Serve(ctx) }
 
-// rebuilding reports whether err means that the pool is being rebuilt, so no request of it can succeed.
+// rebuilding reports whether err means that the pool has to be rebuilt, or was rebuilt since the directory
+// was asked.
 func rebuilding(err error) bool {
 	return errors.Is(err, account.ErrNotBuilt) || errors.Is(err, account.ErrRebuilt)
 }

@@ -56,18 +56,19 @@ type Options struct {
 	Namespace string // of the bindings
 	Kind      string // of the bindings, as replies name it
 
-	// Concurrency is how many events are handled at once. Defaults to 192.
+	// Concurrency is how many events are handled at once, beside those that wait for Gardener (leavePlace).
+	// Defaults to 192.
 	Concurrency int
-	// MaxAckPending is the consumer's limit. A worker queues up to an eighth of it, at least
-	// 2,048 and at most 8,192 events.
+	// MaxAckPending is the consumer's limit. The bound of a worker's queue is an eighth of it, but not
+	// below 2,048 and not above 8,192 events.
 	MaxAckPending int
-	// AckWait is the configured one of the consumer. The worker reports progress each third of
-	// it, or of the server's value if that is shorter. Defaults to 30 s.
+	// AckWait is the consumer's AckWait as it is configured. The worker reports progress after each third
+	// of this time, or of the consumer's AckWait on the server if that is shorter. Defaults to 30 s.
 	AckWait time.Duration
-	// Budget is how long a handler retries transient errors before it returns the event to the
-	// stream. Defaults to 20 s.
+	// Budget is how long a handler retries transient errors. After that the event goes back to the
+	// stream, or to the waiting room (see postponed). Defaults to 20 s.
 	Budget time.Duration
-	// ServeEvery is how often the worker looks for new requests in the waiting room. It also
+	// ServeEvery is how often the worker reads new requests from the waiting room. It also
 	// bounds how late a failed or expired request is tried again. Defaults to 1 s.
 	ServeEvery time.Duration
 	// Drain is how long Stop waits for events in flight. Defaults to 25 s.
@@ -126,9 +127,9 @@ type Worker struct {
 	source     *source.Source
 	queue      *dispatch.Queue[source.Message] // events that no handler has begun
 	handedBack atomic.Int64                    // events that went back to the stream because the queue was full
-	slow       atomic.Int64                    // events in flight that have left their place
-	places     []atomic.Pointer[inWork]        // the event of each handler; nil while it is idle
-	free       chan int                        // places without a handler
+	slow       atomic.Int64                    // events in flight that no longer count toward Concurrency, see leavePlace
+	places     []atomic.Pointer[inWork]        // one for each handler: its event, nil while it has none
+	free       chan int                        // indexes of the places that have no handler
 	turns      chan struct{}                   // semaphore of events that Gardener holds up, see awaitTurn
 	faults     faults
 	unburied   *unburied

@@ -14,8 +14,9 @@ import (
 )
 
 // cluster returns the client configuration for the cluster of a kubeconfig, and the namespace of the chosen
-// context. An empty kubeconfig means the file in KUBECONFIG, or else the cluster in which the program runs.
-// in is a context, "" for the current one. Errors begin with key, the configuration key at fault.
+// context. An empty kubeconfig means the files in KUBECONFIG, or else ~/.kube/config; if there is none of
+// them, the cluster in which the program runs. in is a context, "" for the current one. Errors begin with
+// key, the configuration key at fault.
 func cluster(kubeconfig, in, key string) (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -80,7 +81,7 @@ func Shown(urls []string) string {
 	return strings.Join(out, ",")
 }
 
-// secretFile reads a file with a single secret.
+// secretFile reads a file with a single secret, without white space around it.
 func secretFile(path string) (string, error) {
 	content, err := os.ReadFile(path)
 	return strings.TrimSpace(string(content)), err

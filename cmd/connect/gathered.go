@@ -10,19 +10,20 @@ import (
 const (
 	// mostGathered is the number of waiting bytes above which Write blocks.
 	mostGathered = 1 << 20
-	// writeLimit bounds one write to the peer. A connection that accepts nothing for so long is closed, which
-	// its reader notices.
+	// writeLimit bounds one write to the peer. A connection whose peer does not take it in time is closed, which
+	// the connection's reader notices.
 	writeLimit = 10 * time.Second
 	// partLimit bounds how long Close waits for the gathered bytes to be written.
 	partLimit = time.Second
 )
 
-// gathered is a connection whose writes return at once. One goroutine writes the gathered bytes to the peer
-// (ADR 9). The client of NATS writes as soon as there is a message, and blocks all other publishers during
-// the write.
+// gathered is a connection whose writes return at once, unless more than mostGathered bytes wait. One
+// goroutine writes the gathered bytes to the peer (ADR 9). The client of NATS writes as soon as there is a
+// message, and blocks all other publishers during the write.
 //
-// The next Write returns an error of the peer. If the connection breaks, the gathered bytes are lost, like
-// bytes that the kernel has not sent: publishers wait for the stream's acknowledgement.
+// If a write to the peer fails, the connection is closed, and later calls of Write return the error. Bytes
+// that were gathered but not written are then lost, like bytes that the kernel has not sent: publishers wait
+// for the stream's acknowledgement.
 type gathered struct {
 	net.Conn
 	done chan struct{} // closed when run has ended
@@ -59,14 +60,13 @@ func (g *gathered) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// SetWriteDeadline does nothing: Write does not wait for the peer, and each write to it
-// has its own limit.
+// SetWriteDeadline does nothing: writeLimit bounds each write to the peer.
 func (g *gathered) SetWriteDeadline(time.Time) error { return nil }
 
 // SetDeadline is SetReadDeadline.
 func (g *gathered) SetDeadline(at time.Time) error { return g.SetReadDeadline(at) }
 
-// Close waits up to partLimit for the gathered bytes to be written.
+// Close closes the connection. It first waits up to partLimit until the gathered bytes are written.
 func (g *gathered) Close() error {
 	g.mu.Lock()
 	g.closed = true
@@ -95,8 +95,8 @@ func (g *gathered) run() {
 	}
 }
 
-// take waits for gathered bytes and returns them. room becomes the next buffer. It returns false if the
-// connection is closed and nothing waits.
+// take waits for gathered bytes and returns them. Later writes are gathered in room. take returns false if
+// the connection is closed and no bytes wait.
 func (g *gathered) take(room []byte) ([]byte, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -115,7 +115,8 @@ func (g *gathered) take(room []byte) ([]byte, bool) {
 	return out, true
 }
 
-// fail closes the connection, so that its reader notices the error even if no write follows.
+// fail makes Write return err, and closes the connection: so its reader notices the error even if no write
+// follows.
 func (g *gathered) fail(err error) {
 	g.mu.Lock()
 	g.err = err

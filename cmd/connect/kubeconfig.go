@@ -15,10 +15,10 @@ import (
 // lookEvery is how often the kubeconfig is checked for changes. After a refusal it is checked at once.
 const lookEvery = 10 * time.Second
 
-// following returns a copy of a config whose requests use the present credentials of its kubeconfig, so that
-// they can be changed under a running worker. It ignores a kubeconfig that names another server: a worker
-// stays with its cluster. Without a kubeconfig it returns config itself: client-go follows the token file of
-// a pod.
+// following returns a copy of config. Requests by the copy use the present credentials of the kubeconfig in
+// files, so that an operator can change them under a running worker. A kubeconfig that names another server
+// is ignored: a worker stays with its cluster. If none of files exists, following returns config itself:
+// client-go follows the token file of a pod.
 func following(config *rest.Config, load func() (*rest.Config, error), files []string) (*rest.Config, error) {
 	if !slices.ContainsFunc(files, exists) {
 		return config, nil
@@ -56,7 +56,8 @@ type credentials struct {
 	looked    time.Time
 }
 
-// RoundTrip sends a request, and once more with new credentials if the server answers 401.
+// RoundTrip sends a request. If the server answers 401 and the kubeconfig has new credentials, it sends the
+// request once more with these, unless the body cannot be sent twice.
 func (c *credentials) RoundTrip(r *http.Request) (*http.Response, error) {
 	transport := c.current(c.now().Add(-lookEvery))
 	resp, err := transport.RoundTrip(r)
@@ -79,8 +80,9 @@ func (c *credentials) RoundTrip(r *http.Request) (*http.Response, error) {
 	return anew.RoundTrip(again)
 }
 
-// current returns the transport for the present kubeconfig. It reads the files again if it last did so before
-// a time. If they cannot be used, for example while one is being written, the credentials stay as they are.
+// current returns the transport for the present kubeconfig. It reads the files again, unless it has read them
+// after the time before. If they cannot be used, for example while one is being written, the credentials stay
+// as they are.
 func (c *credentials) current(before time.Time) http.RoundTripper {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,13 +22,13 @@ import (
 // natsTimeout bounds a dial, and the handshake after it.
 const natsTimeout = 5 * time.Second
 
-// natsPing is the interval between pings of the server. A connection without an answer to three pings, for
-// example in a partition or with a server that hangs, is given up. The library's default of two minutes would
-// leave a worker deaf for six.
+// natsPing is the interval between pings of the server. If two pings are unanswered when the third is due,
+// as in a partition or with a server that hangs, the connection is given up. The library's default of two
+// minutes would leave a worker deaf for six.
 const natsPing = 5 * time.Second
 
-// NATS connects, and tries until ctx ends. Once connected, the connection reconnects by itself after every
-// loss. tell receives messages for operators, and may be nil.
+// NATS connects to NATS as the client name, and tries until ctx ends. The connection then reconnects by
+// itself after every loss. tell receives messages for operators, and may be nil.
 func NATS(ctx context.Context, c config.NATS, name string, tell func(string)) (*nats.Conn, error) {
 	if tell == nil {
 		tell = func(string) {}
@@ -71,8 +71,8 @@ func NATS(ctx context.Context, c config.NATS, name string, tell func(string)) (*
 	}
 }
 
-// refusals reports why there is no connection. It does not repeat a reason until another one occurs or a
-// connection is made.
+// refusals reports why there is no connection. It reports a reason again only after another reason or after a
+// connection.
 type refusals struct {
 	tell func(error)
 
@@ -110,16 +110,16 @@ func (r *refusals) why() error {
 type dialer struct {
 	net.Dialer
 	seed string                    // the file of the nkey, "" for none
-	of   atomic.Pointer[nats.Conn] // nil for the first dial
+	of   atomic.Pointer[nats.Conn] // nil until nats.Connect has returned
 
 	mu   sync.Mutex
 	last error
 	conn net.Conn // of the last dial, nil for none
 }
 
-// Dial dials like net.Dialer and gathers the connection's writes. It also updates the public key: the library
-// reads the seed at every connection, but its public key only once. Dial runs under the connection's lock,
-// before the key is sent.
+// Dial dials like net.Dialer and gathers the connection's writes. It also reads the public key from the seed
+// again: the library reads the seed at every connection, but derives the public key only once. Dial runs
+// under the lock of the nats.Conn, before the key is sent.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	if nc := d.of.Load(); nc != nil && d.seed != "" {
 		if key, err := nats.NkeyOptionFromSeed(d.seed); err == nil { // after an error the key stays: the file may be half written
@@ -137,7 +137,8 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return d.conn, nil
 }
 
-// end closes the connection of the last dial: the library does not close one that the server refused.
+// end closes the connection of the last dial: the library does not close a connection that the server
+// refused.
 func (d *dialer) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,7 +148,7 @@ func (d *dialer) end() {
 	}
 }
 
-// why returns the error of the last dial, or otherwise if the dial succeeded.
+// why returns the error of the last dial. If that dial succeeded, it returns its argument.
 func (d *dialer) why(otherwise error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -163,8 +164,8 @@ func natsOptions(c config.NATS, name string, tell func(string)) ([]nats.Option, 
 		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
 		nats.PingInterval(natsPing), nats.MaxPingsOutstanding(2),
 		nats.Timeout(natsTimeout), nats.DrainTimeout(10 * time.Second),
-		// Without it, the second refusal in a row would end the connection forever: a worker would stay deaf
-		// after a credential was changed at the server first.
+		// Without this option, the second refusal in a row would end the connection forever: a worker would stay
+		// deaf if a credential was changed at the server first.
 		nats.IgnoreAuthErrorAbort(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
@@ -191,7 +192,7 @@ func natsOptions(c config.NATS, name string, tell func(string)) ([]nats.Option, 
 		return nil, err
 	}
 	options = append(options, nats.Secure(&tls.Config{MinVersion: secure.MinVersion}))
-	if c.TLS.CA != "" { // read at every connection, as certificate and key
+	if c.TLS.CA != "" { // read at every connection, like certificate and key
 		options = append(options, nats.RootCAs(c.TLS.CA))
 	}
 	if c.TLS.Cert != "" {

@@ -26,9 +26,9 @@ func PolicyConfig(c *config.Config, changed func(content string, found bool), wa
 	})
 }
 
-// PolicyStore returns the store that reads and changes that ConfigMap. It makes no request. in is a context
-// of Gardener's kubeconfig, "" for the current one. If the policy has a separate kubeconfig, the store uses
-// the current context of that one.
+// PolicyStore returns the store that reads and changes the ConfigMap of the policy. It makes no request. in
+// is a context of Gardener's kubeconfig, "" for the current one. If the policy has a separate kubeconfig,
+// the store uses the current context of that kubeconfig.
 func PolicyStore(c *config.Config, in string) (*policyconfig.Store, error) {
 	restConfig, namespace, err := policyCluster(c, in)
 	if err != nil {

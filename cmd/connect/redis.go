@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// Redis returns the store of counts. It makes no request.
+// Redis returns the store of the records and counts in Redis. It makes no request.
 func Redis(c config.Redis) (*counters.Store, error) {
 	o := connection.Options{
 		URLs: c.URL, Cluster: c.Cluster, SentinelMaster: c.SentinelMaster, Username: c.Username,
@@ -31,8 +31,8 @@ func Redis(c config.Redis) (*counters.Store, error) {
 	return store, nil
 }
 
-// passwordIn returns a function that reads the file at every connection, so that a password can be changed
-// under a running worker; nil if file is "". Errors begin with key.
+// passwordIn returns the function that reads the password from the file at every connection, so that an
+// operator can change it under a running worker; nil if file is "". Errors of the function begin with key.
 func passwordIn(file, key string) func(context.Context) (string, error) {
 	if file == "" {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// close closes the connections that open has made so far.
+// close stops the watches and closes the connections of the parts that are connected so far.
 func (d *daemon) close() {
 	p := &d.parts
 	if p.nats != nil {
@@ -28,7 +28,8 @@ func (d *daemon) close() {
 	}
 }
 
-// closeNATS closes the connection after pending messages have reached the server, if there is one.
+// closeNATS closes the connection. If a server is connected, it first waits up to 5 s until the pending
+// messages have reached that server.
 func (d *daemon) closeNATS(nc *nats.Conn) {
 	defer nc.Close()
 	changed := nc.StatusChanged(nats.CLOSED)

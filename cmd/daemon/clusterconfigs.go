@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// openClusterConfigs starts to write ClusterConfigs and annotations until background ends, if that
-// is configured.
+// openClusterConfigs starts the writer of ClusterConfigs and of the annotations of Clusters, which runs until
+// background ends. It does nothing if that is not configured.
 func (d *daemon) openClusterConfigs(background context.Context) error {
 	if !d.cfg.Network.ClusterConfigs {
 		return nil
@@ -34,7 +34,7 @@ func (d *daemon) openClusterConfigs(background context.Context) error {
 	return client.Start(background)
 }
 
-// followClusters starts to follow Clusters until background ends, if that is configured.
+// followClusters starts to follow Clusters until background ends. It does nothing if that is not configured.
 func (d *daemon) followClusters(background context.Context) error {
 	if d.cfg.Network.Clusters != config.FollowClusters {
 		return nil
@@ -68,8 +68,8 @@ func (d *daemon) allotter() *ranges.Allotter {
 	return a
 }
 
-// edited requests a check of a runtime whose ClusterConfig differs from the written one. A
-// ClusterConfig that is removed with its runtime needs none.
+// edited requests an update of a runtime whose ClusterConfig was deleted, or edited by another writer.
+// It requests none if Redis has the runtime without an account: a worker removes such ClusterConfigs.
 func (d *daemon) edited(ctx context.Context, configs *ranges.ClusterConfigs, runtime string) {
 	_, rt, err := d.parts.counters.Runtime(ctx, runtime)
 	if err != nil || rt.State == account.RuntimeAssigned {

@@ -61,12 +61,12 @@ type Options struct {
 	// Retention, if set, changes the times after which released runtimes are forgotten: tests
 	// cannot wait for hours.
 	Retention func(*retention.Purger)
-	// OnListening is called with the address of the HTTP listener.
+	// OnListening is called with the address of the listener of probes and metrics.
 	OnListening func(addr string)
 }
 
-// Run runs a worker until ctx ends, and then drains it. If the configuration is invalid, the
-// error is a document.Faults.
+// Run runs a worker until ctx ends, and then drains it. If the configuration is invalid, the error is a
+// document.Faults. If Redis or the streams belong to another landscape, it is an *engine.ForeignError.
 func Run(ctx context.Context, o Options) error {
 	if o.Env == nil {
 		o.Env = os.Environ()
@@ -137,7 +137,7 @@ type daemon struct {
 	rules *terms.Live
 	parts parts
 
-	identity *identity // set once all parts are connected
+	identity *identity // set by openLandscape
 
 	page   *page.Page // nil if it is switched off
 	recent *page.Recent
@@ -212,7 +212,7 @@ func (d *daemon) retry(ctx context.Context, p *part, what string, do func() erro
 	})
 }
 
-// open connects all parts, in the order in which they need one another.
+// open connects all parts but the policy, each after the parts that it needs, and has Redis built.
 func (d *daemon) open(ctx, background context.Context) error {
 	var err error
 	p := &d.parts

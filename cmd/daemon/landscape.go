@@ -27,13 +27,13 @@ type identity struct {
 	gardener *gardener.Client
 	ledger   *storage.Ledger
 	counters *counters.Store
-	// at has their addresses, for errors.
+	// at has the addresses of the three for errors.
 	at struct{ gardener, ledger, redis string }
 
 	shadow bool
 	manage bool // the worker may set the ledger's metadata
 	log    *slog.Logger
-	failed func() // called if the landscapes differ
+	failed func() // called each time the landscapes differ
 
 	foreign chan error // the first *engine.ForeignError
 
@@ -62,9 +62,9 @@ func (d *daemon) openLandscape(ctx context.Context) error {
 	})
 }
 
-// check compares the landscapes of Gardener, the ledger and Redis. If they are equal, it records
-// the landscape in the ledger or Redis where the record is missing. If they differ, it writes
-// nothing and returns an *engine.ForeignError. Other errors say which part it could not read.
+// check compares the landscapes of Gardener, the ledger and Redis. If they are equal, it writes the record
+// of the ledger or of Redis that is missing or has no cluster; for the ledger see name. If they differ, it
+// writes nothing and returns an *engine.ForeignError. Other errors say which part it could not read.
 func (i *identity) check(ctx context.Context) error {
 	err := i.compare(ctx)
 	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
@@ -105,8 +105,8 @@ func (i *identity) compare(ctx context.Context) error {
 	return nil
 }
 
-// name records the landscape in the ledger. If it cannot, it logs one warning, and from then on
-// the worker checks only Redis.
+// name records the landscape in the ledger. If it cannot, it logs a warning and never tries again: without
+// a record in the ledger, the worker compares only Redis with the bindings.
 func (i *identity) name(ctx context.Context, landscape engine.Landscape) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -105,7 +105,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// healthcheck asks a running worker for its health: containers may have no other program to do it.
+// healthcheck returns the command that asks a running worker whether it is ready: a container may have no
+// other program that can ask.
 func healthcheck() *cobra.Command {
 	var url string
 	c := &cobra.Command{
@@ -137,7 +138,7 @@ func healthcheck() *cobra.Command {
 	return c
 }
 
-// Version returns the version of the module, or else the commit of the build.
+// Version returns the version of the module, else the commit of the build, else "development".
 func Version() string {
 	switch built := build.Read(); {
 	case built.Version != "":

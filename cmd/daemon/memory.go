@@ -34,9 +34,9 @@ var tuneCollections = sync.OnceFunc(func() {
 // giveBackEvery is how often unused memory is returned to the operating system.
 const giveBackEvery = time.Minute
 
-// giveBack returns unused memory to the operating system until ctx ends, such as after a rebuild, an
-// audit or a burst of events. The Go runtime alone would keep as much free memory as is in use,
-// although a worker is idle most of the time. It costs one collection per minute.
+// giveBack returns unused memory to the operating system every giveBackEvery until ctx ends: a rebuild,
+// an audit or a burst of events leaves much of it. The Go runtime alone keeps free memory up to its heap
+// goal (see collectAt), although a worker is idle most of the time. Each time costs one collection.
 func giveBack(ctx context.Context) {
 	loop.Run(ctx, loop.Options{Every: giveBackEvery}, func(context.Context) error {
 		debug.FreeOSMemory()

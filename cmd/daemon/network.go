@@ -27,8 +27,8 @@ type networks struct {
 // Config returns the present configuration, nil if there is none.
 func (n *networks) Config() *network.Config { return n.current.Load() }
 
-// openNetwork reads the network configuration and follows its changes until background ends. It
-// does nothing if the configuration has no section network.
+// openNetwork opens the network ranges, reads the network configuration and follows its changes until
+// background ends. It does nothing if the worker's configuration has no section network, or in a shadow.
 func (d *daemon) openNetwork(ctx, background context.Context) error {
 	c := d.cfg.Network
 	if !d.cfg.Given("network") {
@@ -73,8 +73,8 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 	return nil
 }
 
-// watchIPAMConfig follows the IPAMConfig. A worker also starts if the IPAMConfig is invalid, and
-// allots no ranges until it is corrected.
+// watchIPAMConfig reads and follows the IPAMConfig. A worker also starts if the IPAMConfig is missing or
+// invalid, and allots no ranges until there is a valid one.
 func (d *daemon) watchIPAMConfig(ctx, background context.Context) error {
 	name := "IPAMConfig " + d.cfg.Network.Config
 	watch, err := connect.IPAMConfig(d.cfg, func(content []byte, found bool) {
@@ -103,7 +103,8 @@ func (d *daemon) networkRefused(ctx context.Context, source string, err error) {
 	d.log.Error("rejected the changed network configuration; the last valid one stays in use", "source", source, "error", err)
 }
 
-// takeNetwork applies a configuration to the requests that begin from now on.
+// takeNetwork applies a configuration, unless it is the present one: to what is handled from now on, to
+// waiting requests and to existing clusters. It returns an error if the configuration is invalid.
 func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 	d.networks.mu.Lock()
 	defer d.networks.mu.Unlock()
@@ -131,8 +132,8 @@ func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 	return nil
 }
 
-// setParents writes the parent ranges of a configuration to Redis. It stops if the configuration
-// is replaced. If Redis has no ranges, a rebuild takes them from the configuration.
+// setParents writes the parent ranges of a configuration to Redis. It tries until it succeeds, ctx ends or
+// the configuration is replaced. While Redis has no ranges, it cannot succeed.
 func (d *daemon) setParents(ctx context.Context, ranges *blocks.Ranges, config *network.Config) {
 	err := loop.Retry(ctx, loop.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}, func() error {
 		if d.networks.Config() != config {

@@ -55,7 +55,7 @@ func (d *daemon) observe(ctx context.Context) {
 			d.log.Warn("could not read the counts of the pools for the metrics", "error", err)
 		},
 	}, func(ctx context.Context) error {
-		_ = d.redisBuilt(ctx) // also sets its gauge if no probe asks for readiness
+		_ = d.redisBuilt(ctx) // sets its gauge even if no probe asks for readiness
 		known, err := d.records(ctx)
 		if ctx.Err() == nil {
 			d.tel.Metrics.Look(time.Now(), d.bindings(known))
@@ -65,11 +65,12 @@ func (d *daemon) observe(ctx context.Context) {
 	})
 }
 
-// records holds the records of Redis, by pool and binding. It omits pools that could not be read.
+// records holds the records of Redis, by pool and binding. It omits pools that are not built or could not be
+// read.
 type records map[string]map[string]account.Record
 
-// of returns the record of a binding in its pool. It returns the zero Record if there is none, and
-// nil if the pool could not be read.
+// of returns the record of a binding in its pool. It returns the zero Record if there is none, and nil if r
+// omits the pool.
 func (r records) of(b engine.Binding) *account.Record {
 	pool, read := r[b.Pool().Name()]
 	if !read {
@@ -88,8 +89,8 @@ func (d *daemon) bindings(known records) []telemetry.BindingFacts {
 	return facts
 }
 
-// records reads the records of all pools in Gardener. It skips pools that are not built. After an
-// error of Redis, it stops and returns the records that it has read so far.
+// records reads the records of the pools that have bindings in Gardener. It skips pools that are not built.
+// At an error of Redis it stops, and returns the error with the pools that it has read whole.
 func (d *daemon) records(ctx context.Context) (records, error) {
 	known := records{}
 	for _, pool := range d.parts.gardener.Pools() {

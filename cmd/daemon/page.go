@@ -76,7 +76,7 @@ func (d *daemon) listenPage(ctx context.Context) error {
 	return telemetry.Serve(ctx, o, func(addr string) { d.log.Info("listening for the operations page", "addr", addr, "tls", o.TLS != nil) })
 }
 
-// showLandscape connects the page to the parts, which are all connected now, and watches them until ctx ends.
+// showLandscape connects the page to the parts and has it watch them until ctx ends. open calls it last.
 func (d *daemon) showLandscape(ctx context.Context) {
 	if d.page == nil {
 		return
@@ -90,7 +90,7 @@ func (d *daemon) showLandscape(ctx context.Context) {
 			return queued.Find(ctx, p.ledger, time.Time{}, map[string]uint64{">": most}, func(events.Event) bool { return true }, p.consumer.Info)
 		},
 	}
-	if p.intake == nil { // a shadow has no right to read its dead letters
+	if p.intake == nil { // only a shadow has an intake: it has no right to read dead letters
 		s.Letters = dead.NewLettersOn(p.streams, p.subjects).Newest
 	}
 	if p.ranges != nil {
@@ -123,7 +123,7 @@ type rangesShown struct {
 	last  []page.Parent
 }
 
-// Parents returns the cached ranges, and none while they are not built.
+// Parents returns the ranges as of rangesEvery ago at most; none if they are not built.
 func (r *rangesShown) Parents(ctx context.Context) ([]page.Parent, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +141,8 @@ func (r *rangesShown) Parents(ctx context.Context) ([]page.Parent, error) {
 	return r.last, nil
 }
 
-// parentsOf assigns each block of a cluster or of another allocator to the ranges that contain it.
+// parentsOf lists, for each range of the parents, the blocks of clusters and of other allocators in it. For
+// a block that contains the whole range, it lists the range.
 func parentsOf(state network.State) []page.Parent {
 	blocks := slices.Clone(state.Foreign)
 	for _, record := range state.Records {

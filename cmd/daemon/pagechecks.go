@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/page"
 )
 
-// pageChecks returns checks of the parts that the page shows when they fail. None checks whether
-// Redis has all pools, because the page reads that itself.
+// pageChecks returns the checks whose failures the page shows: of NATS, the streams, the consumer and
+// Gardener. None is of Redis: see pageWatched.
 func (d *daemon) pageChecks() []page.Check {
 	part := map[string]page.Part{"nats": page.NATS, "streams": page.NATS, "consumer": page.Worker}
 	var checks []page.Check
@@ -23,7 +23,8 @@ func (d *daemon) pageChecks() []page.Check {
 	return append(checks, page.Check{Part: page.Gardener, Run: gardener.check})
 }
 
-// pageWatched returns checks of the parts that a reading of the page finds out about by itself.
+// pageWatched returns the check of Redis. When the page is read, it finds faults of Redis without a check;
+// its watch needs one.
 func (d *daemon) pageWatched() []page.Check {
 	return []page.Check{{Part: page.Redis, Run: d.parts.up.redis.check(d.redisBuilt)}}
 }

@@ -51,7 +51,7 @@ var (
 type parts struct {
 	nats     *nats.Conn
 	js       jetstream.JetStream
-	streams  streams.Streams // report the streams that are full
+	streams  streams.Streams // count the messages for which a stream is full
 	consumer jetstream.Consumer
 	subjects events.Subjects
 	ledger   *storage.Ledger

@@ -20,8 +20,8 @@ func instance() string {
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
-// tellPolicy records in Redis which policy this worker uses, regularly and at each change, until ctx
-// ends. Only hapctl reads the record, so an error does no harm.
+// tellPolicy records in Redis which policy this worker uses, every policyToldEvery and at each change. When
+// ctx ends, it removes the record. Only hapctl reads the record, so an error does no harm.
 func (d *daemon) tellPolicy(ctx context.Context) {
 	told := policy.InForce{Worker: instance()}
 	loop.Run(ctx, loop.Options{
@@ -47,6 +47,6 @@ func (d *daemon) tellPolicy(ctx context.Context) {
 func (d *daemon) changedPolicy() {
 	select {
 	case d.policyChanged <- struct{}{}:
-	default: // it is about to do so anyway
+	default: // a wake is pending
 	}
 }

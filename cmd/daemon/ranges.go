@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// observeRanges provides the gauges of the network ranges until ctx ends. It also requests a rebuild
-// if an operator discarded the ranges and no request notices it.
+// observeRanges provides the gauges of the network ranges until ctx ends. It also requests a rebuild if the
+// ranges are not built: if an operator discarded them, perhaps no request notices that.
 func (d *daemon) observeRanges(ctx context.Context) {
 	loop.Run(ctx, loop.Options{Every: countsEvery, Start: loop.AtOnce}, func(ctx context.Context) error {
 		rooms, err := d.parts.ranges.Room(ctx)
@@ -24,7 +24,8 @@ func (d *daemon) observeRanges(ctx context.Context) {
 	})
 }
 
-// roomOf returns how much of a configuration's ranges is free. It returns nothing if that is unknown.
+// roomOf returns how much of a configuration's parents is free, and how many blocks are free for each of its
+// injections. It returns the zero value without a configuration or without rooms.
 func roomOf(config *network.Config, rooms map[string]network.Room) telemetry.NetworkRoom {
 	var out telemetry.NetworkRoom
 	if config == nil || rooms == nil {
@@ -54,7 +55,7 @@ func roomOf(config *network.Config, rooms map[string]network.Room) telemetry.Net
 				local[in.ID] = true
 			}
 			if inside {
-				continue // it is cut from a new block of each cluster
+				continue // its block is cut from another new block of the same cluster
 			}
 			name := in.ID
 			if name == "" {

@@ -18,7 +18,8 @@ type part struct {
 
 func (p *part) failed(text string) { p.why.Store(&text) }
 
-// errStarting is reported for a part that the daemon has not connected to yet.
+// errStarting is reported for a part that is not connected yet, and for the consumer before there is a
+// worker.
 var errStarting = errors.New("not connected yet")
 
 // check returns a check that fails until the part is connected, and then calls run.
@@ -65,7 +66,9 @@ func (d *daemon) checks() []telemetry.Check {
 	}
 }
 
-// redisBuilt checks that Redis answers and has the directory and the pools.
+// redisBuilt checks that Redis answers, and that the first and the last bucket of the directory are built
+// and, once Gardener is connected, all pools that have bindings. Their epochs must be in force. It sets the
+// gauge of the result.
 func (d *daemon) redisBuilt(ctx context.Context) error {
 	places := []string{account.BucketName(0), account.BucketName(account.Buckets - 1)}
 	if d.parts.up.gardener.up.Load() {

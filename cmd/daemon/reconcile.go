@@ -6,7 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/audit"
 )
 
-// reconciler returns the auditor of Redis. It follows changes of the configuration.
+// reconciler returns the auditor of Redis, which uses worker.reconcile of the present configuration.
 func (d *daemon) reconciler() *audit.Auditor {
 	p := &d.parts
 	return &audit.Auditor{

@@ -28,16 +28,16 @@ var (
 	_ shadow.Records = (*counters.Store)(nil)
 )
 
-// shadowed reports whether the daemon is a shadow: it does not write to Gardener and sends no
-// answers.
+// shadowed reports whether the daemon is a shadow: it writes nothing to Gardener and answers no
+// publisher.
 func (d *daemon) shadowed() bool { return d.cfg.Worker.Mode == config.ModeShadow }
 
 // shadowKeys is appended to the prefix of a shadow's keys in Redis. The keys of a worker begin
 // with the prefix and a colon, so the two never mix.
 const shadowKeys = "-shadow"
 
-// separate sets the subjects and returns the configuration of Redis. A shadow has its own
-// subjects, streams and keys.
+// separate sets the subjects, and for a shadow the intake, and returns the configuration of Redis. A shadow
+// has separate subjects, streams and keys.
 func (d *daemon) separate() (redis config.Redis, err error) {
 	redis = d.cfg.Redis
 	subjects, err := events.NewSubjects(d.cfg.NATS.Prefix)
@@ -53,7 +53,8 @@ func (d *daemon) separate() (redis config.Redis, err error) {
 	return redis, nil
 }
 
-// asShadow changes the options for a shadow, so that its worker writes nothing to Gardener.
+// asShadow changes the options for a shadow, so that its worker writes nothing to Gardener and sends no
+// copies of replies. It logs retries that wait for a rebuild as debug messages.
 func (d *daemon) asShadow(o worker.Options) worker.Options {
 	if !d.shadowed() {
 		return o
@@ -70,7 +71,8 @@ func (d *daemon) asShadow(o worker.Options) worker.Options {
 	return o
 }
 
-// firstBuild builds Redis. A shadow first reads what the broker has changed since its last run.
+// firstBuild has Redis built. For a shadow it sets p.follow, and builds Redis anew in any case: the broker
+// may have changed accounts since the last run.
 func (d *daemon) firstBuild(ctx context.Context) error {
 	p := &d.parts
 	if !d.shadowed() {
@@ -123,8 +125,8 @@ func (d *daemon) comparisons(ctx context.Context) (*telemetry.Comparisons, error
 	return d.tel.Comparisons(ctx, results...)
 }
 
-// goOn starts the tasks that run beside the worker until background ends. A worker runs the
-// sweep, the audit and the retention. A shadow copies events and compares decisions.
+// goOn starts the tasks that run beside the worker until background ends: the sweep, the audit, the retention
+// and, with network ranges, their Reconciler. A shadow instead copies events and compares decisions.
 func (d *daemon) goOn(background context.Context, w *worker.Worker) {
 	p := &d.parts
 	if d.shadowed() {

@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// watchConfig applies each change of the configuration file, or logs why it cannot.
+// watchConfig applies each change of the configuration file until ctx ends, or logs why it cannot.
 func (d *daemon) watchConfig(ctx context.Context) {
 	if d.opts.ConfigPath == "" {
 		return

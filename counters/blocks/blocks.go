@@ -14,8 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Ranges keeps network ranges in Redis: it is a network.Space whose every change is one script. Until
-// the ranges are built, methods that read or change them return account.ErrNotBuilt.
+// Ranges keeps network ranges in Redis. It is like a network.Space whose changes are made by scripts.
+// Until the ranges are built, methods that read or change blocks or parents return account.ErrNotBuilt.
 type Ranges struct{ site *counters.Site }
 
 // New returns the ranges under the Store's prefix.
@@ -23,10 +23,10 @@ func New(s *counters.Store) *Ranges {
 	return &Ranges{s.Site(account.RangesPlace, "f", "h", "i", "c", "x", "p")}
 }
 
-// most bounds the blocks of one script call, so that no call makes other callers wait for long.
+// most bounds the blocks of one call of foreignScript, so that no call makes other callers wait for long.
 const most = 500
 
-// acquireScript applies rules to a cluster, all or none (see network.Space.Acquire).
+// acquireScript applies rules to a cluster (see network.Space.Acquire).
 //
 //	KEYS    -> see space
 //	ARGV[1] -> cluster
@@ -95,11 +95,11 @@ for _, v in ipairs(skipped) do table.insert(out, v) end
 return out
 `)
 
-// Acquire applies rules to a cluster on behalf of a request, all of them or none, as
-// network.Space.Acquire does. A repeat returns the same. Errors: an engine.Error of
-// CodeNetworkExhausted with a *network.Exhausted; network.ErrUnknownParent if the rules and the
-// parents in Redis come from different configurations, so set the parents or wait for the worker that
-// does; account.ErrNotBuilt; an *engine.Error of Redis.
+// Acquire applies rules to a cluster on behalf of a request, as network.Space.Acquire does: all of them
+// or none, apart from those that it skips. A repeat returns the same blocks, and no rule as new. Errors:
+// an engine.Error of CodeNetworkExhausted with a *network.Exhausted; network.ErrUnknownParent if the
+// rules and the parents in Redis come from different configurations: then set the parents, or wait
+// until another worker sets them; account.ErrNotBuilt; an *engine.Error of Redis.
 func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {
 	asked, err := json.Marshal(askedOf(rules))
 	if err != nil {
@@ -150,7 +150,7 @@ func acquiredOf(r *script.Reply) (network.Acquired, error) {
 //	ARGV[1] -> cluster
 //	ARGV[2] -> request, "" for all
 //
-//	Returns {'OK', the records that went, the other attempts at the request that rely on a rule…}
+//	Returns {'OK', the dropped records, the other attempts at the request that still rely on blocks…}
 var returnScript = script.New("return ranges", []string{space}, `
 local kept, gone, out, seen = {}, {}, {}, {}
 local whole = string.match(ARGV[2], '^[^#]*')
@@ -178,9 +178,9 @@ put_records(ARGV[1], kept)
 return {'OK', cjson.encode(gone), unpack(out)}
 `)
 
-// Return frees the blocks that only this request relies on, because it was not answered with them. A
-// request stands for all its attempts; it may also name one of them. A repeat frees nothing. Errors:
-// account.ErrNotBuilt, or an *engine.Error of Redis.
+// Return frees the blocks that only this request relies on, because it was not answered with them.
+// request is the id of a request, for all attempts at it, or of one attempt (network.Attempt). A repeat
+// frees nothing. Errors: account.ErrNotBuilt, or an *engine.Error of Redis or for an empty request.
 func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
 	if request == "" {
 		return network.Returned{}, &engine.Error{
@@ -192,7 +192,7 @@ func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.R
 	return r.giveBack(ctx, cluster, request)
 }
 
-// Release frees all blocks of a cluster and returns them. A repeat returns none. Errors:
+// Release frees all blocks of a cluster, and returns its rules with them. A repeat returns none. Errors:
 // account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
 	returned, err := r.giveBack(ctx, cluster, "")
@@ -255,10 +255,10 @@ func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error
 	return err
 }
 
-// foreignScript blocks and unblocks blocks of other allocators.
+// foreignScript holds blocks of other allocators, or ends that.
 //
 //	KEYS     -> see space
-//	ARGV[1]  -> 1: block, 0: unblock
+//	ARGV[1]  -> 1: hold them, 0: end it
 //	ARGV[2…] -> codes
 //
 //	Returns {'OK'}
@@ -285,7 +285,7 @@ func (r *Ranges) Block(ctx context.Context, foreign ...netip.Prefix) error {
 	return r.foreign(ctx, true, foreign)
 }
 
-// Unblock ends Block.
+// Unblock ends Block. It is idempotent. Errors as of Block.
 func (r *Ranges) Unblock(ctx context.Context, foreign ...netip.Prefix) error {
 	return r.foreign(ctx, false, foreign)
 }

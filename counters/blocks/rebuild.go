@@ -14,7 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Built reports whether Redis has the ranges. Error: an *engine.Error of Redis.
+// Built reports whether the ranges are built and, where the Store has a Fence, in force. Error: an
+// *engine.Error of Redis.
 func (r *Ranges) Built(ctx context.Context) (bool, error) {
 	_, err := r.site.Run(ctx, builtScript)
 	if errors.Is(err, account.ErrNotBuilt) {
@@ -37,8 +38,7 @@ func (r *Ranges) RenewRebuild(ctx context.Context, token string, now time.Time) 
 
 // Install replaces the ranges by the state (rule 13e), and reports whether they are built from it. It
 // returns false if they were built meanwhile or another token has the rebuild by now. A repeat after
-// success returns true. The state needs only records, foreign blocks and parents. It is staged in
-// bounded steps, and installed by one script. Error: an *engine.Error of Redis.
+// success returns true. Errors as of counters.Store.Install.
 func (r *Ranges) Install(ctx context.Context, token string, state network.State) (bool, error) {
 	parts, err := stageRanges(state)
 	if err != nil {
@@ -51,14 +51,14 @@ func (r *Ranges) Install(ctx context.Context, token string, state network.State)
 // *engine.Error of Redis.
 func (r *Ranges) Epoch(ctx context.Context) (string, error) { return r.site.Epoch(ctx) }
 
-// Depose is Discard for an epoch that is not in force. If the ranges have another epoch, nothing
+// Depose is Discard if the ranges still have this epoch (rule 15). If they have another one, nothing
 // changes.
 func (r *Ranges) Depose(ctx context.Context, epoch string) (bool, error) {
 	return r.site.Depose(ctx, epoch)
 }
 
-// Discard removes the epoch of the ranges, as if Redis had lost them: the next caller rebuilds them.
-// It reports whether they were built. Error: an *engine.Error of Redis.
+// Discard removes the epoch of the ranges, as if Redis had lost them: nothing is allotted until they are
+// rebuilt. It reports whether they were built. Error: an *engine.Error of Redis.
 func (r *Ranges) Discard(ctx context.Context) (bool, error) { return r.site.Discard(ctx) }
 
 // stageRanges lays the state out in the order of the records (see space).

@@ -59,12 +59,12 @@ type rangeRecord struct {
 // rangeBlock is [id, first address, prefix length, [path, …]].
 type rangeBlock network.Block
 
-// MarshalJSON writes the four in their order.
+// MarshalJSON writes the four values in their order.
 func (b rangeBlock) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any{b.ID, addressOf(b.CIDR), b.CIDR.Bits(), b.Paths})
 }
 
-// UnmarshalJSON reads the four in their order.
+// UnmarshalJSON reads the four values in their order.
 func (b *rangeBlock) UnmarshalJSON(text []byte) error {
 	var address uint32
 	var length int
@@ -99,7 +99,7 @@ func packRecords(records []network.Record) (string, error) {
 		for _, b := range r.Blocks {
 			all[i].Blocks = append(all[i].Blocks, rangeBlock(b))
 		}
-		if all[i].Requests == nil { // Lua has no null
+		if all[i].Requests == nil { // null would be no list in Lua
 			all[i].Requests = list[string]{}
 		}
 		if all[i].Blocks == nil {
@@ -168,7 +168,7 @@ func readParent(values []json.RawMessage) (p network.Parent, err error) {
 	return p, nil
 }
 
-// codeOf returns the form of a block that the scripts use.
+// codeOf returns the code of a block, as the scripts use it (see space).
 func codeOf(p netip.Prefix) string {
 	return strconv.FormatUint(uint64(p.Bits())<<32|uint64(addressOf(p)), 10)
 }

@@ -2,10 +2,10 @@ package blocks
 
 // space is the part of the scripts on ranges that takes and frees blocks, as network.Space does in Go.
 // Free space is stored as the fewest aligned blocks, by size and address, so that at most one look-up
-// per size finds the smallest block with room. A block is a = first address and l = prefix length; its
-// code is l * 2^32 + a.
+// per size finds the smallest block with room in a CIDR. A block is a = first address and l = prefix
+// length; its code is l * 2^32 + a.
 //
-//	KEYS[1] -> head: epoch, server, seq, token, since
+//	KEYS[1] -> head, with the fields of a pool's meta
 //	KEYS[2] -> sorted set of the codes of free blocks, by code
 //	KEYS[3] -> hash code -> how often that block is held
 //	KEYS[4] -> sorted set of the codes of held blocks, by first address

@@ -17,9 +17,9 @@ import (
 
 // Options say where Redis is.
 type Options struct {
-	// URLs are the servers, redis://, rediss:// or unix://: one, several of a
-	// cluster, or the sentinels. User, password, database and the parameters of
-	// redis.ParseURL are read from the first.
+	// URLs are the servers, redis://, rediss:// or unix://: one, several of a cluster, or the sentinels. User,
+	// password, database, TLS and the parameters protocol, max_retries, dial_timeout, read_timeout and
+	// write_timeout of redis.ParseURL are read from the first; other parameters are ignored.
 	URLs []string
 	// Cluster says that a single URL is the way into a Redis Cluster.
 	Cluster bool
@@ -40,12 +40,13 @@ type Options struct {
 	TLS func() (*tls.Config, error)
 	// PoolSize is the number of connections to each server. Defaults to 10 per CPU.
 	PoolSize int
-	// Timeout bounds a connection's set-up, each read and each write. Defaults to 3 s.
+	// Timeout bounds a connection's set-up, each read and each write. Defaults to the URL's time-outs, and
+	// those to 5 s.
 	Timeout time.Duration
 }
 
 // Client returns a client with its own connections; none is made before the first call.
-// The error says which URL cannot be read.
+// The error says that there is no URL, or which URL cannot be read.
 func (o Options) Client() (redis.UniversalClient, error) {
 	if len(o.URLs) == 0 {
 		return nil, errors.New("no URL of Redis is given")

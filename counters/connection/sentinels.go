@@ -45,8 +45,8 @@ type sentinels struct{ addresses, master string }
 
 var _ redis.Hook = sentinels{}
 
-// DialHook returns the refusal of a sentinel, which the library reports as unreachable. During a dial
-// only sentinels are sent commands, so a server's error is theirs.
+// DialHook replaces the refusal of a sentinel by an *engine.Error that says what to check. During a dial
+// commands go only to sentinels, so an error that a server has answered is a sentinel's.
 func (s sentinels) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)

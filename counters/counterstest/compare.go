@@ -141,8 +141,8 @@ func said(err error) error {
 // rarely is true once in eight times.
 var rarely = pick(false, false, false, false, false, false, false, true)
 
-// pick draws each of up to 64 items equally often. rapid's own generators prefer the first items. That
-// finds the ends of ranges, but most of a history would be the same two operations on the same
+// pick draws each of up to 64 items about equally often. rapid's own generators prefer the first items.
+// That finds the ends of ranges, but most of a history would be the same two operations on the same
 // runtime.
 func pick[T any](items ...T) *rapid.Generator[T] {
 	return rapid.Custom(func(t *rapid.T) T {
@@ -159,7 +159,8 @@ func pick[T any](items ...T) *rapid.Generator[T] {
 
 func plain[T any](v T) string { return fmt.Sprint(v) }
 
-// check compares all that both remember, and the store's indexes with its records.
+// check compares the records of model and store, and the store's indexes with its records. It also
+// checks the invariants.
 func (p *pair) check(t *rapid.T) {
 	status, bindings, runtimes := p.model.Pool(pool).Status(), p.model.Pool(pool).Bindings(), p.model.Pool(pool).Runtimes()
 	if broken := accounttest.CheckListed(bindings, runtimes); broken != "" {
@@ -193,7 +194,7 @@ func (p *pair) check(t *rapid.T) {
 	}
 }
 
-// checkReaders compares the results of the store's readers. check does not call them, to save a dozen
+// checkReaders compares the results of the methods that read. check does not call them, to save a dozen
 // round trips.
 func (p *pair) checkReaders(t *rapid.T) {
 	both(p, t, func(m accounttest.Machine) (string, error) { return accounttest.Records(p.ctx, m, pool) }, plain)

@@ -17,10 +17,10 @@ import (
 // look is the contents of a pool's keys, read without the Store and decoded by docs/redis.md.
 type look struct {
 	status             account.Status // Built if there is an epoch
-	server             string         // run of the server that the epoch is of
+	server             string         // run id of the server on which the epoch was installed
 	bindings           []account.NamedRecord
 	runtimes           []account.NamedRuntime
-	owned, on, waiting []string // members of the indexes, by name
+	owned, on, waiting []string // members of the indexes t, u and w, sorted
 	turns              map[string]int64
 }
 
@@ -53,7 +53,7 @@ func sorted(members *redis.StringSliceCmd) []string {
 	return slices.Sorted(slices.Values(members.Val()))
 }
 
-// queue returns the waiting runtimes in turn, computed from the records and the turns.
+// queue returns the waiting runtimes in the order of service, computed from the records and the turns.
 func (l look) queue() []account.Waiter {
 	var waiters []account.Waiter
 	for _, r := range l.runtimes {
@@ -67,8 +67,8 @@ func (l look) queue() []account.Waiter {
 	return waiters
 }
 
-// checkIndexes compares the indexes with the records: a tenant's bindings, the runtimes of a claim,
-// and the waiting runtimes.
+// checkIndexes compares the indexes with the records: a tenant's bindings, the runtimes on bindings in
+// claiming, and the waiting runtimes.
 func (l look) checkIndexes() error {
 	claiming := map[string]bool{}
 	var owned, on, waiting []string

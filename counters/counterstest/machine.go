@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// Machine is a Store as the scenarios drive it.
+// Machine is a Store as accounttest's stories drive it.
 type Machine struct {
 	*counters.Store
 	client redis.UniversalClient
@@ -32,7 +32,7 @@ func NewMachine(client redis.UniversalClient, prefix string) *Machine {
 	return &Machine{Store: counters.New(client, prefix), client: client, prefix: prefix}
 }
 
-// OverLanes makes the callers of m share connections, as a worker's do.
+// OverLanes makes the callers of m share connections, as the callers in a worker do.
 func (m *Machine) OverLanes(t testing.TB) *Machine {
 	m.Store.OverLanes()
 	t.Cleanup(m.EndLanes)
@@ -75,7 +75,7 @@ func (m *Machine) restarted(ctx context.Context) error {
 	})
 }
 
-// eachPage calls do for every key that matches the prefix followed by like.
+// eachPage calls do for every key that matches the pattern prefix + like, and runs the commands that do adds.
 func (m *Machine) eachPage(ctx context.Context, like string, do func(pipe redis.Pipeliner, key string)) error {
 	scan := func(ctx context.Context, node *redis.Client) error {
 		var cursor uint64
@@ -107,7 +107,7 @@ func (m *Machine) eachPage(ctx context.Context, like string, do func(pipe redis.
 	}
 }
 
-// Run runs every scenario on a Store of client, each under separate keys.
+// Run runs every story on a Store of client, each under separate keys.
 func Run(t *testing.T, client redis.UniversalClient) {
 	for _, story := range accounttest.Stories() {
 		t.Run(story, func(t *testing.T) {

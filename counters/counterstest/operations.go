@@ -48,7 +48,7 @@ func (p *pair) drawRequest(t *rapid.T) account.Request {
 	}
 }
 
-// after returns the number of a runtime's place, mostly 0, as if it had never left a pool.
+// after returns the number of a runtime's place, mostly 0, as if the runtime had never left a pool.
 func (p *pair) after(t *rapid.T) int64 {
 	return pick(0, 0, 0, max(0, p.model.Pool(pool).Status().Sequence+low.Draw(t, "ahead")-2)).Draw(t, "after")
 }
@@ -75,7 +75,7 @@ func (p *pair) assign(t *rapid.T) {
 		return d, err
 	}, accounttest.Decision)
 	if d.Outcome == "" {
-		return // it was refused
+		return // an error, or another entry in the directory
 	}
 	if before.Status().Paused {
 		p.tally.came(paused)
@@ -160,7 +160,7 @@ func (p *pair) deprovision(t *rapid.T) {
 		p.tally.came(movedOn)
 	case d.Foreign:
 		p.tally.came(keptFrom)
-	case d.Sequence == 0: // it was refused
+	case d.Sequence == 0: // an error: the pool is not built
 	case d.Repeated:
 		p.tally.came(leftAgain)
 	case before.State == "":
@@ -212,7 +212,7 @@ func (p *pair) takeBack(t *rapid.T) {
 	}, plain)
 }
 
-// drawBinding returns mostly a binding whose record is like that, if there is one.
+// drawBinding returns mostly a binding for whose record like returns true, if there is one.
 func (p *pair) drawBinding(t *rapid.T, like func(account.Record) bool) string {
 	var names []string
 	for _, b := range p.model.Pool(pool).Bindings() {
@@ -342,7 +342,7 @@ func (p *pair) owned(binding string) account.Record {
 	return rec
 }
 
-// directory calls an operation on a runtime's place; its bucket may not be built.
+// directory calls an operation on a runtime's place, whether or not the bucket is built.
 func (p *pair) directory(t *rapid.T) {
 	runtime := runtimes.Draw(t, "runtime")
 	in := places.Draw(t, "pool")

@@ -11,14 +11,14 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 )
 
-// lease is how long no other worker may take a rebuild over.
+// lease is the time in which no other worker may take over a rebuild.
 const lease = time.Second
 
-// elsewhere is the id of a run of the server that is over.
+// elsewhere is the run id of a former run of the server.
 const elsewhere = "over"
 
-// fail loses everything, restarts the server with its data, or discards the pool as an operator does.
-// Then workers rebuild, die, come too late and are overtaken, until one of them completes.
+// fail loses everything, restarts the server with its data, discards the pool as an operator does, or
+// does nothing. Then workers rebuild, die, come too late and are overtaken, until one of them completes.
 func (p *pair) fail(t *rapid.T) {
 	kind := pick("nothing", "loss", "loss", "restart", "operator").Draw(t, "fault")
 	before := p.epoch
@@ -63,8 +63,8 @@ func (p *pair) restart(t *rapid.T) {
 	}
 }
 
-// stumble does a step of a rebuild that leads to nothing, or an operation that happens during a
-// rebuild.
+// stumble does one step of a rebuild, which need not lead to an install, or something else that may
+// happen during a rebuild.
 func (p *pair) stumble(t *rapid.T, token string) {
 	switch pick("begin", "begin", "renew", "install", "wait", "assign", "deprovision", "lose", "restart").Draw(t, "step") {
 	case "begin":

@@ -20,7 +20,7 @@ func Mini(t testing.TB) *redis.Client {
 	return client(t, &redis.Options{Addr: server.Addr()})
 }
 
-// Process is a separate redis-server, on a socket in a directory of the test's.
+// Process is a separate redis-server on a socket in a temporary directory.
 type Process struct {
 	Socket string
 	dir    string
@@ -56,8 +56,8 @@ func StartRedis(t testing.TB, args ...string) *Process {
 	return p
 }
 
-// Start starts the server and returns when it answers. After Kill the server has the data that it
-// left.
+// Start starts the server and returns when it answers. After Kill the server has only the data that it
+// has written to disk: none, unless its arguments say so.
 func (p *Process) Start(t testing.TB) {
 	t.Helper()
 	args := append([]string{"--port", "0", "--unixsocket", p.Socket, "--dir", p.dir, "--save", ""}, p.args...)

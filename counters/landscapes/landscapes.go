@@ -13,7 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// record reads the record. It reads at most 300 bytes of a field, enough to tell that it is too long.
+// record has the function that reads the record. It returns at most 300 bytes of each field: enough for
+// Landscape.Check to refuse a field that is too long.
 //
 //	KEYS[1] -> hash of the record
 const record = `
@@ -58,7 +59,7 @@ end
 return have
 `)
 
-// adoptScript overwrites the record. It keeps fields of a newer version.
+// adoptScript overwrites the record. It keeps fields of a newer version, unless the record cannot be read.
 //
 //	ARGV -> cluster, namespace, resource, shadow
 //
@@ -76,8 +77,10 @@ func Recorded(ctx context.Context, s *counters.Store) (l engine.Landscape, found
 	return run(ctx, s, readScript)
 }
 
-// Claim records a landscape if none is recorded, and returns the recorded one. Of concurrent claims
-// one wins, and all return its landscape. Errors as of Recorded.
+// Claim records a landscape if none is recorded, and returns the recorded one. If only the cluster is
+// missing in the record, Claim adds it. Of concurrent claims one wins, and all return its landscape.
+// Errors: engine.ErrNoLandscape if want names none or the record cannot be read, or an *engine.Error of
+// Redis.
 func Claim(ctx context.Context, s *counters.Store, want engine.Landscape) (have engine.Landscape, err error) {
 	if err := want.Check(); err != nil {
 		return engine.Landscape{}, err
@@ -86,7 +89,8 @@ func Claim(ctx context.Context, s *counters.Store, want engine.Landscape) (have 
 	return have, err
 }
 
-// Adopt records a landscape, and replaces a recorded one. Error: an *engine.Error of Redis.
+// Adopt records a landscape, and replaces a recorded one. Errors: engine.ErrNoLandscape if l names none,
+// or an *engine.Error of Redis.
 func Adopt(ctx context.Context, s *counters.Store, l engine.Landscape) error {
 	if err := l.Check(); err != nil {
 		return err

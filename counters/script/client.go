@@ -1,5 +1,5 @@
-// Package script runs Lua scripts on Redis: what all of them share, the lanes on which concurrent callers share
-// round trips, and the replies.
+// Package script runs Lua scripts on Redis. It has the code that all scripts share, the lanes on which
+// concurrent callers share round trips, and the decoding of replies.
 package script
 
 import (
@@ -20,8 +20,8 @@ type Client struct {
 	// OnCall, if it is set, is called after every call, with the script's name. Many goroutines call it
 	// concurrently.
 	OnCall func(ctx context.Context, op string, took time.Duration)
-	// InForce returns an error unless the decisions under fenced epochs may have effects; nil if no record of
-	// epochs is kept. It is not asked for scripts that change only Redis (account.Contained).
+	// InForce, if it is set, returns an error unless decisions under these fenced epochs may have effects. Ask
+	// does not call it for scripts that change only Redis (account.Contained), and AskAll never does.
 	InForce func(context.Context, account.Epochs) error
 
 	lanes *lanes // nil: every call takes a connection of Redis
@@ -68,14 +68,14 @@ func (c *Client) called(ctx context.Context, sc Script, begin time.Time) {
 	}
 }
 
-// Call is one of several calls of a script.
+// Call is one of the calls of AskAll.
 type Call struct {
 	Place string
 	Request
 }
 
-// AskAll runs a script several times in one round trip. The reply is nil for a place that is not
-// built. Any other error ends it.
+// AskAll runs a script several times in one round trip, and returns a reply for each call: nil if the
+// place of the call is not built. Any other failure of a call is the error, without replies.
 func (c *Client) AskAll(ctx context.Context, sc Script, calls []Call) ([]*Reply, error) {
 	defer c.called(ctx, sc, time.Now())
 	send := func() ([]*redis.Cmd, error) {

@@ -10,20 +10,23 @@ package script
 // The records of a place are several keys. Its meta has their number, so that the next call notices
 // that one was evicted or deleted: the place is then not built, as if all were lost.
 //
-// Redis refuses a write that may grow its memory only as the first write of a script, and undoes
-// nothing. So the first write of a call is one that Redis may refuse: once a call has written, nothing
-// more is refused. A request that fails after it has written, for example by a key of another type,
-// removes the epochs of all places of the call.
+// A server at its maxmemory refuses a write that may need more memory, unless the script has written
+// before; and Redis undoes no write. So the first write of a call is one that needs no memory (shrink) or
+// one that the server may refuse (grow): a call whose write is refused has written nothing. A request
+// that fails after it has written, for example by a key of another type, removes the epochs of all
+// places of the call.
 //
 // A script decides the requests of a call one after the other, each as if it had come alone, so that
-// they share the fixed cost of a call. Each is for one of several places, pools or buckets, and may
-// have a second one. In the parts of a script, KEYS, epoch and paused belong to the place that the
-// script has entered.
+// they share the fixed cost of a call. Each request is about one place (a pool, a bucket or a site),
+// and may have a second place. In the parts of a script, KEYS, epoch and paused belong to the place
+// that the script has entered.
 //
 //	KEYS -> those of the first place, then those of the second, …; the first of each
 //	        is meta: epoch, server, history, seq, paused, keys, token, since, tokenServer, tokenHistory
-//	ARGV[1] -> number of places, and for each the number of its keys
-//	then per request: the number of its place, the number of a second one or 0, n, its n arguments
+//	ARGV[1] -> number of places
+//	then for each place the number of its keys
+//	then for each request the number of its place, of its second place or 0, n, its n arguments
+//	at last the run id of the server, '' if the script has to ask for it
 //
 //	Returns for each request what the script returns, or {'NOTBUILT'}, or {'FAILED', why}; then,
 //	if a place has a fenced epoch, a list of the metas of such places, each with its epoch
@@ -194,11 +197,11 @@ return answers
 const Joined = `joined = true
 `
 
-// ServerID sets server to the run id in the last argument, or asks for it if that is empty, and
-// history to the replication history; '-' if the server does not tell. It asks for the history at
-// every call: a server that was a replica for a while has another one, although its connections stay
-// open. An unfenced epoch is trusted only on a server without a replication backlog, which exists
-// since the first replica: that replica may be the master by now.
+// ServerID sets server to the run id in the last argument, or asks the server if that is empty, and
+// history to the replication history. Either is '-' if the server does not tell it. ServerID asks for
+// the history at every call: a server that was a replica for a while has another history, although its
+// connections stay open. An unfenced epoch is trusted only on a server without replicas and without a
+// replication backlog. Where there is a backlog there was a replica, which may be the master by now.
 const ServerID = `
 local function info(section)
   local text = redis.pcall('INFO', section)

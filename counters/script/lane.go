@@ -44,7 +44,7 @@ type lane struct {
 	queue  []*laneCall
 	closed bool
 
-	used time.Time // guarded by lanes.mu: when it was last asked for
+	used time.Time // guarded by lanes.mu: when a caller last asked for this lane
 
 	// Used by the sending goroutine only.
 	conn   *redis.Conn
@@ -69,7 +69,7 @@ type laneAnswer struct {
 func newLane(master *redis.Client, slots bool) *lane {
 	o := *master.Options()
 	o.PoolSize, o.MinIdleConns, o.MaxRetries = 1, 0, -1
-	// Not the master's, which is shared by pointer, and written while the master connects.
+	// A separate configuration: the master's is shared by pointer, and written while the master connects.
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return &lane{master: master, slots: slots, client: redis.NewClient(&o), wake: make(chan struct{}, 1)}
 }
@@ -119,7 +119,7 @@ func (l *lane) run() {
 		_ = l.client.Close()
 	}()
 	for range l.wake {
-		runtime.Gosched() // callers that are about to ask come along
+		runtime.Gosched() // callers that are about to ask join the batch
 		for batch := l.take(); len(batch) > 0; batch = l.take() {
 			l.send(batch)
 			runtime.Gosched()
@@ -127,8 +127,8 @@ func (l *lane) run() {
 	}
 }
 
-// take removes up to mostAtOnce calls from the queue and returns them, without those whose contexts
-// have ended. It returns none only if the queue is empty.
+// take returns up to mostAtOnce calls, and removes them from the queue. It drops calls whose contexts
+// have ended. If it returns none, the queue is empty.
 func (l *lane) take() []*laneCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,7 +276,7 @@ func (l *lane) disconnect() {
 	}
 }
 
-// lanes are the lanes of a store, one to each server.
+// lanes are the lanes of a Client, one to each server.
 type lanes struct {
 	mu       sync.Mutex
 	byServer map[string]*lane
@@ -299,7 +299,7 @@ func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	}
 	ls.leave()
 	if l != nil {
-		l.close() // a cluster's view of its servers has changed
+		l.close() // Redis has another client, or a cluster's view of its servers has changed
 	}
 	if ls.byServer == nil {
 		ls.byServer = map[string]*lane{}
@@ -311,12 +311,12 @@ func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	return l
 }
 
-// unused is how long a lane stays open without requests. A server that is asked again later gets
-// another lane.
+// unused is the time without requests after which leave closes a lane. A server that is asked again
+// later gets another lane.
 const unused = time.Minute
 
-// leave closes the unused lanes, such as those to servers that have left a cluster. It is called when
-// a lane to another server begins.
+// leave closes the unused lanes, such as those to servers that have left a cluster. It is called before
+// another lane begins.
 func (ls *lanes) leave() {
 	for address, l := range ls.byServer {
 		if time.Since(l.used) > unused {
@@ -337,9 +337,9 @@ func (ls *lanes) close() {
 	ls.running.Wait()
 }
 
-// overLane sends a request over the lane to the server that has the keys. After an error that is not
-// final (refused) the caller repeats the request without a lane: the client then finds the server
-// anew, loads the script, and follows a cluster's redirection.
+// overLane sends a request over the lane to the server that has the keys. If the error is not final
+// (see refused), the caller repeats the request without a lane: the client then finds the server anew,
+// loads the script, and follows a cluster's redirection.
 func (c *Client) overLane(ctx context.Context, sc Script, r Request) laneAnswer {
 	l, err := c.laneFor(ctx, r.Keys[0])
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 // Reply is the result of a script, read front to back: its values, or the fields of one text (Joined).
 type Reply struct {
-	Elsewhere bool // the runtime belongs to another pool
+	Elsewhere bool // the directory does not have the runtime in the pool that was asked
 
 	values []any
 	fields []string

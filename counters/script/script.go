@@ -16,28 +16,29 @@ import (
 // for its run id.
 const asksItself = ""
 
-// Script is a Lua script, with its name in errors.
+// Script is a Lua script. Its name is for errors, OnCall and account.Contained.
 type Script struct {
 	name string
 	many bool // one call can decide several requests
 	*redis.Script
 }
 
-// New returns a script of the Lua functions that it uses, and of the body of the function that decides a
-// request. The body gets its arguments as ARGV, and returns {'OK', values…}.
+// New returns a script with gate. functions are the Lua functions that body uses; body is that of the
+// function which decides one request: it gets the request's arguments as ARGV, and returns {'OK', values…}.
 func New(name string, functions []string, body string) Script {
 	text := gate + strings.Join(functions, "") + "\nlocal function decide(ARGV, place, second)\n" + body + "\nend\n" + each
 	return Script{name: name, many: true, Script: redis.NewScript(text)}
 }
 
-// NewOutside returns a script for one place that needs no epoch, such as those of a rebuild.
+// NewOutside returns a script without gate, which runs whether or not the place has an epoch, such as
+// those of a rebuild. A call of it has one request.
 func NewOutside(name, text string) Script { return Script{name: name, Script: redis.NewScript(text)} }
 
-// Request is one request to a script, about one place (a pool or bucket) or two.
+// Request is one request to a script, about one place (a pool, a bucket or a site) or two.
 type Request struct {
 	Keys   []string
-	Second []string // the keys of the second one, a bucket
-	Bucket string   // its name
+	Second []string // the keys of the second place, a bucket
+	Bucket string   // the name of the second place
 	Args   []any
 }
 
@@ -120,8 +121,8 @@ func (sc Script) answers(values []any, n int) (answers []any, fenced map[string]
 	return values, fenced, nil
 }
 
-// Together sends several requests in one call, and returns their answers, and the fenced epochs of their places
-// by the places' first keys. Requests to a cluster must be for one place.
+// Together sends several requests in one call, and returns their answers, and the fenced epochs of
+// their places by the places' meta keys. In a cluster all requests must be about the same place.
 func (sc Script) Together(ctx context.Context, client redis.Scripter, requests ...Request) (answers []any, fenced map[string]string, err error) {
 	keys, args := sc.arguments(asksItself, requests)
 	values, err := sc.Run(ctx, client, keys, args...).Slice()

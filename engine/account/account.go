@@ -24,7 +24,7 @@ const (
 	RoundRobin Strategy = "round-robin"
 )
 
-// Terms say how many accounts a tenant may have in a pool, and how full.
+// Terms say how many accounts a tenant may have in a pool, and how many clusters each may have.
 // The zero value is one account without a limit.
 type Terms struct {
 	Several  bool     // the tenant is on the allow-list of several accounts
@@ -41,8 +41,9 @@ func (t Terms) LimitIn(pool engine.Pool) int {
 	return t.Limit
 }
 
-// Seen is a binding that the caller has read and offers to a decision: unclaimed and clean, or clean and
-// labelled with the requesting tenant. It is not held back; it is internal only if the tenant is.
+// Seen is a binding that the caller has read and offers to a decision: clean and not held back. In a
+// dedicated pool it is unclaimed, or its label names the requesting tenant. It is internal only if its label
+// names the tenant and the tenant is internal.
 type Seen struct {
 	Binding    string
 	Generation int64 // of its label
@@ -60,21 +61,21 @@ type Request struct {
 	// Seen lists the suggestions, best first; Redis decides. For a shared pool it lists all bindings that may
 	// be assigned.
 	Seen []Seen
-	// All means that Seen is complete: if nothing in it fits, the request waits. Without All, the outcome is
-	// then Short, and nothing is recorded.
+	// All means that Seen is complete: if nothing fits, the request waits, or is refused (see Now). Without
+	// All, the outcome is then Short and nothing is recorded, unless the pool is paused.
 	All bool
 	// InTurn means that waiting requests are being served and that it is this request's turn: it may claim
 	// although others wait.
 	InTurn bool
-	// Now means that the request must not wait, or no longer: if nothing fits, it is refused in the same step
-	// and never enters the queue.
+	// Now means that the request must not wait, for example because its deadline has passed: instead of
+	// waiting, it is refused in the same step.
 	Now bool
 	// Barred lists bindings of the tenant that must not gain a runtime: dirty, held back, or internal
 	// although the tenant is not.
 	Barred []string
-	// Epoch is the pool's epoch from before the directory was asked for the runtime's place. If the pool has
-	// another one by now, the place may be out of date, and the request fails with ErrRebuilt. "" skips the
-	// check.
+	// Epoch is the epoch that the pool had before the directory was asked for the runtime's place. If the
+	// pool has another epoch by now, the place may be out of date, and the request fails with ErrRebuilt. ""
+	// skips the check.
 	Epoch string
 	// After is the number of the runtime's place (Place.Sequence).
 	After int64
@@ -104,7 +105,7 @@ const (
 	Labelled Origin = "labelled" // its label named the tenant already, and Redis had no record
 	Claimed  Origin = "claimed"  // unclaimed until now
 	Shared   Origin = "shared"   // the least used of a shared pool
-	Adopted  Origin = "shoot"    // read from a Shoot by a rebuild
+	Adopted  Origin = "shoot"    // read from a Shoot by a rebuild or an audit
 )
 
 // Decision is the answer to a Request.
@@ -116,10 +117,10 @@ type Decision struct {
 	Epoch      string // of the pool
 	Confirmed  bool   // the caller may answer at once
 	Origin     Origin
-	Request    string // the first request that the runtime was assigned, waits or was refused by
+	Request    string // the runtime's first request: see Runtime.FirstRequest
 	Repeated   bool   // the runtime had this binding before
 	Count      int    // runtimes on the binding, with this one
-	Position   int    // place among the waiting, from 1, where Outcome is Waiting and it was recorded
+	Position   int    // place among the waiting by number, from 1, if Outcome is Waiting
 	Considered []Considered
 }
 
@@ -130,8 +131,8 @@ type Considered struct {
 	Verdict  Verdict
 }
 
-// MayNotClaim reports whether the request waits because of its tenant: the tenant's one
-// account has runtimes and must not gain any, and a second one is not begun (I4).
+// MayNotClaim reports whether the request waits and an account of its tenant has runtimes but must not gain
+// any. A tenant with one account then waits because it must not begin a second one (I4).
 func (d Decision) MayNotClaim() bool {
 	return d.Outcome == Waiting && slices.ContainsFunc(d.Considered, func(c Considered) bool {
 		return c.Verdict == BarredHere && c.Clusters > 0
@@ -145,9 +146,9 @@ type Verdict string
 const (
 	Chosen       Verdict = "chosen"
 	AtLimit      Verdict = "at-limit"
-	LessFitting  Verdict = "less-fitting" // the strategy puts another one of the tenant's first
+	LessFitting  Verdict = "less-fitting" // rule 3 puts another account of the tenant first, or I4 excludes it
 	BarredHere   Verdict = "barred"       // dirty, held back or internal
-	HeldByOther  Verdict = "held"         // another tenant's in Redis, or dirtying
+	HeldByOther  Verdict = "held"         // another tenant's in Redis, dirtying, or see Held
 	MoreClusters Verdict = "more-used"    // shared pools: another one has fewer clusters
 )
 
@@ -164,7 +165,7 @@ const (
 	Claiming State = "claiming" // taken in Redis, the label not confirmed
 	InUse    State = "claimed"
 	Draining State = "draining" // the last runtime went; the tenant may come back
-	Dirtying State = "dirtying" // on its way to dirty=true; nothing leads back but a release
+	Dirtying State = "dirtying" // on its way to dirty=true; only rules 8 to 10 lead out of it
 )
 
 // Record is the state of a binding.
@@ -175,8 +176,8 @@ type Record struct {
 	Confirmed  bool // the label was seen to carry tenant, generation and the current epoch
 	Count      int
 	Claimed    int64 // sequence of the decision that claimed it, for fill-first
-	// Pristine marks a claim of this epoch that no runtime has left which may have been answered. When it has
-	// no runtimes, the binding returns to its pool without a cleanup.
+	// Pristine marks a claim of this epoch, until a runtime leaves it that may have been answered, or a repair
+	// or a label changes it. A pristine binding without runtimes returns to its pool without a cleanup.
 	Pristine bool
 }
 
@@ -189,7 +190,7 @@ const (
 	RuntimeAssigned RuntimeState = "assigned"
 	RuntimeGone     RuntimeState = "gone"
 	RuntimeRefused  RuntimeState = "refused"
-	RuntimeMoved    RuntimeState = "moved" // to another pool, under its sequence: rule 16
+	RuntimeMoved    RuntimeState = "moved" // it left for another pool, under this sequence (rule 16)
 )
 
 // Runtime is the state of a runtime. The zero value is an unknown one.
@@ -197,13 +198,14 @@ type Runtime struct {
 	State     RuntimeState
 	Binding   string // if assigned or gone; "" if it never had one
 	Sequence  int64
-	Request   string // the request that waits or was refused; all requests that it was assigned by, separated by spaces
+	Request   string // the request that waits, waited or was refused; if assigned, a list: see mostRequests
 	Confirmed bool   // its answer may have been given
 	Origin    Origin
 	Tenant    string
 }
 
-// Departure says what a deprovision found and did.
+// Departure says what a deprovision found and did. If the binding is another tenant's by now, Tenant,
+// Generation and Count are zero and State is Free.
 type Departure struct {
 	Binding    string // "" where the runtime had none
 	Tenant     string // of the binding
@@ -212,7 +214,7 @@ type Departure struct {
 	Count      int    // runtimes left on the binding
 	State      State  // of the binding now
 	Repeated   bool   // the runtime was gone before
-	Waited     string // the request that waited until now; the caller answers it with Superseded
+	Waited     string // the request that waited until the deprovision; the caller answers it with Superseded
 	Foreign    bool   // the runtime is another tenant's: nothing was done, and no details are returned
 	Moved      bool   // the runtime has left the pool since its place was read: nothing was done
 }

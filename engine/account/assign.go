@@ -3,7 +3,7 @@ package account
 import "slices"
 
 // Assign decides which binding the runtime gets (rule 3). It is idempotent: the same request gets the same
-// binding under the same sequence. It returns ErrNotBuilt or ErrRebuilt.
+// binding under the same sequence. It may return ErrNotBuilt or ErrRebuilt.
 func (p *Pool) Assign(r Request) (Decision, error) {
 	if p.epoch == "" {
 		return Decision{}, ErrNotBuilt // rule 1
@@ -152,8 +152,8 @@ func (p *Pool) position(sequence int64) int {
 }
 
 // Refuse ends the waiting of a request at its deadline (rule 12). after is the number of the runtime's place.
-// If the runtime is assigned, the outcome is Assigned and nothing changes: the worker that serves it answers.
-// It may return ErrNotBuilt.
+// If the runtime is assigned, the outcome is Assigned and nothing changes: the worker that assigned it
+// answers. It may return ErrNotBuilt.
 func (p *Pool) Refuse(runtime, request string, after int64) (Decision, error) {
 	if p.epoch == "" {
 		return Decision{}, ErrNotBuilt

@@ -26,7 +26,8 @@ func (c *choice) note(binding string, clusters int, v Verdict) {
 }
 
 // choose applies rule 3 to a runtime without an assignment, in its order: the tenant's own bindings, then a
-// binding that is labelled with the tenant, then an unclaimed one.
+// binding that is labelled with the tenant, then an unclaimed one. In a shared pool it chooses the least used
+// binding, in a paused pool none.
 func (p *Pool) choose(r Request) choice {
 	var c choice
 	switch {
@@ -69,8 +70,8 @@ func (p *Pool) liveElsewhere(r Request, own []string) bool {
 	})
 }
 
-// best returns the binding that the strategy puts first, of the tenant's bindings in one of the states that
-// may gain a runtime; names break ties. It returns "" if there is none.
+// best returns the binding that the strategy puts first among own, the tenant's bindings: of those in one of
+// the states, below the limit and not barred. Names break ties. It returns "" if there is none.
 func (p *Pool) best(r Request, own []string, states ...State) string {
 	best := ""
 	for _, name := range own {
@@ -126,7 +127,7 @@ func (p *Pool) verdict(r Request, name, chosen string) Verdict {
 // chooseSeen chooses the first suggestion that no tenant holds in Redis. Bindings that are labelled with the
 // tenant come before unclaimed ones.
 //
-// Rule 12: no request claims an unclaimed binding ahead of the requests that wait.
+// Rule 12: while requests wait, only the one whose turn it is claims an unclaimed binding.
 func (p *Pool) chooseSeen(r Request, c *choice) {
 	overtakes := !r.InTurn && len(p.index.waiting) > 0
 	for _, mine := range []bool{true, false} {

@@ -41,7 +41,7 @@ type derivation struct {
 	*Gathering
 	out     map[string]Snapshot
 	use     map[string]map[string]*usage // by pool and binding
-	emptied map[tenancy]bool             // the ledger has a deprovision of it
+	emptied map[tenancy]bool             // the ledger has a deprovision of a runtime there
 }
 
 // usage summarizes the runtimes of a binding.
@@ -80,7 +80,7 @@ func (d *derivation) runtime(id string, r *resident) {
 	if rt.State == RuntimeGone {
 		rt.Tenant = cmp.Or(r.last.tenant, rt.Tenant)
 		if rt.Binding == "" && r.last.pool == r.pool {
-			// A request of it was superseded by a release whose own reply is not stored yet.
+			// A request of the runtime was superseded by a deprovision whose own reply is not stored yet.
 			rt.Binding = r.last.binding
 		}
 	}
@@ -101,12 +101,12 @@ func (u *usage) add(tenant string) {
 	}
 }
 
-// record returns a binding's record, made from its label and its runtimes, and whether it needs one. The
-// record is always unconfirmed: a worker that began before the loss may still write its label, and the new
-// epoch fences that write.
+// record returns a binding's record, made from its label and its runtimes, and whether it needs one. In a
+// dedicated pool the record is unconfirmed: a worker that began before the loss may still write the label.
+// The next assignment writes the new epoch on the label first; a late write then fails (rule 4).
 //
-// A binding whose labels name another pool by now is still counted in this one as long as it has runtimes of
-// this pool.
+// A binding that belongs to another pool by now is still counted in this pool as long as it has runtimes
+// here.
 func (d *derivation) record(pool, name string, u *usage) (Record, bool) {
 	b, listed := d.bindings[name]
 	here := listed && b.Pool().Name() == pool
@@ -125,7 +125,7 @@ func (d *derivation) record(pool, name string, u *usage) (Record, bool) {
 	case b.Tenant != "":
 	case here && u.tenant != "" && !u.mixed:
 		// Its label was removed while it has clusters. No other tenant may get it, and its tenant must not
-		// get a second one. The next claim writes the label again.
+		// get a second one. The next assignment writes the label again.
 		rec.Tenant = u.tenant
 	default:
 		// No tenant may get it while it has runtimes that its label does not account for.

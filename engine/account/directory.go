@@ -47,8 +47,8 @@ type Bucket struct {
 func NewBucket() *Bucket { return &Bucket{places: map[string]Place{}} }
 
 // Locate returns the runtime's place for a provision. A runtime without a place gets pool. The place of a
-// runtime that was deprovisioned before is Gone: its provision is superseded under that sequence. It may
-// return ErrNotBuilt.
+// runtime that was deprovisioned before it had a pool is Gone: its provision is superseded under the place's
+// sequence. It may return ErrNotBuilt.
 func (b *Bucket) Locate(runtime, pool string) (Place, error) {
 	if b.epoch == "" {
 		return Place{}, ErrNotBuilt
@@ -60,8 +60,8 @@ func (b *Bucket) Locate(runtime, pool string) (Place, error) {
 	return b.places[runtime], nil
 }
 
-// Depart returns the runtime's place for a deprovision: the pool to release it in, or Gone if it never had
-// one. It may return ErrNotBuilt.
+// Depart returns the runtime's place for a deprovision: the pool to release it in. A runtime without a place
+// gets one that is Gone. It may return ErrNotBuilt.
 func (b *Bucket) Depart(runtime string) (Place, error) {
 	if b.epoch == "" {
 		return Place{}, ErrNotBuilt
@@ -111,7 +111,7 @@ func (b *Bucket) Install(token string, d Directory) bool {
 	return installed
 }
 
-// Move changes the runtime's place to the place to if it still is from, and reports whether it did (rule 16). It may
+// Move replaces the runtime's place by to if it still is from, and reports whether it did (rule 16). It may
 // return ErrNotBuilt.
 func (b *Bucket) Move(runtime string, from, to Place) (bool, error) {
 	if b.epoch == "" {

@@ -34,24 +34,24 @@ const (
 	CountWrong         DriftKind = "count-wrong"          // the count is not the number of runtimes
 	RuntimeMissing     DriftKind = "runtime-missing"      // assigned in the ledger, not in Redis
 	RuntimeUnknown     DriftKind = "runtime-unknown"      // assigned in Redis, not in the ledger
-	WaitingUnknown     DriftKind = "waiting-unknown"      // waits in Redis, but no request of it waits
+	WaitingUnknown     DriftKind = "waiting-unknown"      // waits in the pool in Redis, but no request of it does
 	RuntimeGoneAlready DriftKind = "runtime-gone"         // released in the ledger, assigned in Redis
 	RuntimeElsewhere   DriftKind = "runtime-elsewhere"    // assigned to different bindings
-	ShootUnknown       DriftKind = "shoot-unknown"        // a Shoot whose runtime is unknown
+	ShootUnknown       DriftKind = "shoot-unknown"        // a Shoot whose runtime Redis has not assigned
 	ShootGone          DriftKind = "shoot-gone"           // an entry that came from a Shoot which is gone
 	ShootElsewhere     DriftKind = "shoot-elsewhere"      // the Shoot names another binding than its runtime has
 	PlaceMissing       DriftKind = "place-missing"        // not in the directory
 	PlaceWrong         DriftKind = "place-wrong"          // in the directory under another pool
 	SequenceBehind     DriftKind = "sequence-behind"      // the pool would use numbers again
 	ClaimedIdle        DriftKind = "claimed-idle"         // a claim without runtimes that no deprovision has emptied
-	TenantContradicts  DriftKind = "tenant-contradicts"   // the label names another tenant
+	TenantContradicts  DriftKind = "tenant-contradicts"   // the label, or the runtimes, name another tenant
 	LabelMissing       DriftKind = "label-missing"        // the label was taken off under runtimes
 	LabelUnfollowed    DriftKind = "label-unfollowed"     // Redis has not applied what the label says
 	GenerationDiffers  DriftKind = "generation-differs"   // the label shows another claim of the same tenant
 	MarkMissing        DriftKind = "mark-missing"         // dirtying in Redis, the label is clean
 	DirtyUnderRuntimes DriftKind = "dirty-under-runtimes" // marked dirty while runtimes are on it
 	TwoTenants         DriftKind = "two-tenants"          // runtimes of several tenants on one binding
-	PoolDiffers        DriftKind = "pool-differs"         // the labels name another pool
+	PoolDiffers        DriftKind = "pool-differs"         // the labels, or the ledger, name another pool
 	BindingMissing     DriftKind = "binding-missing"      // Gardener does not have it
 )
 
@@ -76,8 +76,8 @@ const (
 	Reported  Remedy = "reported"   // an operator has to look
 )
 
-// Remedy returns what a repair does about the drift. It only reports a drift that a person caused, or whose
-// repair could take an account from a tenant.
+// Remedy returns what a repair does about the drift. A drift that a person caused, or whose repair could take
+// an account from a tenant, is Reported, or Doubted at most.
 func (d Drift) Remedy() Remedy {
 	switch d.Kind {
 	case CountWrong, WaitingUnknown, RuntimeGoneAlready, ShootGone, PlaceMissing, SequenceBehind, LabelUnfollowed, GenerationDiffers:
@@ -102,8 +102,8 @@ func (d Drift) Remedy() Remedy {
 	return Reported
 }
 
-// Lacking returns the binding that has the runtime by ledger or Shoot but not in Redis; "" if no runtime is
-// missing. Its count must not be lowered before the runtime is restored.
+// Lacking returns the binding to which the ledger or a Shoot assigns the drift's runtime and Redis does not;
+// "" for other kinds of drift. The binding's count must not be lowered before the runtime is restored.
 func (d Drift) Lacking() string {
 	switch d.Kind {
 	case RuntimeMissing, RuntimeElsewhere, ShootUnknown:

@@ -6,7 +6,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// everyBinding checks all bindings that Redis has in the pool, or whose Pool it is.
+// everyBinding checks all bindings of the pool: those that Redis records there or has runtimes on, and those
+// that belong to the pool in Gardener (engine.Binding.Pool).
 func (c *comparison) everyBinding() {
 	names := map[string]bool{}
 	for name := range c.have.Bindings {

@@ -10,7 +10,7 @@ import (
 // No other epoch has this prefix.
 const fenced = "fenced-"
 
-// FencedEpoch returns an epoch whose decisions have no effect before the record names it.
+// FencedEpoch returns an epoch whose decisions have no effect outside of Redis before the record names it.
 func FencedEpoch(id string) string { return fenced + id }
 
 // Fenced reports whether FencedEpoch returned the epoch.
@@ -26,13 +26,13 @@ const RangesPlace = "net:"
 // server is the master now, or was (rule 15). It wraps ErrNotBuilt.
 var ErrNotInForce = fmt.Errorf("another epoch is in force: %w", ErrNotBuilt)
 
-// contained lists the operations that change Redis alone. Their results permit nothing outside of it, so that
-// they need no epoch in force (rule 15).
+// contained lists the operations that read or change Redis alone. Their results permit nothing outside of
+// Redis, so they need no epoch in force (rule 15).
 var contained = []string{
 	"confirm", "revoke", "mark freed", "take back", "observe", "forget", "forget place",
 	"recount", "restore", "drop adopted", "doubt", "drain idle", "raise", "pause", "status", "queue",
 	"set parents", "foreign ranges", "restore ranges", "room of ranges",
 }
 
-// Contained reports whether an operation, by the name of its script, changes Redis alone.
+// Contained reports whether an operation, by the name of its script, needs no epoch in force (rule 15).
 func Contained(operation string) bool { return slices.Contains(contained, operation) }

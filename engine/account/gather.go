@@ -22,9 +22,9 @@ type Answer struct {
 	Generation int64 // of the claim, 0 if the reply does not name it
 }
 
-// Gathering derives the contents of pools and directory for a rebuild (rule 13d). Add the ledger to its end,
-// then the labels from a live list, then the Shoots, all read after the seal (rule 13c): a source that was
-// read earlier could miss effects of the one before. It is not safe for concurrent use.
+// Gathering derives the contents of pools and directory for a rebuild (rule 13d). Add the whole ledger first,
+// then the labels from a live list, then the Shoots, all read after the seal (rule 13c): in another order, a
+// source could miss an effect of the source before it. It is not safe for concurrent use.
 type Gathering struct {
 	runtimes map[string]*resident
 	bindings map[string]engine.Binding
@@ -123,9 +123,9 @@ func (g *Gathering) claimedAt(of tenancy, generation int64) int64 {
 	return cmp.Or(c.by, c.first)
 }
 
-// after reports whether the answer replaces the known record. Sequences can be equal: a release and the
-// Superseded of the waiting request share one, and the waiting and the assignment of two requests for one
-// runtime may.
+// after reports whether the answer replaces the known record. Two replies can have one sequence: a release
+// and the Superseded of the waiting request do, and a waiting reply to one request and the assignment by
+// another request of the runtime may.
 func (a Answer) after(known Runtime) bool {
 	if a.Sequence != known.Sequence {
 		return a.Sequence > known.Sequence
@@ -164,16 +164,17 @@ func (a Answer) runtime() Runtime {
 	return rt
 }
 
-// Waits adds the runtime of a request that waits. Only Compare uses it: in a rebuild, the ledger says which
-// requests wait.
+// Waits adds the runtime of a request that waits, for Compare. A rebuild does not need it: there the ledger
+// says which requests wait.
 func (g *Gathering) Waits(runtime string) { g.waiting[runtime] = true }
 
 // Binding adds a binding as Gardener has it.
 func (g *Gathering) Binding(b engine.Binding) { g.bindings[b.Name] = b }
 
-// Shoot adds a Shoot. It adopts one without an assignment in the ledger: the cluster existed before this
-// service. A runtime that is gone stays gone, since no second deprovision would ever end it; its binding is
-// not marked dirty while the Shoot exists.
+// Shoot adds a Shoot. If the ledger has no assignment of its runtime, and its binding is known and of a pool,
+// the Shoot counts as an assignment: its cluster existed before this service. A runtime that is gone stays
+// gone, since no second deprovision would ever end it; its binding is not marked dirty while the Shoot
+// exists.
 func (g *Gathering) Shoot(s engine.Shoot) {
 	id := RuntimeOf(s)
 	if s.Binding != "" {
@@ -198,9 +199,9 @@ func (g *Gathering) Shoot(s engine.Shoot) {
 	}
 }
 
-// RuntimeOf returns the id under which the runtime of a Shoot is counted: its runtime id if that is valid, else
-// the Shoot's name. An event with an invalid runtime id is refused, so no event is about a runtime that is
-// counted under a name instead.
+// RuntimeOf returns the id under which the runtime of a Shoot is counted: its runtime id if that is valid,
+// else the Shoot's name. An event with an invalid runtime id is refused, so no event is about a runtime that
+// is counted under a name instead.
 func RuntimeOf(s engine.Shoot) string {
 	if engine.ValidID(s.RuntimeID) {
 		return s.RuntimeID
@@ -208,7 +209,7 @@ func RuntimeOf(s engine.Shoot) string {
 	return s.Name
 }
 
-// Pools returns the names of the pools that bindings are labelled for.
+// Pools returns the names of the pools that the bindings belong to, sorted.
 func (g *Gathering) Pools() []string {
 	pools := map[string]bool{}
 	for _, b := range g.bindings {

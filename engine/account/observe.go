@@ -25,7 +25,7 @@ func (rec Record) follow(l Label) (Record, Change) {
 		return rec.adopted(l)
 	case !rec.loose():
 	case l.Generation < rec.Generation && (rec.Confirmed || l.After != rec.Generation):
-		// It is older than this claim: another claim's, which a cache still shows.
+		// The label is older than this claim: a cache lags, or the claim has not written its label yet.
 	case l.Dirty && rec.State != Dirtying && !rec.foreign(l):
 		rec.State, rec.Generation, rec.Pristine = Dirtying, l.Generation, false
 		return rec, BecameDirtying
@@ -39,20 +39,21 @@ func (rec Record) follow(l Label) (Record, Change) {
 	return rec, ""
 }
 
-// AsksFor reports whether the record would follow the label if Kubernetes itself still shows it:
-// a claim that wrote no label yet has an older one, and so has a cache that lags.
+// AsksFor reports whether the record would follow the label if it had been read from Kubernetes itself. A
+// label that is older than the record's claim may come from a cache that lags, or the claim has not written
+// its label yet.
 func (rec Record) AsksFor(l Label) bool {
 	l.After = rec.Generation
 	_, change := rec.follow(l)
 	return change != ""
 }
 
-// followsFrom returns the lowest generation of an unclaimed label that frees the record. A label below it is from
-// before this claim, whose own label is not written yet. An idle claim that was adopted has a generation one
-// above the label that it was adopted from, and writes no label until a runtime is assigned to it. So its bound
-// is one lower: a release keeps the generation of the label, and an account that was adopted from a stale cache
-// after its release would never become free. follow lets a label below the record's generation come this far only
-// if the record is unconfirmed and the label was read from Gardener after it.
+// followsFrom returns the lowest generation of an unclaimed label that frees the record. A label below it is
+// from before this claim, whose own label is not written yet. An idle claim that was adopted has a generation
+// one above the label that it was adopted from, and writes no label until a runtime is assigned to it. So its
+// bound is one lower: a release keeps the generation of the label, and an account that was adopted from a
+// stale cache after its release would never become free. follow lets a label below the record's generation
+// come this far only if the record is unconfirmed and the label was read from Gardener after it.
 func (rec Record) followsFrom() int64 {
 	if rec.idle() {
 		return rec.Generation - 1
@@ -63,7 +64,8 @@ func (rec Record) followsFrom() int64 {
 // foreign reports whether the label names another tenant.
 func (rec Record) foreign(l Label) bool { return l.Tenant != "" && l.Tenant != rec.Tenant }
 
-// overtaken reports whether the label belongs to a later claim than the record.
+// overtaken reports whether the label, which follow has found not to be older, is of another claim than the
+// record: of another tenant, or clean and of a later claim of the same tenant.
 func (rec Record) overtaken(l Label) bool {
 	return rec.foreign(l) || l.Tenant != "" && !l.Dirty && l.Generation > rec.Generation
 }

@@ -14,7 +14,7 @@ type Pool struct {
 	bindings map[string]Record
 	runtimes map[string]Runtime
 	index    index
-	turns    map[string]int64 // by tenant: the sequence at which a waiting request of it was last served
+	turns    map[string]int64 // by tenant: the sequence at which a waiting request of the tenant was last served
 }
 
 // NewPool returns a pool that is not built: BeginRebuild and Install build it.
@@ -105,7 +105,8 @@ func (p *Pool) put(name string, rec Record) {
 	p.keep(name, rec)
 }
 
-// unassign takes one runtime off the binding's count. It does not change the runtime's record.
+// unassign takes one runtime off the binding's record. Without runtimes, a claimed binding begins to drain
+// (see less). It does not change the runtime's record.
 func (p *Pool) unassign(binding string) {
 	if rec, known := p.bindings[binding]; known {
 		p.put(binding, rec.less())
@@ -126,7 +127,8 @@ func (rec Record) less() Record {
 // shared reports whether the binding is in a shared pool: in use, without a tenant.
 func (rec Record) shared() bool { return rec.State == InUse && rec.Tenant == "" }
 
-// idle reports whether the record is a claim without runtimes: adopted from a label, or left by a rebuild.
+// idle reports whether the record is a claim without runtimes that no deprovision emptied: it was adopted
+// from a label, or made by a rebuild or a repair.
 func (rec Record) idle() bool {
 	return rec.State == InUse && rec.Count == 0 && !rec.shared()
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// ErrNotBuilt says that a pool or a bucket of the directory has no epoch: Redis
-// lost it, or never had it. The caller backs off, rebuilds it if no other
-// worker does, and starts its event over (rule 1).
+// ErrNotBuilt says that a pool, a bucket of the directory or the network ranges have no epoch: Redis lost
+// them, or never had them. The caller backs off, rebuilds them if no other worker does, and starts its event
+// over (rule 1).
 var ErrNotBuilt = errors.New("not built: lost by Redis or never built")
 
 // Rebuilder rebuilds what Redis has lost: package rebuild.
@@ -26,8 +26,8 @@ func AskForRebuild(err error, r Rebuilder, pool string) error {
 	return err
 }
 
-// ErrRebuilt means that the pool has another epoch than the caller knows: pool and directory were rebuilt
-// since, and the caller must ask the directory again.
+// ErrRebuilt means that the pool has another epoch than the caller knows: the pool was rebuilt since, perhaps
+// with the directory, and the caller must ask the directory again.
 var ErrRebuilt = errors.New("rebuilt since its directory was asked")
 
 // Permit says what may be written on a binding without runtimes (rule 8). The zero Permit permits nothing.
@@ -63,12 +63,12 @@ type Label struct {
 	Tenant     string // "" is unclaimed
 	Dirty      bool
 	Generation int64
-	// After is set if the label was read from Kubernetes itself: the generation that the record had before. 0
-	// means that the label may come from a cache, and may be older than the record's claim.
+	// After is the generation that the record had before the label was read from Kubernetes itself. 0 means
+	// that the label may come from a cache, and may be older than the record's claim.
 	After int64
 }
 
-// LabelOf returns the labels of a binding, with After.
+// LabelOf returns the Label of a binding, with this After.
 func LabelOf(b engine.Binding, after int64) Label {
 	return Label{Binding: b.Name, Tenant: b.Tenant, Dirty: b.Dirty, Generation: b.Generation, After: after}
 }
@@ -76,7 +76,8 @@ func LabelOf(b engine.Binding, after int64) Label {
 // Change says what an observed label did to a record.
 type Change string
 
-// The changes of Observe. The empty Change means that the record stayed as it was.
+// The changes: BecameDoubted is reported after Doubt, the others are made by Observe. The empty Change means
+// that the record stayed as it was.
 const (
 	BecameFree     Change = "freed"    // unclaimed and clean: the record is gone
 	BecameAdopted  Change = "adopted"  // labelled for another tenant or claim than in Redis
@@ -155,6 +156,6 @@ type Waiter struct {
 
 // Heads are the runtimes that a pool serves next.
 type Heads struct {
-	First   []Waiter // the longest-waiting runtime of each tenant, in the order of service
+	First   []Waiter // the longest-waiting runtime of each of the first tenants, in the order of service
 	Waiting int      // number of all that wait
 }

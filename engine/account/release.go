@@ -1,9 +1,10 @@
 package account
 
 // ReleaseRuntime takes a runtime off its binding for good (rule 7). tenant is the tenant that asks, "" if
-// none is named; after is the number of the runtime's place. Another tenant's runtime stays as it is, and the
-// Departure is Foreign. A runtime that is gone stays gone: a provision that comes later is superseded. A
-// repeat returns the same sequence. It may return ErrNotBuilt.
+// none is named; after is the number of the runtime's place. A runtime of another tenant stays as it is, and
+// the Departure is Foreign; so does one that left the pool, and the Departure is Moved. A runtime that is
+// gone stays gone: a provision that comes later is superseded. A repeat returns the same sequence. It may
+// return ErrNotBuilt.
 func (p *Pool) ReleaseRuntime(runtime, tenant string, after int64) (Departure, error) {
 	if p.epoch == "" {
 		return Departure{}, ErrNotBuilt
@@ -30,14 +31,16 @@ func (p *Pool) ReleaseRuntime(runtime, tenant string, after int64) (Departure, e
 	return d, nil
 }
 
-// kept reports whether another tenant's runtime is kept from a tenant that asks to release it. A tombstone
-// without details is kept from no tenant, and neither is a record of an older version that names no tenant.
+// kept reports whether a deprovision by tenant is refused because the runtime is another tenant's (rule 7).
+// Every tenant may see a tombstone without a binding and a request, and a record that names no tenant, which
+// an older version wrote.
 func (rt Runtime) kept(tenant string) bool {
 	told := rt.State != RuntimeGone || rt.Binding != "" || rt.Request != ""
 	return tenant != "" && rt.Tenant != "" && rt.Tenant != tenant && told
 }
 
-// depart replaces the runtime's record by a tombstone, with its binding or the request that waited.
+// depart takes the runtime off its binding and replaces its record by a tombstone, which names that binding
+// or the request that waited.
 func (p *Pool) depart(runtime string, rt Runtime) Runtime {
 	gone := Runtime{State: RuntimeGone, Tenant: rt.Tenant, Sequence: p.next()}
 	switch rt.State {
@@ -77,9 +80,9 @@ func (p *Pool) soil(binding string) {
 	}
 }
 
-// BeginDirtying permits to write dirty=true on a binding without runtimes (rule 8). From then on only a
-// release makes the binding free again. A pristine binding returns to its pool instead. It may return
-// ErrNotBuilt.
+// BeginDirtying permits to write dirty=true on a binding, or to remove tenantName if the binding is pristine
+// (rule 8). It permits nothing unless the binding is draining or dirtying, of this generation and without
+// runtimes. The binding becomes dirtying and gains no runtimes any more. It may return ErrNotBuilt.
 func (p *Pool) BeginDirtying(binding string, generation int64) (Permit, error) {
 	if p.epoch == "" {
 		return Permit{}, ErrNotBuilt
@@ -103,7 +106,8 @@ func (p *Pool) InUse(binding string) (int, error) {
 }
 
 // MarkFreed drops the record of the claim of that generation after its label was removed (rule 9), and
-// reports whether it did. A later claim of the binding stays. It may return ErrNotBuilt.
+// reports whether it did. It changes nothing if the binding has runtimes or a later claim. It may return
+// ErrNotBuilt.
 func (p *Pool) MarkFreed(binding string, generation int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt

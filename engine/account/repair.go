@@ -4,8 +4,7 @@ package account
 // changes nothing if it no longer holds.
 
 // Recount sets the binding's count to the number of runtimes that are assigned to it, and reports whether
-// that changed it. A claim that becomes empty by it does not drain: only a deprovision drains an account. It
-// may return ErrNotBuilt.
+// that changed it. A claim that becomes empty by it does not drain. It may return ErrNotBuilt.
 func (p *Pool) Recount(binding string) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -27,7 +26,8 @@ func (p *Pool) Recount(binding string) (bool, error) {
 
 // Restore restores the assignment rt, which the ledger or a Shoot has and Redis has lost, and reports whether
 // it did. It changes nothing if the runtime's record differs from was, or if the binding is being claimed. A
-// binding without a record gets should. It may return ErrNotBuilt.
+// binding without a record gets the record should, with one runtime and unconfirmed. It may return
+// ErrNotBuilt.
 func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -38,7 +38,7 @@ func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, er
 	if was.State == RuntimeAssigned {
 		p.unassign(was.Binding)
 	}
-	rec, known := p.bindings[rt.Binding] // may be the binding that it was on
+	rec, known := p.bindings[rt.Binding] // may be was.Binding, from which the runtime was just taken
 	switch {
 	case !known:
 		rec = should
@@ -54,7 +54,7 @@ func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, er
 }
 
 // DropAdopted deletes a runtime that was adopted from a Shoot, after the Shoot is gone. A claim that becomes
-// empty by it does not drain. It reports whether it did. It may return ErrNotBuilt.
+// empty by it does not drain. DropAdopted reports whether it deleted the runtime. It may return ErrNotBuilt.
 func (p *Pool) DropAdopted(runtime, binding string) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -72,7 +72,7 @@ func (p *Pool) DropAdopted(runtime, binding string) (bool, error) {
 }
 
 // Doubt makes a claim unconfirmed, so that its next assignment reads its label first (rule 4). It reports
-// whether it did. It may return ErrNotBuilt.
+// whether that changed it. It may return ErrNotBuilt.
 func (p *Pool) Doubt(binding string, generation int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt

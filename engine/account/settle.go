@@ -16,8 +16,8 @@ func (p *Pool) Confirm(c Claim) (bool, error) {
 	return true, nil
 }
 
-// Revoke takes back a claim whose label is another tenant's or dirty (rule 6), and reports whether anything
-// changed. It may return ErrNotBuilt.
+// Revoke takes back an unconfirmed claim that cannot be answered (rule 6), for example because the label is
+// another tenant's or dirty. It reports whether anything changed. It may return ErrNotBuilt.
 func (p *Pool) Revoke(c Claim) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -49,7 +49,7 @@ func (p *Pool) claimed(c Claim) (Runtime, Record, bool) {
 		rec.Tenant == rt.Tenant && rec.Generation == c.Generation
 }
 
-// disown frees a binding in claiming: no runtime on it was answered.
+// disown frees a binding in claiming and forgets its runtimes, none of which was answered.
 func (p *Pool) disown(binding string) {
 	for id, rt := range p.runtimes {
 		if rt.State == RuntimeAssigned && rt.Binding == binding {
@@ -60,7 +60,8 @@ func (p *Pool) disown(binding string) {
 }
 
 // TakeBack undoes the assignment or the waiting of a request whose final answer is not an assignment (rule
-// 11). Without it, the account would be counted for no tenant. It may return ErrNotBuilt.
+// 11): otherwise the account would be counted for no tenant. An assignment stays if other requests made it
+// too. It may return ErrNotBuilt.
 func (p *Pool) TakeBack(runtime, request string) error {
 	if p.epoch == "" {
 		return ErrNotBuilt

@@ -19,9 +19,10 @@ func (s *site) next() int64 {
 }
 
 // BeginRebuild claims the rebuild under a token that was never used before (rule 13a), and reports whether
-// the caller may rebuild. It may not if the site is built, or if another worker began or renewed its rebuild
-// less than lease ago on this run of the server. The lease only saves work: of several workers that rebuild,
-// only the one whose token is stored at the end installs.
+// the caller may rebuild. The caller may not if the site is built, if another worker began or renewed its
+// rebuild less than lease ago on this run of the server, or if this token was written on an earlier run. The
+// lease only saves work: of several workers that rebuild, only the one whose token is stored at the end
+// installs.
 func (s *site) BeginRebuild(token string, now time.Time, lease time.Duration) bool {
 	switch {
 	case s.epoch != "":
@@ -45,9 +46,9 @@ func (s *site) RenewRebuild(token string, now time.Time) bool {
 	return true
 }
 
-// install sets the site's epoch (rule 13e), but only if the site is not built, its rebuild
-// token is still this one, and that token was written since the server last started. fresh
-// reports whether it did; installed also where an earlier call had done it.
+// install sets the site's epoch and sequence (rule 13e), but only if the site is not built, its rebuild token
+// is still this one, and that token was written since the server last started. fresh reports whether this
+// call set them, installed whether this call or an earlier one with the same token did.
 func (s *site) install(token string, sequence int64) (fresh, installed bool) {
 	if s.epoch != "" || s.token != token || token == "" || s.over {
 		return false, s.epoch == token && token != ""

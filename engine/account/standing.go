@@ -2,8 +2,9 @@ package account
 
 import "github.com/hap-worker/hap-worker/engine"
 
-// The states of an account in addition to the states of its record: they come from its label, or from a side
-// that does not know it.
+// The states of an account in addition to the states of a record. They come from its label, from runtimes
+// that no label accounts for (Held), or mean that Gardener (Missing) or Redis (Unknown) does not show the
+// account.
 const (
 	Dirty     State = "dirty"
 	Internal  State = "internal"
@@ -16,7 +17,7 @@ const (
 	Unknown   State = "unknown"
 )
 
-// States lists the states that Standing returns, from use to none.
+// States lists the states that Standing returns, in the order in which the page shows them.
 func States() []State {
 	return []State{Claiming, InUse, Common, Draining, Dirtying, Dirty, Internal, Cordoned, Deleting, Duplicate, Held, Missing, Unknown, Free}
 }
@@ -26,8 +27,8 @@ func States() []State {
 // Redis, nil if it could not be read; the zero Record means that there is none.
 // The first state that applies, with the rules of docs/protocol.md that make it so:
 //
-//	unknown   the record could not be read, or its state is none of a record's
-//	missing   Redis has a record, Gardener no such binding in the pool (10)
+//	unknown   the record could not be read
+//	missing   Gardener has no such binding in the pool (10)
 //	dirty     the label decides, over every record: no new runtime (I5)
 //	deleting  of a shared pool: it was deleted, no new runtime (3)
 //	internal  of a shared pool: the label decides, no new runtime (I5)
@@ -39,6 +40,7 @@ func States() []State {
 //	claimed   the record decides likewise: a tenant's, with runtimes or idle
 //	draining  the record decides likewise: empty, the tenant may come back (7)
 //	dirtying  the record decides likewise: on its way to the label dirty (8)
+//	unknown   the record has a state that this version does not know
 //	held      the record decides over the tenant's label: runtimes are on it that no
 //	          label accounts for; it is given to no tenant (13)
 //	claimed   there is no record, and the label names a tenant: Redis adopts it (10)
@@ -75,7 +77,8 @@ func Standing(b *engine.Binding, rec *Record) State {
 	}
 }
 
-// barredOr returns the state that keeps the account from new runtimes, or else otherwise.
+// barredOr returns the state that keeps the account from new runtimes. If there is none, it returns the state
+// otherwise.
 func barredOr(b *engine.Binding, otherwise State) State {
 	switch {
 	case b.Deleting:

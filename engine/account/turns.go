@@ -6,9 +6,9 @@ import (
 )
 
 // InTurn sorts the waiters in place into the order of service: tenants take turns, each with its oldest
-// runtime first. The tenant that was served longest ago comes first; of tenants that were never served, the
-// one that waits longest. After the first runtimes of all tenants come the second ones in the same order, and
-// so on.
+// runtime first. Tenants that were never served come first, by how long they wait; then the others, by how
+// long ago they were served. After the first runtimes of all tenants come the second ones in the same order,
+// and so on.
 func InTurn(waiters []Waiter) {
 	slices.SortFunc(waiters, func(a, b Waiter) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	round := make(map[string]int, len(waiters))
@@ -22,7 +22,8 @@ func InTurn(waiters []Waiter) {
 	})
 }
 
-// hadTurn records that a waiting runtime of the tenant was served. It forgets all turns once nothing waits.
+// hadTurn records that a waiting runtime of the tenant was served. If none waits any more, it forgets all
+// turns.
 func (p *Pool) hadTurn(tenant string, sequence int64) {
 	if len(p.index.waiting) == 0 {
 		clear(p.turns)
@@ -53,7 +54,8 @@ func (p *Pool) waiters() []Waiter {
 	return waiters
 }
 
-// Heads returns the first waiting runtime of each of up to most tenants, in the order of service.
+// Heads returns the first waiting runtime of each of up to most tenants, in the order of service. It may
+// return ErrNotBuilt.
 func (p *Pool) Heads(most int) (Heads, error) {
 	queue, err := p.Queue()
 	heads, met := Heads{Waiting: len(queue)}, map[string]bool{}

@@ -18,7 +18,7 @@ type Pool struct {
 	Accounts []Account
 	Clusters []Cluster
 	Demand   Demand
-	// Terms returns how many accounts a tenant may have, and how full.
+	// Terms returns how many accounts a tenant may have, and how many clusters each may have.
 	Terms func(tenant string) account.Terms
 	// Patience is how long a request waits for an account. At 0 it is refused at once.
 	Patience time.Duration
@@ -109,7 +109,7 @@ type Forecast struct {
 	// Now is the estimate for the accounts that the pool has.
 	Now Estimate
 	// RunsOut are the 5 %, 50 % and 95 % quantiles, over the runs, of the time until the first request that
-	// finds no account. It is Never in a run where none comes within the horizon.
+	// finds no account. The time is Never in a run without such a request.
 	RunsOut Quantiles
 	// Decisions is the number of decisions in all replays of the forecast.
 	Decisions int64

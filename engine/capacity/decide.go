@@ -93,8 +93,8 @@ func (r *replay) release(name string) error {
 	return r.serve("")
 }
 
-// serve assigns to waiting requests, in their order: from the free accounts if tenant is "", otherwise only
-// this tenant's requests, which may fit into an account of the tenant.
+// serve assigns accounts to waiting requests in their order, until one finds none. If tenant is not "", it
+// serves only this tenant's requests, which may fit into the account that a cluster has left.
 func (r *replay) serve(tenant string) error {
 	if r.rules.Status().Waiting == 0 {
 		return nil

@@ -106,7 +106,8 @@ func (e *evaluation) use(horizon time.Duration) []Band {
 	return bands
 }
 
-// quantile returns the smallest of the sorted values that at least this share of them do not exceed.
+// quantile returns the smallest of the sorted values for which at least this share of all values is not
+// larger.
 func quantile[T any](sorted []T, share float64) T {
 	at := int(math.Ceil(share*float64(len(sorted)))) - 1
 	return sorted[min(max(at, 0), len(sorted)-1)]

@@ -14,7 +14,7 @@ import (
 const (
 	// steps is the number of intervals of the horizon; the use of accounts is noted at their bounds.
 	steps = 60
-	// hopeless is the queue length at which a run ends. The requests that would have followed count as
+	// hopeless is the queue length beyond which a run ends. The requests that would have followed count as
 	// requests that find no account.
 	hopeless = 2000
 	epoch    = "forecast"
@@ -24,7 +24,7 @@ const (
 type tally struct {
 	requests, waited int64
 	decisions        int64
-	first            time.Duration // when the first request found no account, Never
+	first            time.Duration // from the warm-up's end to the first request without an account, or Never
 	use              [steps + 1]int
 }
 
@@ -76,7 +76,7 @@ type replay struct {
 	free        []string         // accounts, the next one last
 	generations map[string]int64 // of the accounts' labels
 	tenants     map[string]string
-	past        []string // the tenants of requests, the demand's first
+	past        []string // the tenants of all requests so far, beginning with those of the demand
 	total, next int      // accounts; the step that is noted next
 	clusters    int      // made so far, for their names
 	newcomers   int

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Reading runs Read once for all callers that ask meanwhile. A caller gets the result of a read that began
-// after its call, so that the result is never older than the question; callers that ask during a read share
-// the next one. A Reading with Read set is ready to use, and safe for concurrent use.
+// Reading shares runs of Read among concurrent callers. A caller gets the result of a run that began after
+// its call, so that the result is never older than the question; callers that ask during a run share the next
+// one. A Reading with Read set is ready to use, and safe for concurrent use.
 type Reading[T any] struct {
 	// Read never runs twice at a time. Its context has the values of one caller's context but no
 	// cancellation: Read must limit its own time.
@@ -21,10 +21,10 @@ type Reading[T any] struct {
 	next    *turn[T] // for callers that arrived since
 }
 
-// turn is one reading.
+// turn is one run of Read.
 type turn[T any] struct {
 	ctx  context.Context //nolint:containedctx // of the caller that asked for it first
-	done chan struct{}   // closed when the rest is set
+	done chan struct{}   // closed when the fields below are set
 	read T
 	err  error
 	fell string // the value and stack of a panic in Read, "" for none

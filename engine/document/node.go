@@ -87,7 +87,7 @@ func (n Node) resolved() *yaml.Node {
 	return n.yaml
 }
 
-// visit returns resolved, and counts it against the reader's limit. Beyond the limit it returns nil.
+// visit returns what resolved returns, and counts it against the reader's limit. Beyond that it returns nil.
 func (n Node) visit() *yaml.Node {
 	y, r := n.resolved(), n.reader
 	if y == nil || r.visits < 0 {
@@ -100,7 +100,7 @@ func (n Node) visit() *yaml.Node {
 	return y
 }
 
-// List reads the items of a list.
+// List reads the items of a list. If n is no list, List adds a fault and returns false.
 func (n Node) List() ([]Node, bool) {
 	y := n.visit()
 	if y == nil {
@@ -119,7 +119,7 @@ func (n Node) List() ([]Node, bool) {
 	return items, true
 }
 
-// Text reads a string.
+// Text reads a string. If n is no string, Text adds a fault and returns false.
 func (n Node) Text() (string, bool) {
 	text, ok := n.Scalar().(string)
 	if !ok {
@@ -140,7 +140,7 @@ func (n Node) Texts() []string {
 	return all
 }
 
-// Whole reads a whole number.
+// Whole reads a whole number. If n is none, Whole adds a fault and returns false.
 func (n Node) Whole() (int, bool) {
 	if !n.Unambiguous() {
 		return 0, false

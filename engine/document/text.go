@@ -159,7 +159,7 @@ func (n Node) Strange(find func(string) (spelling.Letter, bool)) bool {
 	return found
 }
 
-// StrangeName does the same for the name of a field.
+// StrangeName does the same as Strange, for the name of a field.
 func (n Node) StrangeName(find func(string) (spelling.Letter, bool)) bool {
 	l, found := find(n.Name)
 	if found {

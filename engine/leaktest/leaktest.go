@@ -10,11 +10,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines may take to end. goleak's own, 0.4 s, is less than a loaded
-// machine may keep one waiting for its turn; only one that hangs takes as long as this.
+// patience is how long goroutines may take to end. goleak itself waits 0.4 s, which is too short on
+// a loaded machine. Only a goroutine that hangs makes the tests wait this long.
 const patience = 15 * time.Second
 
-// Main runs the tests of a package, and fails where goroutines of theirs are left. It does
+// Main runs the tests of a package. If they pass and leave goroutines behind, it fails. It does
 // not return.
 func Main(m *testing.M) {
 	code := m.Run()
@@ -31,7 +31,7 @@ func Main(m *testing.M) {
 func Find() error {
 	end := time.Now().Add(patience)
 	for {
-		err := goleak.Find() // which waits itself between its looks
+		err := goleak.Find() // it waits between its attempts
 		if err == nil || time.Now().After(end) {
 			return err
 		}

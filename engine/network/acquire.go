@@ -14,15 +14,15 @@ import (
 type Acquired struct {
 	Applied []Applied // all rules of the cluster, in the order in which they were applied
 	New     []string  // ids of the rules that this call applied
-	Skipped []Skipped // rules that were not applied, and never are while the cluster has that path
+	Skipped []Skipped // rules that were not applied, since another rule of the cluster has one of their paths
 }
 
-// Skipped is a rule that was not applied to a cluster because a path of it is
-// taken there: the cluster keeps what it has.
+// Skipped is a rule that was not applied to a cluster because another rule of
+// the cluster has one of its paths.
 type Skipped struct {
 	Rule string
-	Path string // the first that is taken
-	By   string // the rule that has it
+	Path string // the first path that another rule has
+	By   string // that other rule
 }
 
 // String names the rule, the path and the rule that has the path.
@@ -65,10 +65,11 @@ func (e *Exhausted) Error() string {
 }
 
 // Acquire applies rules to a cluster for a request, in their order, and returns all rules that the cluster
-// then has. It skips a rule that the cluster already has, even if its injections have changed since, and a
-// rule with a path that another rule of the cluster has. It applies all other rules or none: if one finds no
-// room, the error is an engine.Error of CodeNetworkExhausted with an *Exhausted, and nothing has changed. The
-// error is ErrUnknownParent if a rule names a parent that is not set.
+// then has. The request relies on the blocks of all of them. A rule that the cluster already has stays as it
+// is, even if its injections have changed since. A rule with a path that another rule of the cluster has is
+// Skipped. Acquire applies all other rules or none: if one finds no room, the error is an engine.Error of
+// CodeNetworkExhausted with an *Exhausted, and nothing has changed. The error is ErrUnknownParent if a rule
+// names a parent that is not set.
 func (s *Space) Acquire(cluster, request string, rules []Rule) (Acquired, error) {
 	var out Acquired
 	var fresh []*Record

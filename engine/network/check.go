@@ -141,7 +141,8 @@ func (n *branch) walkAll(address uint32, depth int, visit func(netip.Prefix, *br
 	}
 }
 
-// Overlaps returns a function that finds one of blocks that overlaps its argument.
+// Overlaps returns a function that finds a block among blocks that overlaps its argument. It reports whether
+// there is one.
 func Overlaps(blocks []netip.Prefix) func(netip.Prefix) (netip.Prefix, bool) {
 	sorted := slices.SortedFunc(slices.Values(blocks), netip.Prefix.Compare)
 	there := map[netip.Prefix]bool{}

@@ -21,8 +21,8 @@ type Parent struct {
 	CIDRs []netip.Prefix
 }
 
-// Rule lists the blocks for the clusters that its selector matches. It is applied to a cluster once, by its
-// id.
+// Rule lists the blocks for the clusters that its selector matches. A rule with the same id is applied to a
+// cluster only once.
 type Rule struct {
 	ID         string
 	Selector   Selector

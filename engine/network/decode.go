@@ -157,8 +157,8 @@ func cidr(n document.Node, text string) (netip.Prefix, bool) {
 	return prefix.Masked(), true
 }
 
-// specialPurpose lists the addresses that no cluster can use for a network: the addresses of RFC 6890 that
-// routers and hosts refuse. It leaves out 240.0.0.0/4, which clouds route.
+// specialPurpose lists the addresses that no cluster can use for a network: multicast, and the addresses of
+// RFC 6890 that routers and hosts refuse. It leaves out 240.0.0.0/4, which clouds route.
 var specialPurpose = []struct {
 	prefix netip.Prefix
 	what   string

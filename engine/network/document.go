@@ -18,7 +18,7 @@ const (
 	Reference document.Kind = "reference" // a parent that does not exist
 	Size      document.Kind = "size"      // a subnet that its parent has no room for
 	Conflict  document.Kind = "conflict"  // one path in two rules that one cluster can match
-	Unused    document.Kind = "unused"    // warning: it has no effect
+	Unused    document.Kind = "unused"    // warning: a part of the document without effect
 )
 
 // Parse reads an IPAMConfig, YAML or JSON: the manifest, its spec alone, or the fields of the spec alone. It
@@ -33,7 +33,7 @@ func Parse(text []byte) (config *Config, warnings document.Faults, err error) {
 	}
 	for i, fault := range d.Faults {
 		if fault.Kind == document.Missing || fault.Kind == document.Unknown {
-			d.Faults[i].Kind = document.Syntax // as hapctl has always called both here
+			d.Faults[i].Kind = document.Syntax // hapctl has always called both kinds syntax here
 		}
 	}
 	if len(d.Faults) > 0 {

@@ -12,10 +12,10 @@ type Note struct {
 	Runtime string // "" where another allocator wrote it
 	Cluster Identity
 	Applied []Applied
-	Edited  bool // it was changed after it was written
+	Edited  bool // the note was changed after it was written
 }
 
-// Notes are all notes at that place.
+// Notes are all notes where the Cluster resources are.
 type Notes struct {
 	Configs  []Note // one for each ClusterConfig
 	Clusters []Note // one for each Cluster, also without any block

@@ -12,7 +12,7 @@ type answer int
 
 const (
 	no    answer = iota // no cluster matches both
-	maybe               // depends on the labels and purposes of a cluster that is named
+	maybe               // depends on labels and purposes of a cluster that one selector names
 	yes                 // some cluster could match both
 )
 

@@ -79,9 +79,9 @@ func (s *Space) Release(cluster string) []Applied {
 	return applied
 }
 
-// Attempt returns the id of one handler of a request, or of a part of its work. Each attempt relies on blocks
-// separately, so that one attempt does not free a block that another is about to answer with. Neither a
-// request's id nor a handler's name contains '#'.
+// Attempt returns the id of one attempt at a request: of a handler, or of a part of a handler's work. Each
+// attempt relies on blocks separately, so that one attempt does not free a block that another is about to
+// answer with. Neither a request's id nor a handler's name contains '#'.
 func Attempt(request, handler string) string { return request + "#" + handler }
 
 // Returned is the result of Return.
@@ -95,9 +95,9 @@ func relies(by, request string) bool {
 	return by == request || strings.HasPrefix(by, request+"#")
 }
 
-// Return removes the reliance of an attempt, or of a request with all its attempts, that was not answered
-// with the blocks: it waits, was refused or came too late. It frees the blocks on which no other request
-// relies.
+// Return is for an attempt, or a request with all its attempts, that was not answered with the blocks that it
+// relies on: it waits, was refused or came too late. It relies on them no longer. Blocks on which no other
+// request relies become free.
 func (s *Space) Return(cluster, request string) Returned {
 	var returned Returned
 	whole, _, _ := strings.Cut(request, "#")

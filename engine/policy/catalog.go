@@ -22,7 +22,7 @@ type Implementation struct {
 	// in order.
 	Providers []string
 
-	File string // of the manifest; empty where it came from a single file
+	File string // of the manifest, as LoadTree or the caller of LoadFile names it
 	Line int
 }
 

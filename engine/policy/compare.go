@@ -23,7 +23,7 @@ type Difference struct {
 // None reports whether both policies mean the same.
 func (d Difference) None() bool { return len(d.Added)+len(d.Removed)+len(d.Changed) == 0 }
 
-// Compare compares two policies by their rules; nil is a policy without any.
+// Compare compares two policies by their rules; nil is a policy without rules.
 func Compare(before, after *Policy) Difference {
 	old, now := rulesByKey(before), rulesByKey(after)
 	d := Difference{Added: []string{}, Removed: []string{}, Changed: []string{}}

@@ -20,7 +20,7 @@ type Holder struct {
 	current atomic.Pointer[Snapshot]
 }
 
-// Snapshot returns the current one, never nil. A request calls it once.
+// Snapshot returns the current Snapshot, never nil. A request calls it once.
 func (h *Holder) Snapshot() *Snapshot {
 	if s := h.current.Load(); s != nil {
 		return s
@@ -28,8 +28,8 @@ func (h *Holder) Snapshot() *Snapshot {
 	return NewSnapshot(nil, nil, nil)
 }
 
-// Expect sets the source of the policy, such as ConfigMap hap-policy. From then on, a request without a
-// policy is not refused: it fails with [ErrLate].
+// Expect sets the source of the policy, such as ConfigMap hap-policy. From then on, requests are not refused
+// while there is no policy: they fail with [ErrLate].
 func (h *Holder) Expect(source string) {
 	h.change(func() { h.expected, h.lacks = source, "is not there" })
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// LoadTree reads the catalog from a directory tree of OCF manifests: all files *.yaml and *.yml that are not
-// below a hidden directory, each with one or several YAML documents. The error is a [document.Faults] that
-// names every invalid manifest by file and line, or an error of the file system.
+// LoadTree reads the catalog from a directory tree of OCF manifests: all files *.yaml and *.yml except hidden
+// ones and those below a hidden directory, each with one or several YAML documents. The error is a
+// [document.Faults] that names every invalid manifest by file and line, or an error of the file system.
 func LoadTree(tree fs.FS) (*Catalog, error) {
 	g := newGatherer()
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
@@ -77,8 +77,8 @@ func (g *gatherer) read(name, dir string, content []byte) {
 	}
 }
 
-// isShort tells the short form from a manifest: it has no kind, and lists interfaces or implementations or
-// nothing.
+// isShort reports whether the document is in the short form: it has neither kind nor ocfVersion, and it lists
+// interfaces or implementations or is an empty mapping.
 func isShort(n document.Node) bool {
 	has := n.Names()
 	if slices.Contains(has, "kind") || slices.Contains(has, "ocfVersion") {

@@ -28,21 +28,21 @@ type Refusal struct {
 	Reason     Reason
 	Interface  Ref
 	RuleKey    string     // of the rule that decided; "" if no rule was reached
-	Candidates []Rejected // for NothingMatches only, at most explained
+	Candidates []Rejected // for NothingMatches only; see explained and explainedReasons
 	More       int        // number of further candidates
 
 	text, hint string
 }
 
-// Rejected is an Implementation of the Interface, and the first condition of
-// each alternative that it fails.
+// Rejected is an Implementation of the Interface, and for each alternative the
+// first condition that it does not meet.
 type Rejected struct {
 	Implementation Ref
 	Failed         []string
 }
 
-// explained is the number of candidates whose failed conditions a refusal lists. The message goes into a
-// reply, which should stay readable.
+// explained is the maximum number of candidates that a refusal lists. The message goes into a reply, which
+// should stay readable.
 const explained = 50
 
 // explainedReasons bounds the reasons of all candidates together.
@@ -204,7 +204,8 @@ func (s *Snapshot) firstFailed(im *Implementation, c Constraints) string {
 	return ""
 }
 
-// lacks returns "" if have covers want, else whether want is absent or there only in other revisions.
+// lacks returns "" if want covers an entry of have. Otherwise it says that want is absent (not), or there
+// only in other revisions (only).
 func lacks(not, only string, want Ref, have []Ref) string {
 	var others []string
 	for _, h := range have {

@@ -35,8 +35,8 @@ const (
 // artifactName matches what Argo takes as the name of an artifact.
 var artifactName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Render returns the Argo Workflow of a decision: the workflow of the Implementation, with a first step that
-// downloads each injected TypeInstance by its id and makes it the global artifact named by its alias. The
+// Render returns the Argo Workflow of a decision: the workflow of the Implementation. If TypeInstances are
+// injected, a first step downloads each by its id and makes it the global artifact named by its alias. The
 // error is a [document.Faults] that names the Implementation's manifest.
 func Render(d Decision, from Downloader) (map[string]any, error) {
 	w := &workflow{of: d.Picked, from: from}
@@ -64,14 +64,14 @@ type workflow struct {
 	from Downloader
 
 	root, spec map[string]any
-	at         string // of spec in the Implementation's manifest
+	at         string // path of spec in the Implementation's manifest
 }
 
 func (w *workflow) fault(at string, kind document.Kind, format string, args ...any) error {
 	return document.Faults{{File: w.of.File, Line: w.of.Line, Path: at, Kind: kind, Message: fmt.Sprintf(format, args...)}}
 }
 
-// manifest makes a complete Workflow: the Implementation has a complete one, or its spec alone.
+// manifest makes a complete Workflow from that of the Implementation, which is complete or a spec alone.
 func (w *workflow) manifest() {
 	given := clone(w.of.Workflow).(map[string]any) //nolint:forcetypeassert // a copy has the type of what is copied
 	w.root, w.at = given, workflowField+".spec"
@@ -226,7 +226,7 @@ func wrapped(name string, entry, step map[string]any) map[string]any {
 }
 
 // handOn returns a declaration of the input for the outer template, and the argument that passes it on. Both
-// are nil if the input has its own source.
+// are nil if the input has no name, or is an artifact with a source.
 func handOn(kind string, input any) (declared, handed map[string]any) {
 	name, _ := field(input, "name").(string)
 	if name == "" {

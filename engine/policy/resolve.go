@@ -76,7 +76,7 @@ func (s *Snapshot) decisive(wanted Ref) (*iface, *compiled, *Refusal) {
 	return i, rule, nil
 }
 
-// match appends the implementations in of that meet all conditions.
+// match appends to found the members of the set "of" that meet all conditions.
 func (c *conditions) match(found []uint32, of *set) []uint32 {
 	if c.empty {
 		return found
@@ -94,7 +94,7 @@ func (c *Catalog) refs(numbers []uint32) []Ref {
 }
 
 // inject finds the alias of each wanted TypeInstance. It skips those whose Type the implementation does not
-// require under an alias.
+// require under an alias, and refuses two with the same alias.
 func (d *Decision) inject(wanted []Injection) *Refusal {
 	for _, w := range wanted {
 		alias := d.Picked.alias(w.Type)

@@ -1,11 +1,11 @@
 package policy
 
 // Snapshot is one version of policy, catalog and TypeInstances. A resolution
-// uses one of them from its beginning to its end.
+// uses the same Snapshot from its beginning to its end.
 type Snapshot struct {
 	policy    *Policy
 	catalog   *Catalog
-	available map[Ref]bool // Types, beside Kubernetes in any revision
+	available map[Ref]bool // Types of the TypeInstances
 	late      error        // why there is no policy yet; nil where there is one or none is expected
 
 	satisfied set // the implementations whose requirements the system satisfies

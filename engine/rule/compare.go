@@ -10,11 +10,11 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// The names that a Difference uses for regions that it does not list. No region has such a name.
+// The names that a Difference lists beside those of regions. No region has such a name.
 const (
-	// OtherRegion is every region that neither rule set names for the plan.
+	// OtherRegion stands for every region that neither rule set names for the plan.
 	OtherRegion = "(other)"
-	// NoRegion is a request without such a region.
+	// NoRegion stands for requests without a platform region, or without a hyperscaler region.
 	NoRegion = "(none)"
 )
 
@@ -37,7 +37,7 @@ type Difference struct {
 }
 
 // Way is the result of a rule set: a pool, or the code of the error. A region in the pool's name is * if the
-// Difference has several.
+// Difference has several regions or OtherRegion.
 type Way struct {
 	Pool       string      `json:"pool,omitempty"`
 	Code       engine.Code `json:"code,omitempty"`
@@ -116,8 +116,9 @@ func Compare(before, after *Ruleset) (*Comparison, error) {
 	return c, nil
 }
 
-// providers returns the providers that requests of the plan may name, and "" if a request without a
-// provider gets another pool than one that names the plan's default.
+// providers returns the providers that Compare tries for the plan; "" stands for a request that names none.
+// It returns only "" if the plan has a single provider, and omits "" if the plan has the same default in both
+// sets.
 func (c *Comparison) providers(plan string) []string {
 	before, after := c.before.plans[plan], c.after.plans[plan]
 	all := slices.Concat(before.Providers, after.Providers)

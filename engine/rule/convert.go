@@ -50,8 +50,9 @@ func Convert(l Lists, opts Options) (Conversion, error) {
 	return c, nil
 }
 
-// distinct returns the regions that make a difference, sorted: the platform regions whose outputs differ from
-// the outputs for every region, and the hyperscaler regions that add one.
+// distinct returns the regions that change the outputs, sorted: the platform regions whose outputs differ
+// from those for every region, and the hyperscaler regions that add OutputHyperscalerRegion. It returns no
+// hyperscaler regions if every region has that output already.
 func (x *listIndex) distinct() (platform, hyperscaler []string) {
 	for region, e := range x.byPlatform {
 		if e.outputs != x.always.outputs {
@@ -89,8 +90,8 @@ func (x *listIndex) entries(plan string, platform, hyperscaler []string) []Entry
 // maxOutcomes bounds the pairs of regions that outcomes names for one plan.
 const maxOutcomes = 1000
 
-// outcomes returns one entry for each result that the index can produce. If the pairs of regions
-// are too many, an entry with the output HR and without that input stands for every region.
+// outcomes returns one entry for each result that the index can produce. If the pairs of regions are too
+// many, an entry with the output HR and without the input HR stands for every hyperscaler region.
 func (x *listIndex) outcomes(plan string) []Entry {
 	platform, hyperscaler := slices.Sorted(maps.Keys(x.byPlatform)), slices.Sorted(maps.Keys(x.byHyperscaler))
 	if len(platform)*len(hyperscaler) <= maxOutcomes {

@@ -78,7 +78,7 @@ func (s *Ruleset) otherMembers(v *verdict, r Request) []Other {
 		switch {
 		case why != "":
 		case named[m.text]:
-			named[m.text] = false // a repetition of it counts as another member
+			named[m.text] = false // a second member with this text counts as another one
 			continue
 		default:
 			why = "is true as well, and " + m.Key + " has its effect once"

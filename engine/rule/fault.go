@@ -15,7 +15,9 @@ const (
 	Ambiguous Kind = "ambiguous" // two rules of equal weight and no third that decides
 	PlanFault Kind = "plan"      // a plan that does not exist, or a required one without a rule
 	Redundant Kind = "redundant" // warning: the set means the same without this rule
-	Setting   Kind = "setting"   // warning: a key beside the rules that has no effect here, or another one than in an older broker, or limits that leave a hyperscaler out
+	// Setting is a warning: a key beside the rules has no effect here, or another effect than in an older
+	// broker, or the limits leave a hyperscaler out.
+	Setting Kind = "setting"
 )
 
 // Fault is one error or warning about a rule set. In the older form, a member of one of the four lists takes
@@ -40,8 +42,7 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("rule %d %q, column %d: %s: %s", f.Rule, f.Text, f.Column, f.Kind, f.Message)
 }
 
-// Faults are all faults of a rule set: syntax faults first, then duplicates, ambiguities and plans, each kind
-// sorted by rule.
+// Faults are all faults of a rule set: syntax faults first, then duplicates, ambiguities and plans.
 type Faults []Fault
 
 // Error returns one fault a line.

@@ -274,7 +274,8 @@ func labelsOf(n document.Node) Labels {
 	return labels
 }
 
-// Compile compiles the rules of either form. The file's plans extend and override the plans of opts.
+// Compile compiles the rules of either form. The file's plans extend and override the plans of opts. Its
+// internal tenants replace those of opts, and so do its labels if it has any.
 func (f *File) Compile(opts Options) (*Ruleset, error) {
 	plans, err := opts.Plans.With(f.Plans)
 	if err != nil {

@@ -5,7 +5,7 @@ const none int32 = -1
 
 // index finds the most specific entry of one plan for a pair of regions with at most three map look-ups,
 // however many entries there are. It stores positions of entries, not outputs. Regions are numbered, so that
-// the key of a pair is one integer, and a region that no entry names ends the search.
+// the key of a pair is one integer. A pair is looked up only if entries name both of its regions.
 type index struct {
 	any           int32
 	byPlatform    map[string]region
@@ -56,7 +56,7 @@ func pair(platform, hyperscaler region) uint64 {
 }
 
 // find returns the position of the matching entry with the most inputs, or none. If two entries with one
-// input each match, there is one with both: other sets do not compile.
+// input each match, there is a third with both inputs: other sets do not compile.
 func (x *index) find(platformRegion, hyperscalerRegion string) int32 {
 	pr, okPR := x.byPlatform[platformRegion]
 	hr, okHR := x.byHyperscaler[hyperscalerRegion]

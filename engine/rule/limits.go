@@ -10,9 +10,10 @@ import (
 // DefaultLimit is the key of limits for the providers without an entry.
 const DefaultLimit = "default"
 
-// Unlimited says which hyperscalers with dedicated accounts have no entry in limits, whose keys are given, and no
-// default; "" if there is none. There an account is never full, so that a tenant that may have several accounts
-// never gets a second one. An entry of 0 is taken for intended.
+// Unlimited returns a warning that names the hyperscalers with dedicated accounts and without a limit, "" if
+// there are none. limits are the keys of hap.multiHyperscalerAccount.limits; DefaultLimit covers every
+// hyperscaler. Without a limit an account is never full, so that a tenant that may have several accounts
+// never gets a second one. An entry of 0 counts as a limit: it is intended.
 func (s *Ruleset) Unlimited(limits []string) string {
 	if slices.Contains(limits, DefaultLimit) {
 		return ""
@@ -36,8 +37,8 @@ func (s *Ruleset) Unlimited(limits []string) string {
 		"set default, to 0 if this is intended", accounts, strings.Join(slices.Sorted(maps.Keys(without)), ", "))
 }
 
-// Unlimited is the warning of the file's rules and limits, if there is one: not where the file allows no tenant
-// several accounts, or where its rules are at fault.
+// Unlimited returns the warning of Ruleset.Unlimited for the file's rules and limits, if there is one. There
+// is none if the file allows no tenant to have several accounts, or if its rules do not compile.
 func (f *File) Unlimited(opts Options) []Fault {
 	if !f.several {
 		return nil

@@ -2,7 +2,7 @@ package rule
 
 import "cmp"
 
-// noMember is the rule in answers if no member of the four lists is true.
+// noMember is the rule that answers name if no member of the four lists is true.
 const noMember = "none of the four rules"
 
 // listIndex finds the effect of the four lists for one plan and a pair of regions with at most two map
@@ -81,9 +81,9 @@ func (m *listed) applies(r Request) bool {
 		m.output == OutputHyperscalerRegion && m.Region == r.HyperscalerRegion
 }
 
-// CompileLists checks the older form and compiles it to a Ruleset, which behaves as one of a rule list. Every
-// plan in opts has a pool, since no plan needs a member. The error is a Faults with every fault of every
-// list.
+// CompileLists checks the older form and compiles it to a Ruleset, which behaves as one of a rule list.
+// Requests of a plan that no member names get the plain pool of their provider. The error is a Faults with
+// every fault of every list.
 func CompileLists(l Lists, opts Options) (*Ruleset, error) {
 	opts = opts.withDefaults()
 	members, faults, warnings := checkLists(l, opts)

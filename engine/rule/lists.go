@@ -14,8 +14,8 @@ import (
 // list. Without any member, every request gets the plain pool of its provider.
 type Lists struct {
 	// PlatformRegion is platformRegionRule: the platform region becomes part of the
-	// hyperscaler type. As in SharedRule and EUAccessRule, the region of a member is
-	// compared with the platform region.
+	// hyperscaler type. As in Shared and EUAccess, the region of a member is compared
+	// with the platform region.
 	PlatformRegion string
 	// ClusterRegion is clusterRegionRule: the hyperscaler region becomes part of the
 	// hyperscaler type. The region of a member is compared with both regions.
@@ -26,7 +26,7 @@ type Lists struct {
 	EUAccess string
 }
 
-// The keys of the four lists in a configuration, in the order of their effects.
+// The keys of the four lists in a configuration, in the order of the outputs.
 const (
 	KeyPlatformRegion = "platformRegionRule"
 	KeyClusterRegion  = "clusterRegionRule"
@@ -94,8 +94,8 @@ func (l Listed) covers(o Listed) bool {
 	return (l.Plan == "" || l.Plan == o.Plan) && (l.Region == "" || l.Region == o.Region)
 }
 
-// Members returns the valid members of the four lists, and the faults of the others. It does not check
-// whether their plans exist.
+// Members returns the members of the four lists that can be parsed, and the faults of the others. It does not
+// check whether their plans exist.
 func (l Lists) Members() ([]Listed, Faults) {
 	var members []Listed
 	var faults Faults
@@ -194,7 +194,7 @@ func (p *memberParser) part(what string) string {
 	return ""
 }
 
-// end reports a fault if anything follows. expected names what could.
+// end reports a fault if anything follows. expected says what may stand there.
 func (p *memberParser) end(expected string) {
 	if p.token.kind != tokenEnd && len(p.faults) == 0 {
 		p.fail(p.token.String(), expected)
@@ -214,8 +214,9 @@ func CheckLists(l Lists, opts Options) (faults Faults, warnings []Fault) {
 	return faults, warnings
 }
 
-// checkLists returns the valid members, with today's names of the plans, and all faults and warnings. No plan
-// needs a member: without one it has its plain pool.
+// checkLists returns the members that can be parsed, with today's names of their plans, and all faults and
+// warnings. A member whose plan does not exist is returned too, and is a fault (with AnyPlan, a warning). A
+// plan that no member names is no fault: its requests get its plain pool.
 func checkLists(l Lists, opts Options) (members []Listed, faults Faults, warnings []Fault) {
 	members, faults = l.Members()
 	for i := range members {

@@ -92,7 +92,7 @@ func validName(name string) bool {
 }
 
 // Only returns the plans with these names; each needs a rule. A name that p does not have becomes a plan
-// without providers: rules may name it, but its requests must name their provider.
+// without providers: rules may name it, but Match refuses its requests, and Explain needs their provider.
 func (p Plans) Only(names ...string) Plans {
 	only := make(Plans, len(names))
 	for _, name := range names {
@@ -125,9 +125,9 @@ func (p Plans) Providers() []string {
 	return slices.Compact(names)
 }
 
-// Provider returns the provider of a request of this plan that names given; "" means that it names none. The
-// error UnknownProvider means that given is not in the plan's list, or that it is "" and the plan has no
-// default.
+// Provider returns the provider of a request of the plan. given is the provider that the request names, ""
+// for none. The error UnknownProvider means that given is not in the plan's list, or that it is "" and the
+// plan has no default.
 func (p Plans) Provider(plan, given string) (string, error) {
 	known := p[plan]
 	return known.choose(plan, given)

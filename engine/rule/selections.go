@@ -16,9 +16,9 @@ type Selection struct {
 	RuleNumber int    `json:"ruleNumber,omitempty"` // 0 in the older form
 }
 
-// Selections returns every rule and plan that lead a request to the pool, in the order of rules, then of
-// plans; none if the pool can serve no request. It matches a sample request for each, so that a rule does not
-// count for requests that a more specific rule serves.
+// Selections returns the rules that lead requests to the pool, each with the plan of the requests, in the
+// order of rules, then of plans; none if the pool can serve no request. It matches sample requests, so that a
+// rule does not count for requests that a more specific rule serves.
 func (s *Ruleset) Selections(pool engine.Pool) []Selection {
 	found := map[Selection]bool{}
 	for plan, p := range s.byPlan {

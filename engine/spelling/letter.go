@@ -51,8 +51,9 @@ func Foreign(text string) (Letter, bool) {
 	return Letter{}, false
 }
 
-// Deceptive finds the first character of a free name that a reader cannot see or mistakes for another one:
-// white space other than a plain space, and, in a word with ASCII letters, a letter that looks like one.
+// Deceptive finds the first character that a reader of a name, which need not be ASCII, cannot see or
+// mistakes for another one: an invisible character, white space beyond ASCII or, in a word with ASCII
+// letters, a letter that looks like an ASCII one.
 func Deceptive(text string) (Letter, bool) {
 	runes := []rune(text)
 	latin, end := false, 0 // of the present word
@@ -131,7 +132,8 @@ func alike(r rune) string {
 	return ""
 }
 
-// similar has Cyrillic, Greek and Armenian letters, and the signs that word processors put in the place of others.
+// similar has Cyrillic, Greek and Armenian letters, and the signs that word processors put in the place of
+// ASCII signs.
 var similar = []struct{ to, those string }{
 	{"a", "\u0430"}, {"c", "\u0441"}, {"d", "\u0501"}, {"e", "\u0435"}, {"h", "\u04bb"}, {"i", "\u0456\u0131"}, {"j", "\u0458"},
 	{"o", "\u043e\u03bf\u0585"}, {"p", "\u0440\u03c1"}, {"q", "\u051b"}, {"s", "\u0455"}, {"v", "\u0475\u03bd"}, {"w", "\u051d"},

@@ -9,9 +9,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// ring is the unclaimed bindings of a pool in the order of their names' hashes.
-// A tenant begins at its own hash and goes round, so that tenants begin at
-// different bindings, while all workers that serve one tenant begin at the same.
+// ring has the unclaimed bindings of a pool in the order of their names' hashes.
+// The search for a tenant begins at the tenant's hash and goes round. So tenants
+// begin at different bindings, and all workers begin at the same one for a tenant.
 // Why this and not a rendezvous hash: docs/adr/0002-claim-order-on-a-ring.md.
 type ring []spot
 

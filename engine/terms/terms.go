@@ -24,7 +24,8 @@ type Options struct {
 	Strategy account.Strategy
 	// Timeout is how long a request without a deadline waits for an account. With 0, no request waits.
 	Timeout time.Duration
-	// Longest is how long a request waits at most, even if its deadline is later. Timeout counts if it is longer.
+	// Longest is the maximum time for which a request waits, even if its deadline is later. If Timeout is
+	// longer than Longest, Timeout is the maximum.
 	Longest time.Duration
 }
 
@@ -57,7 +58,7 @@ func (d *Decisions) Terms(tenant, provider string) account.Terms {
 	return d.Several(provider)
 }
 
-// Several returns the terms of the tenants that may have several accounts, whichever these are.
+// Several returns the terms for a pool of the provider of any tenant that may have several accounts.
 func (d *Decisions) Several(provider string) account.Terms {
 	limit, own := d.settings.Limits[provider]
 	if !own {
@@ -66,8 +67,8 @@ func (d *Decisions) Several(provider string) account.Terms {
 	return account.Terms{Several: true, Limit: limit, Strategy: d.settings.Strategy}
 }
 
-// Unlimited says for which hyperscalers a tenant that may have several accounts never gets a second one, since
-// no limit fills the first; "" if there is none.
+// Unlimited returns the warning of rule.Ruleset.Unlimited about hyperscalers without a limit. It returns ""
+// if there are none, or if no tenant may have several accounts.
 func (d *Decisions) Unlimited() string {
 	if len(d.allowed) == 0 {
 		return ""
@@ -75,7 +76,8 @@ func (d *Decisions) Unlimited() string {
 	return d.settings.Rules.Unlimited(slices.Collect(maps.Keys(d.settings.Limits)))
 }
 
-// WaitingTimeout returns how long a request without a deadline waits for an account. With 0, no request waits.
+// WaitingTimeout returns how long a request without a deadline waits for an account. With 0, no request
+// waits.
 func (d *Decisions) WaitingTimeout() time.Duration { return d.settings.Timeout }
 
 // LongestWait returns the maximum time for which a request waits, even if its deadline is later. It is at

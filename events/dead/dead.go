@@ -44,8 +44,8 @@ type Event struct {
 	Type     events.Type // "" if it is unknown
 	Subject  string
 	Sequence uint64 // in HAP_EVENTS
-	// Published is when HAP_EVENTS stored the event. A recreated stream begins with
-	// sequence 1 again, so only both together identify the event.
+	// Published is when HAP_EVENTS stored the event. A stream that was recreated by hand
+	// may use a sequence again, so only both together identify the event.
 	Published time.Time
 	Header    nats.Header
 	Data      []byte
@@ -68,8 +68,9 @@ func NewLettersOn(streams streams.Streams, subjects events.Subjects) *Letters {
 }
 
 // Put stores a copy of the event with the reason. It returns when the stream has stored the
-// copy. If NATS does not accept the whole copy, Put shortens it. A repeated Put of the same
-// event within the duplicate window changes nothing.
+// copy. Put cuts data beyond events.MaxMessage and headers beyond 64 KiB, and more if NATS
+// refuses the copy for its size. A repeated Put of the same event within the duplicate window
+// changes nothing.
 func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason string) error {
 	data, cut := event.Data, []string(nil)
 	if len(data) > events.MaxMessage {
@@ -119,7 +120,7 @@ func (e Event) id() string {
 }
 
 // deadHeader copies the headers and renames those that the server would interpret. complete is
-// false if there were too many to copy.
+// false if some are left out because all together are longer than maxDeadHeaders.
 func deadHeader(original nats.Header) (header nats.Header, complete bool) {
 	header, complete = nats.Header{}, true
 	size := 0

@@ -19,7 +19,7 @@ func testFoundReplies(b *bench) {
 	b.reply(reply("rt-1", "r", events.StatusAssigned), 0)
 	b.reply(reply("rt-2", "r", events.StatusRejected), 0)
 	others := reply("rt-3", "q", events.StatusAssigned)
-	others.GlobalAccountID, others.ShootName = "ga-2", "ga" // "ga" is in it, and it is not ga's
+	others.GlobalAccountID, others.ShootName = "ga-2", "ga" // another tenant's reply that contains "ga"
 	b.reply(others, 0)
 	returned := events.Reply{RequestID: "r", Status: events.StatusReturned, Binding: &events.Binding{Name: "aws.7"}}
 	_, err := b.ledger.Publish(b.ctx(), b.subjects.BindingReply("aws.7", "r"), returned, 0)

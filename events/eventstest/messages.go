@@ -18,7 +18,7 @@ func Provision(id string) events.Event {
 	}}
 }
 
-// Assigned returns the reply that assigns it an account.
+// Assigned returns a reply to Provision(id) that assigns an account.
 func Assigned(id string) events.Reply {
 	return events.Reply{
 		RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusAssigned, GlobalAccountID: "ga-1", Plan: "aws", Provider: "aws",
@@ -31,19 +31,19 @@ func Assigned(id string) events.Reply {
 	}
 }
 
-// Waiting returns the reply that it waits.
+// Waiting returns a waiting reply to Provision(id).
 func Waiting(id string) events.Reply {
 	return events.Reply{RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusWaiting,
 		Waiting: &events.Waiting{Reason: events.WaitingPoolEmpty, Position: 1}}
 }
 
-// Rejected returns the reply that rejects it.
+// Rejected returns a reply to Provision(id) that rejects it.
 func Rejected(id string, code engine.Code) events.Reply {
 	return events.Reply{RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusRejected,
 		Error: &events.ReplyError{Code: code, Message: "no", Retryable: code.Retryable()}}
 }
 
-// ReplySubject returns the subject of the replies to it.
+// ReplySubject returns the subject of the replies to Provision(id).
 func ReplySubject(t testing.TB, id string) string { return Subjects(t).Reply("rt-"+id, id) }
 
 // Store publishes a reply to a ledger.

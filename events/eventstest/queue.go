@@ -46,7 +46,7 @@ func testEventsUntilAcknowledged(b *bench) {
 	b.wants(msg.Nak(), jetstream.ErrMsgAlreadyAckd)
 	b.wants(msg.InProgress(), jetstream.ErrMsgAlreadyAckd)
 	b.must(i.next("b", 1).DoubleAck(b.ctx()))
-	i.wait() // before there is one
+	i.wait() // before there is an event
 	b.event("c")
 	b.must(i.next("c", 1).DoubleAck(b.ctx()))
 	backlog, err := b.ledger.Backlog(b.ctx())
@@ -85,7 +85,7 @@ func testInProgress(b *bench) {
 	tick := time.NewTicker(shortWait / 3)
 	defer tick.Stop()
 	i.ask()
-	for range 4 { // longer than that
+	for range 4 { // longer than AckWait
 		<-tick.C
 		b.must(msg.InProgress())
 	}
@@ -149,7 +149,7 @@ func testLateAck(b *bench) {
 	late = i.next("x", 1)
 	again := i.next("x", 2)
 	b.must(late.Nak())
-	b.must(again.DoubleAck(b.ctx())) // it is not delivered again
+	b.must(again.DoubleAck(b.ctx())) // the late Nak does not have the event delivered again
 	b.same("left then", b.unsettled(), nil)
 	b.event("b")
 	taken := i.next("b", 1)
@@ -226,7 +226,7 @@ func testConsumerDeleted(b *bench) {
 	if !info.Created.After(before) {
 		b.t.Errorf("the consumer was created at %s, and again at %s", before, info.Created)
 	}
-	b.must(b.iterator().next("a", 1).DoubleAck(b.ctx())) // for the first time, to this one
+	b.must(b.iterator().next("a", 1).DoubleAck(b.ctx())) // the new consumer counts deliveries from 1
 	b.same("left", b.unsettled(), nil)
 }
 
@@ -250,7 +250,7 @@ func testStreamDeleted(b *bench) {
 	_, err = b.Publish(b.ctx(), msg)
 	b.wants(err, jetstream.ErrNoStreamResponse)
 	b.must(b.Setup())
-	// The server knows an acknowledgement by names and numbers: no number comes twice.
+	// The server matches an acknowledgement by names and numbers, so no sequence may be used twice.
 	if anew := b.event("b"); anew.Sequence <= old.Sequence || anew.Duplicate || old.Sequence != 2 {
 		b.t.Errorf("the stream begins anew at %d, after %d", anew.Sequence, old.Sequence)
 	}

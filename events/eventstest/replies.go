@@ -72,7 +72,7 @@ func testRepliesInOrder(b *bench) {
 	first := b.reply(reply("rt", "p", events.StatusWaiting), 0)
 	b.reply(reply("other", "q", events.StatusAssigned), 0)
 	b.reply(reply("rt", "d", events.StatusReleased), 0)
-	_, err := b.ledger.Seal(b.ctx(), provision("rt", "p"), first) // it takes the place of the one before
+	_, err := b.ledger.Seal(b.ctx(), provision("rt", "p"), first) // it replaces the waiting reply
 	b.must(err)
 	b.same("the ledger", b.statuses(b.all), []string{"q assigned", "d released", "p sealed"})
 	b.same("of rt", b.ofRuntime("rt"), []string{"d released", "p sealed"})
@@ -88,8 +88,8 @@ func testRepliesInOrder(b *bench) {
 		}), c.want)
 	}
 
-	// What is stored while the ledger is read belongs to it; a runtime's replies end
-	// where the stream ended.
+	// Each also visits what is stored while it reads. OfRuntime visits nothing that is
+	// stored after it has begun.
 	more := func(request string) func(visit func(events.Stored) error) error {
 		return func(visit func(events.Stored) error) error {
 			return b.ledger.Each(b.ctx(), func(s events.Stored) error {
@@ -155,7 +155,7 @@ func testForeignReplies(b *bench) {
 	b.wants(err, events.ErrUnknownReply)
 	b.same("of rt", b.ofRuntime("rt"), []string{fmt.Sprint("foreign ", scribble), fmt.Sprint("foreign ", newer), "c released"})
 	b.same("all", b.statuses(b.all), []string{"c released"})
-	if len(b.foreign) != 5 { // once by Last, which returned the other one; twice by each reading
+	if len(b.foreign) != 5 { // 1 by Last, which returned the other one as an error; 2 each by OfRuntime and Each
 		b.t.Errorf("told of %d foreign messages: %v", len(b.foreign), b.foreign)
 	}
 	b.reply(reply("rt", "a", events.StatusAssigned), scribble) // in its place
@@ -217,7 +217,7 @@ func testRefusals(b *bench) {
 	_, err = b.State(b.ctx(), "HAP_UNKNOWN")
 	b.wants(err, jetstream.ErrStreamNotFound)
 
-	// At the bound of the events the server refuses publishers, and deletes nothing.
+	// Where HAP_EVENTS has reached MaxBytes, the server refuses publishers and deletes nothing.
 	large := strings.Repeat("x", 1500)
 	first := b.raw(b.subjects.Resolve("a"), large)
 	b.raw(b.subjects.Resolve("a"), large)

@@ -1,4 +1,4 @@
-// Package eventstest runs a real NATS server with JetStream for tests.
+// Package eventstest runs a NATS server with JetStream for tests, and has the tests that every World passes.
 package eventstest
 
 import (

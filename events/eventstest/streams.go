@@ -15,8 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/storage"
 )
 
-// RunStreams runs the suite that every World passes. run calls test with a World of
-// these options that no other test uses; it may do so within a bubble of testing/synctest.
+// RunStreams runs the tests that every World passes. run calls test with a World of the
+// options o that no other test uses; it may do so within a bubble of testing/synctest.
 func RunStreams(t *testing.T, run func(t *testing.T, o storage.Options, test func(*testing.T, World))) {
 	t.Helper()
 	tests := []struct {
@@ -123,7 +123,7 @@ func (b *bench) raw(subject, data string) uint64 {
 	return ack.Sequence
 }
 
-// reply stores a reply after the expected sequence, and returns its own.
+// reply stores a reply after the expected sequence, and returns the reply's sequence.
 func (b *bench) reply(r events.Reply, expected uint64) uint64 {
 	b.t.Helper()
 	sequence, err := b.ledger.Publish(b.ctx(), b.subjects.Reply(r.RuntimeID, r.RequestID), r, expected)
@@ -156,7 +156,7 @@ func (b *bench) event(request string) *jetstream.PubAck {
 	return ack
 }
 
-// unsettled returns the ids of the events that are left.
+// unsettled returns the ids of the events that are not settled.
 func (b *bench) unsettled() []string {
 	b.t.Helper()
 	ids := []string{}
@@ -188,8 +188,8 @@ func (b *bench) iterator() *iterator {
 	b.must(err)
 	messages, err := consumer.Messages(
 		jetstream.PullMaxMessages(1), // nothing in advance
-		// If Next is called before the client has noted the request of the Next before, it skips this
-		// request, and asks again after two heartbeats.
+		// If Next is called before the client has noted the previous request, the client sends none, and
+		// asks again after two heartbeats.
 		jetstream.PullHeartbeat(patience/6), jetstream.WithMessagesErrOnMissingHeartbeat(false),
 	)
 	b.must(err)

@@ -97,10 +97,10 @@ func (f *Messages) look(stream string, msg streams.Message) (Message, bool) {
 	return Message{Foreign: found, Header: msg.Header, Data: msg.Data, Request: request}, is
 }
 
-// Kept returns why Remove refuses a message, wrapped in ErrKept, nil if Remove deletes it. It refuses
-// a possible answer of a newer version, an event that a worker will move to the dead letters, and a
-// message whose purge would delete others: one with wildcards in its subject, or with an older message
-// on it.
+// Kept returns why Remove refuses a message, as an error that wraps ErrKept, and nil if Remove deletes it.
+// Any other error is of reading the stream. Remove refuses a possible answer of a newer version, an event
+// that a worker will move to the dead letters, and a message whose purge would delete others: one whose
+// subject has wildcards, or an older message.
 func (f *Messages) Kept(ctx context.Context, m Message) error {
 	switch {
 	case m.Stream == f.subjects.Stream(events.StreamEvents):
@@ -120,7 +120,7 @@ func (f *Messages) Kept(ctx context.Context, m Message) error {
 	return nil
 }
 
-// Remove deletes one message. It uses a purge, which workers have the right to. Error: ErrKept.
+// Remove deletes one message. It uses a purge, for which workers have the right. Error: ErrKept.
 func (f *Messages) Remove(ctx context.Context, m Message) error {
 	if err := f.Kept(ctx, m); err != nil {
 		return err

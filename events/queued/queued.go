@@ -20,9 +20,9 @@ type Event struct {
 	events.Event // as far as it can be read
 
 	Published time.Time
-	// TakenUp says whether a worker has taken it up; nil if the consumer's state is unknown.
+	// TakenUp says whether a worker has taken the event up; nil if the consumer's state is unknown.
 	TakenUp *bool
-	// Before is the number of earlier events that no worker has taken up either.
+	// Before is the number of earlier events that no worker has taken up either, if TakenUp is false.
 	Before uint64
 
 	sequence uint64 // in HAP_EVENTS
@@ -40,9 +40,9 @@ func (e *Event) State() string {
 	}
 }
 
-// Find returns the events since a time that take accepts, by their sequence. filters are the subjects to look
-// under, and within how many of the newest sequences. consumer returns the state of the workers' consumer; if
-// it fails, TakenUp and Before are unknown.
+// Find returns the unsettled events that were published since a time and that take accepts, sorted by
+// sequence. filters are the subject filters, each with how many of the newest sequences to search. all says
+// how much was read. consumer returns the state of the workers' consumer; if it fails, TakenUp is nil.
 func Find(
 	ctx context.Context, ledger *storage.Ledger, since time.Time, filters map[string]uint64, take func(events.Event) bool,
 	consumer func(context.Context) (*jetstream.ConsumerInfo, error),
@@ -76,7 +76,7 @@ func place(ctx context.Context, found []Event, consumer func(context.Context) (*
 	for i := range found {
 		e := &found[i]
 		e.TakenUp = new(e.sequence <= info.Delivered.Stream)
-		if !*e.TakenUp && info.NumPending > 0 { // fewer are left of the sequences before it if some were purged
+		if !*e.TakenUp && info.NumPending > 0 { // NumPending is lower if events before it were purged
 			e.Before = min(e.sequence-info.Delivered.Stream, info.NumPending) - 1
 		}
 	}

@@ -23,7 +23,7 @@ var ErrForeignReply error = &engine.Error{
 	Hint: "ask again under an id of its own",
 }
 
-// ErrClientClosed is the error of requests that were waiting when the Client was closed.
+// ErrClientClosed is the error of requests that wait when the Client is closed, and of later requests.
 var ErrClientClosed = errors.New("the events client is closed")
 
 // ClientOptions name the publisher and the subjects.
@@ -33,8 +33,8 @@ type ClientOptions struct {
 	Source string
 	// Prefix of the subjects. Defaults to DefaultPrefix.
 	Prefix string
-	// LookAfter is how long a request waits for a new reply before the Client looks for one that was
-	// stored earlier. The Client repeats that with backoff, up to 30 s. Defaults to 1 s.
+	// LookAfter is how long a request waits for a new reply before the Client looks for a reply that was
+	// stored earlier. The Client looks again after pauses that double up to 30 s. Defaults to 1 s.
 	LookAfter time.Duration
 	// Trace returns the trace of a request's context, by W3C Trace Context; "" if it has none. With
 	// OpenTelemetry it is tracing.Of. By default a published event has only the trace that it names.
@@ -62,8 +62,8 @@ type Client struct {
 	waiters   map[string][]*waiter     // by reply subject
 	following jetstream.ConsumeContext // nil before the first request, and while there is no stream
 	created   time.Time                // of the stream that is followed
-	from      uint64                   // its sequence from which it was last followed
-	newest    jetstream.Msg            // the last message since then, nil before the first one
+	from      uint64                   // the sequence from which the stream was last followed
+	newest    jetstream.Msg            // the last message that arrived from there on, nil before the first one
 }
 
 // NewClient returns a Client that uses the connection. It sends nothing to the server yet. The caller
@@ -133,8 +133,10 @@ func OnWaiting(f func(events.Reply)) RequestOption { return func(r *request) { r
 //
 // Errors: *Rejected, which carries the reply, and whose code engine.CodeOf returns; an *engine.Error
 // with CodeInvalidEvent for an event that a worker would refuse, which is not published;
-// ErrForeignReply; ctx's error, while the request is still in progress; ErrClientClosed. With the last
-// two, the reply is the latest `waiting` one, if there is one.
+// ErrForeignReply; events.ErrUnknownReply for a reply that may be the final one of a newer version; ctx's
+// cause if ctx ends, ErrClientClosed if the Client is closed, nats.ErrConnectionClosed if its connection
+// is closed. With the last three, the request may still be in progress, and the reply is the latest
+// `waiting` one, if there is one.
 func (c *Client) Provision(ctx context.Context, id string, p events.Provision, options ...RequestOption) (events.Reply, error) {
 	return c.Ask(ctx, events.Event{Type: events.TypeProvision, ID: id, Provision: &p}, options...)
 }

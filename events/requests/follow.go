@@ -40,7 +40,7 @@ type waiter struct {
 }
 
 // offer stores a message of the subject unless it is older than the stored one. In a recreated stream
-// a newer message has a lower sequence but a later time.
+// a newer message may have a lower sequence, but has a later time.
 func (w *waiter) offer(facts *jetstream.MsgMetadata, data []byte) {
 	w.mu.Lock()
 	newer := facts.Sequence.Stream > w.sequence || facts.Timestamp.After(w.at)
@@ -70,7 +70,8 @@ func (w *waiter) read() (events.Reply, error) {
 	return stored.Reply, err
 }
 
-// answered reports whether a reply to the event was seen: the workers know the request.
+// answered reports whether a reply to the event has arrived that is not sealed: the workers know the
+// request.
 func (w *waiter) answered() bool {
 	w.mu.Lock()
 	seen := w.data != nil
@@ -213,7 +214,7 @@ func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) 
 	}
 }
 
-// heard reports whether anything was stored on the subject.
+// heard reports whether any message of the subject has arrived.
 func (w *waiter) heard() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

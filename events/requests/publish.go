@@ -36,8 +36,8 @@ func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error)
 	return events.Publication(c.subjects, e)
 }
 
-// publish retries until the stream has the message. The server drops repeats within its duplicate
-// window; workers answer later ones with the same reply.
+// publish retries until the stream has the message, ctx or the Client ends, or the message is hopeless.
+// The server drops repeats within its duplicate window; workers answer later ones with the same reply.
 func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg) (ack *jetstream.PubAck, err error) {
 	err = c.retry(ctx, msg.Subject, func(ctx context.Context) error {
 		ack, err = c.js.PublishMsg(ctx, msg)

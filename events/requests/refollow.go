@@ -13,8 +13,8 @@ import (
 // recreated. The server does not tell clients that were disconnected when the stream was deleted.
 const checkEvery = 10 * time.Second
 
-// next returns the sequence to follow from: after the last message that was seen, or, in a stream that
-// is new to the Client, after its present end.
+// next returns the sequence to follow from: after the last message that was seen, or where the Client last
+// began if it has seen none, or, in a stream that is new to the Client, after its present end.
 func (c *Client) next(info *jetstream.StreamInfo) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,9 +29,9 @@ const (
 
 // The results that are differences.
 const (
-	ResultOtherAccount   ComparisonResult = "other-account"   // another account of the pool: both the tenant's before, or shared with more clusters
+	ResultOtherAccount   ComparisonResult = "other-account"   // another account of the pool: both the tenant's before, or shared and not equivalent
 	ResultClaims         ComparisonResult = "claims"          // the shadow would claim an account, KEB took one that the tenant had
-	ResultShares         ComparisonResult = "shares"          // the shadow would take one that the tenant has, KEB claimed one
+	ResultShares         ComparisonResult = "shares"          // the shadow would take an account that the tenant had, KEB claimed one
 	ResultOtherPool      ComparisonResult = "other-pool"      // KEB's account is of another pool
 	ResultOtherTenant    ComparisonResult = "other-tenant"    // KEB's account carries another tenant's name
 	ResultNotAssigned    ComparisonResult = "not-assigned"    // the shadow refuses or waits, KEB assigned
@@ -39,7 +39,7 @@ const (
 	ResultUnknownAccount ComparisonResult = "unknown-account" // the Shoot uses no account of the landscape
 )
 
-// ComparisonResults lists all results, agreements first.
+// ComparisonResults lists all results, the differences last.
 func ComparisonResults() []ComparisonResult {
 	return []ComparisonResult{
 		ResultSame, ResultEquivalent, ResultFollowed, ResultNeither, ResultLate,
@@ -63,7 +63,7 @@ type KEBChoice struct {
 	Shoot   string `json:"shoot"`
 	Binding string `json:"binding,omitzero"`
 	Pool    string `json:"pool,omitzero"`
-	Tenant  string `json:"tenant,omitzero"` // the label's
+	Tenant  string `json:"tenant,omitzero"` // that the label names
 }
 
 // Comparison is the outcome of one provision, as HAP_SHADOW_COMPARISONS keeps it.

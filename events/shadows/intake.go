@@ -31,15 +31,15 @@ type Intake struct {
 	retry    func(error)
 }
 
-// NewIntake returns the intake of a shadow for the workers' subjects. It calls tell with the mode each
-// time that one begins, and retry with each failure. It retries every failure except the copy of an
-// event that it listened to.
+// NewIntake returns the intake of a shadow for the workers' subjects. Run calls tell with the mode each
+// time that a mode begins, and retry with each failure. It retries after every failure, but does not
+// repeat a failed copy of an event that it listened to.
 func NewIntake(js jetstream.JetStream, subjects events.Subjects, tell func(string), retry func(error)) *Intake {
 	return &Intake{js: js, subjects: subjects, tell: tell, retry: retry}
 }
 
-// Setup ensures that the stream of published events exists, as storage.Setup does for all streams of
-// the workers.
+// Setup ensures that the workers' stream of published events exists, as storage.Setup does for all their
+// streams.
 func (i *Intake) Setup(ctx context.Context, o storage.Options) (differences []string, err error) {
 	o.Shadow = false
 	defined, err := o.WithDefaults().Streams()
@@ -114,7 +114,7 @@ func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
 		case err != nil:
 			return fmt.Errorf("taking events of %s: %w", events.StreamEvents, err)
 		}
-		// An event that is copied but not acknowledged is delivered and answered again.
+		// An event that is copied but not acknowledged is delivered and copied again.
 		if err := i.copy(ctx, msg.Subject(), msg.Headers(), msg.Data()); err != nil {
 			return errors.Join(err, msg.NakWithDelay(time.Second))
 		}
@@ -124,8 +124,8 @@ func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
 	}
 }
 
-// listen copies events that the workers handle, until the workers have no consumer any more. Several
-// shadows share them: each event goes to one.
+// listen copies events that the workers handle, until the workers have no consumer any more, or ctx ends.
+// Several shadows share the events: each event goes to one shadow.
 func (i *Intake) listen(ctx context.Context) error {
 	heard := make(chan *nats.Msg, 4096)
 	for _, subject := range i.subjects.Events() {

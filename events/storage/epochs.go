@@ -28,7 +28,7 @@ const (
 type EpochRecord struct {
 	Epochs   account.Epochs
 	Sequence uint64 // of the stream; 0 for no record
-	// Unreadable says why the last message under the record's name is no record, nil if it is one. No
+	// Unreadable is set if the last message on the record's subject is no record, and says why. No
 	// epoch is in force then.
 	Unreadable error
 }
@@ -84,8 +84,8 @@ type readRecord struct {
 
 var errNoRecord = errors.New("it does not say which epochs are in force")
 
-// SetEpochs writes the record if follows is the sequence of the last one, and otherwise returns
-// ErrWrongLastSequence. After any other error the record may or may not be written.
+// SetEpochs writes the record if follows is the sequence of the last message on its subject (0: none), and
+// otherwise returns ErrWrongLastSequence. After any other error the record may or may not be written.
 func (l *Ledger) SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (sequence uint64, err error) {
 	data, err := json.Marshal(recordMessage{
 		SpecVersion: events.SpecVersion, ID: recordRequest + "/" + string(events.StatusSealed), Source: l.source, Type: events.TypeReply,

@@ -27,7 +27,7 @@ type Fact struct {
 	Sequence        int64 // of the decision
 	Claimed         bool  // this very request claimed the binding
 	Generation      int64 // of the claim of the binding
-	// Foreign is set if the message is no reply; nothing else is set then.
+	// Foreign is set if the message cannot be read; nothing else is set then.
 	Foreign *events.Foreign
 	// The subject, sequence and time of the reply in the stream; zero if it was not read from there.
 	Subject  string

@@ -27,10 +27,10 @@ func (l *Ledger) OfRequest(ctx context.Context, requestID string, visit func(eve
 	return nil
 }
 
-// Under visits the replies on matching subjects, in the order of the subjects. It finds them by subject,
-// which the server keeps in memory: unlike OfRuntime it has the server search no block of a large
-// ledger. Sealed replies are included; an unreadable message comes as Stored.Foreign. It returns the
-// first error of visit.
+// Under visits the replies on matching subjects, in the order of the subjects. It asks the server which
+// subjects there are; the server has them in memory. OfRuntime, in contrast, makes the server search blocks
+// of a large ledger. Sealed replies are included; an unreadable message comes as Stored.Foreign. Under
+// returns the first error of visit.
 func (l *Ledger) Under(ctx context.Context, filter string, visit func(events.Stored) error) error {
 	subjects, err := l.streams.Subjects(ctx, l.stream(), filter)
 	if err != nil {
@@ -53,7 +53,7 @@ func (l *Ledger) Under(ctx context.Context, filter string, visit func(events.Sto
 
 // OfTenant visits the replies that name a global account and were stored since a time, in stream
 // order, within the last `most` sequences of the ledger. The subject of a reply does not name the
-// tenant, so it reads every reply since then; Extent says how many.
+// tenant, so OfTenant reads every reply within these bounds; Extent says how many.
 func (l *Ledger) OfTenant(ctx context.Context, globalAccountID string, since time.Time, most uint64, visit func(events.Stored) error) (streams.Extent, error) {
 	return l.newest(ctx, `"`+globalAccountID+`"`, since, most, func(stored events.Stored) error {
 		if stored.Reply.GlobalAccountID == globalAccountID {
@@ -74,8 +74,8 @@ func (l *Ledger) Claims(ctx context.Context, since time.Time, most uint64, visit
 	})
 }
 
-// newest visits the replies that contain a text, in the same way as OfTenant. It decodes no others,
-// which is why it costs less than FactsSince.
+// newest visits the replies whose JSON contains a text, in the same way as OfTenant. It decodes only
+// these, and therefore costs less than FactsSince.
 func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most uint64, visit func(events.Stored) error) (streams.Extent, error) {
 	with := []byte(text)
 	return streams.WalkNewest(ctx, l.streams, l.stream(), since, most, func(msg streams.Message) error {
@@ -87,7 +87,8 @@ func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most 
 }
 
 // Queued visits the unsettled events on matching subjects that were published since a time, oldest
-// first, within the last `most` sequences of the stream. fault is not nil for one that does not decode.
+// first, within the last `most` sequences of the stream. fault is not nil for an event that does not
+// decode.
 func (l *Ledger) Queued(ctx context.Context, filter string, since time.Time, most uint64, visit func(e events.Event, sequence uint64, published time.Time, fault error) error) (streams.Extent, error) {
 	return streams.Newest(ctx, l.streams, l.subjects.Stream(events.StreamEvents), filter, since, most, func(msg streams.Message) error {
 		event, fault := events.Decode(msg.Subject, msg.Header, msg.Data)
@@ -95,7 +96,8 @@ func (l *Ledger) Queued(ctx context.Context, filter string, since time.Time, mos
 	})
 }
 
-// whatever returns the reply in a message, or a Stored with Foreign set if it cannot be read.
+// whatever returns the reply in a message. If the message cannot be read, it returns a Stored with Foreign
+// set, and reports the message to OnForeign.
 func (l *Ledger) whatever(msg streams.Message) events.Stored {
 	stored, err := l.storedReply(msg)
 	if found, ok := events.ForeignOf(err); ok {

@@ -2,11 +2,11 @@ package storage
 
 import "github.com/hap-worker/hap-worker/events"
 
-// foreigners reports the messages that a reader skips.
+// foreigners reports the unreadable messages that a reader meets.
 type foreigners struct{ tell func(*events.Foreign) }
 
-// OnForeign sets the function that is called with each unreadable message that a reader skips, each
-// time that it reads it. Call OnForeign before the first use.
+// OnForeign sets the function that is called with each unreadable message that a reader skips or visits
+// as Foreign, each time that it reads the message. Call OnForeign before the first use.
 func (f *foreigners) OnForeign(tell func(*events.Foreign)) { f.tell = tell }
 
 // pass reports a foreign message to tell and returns nil. It returns any other error unchanged.

@@ -35,8 +35,8 @@ func (l *Ledger) Landscape(ctx context.Context) (landscape engine.Landscape, fou
 
 // SetLandscape records the landscape in the ledger's metadata, and replaces a recorded one. It sends
 // the rest of the stream's configuration back unchanged, including fields of newer servers. Concurrent
-// calls are safe: the last one wins. Errors are the server's; a worker without the right to change the
-// stream gets a time-out.
+// calls are safe: the last one wins. Errors: engine.ErrNoLandscape if the landscape cannot be recorded,
+// otherwise the server's. A worker without the right to change the stream gets a time-out.
 func (l *Ledger) SetLandscape(ctx context.Context, landscape engine.Landscape) error {
 	if err := landscape.Check(); err != nil {
 		return err

@@ -54,7 +54,8 @@ func (l *Ledger) stream() string { return l.subjects.Stream(events.StreamReplies
 
 // Last reads the reply on a subject from the stream's leader: after a refused Publish, it finds the
 // reply that came first. found is false if there is none. A message that is no reply comes as
-// events.Stored.Foreign; one that may be a final reply of a newer version is the error ErrUnknownReply.
+// events.Stored.Foreign, but one that may be a final reply of a newer version is the error
+// events.ErrUnknownReply.
 func (l *Ledger) Last(ctx context.Context, subject string) (stored events.Stored, found bool, err error) {
 	return l.one(ctx, streams.Query{LastFor: subject})
 }
@@ -92,7 +93,7 @@ func (l *Ledger) At(ctx context.Context, sequence uint64) (stored events.Stored,
 }
 
 // After visits the replies that were stored after a sequence of the ledger, in the same way as
-// OfRuntime. It reads all of them: use it near the end of the stream.
+// OfRuntime. It reads them one by one from the leader: use it near the end of the stream.
 func (l *Ledger) After(ctx context.Context, sequence uint64, visit func(events.Stored) error) error {
 	return l.from(ctx, sequence+1, l.subjects.Replies(), visit)
 }
@@ -133,9 +134,10 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r events.Reply, ex
 	return ack.Sequence, nil
 }
 
-// Seal stores a sealed reply, which answers nothing. A worker that decided this event earlier and
-// answers late is then refused, and decides again. ErrWrongLastSequence is harmless if a final reply
-// came first.
+// Seal stores a sealed reply for an event, which answers nothing; expected and errors are those of
+// Publish. A worker that decided the event before the Seal, and publishes its answer after it, is refused
+// and decides again. ErrWrongLastSequence is harmless if a final reply came first. An event whose reply
+// subject is unknown is an error, too.
 func (l *Ledger) Seal(ctx context.Context, e events.Event, expected uint64) (sequence uint64, err error) {
 	subject := e.ReplySubject(l.subjects)
 	if subject == "" {
@@ -144,8 +146,8 @@ func (l *Ledger) Seal(ctx context.Context, e events.Event, expected uint64) (seq
 	return l.Publish(ctx, subject, events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: events.StatusSealed}, expected)
 }
 
-// Copy sends a reply to the inbox that its publisher named in replyTo, and stores nothing. It is no
-// error if there is no receiver.
+// Copy sends a reply to the inbox that the publisher of the request named in replyTo, and stores nothing.
+// It is no error if there is no receiver. ErrUnstorable: the reply is larger than NATS accepts.
 func (l *Ledger) Copy(ctx context.Context, replyTo string, r events.Reply) error {
 	if !events.IsInbox(replyTo) {
 		return fmt.Errorf("reply to %s is not copied: %s is no inbox", r.RequestID, object.Quote(replyTo))
@@ -174,7 +176,7 @@ func (l *Ledger) Forget(ctx context.Context, runtimeID string, upTo uint64) erro
 }
 
 // Remove deletes the reply on a subject up to a sequence of the stream; a newer one
-// stays. One that is not there is no error.
+// stays. It is no error if there is none.
 func (l *Ledger) Remove(ctx context.Context, subject string, upTo uint64) error {
 	if err := l.streams.Purge(ctx, l.stream(), subject, upTo); err != nil {
 		return fmt.Errorf("deleting the reply on %s: %w", subject, err)

@@ -137,10 +137,11 @@ func (o Options) Consumer() jetstream.ConsumerConfig {
 	}
 }
 
-// Setup ensures that the streams and the workers' consumer exist. It never changes an existing one: a
-// difference from its definition is a line of the result, or an error if a worker cannot work with it.
-// Without Manage it creates nothing, and a missing one is an error that names it. While a cluster has
-// no leader no server answers, and Setup fails with js's time-out; the caller may repeat it.
+// Setup ensures that the streams and the workers' consumer exist. It never changes an existing stream or
+// consumer: a difference from its definition is a line of the result, or an error if a worker cannot work
+// with it. Without Manage it creates nothing, and a missing stream or consumer is an error that names it.
+// With Manage it deletes the consumer of a shadow that is in the way of the workers'. While a cluster has
+// no leader, no server answers, and Setup fails with js's time-out; the caller may repeat it.
 func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences []string, err error) {
 	o = o.WithDefaults()
 	if err := o.Validate(); err != nil {
@@ -183,9 +184,9 @@ const minPayload = 512 << 10
 
 // firstSequence returns the first sequence of a new stream of events: 0 (the server's default, 1) if
 // there is no ledger, otherwise a number above all sequences of an earlier stream. An acknowledgement
-// carries only names and numbers: one for a message of a deleted stream would otherwise settle the
-// message that has its number now. The number is the server's time in microseconds, since the clocks
-// of workers differ.
+// carries only names and numbers: if a new message had the number of a message of the deleted stream, an
+// acknowledgement of the old message would settle the new one. The number is the server's time in
+// microseconds, since the clocks of workers differ.
 func firstSequence(ctx context.Context, js jetstream.JetStream, subjects events.Subjects) (uint64, error) {
 	ctx, cancel := streams.Bounded(ctx, js)
 	defer cancel()

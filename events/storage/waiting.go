@@ -20,7 +20,7 @@ import (
 const (
 	HeaderDeadline = "Hap-Deadline" // when the waiting ends, RFC 3339
 	HeaderWaiting  = "Hap-Waiting"  // the WaitingReason
-	HeaderSince    = "Hap-Since"    // when it began to wait, if that was for another pool, RFC 3339
+	HeaderSince    = "Hap-Since"    // when the request began to wait, if that was for another pool, RFC 3339
 )
 
 // WaitingRequest is a provision that waits, as HAP_WAITING keeps it.
@@ -29,14 +29,14 @@ type WaitingRequest struct {
 	Pool     string
 	Reason   events.WaitingReason
 	Deadline time.Time
-	Since    time.Time // when it began to wait; for Enter, zero means now
-	Entered  time.Time // when it was stored for this pool
+	Since    time.Time // when the request began to wait; for Enter, zero means now
+	Entered  time.Time // when the request was stored for this pool
 	Subject  string
 	Sequence uint64 // of the stream
 }
 
-// WaitingRoom is the stream of the requests that wait. It has one message per request, and every
-// worker reads it without a consumer.
+// WaitingRoom is the stream of the requests that wait. It has one message for each request and pool, and
+// every worker reads it without a consumer.
 type WaitingRoom struct {
 	foreigners
 	streams  streams.Streams
@@ -106,7 +106,7 @@ func (r *WaitingRoom) Subject(pool string, e events.Event) string {
 	return r.subjects.Waiting(pool, e.Provision.GlobalAccountID, e.RuntimeID, e.ID)
 }
 
-// Leave removes a request; one that is not there is no error.
+// Leave removes the request on a subject. It is no error if there is none.
 func (r *WaitingRoom) Leave(ctx context.Context, subject string) error {
 	if err := r.streams.Purge(ctx, r.stream(), subject, streams.Everything); err != nil {
 		return fmt.Errorf("removing the waiting request %s: %w", subject, err)
@@ -122,7 +122,7 @@ func (r *WaitingRoom) Each(ctx context.Context, visit func(WaitingRequest) error
 }
 
 // After visits the requests that were stored after a sequence of the stream, oldest first, in the same
-// way as Each. It returns the last sequence that it has read.
+// way as Each. It returns the last sequence that it has visited or skipped, else the given one.
 func (r *WaitingRoom) After(ctx context.Context, sequence uint64, visit func(WaitingRequest) error) (read uint64, err error) {
 	read = sequence
 	err = streams.Each(ctx, r.streams, r.stream(), sequence+1, r.subjects.AllWaiting(), func(msg streams.Message) error {
@@ -140,8 +140,8 @@ func (r *WaitingRoom) After(ctx context.Context, sequence uint64, visit func(Wai
 	return read, err
 }
 
-// Get returns the request on a subject, and whether it still waits. A message that it cannot read
-// counts as none and is reported to OnForeign.
+// Get returns the request on a subject, and whether it still waits. An unreadable message counts as no
+// request and is reported to OnForeign.
 func (r *WaitingRoom) Get(ctx context.Context, subject string) (WaitingRequest, bool, error) {
 	msg, err := r.streams.Message(ctx, r.stream(), streams.Query{LastFor: subject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {

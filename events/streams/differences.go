@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// difference is one setting of a stream or consumer, as it is defined and as it is.
+// difference compares one setting of a stream or consumer: as defined (want), and as on the server (have).
 type difference struct {
 	setting    string
 	want, have any

@@ -13,16 +13,16 @@ const (
 	// alone is how many messages Each reads one by one before it reads in parallel: most calls find
 	// only a few.
 	alone = 16
-	// window is how many sequences are read in parallel, by how many readers. With messages of the
+	// window is how many sequences Each reads in parallel, with this many readers. With messages of the
 	// largest size a window takes 128 MB.
 	window  = 512
 	readers = 32
 )
 
-// Each visits the messages on matching subjects in stream order, from the sequence next to the end
-// that the stream has when the first is found, each read from the leader. It uses no consumer. If
-// there is no message, it costs one small read: every deprovision checks whether its runtime waits. It
-// returns the first error of visit.
+// Each visits the messages on matching subjects in stream order, beginning at the sequence next. It leaves
+// out messages that are stored after it has found the first. It reads each message from the leader, and
+// uses no consumer. If there is no message, it costs one small read: every deprovision checks whether its
+// runtime waits. It returns the first error of visit.
 func Each(ctx context.Context, streams Streams, stream string, next uint64, filter string, visit func(Message) error) error {
 	e := each{streams: streams, stream: stream, filter: filter, visit: visit}
 	end := func() {}
@@ -40,7 +40,7 @@ func Each(ctx context.Context, streams Streams, stream string, next uint64, filt
 			if err != nil {
 				return err
 			}
-			e.last = state.LastSeq // the highest sequence that the stream ever gave
+			e.last = state.LastSeq // the highest sequence that the stream has assigned
 			visit, end = watch(ctx, stream, msg.Sequence-1, e.last, visit)
 			e.visit = visit
 		}
@@ -74,7 +74,7 @@ type each struct {
 	streams        Streams
 	stream, filter string
 	visit          func(Message) error
-	last           uint64 // the end of the stream when the first was found
+	last           uint64 // the end of the stream when the first message was found; 0 before
 }
 
 func (e *each) read(ctx context.Context, from uint64) (Message, error) {

@@ -21,9 +21,9 @@ func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 	return streamDifferences(want, have.Config), unusable(&want, have)
 }
 
-// EnsureConsumer is Ensure for a durable consumer of a stream. If the server allows no second
-// consumer, it deletes the consumer named yields first. A consumer that loses messages of the
-// subjects, delivers them to several workers at once or cannot be pulled from is an error, as for
+// EnsureConsumer is Ensure for a durable consumer of a stream. If create is true and the server allows no
+// second consumer, it first deletes the consumer with the name yields. A consumer that loses messages of
+// the subjects, delivers them to several workers at once or cannot be pulled from is an error, as for
 // Ensure.
 func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stream string, subjects []string, want jetstream.ConsumerConfig, create bool, yields string) (differences []string, err error) {
 	have, err := consumer(ctx, js, stream, want, create, yields)
@@ -80,7 +80,7 @@ func consumer(ctx context.Context, js jetstream.JetStream, stream string, want j
 	return found.CachedInfo(), nil
 }
 
-// createConsumer creates the workers' consumer, in the place of one that yields.
+// createConsumer creates the workers' consumer, if necessary in the place of the consumer named yields.
 func createConsumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, yields string) (jetstream.Consumer, error) {
 	created, err := js.CreateConsumer(ctx, stream, want)
 	switch {
@@ -102,8 +102,8 @@ func TakenByOther(err error) bool {
 	return errors.As(err, &api) && (api.ErrorCode == 10099 || api.ErrorCode == 10100)
 }
 
-// WrongLastSequence reports whether a message was refused because its subject has another last
-// sequence. Servers use two codes for that.
+// WrongLastSequence reports whether a message was refused because its subject has another last sequence
+// than the message expects. Servers use two codes for that.
 func WrongLastSequence(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return ok &&

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Full is the error of a message that a stream has no room for. The same message may be
+// Full is the error of a message for which a stream has no room. The same message may be
 // stored later.
 type Full struct {
 	Stream string // "of" and the subject if the name is unknown

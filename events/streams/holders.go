@@ -20,8 +20,8 @@ func overlaps(err error) bool {
 	return ok && api.ErrorCode == codeSubjectsOverlap
 }
 
-// overlapped returns an error that names the streams with the subjects of a stream that the server
-// refused.
+// overlapped returns an error that names the streams that have subjects of want. Because of them the server
+// refused to create want.
 func overlapped(ctx context.Context, js jetstream.JetStream, want *jetstream.StreamConfig, refused error) error {
 	ctx, cancel := Bounded(ctx, js)
 	defer cancel()
@@ -44,8 +44,8 @@ func overlapped(ctx context.Context, js jetstream.JetStream, want *jetstream.Str
 		want.Name, some(holders), refused)
 }
 
-// occupied returns an error that names the consumers of a work queue that refused the workers'
-// consumer.
+// occupied returns an error that names the consumers of a work queue. Because of them the server refused
+// the workers' consumer.
 func occupied(ctx context.Context, js jetstream.JetStream, stream, name string, refused error) error {
 	ctx, cancel := Bounded(ctx, js)
 	defer cancel()

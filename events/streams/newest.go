@@ -12,9 +12,9 @@ import (
 type Extent struct {
 	Read int       // messages on matching subjects
 	From time.Time // when the oldest of them was stored; zero for none
-	// Bounded says that the limit of sequences left out messages that are not before since.
+	// Bounded says that messages were left out only because of the limit `most`.
 	Bounded bool
-	// Older says that the stream has messages from before since.
+	// Older says that the stream has messages that were stored before the time `since`.
 	Older bool
 }
 
@@ -68,8 +68,9 @@ func newest(ctx context.Context, streams Streams, stream string, since time.Time
 	return extent, err
 }
 
-// FirstSince returns the lowest sequence from low to high whose message is not before since, high+1 if
-// there is none. Its binary search reads about 20 of a million messages.
+// FirstSince returns where the messages begin that were not stored before since: of the sequences from low
+// to high, all messages below the result are older. It returns high+1 if all are older. Its binary search
+// reads about 20 of a million messages.
 func FirstSince(ctx context.Context, streams Streams, stream string, since time.Time, low, high uint64) (uint64, error) {
 	for low <= high {
 		middle := low + (high-low)/2

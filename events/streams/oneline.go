@@ -3,7 +3,7 @@ package streams
 import "strings"
 
 // OneLine makes text safe for a header: it replaces control characters, since a line break would begin
-// another header, and shortens the text to most bytes.
+// another header, and cuts the text after most bytes, with an ellipsis.
 func OneLine(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

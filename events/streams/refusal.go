@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// mostText bounds, in bytes, each text in an error that another application has chosen.
+// mostText bounds, in bytes, each text of another application that an error contains.
 const mostText = 200
 
 // fault is a setting that makes an existing stream or consumer unusable for workers.

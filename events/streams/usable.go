@@ -30,8 +30,8 @@ func subjectFaults(want, have *jetstream.StreamConfig) []fault {
 	parts := strings.Split(want.Subjects[0], ".")
 	prefix := strings.Join(parts[:len(parts)-2], ".") // without the kind and what follows
 	others := uncovered(have.Subjects, []string{prefix + ".>"})
-	// If only some are missing, an older version made the stream, which is a difference; without any,
-	// no message comes.
+	// If only some subjects are missing, an older version created the stream: that is a difference, no
+	// fault. If all are missing, the stream gets no message.
 	none := len(uncovered(want.Subjects, have.Subjects)) == len(want.Subjects)
 	return []fault{
 		{none, "subjects is " + listed(have.Subjects) + ", must be " + listed(want.Subjects), ""},

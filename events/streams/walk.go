@@ -9,13 +9,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// idle is how long Walk waits for a next message before it asks the leader
-// whether there is one.
+// idle is how long Walk waits for the next message before it asks the leader
+// whether the stream has one.
 const idle = time.Second
 
-// patience is how many idle times in a row Walk waits, while the leader has more, before it creates
-// another consumer. The library alone notices only after half a minute that a consumer went with its
-// server.
+// patience is how many idle times in a row Walk waits, while the leader has more messages, before it
+// creates another consumer. The library alone would notice only after half a minute that a consumer was
+// lost with its server.
 const patience = 3
 
 // prefetched is how many messages are requested at once: enough never to wait for the server.
@@ -27,7 +27,7 @@ type walker struct {
 	stream string
 }
 
-// walk visits the messages after the sequence read, until the stream has no more.
+// walk visits the messages after the sequence `read`, until the stream has no more.
 func (w walker) walk(ctx context.Context, read uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	for {
 		if some, err := more(ctx, w.server, w.stream, read); err != nil || !some {
@@ -86,8 +86,8 @@ func (w walker) drain(ctx context.Context, replies jetstream.MessagesContext, re
 	}
 }
 
-// next visits messages until none comes for idle, or the consumer has no more. pending is how many the
-// consumer has after the last one, 0 if none came.
+// next visits messages until idle has passed, the consumer has no more, or prefetched messages have come.
+// pending is how many messages the consumer has after the last visited one, 0 if none came.
 func (w walker) next(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) (pending uint64, err error) {
 	wait, cancel := context.WithTimeout(ctx, idle)
 	defer cancel()

@@ -2,14 +2,14 @@ package streams
 
 import "context"
 
-// Progress is called while a stream is read: read of all sequences are behind the reader. In the last
-// call read equals all, even if the reading failed.
+// Progress is called while a stream is read. read is how many sequences the reader has passed, all is how
+// many there are to pass. In the last call read equals all, even if the reading failed.
 type Progress func(stream string, read, all uint64)
 
 type progressKey struct{}
 
-// Watched returns a context with which Walk, Each and Newest call tell for each message. Concurrent
-// readings call it concurrently.
+// Watched returns a context with which Walk, Each, Newest and WalkNewest call tell for each message, and at
+// the end. Concurrent readings call it concurrently.
 func Watched(ctx context.Context, tell Progress) context.Context {
 	return context.WithValue(ctx, progressKey{}, tell)
 }

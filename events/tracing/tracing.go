@@ -1,4 +1,4 @@
-// Package tracing carries trace contexts by W3C Trace Context in messages.
+// Package tracing carries trace contexts, as W3C Trace Context defines them, in messages.
 package tracing
 
 import (

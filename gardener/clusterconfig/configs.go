@@ -40,8 +40,9 @@ type Options struct {
 }
 
 // Configs writes network blocks next to the Cluster resources: a ClusterConfig for each rule, and an
-// annotation on the Cluster. It does not change objects of other writers. It is safe for concurrent
-// use, also by several workers: every write carries the resourceVersion that was read.
+// annotation on the Cluster. It changes no ClusterConfig of another writer, and no object of another
+// runtime. It is safe for concurrent use, also by several workers: every patch carries the resourceVersion
+// that was read.
 type Configs struct {
 	*kube.ObjectWatch
 
@@ -78,8 +79,8 @@ func New(config *rest.Config, opts Options) (*Configs, error) {
 
 // Write makes the ClusterConfigs and the annotation equal a note. It does not change objects of
 // others, and returns them in Noted.Taken. A repeat writes nothing. Errors: engine.ErrConflict
-// (another writer wrote meanwhile), engine.ErrUnknownResult (it may be written), engine.ErrUnavailable
-// (not now), network.ErrRefused (never).
+// (another writer wrote meanwhile), engine.ErrUnknownResult (the note may be written),
+// engine.ErrUnavailable (retry later), network.ErrRefused (permanent).
 func (c *Configs) Write(ctx context.Context, n network.Note) (network.Noted, error) {
 	var noted network.Noted
 	owner, err := c.cluster(ctx, n.Cluster)
@@ -174,8 +175,8 @@ func (c *Configs) patchCluster(ctx context.Context, cluster *metav1.PartialObjec
 }
 
 // Remove deletes the ClusterConfigs of a runtime in all namespaces, and removes their rules, and the
-// note's, from the annotations of their Clusters. The note may have nothing but the runtime. It
-// returns how many objects it changed. Errors as for Write.
+// note's, from those of their Clusters that are annotated for the runtime. The note may have nothing but
+// the runtime. Remove returns how many objects it changed. Errors as for Write.
 func (c *Configs) Remove(ctx context.Context, n network.Note) (int, error) {
 	selector := labels.Set{labelManagedBy: managedBy, labelRuntime: n.Runtime}.String()
 	changed, of := 0, map[network.Identity][]string{}
@@ -229,8 +230,8 @@ func (c *Configs) delete(ctx context.Context, o *unstructured.Unstructured) erro
 	return noteError("delete ClusterConfig "+o.GetNamespace()+"/"+o.GetName(), err)
 }
 
-// All returns the notes in all ClusterConfigs and Clusters, of every allocator. Error:
-// engine.ErrUnavailable.
+// All returns the notes in all Clusters and in all ClusterConfigs with the purpose of Gardener-IPAM, of every
+// allocator. It leaves out a ClusterConfig that it cannot read, and warns. Errors as for Write.
 func (c *Configs) All(ctx context.Context) (network.Notes, error) {
 	var notes network.Notes
 	err := c.eachConfig(ctx, labelManagedPurpose+"="+managedPurpose, func(o *unstructured.Unstructured) error {

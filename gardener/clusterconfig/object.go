@@ -115,8 +115,8 @@ func ownerOf(cluster *metav1.PartialObjectMetadata) metav1.OwnerReference {
 	}
 }
 
-// mend returns the merge patch that makes is equal to should, nil if nothing differs. It keeps labels,
-// annotations and owners of others.
+// mend returns the merge patch that changes the object "is" to "should", nil if nothing differs. The patch
+// keeps labels, annotations and owners of others.
 func mend(is, should *unstructured.Unstructured) map[string]any {
 	metadata := map[string]any{}
 	if labels := differing(is.GetLabels(), should.GetLabels()); len(labels) > 0 {
@@ -185,7 +185,7 @@ func replaced(is, should any) any {
 }
 
 // takenBy reports whether an object with one of our names belongs to others: to another writer, or to
-// the runtime by.
+// another runtime, which it returns as by.
 func takenBy(managed, runtime string, n network.Note) (by string, taken bool) {
 	if managed != "" && managed != managedBy {
 		return "", true

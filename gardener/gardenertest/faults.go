@@ -21,7 +21,7 @@ func testWriteFaults(t *testing.T, b *bench) {
 	const anyNumber = -1
 	cases := []struct {
 		fault   fault
-		times   int // the fault happens; anyNumber: for ever
+		times   int // how often the fault happens; anyNumber: for ever
 		want    error
 		patches int
 	}{

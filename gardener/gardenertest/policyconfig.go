@@ -23,7 +23,7 @@ type seen struct {
 	found   bool
 }
 
-// PolicyConfig tests a watched ConfigMap: it reports each text once, reads the older key if the other
+// PolicyConfig tests policyconfig.Watch: it reports each text once, reads the older key if the other
 // is missing, and reports nothing of other ConfigMaps.
 func PolicyConfig(t *testing.T, s Server) {
 	t.Helper()

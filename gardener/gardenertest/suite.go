@@ -318,7 +318,7 @@ func (c *changes) wasDeleted(name string) bool {
 	return c.deleted[name]
 }
 
-// until waits until holds returns true, and checks that after each change.
+// until calls holds now and after each change, until it returns true.
 func (c *changes) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -79,8 +79,8 @@ func testClaimStale(t *testing.T, b *bench) {
 	}
 }
 
-// testClaimRace: I3 OneTenant at the last fence. Two clients that saw the same
-// free binding claim it at once, fifty times.
+// testClaimRace: invariant I3 (OneTenant), kept by the resourceVersion. Two clients that saw the
+// same free binding claim it at once, fifty times.
 func testClaimRace(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	clients := []*gardener.Client{b.client(t, gardener.Options{}), b.client(t, gardener.Options{})}

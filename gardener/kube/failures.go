@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// quiet is how long a watch has to be without a failure for the same one to be news again. A watch that fails
-// all the time does so at least once a minute.
+// quiet is how long a watch must not fail before a repeat of its last failure is news. A watch that keeps
+// failing fails at least once a minute.
 const quiet = 5 * time.Minute
 
 // Failures remembers the last failure of a watch. The zero value has none.
@@ -16,8 +16,8 @@ type Failures struct {
 	at   time.Time
 }
 
-// Add records a failure, and reports whether it is news: another one than the last, or the same after a time
-// without any.
+// Add records a failure, and reports whether it is news: its text differs from the last one's, or there was
+// no failure for the time quiet.
 func (f *Failures) Add(err error, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // Watched selects the objects of an informer.
 type Watched struct {
 	Resource  schema.GroupVersionResource
-	Namespace string // metav1.NamespaceAll for every one
+	Namespace string // metav1.NamespaceAll for all namespaces
 	// Narrow sets the selectors of lists and watches. If it is nil, all objects are selected.
 	Narrow   func(*metav1.ListOptions)
 	Indexers cache.Indexers

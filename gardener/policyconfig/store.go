@@ -93,7 +93,7 @@ func (p *Store) Read(ctx context.Context) (Version, error) {
 }
 
 func (p *Store) version(o *unstructured.Unstructured) Version {
-	data, _, _ := unstructured.NestedStringMap(o.Object, "data") // a value that is no text is no policy
+	data, _, _ := unstructured.NestedStringMap(o.Object, "data") // without data, and so without a policy, if any value is no text
 	v := Version{Key: p.opts.Key, ResourceVersion: o.GetResourceVersion(), Target: p.opts.Key, object: o}
 	if v.Text, v.Found = data[v.Key]; !v.Found {
 		if v.Text, v.Found = data[OlderKey]; v.Found {
@@ -146,9 +146,9 @@ func (v Version) Keeps(text string) bool {
 	return size <= mostConfigMapBytes
 }
 
-// Write replaces the version that was read by a text. It keeps the old text as the previous version if
-// both fit, and drops the one before. Errors: ErrChanged, and nothing is written; ErrNoConfigMap;
-// ErrRefused; engine.ErrUnknownResult, engine.ErrUnavailable.
+// Write writes a text in place of the policy that Read has returned as over. It keeps the old text as the
+// previous version if both fit, and drops the version before that. Errors: ErrChanged, and nothing is
+// written; ErrNoConfigMap; ErrRefused; engine.ErrUnknownResult, engine.ErrUnavailable.
 func (p *Store) Write(ctx context.Context, over Version, text string, now time.Time) (Version, error) {
 	o := over.object.DeepCopy()
 	data, _, _ := unstructured.NestedStringMap(o.Object, "data")

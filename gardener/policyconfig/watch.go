@@ -30,9 +30,9 @@ type Options struct {
 	Key string
 
 	// OnChange is called with the text of the policy when it is first found and whenever
-	// it changes. found is false if the policy was removed. Until the first call, the
-	// ConfigMap is absent. Only one goroutine calls OnChange, and the watch does not
-	// continue before it returns. Required.
+	// it changes. found is false if the policy was removed. Until the first call, there is
+	// no policy. Only one goroutine calls OnChange, and the watch does not continue before
+	// it returns. Required.
 	OnChange func(content string, found bool)
 
 	// Warn is called with one line about a problem that an operator should check. It must

@@ -21,7 +21,7 @@ type Verdict int
 
 // The verdicts.
 const (
-	Again    Verdict = iota // not served; the same request may be sent again
+	Again    Verdict = iota // the same request may be sent again: a read, or a write without effect
 	Unknown                 // a write that may have taken place
 	Conflict                // the object has changed since
 	Missing                 // the object is not there
@@ -71,7 +71,8 @@ func ofObject(status apierrors.APIStatus) bool {
 	return details != nil && details.Name != ""
 }
 
-// Limited reports whether a working server asks for a later repeat.
+// Limited reports whether a server works, but did not process this request: it answered 429, or an
+// admission plugin refused before it looked at the object.
 func Limited(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return errors.As(err, &status) && (status.Status().Code == http.StatusTooManyRequests || unlooked(status))
@@ -113,7 +114,7 @@ func Delay(err error) time.Duration {
 // Error is a failure that the caller can act upon.
 type Error struct {
 	Op  string
-	As  error // one of package engine's
+	As  error // the error for which callers test, such as engine.ErrUnavailable
 	Err error // what the server or the network said
 }
 

@@ -1,5 +1,5 @@
-// Package audit compares Redis with ledger, labels and Shoots, and repairs the drifts that are safe to repair. Auditor
-// does so periodically.
+// Package audit compares Redis with ledger, labels and Shoots, and repairs the drifts that are safe to
+// repair. Auditor does so periodically.
 package audit
 
 import (
@@ -27,8 +27,8 @@ type Records interface {
 	Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error]
 }
 
-// Repairer corrects Redis; package counters implements it. Each method first checks that
-// the drift it is given still exists, and reports whether it changed anything.
+// Repairer corrects Redis; package counters implements it. Each method changes Redis only if the
+// drift still exists. A bool is true if it did.
 type Repairer interface {
 	Recount(ctx context.Context, pool, binding string) (bool, error)
 	Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error)
@@ -44,7 +44,7 @@ type Repairer interface {
 	Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error)
 }
 
-// Reader reads one binding at its source.
+// Reader reads one binding from Gardener, not from the cache.
 type Reader interface {
 	// Get returns an engine.Error with CodeUnknownBinding if the binding does not exist.
 	Get(ctx context.Context, name string) (engine.Binding, error)
@@ -91,9 +91,9 @@ func (a *Audit) say(format string, args ...any) {
 }
 
 // Verify makes a second pass if the first one finds drift, and returns the drifts that both
-// passes found. It leaves out drift that an event in motion may have caused in the second
-// pass: an event that was not settled when that pass began, or that was published later. At
-// the end of the pass a later event is answered in the ledger, not settled, or waiting.
+// passes found. It leaves out the runtimes and bindings of events that were in motion during
+// the second pass: events that were unsettled or waiting at its beginning or end, and events
+// that were answered since it began.
 func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 	first, before, err := a.look(ctx)
 	if err != nil || len(first.Drifts) == 0 {
@@ -132,7 +132,7 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 	if len(second.Drifts) == 0 {
 		return second, nil
 	}
-	// If an event is settled between these two reads, the ledger has its answer.
+	// In this order: if an event is settled between these two reads, the ledger has its answer.
 	if err := moving.read(ctx, a.Ledger, a.Room); err != nil {
 		return Finding{}, err
 	}
@@ -142,7 +142,7 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 	moving.follow(before)
 	moving.follow(after)
 	for _, d := range second.Drifts {
-		if moving.runtimes[d.Runtime] { // its binding may lack only this runtime
+		if moving.runtimes[d.Runtime] { // a wrong count of its binding may come from this runtime alone
 			moving.add("", d.Lacking())
 		}
 	}
@@ -154,8 +154,8 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 
 func key(d account.Drift) [4]string { return [4]string{string(d.Kind), d.Pool, d.Binding, d.Runtime} }
 
-// look makes one pass. It reads Redis last: Redis may then know newer changes than the
-// ledger that was read, but the ledger never knows newer ones than Redis.
+// look makes one pass. It reads Redis last: so Redis may have changes that the ledger did not
+// have when it was read, but not the reverse.
 func (a *Audit) look(ctx context.Context) (Finding, map[string]account.Snapshot, error) {
 	var f Finding
 	a.say("reading ledger, labels and Shoots")
@@ -306,7 +306,7 @@ func (m *motion) answered(ctx context.Context, ledger Ledger, after uint64) erro
 	return nil
 }
 
-// follow adds the present and the former bindings of the runtimes in motion.
+// follow adds the bindings that the runtimes in motion have in a pass over Redis.
 func (m *motion) follow(have map[string]account.Snapshot) {
 	for _, s := range have {
 		for id := range m.runtimes {

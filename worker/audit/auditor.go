@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Auditor audits periodically, and repairs the drifts that are safe to repair.
+// Auditor audits periodically and, if Settings says so, repairs the drifts that are safe to repair.
 type Auditor struct {
 	Audit *Audit
 	// Settings returns the time between two audits, 0 for never, and whether to repair. It is
@@ -17,7 +17,8 @@ type Auditor struct {
 	Observer observe.Observer
 }
 
-// Run audits until ctx ends. Each pause is up to a tenth longer (jitter), so that workers do not all read at once.
+// Run audits until ctx ends. Each pause is up to a tenth longer (jitter), so that workers do not all read at
+// once.
 func (r *Auditor) Run(ctx context.Context) {
 	every := func() time.Duration { every, _ := r.Settings(); return every }
 	loop.Run(ctx, loop.Options{Changing: every, Jitter: 0.1}, func(ctx context.Context) error {

@@ -9,9 +9,9 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// noteRefused sets Drift.Refused for assignments that the ledger does not know, if it has refused all their
-// requests. A worker leaves such an assignment if it pauses before it calls Redis, another worker refuses the
-// request meanwhile, and the first one then dies before it reads the refusal.
+// noteRefused sets Drift.Refused for an assignment that the ledger does not know, if the ledger has a
+// rejection of each of its requests. A worker leaves such an assignment if it pauses before it calls Redis,
+// another worker refuses the request meanwhile, and the first worker then dies before it reads the refusal.
 func (a *Audit) noteRefused(ctx context.Context, drifts []account.Drift) error {
 	for i := range drifts {
 		d := &drifts[i]
@@ -37,9 +37,8 @@ func (a *Audit) noteRefused(ctx context.Context, drifts []account.Drift) error {
 	return nil
 }
 
-// takeBack undoes the assignment of refused requests (rule 11), and reports whether it did: false unless
-// Drift.Refused is set. It need not read the ledger again: a refusal is final, and the script checks the
-// record.
+// takeBack undoes the assignment of refused requests (rule 11) if Drift.Refused is set, and reports whether
+// it did. It need not read the ledger again: a refusal is final, and the script checks the record.
 func (a *Audit) takeBack(ctx context.Context, d account.Drift) (bool, error) {
 	if !d.Refused {
 		return false, nil

@@ -32,7 +32,7 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	case account.RuntimeUnknown:
 		return a.takeBack(ctx, d)
 	case account.WaitingUnknown:
-		return a.Repairer.Forget(ctx, d.Pool, d.Runtime, d.Entry.Sequence) // only under this sequence: it may have been served since
+		return a.Repairer.Forget(ctx, d.Pool, d.Runtime, d.Entry.Sequence) // under this sequence: the runtime may be assigned by now
 	case account.ShootGone:
 		dropped, err := a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
 		if err == nil && dropped {
@@ -58,11 +58,11 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	}
 }
 
-// restore puts an assignment back. It locates the runtime first: the directory shows whether it was
-// deprovisioned meanwhile, and later deprovisions find the place.
+// restore puts an assignment back. It first locates the runtime: the directory shows whether the runtime was
+// deprovisioned meanwhile, and a later deprovision finds its pool there.
 func (a *Audit) restore(ctx context.Context, d account.Drift) (bool, error) {
 	if d.Wanted.State == "" {
-		return false, nil // Redis has the higher sequence: unclear which one is right
+		return false, nil // Redis has the higher sequence: it is unclear whether Redis or the ledger is right
 	}
 	place, err := a.Repairer.Locate(ctx, d.Runtime, d.Pool)
 	if err != nil || place.Pool != d.Pool {
@@ -72,7 +72,7 @@ func (a *Audit) restore(ctx context.Context, d account.Drift) (bool, error) {
 }
 
 // follow reads the label again and updates Redis from it (rule 10). A deleted binding counts as unclaimed and
-// clean.
+// clean. follow does nothing if the binding is in another pool, or is there again.
 func (a *Audit) follow(ctx context.Context, d account.Drift) (bool, error) {
 	b, err := a.Reader.Get(ctx, d.Binding)
 	switch {
@@ -89,9 +89,8 @@ func (a *Audit) follow(ctx context.Context, d account.Drift) (bool, error) {
 }
 
 // RepairAll repairs all drifts, and returns those for which Redis changed and the joined errors. A failed
-// repair does not stop the others. Counts come last. A count is not lowered while Redis lacks a runtime of
-// the binding that the ledger or a Shoot has: another runtime could take the room before this one is restored
-// (I2).
+// repair does not stop the others. Wrong counts come last. A count is not lowered if a runtime of the binding
+// could not be restored before: another runtime could take the room of that runtime (I2).
 func (a *Audit) RepairAll(ctx context.Context, drifts []account.Drift, drainIdle bool) (changed []account.Drift, err error) {
 	drifts = slices.Clone(drifts)
 	slices.SortStableFunc(drifts, func(a, b account.Drift) int { return last(a) - last(b) })

@@ -28,7 +28,7 @@ type Dependency string
 // The dependencies.
 const (
 	Bindings Dependency = "bindings" // reads of a pool's bindings in Gardener
-	Labels   Dependency = "labels"   // writes of them
+	Labels   Dependency = "labels"   // writes of their labels
 	Shoots   Dependency = "shoots"   // the list of the Shoots
 	Records  Dependency = "records"  // a pool's records in Redis
 )
@@ -63,8 +63,9 @@ const (
 	slowness = 10
 )
 
-// Error means that a call was not made, because other calls of the part fail or hang. It does not unwrap to
-// their error, which might be engine.ErrUnknownResult: a write that was not made has a known result.
+// Error means that a call was not made, or was not repeated after a failed attempt (AskBounded), because
+// calls of the part fail or hang. It does not unwrap to their error, which might be
+// engine.ErrUnknownResult: a write that was not made has a known result.
 type Error struct {
 	Part Part
 	Last error // the last failure of the part
@@ -74,7 +75,7 @@ func (e *Error) Error() string {
 	return e.Part.String() + ": not asked while calls fail or hang, the last one with: " + e.Last.Error()
 }
 
-// Held reports whether err means that a call was not made.
+// Held reports whether err is an *Error: a call was not made or not repeated.
 func Held(err error) bool {
 	_, held := errors.AsType[*Error](err)
 	return held
@@ -120,8 +121,8 @@ func Ask[T any](b *Bulkheads, of Part, call func() (T, error)) (answer T, err er
 }
 
 // AskBounded is Ask with at most slots concurrent calls of the part. Further calls block until a slot is free,
-// ctx ends (its cause is returned), or the part hangs (an *Error is returned). The context of call makes each
-// retry within the call count as a failure, and stops the retries while the circuit is open.
+// ctx ends (its cause is returned), or the part hangs (an *Error is returned). If call retries, its context
+// counts each failed attempt (engine.AttemptFailed), and stops the retries while the circuit is open.
 func AskBounded[T any](ctx context.Context, b *Bulkheads, of Part, call func(context.Context) (T, error)) (answer T, err error) {
 	if p := b.part(of); p != nil {
 		if err := p.take(ctx); err != nil {
@@ -144,7 +145,8 @@ func (b *Bulkheads) Check(of Part) error {
 	return &Error{of, p.lastFailure()}
 }
 
-// part returns the state of a part, and creates it. It returns nil if that would exceed mostParts.
+// part returns the state of a part, and creates it if there is none. It returns nil if that would exceed
+// mostParts.
 func (b *Bulkheads) part(of Part) *part {
 	b.mu.RLock()
 	p := b.parts[of]

@@ -20,7 +20,7 @@ type part struct {
 	mu        sync.Mutex
 	last      error         // the latest failure
 	opened    time.Time     // when the circuit last opened
-	taken     int           // slots
+	taken     int           // slots that are taken
 	succeeded time.Time     // the latest success, or when the first slot was taken
 	usual     time.Duration // between two successes while slots are taken, smoothed
 }

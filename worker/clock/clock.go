@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Tolerated is the offset of this machine's clock from a store's from which on an operator should be told. No
-// decision depends on it.
+// Tolerated is the largest offset between this machine's clock and a store's of which an operator need not be
+// told. No decision depends on it.
 const Tolerated = 2 * time.Second
 
 // Clock estimates the clock of a store. Before the first measurement it shows the machine's time. It is safe
@@ -21,7 +21,7 @@ type Clock struct {
 }
 
 // New returns a clock. machine returns the machine's time; nil means time.Now. told may be nil; it is called
-// after each measurement with the time by which the store's clock is ahead.
+// after each measurement with the time by which the store's clock is ahead, negative if it is behind.
 func New(machine func() time.Time, told func(offset time.Duration)) *Clock {
 	if machine == nil {
 		machine = time.Now
@@ -38,8 +38,8 @@ func (c *Clock) Now() time.Time { return c.machine().Add(c.Offset()) }
 // Offset returns by how much the store's clock is ahead of the machine's.
 func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
 
-// Measure updates the offset. The store's answer has the time said; the request was sent at the machine's
-// time asked. It ignores a zero said: the store did not send its time.
+// Measure updates the offset from an answer of the store: said is the store's time in it, and asked is the
+// machine's time when the request was sent. A zero said changes nothing: the store did not send its time.
 func (c *Clock) Measure(asked, said time.Time) {
 	if said.IsZero() {
 		return

@@ -13,7 +13,7 @@ type Config struct {
 	// Defaults to the rules of [InitialRules] and one account per tenant and pool.
 	HAP HAP `key:"hap"`
 	// Policy says where the policy for implementations is read from.
-	// Defaults to none: a policy is only read if Catalog is set.
+	// Defaults to none: a policy is read only if Catalog is set.
 	Policy Policy `key:"policy"`
 	// Network says where the rules for the network ranges of clusters are read from.
 	// Defaults to none: clusters get ranges only if the section is present.
@@ -25,7 +25,7 @@ type Config struct {
 	// Defaults to a server on this machine.
 	Redis Redis `key:"redis"`
 	// Gardener configures the connection to the cluster with the bindings.
-	// Defaults to the cluster of KUBECONFIG, or else to the cluster in which the worker runs.
+	// Defaults to the cluster of KUBECONFIG or ~/.kube/config, or else to the one in which the worker runs.
 	Gardener Gardener `key:"gardener"`
 	// Worker sets how many events are processed at once and how long each may take.
 	// Defaults to 192 events at once.
@@ -58,10 +58,10 @@ type HAP struct {
 	// EUAccessRule is the older form: pools of accounts under EU access.
 	// Defaults to "". It cannot be combined with Rule.
 	EUAccessRule string `key:"euAccessRule"`
-	// InternalGlobalAccounts lists the tenants that may use the internal bindings that are labelled with them.
+	// InternalGlobalAccounts lists the tenants that may use internal bindings whose label names the tenant.
 	// Defaults to none.
 	InternalGlobalAccounts []string `key:"internalGlobalAccounts"`
-	// MultiHyperscalerAccount says who may have several accounts in a pool.
+	// MultiHyperscalerAccount says which tenants may have several accounts in a pool.
 	// Defaults to none.
 	MultiHyperscalerAccount MultiHyperscalerAccount `key:"multiHyperscalerAccount"`
 	// Waiting says what happens to requests that find their pool empty.
@@ -77,8 +77,9 @@ type MultiHyperscalerAccount struct {
 	// AllowedGlobalAccounts lists the tenants that may have several accounts; "*" means all tenants.
 	// Defaults to none: every tenant has one account per pool.
 	AllowedGlobalAccounts []string `key:"allowedGlobalAccounts"`
-	// Limits has the maximum number of clusters on an account, by provider, and "default" for all other providers; 0 means no limit.
-	// Defaults to none. Limits apply only to tenants that may have several accounts.
+	// Limits has the maximum number of clusters on an account, by provider, and "default" for all other
+	// providers; 0 means no limit. Limits apply only to tenants that may have several accounts.
+	// Defaults to none.
 	Limits map[string]int `key:"limits"`
 	// Strategy chooses among a tenant's accounts below the limit: fill-most-populated, fill-first or round-robin.
 	// Defaults to fill-most-populated.
@@ -91,8 +92,8 @@ type Waiting struct {
 	// with a deadline.
 	// Defaults to 10m.
 	Timeout time.Duration `key:"timeout"`
-	// Longest is the maximum time that a request waits, even if its deadline is later. If Timeout is longer,
-	// Timeout counts.
+	// Longest is the maximum time that a request waits, even if its deadline is later. If Timeout is longer
+	// than Longest, Timeout is the maximum.
 	// Defaults to 720h.
 	Longest time.Duration `key:"longest"`
 }
@@ -144,7 +145,8 @@ type Network struct {
 	// Kubeconfig is the kubeconfig file of the cluster with Config.
 	// Defaults to gardener.kubeconfig.
 	Kubeconfig string `key:"kubeconfig"`
-	// ClusterConfigs makes the worker write ClusterConfigs in addition to its replies.
+	// ClusterConfigs makes the worker write ClusterConfigs, and an annotation on Clusters, in addition to its
+	// replies.
 	// Defaults to false.
 	ClusterConfigs bool `key:"clusterConfigs"`
 	// Required makes requests wait while there is no valid network configuration.

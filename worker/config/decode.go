@@ -13,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// decode returns the defaults overridden by root, and records the lines of the keys in lines. A key that is
-// unknown or has the wrong type is a fault of root's reader; its default stays.
+// decode returns the defaults overridden by root, and records the lines of the keys in lines. An unknown key,
+// and a value of the wrong type, is a fault of root's reader. The default of such a value stays.
 func decode(root document.Node, lines map[string]int) *Config {
 	c := Default()
 	d := decoder{given: map[string]bool{}, lines: lines}
@@ -40,7 +40,8 @@ type decoder struct {
 	lines map[string]int
 }
 
-// section decodes a mapping into a struct, whose field tags are the keys. It returns the keys of the mapping.
+// section decodes a mapping into a struct, whose field tags are the keys. It returns the mapping's known
+// fields. For gardener.labels, n may also be the name of a preset.
 func (d *decoder) section(n document.Node, into reflect.Value) []document.Node {
 	if preset, is := n.Scalar().(string); is && n.Path == "gardener.labels" {
 		labels(n, preset, into)
@@ -144,7 +145,8 @@ func (d *decoder) leaf(n document.Node, into reflect.Value) {
 	}
 }
 
-// texts returns the items of a list, with "" for an item that is not text. It returns fallback if n is not a list.
+// texts returns the items of a list, with "" for an item that is not text. If n is not a list, it returns
+// fallback.
 func (d *decoder) texts(n document.Node, fallback []string) []string {
 	items, is := n.List()
 	if !is {

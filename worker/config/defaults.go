@@ -85,9 +85,9 @@ func Default() *Config {
 	}
 }
 
-// WithDefaults returns a copy of c with the default in each empty field. It does not change fields whose zero
-// value has a meaning (manage, repair, waiting.timeout, reconcile.interval, traceRatio, page.enabled): start
-// from [Default] to have their defaults too.
+// WithDefaults returns a copy of c with the default in each empty field. The rules get their default only if
+// none are set in either form. It does not change fields whose zero value has a meaning (manage, repair,
+// waiting.timeout, reconcile.interval, traceRatio, page.enabled): start from [Default] for their defaults.
 func (c *Config) WithDefaults() *Config {
 	filled, standard := c.clone(), Default()
 	if !filled.HAP.anyRule() {

@@ -91,7 +91,7 @@ func inline(text string) bool {
 }
 
 // hideURL hides passwords, tokens in place of a user (NATS accepts these), and parameters whose name suggests
-// a secret. It hides a text that is no URL completely.
+// a secret. If text is neither a URL nor host:port, it returns Hidden.
 func hideURL(text string) string {
 	if text == "" {
 		return ""

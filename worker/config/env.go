@@ -134,7 +134,7 @@ func envYAML(text string) (any, error) {
 	switch {
 	case len(r.Faults) == 0:
 		return value, nil
-	case r.Faults[0].Column > 0: // only faults with a column have a message that fits here
+	case r.Faults[0].Column > 0: // other messages speak of a file or of its lines
 		return nil, fmt.Errorf("is not valid YAML on one line: %s", strings.TrimPrefix(r.Faults[0].Message, "is no YAML: "))
 	}
 	return nil, errors.New("is not valid YAML on one line")

@@ -22,8 +22,8 @@ func (f *faults) add(path, format string, args ...any) {
 	}
 }
 
-// take adds the faults of a reader. Their keys get no further faults, since these would be about the default
-// that stays in place.
+// take adds the faults of a reader. The keys of these faults, except duplicates, get no further faults, since
+// further ones would be about the default that stays in place.
 func (f *faults) take(found document.Faults) {
 	f.list = append(f.list, found...)
 	f.broken = map[string]bool{}
@@ -38,7 +38,8 @@ type sources struct {
 	variables map[string]string
 }
 
-// place sets the file and line of a fault, or the variable: where its key was set, or else the section of the key.
+// place sets where the key of a fault was set: file and line, or the variable in place of the file. For a key
+// that was not set, it takes the nearest list or section above that was.
 func (s sources) place(file string, f *document.Fault) {
 	if f.File != "" {
 		return // it has its variable already
@@ -53,7 +54,8 @@ func (s sources) place(file string, f *document.Fault) {
 	}
 }
 
-// err returns all faults in the order of the file, faults of variables first; nil if there are none.
+// err returns all faults in the order of the file; nil if there are none. Faults without a line, such as
+// those of variables, come first.
 func (f *faults) err(file string, from sources) error {
 	for i := range f.list {
 		from.place(file, &f.list[i])

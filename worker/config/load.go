@@ -56,7 +56,8 @@ func parse(path string, content []byte, env []string) (*Config, error) {
 	return c, nil
 }
 
-// Given reports whether the section has any key in the file or the environment.
+// Given reports whether the file or the environment has the section. An empty section of the file counts only
+// if it is written as {}.
 func (c *Config) Given(section string) bool { return c.present[section] }
 
 // element returns the path of the element with index i of a list. Paths count from 1.

@@ -52,7 +52,7 @@ func plainHost(urls URLs, plain func(scheme string) bool) string {
 	return ""
 }
 
-// loopback reports whether host is a loopback name or address. It does not resolve names.
+// loopback reports whether host is empty, or a loopback name or address. It does not resolve names.
 func loopback(host string) bool {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") {

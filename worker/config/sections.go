@@ -13,13 +13,14 @@ type NATS struct {
 	// NKey is the path of a file with an nkey seed.
 	// Defaults to none.
 	NKey string `key:"nkey"`
-	// TLS has the files for TLS. It is used if URL has a TLS scheme (tls://) or a file is set.
+	// TLS has the files for TLS. TLS is used if URL has the scheme tls:// or wss://, or if a file is set.
 	// Defaults to the system's certificate authorities.
 	TLS TLS `key:"tls"`
 	// Prefix is the prefix of all subjects.
 	// Defaults to hap.v1.
 	Prefix string `key:"prefix"`
-	// Manage lets the worker create missing streams and a missing consumer.
+	// Manage lets the worker create missing streams and a missing consumer, and record its landscape in the
+	// ledger's metadata.
 	// Defaults to true.
 	Manage bool `key:"manage"`
 	// Replicas is the number of replicas of each stream, 1 or 3.
@@ -29,8 +30,8 @@ type NATS struct {
 	// the server rejects further events.
 	// Defaults to 1Gi.
 	MaxBytes int64 `key:"maxBytes" unit:"bytes"`
-	// Retention is how long the replies of a released runtime are kept. It must be longer than
-	// hap.waiting.timeout.
+	// Retention is how long the replies of a released runtime are kept at least. It must be at least 1h, and
+	// longer than hap.waiting.timeout.
 	// Defaults to 168h.
 	Retention time.Duration `key:"retention"`
 	// MaxAckPending is the maximum number of events that all workers together may have received and not
@@ -41,11 +42,11 @@ type NATS struct {
 
 // Redis is the section redis.
 type Redis struct {
-	// URL has the servers, redis:// or rediss://: one server, or several of a cluster or several sentinels.
+	// URL has the servers, with redis://, rediss:// or unix://: one server, nodes of a cluster, or sentinels.
 	// Defaults to redis://127.0.0.1:6379.
 	URL URLs `key:"url"`
-	// Cluster means that a single URL is a node of a Redis Cluster. Several URLs without SentinelMaster
-	// always are.
+	// Cluster means that a single URL is a node of a Redis Cluster. Several URLs without SentinelMaster are
+	// always nodes of one.
 	// Defaults to false.
 	Cluster bool `key:"cluster"`
 	// SentinelMaster is the name of the master. If it is set, URL has the sentinels.
@@ -55,8 +56,8 @@ type Redis struct {
 	// SentinelPasswordFile.
 	// Defaults to none.
 	SentinelUsername string `key:"sentinelUsername"`
-	// SentinelPasswordFile is the path of a file with the password for the sentinels. It is read at each
-	// connection to one, and needs SentinelMaster.
+	// SentinelPasswordFile is the path of a file with the password for the sentinels, read at each connection
+	// to a sentinel. It needs SentinelMaster.
 	// Defaults to none.
 	SentinelPasswordFile string `key:"sentinelPasswordFile"`
 	// Username is the user. It cannot be combined with a user in URL.
@@ -66,7 +67,7 @@ type Redis struct {
 	// combined with a user in URL.
 	// Defaults to none.
 	PasswordFile string `key:"passwordFile"`
-	// TLS has the files for TLS. It is used if URL has the scheme rediss://.
+	// TLS has the files for TLS. TLS is used if URL has the scheme rediss://.
 	// Defaults to the system's certificate authorities.
 	TLS TLS `key:"tls"`
 	// Prefix is the prefix of all keys.
@@ -93,7 +94,8 @@ type TLS struct {
 // Gardener is the section gardener.
 type Gardener struct {
 	// Kubeconfig is the kubeconfig file of the cluster with the bindings.
-	// Defaults to the file in KUBECONFIG, or else to the cluster in which the worker runs.
+	// Defaults to the files in KUBECONFIG, or else to ~/.kube/config. Without any of these files, the worker
+	// uses the cluster in which it runs.
 	Kubeconfig string `key:"kubeconfig"`
 	// Namespace is the namespace of bindings and Shoots.
 	// Defaults to the namespace of Kubeconfig's context.
@@ -119,7 +121,7 @@ type Gardener struct {
 
 // Labels are the keys of the labels on bindings.
 type Labels struct {
-	// HyperscalerType is the key of the pool's name.
+	// HyperscalerType is the key of the pool's hyperscaler type.
 	// Defaults to hyperscalerType; legacy: hyperscaler-type.
 	HyperscalerType string `key:"hyperscalerType"`
 	// TenantName is the key of the tenant.
@@ -141,13 +143,13 @@ type Labels struct {
 
 // Shoots is the section gardener.shoots.
 type Shoots struct {
-	// RuntimeID lists keys of annotations or labels of a Shoot. The first one that the Shoot has contains the
-	// runtime id. If it has none of them, its name is the id.
+	// RuntimeID lists keys of annotations or labels of a Shoot. The runtime id is the value of the first key
+	// that the Shoot has. Without any of them, it is the Shoot's name.
 	// Defaults to infrastructuremanager.kyma-project.io/runtime-id,
 	// kcp.provisioner.kyma-project.io/runtime-id.
 	RuntimeID []string `key:"runtimeID"`
-	// Tenant lists keys of annotations or labels of a Shoot. The first one that the Shoot has contains the
-	// global account. Only hapctl migrate plan uses it.
+	// Tenant lists keys of annotations or labels of a Shoot. The global account is the value of the first key
+	// that the Shoot has. Only hapctl migrate plan uses it.
 	// Defaults to account.
 	Tenant []string `key:"tenant"`
 }
@@ -165,7 +167,7 @@ type Worker struct {
 	// Defaults to 192.
 	Concurrency int `key:"concurrency"`
 	// AckWait is the time without a progress report after which NATS redelivers an event. The worker reports
-	// progress each third of it. It must be longer than Budget.
+	// progress three times in AckWait. AckWait must be longer than Budget.
 	// Defaults to 30s.
 	AckWait time.Duration `key:"ackWait"`
 	// Budget is how long a handler retries before it returns the event to the stream.
@@ -215,8 +217,8 @@ type Telemetry struct {
 	// LogFormat is json or text.
 	// Defaults to json.
 	LogFormat string `key:"logFormat"`
-	// TraceRatio is the share of traces that are recorded, from 0 to 1. The decision of a publisher takes
-	// precedence.
+	// TraceRatio is the share of traces that are recorded, from 0 to 1. If an event has a trace context of its
+	// publisher, the publisher's decision counts instead.
 	// Defaults to 1.
 	TraceRatio float64 `key:"traceRatio"`
 	// TenantLabel adds the label global_account_id to the metrics of events and decisions: one series per

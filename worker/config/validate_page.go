@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// callback is the path to which an issuer redirects browsers after a login; package page serves it.
+// callback is the path to which an issuer redirects browsers after a login; package access serves it.
 const callback = "/oidc/callback"
 
-// check validates the page. Its address must differ from the one of probes and metrics.
+// check validates the section. listen is telemetry.listen. Page.Listen must be another address, unless both
+// have port 0.
 func (p *Page) check(wrong *faults, listen string) {
 	const path = "telemetry.page"
 	switch {

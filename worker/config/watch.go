@@ -15,8 +15,8 @@ import (
 // live are the prefixes of keys that take effect without a restart.
 var live = []string{"hap.", "telemetry.logLevel", "worker.reconcile."}
 
-// NeedsRestart is the error for changed keys that need a restart. The other keys of the file have taken
-// effect, unless the error is wrapped in one that says that they are not valid without these.
+// NeedsRestart is the error for changed keys that need a restart. The file's other keys have taken effect. If
+// NeedsRestart is wrapped in another error, they are not valid without Keys, and nothing has taken effect.
 type NeedsRestart struct{ Keys []string }
 
 // Error names the keys.
@@ -26,13 +26,14 @@ func (e *NeedsRestart) Error() string {
 
 // Watch watches the file at path, from which current was loaded, until ctx ends.
 //
-// It loads a changed file with the environment of current. If the file is valid, Watch calls changed with the
-// whole new configuration, in which keys that need a restart keep the value in use. If such keys differ in
-// the file, it calls failed with a [NeedsRestart]. If the file is invalid, or invalid with the kept values,
-// it calls failed with the [document.Faults], and the last configuration stays in use. It calls both
-// from its goroutine. It also finds a change between Load and Watch.
+// It loads a changed file with the environment of current. Keys that need a restart keep the value in use; if
+// they differ in the file, Watch calls failed with a [NeedsRestart]. If another key has changed, Watch calls
+// changed with the whole new configuration. If the file cannot be read, or is invalid by itself or with the
+// kept values, Watch calls failed with the error, and the last configuration stays in use. It also calls
+// failed with errors after which changes may go unnoticed. It calls both from its goroutine. It also finds a
+// change between Load and Watch.
 //
-// It returns an error if path cannot be watched, and nil when ctx has ended.
+// It returns an error if the directory of path cannot be watched, and nil when ctx has ended.
 func Watch(ctx context.Context, path string, current *Config, changed func(*Config), failed func(error)) error {
 	w := watch{path: path, current: current, changed: changed, failed: failed}
 	return filewatch.Watch(ctx, path, current.sum, w.look, failed)

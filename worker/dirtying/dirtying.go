@@ -15,14 +15,14 @@ type Bindings interface {
 	Get(ctx context.Context, name string) (engine.Binding, error)
 	// MarkDirty writes dirty=true with the mark.
 	MarkDirty(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
-	// Unclaim removes tenantName and keeps the generation. It is for a claim with which no request
-	// was answered.
+	// Unclaim removes tenantName and writes the generation of the mark. It is for a claim with which
+	// no request was answered.
 	Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
 }
 
 // Shoots reports which bindings are used by Shoots.
 type Shoots interface {
-	// Refers reports whether any Shoot names the binding. An error never means no.
+	// Refers reports whether any Shoot names the binding. After an error that is unknown.
 	Refers(ctx context.Context, binding string) (bool, error)
 }
 
@@ -63,7 +63,7 @@ type Marking int
 
 // The results of MarkDirty.
 const (
-	Unmarked  Marking = iota // not marked: revived, deleted, or its label shows another claim
+	Unmarked  Marking = iota // not marked: revived, deleted, shared, internal, or its label shows another claim
 	Marked                   // its label is dirty=true now
 	Unclaimed                // back in its pool, since no request was answered with the claim
 	InUse                    // a Shoot still refers to it; the sweep tries again
@@ -136,8 +136,8 @@ func (m *Marker) leaveLabel(ctx context.Context, pool string, seen engine.Bindin
 }
 
 // leftBy decides by the label whether an ended claim is still to be marked dirty (open). If not, shown is the
-// result of MarkDirty. A binding that another pool counts was moved before this claim was on its label, which
-// may now show a claim of that pool.
+// result of MarkDirty. A binding that is in another pool was moved before this claim was on its label; the
+// label may show a claim of the other pool.
 func leftBy(b engine.Binding, pool, tenant string, generation int64) (shown Marking, open bool) {
 	switch {
 	case b.Pool().Name() != pool:

@@ -2,8 +2,8 @@
 //
 // Events of one tenant and class form a flow. The classes take turns by weight. Within a class, the flows
 // take turns, one event at a time (round robin). So the delay of an event depends on the number of flows
-// and on the length of its flow, but not on the length of the others. The queue is bounded: if it is
-// full, the longest flow loses its newest event, which the caller returns to the stream.
+// and on the length of its flow, but not on the length of the others. The queue is bounded: if it stays
+// full, a flow of at least average length loses its newest event, which the caller returns to the stream.
 package dispatch
 
 import (
@@ -48,8 +48,8 @@ type Options struct {
 	Bytes  int // maximum size of all queued events
 	// Share is the maximum number of events of one flow that are handled at once.
 	Share int
-	// Wait is how long Push blocks while the queue is full. Without it, a burst that the handlers
-	// can process soon would go back to the stream.
+	// Wait is how long Push blocks at most while the queue is full. Without this wait, a burst that the
+	// handlers can process soon would go back to the stream.
 	Wait time.Duration
 }
 
@@ -68,7 +68,7 @@ type Queue[T any] struct {
 	bytes   int
 	waiting int // flows with queued events
 	arrived uint64
-	longest *flow[T]      // the last result of findLongest; may no longer be the longest
+	longest *flow[T]      // the longest flow when findLongest last compared all flows
 	room    chan struct{} // signalled when an event leaves
 	stuck   bool          // no event has left since a Push waited for room without success
 }
@@ -95,8 +95,8 @@ func New[T any](o Options) *Queue[T] {
 }
 
 // Push adds an event of size bytes that was received at a time. It blocks up to Options.Wait while the
-// queue is full. If it is still full, Push removes the newest event of the longest flow, and returns it
-// and true. After Close it returns value itself and true.
+// queue is full. If the queue is still full, Push removes the newest event of a flow of at least average
+// length, and returns that event and true. After Close it returns value itself and true.
 func (q *Queue[T]) Push(of Flow, value T, size int, at time.Time) (excess T, full bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,8 +155,8 @@ func (q *Queue[T]) awaitRoom(size int) {
 	}
 }
 
-// findLongest returns a flow of at least average length: pushed, or the last longest flow, or else the
-// longest of all. So it rarely has to compare all flows.
+// findLongest returns a flow of at least average length: pushed, or q.longest, or else the longest of all. So
+// it rarely has to compare all flows.
 func (q *Queue[T]) findLongest(pushed *flow[T]) *flow[T] {
 	long := func(f *flow[T]) bool { return f != nil && len(f.items)*q.waiting >= q.events }
 	switch {
@@ -217,7 +217,7 @@ func (q *Queue[T]) signalRoom() {
 	}
 }
 
-// forget drops a flow without events, queued or handled.
+// forget drops the flow if none of its events is queued or being handled.
 func (q *Queue[T]) forget(f *flow[T]) {
 	if len(f.items) > 0 || f.handled > 0 {
 		return
@@ -281,7 +281,7 @@ func (q *Queue[T]) take(class Class) (value T, of Flow) {
 	return first.value, f.Flow
 }
 
-// Done reports that an event of the flow is handled, or no longer uses a place.
+// Done tells the queue that an event of the flow is handled, or no longer counts toward Options.Share.
 func (q *Queue[T]) Done(of Flow) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

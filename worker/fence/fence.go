@@ -50,10 +50,10 @@ func New(record Record, observer observe.Observer) *Fence {
 // lookLimit is the time-out of a read, so that later callers do not wait for one that hangs.
 const lookLimit = 5 * time.Second
 
-// InForce returns nil if all these epochs are in force at a moment after the call. Read the fence of the
-// effect before you call it: the last sequence of the reply's subject, or the resourceVersion of the object.
+// InForce returns nil if all these epochs are in force at a moment after the call began. Before the call,
+// read the fence of the effect: the last sequence of the reply's subject, or the object's resourceVersion.
 // Errors: account.ErrNotInForce; the error of the record or of ctx, after which the epochs may be in force or
-// not. It ignores epochs of older versions, which are in no record.
+// not. InForce ignores epochs of older versions, which are in no record.
 func (f *Fence) InForce(ctx context.Context, epochs account.Epochs) error {
 	if !fenced(epochs) {
 		return nil
@@ -78,7 +78,7 @@ func fenced(epochs account.Epochs) bool {
 	return false
 }
 
-// compare returns account.ErrNotInForce for the first epoch that is not the record's.
+// compare returns account.ErrNotInForce, with place and epoch, if a fenced epoch is not the record's.
 func compare(inForce, epochs account.Epochs) error {
 	for place, epoch := range epochs {
 		if account.Fenced(epoch) && inForce[place] != epoch {

@@ -72,7 +72,7 @@ func unlessGone(err error) error {
 // changes before the call are found too. Watch calls failed with errors after which changes may go unnoticed.
 // It calls both from its goroutine.
 //
-// It returns an error if path cannot be watched, and nil when ctx has ended.
+// It returns an error if the directory of path cannot be watched, and nil when ctx has ended.
 func Watch(ctx context.Context, path string, seen uint64, changed func(), failed func(error)) error {
 	files, err := fsnotify.NewWatcher()
 	if err != nil {

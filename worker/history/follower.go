@@ -154,7 +154,8 @@ func (f *Follower) Last(n int) []storage.Fact {
 	return out
 }
 
-// Account returns the sequences of the last n replies about an account, newest first, and the number of older ones.
+// Account returns the sequences of the last n replies about an account, newest first, and the number of older
+// ones.
 func (f *Follower) Account(name string, n int) (sequences []uint64, more int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

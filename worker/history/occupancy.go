@@ -21,7 +21,8 @@ func Day() Window { return Window{"24 hours", 15 * time.Minute, 96} }
 // Month returns the window of 30 days that a Follower keeps for every pool.
 func Month() Window { return Window{"30 days", 6 * time.Hour, 120} }
 
-// Back returns a window of at least that length, with so many steps. A step is a whole number of seconds.
+// Back returns a window of the given number of steps that is at least as long as how. A step is a whole
+// number of seconds.
 func Back(how time.Duration, steps int) Window {
 	step := (how + time.Duration(steps) - 1) / time.Duration(steps)
 	return Window{Step: max(time.Second, (step + time.Second - 1).Truncate(time.Second)), Steps: steps}
@@ -33,7 +34,7 @@ func (w Window) Length() time.Duration { return w.Step * time.Duration(w.Steps) 
 // mostPools bounds the number of pools. Changes of further pools are dropped.
 const mostPools = 1000
 
-// Occupancy sums the changes of each pool by the steps of some windows. It is not safe for concurrent use.
+// Occupancy sums the changes of each pool for each step of its windows. It is not safe for concurrent use.
 type Occupancy struct {
 	now     func() time.Time
 	windows []Window

@@ -13,12 +13,12 @@ const (
 	Slot  = 10 * time.Second
 )
 
-// Rate counts the answers of all workers in one slot.
+// Rate counts the replies that all workers stored in one slot.
 type Rate struct {
 	number   int64 // number of the slot since 1970; shows whether an entry of the ring is out of date
-	Answers  int
+	Answers  int   // without sealed replies, with waiting ones
 	Rejected int
-	Took     Histogram // from the publication of the request to the stored answer
+	Took     Histogram // from the publication of the request to the stored reply
 }
 
 func (f *Follower) rate(fact storage.Fact) {
@@ -71,7 +71,8 @@ func (h *Histogram) Add(d time.Duration) {
 	h[min(step, len(h)-1)]++
 }
 
-// Quantile returns the upper bound of the step that contains the quantile q, from 0 to 1; 0 for an empty histogram.
+// Quantile returns the upper bound of the step that contains the quantile q, from 0 to 1; 0 for an empty
+// histogram.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	total := uint32(0)
 	for _, n := range h {

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// longest is the number of replies that are kept for a name, at least.
+	// longest is how many of the last replies are kept for a name, at least; fewer than twice as many.
 	longest = 128
-	// most bounds the number of names: with longest, they take 100 MB at most.
+	// most bounds the number of names: the sequences of so many take at most 100 MB.
 	most = 50_000
 )
 

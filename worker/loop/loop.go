@@ -201,7 +201,7 @@ func (l *looping) timer(left time.Duration, ends bool) (<-chan time.Time, func()
 	return t.C, func() { t.Stop() }
 }
 
-// wakes returns nil during the pause before a retry, which a wake must not shorten.
+// wakes returns Wake, or nil during the pause before a retry, if a wake would shorten that pause.
 func (l *looping) wakes() <-chan struct{} {
 	if l.retry && l.OnWake == nil {
 		return nil

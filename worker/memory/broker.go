@@ -133,8 +133,7 @@ func (b *Broker) DeleteConsumer(stream, name string) error {
 	return nil
 }
 
-// stream returns a stream after it has expired old messages. The caller of an unexported method holds the
-// lock.
+// stream returns a stream, without the messages that are older than its MaxAge. The caller holds the lock.
 func (b *Broker) stream(name string) (*stream, error) {
 	if b.closed {
 		return nil, nats.ErrConnectionClosed

@@ -3,8 +3,8 @@
 // run on the real parts check this: eventstest.RunStreams, the scenarios of accounttest with
 // accounttest.Read, networktest.Rebuilds and Histories, and suggesttest.Run.
 //
-// Nothing in it fails. To inject faults, decorate the interfaces of the worker or of package events:
-// streams.Streams, jetstream.Consumer, worker.Counters.
+// No call fails for a fault of a server or of the network. To inject such faults, wrap the interfaces that
+// the worker uses: streams.Streams, jetstream.Consumer, worker.Counters.
 //
 // It uses package time, so that a bubble of testing/synctest controls it. It starts no goroutine except a
 // timer's, while a caller waits.

@@ -19,8 +19,8 @@ import (
 // refers to the Secret.
 const secretKind = "Secret"
 
-// Gardener stores bindings and Shoots like the Kubernetes API, with a cache that follows like a watch: at
-// once, or after Hold only at Follow. It is safe for concurrent use.
+// Gardener stores bindings and Shoots like the Kubernetes API. Its cache of bindings follows them at once,
+// like a watch, except between Hold and Follow. It is safe for concurrent use.
 type Gardener struct {
 	namespace, kind string
 

@@ -37,8 +37,8 @@ func NewNotes() *Notes {
 	return &Notes{configs: map[noteKey]network.Note{}, clusters: map[network.Identity]network.Note{}}
 }
 
-// Put writes a ClusterConfig of one rule, like another allocator or an editor. A note without a rule is a
-// Cluster.
+// Put writes a ClusterConfig of one rule, like another allocator or an editor. A note without a rule creates
+// or replaces the Cluster itself.
 func (n *Notes) Put(note network.Note) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +98,8 @@ func without(all, these []network.Applied) []network.Applied {
 	})
 }
 
-// Remove removes all records of the note's runtime, and returns the number of changed objects.
+// Remove removes the ClusterConfigs of the note's runtime, and their rules and the note's from the
+// annotations of their Clusters. It returns the number of changed objects.
 func (n *Notes) Remove(ctx context.Context, note network.Note) (changed int, err error) {
 	if err := ended(ctx, "remove a note"); err != nil {
 		return 0, err

@@ -14,7 +14,7 @@ import (
 // errUnsupported is the error of methods that the worker does not use.
 var errUnsupported = errors.New("memory: not supported")
 
-// Consumer is a handle on the present consumer of a name, even if that was recreated.
+// Consumer is a handle on the consumer that has this name now, also after it was recreated.
 type Consumer struct {
 	broker       *Broker
 	stream, name string
@@ -151,8 +151,8 @@ func (i *iterator) Stop() {
 // Drain is Stop, since nothing is prefetched.
 func (i *iterator) Drain() { i.Stop() }
 
-// message is one delivery. It is acknowledged by consumer name and sequence, as on a server: after the
-// stream was recreated, that settles another event.
+// message is one delivery. It is acknowledged by consumer name and sequence, as on a server: after the stream
+// was recreated, the acknowledgement settles the message that has this sequence then.
 type message struct {
 	broker  *Broker
 	subject string

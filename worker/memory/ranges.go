@@ -13,8 +13,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Ranges store network blocks in a network.Space, like package counters in Redis. They are safe for
-// concurrent use; each call is atomic. Errors: account.ErrNotBuilt, and the error of an ended context.
+// Ranges store network blocks in a network.Space, like package blocks in Redis. They are safe for concurrent
+// use; each call is atomic. Errors: account.ErrNotBuilt, the error of an ended context, and those of
+// network.Space.
 type Ranges struct {
 	mu    sync.Mutex
 	epoch *account.Bucket // empty; stores the epoch and the token of a rebuild
@@ -31,7 +32,7 @@ func (r *Ranges) Lose() {
 	r.epoch, r.space = account.NewBucket(), network.NewSpace()
 }
 
-// rangesStep calls f under the lock, or returns account.ErrNotBuilt.
+// rangesStep calls f under the lock. If the ranges are not built, it returns account.ErrNotBuilt instead.
 func rangesStep[T any](ctx context.Context, r *Ranges, f func(*network.Space) (T, error)) (none T, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
@@ -49,7 +50,8 @@ func (r *Ranges) Acquire(ctx context.Context, cluster, request string, rules []n
 	return rangesStep(ctx, r, func(s *network.Space) (network.Acquired, error) { return s.Acquire(cluster, request, rules) })
 }
 
-// Return ends the hold of a request, and frees the blocks on which no other relies.
+// Return ends the hold of a request with all its attempts, or of one network.Attempt. It frees the blocks on
+// which no other request or attempt relies. An empty request is an error.
 func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
 	if request == "" {
 		return network.Returned{}, &engine.Error{Code: engine.CodeInternal, Err: fmt.Errorf("no request is named that holds the blocks of cluster %s", cluster)}
@@ -159,7 +161,7 @@ func (r *Ranges) Epoch(ctx context.Context) (string, error) {
 	return r.epoch.Status().Epoch, nil
 }
 
-// Depose removes the epoch if it still is this one.
+// Depose removes the epoch of the ranges if it still is epoch.
 func (r *Ranges) Depose(ctx context.Context, epoch string) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.Depose(epoch) })
 }

@@ -263,8 +263,8 @@ func size(msg *nats.Msg) int64 {
 	return int64(bytes)
 }
 
-// recordBytes is the number of bytes that nats-server's file store adds to each message, 26 bytes where it
-// has a header.
+// recordBytes is the number of bytes that nats-server's file store adds to a message without header. To one
+// with a header it adds four more, which bytesOf leaves out.
 const recordBytes = 30
 
 // bytesOf returns the size of a message that counts towards MaxBytes of a stream.

@@ -26,7 +26,7 @@ const (
 	firstPause, longestPause = time.Second, time.Minute
 )
 
-// Writer writes notes: package gardener.
+// Writer writes notes; package gardener implements it.
 type Writer interface {
 	Note(ctx context.Context, n engine.Note) error
 }
@@ -38,7 +38,7 @@ type Result string
 const (
 	Written Result = "written"
 	Failed  Result = "failed"
-	Dropped Result = "dropped" // the queue was full, or the account had too many notes
+	Dropped Result = "dropped" // the queue was full, or there were too many notes, of the account or in all
 )
 
 // Results returns all results.
@@ -129,7 +129,7 @@ func (n *Notes) take(what same, now time.Time) bool {
 	return true
 }
 
-// forget begins a new period after together: it drops the notes that are written.
+// forget begins a new period if the present one is as old as together: it drops notes that are not queued.
 func (n *Notes) forget(now time.Time) {
 	if now.Sub(n.since) < together {
 		return

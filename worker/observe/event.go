@@ -9,28 +9,28 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Step names a point in the handling of an event. It is reported after the work before it is complete, so
-// that tests can stop the process exactly there.
+// Step names a point in the handling of an event or in a rebuild. It is reported after the work before it is
+// complete, so that tests can stop the process exactly there.
 type Step string
 
-// The steps of a provision event, in order. Other events have some of them.
+// The steps of events, in their usual order. Each event has some of them.
 const (
 	StepReceived  Step = "received"  // decoded, nothing done
-	StepLocated   Step = "located"   // the runtime stands in the directory
+	StepLocated   Step = "located"   // the directory has the runtime
 	StepAcquired  Step = "acquired"  // the cluster has its network blocks
 	StepAssigned  Step = "assigned"  // counted in Redis, perhaps not confirmed
 	StepLabelled  Step = "labelled"  // the label is written
 	StepConfirmed Step = "confirmed" // Redis knows that the label is written
-	StepDeparted  Step = "departed"  // a deprovisioned runtime is counted down
+	StepDeparted  Step = "departed"  // a deprovisioned runtime is no longer counted
 	StepDirtying  Step = "dirtying"  // Redis permits to mark the binding dirty
 	StepFreed     Step = "freed"     // a binding that was released, or never answered with, has lost its labels
 	StepEntered   Step = "entered"   // the request lies in the waiting room
 	StepPublished Step = "published" // the reply is stored
 	StepBuried    Step = "buried"    // the dead letter is stored
-	StepSettled   Step = "settled"   // acknowledged
+	StepSettled   Step = "settled"   // the stream was told the outcome
 )
 
-// Steps returns all steps of events, in order.
+// Steps returns all steps of events, in their usual order.
 func Steps() []Step {
 	return []Step{
 		StepReceived, StepLocated, StepAcquired, StepAssigned, StepLabelled, StepConfirmed, StepDeparted,
@@ -41,7 +41,7 @@ func Steps() []Step {
 // The steps of a rebuild, in order. Each is reported after its work is complete.
 const (
 	StepToken     Step = "token"     // the rebuild's token is written
-	StepSealed    Step = "sealed"    // all unsettled events are sealed
+	StepSealed    Step = "sealed"    // all events without a final reply are sealed
 	StepGathered  Step = "gathered"  // ledger, labels and Shoots are read
 	StepInstalled Step = "installed" // a pool or bucket is in place
 )
@@ -49,21 +49,21 @@ const (
 // RebuildSteps returns the steps of a rebuild, in order.
 func RebuildSteps() []Step { return []Step{StepToken, StepSealed, StepGathered, StepInstalled} }
 
-// Outcome is how an event was settled.
+// Outcome is how the handling of an event ended.
 type Outcome string
 
-// How an event was settled.
+// The outcomes.
 const (
-	Ack          Outcome = "ack"       // answered, or a repeat of an answered one
-	DeadLetter   Outcome = "bury"      // never valid: dead letter, then terminated
-	Lost         Outcome = "lost"      // never valid, and no room for its dead letter: terminated
+	Ack          Outcome = "ack"       // its reply is stored, by this delivery or before: answered, or it waits
+	DeadLetter   Outcome = "bury"      // never valid, or its handling always fails: dead letter, terminated
+	Lost         Outcome = "lost"      // as DeadLetter, but without room for the dead letter: terminated
 	NakWithDelay Outcome = "later"     // not possible now: redelivered after a delay
 	Nak          Outcome = "hand-back" // the worker stops: redelivered at once
 	Served       Outcome = "served"    // a request that waited has its final answer
-	Unsettled    Outcome = "unsettled" // the stream was not reached: redelivered
+	Unsettled    Outcome = "unsettled" // the outcome or the dead letter could not be sent: redelivered
 )
 
-// Event is an event that was settled.
+// Event is an event whose handling has ended.
 type Event struct {
 	Type     string
 	ID       string
@@ -75,8 +75,8 @@ type Event struct {
 	Code     engine.Code
 	Reason   string
 	Binding  string
-	Duration time.Duration // from the start of its handling until it was settled
-	Delivery uint64        // number of the delivery, from 1
+	Duration time.Duration // of its handling, until it was settled
+	Delivery uint64        // number of the delivery, from 1; at least 2 if a reply may have been stored before
 	Waited   time.Duration // time in the waiting room, if it was served from there
 }
 
@@ -118,7 +118,7 @@ func (i Decision) LogValue() slog.Value {
 	)
 }
 
-// ClaimResult is the result of an attempt to write or verify a binding's label.
+// ClaimResult is the result of a Claim.
 type ClaimResult string
 
 // The results of a claim.
@@ -126,8 +126,8 @@ const (
 	ClaimWritten     ClaimResult = "ok"
 	ClaimConflict    ClaimResult = "conflict"    // another writer wrote the binding meanwhile
 	ClaimUnknown     ClaimResult = "unknown"     // the write may have happened
-	ClaimUnavailable ClaimResult = "unavailable" // Gardener does not answer
-	ClaimRevoked     ClaimResult = "revoked"     // another tenant's, dirty or being deleted by now
+	ClaimUnavailable ClaimResult = "unavailable" // Gardener does not answer, or refuses
+	ClaimRevoked     ClaimResult = "revoked"     // of another tenant or pool, dirty or being deleted by now
 )
 
 // ClaimResults lists all values of ClaimResult.
@@ -135,7 +135,7 @@ func ClaimResults() []ClaimResult {
 	return []ClaimResult{ClaimWritten, ClaimConflict, ClaimUnknown, ClaimUnavailable, ClaimRevoked}
 }
 
-// Claim is one attempt to write a binding's label.
+// Claim is one attempt to write a binding's label, or a claim that was revoked.
 type Claim struct {
 	Binding  string
 	Pool     string
@@ -157,7 +157,8 @@ func (i Claim) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Skipped is a network rule that was not applied to a cluster, since another rule uses one of its paths there.
+// Skipped is a network rule that was not applied to a cluster, since another rule has already set one of the
+// rule's paths for this cluster.
 type Skipped struct {
 	Runtime string
 	Skipped network.Skipped
@@ -176,11 +177,11 @@ type Waiting struct {
 	Since  time.Time
 }
 
-// Retry is a failed attempt that will be repeated.
+// Retry is a failed attempt. It will be repeated, unless Type is copy (of a reply to an inbox) or decode.
 type Retry struct {
 	Type  string
 	ID    string
-	After time.Duration
+	After time.Duration // 0 if it is unknown
 	Err   error
 }
 

@@ -8,10 +8,10 @@ import (
 // Load is the current load of a worker.
 type Load struct {
 	Queued     []Queued
-	Flows      int       // tenants and classes with queued events
-	Slow       int       // events in flight that have left their place
+	Flows      int       // pairs of a tenant and a class that have queued events
+	Slow       int       // events that wait for Gardener and do not count toward worker.concurrency
 	HandedBack int64     // events that went back to the stream because the queue was full, since the start
-	Circuits   []Circuit // all open circuits, and a closed one for each dependency without any
+	Circuits   []Circuit // all open circuits, and a closed one for each dependency that has no open one
 }
 
 // Circuit is the circuit breaker of a dependency. While it is open, one call a second is made; events that
@@ -21,7 +21,7 @@ type Circuit struct {
 	Pool       string // "" if all pools share it
 	Open       bool
 	Err        error     // the latest failure
-	Since      time.Time // when it opened, of an open circuit in a Load
+	Since      time.Time // when it opened; set only for open circuits of a Load
 }
 
 // LogValue groups what a log line needs.

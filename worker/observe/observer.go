@@ -1,5 +1,5 @@
 // Package observe defines the facts that a worker reports, one type each, and the Observer that gets them.
-// Logs, metrics, traces and tests each have an Observer; Join combines several.
+// Logs, metrics, the operations page and Kubernetes Events each have an Observer; Join combines several.
 package observe
 
 import "context"
@@ -38,7 +38,7 @@ func tell[F any](ctx context.Context, on func(context.Context, F), fact F) {
 // Step reports a step.
 func (o *Observer) Step(ctx context.Context, s Step) { tell(ctx, o.OnStep, s) }
 
-// Event reports a settled event.
+// Event reports the end of an event's handling.
 func (o *Observer) Event(ctx context.Context, e Event) { tell(ctx, o.OnEvent, e) }
 
 // Decision reports a decision of Redis.
@@ -47,7 +47,7 @@ func (o *Observer) Decision(ctx context.Context, d Decision) { tell(ctx, o.OnDec
 // Claim reports an attempt to write a label.
 func (o *Observer) Claim(ctx context.Context, c Claim) { tell(ctx, o.OnClaim, c) }
 
-// Retry reports a failed attempt that will be repeated.
+// Retry reports a failed attempt.
 func (o *Observer) Retry(ctx context.Context, r Retry) { tell(ctx, o.OnRetry, r) }
 
 // Assigned reports a stored assignment.
@@ -75,7 +75,7 @@ func (o *Observer) Skipped(ctx context.Context, s Skipped) { tell(ctx, o.OnSkipp
 // Extended reports a network rule that was applied after the answer, or found no room.
 func (o *Observer) Extended(ctx context.Context, e Extended) { tell(ctx, o.OnExtended, e) }
 
-// Noted reports writes of ClusterConfigs.
+// Noted reports the result of writing or removing a runtime's ClusterConfigs.
 func (o *Observer) Noted(ctx context.Context, n Noted) { tell(ctx, o.OnNoted, n) }
 
 // Refresh reports a comparison of network blocks.

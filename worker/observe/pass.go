@@ -16,12 +16,12 @@ type Fence struct {
 	Err      error // account.ErrNotInForce, or why the record could not be read
 }
 
-// Rebuild is a finished rebuild of pools and buckets, or of the network ranges.
+// Rebuild is the result of a rebuild of pools and buckets, or of the network ranges.
 type Rebuild struct {
 	Pools     []string // installed by this rebuild
 	Buckets   int      // installed by this rebuild
 	Replies   int      // read from the ledger
-	Foreign   int      // messages of ledger and waiting room that could not be read, and were skipped
+	Foreign   int      // unreadable messages of ledger and waiting room, and an unreadable record of epochs
 	Runtimes  int
 	Sealed    int
 	Ranges    int // rules applied to clusters, in a rebuild of the network ranges
@@ -57,7 +57,7 @@ func (i Followed) LogValue() slog.Value {
 	)
 }
 
-// Drift is a finished audit.
+// Drift is the result of an audit.
 type Drift struct {
 	Found    []account.Drift
 	Changed  []account.Drift // the found ones for which Redis was changed
@@ -122,7 +122,7 @@ func (i Refresh) LogValue() slog.Value {
 		slog.Int("unblocked", i.Unblocked), slog.Int("conflicts", len(i.Conflicts)))
 }
 
-// Noted is the result of writing the ClusterConfigs of a runtime.
+// Noted is the result of writing or removing a runtime's ClusterConfigs and the annotation of its Cluster.
 type Noted struct {
 	Runtime string
 	Written int             // objects
@@ -144,7 +144,7 @@ func (i Noted) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// KeptBecause is the reason why a runtime is kept although it was released long enough ago.
+// KeptBecause is the reason why a runtime, or a reply without an account, is kept although it is old enough.
 type KeptBecause string
 
 // The reasons.
@@ -153,19 +153,19 @@ const (
 	KeptYounger  KeptBecause = "younger"   // it has a younger reply
 	KeptForeign  KeptBecause = "foreign"   // a message among its replies cannot be read
 	KeptBacklog  KeptBecause = "backlog"   // an event as old as its replies is not settled
-	KeptWaiting  KeptBecause = "waiting"   // a request of it waits
+	KeptWaiting  KeptBecause = "waiting"   // a request of it waits, or a waiting reply of it is stored
 	KeptShoot    KeptBecause = "shoot"     // its Shoot is still there
 	KeptDraining KeptBecause = "draining"  // the account that it left is not marked dirty yet
 	KeptBlocks   KeptBecause = "blocks"    // it has network blocks, or a ClusterConfig
-	KeptDiffers  KeptBecause = "differing" // in Redis it is not gone
+	KeptDiffers  KeptBecause = "differing" // in Redis it is not gone, or a rejected runtime is assigned or waits
 	KeptNotBuilt KeptBecause = "not-built" // Redis has to be rebuilt first
 )
 
-// Retention is a finished retention pass.
+// Retention is the result of a retention pass.
 type Retention struct {
 	Purged    int // runtimes whose replies were deleted
 	Forgotten int // tombstones deleted from Redis: records and entries of the directory
-	Removed   int // deleted replies without an account
+	Removed   int // deleted replies that name no account (rule 14, 7)
 	Kept      map[KeptBecause]int
 	Duration  time.Duration
 	Err       error

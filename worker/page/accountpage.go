@@ -34,13 +34,13 @@ type tenure struct {
 	Returned time.Time // the cleanup job returned it
 }
 
-// stay is a cluster's time on an account. From and To are zero if unknown.
+// stay is a cluster's time on an account. From and To are zero if unknown, To also while the cluster stays.
 type stay struct {
 	Runtime, Tenant, Request string
 	From, To                 time.Time
 }
 
-// Shown are the last clusters, newest first.
+// Shown returns the last clustersShown clusters, newest first.
 func (t tenure) Shown() []stay {
 	last := slices.Clone(t.Clusters[max(0, len(t.Clusters)-clustersShown):])
 	slices.Reverse(last)
@@ -82,8 +82,7 @@ func (p *Page) accountView(w http.ResponseWriter, r *http.Request) {
 	p.write(w, http.StatusOK, view{Title: "Account " + d.Name, Body: "account", Data: d, Taken: s.Taken})
 }
 
-// tenures groups the replies about an account, which come newest first, by tenure. It returns the newest
-// first.
+// tenures groups the replies about an account by tenure. Both the replies and the tenures are newest first.
 func tenures(replies []events.Stored) []tenure {
 	var all []tenure
 	for _, s := range slices.Backward(replies) {
@@ -118,8 +117,8 @@ func tenures(replies []events.Stored) []tenure {
 	return all
 }
 
-// lastTenure returns the tenure that a reply belongs to. It appends a new one if the account was returned
-// since, or the tenant has changed.
+// lastTenure returns the tenure that a reply belongs to. It appends a new one if there is none yet, if the
+// account has been returned since the last tenure, or if the tenant has changed.
 func lastTenure(all *[]tenure, r events.Reply) *tenure {
 	shared := r.Binding != nil && r.Binding.Shared
 	tenant := r.GlobalAccountID

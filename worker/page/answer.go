@@ -25,7 +25,7 @@ func (s *Sources) answersOf(facts []storage.Fact) []answer {
 	return out
 }
 
-// addressed converts a fact. The reply to a release that was rejected names its binding by its subject alone.
+// addressed converts a fact. The reply to a rejected release names the binding only in its subject.
 func (s *Sources) addressed(f storage.Fact) answer {
 	if at, err := s.Subjects.ParseReply(f.Subject); err == nil && f.RuntimeID == "" {
 		f.Binding = at.Binding
@@ -40,7 +40,8 @@ func told(s events.Stored) storage.Fact {
 	return f
 }
 
-// releasesOf returns the last answers to the releases of a binding, newest first, among repliesRead of them.
+// releasesOf reads up to repliesRead replies to the releases of a binding, and returns the last repliesShown
+// answers among them, newest first.
 func (s *Sources) releasesOf(ctx context.Context, binding string) ([]answer, error) {
 	var all []answer
 	read := 0
@@ -76,7 +77,7 @@ func recordOf(runtime, request string) string {
 	return "/records/" + url.PathEscape(runtime) + "/" + url.PathEscape(request)
 }
 
-// Fine reports whether the publisher got an answer without an error.
+// Fine reports whether the publisher got a final reply without an error.
 func (a answer) Fine() bool { return a.Code == "" && a.Status != events.StatusWaiting }
 
 // Took is the time from the request to the stored answer, 0 if unknown.
@@ -87,7 +88,8 @@ func (a answer) Took() time.Duration {
 	return a.Time.Sub(a.Published)
 }
 
-// linkTo returns the URL of a name's page, "" if the name is invalid there.
+// linkTo returns the URL of the page of a name. It returns "" if the name is empty, or if kind is runtimes or
+// tenants and the name is no valid id.
 func linkTo(kind, name string) string {
 	switch {
 	case name == "", (kind == "runtimes" || kind == "tenants") && !engine.ValidID(name):
@@ -100,7 +102,7 @@ func linkTo(kind, name string) string {
 // trouble is an event that this worker could not answer.
 type trouble struct{ done }
 
-// troubles returns the last n such events at most, newest first.
+// troubles returns the last events that this worker could not answer, at most n, newest first.
 func (r *Recent) troubles(n int) []trouble {
 	var out []trouble
 	for _, d := range r.events(keepEvents) {

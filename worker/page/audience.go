@@ -8,8 +8,9 @@ import (
 // maxStreams is the number of pages that may update themselves at once.
 const maxStreams = 32
 
-// audience shares a fixed number of streams among viewers. While places are free, a viewer gets as many as it
-// asks for. When all are taken, a viewer with fewer places gets the oldest place of the viewer with most.
+// audience shares a fixed number of places for streams among viewers. While places are free, a viewer gets as
+// many as it asks for. When all are taken, a viewer that has at least two places fewer than the viewer with
+// most places gets the oldest place of the latter.
 type audience struct {
 	mu     sync.Mutex
 	places []*viewing // the oldest first
@@ -40,7 +41,7 @@ func (a *audience) makeRoom(who string) bool {
 	for _, p := range a.places {
 		has[p.who]++
 	}
-	most := slices.MaxFunc(a.places, func(p, q *viewing) int { return has[p.who] - has[q.who] }) // the first of these
+	most := slices.MaxFunc(a.places, func(p, q *viewing) int { return has[p.who] - has[q.who] }) // the oldest
 	if has[most.who]-1 < has[who]+1 {
 		return false
 	}

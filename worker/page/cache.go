@@ -10,7 +10,7 @@ const (
 	// atMostEvery is the least time between two reads of the state, shared by all viewers.
 	atMostEvery = time.Second
 	// restFor is the factor of the pause after a read: the pause is at least restFor times as long as the read
-	// took. So the page uses a fifth of one connection at most, however large the landscape is.
+	// took. So the page spends at most a fifth of the time on reading, however large the landscape is.
 	restFor = 4
 	// readWithin is the time limit of a read.
 	readWithin = 5 * time.Second
@@ -32,8 +32,9 @@ type cache struct {
 	reading chan struct{}
 }
 
-// get returns the state: the cached one if it is fresh, otherwise a new read. If the read takes longer than
-// patience, get returns the older state. It returns nil if there is none that is young enough.
+// get returns the cached state if it is fresh, and otherwise reads the state. If the read takes longer than
+// patience, get returns the cached state. If that is missing or tooOld, get waits up to readWithin, and
+// returns nil if there is still no newer state.
 func (c *cache) get(ctx context.Context) *state {
 	c.mu.Lock()
 	if c.fresh() {

@@ -12,7 +12,8 @@ import (
 // poolsOfCircuit is the number of pools that are named for a dependency.
 const poolsOfCircuit = 5
 
-// dependencies say what is not asked of a dependency while a circuit of it is open, and what that stops.
+// dependencies has the name of each dependency on the page, and what stops while a circuit of it is open. The
+// dependency that stops most comes first.
 var dependencies = []struct {
 	of          bulkhead.Dependency
 	what, stops string
@@ -33,7 +34,7 @@ type circuit struct {
 	Stops string
 }
 
-// circuitsOf returns the open circuits by dependency, what stops most first.
+// circuitsOf returns the dependencies that have open circuits, in the order of dependencies.
 func circuitsOf(from *Sources) []circuit {
 	if from.Circuits == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 // Part is a dependency of the worker, or the worker itself.
 type Part string
 
-// The parts. Worker stands for the worker itself: it is starting, or a read took too long.
+// The parts. Worker stands for the worker itself: it is starting or takes no events, or a read took too long.
 const (
 	NATS     Part = "NATS"
 	Redis    Part = "Redis"
@@ -23,7 +23,7 @@ const (
 	Worker   Part = "This worker"
 )
 
-// parts lists them in the order in which an event needs them. Stops says what stops while one fails.
+// parts lists the parts in the order in which an event needs them. Stops says what stops while a part fails.
 var parts = []struct {
 	Part  Part
 	Stops string
@@ -84,7 +84,7 @@ func (f *faults) put(one fault, err error) {
 	f.all = append(f.all, one)
 }
 
-// shortened cuts a text from outside.
+// shortened cuts a text from outside to longestFault bytes.
 func shortened(text string) string {
 	if len(text) > longestFault {
 		return strings.ToValidUTF8(text[:longestFault], "") + "…"
@@ -92,7 +92,8 @@ func shortened(text string) string {
 	return text
 }
 
-// sorted returns one fault for each part, in the order of parts. Of several, the first by text is kept.
+// sorted returns one fault for each part that fails, in the order of parts. Of several faults of a part, it
+// returns the first by text.
 func (f *faults) sorted() []fault {
 	slices.SortStableFunc(f.all, func(a, b fault) int {
 		return cmp.Or(cmp.Compare(a.Part.place(), b.Part.place()), cmp.Compare(a.Says, b.Says))
@@ -118,7 +119,7 @@ var doesNotWork = map[Part]string{
 	NATS: "cannot be reached", Redis: "cannot be used", Gardener: "does not answer", Worker: "is not at work",
 }
 
-// watchEvery is the pause between two looks at the parts while no page is read.
+// watchEvery is the pause between two rounds of Watch.
 const watchEvery = 10 * time.Second
 
 // outages stores since when parts fail. A part that works again is forgotten.
@@ -129,8 +130,8 @@ type outages struct {
 	read    time.Time          // of the last reading
 }
 
-// date sets Since of the faults of a reading. A part that was failing before the first viewer came
-// has the time at which Watch saw it.
+// date sets Since of the faults of a reading. For a part that has failed since before the first viewer came,
+// it is the time at which Watch first saw the failure.
 func (o *outages) date(faults []fault, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -148,8 +149,8 @@ func (o *outages) date(faults []fault, now time.Time) {
 	o.since, o.read = failing, now
 }
 
-// watch remembers the faults of a look without a reading. It forgets the dates of readings once
-// there is no viewer: the part may have been well in between.
+// watch remembers the faults that the checks of Watch have found. It forgets the times that readings set if
+// there was no reading for two rounds of Watch: a part may have worked in between.
 func (o *outages) watch(faults []fault, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

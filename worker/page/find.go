@@ -17,7 +17,7 @@ import (
 
 const (
 	maxSearched = 253 // bytes of a name; no name is longer
-	foundOfKind = 20  // that are shown
+	foundOfKind = 20  // hits of one kind that are shown
 	maxFinders  = 4   // searches at once
 )
 
@@ -67,8 +67,8 @@ func (f *found) put(kind string, hits []hit) {
 	f.Kinds = append(f.Kinds, foundKind{kind, hits[:n], len(hits) - n})
 }
 
-// only returns the link to redirect to: of the only exact hit, or of the only hit. Otherwise, or if that has no
-// page, it returns "".
+// only returns the link of the only exact hit, or else of the only hit, for a redirect. It returns "" if
+// there is no such hit, if the hit has no page, or if a lookup failed.
 func (f *found) only() string {
 	var all, exact []hit
 	for _, k := range f.Kinds {
@@ -167,7 +167,8 @@ func (f *found) requests(ctx context.Context, from *Sources) error {
 	return err
 }
 
-// releases finds the answers to the releases of a binding. None is an exact hit: the page of an account has them.
+// releases finds the answers to the releases of a binding. They are not exact hits, so that the name of an
+// account leads to its page, which shows them too.
 func (f *found) releases(ctx context.Context, from *Sources) error {
 	answers, err := from.releasesOf(ctx, f.Query)
 	var hits []hit

@@ -19,7 +19,7 @@ import (
 
 const (
 	repliesShown  = 60   // of one runtime, account or tenant
-	repliesRead   = 1000 // of a runtime, which has few
+	repliesRead   = 1000 // of one runtime, or to the releases of one binding
 	repliesAtOnce = 16   // read concurrently
 	clustersShown = 12   // of an account's time with a tenant
 )
@@ -37,7 +37,7 @@ type runtimeData struct {
 	Now     time.Time
 }
 
-// runtimeView shows a runtime: its place, the requests that wait for it, and every answer to its requests.
+// runtimeView shows a runtime: its place, its waiting requests, and the last answers to its requests.
 func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 	from := p.connected(w)
 	if from == nil {
@@ -96,8 +96,8 @@ func waitingOf(ctx context.Context, from *Sources, of events.WaitingAddress) ([]
 	return all, err
 }
 
-// repliesAt reads replies by their sequence in the ledger, concurrently. It returns those that still exist,
-// in the order of sequences.
+// repliesAt reads replies by their sequence in the ledger, concurrently. It returns the replies that still
+// exist and can be decoded, in the order of sequences.
 func repliesAt(ctx context.Context, from *Sources, sequences []uint64) ([]events.Stored, error) {
 	all := make([]events.Stored, len(sequences))
 	group, ctx := errgroup.WithContext(ctx)

@@ -144,8 +144,8 @@ func (s segment) Pattern() string {
 	}
 }
 
-// Segments returns the parts of the pool's bar in this order: used accounts from full to
-// empty, accounts that cannot be used now, free accounts.
+// Segments returns the parts of the pool's bar in this order: claimed accounts from full to empty, then those
+// without a limit, then the other states in the order of account.States, which ends with free accounts.
 func (p *pool) Segments() []segment {
 	var parts []segment
 	add := func(class, label string, n int) {

@@ -72,8 +72,8 @@ func (s *state) unbuilt() error {
 	return errors.New("not built: " + strings.Join(names, ", "))
 }
 
-// byUrgency sorts pools by how soon they need an operator: empty pools by their waiting requests, the
-// most first, then pools that run low by the time until they are empty.
+// byUrgency sorts pools by how soon they need an operator: by urgency, then by the number of waiting
+// requests, most first, then by the forecast time until no account can be claimed.
 func byUrgency(a, b *pool) int {
 	return cmp.Or(
 		cmp.Compare(a.Urgency(), b.Urgency()), cmp.Compare(b.Waiting.Count, a.Waiting.Count),

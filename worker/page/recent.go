@@ -21,7 +21,7 @@ type Recent struct {
 	next int // where the next event goes
 }
 
-// done is a settled event.
+// done is an event whose handling by this worker has ended.
 type done struct {
 	At time.Time
 	observe.Event
@@ -30,7 +30,7 @@ type done struct {
 // NewRecent returns an empty Recent.
 func NewRecent() *Recent { return &Recent{now: time.Now} }
 
-// OnEvent adds a settled event.
+// OnEvent adds an event whose handling has ended.
 func (r *Recent) OnEvent(_ context.Context, i observe.Event) {
 	now := r.now()
 	r.mu.Lock()

@@ -77,8 +77,8 @@ type Sources struct {
 	Facts    history.Ledger // nil: the past is not shown
 	// Letters visits the newest dead letters: the method Newest of dead.Letters. nil: they are not searched.
 	Letters func(ctx context.Context, since time.Time, most uint64, visit func(dead.Letter) error) (streams.Extent, error)
-	// Queued returns the unsettled events within the last sequences of their stream, oldest first. nil: they are
-	// not searched.
+	// Queued returns the unsettled events within the last most sequences of their stream, oldest first. nil:
+	// they are not searched.
 	Queued func(ctx context.Context, most uint64) ([]queued.Event, streams.Extent, error)
 	// Networks are the parent ranges of clusters' network blocks; nil if no network ranges are allotted.
 	Networks interface {
@@ -94,7 +94,7 @@ type Sources struct {
 	Circuits func() []observe.Circuit
 	// Checks find out which dependencies fail.
 	Checks []Check
-	// Watched are checks of parts that a reading finds out about by itself. Watch runs them too.
+	// Watched are checks that only Watch runs: of parts whose failures a reading notices by itself.
 	Watched []Check
 
 	past *history.Follower

@@ -18,7 +18,7 @@ import (
 type state struct {
 	Taken    time.Time
 	Took     time.Duration
-	Read     bool    // at least Gardener was read
+	Read     bool    // the worker was connected, so that at least the bindings were read
 	Pools    []*pool // the most urgent first
 	Tenants  []tenant
 	Queued   bool // the waiting requests were read
@@ -125,7 +125,7 @@ func (p *pool) Free() figure { return figureOf(p.Known(), p.counts[account.Free]
 // Carries is the number of clusters on all accounts.
 func (p *pool) Carries() figure { return figureOf(p.Known(), p.Clusters) }
 
-// Empty reports whether no account can be claimed.
+// Empty reports whether a dedicated pool that is Known has no account that can be claimed.
 func (p *pool) Empty() bool { return !p.Shared && p.Known() && p.counts[account.Free] == 0 }
 
 // lasts is the forecast time in seconds until no account can be claimed, +Inf without a forecast.
@@ -179,7 +179,7 @@ type tenant struct {
 	Clusters int
 }
 
-// Limit is the limit of all its accounts together, 0 if one has no limit.
+// Limit is the limit of all its accounts together, 0 if any of them has no limit.
 func (t tenant) Limit() int {
 	sum := 0
 	for _, a := range t.Accounts {

@@ -17,12 +17,12 @@ const (
 	// newestSearched is the number of messages of a stream among which a search looks. Events of the largest
 	// size take 64 MB while so many are read.
 	newestSearched = 200
-	// newestWithin is the time limit of their reading.
+	// newestWithin is the time limit for reading them.
 	newestWithin = time.Second
 )
 
-// newest caches the newest messages of a stream that has no subjects to search by. It is read once for all
-// searches, and rests as the cache of the state does.
+// newest caches the newest messages of a stream whose subjects do not name what a search looks for. All
+// searches share a reading; the pause after a reading is that of cache.
 type newest struct {
 	mu     sync.Mutex
 	rest   time.Time // when the pause after the last reading ends
@@ -47,12 +47,12 @@ func (n *newest) get(p *Page, read func(context.Context) ([]hit, streams.Extent,
 	return n.hits, n.extent, n.err
 }
 
-// about reports whether the hit is about a request, runtime, tenant or binding.
+// about reports whether name is the hit's request, runtime, tenant or binding.
 func (h hit) about(name string) bool {
 	return name == h.Name || name == h.Runtime || name == h.Tenant || name == h.Binding
 }
 
-// unanswered finds the dead letters and the unsettled events that name what is searched.
+// unanswered finds the dead letters and the unsettled events that name f.Query.
 func (p *Page) unanswered(f *found, from *Sources) (faults []error) {
 	for _, s := range []struct {
 		kind, stream string
@@ -74,7 +74,7 @@ func (p *Page) unanswered(f *found, from *Sources) (faults []error) {
 	return faults
 }
 
-// hitOf returns a hit without a page for an event. Its names come from outside.
+// hitOf returns a hit without a page for an event. It shortens the names, which come from outside.
 func hitOf(e events.Event, tenant, note string) hit {
 	return hit{
 		Name: shortened(cmp.Or(e.ID, string(unread))), Runtime: shortened(e.RuntimeID), Tenant: shortened(tenant), Binding: shortened(e.Binding),

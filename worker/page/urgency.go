@@ -13,18 +13,18 @@ type urgency int
 const (
 	out     urgency = iota // a request waits, or no tenant can claim an account
 	unclear                // its state could not be read
-	low                    // it will run out soon, or is paused
+	low                    // few accounts are free, it will run out soon, or it is paused
 	well
 )
 
 const (
 	// soon is the time within which a pool must run out to count as low: time to order accounts.
 	soon = 24 * time.Hour
-	// fewest: a pool is low if fewer than one in so many accounts are free.
+	// fewest: a pool that is not shared is low if less than 1/fewest of its accounts are free.
 	fewest = 10
 )
 
-// Class is its CSS class.
+// Class is the CSS class of the urgency.
 func (u urgency) Class() string { return [...]string{"out", "unclear", "low", "well"}[u] }
 
 // Urgency classifies the pool.
@@ -64,13 +64,13 @@ func (p *pool) Word() string {
 	}
 }
 
-// runsOut reports whether the pool runs out within that time, by the forecast.
+// runsOut reports whether, by the forecast, no account can be claimed after the time within.
 func (p *pool) runsOut(within time.Duration) bool {
 	return p.forecast && !math.IsInf(p.left, 1) && p.left < within.Seconds()
 }
 
 // EmptyIn is the time until no account can be claimed, if claims go on at the recent rate. It is "" for a
-// shared or empty pool, and if no tenant claims.
+// shared or empty pool, and if no tenant claims. It is unread if the pool is not Known or has no forecast.
 func (p *pool) EmptyIn() string {
 	switch {
 	case p.Shared || p.Empty():

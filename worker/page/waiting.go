@@ -24,7 +24,8 @@ const (
 	firstOfPool = 5
 	// mostPools limits the pools whose requests are read one by one when more than mostWaiting wait.
 	mostPools = 40
-	// longQueue is the length above which positions are not looked up: that reads the whole queue.
+	// longQueue is the length of a queue above which positions are not looked up, since a lookup reads the
+	// whole queue.
 	longQueue = 1000
 )
 
@@ -69,8 +70,8 @@ func (l queue) Figure() figure {
 	return figureOf(l.Known, l.Count)
 }
 
-// readWaiting reads the waiting requests, by pool. If there are more than mostWaiting, it reads the first of
-// each pool that has a queue in Redis.
+// readWaiting reads the oldest mostWaiting waiting requests, by pool. If there are more, it also reads the
+// first firstOfPool requests of up to mostPools pools whose queue in Redis is longer than what it has found.
 func (s *state) readWaiting(ctx context.Context, from *Sources) error {
 	lines := map[string][]waiter{}
 	read := 0
@@ -108,7 +109,8 @@ func (s *state) readWaiting(ctx context.Context, from *Sources) error {
 	return group.Wait()
 }
 
-// line sets the first waiting requests of the pool, in the order in which they are served.
+// line sets the first waiting requests of the pool, in the order in which they are served, and counts them.
+// With search, it reads them from the waiting room; otherwise it takes found.
 func (p *pool) line(ctx context.Context, from *Sources, found []waiter, search bool) error {
 	if search {
 		found = nil
@@ -150,8 +152,8 @@ func (p *pool) places(ctx context.Context, from Records) (map[string]int, error)
 	return places, err
 }
 
-// countWaiting sets how many requests wait for each pool. If the stream was read to its end, that is the
-// number of requests found, whatever they wait for; otherwise it is at least the queue in Redis.
+// countWaiting sets how many requests wait for each pool. If the waiting room was read to its end, that is
+// the number of requests found, whatever they wait for; otherwise it is at least the queue in Redis.
 func (s *state) countWaiting() {
 	for _, p := range s.Pools {
 		p.Waiting.Known = s.Queued || !p.Unread && p.Status.Built

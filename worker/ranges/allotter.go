@@ -42,8 +42,8 @@ type Passes interface {
 // Held are the blocks on which one attempt at an event relies.
 type Held struct {
 	Applied []network.Applied
-	Full    error           // an engine.Error with CodeNetworkExhausted if there is no room, otherwise nil
-	Missing bool            // there are no rules yet
+	Full    error           // an engine.Error with CodeNetworkExhausted if the request has to wait, otherwise nil
+	Missing bool            // there is no configuration
 	config  *network.Config // configuration that was applied; nil if there was none
 }
 
@@ -57,7 +57,7 @@ func (h Held) Patch() []events.PatchOperation { return patch(h.Blocks()) }
 func (a *Allotter) Allots() bool { return a != nil }
 
 // Acquire takes the blocks of a provision's cluster in the name of attempt, a network.Attempt. If there is no
-// room, it returns Held.Full and no error.
+// room, or no configuration although Required is set, it sets Held.Full and returns no error.
 func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) (Held, error) {
 	if a == nil {
 		return Held{}, nil
@@ -91,8 +91,9 @@ func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) 
 	return held, nil
 }
 
-// Return returns the blocks of a provision that were taken in the name of by: a request with all its attempts,
-// or one network.Attempt. It reports whether any became free, and which other attempts still rely on blocks.
+// Return returns the blocks of a provision that were taken in the name of by: a request with all its
+// attempts, or one network.Attempt. It reports whether any became free, and which other attempts at the
+// request still rely on blocks.
 func (a *Allotter) Return(ctx context.Context, e events.Event, by string) (freed bool, kept []string, err error) {
 	if a == nil || e.Provision == nil {
 		return false, nil, nil
@@ -120,9 +121,9 @@ func (a *Allotter) freed(gone []network.Applied) bool {
 	return len(gone) > 0
 }
 
-// Stored is called after a reply was stored. If the rules have changed since the assignment was
-// decided, it asks for another pass over all clusters: the pass for that change may have read the
-// ledger before this reply.
+// Stored is called after a reply was stored. If it is an assignment and the rules have changed since it was
+// decided, Stored requests another pass over all clusters: the pass for that change may have read the ledger
+// before this reply.
 func (a *Allotter) Stored(r events.Reply, held Held) {
 	if a != nil && r.Status == events.StatusAssigned {
 		if held.config != a.Networks.Config() {
@@ -133,7 +134,7 @@ func (a *Allotter) Stored(r events.Reply, held Held) {
 	a.Stands(r)
 }
 
-// Stands requests the update of the ClusterConfigs after a final reply.
+// Stands requests the update of the runtime's ClusterConfigs if r is assigned or released.
 func (a *Allotter) Stands(r events.Reply) {
 	if a != nil && a.Notes != nil && (r.Status == events.StatusAssigned || r.Status == events.StatusReleased) {
 		a.Notes.Changed(r.RuntimeID)

@@ -53,8 +53,8 @@ func (a *Answers) Take(stored events.Stored) {
 	a.known.Answer(storage.FactOf(r).Answer())
 }
 
-// live returns the answers of the runtimes that are still assigned, and the set of runtimes that are gone. The
-// ledger knows nothing of a runtime that is in neither.
+// live returns the answers of the runtimes that are still assigned, and the set of runtimes that are gone. A
+// runtime in neither waits, was refused, or is not in the ledger.
 func (a *Answers) live() (live map[string][]events.Reply, gone map[string]bool) {
 	live, gone = map[string][]events.Reply{}, map[string]bool{}
 	for _, pool := range a.known.Snapshots() {
@@ -71,7 +71,8 @@ func (a *Answers) live() (live map[string][]events.Reply, gone map[string]bool) 
 	return live, gone
 }
 
-// extraID matches the ids of extra replies. A publisher may use such an id too; the first one to use it gets it.
+// extraID matches the ids of extra replies. A publisher may use such an id too: then the first message under
+// the id stands.
 var extraID = regexp.MustCompile(`-net[1-9][0-9]*$`)
 
 // extraRequest returns the id of the nth extra reply, from 1, to a request. A request id that is too long for

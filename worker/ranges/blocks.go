@@ -39,7 +39,8 @@ func patch(given []events.Network) []events.PatchOperation {
 	return out
 }
 
-// recordsOf returns the rules that a runtime's answers applied to it.
+// recordsOf returns the rules that a runtime's answers applied, with the ids of their requests. A rule is
+// applied to a cluster once, so all answers with this rule have the same blocks.
 func recordsOf(runtime string, answers []events.Reply) ([]network.Record, error) {
 	var records []network.Record
 	for _, answer := range answers {
@@ -59,7 +60,7 @@ func recordsOf(runtime string, answers []events.Reply) ([]network.Record, error)
 	return records, nil
 }
 
-// appliedOf reads back the network part of a reply that blocks wrote.
+// appliedOf is the inverse of blocks: it parses the network part of a reply.
 func appliedOf(given []events.Network) ([]network.Applied, error) {
 	var applied []network.Applied
 	for _, g := range given {

@@ -18,9 +18,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// ClusterConfigs keeps the ClusterConfigs, which record network blocks in another cluster, in step with the
-// ledger. It runs in the background, so an outage of that cluster delays no request. Every worker runs it;
-// the writes are idempotent.
+// ClusterConfigs keeps the ClusterConfigs in step with the ledger. They record network blocks in another
+// Kubernetes cluster. It runs in the background, so an outage of that cluster delays no request. Every worker
+// runs it; the writes are idempotent.
 type ClusterConfigs struct {
 	Notes    Notes
 	Ledger   RuntimeLedger
@@ -61,7 +61,7 @@ func (c *ClusterConfigs) Changed(runtime string) {
 	c.queue.Add(runtime)
 }
 
-// Run updates the requested runtimes until ctx ends.
+// Run updates the requested runtimes, and looks for others each noteLook, until ctx ends.
 func (c *ClusterConfigs) Run(ctx context.Context) {
 	c.init()
 	var running sync.WaitGroup
@@ -105,7 +105,8 @@ func (c *ClusterConfigs) next(ctx context.Context) bool {
 	return true
 }
 
-// bring writes the ClusterConfigs of a runtime by the blocks in the ledger, or removes them if it is gone.
+// bring writes the blocks that the ledger has for a runtime into its ClusterConfigs, or removes these if the
+// runtime is gone.
 func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Noted, error) {
 	read := newAnswers()
 	err := c.Ledger.OfRuntime(ctx, runtime, func(stored events.Stored) error {
@@ -183,7 +184,8 @@ func (c *ClusterConfigs) departed(ctx context.Context, runtime string) (bool, er
 	return place.Gone || rt.State == account.RuntimeGone, err
 }
 
-// look requests an update of each runtime whose Cluster and ClusterConfigs differ.
+// look requests an update of each runtime whose ClusterConfig was edited, is missing, or differs from the
+// annotation of its Cluster. It calls Missed if a pass could not read the notes before.
 func (c *ClusterConfigs) look(ctx context.Context) error {
 	notes, err := c.Notes.All(ctx)
 	if err != nil {
@@ -254,7 +256,7 @@ func byRule(applied []network.Applied) map[string]network.Applied {
 	return rules
 }
 
-// sameBlocks reports whether the rules of an annotation have the same blocks as applied.
+// sameBlocks reports whether an annotation has the same blocks for each of the applied rules.
 func sameBlocks(rules map[string]network.Applied, applied []network.Applied) bool {
 	return !slices.ContainsFunc(applied, func(a network.Applied) bool {
 		is, should := rules[a.Rule].ByPath(), a.ByPath()
@@ -270,8 +272,8 @@ func sameBlocks(rules map[string]network.Applied, applied []network.Applied) boo
 	})
 }
 
-// noteOf returns the note of a runtime with these answers. It returns false for a runtime without blocks, or
-// whose cluster has no name or namespace.
+// noteOf returns the note of a runtime with these answers. It returns false for a runtime without blocks or
+// with an answer whose blocks cannot be parsed, and for a cluster without name or namespace.
 func noteOf(runtime string, answers []events.Reply) (network.Note, bool) {
 	n := network.Note{Runtime: runtime}
 	if len(answers) == 0 {

@@ -46,9 +46,10 @@ type Reconciler struct {
 	exhausted atomic.Bool // in the last pass a rule found no room
 }
 
-// extend serves one cluster. It keeps the blocks that it takes while the runtime exists, even if its reply is
-// not stored: all workers use the same id, and one of them may be about to publish a reply with these blocks.
-// Blocks that another worker's reply does not name are in the next extra reply.
+// extend takes blocks for the matching rules that no answer of a runtime has, and publishes an extra reply
+// with them. While the runtime exists, extend keeps the blocks even if this reply is not stored: all workers
+// use the same id, and one of them may be about to publish a reply with these blocks. Blocks that another
+// worker's reply does not name are in the next extra reply.
 func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime string, answers []events.Reply) error {
 	last := inForce(answers)
 	matching := config.Match(x.Follower.standing(last.Cluster, last.ShootName))
@@ -95,7 +96,7 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 	}
 }
 
-// begun is an extra reply that is announced in the ledger by a sealed reply. A rebuild seals it anew, so that
+// begun is an extra reply that a sealed reply has announced in the ledger. A rebuild seals it anew, so that
 // it can no longer be stored, as with answers to events.
 type begun struct {
 	request  string
@@ -183,14 +184,14 @@ func (x *Reconciler) giveBack(ctx context.Context, runtime, request string) erro
 	return x.notBuilt(err)
 }
 
-// runtime looks up a runtime. If its pool is lost, it requests a rebuild: for a pool without bindings nothing
-// else does.
+// runtime looks up a runtime. If its bucket or pool is not built, runtime requests a rebuild: for a pool
+// without bindings nothing else does.
 func (x *Reconciler) runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
 	place, rt, err := x.Runtimes.Runtime(ctx, id)
 	return place, rt, account.AskForRebuild(err, x.Rebuild, place.Pool)
 }
 
-// notBuilt returns err, and requests a rebuild of the network ranges if they are lost.
+// notBuilt returns err, and requests a rebuild if err says that the network ranges are not built.
 func (x *Reconciler) notBuilt(err error) error {
 	return account.AskForRebuild(err, x.Rebuild, "")
 }
@@ -251,7 +252,8 @@ func answered(held []network.Applied, answers []events.Reply) bool {
 	return !slices.ContainsFunc(held, func(a network.Applied) bool { return !has[a.Rule] })
 }
 
-// inForce returns the answer with the highest decision sequence. If several have it, the last stored one wins.
+// inForce returns the answer with the highest decision sequence; if several have it, the last stored of
+// these.
 func inForce(answers []events.Reply) events.Reply {
 	best := answers[0]
 	for _, r := range answers[1:] {
@@ -264,8 +266,8 @@ func inForce(answers []events.Reply) events.Reply {
 
 func sequenceOf(r events.Reply) int64 { return cmp.Or(r.Decision, &events.Decision{}).Sequence }
 
-// extra returns an extra reply: a copy of the last answer with all blocks that the cluster has now, and
-// Claimed false.
+// extra returns an extra reply: a copy of the answer last with all blocks that the cluster has now, Claimed
+// false, and of its Decision only the sequence, the pool and the rule.
 func extra(request string, last events.Reply, held []network.Applied) events.Reply {
 	r := last
 	r.RequestID, r.Network, r.NetworkPending = request, blocks(held), false

@@ -41,8 +41,8 @@ func (f *Follower) standing(c *events.Cluster, shoot string) network.Cluster {
 	return said
 }
 
-// Changed requests a pass if a rule matches a changed Cluster that did not match it before. before is nil for
-// a new Cluster. It does not block.
+// Changed requests a pass if any rule matches the Cluster now and did not match it before. before is nil for
+// a new Cluster. Changed does not block.
 func (f *Follower) Changed(before, now *network.Cluster) {
 	config := f.Networks.Config()
 	if config == nil {
@@ -57,8 +57,8 @@ func (f *Follower) Changed(before, now *network.Cluster) {
 	}
 }
 
-// answered requests a pass if a rule matches the present Cluster that the stored assignment does not have: the
-// Cluster may differ from its event.
+// answered requests a pass if the stored assignment does not have every rule that matches the present
+// Cluster, which may differ from the event.
 func (f *Follower) answered(r events.Reply, held []network.Applied) {
 	if f == nil || r.Cluster == nil {
 		return

@@ -42,7 +42,8 @@ func (x *Reconciler) Wanted() {
 	}
 }
 
-// Run makes a pass at once, after each request, and at the interval of the configuration, until ctx ends.
+// Run makes a pass at once, after Wanted was called, and at the interval of the configuration, until ctx
+// ends.
 func (x *Reconciler) Run(ctx context.Context) {
 	x.init()
 	refresh := func() time.Duration {
@@ -61,8 +62,8 @@ func (x *Reconciler) Run(ctx context.Context) {
 	}, x.Pass)
 }
 
-// Pass compares Redis and the ClusterConfigs with the ledger, and serves every cluster that lacks a rule of
-// the present configuration.
+// Pass compares Redis and the ClusterConfigs with the ledger, and extends every cluster that does not have
+// all rules that match it now. It does nothing if there is no configuration.
 func (x *Reconciler) Pass(ctx context.Context) error {
 	config := x.Networks.Config()
 	if config == nil {
@@ -82,8 +83,8 @@ func (x *Reconciler) Pass(ctx context.Context) error {
 	return x.extendAll(ctx, config, g)
 }
 
-// gather reads the ledger and the ClusterConfigs. An unreachable ClusterConfig API does not block
-// allotment: the next pass compares.
+// gather reads the ClusterConfigs and the ledger. If it cannot read the ClusterConfigs, it goes on without
+// them, so that this does not stop the allotment. ClusterConfigs.Missed then requests a pass later.
 func (x *Reconciler) gather(ctx context.Context) (*Gathered, error) {
 	var notes *network.Notes
 	if x.Configs != nil {
@@ -101,7 +102,8 @@ func (x *Reconciler) gather(ctx context.Context) (*Gathered, error) {
 	return Gather(read, notes)
 }
 
-// extendAll serves every cluster that lacks a rule.
+// extendAll extends every live cluster, and returns the blocks of announced extra replies of runtimes that
+// are gone.
 func (x *Reconciler) extendAll(ctx context.Context, config *network.Config, g *Gathered) error {
 	read, live, gone := g.read, g.live, g.gone
 	group, ctx := errgroup.WithContext(ctx)

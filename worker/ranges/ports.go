@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Allocator allots network blocks to clusters, which are identified by their runtime: package counters. Every
+// Allocator allots network blocks to clusters, which are identified by their runtime: package blocks. Every
 // method may return account.ErrNotBuilt. All of them are idempotent.
 type Allocator interface {
 	// Acquire applies rules to a cluster in the name of a request, all or none. Errors: an
@@ -52,6 +52,6 @@ type Ledger interface {
 	// Publish stores a reply if the subject's last sequence is expect, 0 for no message, and
 	// returns its sequence. Otherwise the error is storage.ErrWrongLastSequence.
 	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
-	// Each visits every stored reply, from the first to the last at present.
+	// Each visits the stored replies in the order of the stream, and skips those that it cannot read.
 	Each(ctx context.Context, f func(events.Stored) error) error
 }

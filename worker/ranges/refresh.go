@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Keeper reads and repairs the network ranges in Redis: package counters. Every method may return
+// Keeper reads and repairs the network ranges in Redis: package blocks. Every method may return
 // account.ErrNotBuilt. All of them are idempotent.
 type Keeper interface {
 	// State reads the whole state of the ranges.
@@ -84,8 +84,8 @@ func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
 	return g, nil
 }
 
-// note adds a rule of a runtime that only notes know to noted. If two notes differ, the first one counts, and
-// note returns the blocks that only the second one has.
+// note adds a rule to noted. Its runtime is one that only ClusterConfigs name, and not the ledger. If noted
+// has this rule of the runtime already, it stays as it is, and note returns the blocks that only applied has.
 func note(noted map[string][]network.Applied, runtime string, applied network.Applied) (other []netip.Prefix) {
 	i := slices.IndexFunc(noted[runtime], func(a network.Applied) bool { return a.Rule == applied.Rule })
 	if i < 0 {
@@ -134,7 +134,7 @@ func ReadNotes(ctx context.Context, from Notes) (*network.Notes, error) {
 }
 
 // refresh repairs the blocks in Redis: it restores missing ones, frees those of runtimes that are gone and of
-// refused requests, and blocks the ones of other allocators.
+// refused requests, and excludes those of other allocators from being allotted.
 func (x *Reconciler) refresh(ctx context.Context, g *Gathered) error {
 	if x.Keeper == nil {
 		return nil
@@ -223,7 +223,7 @@ func (x *Reconciler) leftMeanwhile(ctx context.Context, runtime string) (bool, e
 }
 
 // release frees the blocks in Redis of runtimes that are gone. It also frees blocks that were restored from a
-// note (they name no request), once the note has been removed and the runtime is not assigned. It returns the
+// note (they name no request) if the note has been removed and the runtime is not assigned. It returns the
 // number of runtimes.
 func (x *Reconciler) release(ctx context.Context, state network.State, g *Gathered) (int, error) {
 	remembered := map[string]bool{}
@@ -256,9 +256,9 @@ func (x *Reconciler) release(ctx context.Context, state network.State, g *Gather
 	return len(over), group.Wait()
 }
 
-// returnRefused returns the blocks of refused requests that no answer names, and reports the number of
-// requests. A call to Redis may take effect after its caller has given up, and after another attempt has
-// refused the request (rule 11).
+// returnRefused frees blocks that no answer names and that a refused request took: a call to Redis may take
+// effect after its caller has given up, and after another attempt has refused the request (rule 11). It
+// returns the number of these requests.
 func (x *Reconciler) returnRefused(ctx context.Context, state network.State, g *Gathered) (int, error) {
 	answered := map[[2]string]bool{}
 	for _, r := range g.Records {

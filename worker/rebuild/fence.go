@@ -18,8 +18,8 @@ import (
 type Record interface {
 	// Epochs reads the record from the stream's leader.
 	Epochs(ctx context.Context) (storage.EpochRecord, error)
-	// SetEpochs writes the record if the sequence of the last one is follows, and returns the new
-	// sequence. Otherwise the error is storage.ErrWrongLastSequence.
+	// SetEpochs writes the record if the sequence of the stored record is follows, and returns the
+	// new sequence. Otherwise the error is storage.ErrWrongLastSequence.
 	SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (sequence uint64, err error)
 	// Replicas returns the number of servers that store the record.
 	Replicas(ctx context.Context) (int, error)
@@ -29,7 +29,7 @@ type Record interface {
 // followers every 10 s, and steps down after the second check.
 const depositionTime = 20 * time.Second
 
-// outlastTime is how long a rebuild waits until no such leader answers any more.
+// outlastTime is how long a rebuild waits so that no such leader answers any more.
 const outlastTime = depositionTime + depositionTime/10
 
 // The pause before a worker takes over places whose epochs in force are on another server of Redis. firstPause is
@@ -40,17 +40,19 @@ const (
 	mostPause  = 5 * time.Minute
 )
 
-// unbuilt lists the pools and buckets to rebuild.
+// unbuilt lists the places to rebuild: pools and buckets, or the network ranges.
 type unbuilt struct {
 	places  []string
-	judged  []string            // all known places, also the ones that are built and in force
+	judged  []string            // all places that were checked, also those that are built and in force
 	deposed account.Epochs      // epochs that places have in Redis and are to lose
 	record  storage.EpochRecord // read before the token is written
 	unknown bool                // only requests asked for these places: none is a bucket or the pool of a binding
 }
 
-// judge selects the places to rebuild: those without an epoch, and those whose epoch is not in force. The
-// record is read after Redis: otherwise an epoch that was installed in between would seem not to be in force.
+// judge selects the places to rebuild: those without an epoch, those whose epoch is not in force and, if a
+// bucket is among these, all others too (see together). It returns an error while the epochs in force may be
+// on another server of Redis (see doubt). The record is read after Redis: otherwise an epoch that was
+// installed in between would seem not to be in force.
 func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.Epochs) (unbuilt, error) {
 	t := unbuilt{judged: places, deposed: account.Epochs{}}
 	if r.Record != nil {
@@ -84,10 +86,10 @@ func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.E
 	return t, nil
 }
 
-// together adds all other known places to a rebuild that includes a bucket of the directory. A bucket alone
-// would be rebuilt without the runtimes that its pools have counted and no reply names yet. The missing
-// places stay first: if another worker is rebuilding them, begin stops at the first one and deposes nothing
-// else.
+// together adds all other known places to a rebuild that includes a bucket of the directory. The pools may
+// count runtimes that no reply names yet, and a bucket that is rebuilt alone would not have them. The missing
+// places stay first: if another worker is rebuilding them, begin stops at the first place and deposes no
+// other.
 func (t *unbuilt) together(epochs account.Epochs) {
 	if !slices.ContainsFunc(t.places, account.IsBucket) {
 		return
@@ -100,10 +102,10 @@ func (t *unbuilt) together(epochs account.Epochs) {
 	}
 }
 
-// next returns the record with the token as epoch of places. If they include the directory, every pool of the
-// record that this worker does not know, perhaps because its cache lags, gets the token too. The new
-// directory lacks the runtimes of such a pool, so the pool must not stay in force: a worker that has a
-// request for it rebuilds it.
+// next returns the record with the token as epoch of places. If a bucket is among them, the token is also the
+// epoch of every pool in the record that this worker does not know, perhaps because its cache lags. The new
+// directory may not have all runtimes of such a pool, so the pool must not stay in force: a worker that has a
+// request for the pool rebuilds it.
 func (t *unbuilt) next(places []string, token string) account.Epochs {
 	next := maps.Clone(t.record.Epochs)
 	if next == nil {
@@ -130,17 +132,17 @@ func (r *Rebuilder) token() string {
 	return uuid.NewString()
 }
 
-// doubted records when a worker found that the epochs in force are on another server of Redis.
+// doubted records since when the epochs in force seem to be on another server of Redis.
 type doubted struct {
 	sequence uint64 // of the record
 	since    time.Time
 	pause    time.Duration
 }
 
-// doubt returns nil if the worker may take over: the record has not changed for the pause, so no other worker
-// seems to use the server with the epochs in force. Until then it returns an error, and makes the client look
-// for that server. The pause doubles with each change of the record by others. So if workers reach different
-// servers, one side waits for the other.
+// doubt returns nil if the worker may take over (rule 15): the record has stood still for the pause. Until
+// then it returns an error. When the record has changed, it makes the client look for the server with the
+// epochs in force. The pause doubles, up to mostPause, if others change the record again soon. So if workers
+// reach different servers, one side waits for the other.
 func (r *Rebuilder) doubt(ctx context.Context, sequence uint64) error {
 	now := r.Now()
 	before := r.doubts
@@ -175,9 +177,8 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 	}
 	// An unreadable message may have replaced a record that named every place.
 	named := func(place string) bool { return t.record.Epochs[place] != "" || t.record.Unreadable != nil }
-	// Depose all places together or none: a bucket that is deposed beside pools of its server would
-	// be rebuilt without the runtimes that these have counted and no reply names yet. The attempt that
-	// has the other tokens, perhaps an earlier one of this worker, finishes, or its lease ends.
+	// Depose all places together or none (see together). The attempt that has the other tokens, perhaps
+	// an earlier attempt of this worker, finishes, or its lease ends.
 	if len(places) < len(t.places) && slices.ContainsFunc(places, named) {
 		return fmt.Errorf("%w: it has %d of %d places", ErrElsewhere, len(t.places)-len(places), len(t.places))
 	}
@@ -192,7 +193,7 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 		}
 		for _, place := range places {
 			if now.Epochs[place] != token {
-				return fmt.Errorf("%w: %w", ErrElsewhere, err) // if it is stored later, no server has that epoch
+				return fmt.Errorf("%w: %w", ErrElsewhere, err) // if our record is stored later, no server has its epoch
 			}
 		}
 		sequence = now.Sequence

@@ -21,7 +21,7 @@ func Gather(ctx context.Context, archive Ledger, census Inventory) (*account.Gat
 	g, read := account.NewGathering(), Read{}
 	err := archive.Facts(ctx, func(f storage.Fact) error {
 		if f.Foreign != nil {
-			read.Foreign++ // if it was the answer to a cluster, that one's Shoot is found below
+			read.Foreign++ // if this is an assignment, the runtime's Shoot shows it below
 			return nil     //nolint:nilerr // it is passed over, and counted
 		}
 		read.Replies++

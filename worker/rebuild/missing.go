@@ -9,7 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// missing returns the known pools and buckets that are not built, or whose epoch is not in force.
+// missing judges the buckets, the pools that have a binding, and the pools that requests have asked for, and
+// returns those to rebuild (see judge). It drops pools that need no rebuild from r.asked.
 func (r *Rebuilder) missing(ctx context.Context) (unbuilt, error) {
 	var places []string
 	for n := range account.Buckets {
@@ -51,8 +52,8 @@ func (r *Rebuilder) missing(ctx context.Context) (unbuilt, error) {
 // errPaced means that a rebuild for pools that only requests ask for has to wait, until r.paced.
 var errPaced = errors.New("a rebuild for pools without a binding was a short time ago")
 
-// pace returns the pause after such a rebuild that took this long. A publisher can name any region, and each
-// unknown pool costs a rebuild.
+// pace returns the pause after a rebuild for such pools, which took this long. A publisher can name any
+// region, and each unknown pool costs a rebuild.
 func pace(took time.Duration) time.Duration { return min(max(9*took, leastPace), mostPace) }
 
 const (

@@ -13,11 +13,11 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// RangeBuilder installs the network ranges that a rebuild has gathered: package counters.
+// RangeBuilder is the store of the network ranges that a rebuild builds: package blocks.
 type RangeBuilder interface {
-	// Epoch returns the epoch with which they were built, in force or not; "" if they are not built.
+	// Epoch returns the epoch of the ranges, in force or not; "" if they are not built.
 	Epoch(ctx context.Context) (string, error)
-	// Depose removes the epoch if it still is this one, and reports whether it did.
+	// Depose removes the epoch of the ranges if it still is epoch, and reports whether it did.
 	Depose(ctx context.Context, epoch string) (bool, error)
 	BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (bool, error)
 	RenewRebuild(ctx context.Context, token string, now time.Time) (bool, error)
@@ -26,8 +26,9 @@ type RangeBuilder interface {
 	SetParents(ctx context.Context, parents []network.Parent) error
 }
 
-// rebuildRanges rebuilds the network ranges (rule 13). It seals all events once more: some may have been
-// decided since the rebuild of the pools sealed them.
+// rebuildRanges rebuilds the network ranges (rule 13) if they are not built or not in force. Like the rebuild
+// of the pools it seals first: an answer that was decided with the lost ranges can then no longer be stored.
+// The seals of the pools' rebuild are too old for that.
 func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	if r.Ranges == nil {
 		return nil
@@ -93,8 +94,8 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	return nil
 }
 
-// gatherRanges reads the blocks of live runtimes from the ledger, and from the ClusterConfigs the
-// blocks that the ledger does not know. A rule is applied to a cluster once, so all its answers agree.
+// gatherRanges gathers the blocks of live runtimes from the ledger and, from the ClusterConfigs, the blocks
+// that the ledger does not know. It reads the ClusterConfigs first (see ranges.Gather).
 func (r *Rebuilder) gatherRanges(ctx context.Context) (network.State, error) {
 	notes, err := ranges.ReadNotes(ctx, r.Notes)
 	if err != nil {
@@ -119,8 +120,8 @@ func (r *Rebuilder) gatherRanges(ctx context.Context) (network.State, error) {
 	return state, nil
 }
 
-// sealExtra seals the extra replies that were announced before the loss, so that they can no longer be stored:
-// only Redis knew their blocks. If one was stored meanwhile, sealExtra adds it to read.
+// sealExtra seals the extra replies that are announced and not stored, so that they can no longer be stored:
+// only the lost ranges had their blocks. If one was stored meanwhile, sealExtra adds it to read.
 func (r *Rebuilder) sealExtra(ctx context.Context, read *ranges.Answers) error {
 	for _, begun := range read.Begun {
 		event := events.Event{ID: begun.Reply.RequestID, RuntimeID: begun.Reply.RuntimeID}
@@ -133,7 +134,7 @@ func (r *Rebuilder) sealExtra(ctx context.Context, read *ranges.Answers) error {
 		}
 		stored, found, err := r.Ledger.Last(ctx, begun.Subject)
 		if errors.Is(err, events.ErrUnknownReply) {
-			continue // of a newer version: its blocks stay unknown
+			continue // a newer version's reply: its blocks stay unknown
 		}
 		if err != nil {
 			return err

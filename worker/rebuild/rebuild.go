@@ -1,5 +1,6 @@
-// Package rebuild rebuilds what Redis has lost (rule 13 of docs/protocol.md). It seals all events that are not
-// settled, reads ledger, labels and Shoots, and installs pools, directory and network ranges.
+// Package rebuild rebuilds what Redis has lost (rule 13 of docs/protocol.md): pools and directory from the
+// ledger, the labels and the Shoots, network ranges from the ledger and the ClusterConfigs. Before it reads
+// them, it seals the events and waiting requests that have no final reply.
 package rebuild
 
 import (
@@ -30,13 +31,13 @@ type Builder interface {
 	Depose(ctx context.Context, place, epoch string) (bool, error)
 	// Time returns the time of the store's clock, which leases use.
 	Time(ctx context.Context) (time.Time, error)
-	// BeginRebuild writes the token, unless the place is built or another worker's token is
-	// younger than lease. It reports whether the token is in the place now.
+	// BeginRebuild writes the token, unless the place is built, or another token was written or
+	// renewed there less than lease ago. It reports whether the token is in the place now.
 	BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error)
 	// RenewRebuild renews the lease of the token as of now, and reports whether the token is still there.
 	RenewRebuild(ctx context.Context, place, token string, now time.Time) (bool, error)
-	// Install installs a pool if it is not built and the token is still there, and reports
-	// whether it did.
+	// Install installs a pool if it is not built and the token is still there. It reports
+	// whether the pool is built from s, also for a repeated call.
 	Install(ctx context.Context, pool, token string, s account.Snapshot) (bool, error)
 	// InstallBucket does the same for a bucket of the directory.
 	InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error)
@@ -44,7 +45,7 @@ type Builder interface {
 
 // Inventory reads bindings and Shoots from Gardener: package gardener.
 type Inventory interface {
-	// Pools returns the pools of all labelled bindings, from the cache.
+	// Pools returns the pools that have a binding in the cache.
 	Pools() []engine.Pool
 	List(ctx context.Context, f func(engine.Binding) error) error
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
@@ -53,22 +54,23 @@ type Inventory interface {
 // Ledger is the ledger as a rebuild uses it: package storage.
 type Ledger interface {
 	ranges.Ledger
-	// Facts visits every stored reply, from the first to the last at present.
+	// Facts visits the stored replies in stream order, without sealed replies and replies to
+	// releases. A message that it cannot read comes as a Fact with Foreign alone.
 	Facts(ctx context.Context, f func(storage.Fact) error) error
 	// Unsettled visits every published event that is not settled. fault is set if the event could
 	// not be read completely.
 	Unsettled(ctx context.Context, f func(e events.Event, sequence uint64, fault error) error) error
 }
 
-// Room stores the waiting requests: package storage.
+// Room is the waiting room as a rebuild uses it: package storage.
 type Room interface {
-	// Addresses visits the subjects of a runtime's requests, or of all requests if runtimeID is
-	// "". foreign is set if the message cannot be read.
+	// Addresses visits the addresses in the subjects of a runtime's waiting requests, or of all
+	// if runtimeID is "". foreign is set if the message cannot be read.
 	Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
 }
 
-// Rebuilder rebuilds pools and buckets that Redis has lost (rule 13). Every worker runs one; the token in
-// Redis makes sure that only one of them installs a place.
+// Rebuilder rebuilds the pools, buckets and network ranges that Redis has lost (rule 13). Every worker runs
+// one; the token in Redis makes sure that only one of them installs a place.
 type Rebuilder struct {
 	Builder   Builder
 	Inventory Inventory
@@ -77,7 +79,7 @@ type Rebuilder struct {
 	// Record has the epochs in force (rule 15). Without one, there must be only one server of
 	// Redis that can serve.
 	Record Record
-	// Reconnect makes the client look for the master again. It may be nil.
+	// Reconnect makes the client of Redis look for the master again. It may be nil.
 	Reconnect func()
 	Ranges    RangeBuilder    // nil without network ranges
 	Networks  ranges.Networks // set with Ranges
@@ -95,14 +97,15 @@ type Rebuilder struct {
 	once   sync.Once
 	signal chan struct{}
 	turn   chan struct{} // semaphore: one attempt at a time
-	doubts doubted       // used by the current attempt only
-	failed givenUp       // likewise
+	doubts doubted       // belongs to the attempt that has turn, like failed and paced
+	failed givenUp
 	mu     sync.Mutex
-	asked  map[string]bool // pools that requests asked for, until they are built
+	asked  map[string]bool // pools that requests asked for, until they are built; mu protects it
 	paced  time.Time       // before this, no rebuild for pools that only requests ask for
 }
 
-// ErrElsewhere means that another worker is rebuilding.
+// ErrElsewhere means that another worker is rebuilding, or that the client may have reached a server of Redis
+// that is not the master.
 var ErrElsewhere = errors.New("another worker is rebuilding")
 
 func (r *Rebuilder) init() {
@@ -135,7 +138,7 @@ func (r *Rebuilder) Wanted(pool string) {
 	}
 }
 
-// Run rebuilds after each request, until ctx ends.
+// Run calls Ensure after Wanted was called, until ctx ends.
 func (r *Rebuilder) Run(ctx context.Context) {
 	r.init()
 	loop.Run(ctx, loop.Options{Wake: r.signal}, r.Ensure) // attempt reports failures to the observer
@@ -174,7 +177,7 @@ func (r *Rebuilder) attempt(ctx context.Context) error {
 	return err
 }
 
-// rebuild makes one attempt to rebuild everything that is not built (rule 13).
+// rebuild makes one attempt to rebuild the pools and buckets that are not built or not in force (rule 13).
 func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err error) {
 	missing, err := r.missing(ctx)
 	if err != nil || len(missing.places) == 0 {
@@ -242,8 +245,8 @@ func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err erro
 	return info, nil
 }
 
-// storeClock reads the clock of Redis, and returns a function that returns the time by it from then on.
-// Leases use this clock, since the clocks of workers may differ.
+// storeClock reads the clock of Redis once, and tells the observer its offset. now continues that clock
+// without Redis. Leases use it, since the clocks of workers may differ.
 func (r *Rebuilder) storeClock(ctx context.Context) (now func() time.Time, err error) {
 	asked := r.Now()
 	said, err := r.Builder.Time(ctx)
@@ -256,9 +259,10 @@ func (r *Rebuilder) storeClock(ctx context.Context) (now func() time.Time, err e
 	return func() time.Time { return said.Add(time.Since(answered)) }, nil
 }
 
-// begin writes the token into all missing places, and returns the places that have it; after an error, also
-// the place that may have it. If another worker's token is in the first place, begin leaves all places to
-// that worker: two workers with a part each would wait for each other's record.
+// begin deposes the old epochs of the missing places, and writes the token there. It returns the places that
+// have the token; after an error, also the place that may have it. If the first place refuses the token,
+// another worker is rebuilding, and begin leaves all places to that worker: two workers with a part each
+// would wait for each other's record.
 func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string, now func() time.Time) (mine []string, err error) {
 	r.giveUp(ctx, now) // leases that the previous attempt could not end
 	for _, place := range missing.places {
@@ -281,9 +285,9 @@ func (r *Rebuilder) begin(ctx context.Context, missing unbuilt, token string, no
 	return mine, r.sameServer(ctx, missing, mine)
 }
 
-// sameServer returns an error if a missing place is built now: the client has switched to another server of
-// Redis. A directory that is rebuilt there would lack the runtimes that its pools have counted and no reply
-// names yet.
+// sameServer returns an error if a missing place that refused the token is built now: the client has switched
+// to another server of Redis. That server's pools may count runtimes that no reply names yet, and a directory
+// that is rebuilt beside these pools would not have them.
 func (r *Rebuilder) sameServer(ctx context.Context, missing unbuilt, mine []string) error {
 	others := slices.DeleteFunc(slices.Clone(missing.places), func(place string) bool { return slices.Contains(mine, place) })
 	if len(others) == 0 {
@@ -329,7 +333,7 @@ func (r *Rebuilder) whileWorking(ctx context.Context, renew func(context.Context
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
-		// A quarter, since renewals take time, and the pause begins after them.
+		// A quarter of the lease: the pause begins after the renewals, which take time too.
 		loop.Run(ctx, loop.Options{Every: r.Lease / 4}, func(ctx context.Context) error {
 			renew(ctx)
 			return nil

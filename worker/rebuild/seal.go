@@ -16,12 +16,14 @@ import (
 // sealAtOnce is the maximum number of concurrent seals.
 const sealAtOnce = 128
 
-// sealAlone is the number of events that are sealed one by one, in order, before that.
+// sealAlone is how many events are sealed one after another, before seals run concurrently.
 const sealAlone = 16
 
-// seal stores a sealed reply for every event that is not settled. A worker that has decided such an event
-// before the loss then fails to publish its answer, and starts over. seal returns when all of them are
-// stored, or after the first error.
+// seal stores one more reply for each event that is not settled and for each waiting request: a sealed reply,
+// or again the waiting or sealed reply that is stored. It leaves out events whose reply subject is unknown,
+// or whose stored reply is final or a newer version's. A worker that decided a sealed event before the loss
+// then fails to publish its answer, and starts over. seal returns when all these replies are stored, or after
+// the first error.
 func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(sealAtOnce)

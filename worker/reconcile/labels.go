@@ -46,7 +46,8 @@ type Cache interface {
 
 // Marker acts on label changes: package worker.
 type Marker interface {
-	// WakeTenant wakes the heads of a pool, and the tenant's requests for it; "" names no tenant.
+	// WakeTenant has the first waiting requests of a pool tried again, and the tenant's requests
+	// for it; "" names no tenant.
 	WakeTenant(pool, tenant string)
 	// SharedPools sets the names of all shared pools. An account on which one of them counts
 	// runtimes is not claimed, whatever its labels say.
@@ -109,7 +110,7 @@ func (s *Labels) Changed(b engine.Binding, _ bool) {
 	}
 }
 
-// Run sweeps until ctx ends.
+// Run sweeps, and checks the bindings that the watch reports, until ctx ends.
 func (s *Labels) Run(ctx context.Context) {
 	s.init()
 	loop.Run(ctx, loop.Options{

@@ -82,7 +82,7 @@ func (s *Labels) pool(ctx context.Context, pool engine.Pool, bindings []engine.B
 		r := records[b.Name]
 		if contradicts(b, r) {
 			if now, known := s.cachedIn(pool, b.Name); known {
-				b = now // at least as new as the record, unlike the state when the sweep began
+				b = now // the state when the sweep began may be older than the record
 			}
 			if err := s.follow(ctx, b); err != nil {
 				return err
@@ -118,7 +118,8 @@ const (
 	// the next one. Then it is likely that a common dependency fails.
 	mostFailures = 3
 	// While a Shoot refers to an account, the pause before the next list of the Shoots is a tenth
-	// (1/lookShare) of the time since the first one, at most longestLook. A cluster may take days to go.
+	// (1/lookShare) of the time since a sweep first found that Shoot, at most longestLook: a cluster may
+	// take days to go.
 	lookShare   = 10
 	longestLook = 5 * time.Minute
 )
@@ -130,7 +131,7 @@ type wait struct {
 }
 
 // markVacant marks the bindings to which no Shoot refers. It lists the Shoots once and skips the bindings in
-// use; MarkDirty checks the others again. If no binding is due, it does not list. Bindings whose marking
+// use; MarkDirty checks the others again. If no binding is due, it does nothing. Bindings whose marking
 // failed come last, the latest failure last, so that they do not delay the others.
 func (s *Labels) markVacant(ctx context.Context, empty map[string]vacant) error {
 	now := s.Now()
@@ -209,7 +210,7 @@ func (s *Labels) passOver(ctx context.Context, empty map[string]vacant, waits ma
 	})
 }
 
-// contradicts reports whether label and record differ. Only then the script is called.
+// contradicts reports whether label and record differ, so that the script has to be called.
 func contradicts(b engine.Binding, r account.Record) bool {
 	switch r.State {
 	case "", account.Free:

@@ -19,7 +19,7 @@ func (a *apart) add(f storage.Fact) {
 	}
 }
 
-// removeApart deletes the replies to which no unsettled event and no waiting request can belong.
+// removeApart deletes the replies that nothing needs (see heldFor), unless an event as old is not settled.
 func (r *Purger) removeApart(ctx context.Context, replies apart, info *observe.Retention) error {
 	if len(replies) == 0 {
 		return nil

@@ -14,10 +14,10 @@ import (
 // entry of the directory.
 type grave struct {
 	runtime string
-	pool    string        // pool of the record; "" if only the directory knows the runtime
+	pool    string        // pool of the record; "" for an entry of the directory
 	number  int64         // sequence of the record
 	moved   bool          // the record says that the runtime has left the pool
-	place   account.Place // entry of the directory, if pool is ""
+	place   account.Place // the entry, if pool is ""
 }
 
 // tombstones returns all tombstones in Redis, by runtime. It skips pools and buckets that are not built.
@@ -62,8 +62,8 @@ func graveIn(pool string, rt account.NamedRuntime) (g grave, dead bool) {
 	return g, g.moved || rt.State == account.RuntimeGone
 }
 
-// orphaned returns the tombstones of runtimes without any reply. A pass that died leaves these, or a rebuild
-// that read the ledger before it was purged.
+// orphaned returns about Limit of the found tombstones: those of runtimes without a reply, a Shoot or a note.
+// A pass that died leaves these, or a rebuild that read the ledger before it was purged.
 func (r *Purger) orphaned(ctx context.Context, found map[string][]grave, seen around) ([]grave, error) {
 	var left []grave
 	for runtime, graves := range found {
@@ -93,10 +93,10 @@ func (r *Purger) known(ctx context.Context, runtime string) (known bool, err err
 	return known, err
 }
 
-// forget removes runtimes from Redis that the ledger no longer knows. It drops the directory's entry first.
-// It drops the record after all workers that may have read that entry are done: until then the record
-// supersedes a provision by that entry, so that no runtime is counted in a pool that the directory does not
-// name.
+// forget removes runtimes from Redis that the ledger no longer knows: first the entry of the directory, and
+// the record after all workers that may have read the entry are done. Until then a provision that has read
+// the entry finds the record, and is superseded. Without the record it would count the runtime in a pool that
+// the directory does not name.
 func (r *Purger) forget(ctx context.Context, graves []grave, info *observe.Retention) error {
 	if len(graves) == 0 {
 		return nil

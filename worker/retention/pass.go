@@ -48,18 +48,19 @@ func (o *oldest) cut() {
 
 // around is the state outside of the ledger that a pass reads once.
 type around struct {
-	cutoff  time.Time // younger runtimes are kept
+	cutoff  time.Time // runtimes with a younger reply are kept
 	backlog storage.Backlog
 	lodged  map[string]bool // runtimes that a Shoot names
 	used    map[string]bool // bindings that a Shoot names
-	noted   map[string]bool // runtimes with a ClusterConfig
+	noted   map[string]bool // runtimes that a ClusterConfig or a Cluster names
 }
 
-// pass forgets up to Limit candidates after the given one, oldest first, and the tombstones that the ledger
-// does not know. It returns the last candidate, and whether there are more.
+// pass forgets up to Limit of the candidates that follow after, oldest first. It also removes tombstones of
+// runtimes without any reply, and replies without an account (see apart). It returns the last candidate that
+// it took, and whether there are more.
 func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retention) (candidate, bool, error) {
-	// Read Redis, then the backlog, then the ledger. A release that is decided and not published is
-	// in the backlog.
+	// Read Redis, then the backlog, then the ledger. If a release is decided and its reply is not
+	// published, its event is in the backlog.
 	orphans, err := r.tombstones(ctx)
 	if err != nil {
 		return after, false, err
@@ -147,9 +148,9 @@ func (r *Purger) look(ctx context.Context, cutoff time.Time) (around, error) {
 }
 
 // purge deletes the replies of a runtime if nothing needs them, and returns its tombstones in Redis. It
-// deletes the release last, after it has seen that all places of the runtime are built. A rebuild that has
-// read an older reply has to find the release after it; once the places are built, that rebuild can no longer
-// install them.
+// deletes the release last, after it has seen that the runtime's pools, its bucket of the directory and the
+// network ranges are built. A rebuild that has read an older reply has to find the release too, unless these
+// are built: then it can no longer install them.
 func (r *Purger) purge(ctx context.Context, runtime string, seen around, info *observe.Retention) ([]grave, error) {
 	told, because, err := r.examine(ctx, runtime, seen)
 	if err != nil || told.last == 0 {
@@ -183,7 +184,7 @@ func (r *Purger) unlessLost(pool string, because observe.KeptBecause, err error)
 	if !errors.Is(err, account.ErrNotBuilt) {
 		return because, err
 	}
-	r.Rebuild.Wanted(pool) // by name, since no binding may be labelled for it any more
+	r.Rebuild.Wanted(pool) // by name: perhaps no binding is in this pool any more
 	return observe.KeptNotBuilt, nil
 }
 
@@ -266,7 +267,7 @@ func (r *Purger) needed(ctx context.Context, runtime string, told testimony, see
 		if err != nil {
 			return "", err
 		}
-		// A rebuild knows only from the release that this account is to become dirty.
+		// Only the release tells a rebuild that this account is to become dirty.
 		if rec.State == account.Draining || rec.State == account.Dirtying && seen.used[told.binding] {
 			return observe.KeptDraining, nil
 		}
@@ -275,8 +276,8 @@ func (r *Purger) needed(ctx context.Context, runtime string, told testimony, see
 	return because, err
 }
 
-// lies returns the tombstones of a runtime that is gone, or why it has to be kept. Without an error, all
-// places that a rebuild would install for it are built.
+// lies returns the tombstones of a runtime that is gone, or why it has to be kept. If it returns neither a
+// reason nor an error, the runtime's pools, its bucket of the directory and the network ranges are built.
 func (r *Purger) lies(ctx context.Context, runtime string, told testimony) ([]grave, observe.KeptBecause, error) {
 	if r.Blocks != nil {
 		blocks, err := r.Blocks.Applied(ctx, runtime)

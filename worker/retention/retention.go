@@ -19,7 +19,8 @@ import (
 // Ledger is the ledger as retention uses it: package storage.
 type Ledger interface {
 	ranges.RuntimeLedger
-	// FactsAfter visits every reply that was stored after a sequence, with its place and time.
+	// FactsAfter visits the replies that were stored after a sequence, without sealed ones. A
+	// message that it cannot read comes as a Fact with Foreign alone.
 	FactsAfter(ctx context.Context, sequence uint64, f func(storage.Fact) error) error
 	// Remove deletes the reply of a subject if its sequence in the stream is at most upTo.
 	Remove(ctx context.Context, subject string, upTo uint64) error
@@ -55,16 +56,16 @@ type Inventory interface {
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
 }
 
-// Blocks are the network blocks of clusters: package counters.
+// Blocks are the network blocks of clusters: package blocks.
 type Blocks interface {
 	// Applied returns the blocks of a cluster. It may return account.ErrNotBuilt.
 	Applied(ctx context.Context, cluster string) ([]network.Applied, error)
 }
 
-// Room stores the waiting requests: package storage.
+// Room is the waiting room as retention uses it: package storage.
 type Room interface {
-	// Addresses visits the subjects of a runtime's requests, or of all requests if runtimeID is
-	// "". foreign is set if the message cannot be read.
+	// Addresses visits the addresses in the subjects of a runtime's waiting requests, or of all
+	// if runtimeID is "". foreign is set if the message cannot be read.
 	Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
 }
 
@@ -88,7 +89,8 @@ type Purger struct {
 	// Settle is how long a record outlives the directory's entry. It has to be longer than a
 	// handler may work on an event without reporting progress. Defaults to a minute.
 	Settle time.Duration
-	// Limit is the maximum number of runtimes of a pass. Defaults to 10,000.
+	// Limit bounds what a pass forgets: runtimes with replies, tombstones of runtimes without
+	// any, and replies without an account, each. Defaults to 10,000.
 	Limit int
 
 	Observer observe.Observer

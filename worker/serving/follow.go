@@ -23,15 +23,17 @@ type waitingRoom struct {
 	latest   time.Time     // last call of follow
 }
 
-// A comparison of list and room removes the requests that other workers have served. The pause after one is
-// compareShare times its duration, at most compareEvery.
+// A comparison of list and room removes the requests that other workers have served. The pause after a
+// comparison is compareShare times its duration, at most compareEvery. While list and room have the same
+// number of messages, it is compareEvery.
 const (
 	compareShare = 100
 	compareEvery = 10 * time.Minute
 	tellEvery    = 15 * time.Second
 )
 
-// follow reads new requests into the list, and wakes their pools.
+// follow reads new requests into the list, and wakes their pools. At a look it first compares list and room.
+// After Wake it does so too, and reads all requests.
 func (s *Rounds) follow(ctx context.Context, woken *woken) error {
 	now := s.Now()
 	if s.seen.latest.Sub(now) > retryAfter {
@@ -60,8 +62,8 @@ func (s *Rounds) follow(ctx context.Context, woken *woken) error {
 	return err
 }
 
-// compare removes the requests that have left the room from the list. If the stream was recreated, it
-// empties the list.
+// compare removes from the list the requests that have left the room, unless the pause after the last
+// comparison is not over. If the stream was recreated, it empties the list.
 func (s *Rounds) compare(ctx context.Context) error {
 	room := &s.seen
 	messages, last, err := s.Room.State(ctx)

@@ -17,10 +17,11 @@ import (
 const (
 	// lookEvery is the time between two looks.
 	lookEvery = 15 * time.Second
-	// slice bounds the requests that a round tries besides the heads of pools. The others go to
-	// the next round, so that an account that becomes free meanwhile is offered soon.
+	// slice is the number of requests after which a round tries no further ones, except the heads of
+	// pools and requests for network blocks. The others go to the next round, so that an account that
+	// becomes free meanwhile is offered soon.
 	slice = 32
-	// looks is the number of requests that a Look tries besides the heads of pools.
+	// looks is the number of requests that a look tries besides the heads of pools.
 	looks = 16
 	// heads is the number of tenants whose next request is read at once.
 	heads = 16
@@ -36,15 +37,16 @@ type round struct {
 	woken   woken
 	later   woken                    // what the next round has to serve, without a wake
 	nothing map[place]bool           // tenants that can get nothing in this round
-	empty   map[string]bool          // pools in which this round claims nothing more: the next round begins with their heads
-	down    map[string]bool          // pools whose bindings Gardener does not let us claim
+	empty   map[string]bool          // pools in which this round claims nothing more, even if an account becomes free
+	down    map[string]bool          // pools in which an attempt was Slow: this round claims nothing more there
 	tried   int                      // requests, compared with slice
 	lack    map[*waitlist.Entry]bool // requests for network blocks that were tried
 	failures
 }
 
 // Round serves the requests that were woken since the last round, and those that are due. It returns the
-// first error of a request, or the error that ended the round.
+// first error of a request, or else the error that ended the round. The errors of the heads of pools go to
+// the observer, pool by pool.
 func (s *Rounds) Round(ctx context.Context) error {
 	if s.over() {
 		return nil
@@ -106,7 +108,7 @@ func (r *round) run(ctx context.Context) (more bool, err error) {
 	return r.serveDue(ctx, list)
 }
 
-// spread expands a wake of everything, and a look, to pools, tenants and due requests.
+// spread expands a look, and a wake of everything or of network blocks, to pools, tenants and due requests.
 func (r *round) spread(list *waitlist.List) {
 	if r.woken.all || r.woken.look || r.woken.network {
 		for _, pool := range list.Pools() {
@@ -211,8 +213,9 @@ func (r *round) failedLast(pool string, first []account.Waiter) []account.Waiter
 	return first
 }
 
-// outside makes those requests due that the room has and Redis' queue has not. It runs at a look, and if the
-// numbers differ. Such requests wait for Gardener, or have an account from an attempt that could not answer.
+// outside makes those requests due that the room has and Redis' queue has not: they wait for Gardener, or
+// have an account from an attempt that could not answer. It does so at a look or after Wake, if the room has
+// more requests for the pool than the queue. Requests that wait for network blocks do not count.
 func (r *round) outside(ctx context.Context, pool string, waiting int) {
 	all, network := r.seen.list.Size(pool)
 	if !(r.woken.look || r.woken.all) || all-network <= waiting {
@@ -307,8 +310,8 @@ func (r *round) again() time.Time { return r.Now().Add(min(r.Every, retryAfter))
 const retryAfter = time.Second
 
 // try tries to answer a request, and records what the result means for the others. done is true if the
-// request no longer waits. An error of the request itself is recorded in f; try returns it only if
-// mostFailures fail in a row, or if the whole pool cannot serve.
+// request no longer waits. It returns an error if the caller has to stop: the room cannot be read, ctx has
+// ended, the pool is being rebuilt, or mostFailures requests have failed in a row (f counts them).
 func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *failures) (done bool, err error) {
 	if e.Gone() {
 		return true, nil

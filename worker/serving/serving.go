@@ -40,9 +40,10 @@ type Queue interface {
 // Turn is one attempt at a waiting request.
 type Turn struct {
 	Request storage.WaitingRequest
-	// Next is true for the next request of its queue. Only such a request may claim an account.
+	// Next is true for the next request of its queue, which may claim an account although others wait.
 	Next bool
-	// Lasting reports whether an attempt has been seen for longer than an attempt can run.
+	// Lasting reports whether an attempt with network blocks has been seen for longer than an attempt
+	// can run.
 	Lasting func(relier string) bool
 }
 
@@ -90,7 +91,7 @@ type Options struct {
 const Budget = 3 * time.Second
 
 // Rounds serves the waiting requests. Every worker does so, without a leader: if two serve the same request,
-// only one reply is stored. Only the goroutine that serves uses its fields.
+// only one final reply is stored. Only the goroutine that serves uses the fields, except quit and stop.
 type Rounds struct {
 	Options
 

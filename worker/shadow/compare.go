@@ -56,7 +56,7 @@ func refusal(r events.Reply) string {
 	return "does not assign"
 }
 
-// accounts compares two accounts that were assigned.
+// accounts compares the account that the shadow assigned with the account of the Shoot.
 func accounts(r events.Reply, s Sight) (shadows.ComparisonResult, string) {
 	ours, theirs := r.Binding.Name, s.Theirs
 	switch {
@@ -83,10 +83,10 @@ func labelledBefore(r events.Reply) bool {
 	return !r.Binding.Claimed && !r.Binding.Shared && r.Clusters != nil && *r.Clusters == 1
 }
 
-// dedicated compares the account that the shadow chose with the one that KEB chose, both of a dedicated pool. An
-// account is new if the tenant did not have it when the shadow decided. It is arbitrary which unclaimed account
-// a tenant gets, so two new accounts are equivalent. The shadow's account is also new if only the shadow has
-// claimed it: KEB claimed another one in its place.
+// dedicated compares the accounts that the shadow and KEB chose in a dedicated pool. An account is new if the
+// tenant did not have it when the shadow decided. It is arbitrary which unclaimed account a tenant gets, so
+// two new accounts are equivalent. The shadow's account also counts as new if its label does not name the
+// tenant: then only the shadow has claimed it, and KEB claimed another account.
 func dedicated(r events.Reply, s Sight) (shadows.ComparisonResult, string) {
 	ours, theirs := r.Binding.Name, s.Theirs.Name
 	oursNew := r.Binding.Claimed || s.Ours == nil || s.Ours.Tenant != r.GlobalAccountID

@@ -18,7 +18,7 @@ import (
 type Ledger interface {
 	// Each reads every stored reply.
 	Each(ctx context.Context, f func(events.Stored) error) error
-	// Remove deletes a reply up to a sequence of the stream.
+	// Remove deletes the reply on a subject, unless its sequence in the stream is above upTo.
 	Remove(ctx context.Context, subject string, upTo uint64) error
 }
 
@@ -51,7 +51,7 @@ type Records interface {
 // was compared: the deletion of a Shoot is not watched.
 const refreshEvery = 20
 
-// Follow compares the shadow's decisions with the broker's choices, and rebuilds Redis from the latter.
+// Follow compares the shadow's decisions with the broker's choices, and rebuilds Redis from these choices.
 // Several shadows may run it at once.
 type Follow struct {
 	Ledger  Ledger
@@ -70,7 +70,7 @@ type Follow struct {
 
 	OnCompared func(context.Context, shadows.Comparison)
 	OnFailed   func(context.Context, error) // a look failed and is retried
-	OnFollowed func()                       // Redis matches the broker's labels and Shoots
+	OnFollowed func()                       // Redis was rebuilt from the broker's labels and Shoots
 
 	changed atomic.Bool
 }
@@ -78,7 +78,8 @@ type Follow struct {
 // Changed records that the watch brought a changed label. It is safe for concurrent use.
 func (f *Follow) Changed() { f.changed.Store(true) }
 
-// Run looks every Interval until ctx ends.
+// Run looks every Interval until ctx ends: it compares what can be compared. It calls Refresh if the look
+// settled a reply, if a label has changed, and at every refreshEvery-th look.
 func (f *Follow) Run(ctx context.Context) {
 	looks := 0
 	loop.Run(ctx, loop.Options{
@@ -154,8 +155,9 @@ func (f *Follow) shoots(ctx context.Context) (map[string]engine.Shoot, error) {
 	return shoots, err
 }
 
-// settle compares a reply and removes it from the ledger. It leaves replies whose outcome the broker has not
-// shown yet: a rebuild must not forget them.
+// settle compares a reply, removes it from the ledger, and returns true. It leaves a reply for which the
+// broker has not shown its choice yet: a rebuild must not forget it. If a reply is not Comparable, settle
+// only removes it, after Patience.
 func (f *Follow) settle(ctx context.Context, stored events.Stored, shoots map[string]engine.Shoot) (bool, error) {
 	r := stored.Reply
 	shoot, there := shoots[r.RuntimeID]

@@ -44,12 +44,12 @@ type Simulator struct {
 	replies  replies
 	faults   faults
 	handled  uint64
-	unnamed  map[string]bool // ids that were made for events without
-	restored map[string]bool // requests of the state: that is all that is known of them
+	unnamed  map[string]bool // ids that were made for events without an id
+	restored map[string]bool // ids of waiting requests of the state, whose events are not known
 }
 
-// New returns a simulator of the landscape that a state describes. Its clock stands at the state's TakenAt.
-// It fails if the state is invalid.
+// New returns a simulator of the landscape that a state describes. Its clock stands at the state's TakenAt,
+// or at the present time if that is zero. It fails if the state is invalid.
 func New(ctx context.Context, state *State, by Terms) (*Simulator, error) {
 	if err := state.check(); err != nil {
 		return nil, err
@@ -97,12 +97,12 @@ func New(ctx context.Context, state *State, by Terms) (*Simulator, error) {
 }
 
 const (
-	// bindingKind is a kind that Shoots name directly: a State does not record which bindings share a Secret.
+	// bindingKind is a kind that Shoots name directly: a State does not record which bindings refer to a Secret.
 	bindingKind = "CredentialsBinding"
 	source      = "/simulation"
 )
 
-// Types are the types of events that can be simulated: those that allot.
+// Types are the types of events that can be simulated: those that change the allotment in Redis.
 func Types() []string {
 	var names []string
 	for _, info := range events.Types() {
@@ -113,7 +113,7 @@ func Types() []string {
 	return names
 }
 
-// First serves the requests that wait from the beginning, as far as accounts are free.
+// First serves the state's waiting requests, as far as accounts are free. Call it before the first Do.
 func (s *Simulator) First(ctx context.Context) ([]Result, error) {
 	s.worker.Wake()
 	return s.serve(ctx)
@@ -154,7 +154,8 @@ func (s *Simulator) Do(ctx context.Context, e events.Event) (Result, error) {
 	return r, err
 }
 
-// answeredHere returns a copy of the event whose reply is copied to the simulation's inbox only.
+// answeredHere returns a copy of the event whose reply is copied to the simulation's inbox only. With
+// AnyInterface, the copy asks for no interface.
 func (s *Simulator) answeredHere(e events.Event) events.Event {
 	switch {
 	case e.Provision != nil:

@@ -58,7 +58,7 @@ type builder struct{ counters *memory.Counters }
 // Wanted builds a pool synchronously, so the current event can use it.
 func (b builder) Wanted(pool string) {
 	if pool != "" {
-		_ = installPool(context.Background(), b.counters, pool, account.Snapshot{}) // fails with its context alone
+		_ = installPool(context.Background(), b.counters, pool, account.Snapshot{}) // fails only with its context
 	}
 }
 

@@ -53,9 +53,10 @@ func meets(c *call, i plans.Item) bool {
 // changes reports whether other processes may see an effect of the call.
 func changes(c *call) bool { return c.Write && !slices.Contains(looks, c.Op) }
 
-// Straight lets three of four reads of the actor whose turn it is pass without the scheduler, unless a fault waits
-// for such a call: the scheduler could have chosen them next. The draw depends only on the call and the step, not on
-// the order of goroutines. Reads of a rebuild do not pass: its goroutines share what they have read.
+// Straight lets three of four reads of the actor whose turn it is, and of the fence, pass without the
+// scheduler, unless a fault waits for such a call: the scheduler could have chosen them next. The draw
+// depends only on the seed, the step and the call, not on the order of goroutines. Reads of a rebuild do not
+// pass: its goroutines share what they have read.
 func (p *process) Straight(c *call, mine, down bool) bool {
 	if down || !mine && c.Actor != p.looks || changes(c) || slices.Contains(turns, c.Op) || c.Actor == p.rebuilds {
 		return false

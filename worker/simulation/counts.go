@@ -9,10 +9,10 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
-// The checks in this file compare Redis with answers and labels after every step.
+// The checks in this file compare Redis with answers and labels while the history plays.
 
-// counted checks I6: a runtime that was answered is assigned in Redis, if its pool is built. Runtimes whose
-// deprovision was published may be gone already.
+// counted checks I6: Redis has a runtime that was answered on the binding of its answer, if its pool is
+// built. Runtimes whose deprovision was published may be gone already.
 func (w *world) counted(r events.Reply) {
 	if w.truth.excused[r.RuntimeID] || w.truth.lives[r.RuntimeID].leaves {
 		return
@@ -54,8 +54,8 @@ func (w *world) markedFreed(binding string) {
 	}
 }
 
-// consistent checks I6 within one Redis. It runs after every change, so it sums up in any order; miscounted
-// then reports in the order of names.
+// consistent checks I6 within one Redis. It runs after every change in Redis, so it only sums up, in any
+// order, and leaves the report to miscounted, which visits the bindings by name.
 func (w *world) consistent(m *master) {
 	for _, pool := range w.pools {
 		clear(w.tally)
@@ -115,7 +115,7 @@ func (w *world) located(m *master) {
 				continue
 			}
 			if !w.inForce(m, pool.Name(), account.BucketOf(rt.ID)) {
-				continue // built at different times, or not at all since
+				continue // pool and bucket are built at different times, or one of them is not built
 			}
 			if place, err := m.counters.Place(ctx, rt.ID); err == nil && place.Pool != pool.Name() {
 				w.bad("I6 CountsTrue", "runtime %s is on %s in pool %s, and the directory does not say so", rt.ID, rt.Binding, pool.Name())

@@ -50,7 +50,8 @@ func (w *world) struck(c *call) bool {
 	return true
 }
 
-// settle waits until every released caller is blocked again, and so are the loops that it asked.
+// settle waits until every released caller is blocked again. Then it passes on to the background loops what
+// the callers asked of them (handOn), and waits until these loops are blocked too.
 func (w *world) settle() {
 	synctest.Wait()
 	w.gate.NoTurn()
@@ -166,7 +167,7 @@ func (w *world) stop(p *process) bool {
 	return true
 }
 
-// forget runs retention, after more time than it keeps records.
+// forget lets twice the retention time pass, and then starts retention.
 func (w *world) forget(p *process) bool {
 	w.pass(int(2 * keep / moment))
 	p.forget()
@@ -248,7 +249,7 @@ func (w *world) befallRedis(i plans.Item) bool {
 	return true
 }
 
-// excuse exempts a request from the invariants: it was deleted by hand.
+// excuse exempts a request from the invariants: it was deleted by hand, or retention has deleted its replies.
 func (w *world) excuse(q *request) {
 	q.excused = true
 	w.truth.excused[q.event.RuntimeID] = true

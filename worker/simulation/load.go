@@ -22,10 +22,10 @@ type request struct {
 	sequence uint64 // in HAP_EVENTS
 	tenant   string
 	raw      *nats.Msg
-	excused  bool  // it was deleted by hand
+	excused  bool  // see excuse
 	lost     int   // the step after which it was deleted, if it had no final reply by then
 	since    int   // the step at which it was published
-	cleaned  int64 // of a release: the claim that the account was cleaned after, 0 for none
+	cleaned  int64 // of a release: the claim after which the account was cleaned, 0 for none
 }
 
 // client is the publishers' knowledge of a runtime.
@@ -191,7 +191,7 @@ func (w *world) askDeprovision(i plans.Item) bool {
 	return w.deprovision(rt.id, by)
 }
 
-// deprovision publishes a deprovision of a tenant; by an operator if by is "".
+// deprovision publishes a deprovision by a tenant, or by an operator if by is "".
 func (w *world) deprovision(runtime, by string) bool {
 	return w.publish(events.Event{Type: events.TypeDeprovision, ID: w.id("d"), RuntimeID: runtime, Deprovision: &events.Deprovision{
 		RuntimeID: runtime, GlobalAccountID: by,
@@ -244,7 +244,7 @@ func (w *world) oneRuntime(n int, which func(*client) bool) *client {
 	return found[n%len(found)]
 }
 
-// askLarge publishes a provision of the largest permitted size.
+// askLarge publishes a provision of nearly the largest permitted size.
 func (w *world) askLarge(i plans.Item) bool {
 	if len(w.truth.runtimes) >= len(plans.Runtimes)-2 {
 		return false

@@ -32,8 +32,8 @@ func (w *world) asked(r account.Request) account.Request {
 	return r
 }
 
-// assigned returns Redis' decision as the process gets it, and records the limit under which a runtime was
-// counted.
+// assigned returns a function that makes Redis' decision the one that the process gets. The function also
+// records the limit under which a runtime was counted.
 func (w *world) assigned(_ string, r account.Request) func(account.Decision, error) (account.Decision, error) {
 	return func(d account.Decision, err error) (account.Decision, error) {
 		if d.Outcome == account.Assigned && !d.Repeated {
@@ -71,7 +71,7 @@ func (w *world) token(ctx context.Context, c *memory.Counters, place, token stri
 	return token
 }
 
-// lost deletes a Redis' records of one place.
+// lost makes a Redis server lose one place.
 func (w *world) lost(m *master, n int) {
 	ctx, places := context.Background(), slices.Clone(plans.Directories)
 	for _, pool := range w.pools {

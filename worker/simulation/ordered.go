@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// The production code visits some maps, whose order is random. The types in this file show it one element at
-// a time.
+// The production code visits some maps, whose order is random. The types in this file show that code one
+// element or few elements at a time.
 
 // onePool shows a sweep only the pool whose turn it is, and only one of the records without a binding:
 // package reconcile visits both in the order of a map.
@@ -69,7 +69,7 @@ func (m marker) MarkDirty(_ context.Context, pool, binding, tenant string, gener
 	return dirtying.Unmarked, nil
 }
 
-// oneGone shows retention few tombstones at a time: it visits them in the order of a map.
+// oneGone shows retention few tombstones at a time: retention visits them in the order of a map.
 type oneGone struct{ store }
 
 func (o oneGone) shown(runtime string) bool {

@@ -57,7 +57,7 @@ const (
 	handlers   = 3
 	budget     = 21 * time.Second // a multiple of moment, so that no pause of a retry ends exactly there
 	drain      = 6 * time.Second
-	serveEvery = 6 * time.Second // the simulation wakes the worker: if a tick and a wake were due at once, select would choose at random
+	serveEvery = 6 * time.Second // between calls of Look, instead of the worker's ticker: select would choose at random between a tick and a wake
 	never      = 100_000 * time.Hour
 	sweepEvery = 15 * time.Second
 
@@ -73,7 +73,7 @@ type process struct {
 	looks, rebuilds string // the actors of its fence and of its rebuilder, which runs several goroutines
 	extends         string // the actor of its passes over network ranges
 	dead            atomic.Bool
-	ended           atomic.Bool // it was stopped, or died
+	ended           atomic.Bool // it was stopped
 	redis           atomic.Pointer[master]
 	skew            atomic.Int64 // of its clock, in nanoseconds
 
@@ -99,7 +99,7 @@ type process struct {
 	sweepPool engine.Pool
 	nextSweep time.Time
 	nextServe time.Time
-	mu        sync.Mutex        // of marks and handled
+	mu        sync.Mutex        // protects marks and handled
 	marks     map[string]vacant // bindings that a sweep wants marked
 	passes    int               // numbers audits and the like, to name their actors
 	handled   map[string]int    // deliveries by event, to name their actors
@@ -124,7 +124,7 @@ type watched struct {
 
 func (p *process) now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
 
-// start starts a process and creates a missing consumer, as with nats.manage.
+// start starts a process, and creates missing streams and a missing consumer, as with nats.manage.
 func (w *world) start(number int) *process {
 	w.incarnations++
 	p := &process{
@@ -232,7 +232,7 @@ func (p *process) Admission(c *call, last time.Time) time.Time {
 		return c.Arrived
 	}
 	if p.ended.Load() && c.Actor == p.name && strings.HasPrefix(c.Op, "read") && strings.Contains(c.Arg, " from ") {
-		return c.Arrived.Add(never) // a select draws whether it serves once more while it stops
+		return c.Arrived.Add(never) // while the worker stops, a select draws whether it serves its queues once more
 	}
 	if last.IsZero() || !c.Arrived.After(last) {
 		return c.Arrived
@@ -258,10 +258,10 @@ func (p *process) pass(what string) context.Context {
 	return gate.As(p.ctx, fmt.Sprintf("%s %s (%d)", p.name, what, p.passes))
 }
 
-// sweep starts a pass over all labels of one pool, and cancels the previous one.
+// sweep starts a pass over all labels of one pool, and cancels the previous pass.
 func (p *process) sweep() {
 	p.sweeping.stop()
-	synctest.Wait() // the cancelled sweep may wake the worker once more, and so does Look
+	synctest.Wait() // the cancelled sweep may still wake the worker: not at the same time as Look below
 	p.takeUp()
 	p.sweeps++
 	p.nextSweep = time.Now().Add(sweepEvery)
@@ -327,7 +327,7 @@ func (p *process) audit() {
 	}()
 }
 
-// forget runs one pass of retention (rule 14).
+// forget starts retention once (rule 14).
 func (p *process) forget() {
 	ledger := storage.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
 	r := &retention.Purger{

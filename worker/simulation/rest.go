@@ -117,8 +117,9 @@ func (w *world) heal() {
 	}
 }
 
-// atRest checks what must hold when nothing is in flight: I6, I7, I8, and that Redis, labels and ledger
-// agree.
+// atRest checks what must hold when nothing is in flight: every request is answered, waits or is a dead
+// letter, none waits that could be served (I8), and Redis, labels, ledger and network ranges agree (I1, I5,
+// I6, I9). The checks in truth.go cover I7, whenever a reply is stored.
 func (w *world) atRest() {
 	t := &w.truth
 	for _, q := range t.requests {
@@ -136,7 +137,7 @@ func (w *world) atRest() {
 	w.waitingAtRest()
 }
 
-// facts reads all stores. built is false if Redis has a place that is not built.
+// facts reads all stores. built is false if a pool or the network ranges are not built, which violates I8.
 func (w *world) facts() (f promises.Facts, built bool) {
 	ctx, t, m := context.Background(), &w.truth, w.masters[0]
 	f = promises.Facts{
@@ -212,7 +213,8 @@ func (w *world) waiting() (all []storage.WaitingRequest) {
 	return all
 }
 
-// waitingAtRest checks that no waiting request could be served.
+// waitingAtRest checks that each waiting request is in the pool that its rule leads to, that its deadline did
+// not pass over a minute ago, and that no free account could serve it.
 func (w *world) waitingAtRest() {
 	for _, r := range w.waiting() {
 		deadline, told := w.truth.deadlines[r.Event.ReplySubject(w.subjects)]
@@ -238,8 +240,9 @@ func (w *world) waitingAtRest() {
 	}
 }
 
-// stays reports whether the runtime has an account in its request's pool, or is gone there. Such a request
-// moves to no other pool (rule 16): it is answered once there are blocks for it, or at its deadline.
+// stays reports whether the request waits for network blocks, and its runtime has an account in the request's
+// pool or is gone there. Such a request moves to no other pool (rule 16): it is answered when there are
+// blocks for it, or at its deadline.
 func (w *world) stays(r storage.WaitingRequest) bool {
 	rt, err := w.masters[0].counters.RuntimeIn(context.Background(), r.Pool, r.Event.RuntimeID)
 	return err == nil && w.networkFull(r.Event.RuntimeID) && (rt.State == account.RuntimeGone || rt.State == account.RuntimeAssigned)
@@ -270,8 +273,9 @@ func (w *world) holdsBack(r storage.WaitingRequest) bool {
 	})
 }
 
-// passedOver reports whether a runtime waits behind another one of its tenant. No worker tries it before its
-// turn or its deadline, so the blocks of an interrupted attempt stay acquired.
+// passedOver reports whether a runtime waits, and another runtime of its tenant waits for the same pool.
+// Workers may then try the first runtime only at its turn or its deadline, so the blocks of an interrupted
+// attempt stay acquired until then.
 func (w *world) passedOver(runtime string) bool {
 	all := w.waiting()
 	at := slices.IndexFunc(all, func(r storage.WaitingRequest) bool { return r.Event.RuntimeID == runtime })

@@ -16,7 +16,7 @@ type Result struct {
 	Plan      plans.Plan
 	Violation string // the first invariant that did not hold, "" for none
 	Trace     trace.Trace
-	Events    int // items of the plan that were executed
+	Events    int // items of the plan that were executed, without faults that wait for a call
 	Steps     int
 	Moments   int
 	Befell    map[plans.Kind]int

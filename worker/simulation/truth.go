@@ -20,8 +20,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
-// truth has the requests of publishers, the answers to them, and the promises that follow. It is derived only
-// from stored messages and labels.
+// truth has the requests of publishers, the answers to them, and the promises that follow. It is derived from
+// stored messages and labels; only gained and installed come from calls of Redis.
 type truth struct {
 	ids      int
 	runtimes []*client
@@ -34,7 +34,7 @@ type truth struct {
 	deadlines map[string]time.Time        // of waiting requests, by subject, as the waiting reply named it
 	force     map[string]events.Reply     // by runtime: the reply with the highest sequence
 	given     map[string][]promises.Block // by runtime: the blocks of all its assignments; later ones may lack the blocks of removed rules
-	excused   map[string]bool             // runtimes of which an event was deleted by hand
+	excused   map[string]bool             // runtimes with an excused request
 	changed   int                         // the moment at which something was last stored or labelled
 	installed int                         // the step of the last install of a rebuild
 	claims    map[string]string           // tenant, by binding and generation of a claim
@@ -318,9 +318,9 @@ func (w *world) labelled(b engine.Binding, deleted bool) {
 	}
 }
 
-// freed checks each release that removes the labels of a binding. Runtimes that were answered before the
-// release was published keep their account, even if it was marked dirty (rule 9). The exception is a binding
-// that was moved to another pool by hand (rule 10).
+// freed checks each release that removes the labels of a binding. It must not free the account of a runtime
+// that was answered before the release was published, even if the account was marked dirty (rule 9). The
+// exception is a binding that was moved to another pool by hand (rule 10).
 func (w *world) freed(b engine.Binding, by string) {
 	t, binding := &w.truth, b.Name
 	t.freed[binding] = by

@@ -26,7 +26,7 @@ import (
 )
 
 // moment is the unit in which time passes. Calls begin at moments only, so the exact length of a random pause
-// within one does not matter. The nanosecond keeps moments and time-outs apart.
+// within a moment does not matter. The nanosecond keeps moments and time-outs apart.
 const moment = 1500*time.Millisecond + time.Nanosecond
 
 // world is everything around the processes, and the scheduler.
@@ -76,8 +76,8 @@ func newWorld(plan plans.Plan, mutant string) *world {
 	w.subjects, err = events.NewSubjects("")
 	w.must(err)
 	w.replies = w.subjects.Prefix() + ".reply."
-	// Not a multiple of the interval of in-progress signals: otherwise one could come at the instant when the
-	// wait ends.
+	// Not a multiple of the interval of in-progress signals: otherwise a signal could come at the instant when
+	// the wait ends.
 	w.broker, err = memory.NewBroker(storage.Options{AckWait: 30*time.Second + time.Nanosecond})
 	w.must(err)
 	w.ledger = storage.NewLedgerOn(w.broker, w.subjects, "/simulation")
@@ -168,8 +168,8 @@ func (w *world) alive() (alive []*process) {
 	return alive
 }
 
-// step makes one decision of the scheduler. It returns false if time could pass but nothing else could
-// happen.
+// step makes one decision of the scheduler. It returns false if nothing could happen, so that only time
+// passed.
 func (w *world) step() bool {
 	w.settle()
 	w.steps++

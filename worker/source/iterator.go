@@ -15,7 +15,7 @@ type iterator struct {
 	messages  jetstream.MessagesContext
 	opened    time.Time
 	created   time.Time // when the consumer was created
-	delivered bool      // at least one message; only the goroutine that calls Next uses it
+	delivered bool      // it has returned a message; only the goroutine that calls Next uses this field
 
 	gone  atomic.Bool // its messages can no longer be settled
 	cause atomic.Pointer[error]
@@ -50,7 +50,8 @@ func lost(err error) bool {
 	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, errRecreated)
 }
 
-// look asks the server for the consumer. If lost(err) is false, the error only means that there was no answer.
+// look asks the server for the consumer. An error for which lost returns false means that the server did
+// not answer.
 func (i *iterator) look(ctx context.Context, within time.Duration) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -70,7 +71,7 @@ type Message struct {
 	jetstream.Msg
 	from   *iterator
 	facts  *jetstream.MsgMetadata
-	unread error // of facts
+	unread error // why facts could not be read
 }
 
 // Metadata returns the metadata of the delivery. It was parsed once, when the message was received.

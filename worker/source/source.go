@@ -25,12 +25,12 @@ type Options struct {
 	// Reopen returns the consumer after it was lost, and may create it. All its errors are
 	// retried. Defaults to a check that the server has Consumer.
 	Reopen func(context.Context) (jetstream.Consumer, error)
-	// Prefetch is the number of messages that are requested at once. The AckWait of a prefetched
-	// message is running, so it should not exceed the number of handlers.
+	// Prefetch is the number of messages that are requested at once. It should not exceed the number
+	// of handlers, since the AckWait of a prefetched message is running.
 	Prefetch int
 	// Subjects are the subjects that the consumer must deliver.
 	Subjects []string
-	// LookEvery is how often Watch asks the server for the consumer. It is also the time-out.
+	// LookEvery is how often Watch asks the server for the consumer, and the time-out of each look.
 	LookEvery time.Duration
 	Observer  *observe.Observer
 	Now       func() time.Time

@@ -33,7 +33,7 @@ func newFenceMetrics(b *builder) fenceMetrics {
 	}
 }
 
-// begin creates the series of the counters before the first look.
+// begin creates the series of the counter before the first check.
 func (f fenceMetrics) begin(ctx context.Context) {
 	for _, result := range []string{epochInForce, epochOther, epochUnknown} {
 		f.checks.add(ctx, result, 0)

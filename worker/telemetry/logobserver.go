@@ -132,7 +132,7 @@ func (l logObserver) noted(ctx context.Context, n observe.Noted) {
 	}
 }
 
-// refresh logs each conflict that a comparison of the ranges found.
+// refresh logs a comparison of the network ranges, and the first mostConflicts conflicts that it found.
 func (l logObserver) refresh(ctx context.Context, r observe.Refresh) {
 	for n, conflict := range r.Conflicts {
 		if n == mostConflicts {

@@ -19,21 +19,20 @@ import (
 // The bounds of histograms, in seconds.
 var (
 	eventBounds = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-	// An assignment may wait for as long as hap.waiting.timeout, 10 minutes by default.
+	// A request may wait for hap.waiting.timeout, 10 minutes by default, or until its deadline.
 	assignBounds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1800, 3600}
 	redisBounds  = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5}
 )
 
-// maxSeries limits the label sets of an instrument, and maxTenants those with a tenant. Further
-// measurements are counted with "other" in every label.
+// maxSeries limits the label sets of a counter or histogram, and maxTenants those with a tenant.
+// Further measurements are counted with "other" in every label.
 const (
 	maxSeries  = 1000
 	maxTenants = 20000
 	other      = "other"
 )
 
-// Metrics are the instruments of a worker. All methods are safe for concurrent
-// use and cheap enough for every event.
+// Metrics are the instruments of a worker. All methods are safe for concurrent use.
 type Metrics struct {
 	events       *counter[settled]
 	eventSeconds *histogram[[2]string]

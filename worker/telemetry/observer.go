@@ -84,7 +84,7 @@ func (m *Metrics) decision(ctx context.Context, d observe.Decision) {
 	}
 }
 
-// claim counts a claim. A claim that was given up has no duration, because Gardener was not called.
+// claim counts a claim. A revoked claim has no duration, because Gardener was not called.
 func (m *Metrics) claim(ctx context.Context, c observe.Claim) {
 	m.claims.add(ctx, c.Result, 1)
 	if c.Result != observe.ClaimRevoked {

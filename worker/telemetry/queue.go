@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// queueMetrics are the metrics of the events that a worker has taken but not begun.
+// queueMetrics has the source of the metrics of a worker's load: its queue, slow events and circuits.
 type queueMetrics struct {
 	load atomic.Pointer[func() observe.Load]
 }

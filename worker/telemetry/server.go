@@ -30,7 +30,7 @@ type ServerOptions struct {
 	Addr string
 	// Metrics serves /metrics.
 	Metrics http.Handler
-	// Alive has the checks of /healthz. They must only fail if a restart of the process helps.
+	// Alive has the checks of /healthz. They must fail only if a restart of the process helps.
 	// Defaults to none: the worker is healthy while it answers.
 	Alive []Check
 	// Ready has the checks of /readyz.
@@ -95,8 +95,8 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 // Addr returns the address of the listener, with its actual port.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Serve answers requests until ctx ends, and then lets open requests finish. It returns nil if all of
-// this succeeds.
+// Serve answers requests until ctx ends. Then it lets open requests finish for up to Grace, and cuts
+// off the others. It returns an error if the listener fails or cannot be closed.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() {
@@ -201,8 +201,9 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(report) // the client may be gone; then no client can receive an error
 }
 
-// report waits for the present run of the check, or starts one. It does not wait longer than the time
-// limit for a check that ignores its context. No other run starts before such a run ends.
+// report joins the present run of the check, or starts one, and waits for the result. It waits no
+// longer than the time limit, even if the check ignores its context. No other run starts before that
+// run ends.
 func (c *shared) report() CheckReport {
 	begun := time.Now()
 	patience := time.NewTimer(c.timeout)

@@ -26,8 +26,8 @@ type BindingFacts struct {
 
 func (f *BindingFacts) standing() account.State { return account.Standing(&f.Binding, f.Record) }
 
-// state returns the label state of hap_pool_bindings. This metric is older than the standing
-// of an account: an internal or shared account that is not dirty has no other state there.
+// state returns the value of the label state of hap_pool_bindings. This metric is older than the
+// standing of an account: unless an account is dirty, internal and shared override its standing there.
 func (f *BindingFacts) state() account.State {
 	switch word, b := f.standing(), &f.Binding; {
 	case word == account.Dirty:
@@ -110,8 +110,9 @@ func poolLabels(p engine.Pool) []string {
 	}
 }
 
-// report sets the gauges. If the state of one account of a pool is unknown, it omits the
-// pool's counts: a missing count is better than one that is too low.
+// report sets the gauges. If the state of one account of a pool is unknown, it omits the pool's
+// hap_pool_bindings and keb_available_credentials_bindings: a missing count is better than one that
+// is too low.
 func (g *gauges) report(o metric.Observer, s Snapshot) {
 	pools, standings := map[[2]string]int64{}, map[[2]string]int64{}
 	perTenant, available := map[owned]int64{}, map[engine.Pool]int64{}

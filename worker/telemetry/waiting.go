@@ -12,11 +12,11 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// waitingKnown is the maximum age of a look into the waiting room. An older look is not reported: another
+// waitingKnown is the maximum age of the list of waiting requests. An older list is not reported: another
 // worker may have served the requests in the meantime.
 const waitingKnown = time.Minute
 
-// waitingRoom has the result of the last look into the waiting room.
+// waitingRoom summarizes the last list of waiting requests.
 type waitingRoom struct {
 	at     time.Time
 	counts map[[2]string]int64 // by pool and reason

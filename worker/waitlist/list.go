@@ -51,8 +51,8 @@ func New() *List { return &List{bySubject: map[string]*Entry{}, pools: map[strin
 // Len returns the number of entries.
 func (l *List) Len() int { return len(l.bySubject) }
 
-// Put adds a request that is due at its deadline, and returns its entry. It replaces the entry of the same
-// subject, unless that has the same sequence.
+// Put adds an entry for a request, and returns it. The entry is due at the request's deadline. It replaces
+// the entry of the same subject, unless that entry has the same sequence: then Put returns that one.
 func (l *List) Put(r storage.WaitingRequest) *Entry {
 	if e := l.bySubject[r.Subject]; e != nil && e.Sequence == r.Sequence {
 		return e

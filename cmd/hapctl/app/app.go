@@ -1,5 +1,5 @@
-// Package app assembles hapctl: its root, with the commands from the packages beside this one, its help and
-// its version.
+// Package app assembles hapctl: the root command with its help and version, and the commands from the
+// packages beside this one.
 package app
 
 import (

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// completeWithin is how long a user waits for a completion. mostCompleted is how many words a shell gets:
-	// with more of them, the user has to type on.
+	// completeWithin is the longest that a user waits for a completion. mostCompleted is the most words that a
+	// shell gets: if more words fit, the user has to type on.
 	completeWithin = time.Second
 	mostCompleted  = 200
 )
@@ -52,7 +52,7 @@ func liveTenants(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	return fromRecords(ctx, store, func(rec account.NamedRecord) string { return rec.Tenant })
 }
 
-// LiveAccounts yields the accounts with a record: all but those that no tenant has had yet.
+// LiveAccounts yields the accounts with a record in Redis: all but those that are free and without clusters.
 func LiveAccounts(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	return fromRecords(ctx, store, func(rec account.NamedRecord) string { return rec.Binding })
 }

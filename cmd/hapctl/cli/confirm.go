@@ -13,7 +13,7 @@ import (
 const AuditWithin = 10 * time.Minute
 
 // Confirm names the change and its target, and asks for consent on a terminal unless
-// yes is set. Without a terminal and without yes it is a usage error.
+// yes is set. Without a terminal and without yes it returns a usage error.
 func (s *Shell) Confirm(what string, yes bool) error {
 	s.Announce(what)
 	if yes {

@@ -13,7 +13,7 @@ import (
 // Connections are the flags for the servers to which hapctl connects.
 type Connections struct {
 	Config, natsURL, redisURL, kubeconfig string
-	Context, Namespace                    string // of the kubeconfig
+	Context, Namespace                    string // context of the kubeconfig, namespace of the bindings
 }
 
 // File returns the configuration file, "" for none.

@@ -18,7 +18,7 @@ type DocumentCheckView struct {
 	Rules int `json:"-"`
 }
 
-// Show writes the number of valid rules, or the faults; then the warnings.
+// Show writes the number of rules if the document is valid, otherwise the faults; then the warnings.
 func (v DocumentCheckView) Show(w io.Writer, wide bool) {
 	if v.Valid {
 		fmt.Fprintf(w, "valid: %s\n", Count(v.Rules, "rule"))

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// LineWidth is the greatest width of a table in columns, unless the user asks for the wide form.
+	// LineWidth is the greatest width of a table in characters, unless the user asks for the wide form.
 	LineWidth = 80
 	// leastCell is the least width of a shortened cell: enough to tell two UUIDs apart.
 	leastCell = 9
@@ -19,9 +19,10 @@ const (
 	ColumnGap = 2
 )
 
-// Fitted writes a table of at most LineWidth columns. If it would be wider, cells in the columns of shorten,
-// in this order, end with "…"; -o wide shows them in full. Name a column last or not at all if a user needs
-// its cells in full, such as the name that the next command takes.
+// Fitted writes a table. If a line would have more than LineWidth characters, it shortens cells, which then
+// end with "…": first in the first column of shorten, then in the next, until the lines fit or all columns
+// of shorten are at their least width. -o wide shows the cells in full. Name a column last or not at all if
+// a user needs its cells in full, such as the name that the next command takes.
 func Fitted(w io.Writer, header []string, rows [][]string, shorten ...string) {
 	all := make([][]string, 0, len(rows)+1)
 	for _, row := range append([][]string{header}, rows...) {
@@ -39,7 +40,7 @@ func Fitted(w io.Writer, header []string, rows [][]string, shorten ...string) {
 	Table(w, all[0], all[1:])
 }
 
-// widthsOf returns the width of each column, and by how many columns the table is wider than LineWidth.
+// widthsOf returns the width of each column, and by how many characters the table is wider than LineWidth.
 func widthsOf(rows [][]string) (widths []int, over int) {
 	widths = make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -55,7 +56,7 @@ func widthsOf(rows [][]string) (widths []int, over int) {
 }
 
 // FittedText is Fitted for a table whose last column is a text. If the table would be too wide, the text is
-// folded in its column, or below the row if the column would be too narrow. wide writes a line for each row.
+// folded in its column, or below the row if the column would be too narrow. With wide, each row is one line.
 func FittedText(w io.Writer, wide bool, header []string, rows [][]string, shorten ...string) {
 	last := len(header) - 1
 	all, cut := [][]string{oneLine(header)}, [][]string{}
@@ -112,14 +113,14 @@ func shortened(text string, width int) string {
 	return string([]rune(text)[:width-1]) + "…"
 }
 
-// Folded writes a name and a text in lines of at most LineWidth columns. Lines after the first one are
+// Folded writes a name and a text in lines of at most LineWidth characters. Lines after the first one are
 // indented.
 func Folded(w io.Writer, name, text string) {
 	const indent = "  "
 	fmt.Fprintln(w, strings.Join(Fold(name+" "+text, LineWidth-len(indent)), "\n"+indent))
 }
 
-// FoldedPair returns lines for Pairs, of at most LineWidth columns if name is the longest of the names.
+// FoldedPair returns lines for Pairs, of at most LineWidth characters if name is the longest of the names.
 func FoldedPair(name, text string) [][2]string {
 	var lines [][2]string
 	for i, part := range Fold(text, LineWidth-utf8.RuneCountInString(name)-ColumnGap) {

@@ -17,11 +17,12 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// identity is the landscape of a command. It collects what each opened store has recorded about its
-// landscape, and compares it with the other stores and the configuration before the store is read or changed.
+// identity is the landscape of a command. It collects the landscape that each opened store has recorded.
+// Before a store is read or changed, its landscape is compared with those of the other stores and of the
+// configuration.
 type identity struct {
 	mu     sync.Mutex
-	places []engine.Place // in the order in which they were opened; an empty landscape is not recorded
+	places []engine.Place // in the order in which they were opened; without a record, the landscape is empty
 	silent bool           // the user was told that Redis has no record
 }
 
@@ -43,7 +44,7 @@ func (i *identity) opened(p engine.Place, recorded bool, err error) error {
 		return err
 	}
 	for n, before := range i.places {
-		if before.At == p.At { // a watching command reads it again and again
+		if before.At == p.At { // a command with --watch opens the place again and again
 			i.places[n] = p
 			return nil
 		}
@@ -84,7 +85,8 @@ func (i *identity) namespace() string {
 	return ""
 }
 
-// configured is the place of the landscape that flags, environment and file name.
+// configured stands, in errors, for the flags, the environment and the configuration file, which can name a
+// landscape too.
 const configured = "this configuration"
 
 // configuredFor adds the landscape that the configuration names, if it names one. A command that needs no
@@ -94,13 +96,14 @@ func (s *Shell) configuredFor(c config.Gardener) error {
 		return nil
 	}
 	named := engine.Landscape{Namespace: c.Namespace}
-	if c.Resource != config.Default().Gardener.Resource { // the default may not have been chosen
+	if c.Resource != config.Default().Gardener.Resource { // the default need not be the operator's choice
 		named.Resource = c.Resource
 	}
 	return s.identity.opened(engine.Place{At: configured, Landscape: named}, true, nil)
 }
 
-// redisIs compares the landscape that Redis has recorded with the other places.
+// redisIs compares the landscape that Redis has recorded with the other places. If a built Redis has no
+// record, it tells the user once.
 func (s *Shell) redisIs(ctx context.Context, store *counters.Store, built bool, cfg *config.Config) error {
 	if err := s.configuredFor(cfg.Gardener); err != nil {
 		return err
@@ -163,8 +166,9 @@ func (s *Shell) gardenerIs(ctx context.Context, client *gardener.Client, o garde
 	return s.identity.opened(p, true, nil)
 }
 
-// Beside compares the landscapes of Gardener and of the configured Redis, for a command that works on labels
-// alone. It returns nil if no Redis is configured or Redis does not answer.
+// Beside compares the landscapes of Gardener and of the configured Redis, for a command that does not use
+// Redis. Its only error is an *engine.ForeignError: it returns nil if no Redis is configured, and only tells
+// the user if Redis cannot be read.
 func (s *Shell) Beside(ctx context.Context, cfg *config.Config) error {
 	if !cfg.Given("redis") {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// WorkersConsumer returns the state of the consumer of all workers.
+// WorkersConsumer returns the state of the consumer that all workers share.
 func WorkersConsumer(ctx context.Context, js jetstream.JetStream, subjects events.Subjects) (*jetstream.ConsumerInfo, error) {
 	consumer, err := js.Consumer(ctx, subjects.Stream(events.StreamEvents), events.ConsumerWorker)
 	if err != nil {
@@ -23,8 +23,8 @@ func WorkersConsumer(ctx context.Context, js jetstream.JetStream, subjects event
 	return consumer.CachedInfo(), nil
 }
 
-// OpenLedger returns the ledger. It checks first that the ledger belongs to the landscape. If NATS has none
-// of the worker's streams, the error names the remedy.
+// OpenLedger returns the ledger. It checks first that the ledger belongs to the landscape. If NATS does not
+// have the ledger's stream, the error names the remedy.
 func OpenLedger(ctx context.Context, s *Shell, cfg *config.Config, nc *nats.Conn, subjects events.Subjects) (*storage.Ledger, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -56,8 +56,7 @@ func FindLedger(ctx context.Context, js jetstream.JetStream, c config.NATS) (jet
 	return stream.CachedInfo().Config, nil
 }
 
-// WithStreams opens the worker's streams and calls run with them. If NATS has none, the error names the
-// remedy.
+// WithStreams connects to NATS, checks the ledger as OpenLedger does, and calls run.
 func (s *Shell) WithStreams(ctx context.Context, cfg *config.Config, run func(jetstream.JetStream, events.Subjects) error) error {
 	nc, err := OpenNATS(ctx, s, cfg.NATS)
 	if err != nil {

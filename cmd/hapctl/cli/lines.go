@@ -31,7 +31,8 @@ type LineError struct {
 // order and each at once, so that a program at the other end can wait for each answer. It skips blank lines.
 //
 // do returns the result of a line. An error without a result is written as {"error":{"code","message"}}. An
-// error with a result only sets the exit code. RunLines ends with the highest exit code of all lines.
+// error with a result only sets the exit code. At the end of the input, RunLines returns the highest exit
+// code of all lines, as Said does.
 func RunLines[In any](ctx context.Context, s *Shell, do func(context.Context, In) (any, error)) error {
 	worst := ExitDone
 	lines := ReadLines(ctx, s.Stdin)
@@ -124,7 +125,8 @@ type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.error }
 
-// readLine reads to the next line end. It discards a line longer than maxLine and returns bufio.ErrTooLong.
+// readLine reads to the next line end. For a line longer than maxLine, Err is bufio.ErrTooLong and there is
+// no text. At the end of the input, Err is io.EOF, perhaps with the text of the last line.
 func readLine(r *bufio.Reader) InputLine {
 	var line []byte
 	for {

@@ -31,7 +31,7 @@ const (
 )
 
 // Reader makes cmd a command that shows the present state. run gets the settings and a context that ends
-// after --timeout. of completes the flag's usage text.
+// after --timeout. The usage text of --timeout ends with of.
 func (s *Shell) Reader(cmd *cobra.Command, of string, run func(context.Context, *config.Config, []string) error) *cobra.Command {
 	return s.ReaderWithin(cmd, ReadWithin, of, run)
 }
@@ -94,11 +94,11 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// errUnbuilt means that Redis holds no valid state.
+// errUnbuilt means that Redis is not built: the first bucket of the directory has no epoch that counts.
 var errUnbuilt = errors.New("it is not built: it holds no state, or an older one")
 
-// OpenRedis returns the store of counts. It checks first that Redis answers, belongs to
-// the landscape and is built.
+// OpenRedis returns the store in Redis. It checks first that Redis answers, belongs to the landscape and is
+// built.
 func OpenRedis(ctx context.Context, s *Shell, cfg *config.Config) (*counters.Store, error) {
 	store, built, err := ReachRedis(ctx, s, cfg)
 	if err == nil && !built {
@@ -107,8 +107,8 @@ func OpenRedis(ctx context.Context, s *Shell, cfg *config.Config) (*counters.Sto
 	return store, err
 }
 
-// ReachRedis returns the store of counts, and whether it is built. It checks first that Redis answers and
-// belongs to the landscape.
+// ReachRedis returns the store in Redis, and whether it is built: the first bucket of the directory stands
+// for all places. It checks first that Redis answers and belongs to the landscape.
 func ReachRedis(ctx context.Context, s *Shell, cfg *config.Config) (store *counters.Store, built bool, err error) {
 	if store, built, err = DialRedis(ctx, s, cfg.Redis); err != nil {
 		return nil, false, err
@@ -148,8 +148,8 @@ func NotBuilt(err error, at config.URLs) error {
 }
 
 // OpenGardener returns the client of the bindings. It checks first that their namespace belongs to the
-// landscape. The command calls the returned function at its end: it tells the user the client's warnings, at
-// most five of them, since one fault may be in ten thousand labels.
+// landscape. The command calls the returned function at its end, to tell the user the client's warnings: at
+// most five, since one fault may be in ten thousand labels.
 func OpenGardener(ctx context.Context, s *Shell, c config.Gardener) (*gardener.Client, func(), error) {
 	const most = 5
 	o := s.opened
@@ -221,7 +221,7 @@ func (s *Shell) Unknown(e *engine.Error) error {
 	return fmt.Errorf("%s: %w", e.Code, e)
 }
 
-// Show makes it a View. It is not called: people read the message on standard error.
+// Show makes FailedLine a View. No command calls Show: people read the message on standard error.
 func (f FailedLine) Show(w io.Writer, _ bool) { fmt.Fprintln(w, f.Error.Message) }
 
 // Together lets several goroutines write whole lines to one writer.

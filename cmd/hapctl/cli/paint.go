@@ -5,11 +5,12 @@ import (
 	"os"
 )
 
-// Painted is a view with coloured lines on a terminal. Line 0 is the header.
+// Painted is a view with coloured lines on a terminal. ColourOf returns the colour of a line; line 0 is the
+// header.
 type Painted interface{ ColourOf(line int) Control }
 
-// Paint writes what print has, in colours if standard output is a terminal that understands control sequences
-// and NO_COLOR is not set.
+// Paint writes text, the shown form of v, in the colours of v if v is Painted, standard output is a terminal
+// that understands control sequences, and NO_COLOR is not set.
 func (s *Shell) Paint(out Stream, text []byte, v View) error {
 	p, ok := v.(Painted)
 	if !ok || os.Getenv("NO_COLOR") != "" || !s.Stdout.Moves() {

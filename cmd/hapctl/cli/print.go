@@ -16,13 +16,13 @@ import (
 // Format is the value of --output.
 type Format string
 
-// The formats of all commands; formatName is for lists alone.
+// The formats of all commands, and formatName, which only some commands have (see WithNames).
 const (
 	FormatTable Format = "table"
 	FormatWide  Format = "wide"
 	FormatJSON  Format = "json"
 	FormatYAML  Format = "yaml"
-	formatName  Format = "name" // of lists of what has a name
+	formatName  Format = "name"
 )
 
 // Formats are the formats of all commands. allForms also has formatName.
@@ -52,7 +52,7 @@ type View interface {
 	Show(w io.Writer, wide bool)
 }
 
-// nameable is a view of things with names. -o name writes one name a line.
+// nameable is a view of things with names. With -o name, each name is a line.
 type nameable interface{ Names() []string }
 
 // HasNames is the annotation of a command whose views are nameable.
@@ -99,7 +99,8 @@ func (s *Shell) Print(v View) error {
 	return nil
 }
 
-// PrintSome prints a list. If the list is empty, a note for people goes to standard error.
+// PrintSome prints a list of n elements. If it is empty, a note for people goes to standard error, except in
+// the formats JSON and YAML.
 func (s *Shell) PrintSome(v View, n int, what string) error {
 	if err := s.Print(v); err != nil || n > 0 || s.Format == FormatJSON || s.Format == FormatYAML {
 		return err

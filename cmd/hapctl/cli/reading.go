@@ -15,9 +15,9 @@ const DrawEvery = 100 * time.Millisecond
 // readingAfter is how long a stream is read before its progress is shown: most reads end earlier.
 const readingAfter = 500 * time.Millisecond
 
-// reading shows how much of a stream was read and how long the rest will take, in one line of standard error
-// that it clears at the end. It is safe for concurrent use; of several streams that are read at once it shows
-// one.
+// reading shows how much of a stream was read and how long the rest will take, in one line of standard error.
+// It clears the line at the end. It is safe for concurrent use. If several streams are read at once, it shows
+// one of them.
 type reading struct {
 	shell *Shell
 	after time.Duration

@@ -15,8 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// ReadText reads a file, or standard input for "-". It removes a byte order mark, and converts UTF-16 that has one
-// to UTF-8. It returns content that is not valid text unchanged: its parser reports that fault.
+// ReadText reads a file, or standard input for "-". It removes a byte order mark, and converts UTF-16 that
+// has one to UTF-8. It returns content that is not valid text unchanged: its parser reports that fault.
 func (s *Shell) ReadText(name, what string) ([]byte, error) {
 	var content []byte
 	var err error
@@ -44,7 +44,8 @@ func (s *Shell) ReadRules(path string) (rule.File, error) {
 	return rule.ReadFile(content)
 }
 
-// LabelKeys returns the label keys that a file of rules names, or else the keys of --config.
+// LabelKeys returns the label keys that a file of rules names, or else the keys of --config. It returns the
+// zero value, which means the standard keys, if there is no configuration or it is invalid.
 func (s *Shell) LabelKeys(file rule.File) rule.Labels {
 	if file.Labels != (rule.Labels{}) || s.Connections.File() == "" {
 		return file.Labels
@@ -57,7 +58,7 @@ func (s *Shell) LabelKeys(file rule.File) rule.Labels {
 	return rule.Labels(cfg.Gardener.Labels)
 }
 
-// CheckRules checks the rules of a file, in either form. has is their number, as text.
+// CheckRules checks the rules of a file, in either form. has is their number with a noun, such as "3 rules".
 func CheckRules(file rule.File, opts rule.Options) (faults rule.Faults, warnings []rule.Fault, has string) {
 	opts.InternalTenants = file.Internal
 	if file.Older == nil {

@@ -1,5 +1,5 @@
-// Package cli is the common part of hapctl's commands: their environment (Shell), their connections and the
-// landscape of these, exit codes, output for people and programs, --stdin line by line, and completion.
+// Package cli is the common part of hapctl's commands: their environment (Shell), their connections and
+// their landscape, exit codes, output for people and programs, --stdin line by line, and completion.
 package cli
 
 import (

@@ -106,8 +106,8 @@ func escaped(text []byte, escape func(to []byte, r rune) []byte) []byte {
 // hides reports whether text has anything that visible escapes.
 func hides(text []byte) bool { return !utf8.Valid(text) || bytes.ContainsFunc(text, hidden) }
 
-// hidden reports whether Unicode does not count a character among the graphic ones: the categories C (with
-// the bidirectional controls), Zl and Zp.
+// hidden reports whether a character, other than a line end or a tab, is in a category of Unicode that is not
+// graphic: C (with the bidirectional controls), Zl or Zp.
 func hidden(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }
 
 func escapeJSON(to []byte, r rune) []byte {

@@ -17,14 +17,14 @@ import (
 // answerWithin is the time limit for the answer to a line, also on a busy machine.
 const answerWithin = time.Minute
 
-// environment lists the variables of a script that its commands get.
+// environment lists the variables of the script that the command of Converses gets.
 var environment = []string{
 	"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "KUBECONFIG", "HAP_NATS_URL", "HAP_REDIS_URL", "HAP_GARDENER_NAMESPACE",
 }
 
-// Converses is the command "converses CODE FILE COMMAND ARGS…". It writes each line of FILE to the command's
-// standard input only after the command has answered the line before with a line of standard output; a blank
-// line has no answer. After the last line it closes the input. The command must then end with that exit code
+// Converses is the command "converses CODE FILE COMMAND ARGS…". It writes a line of FILE to the standard
+// input of COMMAND, waits for the answer, a line of standard output, and goes on with the next line; a blank
+// line has no answer. After the last line it closes the input. COMMAND must then end with the exit code CODE
 // and without further output. As after exec, stdout has the answers.
 func Converses(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) < 3 {
@@ -65,7 +65,8 @@ func Converses(ts *testscript.TestScript, negated bool, args []string) {
 	}
 }
 
-// converse writes line by line and reads answer by answer, up to the end of both.
+// converse writes lines and reads an answer after each, calls answered for each answer, and then checks that
+// the output ends with the input.
 func converse(lines []string, in io.WriteCloser, out io.Reader, answered func()) error {
 	answers := bufio.NewReader(out)
 	for n, line := range lines {

@@ -8,8 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Encode is the command "encode FORM FILE…". It writes the files, which are UTF-8, in another form that
-// editors and shells produce: utf8 with a byte order mark, utf16 with one, bare16 without, or latin1.
+// Encode is the command "encode FORM FILE…". It rewrites the files, which are UTF-8, in another form that
+// editors and shells produce: utf8 and utf16 have a byte order mark, bare16 (UTF-16) and latin1 have none.
 func Encode(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) < 2 {
 		ts.Fatalf("usage: encode FORM FILE…")

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Exits is the command "exits CODE COMMAND ARGS…": the command must end with that exit code. As after exec,
+// Exits is the command "exits CODE COMMAND ARGS…": COMMAND must end with the exit code CODE. As after exec,
 // stdout and stderr have its output. The output must not contain control sequences, since it does not go to a
 // terminal.
 func Exits(ts *testscript.TestScript, negated bool, args []string) {

@@ -64,7 +64,7 @@ func (v bindingDetail) sides() [][]string {
 	return [][]string{cli.Dashed(redis), cli.Dashed(labels)}
 }
 
-// bindingFilter selects rows.
+// bindingFilter selects accounts. An empty field selects all.
 type bindingFilter struct {
 	pool, tenant, state string
 	different           bool

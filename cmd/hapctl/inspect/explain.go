@@ -140,7 +140,7 @@ func (d explained) title() string {
 }
 
 // readAccount reads one account from Redis and Gardener. If Gardener cannot be read, it tells the user and
-// returns nil, so that the rest of the answer is still shown.
+// returns nil, so that the rest of the answer is still shown. Another landscape is an error.
 func readAccount(ctx context.Context, s *cli.Shell, cfg *config.Config, pool, name string) (*view.Binding, error) {
 	store, err := cli.OpenRedis(ctx, s, cfg)
 	if err != nil {

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// tenantSince is how far back explain looks for the requests of a tenant.
+	// tenantSince is the default of --since: how far back explain looks for the requests of a tenant.
 	tenantSince = 24 * time.Hour
-	// newestMessages is the number of messages that are read of a stream without subjects to search by.
+	// newestMessages is the default of --newest: how many of the newest messages explain reads of a stream
+	// whose subjects do not name what it looks for. hapctl pools reads as many replies for EMPTY-IN.
 	newestMessages = 10_000
 )
 
@@ -28,11 +29,11 @@ type question struct {
 	runtime, request, account, tenant, name string
 
 	since  time.Duration // how far back to look for requests of a tenant
-	newest uint64        // the most messages to read of a stream
+	newest uint64        // the value of --newest
 	given  bool          // --newest was given
 }
 
-// most returns the bound of what is found by an index: the user's, or without --newest another one.
+// most returns the value of --newest if the user gave the flag, and otherwise its argument.
 func (q question) most(otherwise uint64) uint64 {
 	if q.given {
 		return q.newest

@@ -27,7 +27,7 @@ func (e *telling) say(about, text string, args ...any) {
 	e.out = append(e.out, reason{About: about, Text: fmt.Sprintf(text, args...)})
 }
 
-// rule explains which rule matched and why no other did.
+// rule explains which rule matched and why each rule that the decision recorded as passed did not.
 func (e *telling) rule() {
 	d := e.decision
 	switch {
@@ -126,7 +126,7 @@ func (e *telling) whyClaimed() string {
 	}
 }
 
-// considered explains why each other account was passed over.
+// considered explains for each recorded account that was not chosen why it was passed over.
 func (e *telling) considered() {
 	for _, c := range e.decision.Considered {
 		if c.Verdict != string(account.Chosen) {
@@ -197,7 +197,7 @@ func (e *telling) network() {
 	}
 }
 
-// waited explains why a request waits, or how long it waited.
+// waited explains why a request waits, or how long it waited before its final reply was stored.
 func (e *telling) waited(stored time.Time) {
 	if w := e.reply.Waiting; w != nil {
 		e.say("waits", "%s", e.whyWaiting(w))
@@ -266,7 +266,7 @@ func (e *telling) changed() {
 	e.left()
 }
 
-// left explains the state of the account after a deprovision.
+// left explains the state in which a deprovision left the account.
 func (e *telling) left() {
 	r := e.reply
 	if r.Binding == nil || r.Clusters == nil {
@@ -286,7 +286,8 @@ func (e *telling) left() {
 	}
 }
 
-// times lists the first moment, and the time from it to each later one.
+// times lists the moments of the decision: the first with its time, each later one with the time since the
+// first.
 func (e *telling) times(stored time.Time) {
 	t := e.decision.Times
 	if t == nil {

@@ -21,14 +21,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// finder finds the runtime, request, account or tenant to explain. Each of its methods returns
-// a nil view if it finds nothing.
+// finder finds the runtime, request, account or tenant to explain. Its methods that return a view return nil
+// if they find nothing, except findTenant.
 type finder struct {
 	question
 
 	s        *cli.Shell
 	cfg      *config.Config
-	searches []searched // searches that read messages; a search by subjects is not listed
+	searches []searched // without searches of replies and waiting requests by their subjects
 }
 
 // searched says how much of a stream the finder read.
@@ -45,7 +45,7 @@ func (f *finder) searched(stream string, e streams.Extent) {
 	f.searches = append(f.searches, searched{Stream: stream, Messages: e.Read, From: e.From.UTC(), Bounded: e.Bounded, older: e.Older})
 }
 
-// toldOfSearches returns output lines for the searches that did not read everything, or for all
+// toldOfSearches returns output lines for the searches that did not read everything, or, with all, for all
 // searches.
 func toldOfSearches(searches []searched, all bool) [][2]string {
 	var lines [][2]string
@@ -157,7 +157,7 @@ func (f *finder) explanation(ctx context.Context, id string) (explanation, error
 	return v, err
 }
 
-// letters returns the letters that take accepts, among the newest dead letters since a time.
+// letters returns the dead letters since a time that take accepts, among the newest f.newest.
 func (f *finder) letters(ctx context.Context, since time.Time, take func(letters.Letter) bool) ([]letters.Letter, error) {
 	found := []letters.Letter{}
 	err := letters.WithDead(ctx, f.s, f.cfg, func(all *dead.Letters) error {
@@ -207,7 +207,7 @@ type queuedView struct {
 	state string
 }
 
-// queuedOf returns the unsettled events of a request.
+// queuedOf returns the unsettled events of a request, among the newest f.newest.
 func (f *finder) queuedOf(ctx context.Context, request string) ([]queuedView, error) {
 	return f.queued(ctx, time.Time{}, func(e events.Event) bool { return e.ID == request }, func(events.Subjects) map[string]uint64 {
 		return map[string]uint64{">": f.newest}
@@ -215,15 +215,16 @@ func (f *finder) queuedOf(ctx context.Context, request string) ([]queuedView, er
 }
 
 // queuedSince returns the unsettled events of a tenant since a time. The server finds those whose subject
-// names the tenant, however many there are. Policy requests, whose subject does not, are read.
+// names the tenant, however many there are. The subject of a resolve event names none: queuedSince reads
+// these events among the newest f.newest.
 func (f *finder) queuedSince(ctx context.Context, since time.Time, tenant string) ([]queuedView, error) {
 	return f.queued(ctx, since, func(e events.Event) bool { return e.Tenant() == tenant }, func(s events.Subjects) map[string]uint64 {
 		return map[string]uint64{s.TenantEvents(tenant): streams.Everything, s.Resolve("*"): f.newest}
 	})
 }
 
-// queued returns the events since a time that take accepts, in the order of their publication. filters are
-// the subjects to look under, and of how many of the newest sequences.
+// queued returns the unsettled events since a time that take accepts, in the order of their publication.
+// filters returns the subjects to search, each with the number of newest sequences of the stream to search.
 func (f *finder) queued(ctx context.Context, since time.Time, take func(events.Event) bool, filters func(events.Subjects) map[string]uint64) ([]queuedView, error) {
 	found := []queuedView{}
 	err := f.s.WithStreams(ctx, f.cfg, func(js jetstream.JetStream, subjects events.Subjects) error {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// mostRuntimes is the number of the account's newest runtimes whose replies are read without --newest.
+	// mostRuntimes is how many of the account's newest runtimes have their replies read without --newest.
 	mostRuntimes = 500
 	// runtimesAtOnce is the number of runtimes that are read concurrently.
 	runtimesAtOnce = 16
@@ -38,7 +38,7 @@ type moment struct {
 	RuntimeID string        `json:"runtimeID,omitempty"`
 	RequestID string        `json:"requestID"`
 	Status    events.Status `json:"status"`
-	Clusters  *int          `json:"clusters,omitempty"` // on it afterwards
+	Clusters  *int          `json:"clusters,omitempty"` // on the account afterwards
 	Text      string        `json:"text"`
 }
 
@@ -101,8 +101,8 @@ func (v accountFinding) Show(w io.Writer, wide bool) {
 	cli.Pairs(w, cli.FoldedPair("SEARCHED", text))
 }
 
-// findAccount finds an account and the replies about it. It finds the replies to releases by their subjects,
-// and the replies about clusters by the account's runtimes that Redis still knows.
+// findAccount finds an account and the replies about it: the replies to its releases, and those to the newest
+// runtimes on the account that Redis still knows. It finds both by their subjects.
 func (f *finder) findAccount(ctx context.Context, name string) (cli.View, error) {
 	detail, known, err := readBinding(ctx, f.s, f.cfg, name, runtimeFilter{binding: name})
 	if err != nil || !known {

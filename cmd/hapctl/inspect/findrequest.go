@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/storage"
 )
 
-// mostOfRequest is the number of runtimes with the same request id that are explained.
+// mostOfRequest is the greatest number of runtimes with the same request id that are explained.
 const mostOfRequest = 10
 
 // requestFinding is the state of a request, with its explanation.
@@ -84,7 +84,8 @@ func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 	return v, nil
 }
 
-// explanations returns the explanations of the runtimes, reduced to the request.
+// explanations returns the explanations of the runtimes, at most mostOfRequest, with the decisions about one
+// request only.
 func (f *finder) explanations(ctx context.Context, id string, runtimes []string) ([]explanation, error) {
 	slices.Sort(runtimes)
 	runtimes = slices.Compact(runtimes)

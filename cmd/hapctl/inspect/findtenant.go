@@ -30,7 +30,7 @@ type tenantFinding struct {
 	Accounts    []view.Binding   `json:"accounts"` // by their labels
 	Waiting     []waitingView    `json:"waiting"`
 	Queued      []queuedView     `json:"queued"`
-	Requests    []explained      `json:"requests"` // answered since, oldest first
+	Requests    []explained      `json:"requests"` // replies stored after Since, oldest first
 	DeadLetters []letters.Letter `json:"deadLetters"`
 	Searches    []searched       `json:"searches"`
 }
@@ -106,7 +106,8 @@ func (f *finder) findTenantIfAny(ctx context.Context, id string) (cli.View, erro
 	return v, nil
 }
 
-// findTenant finds a tenant. Like a list, an empty result is no failure.
+// findTenant finds a tenant. If the tenant has nothing, it returns an empty view and, except in the formats
+// JSON and YAML, tells the user: like an empty list, that is no failure.
 func (f *finder) findTenant(ctx context.Context, id string) (cli.View, error) {
 	v, err := f.readTenant(ctx, id)
 	if err != nil {

@@ -28,8 +28,8 @@ func repliesOf(ctx context.Context, s *cli.Shell, cfg *config.Config, runtime st
 	return found, nil
 }
 
-// markInForce sorts replies by decision, then by the order in which they were stored, and marks the last one
-// as in force.
+// markInForce sorts replies by decision, then by the order in which they were stored. It marks the last one
+// as in force, if that has a decision number.
 func markInForce(replies []ledgerReply) {
 	slices.SortFunc(replies, func(a, b ledgerReply) int {
 		return cmp.Or(cmp.Compare(sequenceOf(a.Reply), sequenceOf(b.Reply)), cmp.Compare(a.StreamSequence, b.StreamSequence))

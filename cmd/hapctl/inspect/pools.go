@@ -43,8 +43,8 @@ type PoolView struct {
 	Tenants     view.Figure `json:"tenants"`
 	Waiting     view.Figure `json:"waiting"`
 	Differences view.Figure `json:"differences"`
-	// EmptyIn is how long the free accounts last if they are claimed as fast as in the last day; nil if none
-	// was claimed or the ledger could not be read.
+	// EmptyIn is how long the free accounts last if they are claimed as fast as in the last day; nil if none was
+	// claimed, for a shared pool, and if Redis or the ledger does not say it.
 	EmptyIn *int64 `json:"emptyInSeconds,omitempty"`
 
 	Standings map[account.State]int `json:"standings"`
@@ -83,8 +83,8 @@ func (p PoolView) row(wide bool) []string {
 	return cli.Dashed(row)
 }
 
-// used returns the number of clusters of the pool and, after a slash, the number for which its accounts have
-// room. Dirty accounts have none.
+// used returns the number of clusters of the pool and, if there is a limit, after a slash the number that its
+// free, claimed and draining accounts can carry.
 func (p PoolView) used() string {
 	if p.Limit == 0 || p.Clusters.Unknown {
 		return p.Clusters.String()

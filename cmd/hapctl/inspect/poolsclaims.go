@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// claimsSince is how far back claims are counted for EMPTY-IN, and claimsFor how long a count is reused
-	// while the pools are watched. claimsWithin bounds the count, so that a NATS that does not answer delays
-	// the pools only briefly.
+	// claimsSince is how far back claims are counted for EMPTY-IN. claimsFor is how long a count is reused
+	// while the pools are watched. claimsWithin bounds the time for the count, so that a NATS that does not
+	// answer delays the pools only briefly.
 	claimsSince  = 24 * time.Hour
 	claimsFor    = time.Minute
 	claimsWithin = 2 * time.Second
@@ -29,7 +29,7 @@ type claims struct {
 	of     map[string]int // by pool; nil if the ledger could not be read
 }
 
-// read counts the claims, unless the last count is recent. An error leaves EMPTY-IN out, since pools are
+// read counts the claims, unless the last count is recent. After an error, EMPTY-IN is left out: pools are
 // shown without the ledger too.
 func (c *claims) read(ctx context.Context, s *cli.Shell, cfg *config.Config) {
 	if now := time.Now(); !c.at.IsZero() && now.Sub(c.at) < claimsFor {
@@ -60,8 +60,8 @@ func (c *claims) read(ctx context.Context, s *cli.Shell, cfg *config.Config) {
 	}
 }
 
-// emptyIn returns the seconds until the free accounts of a pool are used up; nil if that is unknown or none
-// was claimed.
+// emptyIn returns the seconds until the free accounts of a pool are used up; nil if that is unknown, if none
+// was claimed, and for a shared pool.
 func (c *claims) emptyIn(p *PoolView) *int64 {
 	n := c.of[p.Pool]
 	if n == 0 || p.Free.Unknown || p.Shared {

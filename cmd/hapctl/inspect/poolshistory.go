@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// plotSteps is the number of columns of a plot, plotRows the greatest number of its lines. With an axis
-	// of seven digits, a plot is narrower than LineWidth.
+	// plotSteps is the number of columns of a plot, plotRows the greatest number of its lines, plotTicks the
+	// number of times below it. Even with an axis of seven digits, a plot is narrower than LineWidth.
 	plotSteps = 60
 	plotRows  = 6
 	plotTicks = 4
@@ -119,7 +119,7 @@ func (b *lookingBack) readPast(ctx context.Context, s *cli.Shell, cfg *config.Co
 	occupancy := past.NewOccupancy(func() time.Time { return until }, window)
 	err = s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		return storage.NewLedger(js, subjects, cli.Source).FactsSince(ctx, until.Add(-window.Length()), func(fact storage.Fact) error {
-			if !fact.Time.After(until) { // the pools have no later one either
+			if !fact.Time.After(until) { // pools shows no later facts
 				occupancy.Take(fact)
 			}
 			return nil

@@ -55,8 +55,9 @@ func (w *watching) wrap(s *cli.Shell, cmd *cobra.Command, read func(context.Cont
 	}
 }
 
-// run shows the result of read repeatedly, until it has done so count times or ctx ends, which is how a user
-// ends it. It redraws a terminal. Elsewhere it writes one table after another, or one JSON document a line.
+// run shows the result of read repeatedly: count times if count is not 0, and until ctx ends, as at ^C. It
+// returns the first error of read. It redraws a terminal. Elsewhere it writes one table or YAML document
+// after another. In JSON, each document is a line.
 func (w *watching) run(ctx context.Context, s *cli.Shell, cfg *config.Config, timeout time.Duration, read func(context.Context, *config.Config) (cli.View, error)) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
@@ -107,7 +108,8 @@ func (w *watching) draw(s *cli.Shell, v cli.View, first bool) error {
 	return s.Print(v)
 }
 
-// ColourOf colours pools in which a new tenant finds no account, and pools that need a look.
+// ColourOf returns red for a pool in which requests wait and no account is free. It returns yellow for
+// another pool without a free account, and for one that is paused, is not built or has differences.
 func (v poolList) ColourOf(line int) cli.Control {
 	if line == 0 || line > len(v.Pools) {
 		return cli.Plain

@@ -118,7 +118,7 @@ func (v runtimeDetail) Show(w io.Writer, wide bool) {
 	cli.Table(w, header, rows)
 }
 
-// runtimeFilter selects rows.
+// runtimeFilter selects runtimes. An empty field selects all.
 type runtimeFilter struct{ pool, binding, tenant, state string }
 
 func (f runtimeFilter) takes(rt account.Runtime) bool {
@@ -251,7 +251,7 @@ func lookUpRuntime(ctx context.Context, s *cli.Shell, cfg *config.Config, id str
 	return detail, nil
 }
 
-// compare records the differences between the ledger's entry and Redis.
+// compare records the differences between the reply in force and Redis.
 func (v *runtimeDetail) compare() {
 	for _, l := range v.Replies {
 		if !l.InForce || l.Reply.Decision == nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// mostAhead is the number of requests ahead of a request that are named.
+// mostAhead is how many of the requests ahead of a request are named, at most.
 const mostAhead = 5
 
 // waitingView is a request that waits.
@@ -123,7 +123,7 @@ func (v *waitingView) placeNumber() string {
 	return strconv.Itoa(v.Position)
 }
 
-// waitingFilter selects rows.
+// waitingFilter selects waiting requests. An empty field selects all.
 type waitingFilter struct{ pool, tenant, runtime, request string }
 
 func (f waitingFilter) takes(w storage.WaitingRequest) bool {

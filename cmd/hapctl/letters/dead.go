@@ -114,7 +114,7 @@ func typeNames() []string {
 	return names
 }
 
-// letterFilter selects rows.
+// letterFilter selects letters. An empty field selects all.
 type letterFilter struct{ kind, code, runtime, tenant string }
 
 func (f letterFilter) takes(v Letter) bool {

@@ -132,7 +132,8 @@ func (r *replayer) line(ctx context.Context, in letterLine) (any, error) {
 	return v, err
 }
 
-// event returns the letter and the event that replays it, which has an unused request id.
+// event returns the letter and the event that replays it, under a request id that has no reply in the ledger.
+// If the event of the letter is invalid by itself, the error is InvalidEvent.
 func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -162,8 +163,8 @@ func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events
 	return l, e, fmt.Errorf("%s was replayed %d times: publish the event under a new id", first, mostReplays)
 }
 
-// publish publishes an event. It returns the final reply, or the latest known state after a time-out, as a
-// view; the error sets the exit code.
+// publish publishes an event. It returns as a view the final reply or, after a time-out, the latest known
+// state. The error sets the exit code.
 func (r *replayer) publish(ctx context.Context, e events.Event) (cli.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()

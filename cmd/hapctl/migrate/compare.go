@@ -128,7 +128,7 @@ func (v comparedList) Show(w io.Writer, wide bool) {
 	fmt.Fprintf(w, "%s, %s; not to be seen yet: %d\n", cli.Count(v.Compared, "comparison"), cli.Count(v.Differences, "difference"), v.Pending)
 }
 
-// comparedFilter selects rows.
+// comparedFilter selects comparisons: takes selects those that count, lists those of them that are shown.
 type comparedFilter struct {
 	all                     bool
 	since                   time.Duration

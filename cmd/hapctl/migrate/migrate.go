@@ -1,5 +1,5 @@
-// Package migrate implements hapctl migrate: the move from the older account pool, with its labels and KEB's
-// choice of accounts.
+// Package migrate implements hapctl migrate, which prepares the move of a landscape from Kyma Environment
+// Broker to hap-worker.
 package migrate
 
 import (
@@ -237,8 +237,8 @@ func migratePlan(ctx context.Context, s *cli.Shell, cfg *config.Config, from pla
 	return nil
 }
 
-// takeCensus opens the source of the landscape. warn needs no lock: the client of Gardener is not started, so
-// that it warns from one goroutine at a time.
+// takeCensus opens the source of the landscape. warn needs no lock: the client of Gardener is not started,
+// so it warns from one goroutine at a time.
 func takeCensus(s *cli.Shell, c config.Gardener, from planSource, warn func(string)) (census, error) {
 	if from.bindings == "" {
 		client, _, err := connect.Gardener(c, s.Connections.Context, warn)

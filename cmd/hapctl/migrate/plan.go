@@ -42,7 +42,7 @@ type plannedBinding struct {
 	Notes           []string         `json:"notes"`
 }
 
-// shootProblem is a Shoot on an account that is not its tenant's.
+// shootProblem is a Shoot whose account is another tenant's, of no tenant, dirty or unknown.
 type shootProblem struct {
 	Shoot         string `json:"shoot"`
 	RuntimeID     string `json:"runtimeID"`
@@ -55,11 +55,11 @@ type shootProblem struct {
 
 // The kinds of problems of Shoots. All but the last are contradictions.
 const (
-	shootForeign   = "foreign"   // the account carries another tenant
-	shootUnclaimed = "unclaimed" // it carries no tenant, so that the next claim may take it
-	shootDirty     = "dirty"     // it is to be cleaned
-	shootMixed     = "mixed"     // it has Shoots of several tenants, and none is the account's
-	shootUnknown   = "unknown"   // it is no account of the landscape
+	shootForeign   = "foreign"   // the account's label names another tenant
+	shootUnclaimed = "unclaimed" // the account's label names no tenant, so the next claim may take the account
+	shootDirty     = "dirty"     // the account is to be cleaned
+	shootMixed     = "mixed"     // like unclaimed, and the account has Shoots of several tenants
+	shootUnknown   = "unknown"   // the Shoot uses no account of the landscape
 )
 
 // planner makes a plan.
@@ -138,7 +138,7 @@ type owner struct {
 	tenant string
 }
 
-// severalAccounts counts the accounts of the tenants that may have only one.
+// severalAccounts counts, by tenant and pool, the accounts of the tenants that may have only one in a pool.
 func (p *planner) severalAccounts() map[owner]int {
 	counts := map[owner]int{}
 	for _, b := range p.bindings {

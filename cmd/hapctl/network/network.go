@@ -55,8 +55,8 @@ func networkFile(s *cli.Shell, cmd *cobra.Command) func() (*network.Config, docu
 	}
 }
 
-// Read reads a file of network rules, or standard input for "-". If the rules are invalid, the error is a
-// document.Faults.
+// Read reads a file of network rules, or standard input for "-". If that is a configuration of hap-worker, it
+// reads the file that network.file names. If the rules are invalid, the error is a document.Faults.
 func Read(s *cli.Shell, path string) (*network.Config, document.Faults, error) {
 	content, err := s.ReadText(path, "network rules")
 	if err != nil {

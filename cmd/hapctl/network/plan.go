@@ -27,7 +27,7 @@ type planned struct {
 	Name      string         `json:"name"`
 	Namespace string         `json:"namespace,omitempty"`
 	Applied   []plannedRule  `json:"applied"`
-	New       []string       `json:"new,omitempty"`      // only in changed: the rules that the change applied
+	New       []string       `json:"new,omitempty"`      // after op config: the rules that the change applied
 	Skipped   []plannedSkip  `json:"skipped,omitempty"`  // rules with a path that the cluster has already
 	Released  *[]plannedRule `json:"released,omitempty"` // of delete
 	Error     *cli.LineError `json:"error,omitempty"`
@@ -54,13 +54,14 @@ type plannedSkip struct {
 type plannedConfig struct {
 	File     string          `json:"file"`
 	Changed  []planned       `json:"changed"`
-	Failed   []planned       `json:"failed,omitempty"` // clusters for which a rule that matches now found no room
+	Failed   []planned       `json:"failed,omitempty"` // clusters for which a matching rule found no room
 	Errors   document.Faults `json:"errors,omitempty"`
 	Warnings document.Faults `json:"warnings,omitempty"`
 	Error    *cli.LineError  `json:"error,omitempty"`
 }
 
-// planRequest is the request id of all lines: in a plan, no request returns blocks.
+// planRequest is the request id of all lines. One id is enough: a plan returns blocks only with their
+// cluster.
 const planRequest = "plan"
 
 // plan is the state after the lines so far.
@@ -157,8 +158,8 @@ func (p *plan) remove(c network.Cluster) planned {
 	return out
 }
 
-// configure applies a configuration and serves the clusters that its rules match. It applies each rule by
-// itself: no request waits for all of them.
+// configure applies a configuration and serves the clusters that its rules match. Unlike a request, a cluster
+// gets the blocks of each rule that finds room, even if another rule finds none.
 func (p *plan) configure(file string) (any, error) {
 	out := plannedConfig{File: file, Changed: []planned{}}
 	config, warnings, err := p.readConfig(file)
@@ -197,8 +198,7 @@ func (p *plan) readConfig(file string) (*network.Config, document.Faults, error)
 	return Read(p.shell, file)
 }
 
-// serve applies to a cluster the rules that match it now. The error is from the first rule that found no
-// room.
+// serve applies each rule that matches a cluster now. The error is from the first rule that found no room.
 func (p *plan) serve(c network.Cluster) (planned, error) {
 	var fresh []string
 	var skipped []network.Skipped

@@ -129,8 +129,8 @@ ConfigMap.`,
 	})
 }
 
-// changeablePolicy returns the policy in force. It returns an error if the policy is in a file, or has
-// another resourceVersion than the flags require.
+// changeablePolicy returns the policy that workers read from a ConfigMap. It returns an error if the policy
+// is in a file, or if the ConfigMap has another resourceVersion than the flags require.
 func changeablePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, c *policyChange) (policyInForce, error) {
 	if file := cfg.Policy.File; file != "" {
 		return policyInForce{}, &cli.ExitError{Code: cli.ExitInvalid, Err: fmt.Errorf(
@@ -144,8 +144,8 @@ func changeablePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, c *
 	return p, err
 }
 
-// changePolicy replaces the policy that was read, after the user has confirmed. by names the source of the
-// new one.
+// changePolicy replaces the policy p by content, whose parsed form is after, if the user consents. If both
+// are equal, or with --dry-run, it only prints. by says in messages where the new policy is from.
 func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *policyInForce, c *policyChange, content []byte, after *policy.Policy, by string) error {
 	before, err := policy.Parse(p.content)
 	if err != nil {

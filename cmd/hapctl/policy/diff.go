@@ -49,7 +49,7 @@ func (v policyDiffView) Show(w io.Writer, wide bool) {
 	for i, c := range v.Interfaces {
 		inject := c.Before.Picked == c.After.Picked
 		rows[i] = []string{c.Interface, choiceText(c.Before, inject), choiceText(c.After, inject)}
-		if !wide { // both begin alike, so their ends matter
+		if !wide { // folded, not shortened: both may begin alike
 			rows[i] = []string{c.Interface, rows[i][1] + " -> " + rows[i][2]}
 		}
 	}
@@ -60,7 +60,7 @@ func (v policyDiffView) Show(w io.Writer, wide bool) {
 	cli.Table(w, []string{"INTERFACE", "BEFORE", "AFTER"}, rows)
 }
 
-// choiceText returns the implementation, and its injections if only they differ.
+// choiceText returns the chosen implementation, with inject also its injections.
 func choiceText(c policy.Choice, inject bool) string {
 	if c.Picked == "" {
 		return "none"
@@ -84,8 +84,9 @@ func (v policyDiffView) summary() string {
 	return text
 }
 
-// readDifference compares the rules of two policies and, if there is a catalog, their choices. before is nil
-// if there was no valid policy.
+// readDifference compares the rules of two policies and, if there is a catalog, their choices. The files of
+// the configuration c replace those that f does not name; if they do not exist here, the choices are left
+// out. before is nil if there was no valid policy.
 func readDifference(s *cli.Shell, c config.Policy, f Files, before, after *policy.Policy) (policyDiffView, error) {
 	v := policyDiffView{Difference: policy.Compare(before, after)}
 	given := f.Catalog != "" || f.Instances != ""

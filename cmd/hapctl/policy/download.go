@@ -42,7 +42,8 @@ workflow runs this command.`,
 	return cmd
 }
 
-// writeDownloads writes the values that the arguments name. It writes nothing if one of them does not exist.
+// writeDownloads writes the values of the TypeInstances that the arguments name. It writes nothing if one of
+// them does not exist or has no value.
 func writeDownloads(s *cli.Shell, instances []policy.TypeInstance, args []string) error {
 	byID := make(map[string]*policy.TypeInstance, len(instances))
 	for i := range instances {

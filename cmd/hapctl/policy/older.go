@@ -12,9 +12,9 @@ import (
 
 // convertPolicy converts the rules of an older installation to a policy document. content is a chart's values
 // with clusterPolicyRules, below engine or at the top, or a policy, or only the rules. The rules are a map by
-// interface, as in [policy.Parse], or a list whose items name their interface. Comments stay. The error is a
-// [document.Faults] with all faults: the line of an item counts in content, the line of a converted rule in
-// the document.
+// interface, as in [policy.Parse], or a list whose items name their interface. Comments stay. If content is
+// invalid, the error is a [document.Faults]. Faults of a list's items have their line in content; faults of a
+// converted rule have their line in the document.
 func convertPolicy(content []byte) (policyConvertView, error) {
 	var r document.Reader
 	r.One(content, "write engine.clusterPolicyRules")

@@ -43,7 +43,7 @@ func (f *Files) Flags(cmd *cobra.Command) {
 	}
 }
 
-// Snapshot reads all files. The error has the faults of all of them.
+// Snapshot reads all files. If any of them is invalid, the error has the faults of all.
 func (f *Files) Snapshot(s *cli.Shell) (*policy.Snapshot, error) {
 	switch {
 	case f.Policy == "":
@@ -58,7 +58,7 @@ func (f *Files) Snapshot(s *cli.Shell) (*policy.Snapshot, error) {
 	return f.join(s, content, f.Policy)
 }
 
-// join reads catalog and TypeInstances for a policy. place is the policy's file in faults.
+// join reads catalog and TypeInstances for a policy. Faults of the policy name place as its file.
 func (f *Files) join(s *cli.Shell, content []byte, place string) (*policy.Snapshot, error) {
 	chosen, policyErr := policy.Parse(content)
 	catalog, catalogErr := connect.Catalog(f.Catalog)

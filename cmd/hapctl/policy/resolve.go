@@ -139,7 +139,7 @@ For each line, hapctl prints one line of JSON.`,
 	return cmd
 }
 
-// resolve returns a *resolvedView, or a *refusedView with an error.
+// resolve returns a *resolvedView, or a *refusedView with an error. Without a path it returns only an error.
 func resolve(snapshot *policy.Snapshot, wanted policy.Ref) (any, error) {
 	if wanted.Path == "" {
 		return nil, &engine.Error{

@@ -36,7 +36,7 @@ type placeView struct {
 	Resource  string `json:"resource,omitempty"`
 	Cluster   string `json:"cluster,omitempty"`
 	Problem   string `json:"problem,omitempty"` // why the record cannot be read
-	Same      bool   `json:"same"`              // it may be the landscape of the bindings
+	Same      bool   `json:"same"`              // the place has no record, or one that agrees with the bindings
 }
 
 // landscapeView compares the landscapes of all three places.

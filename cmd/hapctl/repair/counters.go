@@ -27,7 +27,7 @@ func NewCounters(s *cli.Shell) *cobra.Command {
 	return cli.Group("counters COMMAND", "Check or rebuild the counts in Redis", newVerify(s), newRebuild(s))
 }
 
-// driftView is a drift; its fields are documented in docs/hapctl.md.
+// driftView is a drift between Redis and the ledger, labels or Shoots. docs/hapctl.md documents its fields.
 type driftView struct {
 	Kind      account.DriftKind `json:"kind"`
 	Pool      string            `json:"pool"`
@@ -284,15 +284,16 @@ func runRebuild(ctx context.Context, s *cli.Shell, p *sources) error {
 	return s.Print(v)
 }
 
-// workersLook is how often each worker checks whether Redis is built, workersWithin how long hapctl waits for
-// workers to build it.
+// workersLook is how often each worker checks whether Redis is built. workersWithin is how long hapctl waits
+// until workers have built it.
 const (
 	workersLook   = 15 * time.Second
 	workersWithin = 4 * workersLook
 )
 
-// builtByWorkers waits until running workers have built what was discarded: an operator may lack the right to
-// write the epochs in force, and seals. It returns false if no worker runs, or if none has built it in time.
+// builtByWorkers waits until running workers have built the pools and the directory: an operator may have no
+// right to write seals and the record of the epochs in force. It returns false if no worker runs, or if not
+// all is built within workersWithin.
 func builtByWorkers(ctx context.Context, s *cli.Shell, p *sources) (bool, error) {
 	info, err := cli.WorkersConsumer(ctx, p.js, p.subjects)
 	if err == nil && info.NumWaiting == 0 && info.NumAckPending == 0 {

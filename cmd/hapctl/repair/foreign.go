@@ -64,7 +64,7 @@ func (v foreignList) Show(w io.Writer, wide bool) {
 	cli.Fitted(w, header, rows, "SUBJECT")
 }
 
-// foreignDetail is such a message with its headers and data.
+// foreignDetail is a message that workers cannot read, with its headers and data.
 type foreignDetail struct {
 	foreignView
 	Headers map[string][]string `json:"headers"`

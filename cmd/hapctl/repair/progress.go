@@ -24,7 +24,7 @@ type progress struct {
 	live  bool // stderr is a terminal
 
 	mu    sync.Mutex
-	text  string // of the stage, "" for none
+	text  string // of the present stage, "" for none
 	done  int
 	drawn time.Time
 }
@@ -84,7 +84,8 @@ func (p *progress) draw() {
 	}
 }
 
-// rebuilds reports the stage that follows a finished step of a rebuild.
+// rebuilds begins the stage that follows a finished step of a rebuild. It counts each place that is
+// installed.
 func (p *progress) rebuilds(_ context.Context, done observe.Step) {
 	switch done {
 	case observe.StepToken:
@@ -98,7 +99,7 @@ func (p *progress) rebuilds(_ context.Context, done observe.Step) {
 	}
 }
 
-// counted returns f, which counts its calls.
+// counted returns a function that counts its calls and calls f.
 func counted[T any](p *progress, f func(T) error) func(T) error {
 	return func(v T) error {
 		p.one()

@@ -17,9 +17,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// redisIsEmptied reports whether Redis is empty and has no record of its landscape while the ledger has one:
-// then Redis may be built for this landscape. A Redis without a record is refused if it has pools, or if the
-// ledger has no record either.
+// redisIsEmptied reports whether Redis has neither pools nor a record of its landscape, while the ledger has
+// a record: then Redis may be built for this landscape. If Redis has pools but no record, or
+// if the ledger has no record either, it returns an error.
 func redisIsEmptied(ctx context.Context, s *cli.Shell, p *sources) (bool, error) {
 	unrecorded := s.Recorded(p.redis)
 	if unrecorded == nil {

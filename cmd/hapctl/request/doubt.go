@@ -15,7 +15,7 @@ import (
 // errKnown stops the reading of a runtime's replies at the first one.
 var errKnown = errors.New("the runtime is known")
 
-// doubts returns a reason to ask the user before a request is published, "" for none.
+// doubts returns a reason to ask the user before the request e is published, "" for none.
 type doubts func(ctx context.Context, r *Requester, e events.Event) (doubt string)
 
 // settleDoubt tells the user why a request may be wrong and what it would do. On a terminal it asks whether
@@ -40,13 +40,14 @@ func (r *Requester) settleDoubt(ctx context.Context, e events.Event, given, yes 
 	return r.Shell.Ask(fmt.Sprintf("publish the %s all the same", e.Type))
 }
 
-// unknownToLedger doubts the deprovision of a runtime without any reply.
+// unknownToLedger doubts the deprovision of a runtime that has no reply in the ledger, apart from sealed
+// ones. It also doubts if the ledger cannot be read.
 func unknownToLedger(ctx context.Context, r *Requester, e events.Event) string {
 	err := r.Ledger.OfRuntime(ctx, e.Deprovision.RuntimeID, func(stored events.Stored) error {
 		if stored.Reply.Status == events.StatusSealed {
 			return nil
 		}
-		return errKnown // even by a reply that cannot be read
+		return errKnown // a reply that cannot be read counts too
 	})
 	switch {
 	case errors.Is(err, errKnown):
@@ -58,8 +59,9 @@ func unknownToLedger(ctx context.Context, r *Requester, e events.Event) string {
 		"a provision of it that is still on its way is refused", e.Deprovision.RuntimeID)
 }
 
-// notToRelease doubts the release of an account that does not exist or is not dirty, and a release that names
-// no claim. A script needs only NATS: for it, Gardener is read only if the configuration names Gardener.
+// notToRelease doubts the release of an account that does not exist or is not dirty. It also doubts a
+// release without a generation if the account was claimed more than once. A script needs only NATS: for a
+// script it reads Gardener only if the configuration has the section gardener.
 func notToRelease(cfg *config.Config) doubts {
 	return func(ctx context.Context, r *Requester, e events.Event) string {
 		if !cli.Terminal(r.Shell.Stdin) && !cfg.Given("gardener") {

@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// inFlight is the number of requests of a file that are in flight at once.
+// inFlight is the most requests of a file that are in flight behind the one whose result is printed next.
 const inFlight = 64
 
 // decodeLine decodes a line's JSON object: the data of an event, with the request's id.
@@ -70,7 +70,8 @@ func (r *Requester) runFile(ctx context.Context, in io.Reader, t events.Type) er
 	return cli.Said(worst)
 }
 
-// begin starts the request of every line. The capacity of turns bounds how many are in flight.
+// begin starts the request of every line, and sends the channel of its result to turns. The capacity of turns
+// bounds how many requests are in flight.
 func (r *Requester) begin(ctx context.Context, in io.Reader, t events.Type, turns chan<- chan turnResult) error {
 	lines := cli.ReadLines(ctx, in)
 	for {

@@ -41,8 +41,8 @@ type Requester struct {
 	Again func(id string) string
 }
 
-// OpenRequester connects to NATS. It checks that the streams exist: without them a request would only be
-// retried until its time-out.
+// OpenRequester connects to NATS, and checks that the ledger exists: without streams, a request would only be
+// retried until its time-out. closer closes the Requester's client.
 func OpenRequester(ctx context.Context, s *cli.Shell, cfg *config.Config) (r *Requester, closer func(), err error) {
 	nc, err := cli.OpenNATS(ctx, s, cfg.NATS)
 	if err != nil {
@@ -63,8 +63,9 @@ func OpenRequester(ctx context.Context, s *cli.Shell, cfg *config.Config) (r *Re
 	return r, r.Client.Close, nil
 }
 
-// one publishes e and returns the reply, or the latest known state after a time-out, as a view; the error
-// sets the exit code. given means that the user chose the id, which may have been used before.
+// one publishes e, unless its id has a final reply already. It returns as a view the final reply or, after a
+// time-out, the latest known state; with --no-wait, the request that was published. The error sets the exit
+// code. given means that the user chose the id, which may have been used before.
 func (r *Requester) one(ctx context.Context, e events.Event, given bool) (cli.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -113,13 +114,13 @@ func Final(e events.Event, reply events.Reply) (cli.View, error) {
 	}
 }
 
-// fits reports whether a final reply can be the answer to an event of that type.
+// fits reports whether a final reply can be the answer to an event of e's type.
 func fits(e events.Event, reply events.Reply) bool {
 	return reply.Status == events.StatusRejected || reply.Status == e.Type.Info().Answer
 }
 
-// Unanswered returns the view and the error of a request without an answer: it is late, or the request could
-// not be published.
+// Unanswered returns the view and the error of a request without an answer: the answer did not come in time,
+// or the request could not be published. If err is InvalidEvent, it returns err without a view.
 func (r *Requester) Unanswered(p view.Pending, err error) (cli.View, error) {
 	if engine.CodeOf(err) == engine.CodeInvalidEvent {
 		return nil, err
@@ -227,7 +228,8 @@ func checkEvent(e events.Event) error {
 	return nil
 }
 
-// again returns the command line that repeats the request under its id.
+// again returns the command line that repeats the request under its id. It has the flags of the request, but
+// not the inherited ones and not those in common.
 func again(cmd *cobra.Command, id string) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
@@ -245,9 +247,9 @@ func again(cmd *cobra.Command, id string) string {
 	return strings.Join(append(words, "--id", id), " ")
 }
 
-// requestCommand makes cmd the command of one type of request. event returns the event that the flags
-// describe. Lines are read as data of the same type; hapctl does not ask about them. look, if not nil,
-// returns the check for doubts.
+// requestCommand makes cmd the command for requests of type t. event returns the event that the flags
+// describe. With -f or --stdin, each line is the data of such an event, and hapctl publishes it without
+// asking. look, if not nil, returns the check for doubts.
 func requestCommand(s *cli.Shell, cmd *cobra.Command, t events.Type, required []string, look func(*config.Config) doubts, event func() events.Event) *cobra.Command {
 	f := requestFlagSet{doubts: look}
 	f.register(cmd.Flags())

@@ -65,7 +65,8 @@ error names its list, and no plan needs an entry.`,
 	return cmd
 }
 
-// printCheck reads and checks rules. It reports an unreadable file like a fault of its rules.
+// printCheck reads and checks rules, and prints the result. If the content of the file is no file of rules,
+// it prints that fault like the fault of a rule.
 func printCheck(s *cli.Shell, read func() (rule.File, error), only []string, opts rule.Options) error {
 	file, err := read()
 	if err == nil {

@@ -22,7 +22,7 @@ type ruleDifference struct {
 	Requests *int `json:"requests,omitempty"` // only with --since
 }
 
-// ledgerShare counts the ledger's requests that would lead to another pool.
+// ledgerShare counts the ledger's requests since a time, and those of them that would lead to another pool.
 type ledgerShare struct {
 	Since  time.Time `json:"since"`
 	Read   int       `json:"read"`
@@ -154,7 +154,7 @@ func compareRules(s *cli.Shell, before, after string) (*rule.Comparison, error) 
 	return rule.Compare(sets[0], sets[1])
 }
 
-// countRequests counts the ledger's requests since a time that the differences concern.
+// countRequests counts the ledger's requests since a time, and for each difference those that it concerns.
 func countRequests(ctx context.Context, s *cli.Shell, compared *rule.Comparison, v *rulesDiffView, since time.Time) error {
 	cfg, err := s.Connections.Settings()
 	if err != nil {

@@ -144,7 +144,8 @@ func requestFlags(cmd *cobra.Command, r *rule.Request) []string {
 	return []string{"plan", "platform-region", "hyperscaler-region", "provider", "tenant"}
 }
 
-// explain returns a *matchView, or a *noMatchView with an error.
+// explain returns a *matchView, or a *noMatchView with an error if no rule matches. For other errors it
+// returns no view.
 func explain(set *rule.Ruleset, r rule.Request) (any, error) {
 	if r.Tenant != "" && !engine.ValidID(r.Tenant) {
 		return nil, &engine.Error{

@@ -49,7 +49,8 @@ type gardenerSide struct {
 	Internal  bool   `json:"internal"`
 	Cordoned  bool   `json:"cordoned"`
 	Deleting  bool   `json:"deleting"`
-	// SameSecretAs is another binding with the same Secret, as which the account counts; "" for none.
+	// SameSecretAs names another binding with the same Secret; "" for none. Both are one account, which counts
+	// under that name.
 	SameSecretAs string `json:"sameSecretAs,omitempty"`
 	Generation   int64  `json:"generation"`
 	Epoch        string `json:"epoch,omitempty"`
@@ -59,8 +60,8 @@ type gardenerSide struct {
 // StateLabelled is the older word for an account whose label names a tenant that Redis does not know yet.
 const StateLabelled = "labelled"
 
-// NewBinding returns the row of a binding. b is nil if Gardener does not have it, rec if its record could not
-// be read.
+// NewBinding returns the row of a binding. b is nil if Gardener does not have the binding. rec is nil if the
+// pool is not built.
 func NewBinding(at Place, b *engine.Binding, rec *account.Record, limits Terms) Binding {
 	pool := engine.ParsePool(at.Pool)
 	v := Binding{
@@ -98,9 +99,9 @@ func (v *Binding) Tenant() string {
 	return ""
 }
 
-// oldState returns the standing in the words from before Standing existed. Dirty and shared needed no record,
-// held meant every account that is kept back, and labelled an account whose tenant Redis does not know yet.
-// For an account that is labelled for another pool, the record decided.
+// oldState returns the standing in the words from before Standing existed. Dirty and shared needed no
+// record. "held" meant every account that is kept back, and "labelled" an account whose tenant Redis does
+// not know yet. An account whose labels name another pool is judged as if it were in this one.
 func (v *Binding) oldState(b *engine.Binding, rec *account.Record) string {
 	if b == nil {
 		return string(account.Missing)
@@ -120,8 +121,8 @@ func (v *Binding) oldState(b *engine.Binding, rec *account.Record) string {
 	}
 }
 
-// compare records the differences between Redis and Gardener. A claim that is not confirmed has yet to write
-// its label, so its absence is no difference.
+// compare records the differences between Redis and Gardener. A missing label is no difference if the claim
+// is not confirmed: a worker has yet to write it.
 func (v *Binding) compare(b *engine.Binding) {
 	note := func(text string, args ...any) { v.Differences = append(v.Differences, fmt.Sprintf(text, args...)) }
 	g, r := v.Gardener, v.Redis
@@ -173,7 +174,7 @@ func labelsText(g *gardenerSide) string {
 	return strings.Join(words, ", ")
 }
 
-// Marks returns what keeps the account from being used, separated by commas.
+// Marks returns the reasons in Gardener for which the account gets no new clusters, separated by commas.
 func (v *Binding) Marks() string {
 	g := v.Gardener
 	if g == nil {
@@ -212,7 +213,7 @@ func (v *Binding) wideRow() []string {
 }
 
 // WriteBindings writes a row for each account and, below the rows, the differences between Redis and
-// Gardener. The wide form has a column for everything.
+// Gardener. The wide form has more columns, one of them for the differences.
 func WriteBindings(w io.Writer, bindings []Binding, wide bool) {
 	if wide {
 		writeBindingsWide(w, bindings)
@@ -250,7 +251,7 @@ func ClustersText(n int) string {
 	return fmt.Sprintf("%d clusters", n)
 }
 
-// ClustersOf returns a number of clusters with their limit, 0 for none.
+// ClustersOf returns a number of clusters with its noun and with the limit, unless that is 0.
 func ClustersOf(n, limit int) string {
 	if limit == 0 {
 		return ClustersText(n)

@@ -20,7 +20,7 @@ func (n Figure) MarshalJSON() ([]byte, error) {
 
 func (n Figure) String() string { return n.OfLimit(0) }
 
-// OfLimit returns the count with its limit, 0 for none.
+// OfLimit returns the count, with the limit unless that is 0; "–" for an unknown count.
 func (n Figure) OfLimit(limit int) string {
 	if n.Unknown {
 		return "–"

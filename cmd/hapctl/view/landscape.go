@@ -33,8 +33,8 @@ type Landscape struct {
 // Place is a binding in a pool.
 type Place struct{ Pool, Binding string }
 
-// ReadLandscape reads all of Redis and Gardener concurrently. With guests, it also reads the runtimes of
-// shared pools: only they name the tenants that have clusters there.
+// ReadLandscape reads all pools and bindings of Redis and Gardener. With guests, it also reads the runtimes
+// of shared pools: only runtimes name the tenants that have clusters there.
 func ReadLandscape(ctx context.Context, s *cli.Shell, cfg *config.Config, guests bool) (Landscape, error) {
 	store, err := cli.OpenRedis(ctx, s, cfg)
 	if err != nil {
@@ -155,7 +155,8 @@ func Gather[T any](all iter.Seq2[T, error]) ([]T, error) {
 // Terms are the limits of clusters per account. 0 means no limit, or an unknown one.
 type Terms struct{ decisions *terms.Decisions }
 
-// TermsOf returns the limits of a configuration; all are 0 if it sets none.
+// TermsOf returns the limits of a configuration. All are 0 if no tenant may have several accounts, or if the
+// configuration is invalid.
 func TermsOf(cfg *config.Config) Terms {
 	decisions, err := cfg.Decisions()
 	if err != nil || len(cfg.HAP.MultiHyperscalerAccount.AllowedGlobalAccounts) == 0 {
@@ -208,7 +209,8 @@ func SideBySide(r Records, labelled []engine.Binding, limits Terms) Landscape {
 	return l
 }
 
-// RecordIf returns the record, a free one if a built pool has none, and nil if the pool is not built.
+// RecordIf returns rec if it is known. Otherwise it returns a free record if the pool is built, and nil if
+// not.
 func RecordIf(rec account.Record, known bool, s account.Status) *account.Record {
 	if !known {
 		if !s.Built {

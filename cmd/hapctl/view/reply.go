@@ -104,7 +104,7 @@ func bindingLines(r events.Reply, wide bool) [][2]string {
 	return lines
 }
 
-// OfLimit returns a number with its limit, 0 for none.
+// OfLimit returns a number of clusters, with the limit unless that is 0.
 func OfLimit(clusters, limit int) string {
 	if limit == 0 {
 		return strconv.Itoa(clusters)

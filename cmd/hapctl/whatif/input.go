@@ -35,7 +35,7 @@ type lineHead struct {
 	Runtime string          `json:"runtimeID"`
 }
 
-// event decodes the line. Its errors are about the line.
+// event decodes and checks the line.
 func (l eventLine) event() (events.Event, error) {
 	var head lineHead
 	if err := json.Unmarshal(l.raw, &head); err != nil {
@@ -60,7 +60,7 @@ func (l eventLine) event() (events.Event, error) {
 	return e, checkSimulated(e)
 }
 
-// checkSimulated returns an error for an event that a worker would refuse. The event needs no id.
+// checkSimulated returns an error for an event that is invalid by itself. The event needs no id.
 func checkSimulated(e events.Event) error {
 	if e.ID == "" {
 		e.ID = "none"

@@ -175,7 +175,7 @@ func printPlan(ctx context.Context, s *cli.Shell, f planFlags, wanted []string) 
 	return s.PrintSome(v, len(v.Pools), "pools with accounts of their own")
 }
 
-// planInputs reads the present pools and the past requests.
+// planInputs reads the present pools and the past requests. With --save-history it saves the past requests.
 func planInputs(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFlags) (*simulate.State, *history, error) {
 	window := time.Duration(f.window)
 	if window == 0 {
@@ -239,7 +239,7 @@ func printWhatIf(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFl
 	return nil
 }
 
-// forecast forecasts the wanted pools; without names, all pools.
+// forecast forecasts the wanted pools; without names, all pools that are not shared.
 func forecast(ctx context.Context, f planFlags, state *simulate.State, past *history, by planTerms, wanted []string) (forecastView, error) {
 	pools := plannedPools(state, past.begins(), past.Until.Sub(past.Since))
 	pasts := past.pasts(by.rules)

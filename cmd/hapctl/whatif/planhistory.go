@@ -167,8 +167,9 @@ func loadHistory(path string) (*history, error) {
 	return h, nil
 }
 
-// pasts divides the history by pool: the recorded pools, or the pools to which rules, if not nil, lead the
-// requests. It leaves out requests that match no rule.
+// pasts divides the history by pool. If rules is nil, the pools are the recorded ones. Otherwise each
+// cluster and refused request belongs to the pool to which the rules lead it, or to none; cleanings stay in
+// their pool.
 func (h *history) pasts(rules *rule.Ruleset) map[string]*capacity.Past {
 	pasts := map[string]*capacity.Past{}
 	of := func(pool string) *capacity.Past {

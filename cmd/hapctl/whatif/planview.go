@@ -28,7 +28,7 @@ type forecastView struct {
 type poolPlan struct {
 	Pool     string `json:"pool"`
 	Accounts int    `json:"accounts"` // accounts that requests can get, now or later
-	LeftOut  int    `json:"leftOut"`  // internal, cordoned, being deleted or missing
+	LeftOut  int    `json:"leftOut"`  // internal, cordoned, being deleted, a duplicate or held
 	Free     int    `json:"free"`
 	Cleaning int    `json:"cleaning"`
 	Clusters int    `json:"clusters"`
@@ -55,15 +55,15 @@ type share struct {
 	High  float64 `json:"high"`
 }
 
-// emptyIn has the days until the first request without an account, in 5 %, half and 95 % of the runs. null
-// means after the horizon.
+// emptyIn has the 5 %, 50 % and 95 % quantiles, over the runs, of the days until the first request that finds
+// no account. null means after the horizon.
 type emptyIn struct {
 	Early  *float64 `json:"early"`
 	Median *float64 `json:"median"`
 	Late   *float64 `json:"late"`
 }
 
-// useBand is the number of accounts in use on a day, in 5 %, half and 95 % of the runs.
+// useBand has the 5 %, 50 % and 95 % quantiles, over the runs, of the number of accounts in use on a day.
 type useBand struct {
 	Day    float64 `json:"day"`
 	Few    int     `json:"few"`

@@ -30,7 +30,7 @@ type simulation struct {
 	First   []simulate.Result `json:"first,omitempty"` // waiting requests that were served before the first event
 }
 
-// poolChange is a pool before and after.
+// poolChange is a pool before and after the events.
 type poolChange struct {
 	Pool   string     `json:"pool"`
 	Before poolCounts `json:"before"`
@@ -317,7 +317,8 @@ func simulateLines(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, f
 	return err
 }
 
-// simulateAll decides all events and then prints the results. It stops at a line that cannot be read.
+// simulateAll decides all events and then prints the results. At a line that cannot be read it returns an
+// error and prints nothing.
 func simulateAll(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, in io.Reader, v simulation, before tallies) error {
 	number, worst := 0, cli.ExitDone
 	for line := range cli.ReadLines(ctx, in) {

@@ -102,7 +102,8 @@ func parseStart(text string, seen map[string]bool) (startedTenant, error) {
 	return one, nil
 }
 
-// state returns the pool that the flags describe. It has one free account, unless more sets another number.
+// state returns the pool that the flags describe. Unless the pool is shared or in more, it has one free
+// account: the caller adds the accounts of more.
 func (f *startFlags) state(tenants []startedTenant, rules *rule.Ruleset, more map[string]int) (*simulate.State, error) {
 	m, err := rules.Match(f.request)
 	if err != nil {

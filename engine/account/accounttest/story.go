@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// stories are the scenarios, one per rule of docs/protocol.md. A command is a call;
+// stories are the scenarios; a file's name says which rule of docs/protocol.md it tells. A command is a call;
 // the lines under ---- are its result.
 //
 //go:embed testdata

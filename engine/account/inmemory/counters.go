@@ -45,7 +45,7 @@ func (c *Counters) do(ctx context.Context, f func()) error {
 	return nil
 }
 
-// step calls f with the place of a name, under the lock, and returns its results.
+// step calls f with the pool or bucket that find returns for name, under the lock, and returns f's results.
 func step[P, T any](ctx context.Context, c *Counters, find func(string) P, name string, f func(P) (T, error)) (out T, err error) {
 	if gone := c.do(ctx, func() { out, err = f(find(name)) }); gone != nil {
 		return out, gone
@@ -93,8 +93,8 @@ func (c *Counters) Assign(ctx context.Context, pool string, r account.Request) (
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Decision, error) { return p.Assign(r) })
 }
 
-// LocateAndAssign runs Locate and, if the runtime belongs to the pool, Assign. Otherwise the decision has no
-// outcome.
+// LocateAndAssign runs Locate and, if the runtime belongs to the pool and came from no other one, Assign.
+// Otherwise the decision has no outcome.
 func (c *Counters) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Decision, error) {
 		if !p.Status().Built {
@@ -118,14 +118,14 @@ func (c *Counters) Revoke(ctx context.Context, pool string, claim account.Claim)
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Revoke(claim) })
 }
 
-// ReleaseRuntime counts a runtime down, rule 7.
+// ReleaseRuntime takes a runtime off its binding for good, rule 7.
 func (c *Counters) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
 	return step(ctx, c, c.pool, place.Pool, func(p *account.Pool) (account.Departure, error) {
 		return p.ReleaseRuntime(runtime, tenant, place.Sequence)
 	})
 }
 
-// Refuse ends a request that found nothing, rule 12.
+// Refuse ends the waiting of a request at its deadline, rule 12.
 func (c *Counters) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
 	return step(ctx, c, c.pool, place.Pool, func(p *account.Pool) (account.Decision, error) { return p.Refuse(runtime, request, place.Sequence) })
 }
@@ -175,7 +175,7 @@ func (c *Counters) Queue(ctx context.Context, pool string) ([]account.Waiter, er
 	return step(ctx, c, c.pool, pool, (*account.Pool).Queue)
 }
 
-// Heads returns the next runtime of at most so many tenants of a pool.
+// Heads returns the first waiting runtime of each of up to most tenants of a pool, in the order of service.
 func (c *Counters) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Heads, error) { return p.Heads(most) })
 }
@@ -190,7 +190,7 @@ func (c *Counters) Restore(ctx context.Context, pool, runtime string, was, rt ac
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Restore(runtime, was, rt, should) })
 }
 
-// DropAdopted removes a runtime that was adopted with a binding.
+// DropAdopted removes a runtime that was adopted from a Shoot, from this binding.
 func (c *Counters) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.DropAdopted(runtime, binding) })
 }
@@ -255,7 +255,7 @@ func (c *Counters) InstallBucket(ctx context.Context, bucket, token string, d ac
 	return step(ctx, c, c.bucket, bucket, func(b *account.Bucket) (bool, error) { return b.Install(token, d), nil })
 }
 
-// Discard removes the epoch, like a restart of Redis.
+// Discard removes the epoch of a pool or bucket, as an operator's rebuild does.
 func (c *Counters) Discard(ctx context.Context, place string) (bool, error) {
 	return step(ctx, c, c.site, place, func(s site) (bool, error) { return s.Discard(), nil })
 }
@@ -319,7 +319,7 @@ func (c *Counters) Pool(name string) *account.Pool {
 	return c.pools[name]
 }
 
-// Copy returns an independent copy, like a promoted replica. It omits rebuilds that have begun.
+// Copy returns an independent copy, like a promoted replica. It omits rebuilds of buckets that have begun.
 func (c *Counters) Copy() *Counters {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,7 @@ func (c *Counters) ForgetPlace(ctx context.Context, runtime string, p account.Pl
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (bool, error) { return b.Forget(runtime, p) })
 }
 
-// MovePlace replaces the runtime's place from by to.
+// MovePlace replaces the runtime's place by to if it still is from.
 func (c *Counters) MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error) {
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (bool, error) { return b.Move(runtime, from, to) })
 }
@@ -136,7 +136,7 @@ func (c *Counters) Places(ctx context.Context, bucket string) iter.Seq2[account.
 	return each(ctx, c, c.bucket, bucket, (*account.Bucket).Places)
 }
 
-// each iterates over the entries of a pool or bucket, in the state when the loop begins.
+// each iterates over the entries of a pool or bucket, as they are when the loop begins.
 func each[P interface{ Status() account.Status }, T any](
 	ctx context.Context, c *Counters, find func(string) P, name string, list func(P) []T,
 ) iter.Seq2[T, error] {

@@ -38,8 +38,8 @@ type Landscape interface {
 	Create(b engine.Binding)
 	Change(name string, edit func(b *engine.Binding))
 	Remove(name string)
-	// CreateShoot creates a Shoot. If the bindings are Secrets, it also creates the object that refers to its
-	// Secret.
+	// CreateShoot creates a Shoot. If the bindings are Secrets, it also creates the object that refers to the
+	// Shoot's Secret.
 	CreateShoot(s engine.Shoot)
 	// Until waits until holds is true: the cache follows the API with a delay.
 	Until(what string, holds func() bool)
@@ -109,7 +109,7 @@ func (b *bench) written(before, got engine.Binding, err error, edit func(*engine
 	return got
 }
 
-// testLife takes a binding from its claim to the next one.
+// testLife takes a binding from its claim through dirty and free to the next claim, and undoes that.
 func testLife(b *bench) {
 	ctx, free := b.t.Context(), b.account(1, nil)
 	mark := engine.Mark{Tenant: "ga-1", Generation: 1, Epoch: "e1"}

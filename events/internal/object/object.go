@@ -16,12 +16,12 @@ import (
 // MaxWhole is the highest whole number that is accepted: every JSON reader represents it exactly.
 const MaxWhole = 1<<53 - 1
 
-// strictly refuses null for every known member. Like JSON Schema, it accepts 3.0 as the whole number
-// 3.
+// strictly refuses null for every known member, except one that may have any value. Like JSON Schema, it
+// accepts 3.0 as the whole number 3.
 var strictly = json.WithUnmarshalers(json.UnmarshalFromFunc(readStrictly))
 
-// withoutNull is the faster strictly for JSON without null, which is nearly all: json calls it for
-// whole numbers only, not for every member.
+// withoutNull does the same as strictly for JSON without null, the usual case. It is faster: json calls it
+// for whole numbers only, not for every member.
 var withoutNull = json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(readWhole), json.UnmarshalFromFunc(readInt)))
 
 // fault is the text of a fault in a member, without the member's name.
@@ -102,7 +102,8 @@ func whole(number string) (int64, bool) {
 	return n, n <= MaxWhole
 }
 
-// decimal reads an exponent. It returns false beyond a million, which no number of our size has.
+// decimal reads an exponent. It returns false for one beyond a million, which no number up to MaxWhole
+// needs.
 func decimal(exponent string) (int, bool) {
 	negative := strings.HasPrefix(exponent, "-")
 	n := 0

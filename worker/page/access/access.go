@@ -70,8 +70,9 @@ type guard struct {
 	login    *login // nil without an issuer
 }
 
-// New returns a handler that serves next to permitted users. warn is called with the reason if logins
-// fail; the end of ctx stops the reading of an issuer's keys.
+// New returns a handler that serves next to permitted users. It calls warn with the reason if the page is not
+// served, if a secret's file or the issuer cannot be read, if a login at the issuer fails, and if an address
+// has to wait after failed logins. Requests for the issuer's keys end with ctx.
 func New(ctx context.Context, a Rules, next http.Handler, now func() time.Time, warn func(string)) http.Handler {
 	g := &guard{Rules: a, next: next, warn: warn, attempts: newAttempts(now, warn)}
 	if a.OIDC.Issuer != "" {
@@ -115,7 +116,7 @@ func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
 	g.answer(w, r, err, visit{who, func() error { _, err := g.knows(r); return err }})
 }
 
-// session checks the cookie of a login at the issuer.
+// session checks the cookie of a login at the issuer. It sends a browser without a valid one to the issuer.
 func (g *guard) session(w http.ResponseWriter, r *http.Request) {
 	if g.login == nil {
 		g.answer(w, r, errUnknown, visit{})
@@ -161,7 +162,7 @@ func localName(host string) bool {
 var errUnknown = errors.New("unknown")
 
 // knows checks the request's password or token against the files as they are now, in constant time, or its ID
-// token with the issuer. who names the viewer.
+// token by the issuer's keys. who names the viewer.
 func (g *guard) knows(r *http.Request) (who string, err error) {
 	from := " at " + prefixOf(r.RemoteAddr).String()
 	if token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {

@@ -44,16 +44,16 @@ func newAttempts(now func() time.Time, warn func(string)) *attempts {
 	}
 }
 
-// begin takes one attempt from the allowance of the request's address. If none is left, it
-// returns how long to wait, and the caller must not check the login. Otherwise the caller
-// checks the login and calls ended with the result.
+// begin takes one attempt from the allowance of the request's address; a remembered login needs none. If none
+// is left, it returns how long to wait, and the caller must not check the login. Otherwise the caller checks
+// the login and calls ended with the result.
 func (a *attempts) begin(r *http.Request) (ended func(failed bool), wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	digest, from := sha256.Sum256([]byte(r.Header.Get("Authorization"))), prefixOf(r.RemoteAddr)
 	if a.right[digest] {
 		return func(failed bool) {
-			if failed { // the password has changed since the last login
+			if failed { // the secret has changed since the last login, or the ID token is over
 				a.end(digest, nil, failed)
 			}
 		}, 0

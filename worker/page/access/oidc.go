@@ -68,8 +68,8 @@ var errNotInGroup = errors.New("you are logged in, but in no group of telemetry.
 // errIssuer is returned if the issuer cannot be reached.
 var errIssuer = errors.New("the issuer of telemetry.page.oidc cannot be asked; the worker's log says why")
 
-// login authenticates users at the issuer. Its state is kept in the browser's cookies, so that each of
-// several workers behind one address can go on with it.
+// login authenticates users at the issuer. The browser's cookies have the state of a user's login, so that
+// each of several workers behind one address can go on with it.
 type login struct {
 	OIDC
 	ctx  context.Context // of the requests for the issuer's keys
@@ -301,7 +301,7 @@ func localPath(back string) string {
 	return string(path)
 }
 
-// escapes reports whether a browser drops or replaces a character of a path, and so may read another host.
+// escapes reports whether a browser may drop or replace r in a path, so that the path may name another host.
 func escapes(r rune) bool { return r == '\\' || unicode.IsControl(r) }
 
 // setCookie sets a cookie until a time, or deletes it if the value is empty.

@@ -32,7 +32,7 @@ type Campaign struct {
 // Report is the outcome of a campaign.
 type Report struct {
 	Of        Campaign
-	Histories int   // played, from the seed on without a gap
+	Histories int   // played; after the end of the campaign, their seeds follow Seed without a gap
 	Events    []int // of each history, in order
 	Steps     int
 	Simulated time.Duration

@@ -15,7 +15,7 @@ type Failure struct {
 // Failures are the known failures.
 var Failures []Failure
 
-// Cured maps the seeds of histories that failed once to their causes.
+// Cured maps the seeds of histories that failed once, drawn from plans.FirstFaults, to their causes.
 var Cured = map[uint64]string{
 	89: "one bucket of the directory was deposed alone", 205: "the same", 2417: "the same", 13541: "the same",
 	2949: "the master that an answer was decided on was taken away", 17487: "the same",
@@ -39,7 +39,7 @@ var Cured = map[uint64]string{
 	246538705:  "the directory was looked for where no epoch was in force",
 }
 
-// CuredNarrow is Cured for plans that draw from fewer faults.
+// CuredNarrow is Cured for plans that draw from other faults: fewer, or all.
 var CuredNarrow = []Failure{
 	{Name: "an answer was held to the limit of when it was given", Seed: 865, Kinds: []plans.Kind{
 		plans.Reconfigured, plans.TwoMasters, plans.AnswerLost, plans.Delay, plans.Death,

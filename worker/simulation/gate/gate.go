@@ -186,7 +186,7 @@ func (g *Gate) Take(c *Call) {
 	}
 }
 
-// Release returns err to the caller; its actor has the turn.
+// Release returns err to the caller. Then it is the turn of the call's actor.
 func (g *Gate) Release(c *Call, err error) {
 	g.Take(c)
 	g.mu.Lock()

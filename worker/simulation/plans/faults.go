@@ -54,7 +54,8 @@ const (
 // OfProcesses are the faults of a running process.
 var OfProcesses = []Kind{Death, Stopping, CacheLags, ClockJumps, Auditing, Forgetting}
 
-// Faults are all faults of a run, except those behind which a known failure hides: campaign/known.go.
+// Faults are the faults that histories draw from: all, except those that would lead to a known failure
+// (campaign/known.go).
 var Faults = []Kind{
 	EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
 	RedisEmpty, RedisOlder, FailOver, FailBack, TwoMasters, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,

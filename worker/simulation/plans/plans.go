@@ -42,7 +42,7 @@ type Plan struct {
 	Bindings int
 	Tenants  int // 1 to 3
 	Limit    int // clusters for each account of the tenants with several; 0: none has several
-	Hurry    int // one step of so many lets time pass although calls wait
+	Hurry    int // in one of Hurry steps, time passes although calls wait
 	Networks bool
 	Items    []Item
 }

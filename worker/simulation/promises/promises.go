@@ -30,9 +30,9 @@ type Facts struct {
 // Exceptions are exempt from the invariants: changes by hand, and waits that rule 12 permits.
 type Exceptions struct {
 	Edited  map[string]bool // bindings that were changed by hand
-	Excused map[string]bool // runtimes whose event was deleted by hand
+	Excused map[string]bool // runtimes whose event was deleted by hand, or whose replies retention has deleted
 	Waits   map[string]bool // runtimes whose request waits for blocks: they may have an account until its deadline
-	Passed  map[string]bool // runtimes whose request waits behind another one of their tenant: they may have more blocks
+	Passed  map[string]bool // runtimes that wait beside another runtime of their tenant: they may have more blocks
 }
 
 // Runtime is a runtime's record in a pool.
