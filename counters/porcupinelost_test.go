@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/seedtest"
 )
 
-// lost is the output of a call of which nobody knows whether Redis has executed it.
+// lost is the output of a call of which the caller does not know whether Redis has executed it.
 type lost struct{}
 
 // withLost is sequential for histories with calls of unknown outcome, which may have changed the state or not.
@@ -45,7 +45,7 @@ func withLost(t *testing.T) porcupine.Model {
 // cuts ends the connections of all callers at once. Redis has executed some of the calls that are on their way,
 // and their answers are lost; the client repeats them.
 type cuts struct {
-	client       *redis.Client // of its own
+	client       *redis.Client // not one of those that are cut
 	mu           sync.Mutex
 	begun, ended atomic.Int64
 }

@@ -25,7 +25,7 @@ func (h *Handler) foreign(ctx context.Context, a *attempt) outcome {
 	reply := rejected(a.event, &engine.Error{
 		Code: engine.CodeInvalidEvent,
 		Err:  fmt.Errorf("request id %s is that of another event", a.event.ID),
-		Hint: "publish the event again under an id of its own",
+		Hint: "publish the event again under another id",
 	})
 	h.copy(ctx, a, reply)
 	return finalOutcome(reply)

@@ -113,7 +113,7 @@ func (i *identity) name(ctx context.Context, landscape engine.Landscape) {
 	if i.unnamed {
 		return
 	}
-	const todo = "until it does, the worker compares only the landscape of Redis with that of the bindings; run hapctl landscape adopt with credentials that may change the stream"
+	const todo = "until the ledger has a record, the worker compares only the landscape of Redis with that of the bindings; run hapctl landscape adopt with credentials that may change the stream"
 	if !i.manage {
 		i.unnamed = true
 		i.log.Warn("the ledger does not record its landscape, and nats.manage is false: "+todo, "ledger", i.at.ledger, "landscape", landscape.String())

@@ -43,7 +43,7 @@ func Exit(err error, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "hap-worker: %v\n", err)
 		return ExitInvalidConfig
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "hap-worker: %v\nRun hap-worker --help for what there is.\n", err)
+		fmt.Fprintf(stderr, "hap-worker: %v\nRun hap-worker --help for usage.\n", err)
 		return ExitUsage
 	default:
 		fmt.Fprintf(stderr, "hap-worker: %v\n", err)
@@ -58,8 +58,8 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hap-worker [--config FILE]",
 		Short: "Allots hyperscaler accounts to new clusters",
-		Long: `hap-worker takes provision, deprovision and release events from NATS JetStream,
-decides with the HAP rules which account serves each, counts in Redis, claims in
+		Long: `hap-worker takes provision, deprovision, release and resolve events from NATS
+JetStream, decides with the HAP rules which account serves each, counts in Redis, claims in
 Gardener, and publishes the answer. Any number of workers share the work.
 
 It runs until SIGINT or SIGTERM, and then finishes what it has begun. Every key
@@ -134,7 +134,7 @@ func healthcheck() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&url, "url", "http://127.0.0.1:8080/readyz", "what to ask")
+	c.Flags().StringVar(&url, "url", "http://127.0.0.1:8080/readyz", "`URL` of the worker's readiness check")
 	return c
 }
 

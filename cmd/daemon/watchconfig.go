@@ -37,7 +37,7 @@ func (d *daemon) watchConfig(ctx context.Context) {
 }
 
 func (d *daemon) reloadFailed(ctx context.Context, err error) {
-	if _, ok := errors.AsType[*config.NeedsRestart](err); ok {
+	if needs, is := errors.AsType[*config.NeedsRestart](err); is && needs.Rest == nil {
 		d.log.Warn("applied a part of the changed configuration; the rest needs a restart", "error", err)
 		return
 	}

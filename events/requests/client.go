@@ -20,7 +20,7 @@ import (
 // account, or of another kind. Its engine.CodeOf is CodeInvalidEvent. The request has no reply.
 var ErrForeignReply error = &engine.Error{
 	Code: engine.CodeInvalidEvent, Err: errors.New("the request id is that of another request"),
-	Hint: "ask again under an id of its own",
+	Hint: "ask again under a new id",
 }
 
 // ErrClientClosed is the error of requests that wait when the Client is closed, and of later requests.

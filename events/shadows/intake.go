@@ -42,11 +42,7 @@ func NewIntake(js jetstream.JetStream, subjects events.Subjects, tell func(strin
 // streams.
 func (i *Intake) Setup(ctx context.Context, o storage.Options) (differences []string, err error) {
 	o.Shadow = false
-	defined, err := o.WithDefaults().Streams()
-	if err != nil {
-		return nil, err
-	}
-	return streams.Ensure(ctx, i.js, defined[0], o.Manage)
+	return storage.SetupEvents(ctx, i.js, o)
 }
 
 // Run copies until ctx ends.

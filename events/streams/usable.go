@@ -35,7 +35,7 @@ func subjectFaults(want, have *jetstream.StreamConfig) []fault {
 	none := len(uncovered(want.Subjects, have.Subjects)) == len(want.Subjects)
 	return []fault{
 		{none, "subjects is " + listed(have.Subjects) + ", must be " + listed(want.Subjects), ""},
-		{!none && consumed(want) && len(others) > 0, "subjects has " + listed(others) + ", must have none but " + listed(want.Subjects) + ": a worker would take these messages from whom they are for", ""},
+		{!none && consumed(want) && len(others) > 0, "subjects has " + listed(others) + ", must have none but " + listed(want.Subjects) + ": a worker would take these messages from the application that they are for", ""},
 		{have.SubjectTransform != nil, "it stores messages under other subjects (subject transform)", "--no-transform"},
 	}
 }

@@ -110,10 +110,10 @@ func (c *Configs) writeConfig(ctx context.Context, n network.Note, should *unstr
 	if gone(err) {
 		_, err = configs.Create(ctx, should, metav1.CreateOptions{FieldManager: kube.FieldManager})
 		noted.Changed++
-		return noteError("create "+op, err)
+		return writeError("create "+op, err)
 	}
 	if err != nil {
-		return noteError("read "+op, err)
+		return readError("read "+op, err)
 	}
 	if by, taken := takenBy(is.GetLabels()[labelManagedBy], is.GetLabels()[labelRuntime], n); taken {
 		noted.Taken = append(noted.Taken, network.Taken{Object: op, By: by})
@@ -129,7 +129,7 @@ func (c *Configs) writeConfig(ctx context.Context, n network.Note, should *unstr
 	}
 	_, err = configs.Patch(ctx, should.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: kube.FieldManager})
 	noted.Changed++
-	return noteError("patch "+op, err)
+	return writeError("patch "+op, err)
 }
 
 // cluster reads a Cluster. It returns nil if there is none.
@@ -140,7 +140,7 @@ func (c *Configs) cluster(ctx context.Context, id network.Identity) (*metav1.Par
 	if gone(err) {
 		return nil, nil
 	}
-	return o, noteError("read Cluster "+id.Namespace+"/"+id.Name, err)
+	return o, readError("read Cluster "+id.Namespace+"/"+id.Name, err)
 }
 
 func (c *Configs) annotate(ctx context.Context, n network.Note, cluster *metav1.PartialObjectMetadata, noted *network.Noted) error {
@@ -171,7 +171,7 @@ func (c *Configs) patchCluster(ctx context.Context, cluster *metav1.PartialObjec
 	defer cancel()
 	_, err = c.metadata.Resource(clusters).Namespace(cluster.Namespace).
 		Patch(ctx, cluster.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
-	return true, noteError("annotate Cluster "+cluster.Namespace+"/"+cluster.Name, err)
+	return true, writeError("annotate Cluster "+cluster.Namespace+"/"+cluster.Name, err)
 }
 
 // Remove deletes the ClusterConfigs of a runtime in all namespaces, and removes their rules, and the
@@ -227,7 +227,7 @@ func (c *Configs) delete(ctx context.Context, o *unstructured.Unstructured) erro
 	if gone(err) || apierrors.IsConflict(err) {
 		return nil // another writer deleted it, and may have created it again
 	}
-	return noteError("delete ClusterConfig "+o.GetNamespace()+"/"+o.GetName(), err)
+	return writeError("delete ClusterConfig "+o.GetNamespace()+"/"+o.GetName(), err)
 }
 
 // All returns the notes in all Clusters and in all ClusterConfigs with the purpose of Gardener-IPAM, of every
@@ -256,7 +256,7 @@ func (c *Configs) All(ctx context.Context) (network.Notes, error) {
 		}
 		return list.Continue, nil
 	})
-	return notes, noteError("list Clusters", err)
+	return notes, readError("list Clusters", err)
 }
 
 func (c *Configs) eachConfig(ctx context.Context, selector string, visit func(*unstructured.Unstructured) error) error {
@@ -271,7 +271,7 @@ func (c *Configs) eachConfig(ctx context.Context, selector string, visit func(*u
 		return list.GetContinue(), nil
 	})
 	if err != nil {
-		return noteError("list ClusterConfigs", err)
+		return readError("list ClusterConfigs", err)
 	}
 	for i := range found {
 		if err := visit(&found[i]); err != nil {
@@ -300,13 +300,18 @@ func gone(err error) bool {
 	return verdict.Of(err, false) == verdict.Missing
 }
 
-// noteError wraps an error of the API in the error that callers test for. It returns nil for nil.
-func noteError(op string, err error) error {
+// readError wraps an error of a read of the API in the error that callers test for. It returns nil for nil.
+func readError(op string, err error) error { return noteError(op, false, err) }
+
+// writeError is readError for a write, of which the result may be unknown.
+func writeError(op string, err error) error { return noteError(op, true, err) }
+
+func noteError(op string, write bool, err error) error {
 	if err == nil {
 		return nil
 	}
 	as := engine.ErrUnavailable
-	switch verdict.Of(err, true) {
+	switch verdict.Of(err, write) {
 	case verdict.Conflict:
 		as = engine.ErrConflict
 	case verdict.Unknown:

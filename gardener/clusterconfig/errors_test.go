@@ -23,11 +23,14 @@ func TestErrorsOfNotes(t *testing.T) {
 		"it has changed":               {apierrors.NewConflict(of, "a", io.EOF), engine.ErrConflict},
 		"the answer is lost":           {io.ErrUnexpectedEOF, engine.ErrUnknownResult},
 	} {
-		if err := noteError("write it", c.err); !errors.Is(err, c.want) || errors.Is(err, network.ErrRefused) != errors.Is(c.want, network.ErrRefused) {
+		if err := writeError("write it", c.err); !errors.Is(err, c.want) || errors.Is(err, network.ErrRefused) != errors.Is(c.want, network.ErrRefused) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	if noteError("write it", nil) != nil {
+	if writeError("write it", nil) != nil {
 		t.Error("success is an error")
+	}
+	if err := readError("read it", io.ErrUnexpectedEOF); !errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrUnknownResult) {
+		t.Errorf("a read whose answer is lost: %v", err)
 	}
 }

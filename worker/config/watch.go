@@ -17,12 +17,24 @@ var live = []string{"hap.", "telemetry.logLevel", "worker.reconcile."}
 
 // NeedsRestart is the error for changed keys that need a restart. The file's other keys have taken effect. If
 // NeedsRestart is wrapped in another error, they are not valid without Keys, and nothing has taken effect.
-type NeedsRestart struct{ Keys []string }
-
-// Error names the keys.
-func (e *NeedsRestart) Error() string {
-	return "needs a restart: " + strings.Join(e.Keys, ", ")
+type NeedsRestart struct {
+	Keys []string
+	// Rest says why the rest of the file is not valid with the values in use of these keys. If it is nil, the
+	// rest was applied; otherwise nothing was.
+	Rest error
 }
+
+// Error names the keys, and what is not valid without them.
+func (e *NeedsRestart) Error() string {
+	text := "needs a restart: " + strings.Join(e.Keys, ", ")
+	if e.Rest != nil {
+		text += "; without these keys, the rest of the file is not valid:\n" + e.Rest.Error()
+	}
+	return text
+}
+
+// Unwrap returns Rest.
+func (e *NeedsRestart) Unwrap() error { return e.Rest }
 
 // Watch watches the file at path, from which current was loaded, until ctx ends.
 //
@@ -60,7 +72,7 @@ func (w *watch) look() {
 	}
 	restart := next.keep(w.current)
 	if err := next.Validate(); err != nil && len(restart) > 0 {
-		w.failed(fmt.Errorf("%w; without these keys, the rest of the file is not valid:\n%w", &NeedsRestart{Keys: restart}, err))
+		w.failed(&NeedsRestart{Keys: restart, Rest: err})
 		return
 	}
 	unchanged := bytes.Equal(next.Effective(), w.current.Effective())

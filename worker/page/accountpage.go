@@ -90,6 +90,7 @@ func tenures(replies []events.Stored) []tenure {
 		switch r.Status {
 		case events.StatusAssigned:
 			t := lastTenure(&all, r)
+			t.Emptied, t.Dirty = time.Time{}, false // a tenant may come back to an account that drains
 			t.Clusters = append(t.Clusters, stay{Runtime: r.RuntimeID, Tenant: r.GlobalAccountID, Request: r.RequestID, From: s.Time})
 			if t.From.IsZero() {
 				t.From = s.Time

@@ -73,7 +73,8 @@ func newRoot(s *cli.Shell) *cobra.Command {
 hapctl writes data to standard output and messages to standard error.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 invalid configuration or another
-landscape, 4 no rule matches or the pool is empty, 5 conflict or drift, 124 time-out.`
+landscape, 4 no rule matches, or nothing is free or serves the request, 5 conflict or
+drift, 124 time-out.`
 	root.CompletionOptions.DisableDefaultCmd = true
 	help := newHelp(root)
 	help.GroupID = aboutHapctl

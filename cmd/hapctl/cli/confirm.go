@@ -20,7 +20,7 @@ func (s *Shell) Confirm(what string, yes bool) error {
 		return nil
 	}
 	if !Terminal(s.Stdin) {
-		return Usagef("%s? Say so with --yes: there is no terminal to ask on", what)
+		return Usagef("%s? Pass --yes: there is no terminal to ask on", what)
 	}
 	return s.Ask(what)
 }

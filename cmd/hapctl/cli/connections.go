@@ -25,7 +25,7 @@ func (c *Connections) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.redisURL, "redis-url", "", "`URL` of Redis (default: HAP_REDIS_URL, then redis.url of --config)")
 	flags.StringVarP(&c.Namespace, "namespace", "n", "", "`namespace` of the accounts (default: HAP_GARDENER_NAMESPACE, then gardener.namespace of --config, then the namespace of the kubeconfig's context)")
 	flags.StringVar(&c.Context, "context", "", "`context` of the kubeconfig (default: its current context)")
-	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of Gardener (default: gardener.kubeconfig of --config, then KUBECONFIG)")
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of Gardener (default: HAP_GARDENER_KUBECONFIG, then gardener.kubeconfig of --config, then that of kubectl)")
 }
 
 // Settings returns the configuration with which a command connects. It is loaded like the daemon's: the

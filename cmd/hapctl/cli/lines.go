@@ -72,7 +72,7 @@ func RunLine[In any](ctx context.Context, line InputLine, do func(context.Contex
 	}
 	var in In
 	if err := json.Unmarshal(line.text, &in); err != nil {
-		return nil, InvalidLine(fmt.Errorf("the line is no JSON object that is understood here: %w", err))
+		return nil, InvalidLine(fmt.Errorf("the line is no JSON object of the expected form: %w", err))
 	}
 	return do(ctx, in)
 }
@@ -149,7 +149,7 @@ func LineFault(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case !errors.As(err, &wrong):
-		return fmt.Errorf("the line is no JSON object that is understood here: %w", err)
+		return fmt.Errorf("the line is no JSON object of the expected form: %w", err)
 	case wrong.Field == "":
 		return fmt.Errorf("the line is no JSON object but a JSON %s", wrong.Value)
 	default:

@@ -95,7 +95,7 @@ type silence struct{}
 func (silence) Printf(context.Context, string, ...any) {}
 
 // errUnbuilt means that Redis is not built: the first bucket of the directory has no epoch that counts.
-var errUnbuilt = errors.New("it is not built: it holds no state, or an older one")
+var errUnbuilt = errors.New("it is not built: it holds no state, or that of another run of the server")
 
 // OpenRedis returns the store in Redis. It checks first that Redis answers, belongs to the landscape and is
 // built.

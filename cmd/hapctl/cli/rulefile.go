@@ -52,7 +52,7 @@ func (s *Shell) LabelKeys(file rule.File) rule.Labels {
 	}
 	cfg, err := s.Connections.Settings()
 	if err != nil {
-		s.Say("selectors have the standard keys of labels: %v", err)
+		s.Say("--config is not valid, so selectors have the standard label keys: %v", err)
 		return file.Labels
 	}
 	return rule.Labels(cfg.Gardener.Labels)

@@ -96,16 +96,18 @@ STANDING is the state of the account. Metrics and the page use the same words:
 - draining: it has no clusters; its tenant may still use it again
 - dirtying: a worker is about to mark it dirty
 - dirty: it has to be cleaned
-- internal, cordoned, shared: its label says so
+- internal, cordoned: no tenant has it, and its label says so
+- shared: its label says so
 - deleting: it was deleted in Gardener, and stays until its finalizers are gone
 - duplicate: it refers to the Secret of another account, MARKS says of which
 - held: it has runtimes, but no label accounts for them
-- missing: it is not in Gardener's pool
+- missing: Gardener has no such account in this pool
 - unknown: the pool is not built
 
-STATE differs in two cases. labelled: the label names a tenant that Redis does not
+STATE differs in some cases. labelled: the label names a tenant that Redis does not
 know yet; STANDING says claimed. held: STATE also uses it for internal, cordoned,
-deleting and duplicate accounts.
+deleting and duplicate accounts. Of a missing account that another pool has, STATE is
+that of its record, and of an unknown one dirty or shared if its label says so.
 
 A difference may disappear by itself while a worker processes the account. A
 difference that stays is drift; run 'hapctl counters verify' to check it.`,

@@ -93,7 +93,7 @@ func (v explanation) said() string {
 			text += ", it was on " + v.Binding + " in pool " + v.Pool
 		}
 	case account.RuntimeMoved:
-		text = "on its way from pool " + v.Pool + " to the one that its rule names by now"
+		text = "on its way from pool " + v.Pool + " to the pool that its rule names now"
 	case account.RuntimeRefused:
 		text = "refused: it found no account in pool " + v.Pool
 	case stateNone:
@@ -164,7 +164,7 @@ func readAccount(ctx context.Context, s *cli.Shell, cfg *config.Config, pool, na
 		return nil, err
 	}
 	if engine.CodeOf(err) != engine.CodeUnknownBinding {
-		s.Say("the label of %s is not read: %v", name, cli.GardenerError(err))
+		s.Say("could not read the label of %s: %v", name, cli.GardenerError(err))
 		return nil, nil
 	}
 	v := view.NewBinding(view.Place{Pool: pool, Binding: name}, nil, &rec, view.TermsOf(cfg))

@@ -66,7 +66,7 @@ account, when, and with which clusters, as long as Redis remembers the runtimes.
 
 hapctl finds runtimes, requests and accounts by the subjects of their messages, for
 an account at most its newest ` + fmt.Sprint(mostRuntimes) + ` runtimes. For a tenant it reads the replies since
---since. --newest is another bound for both. Of unsettled events and dead letters it
+--since. --newest sets another limit for both. Of unsettled events and dead letters it
 reads the newest, at most --newest of them. SEARCHED says what was read, and which
 flag reads more if there is more.`,
 		Example: `  hapctl explain rt-1

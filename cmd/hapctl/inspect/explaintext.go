@@ -153,10 +153,10 @@ func (e *telling) verdict(c events.Considered) string {
 	case account.LessFitting:
 		return fmt.Sprintf("the tenant's, %s: %s comes first%s", view.ClustersText(c.Clusters), chosen, e.byStrategy())
 	case account.BarredHere:
-		return fmt.Sprintf("%s, %s: cordoned, internal, being deleted, dirty or a duplicate, it gains none", whose, view.ClustersText(c.Clusters))
+		return fmt.Sprintf("%s, %s: cordoned, internal, being deleted, dirty or a duplicate; it gets no new clusters", whose, view.ClustersText(c.Clusters))
 	case account.HeldByOther:
 		if c.Own {
-			return "the tenant's, on its way to dirty: it gains none before it was cleaned and released"
+			return "the tenant's, on its way to dirty: it gets no new clusters until it is cleaned and released"
 		}
 		return fmt.Sprintf("held, %s: another tenant's in Redis, or on its way to dirty", view.ClustersText(c.Clusters))
 	case account.MoreClusters:
@@ -214,7 +214,7 @@ func (e *telling) whyWaiting(w *events.Waiting) string {
 	switch {
 	case w.Reason != events.WaitingPoolEmpty:
 	case w.Position > 1:
-		text += fmt.Sprintf("; %d waited before it, and nobody claims ahead of them", w.Position-1)
+		text += fmt.Sprintf("; %d requests waited before it and are served first", w.Position-1)
 	case len(e.decision.Considered) == 0:
 		text += ", or the pool was paused"
 	}

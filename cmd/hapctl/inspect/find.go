@@ -110,13 +110,13 @@ func (f *finder) unknown() *engine.Error {
 	case f.account != "" || f.name != "" && !engine.ValidID(f.name):
 		return unknownBinding(cmp.Or(f.account, f.name))
 	case f.request != "":
-		e.Err = fmt.Errorf("no request %s is in the ledger, waits, is to be settled or dead", f.request)
+		e.Err = fmt.Errorf("request %s is not in the ledger, not waiting, not unsettled and no dead letter", f.request)
 		e.Hint = "it was never accepted, or it was forgotten with its runtime, or its id is another one"
 	case f.name != "":
 		e.Err = fmt.Errorf("runtime %s is in neither Redis nor the ledger, and there is no request, account or tenant of that name", f.name)
-		e.Hint = "hapctl runtimes lists those that are"
+		e.Hint = "hapctl runtimes lists the known runtimes"
 	default:
-		e.Err, e.Hint = fmt.Errorf("runtime %s is in neither Redis nor the ledger", f.runtime), "hapctl runtimes lists those that are"
+		e.Err, e.Hint = fmt.Errorf("runtime %s is in neither Redis nor the ledger", f.runtime), "hapctl runtimes lists the known runtimes"
 	}
 	for _, one := range f.searches {
 		if one.Bounded {

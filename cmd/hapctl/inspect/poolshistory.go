@@ -54,7 +54,7 @@ func (b *lookingBack) check(changed func(string) bool) error {
 	case !b.on:
 		return nil
 	case changed("tenant"):
-		return cli.Usagef("--history and --tenant exclude each other: the ledger does not say of a tenant what came back")
+		return cli.Usagef("--history and --tenant exclude each other: the ledger does not say which tenant returned an account")
 	case changed("watch"):
 		return cli.Usagef("--history and --watch exclude each other")
 	case time.Duration(b.since) < plotSteps*time.Second:

@@ -137,7 +137,8 @@ func NewRuntimes(s *cli.Shell) *cobra.Command {
 the request id and the number of the decision. If you pass an ID, hapctl shows that
 runtime and the replies to its requests in the ledger, and marks the reply in force.
 
-States: assigned, waiting, gone (deprovisioned, remembered for some days), refused.`,
+States: assigned, waiting, gone (deprovisioned, remembered for some days), refused,
+moved (it has left for another pool).`,
 		Example: `  hapctl runtimes --tenant ga-1 --state assigned
   hapctl runtimes rt-1`,
 		Args: cli.Arguments(cobra.MaximumNArgs(1)),
@@ -219,7 +220,7 @@ func readRuntime(ctx context.Context, s *cli.Shell, cfg *config.Config, id strin
 	if err == nil && !detail.known() {
 		return runtimeDetail{}, s.Unknown(&engine.Error{
 			Code: engine.CodeUnknownRuntime, Err: fmt.Errorf("runtime %s is in neither Redis nor the ledger", id),
-			Hint: "hapctl runtimes lists those that are",
+			Hint: "hapctl runtimes lists the known runtimes",
 		})
 	}
 	return detail, err

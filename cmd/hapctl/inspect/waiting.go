@@ -138,8 +138,9 @@ func NewWaiting(s *cli.Shell) *cobra.Command {
 		Short: "Show waiting requests in the order of service",
 		Long: `Show the waiting requests of each pool in the order in which workers serve them:
 tenants take turns, and each tenant's oldest request comes first. LEFT is the time
-until the deadline, at which a worker answers the request with PoolExhausted. -o wide
-shows when it began to wait, the deadline and the request ids.
+until the deadline, at which a worker answers the request with PoolExhausted or
+NetworkExhausted. -o wide shows when it began to wait, the deadline and the request
+ids.
 
 Reasons: pool-empty, network-full, network-missing (there are no network rules),
 unavailable (Gardener did not accept a claim), paused (the pool is paused).`,

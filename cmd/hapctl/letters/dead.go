@@ -137,8 +137,9 @@ func newDeadList(s *cli.Shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the dead letters, oldest first",
-		Long: `List the events that no worker can ever process, oldest first. They are kept for 30
-days. CODE says why; -o wide shows the full reason.`,
+		Long: `List the events that workers gave up, since each delivery would be refused for the same
+reason, oldest first. They are kept for 30 days. CODE says why; -o wide shows the full
+reason.`,
 		Example: `  hapctl dead list
   hapctl dead list --code NoMatchingRule -o wide`,
 		Args: cli.Arguments(cobra.NoArgs),
@@ -203,7 +204,7 @@ func findLetter(ctx context.Context, letters *dead.Letters, which string) (dead.
 		return nil
 	})
 	if err == nil && found == nil {
-		err = fmt.Errorf("no dead letter has the number or request id %s; hapctl dead list has those that there are, of the last 30 days", which)
+		err = fmt.Errorf("no dead letter has the number or request id %s; hapctl dead list shows those of the last 30 days", which)
 	}
 	if err != nil {
 		return dead.Letter{}, err

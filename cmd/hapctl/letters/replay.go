@@ -31,13 +31,13 @@ new request. The new request id is the old one followed by -r1, or by -r2 if -r1
 exists, and so on. The extension replayof has the old id. The dead letter is not
 removed.
 
-hapctl does not publish an event with the code InvalidEvent, because a worker would
+hapctl does not publish an event that is invalid by itself, because a worker would
 refuse it again. On a terminal, hapctl asks before it publishes. Without a terminal,
 --yes is required.
 
 With --stdin, each input line is {"letter":"12"}, with a number or a request id. For
-each line, hapctl prints the reply as one line of JSON. The exit code is that of the
-reply.`,
+each line, hapctl prints the reply as one line of JSON. The exit code is the highest
+of all replies.`,
 		Example: `  hapctl dead replay 12
   hapctl dead list --code NoMatchingRule -o json | jq -c '.letters[] | {letter: (.number | tostring)}' |
     hapctl dead replay --stdin --yes`,
@@ -52,7 +52,7 @@ reply.`,
 		case timeout <= 0:
 			return cli.Usagef("--timeout is %s, must be positive", timeout)
 		case stdin && len(args) > 0:
-			return cli.Usagef("--stdin and %s exclude each other; write it into the lines", args[0])
+			return cli.Usagef("--stdin takes no argument; write {\"letter\":%q} on a line of standard input", args[0])
 		case !stdin && len(args) == 0:
 			return cli.Usagef("no letter; name it by its number or request id, or read letters with --stdin")
 		case stdin && !yes:

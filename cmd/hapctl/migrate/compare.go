@@ -125,7 +125,7 @@ func (v comparedList) Show(w io.Writer, wide bool) {
 		cli.Table(w, []string{"RESULT", "COUNT", "IS"}, sums)
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "%s, %s; not to be seen yet: %d\n", cli.Count(v.Compared, "comparison"), cli.Count(v.Differences, "difference"), v.Pending)
+	fmt.Fprintf(w, "%s, %s; pending: %d\n", cli.Count(v.Compared, "comparison"), cli.Count(v.Differences, "difference"), v.Pending)
 }
 
 // comparedFilter selects comparisons: takes selects those that count, lists those of them that are shown.
@@ -180,7 +180,7 @@ shows how many comparisons had which result. -o json includes the decision recor
 each: the rule, the accounts that were considered, and why each was rejected.
 
 Comparisons are kept for 90 days. A decision is compared once the runtime's Shoot
-exists; until then it counts as pending.
+exists, or after worker.shadow.patience without one; until then it counts as pending.
 
 The exit code is 5 if the comparisons that --since, --runtime, --tenant and --rule
 select contain a difference.`,

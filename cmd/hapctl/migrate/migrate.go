@@ -231,7 +231,7 @@ func migratePlan(ctx context.Context, s *cli.Shell, cfg *config.Config, from pla
 		return err
 	}
 	if v.Summary.Contradictions > 0 {
-		s.Say("contradictions: %d; correct the labels, or tell by the Shoots whose account it is, before a worker decides on these pools", v.Summary.Contradictions)
+		s.Say("contradictions: %d; correct the labels (the Shoots tell whose account it is) before a worker decides on these pools", v.Summary.Contradictions)
 		return cli.Said(cli.ExitConflict)
 	}
 	return nil

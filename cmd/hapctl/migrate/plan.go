@@ -252,7 +252,7 @@ func shootOn(s engine.Shoot, b *engine.Binding, users []engine.Shoot) (shootProb
 	problem.BindingTenant = b.Tenant
 	switch tenants := tenantsOf(users); {
 	case b.Dirty:
-		problem.Kind, problem.Message = shootDirty, "it uses an account that is dirty: the account is cleaned under it"
+		problem.Kind, problem.Message = shootDirty, "its account is dirty, and will be cleaned while the Shoot uses it"
 	case b.Shared:
 		return problem, false
 	case b.Tenant != "" && s.Tenant != "" && b.Tenant != s.Tenant:

@@ -128,7 +128,7 @@ func liveRanges(s *cli.Shell, cmd *cobra.Command, run func(context.Context, *blo
 		ranges := blocks.New(store)
 		state, err := ranges.State(ctx)
 		if errors.Is(err, account.ErrNotBuilt) {
-			return errors.New("there are no network ranges in Redis: workers without the section network have none; start one that has it, which builds them")
+			return errors.New("Redis has no network ranges; start a worker whose configuration has the section network, which builds them")
 		}
 		if err != nil {
 			return err

@@ -118,7 +118,7 @@ ConfigMap.`,
 			return err
 		}
 		if !p.version.Kept {
-			return fmt.Errorf("%s keeps no version before: nothing to return to; apply a file with hapctl policy apply FILE", p.at())
+			return fmt.Errorf("%s has no previous version to roll back to; apply a file with hapctl policy apply FILE", p.at())
 		}
 		content := []byte(p.version.Previous)
 		after, err := policy.Parse(content)
@@ -149,7 +149,7 @@ func changeablePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, c *
 func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *policyInForce, c *policyChange, content []byte, after *policy.Policy, by string) error {
 	before, err := policy.Parse(p.content)
 	if err != nil {
-		s.Say("the policy in the ConfigMap is not valid, workers keep the last valid one: the difference is that to no policy")
+		s.Say("the policy in the ConfigMap is not valid, workers keep the last valid one; hapctl compares with an empty policy")
 	}
 	diff, err := readDifference(s, cfg.Policy, c.files, before, after)
 	if err != nil {
@@ -166,7 +166,7 @@ func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *poli
 	}
 	what := fmt.Sprintf("replace the policy of %s, key %s, resourceVersion %s, %s: %s", p.at(), v.Key, v.ResourceVersion, by, diff.summary())
 	if !v.Kept {
-		what += "; the version before is not kept, both are too large for one ConfigMap"
+		what += "; the present version will not be kept: both together are too large for one ConfigMap"
 	}
 	if c.dryRun {
 		s.Announce("would " + what)

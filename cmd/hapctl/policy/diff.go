@@ -79,7 +79,7 @@ func choiceText(c policy.Choice, inject bool) string {
 func (v policyDiffView) summary() string {
 	text := fmt.Sprintf("%s added, %d removed, %d changed", cli.Count(len(v.Added), "rule"), len(v.Removed), len(v.Changed))
 	if v.Interfaces != nil {
-		text += ", " + cli.Count(len(v.Interfaces), "interface") + " served otherwise"
+		text += ", " + cli.Count(len(v.Interfaces), "interface") + " get another choice"
 	}
 	return text
 }
@@ -92,14 +92,14 @@ func readDifference(s *cli.Shell, c config.Policy, f Files, before, after *polic
 	given := f.Catalog != "" || f.Instances != ""
 	f.Catalog, f.Instances = cmp.Or(f.Catalog, c.Catalog), cmp.Or(f.Instances, c.TypeInstances)
 	if f.Catalog == "" {
-		s.Say("which interfaces are served otherwise is not known without a catalog; name it with --catalog")
+		s.Say("which interfaces get another choice is not known without a catalog; name it with --catalog")
 		return v, nil
 	}
 	catalog, catalogErr := connect.Catalog(f.Catalog)
 	instances, instancesErr := readInstances(s, f.Instances)
 	if err := faultsOf(catalogErr, instancesErr); err != nil {
 		if !given && errors.Is(err, fs.ErrNotExist) {
-			s.Say("which interfaces are served otherwise is not known: %v; name the files with --catalog and --type-instances", err)
+			s.Say("which interfaces get another choice is not known: %v; name the files with --catalog and --type-instances", err)
 			return v, nil
 		}
 		return v, err

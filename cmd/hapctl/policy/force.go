@@ -193,7 +193,7 @@ last valid one.`,
 		if err := s.Print(v); err != nil || v.Valid {
 			return err
 		}
-		s.Say("the policy is not valid: workers keep the last valid one, and one that starts makes requests for an interface wait")
+		s.Say("the policy is not valid: running workers keep the last valid one. A worker that starts makes requests for an interface wait or, with policy.file, does not start")
 		return cli.Said(cli.ExitInvalid)
 	})
 }

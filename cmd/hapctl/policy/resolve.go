@@ -115,7 +115,7 @@ For each line, hapctl prints one line of JSON.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case *stdin && *wanted != "":
-			return cli.Usagef("--stdin and --interface exclude each other; write it into the lines")
+			return cli.Usagef("--stdin and --interface exclude each other; write it into the JSON lines")
 		case *stdin && (files.Policy == "-" || files.Instances == "-"):
 			return cli.Usagef("--stdin and a file - would both read standard input")
 		case !*stdin && *wanted == "":

@@ -137,8 +137,8 @@ func newLandscapeShow(s *cli.Shell) *cobra.Command {
 		Long: `Show which landscape the bindings, Redis and the ledger belong to. A landscape is the
 namespace and the resource of the bindings, and the uid of the namespace, which tells
 clusters apart. The first worker records the landscape in Redis and in the metadata
-of HAP_REPLIES. If the records differ, workers and all other hapctl commands refuse
-to work.
+of HAP_REPLIES. If the records differ, workers refuse to work, and so do all other
+hapctl commands that read Redis, the streams or Gardener.
 
 The exit code is 5 if they differ.`,
 		Example: `  hapctl landscape show
@@ -229,7 +229,7 @@ func runAdopt(ctx context.Context, s *cli.Shell, b *bearings, yes, dryRun bool) 
 			if !ledger.Same {
 				return fmt.Errorf("nothing was changed: the ledger names another landscape and could not be changed (%w); use credentials that may change the stream, such as the worker's", err)
 			}
-			s.Say("the ledger is not changed (%s); only Redis is held against the bindings", cli.OneLineOf(err))
+			s.Say("the ledger could not be changed (%s); workers compare only Redis with the bindings", cli.OneLineOf(err))
 			v.Changed = slices.DeleteFunc(v.Changed, func(place string) bool { return place == ledger.Place })
 		}
 	}

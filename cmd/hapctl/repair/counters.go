@@ -299,7 +299,7 @@ func builtByWorkers(ctx context.Context, s *cli.Shell, p *sources) (bool, error)
 	if err == nil && info.NumWaiting == 0 && info.NumAckPending == 0 {
 		return false, ctx.Err()
 	}
-	s.Say("rebuild: left to the workers that run; they begin within %s", workersLook)
+	s.Say("rebuild: running workers do it, and begin within %s", workersLook)
 	places := bucketNames()
 	for _, pool := range p.gardener.Pools() {
 		places = append(places, pool.Name())
@@ -315,7 +315,7 @@ func builtByWorkers(ctx context.Context, s *cli.Shell, p *sources) (bool, error)
 		}
 		select {
 		case <-within.Done():
-			s.Say("rebuild: no worker has built it within %s; hapctl does, which takes the rights of a worker", workersWithin)
+			s.Say("rebuild: not all was built within %s; hapctl builds it now, which needs the rights of a worker", workersWithin)
 			return false, ctx.Err()
 		case <-tick.C:
 		}

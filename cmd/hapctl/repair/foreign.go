@@ -112,8 +112,9 @@ func newForeignList(s *cli.Shell) *cobra.Command {
 		Use:   "list",
 		Short: "List the messages that workers cannot read",
 		Long: `List the messages of HAP_EVENTS, HAP_WAITING and HAP_REPLIES that workers of this
-version cannot read. Workers skip them and count them in hap_foreign_messages_total.
-A worker turns those of HAP_EVENTS into dead letters. hapctl reads the whole ledger.`,
+version cannot read. Workers skip those of HAP_WAITING and HAP_REPLIES and count them
+in hap_foreign_messages_total. They turn those of HAP_EVENTS into dead letters. hapctl
+reads the whole ledger.`,
 		Example: `  hapctl foreign list
   hapctl foreign list --stream HAP_WAITING -o wide`,
 		Args: cli.Arguments(cobra.NoArgs),
@@ -188,7 +189,7 @@ func removeForeign(ctx context.Context, s *cli.Shell, messages *foreign.Messages
 		return fmt.Errorf("sequence %d of %s: %w", m.Sequence, m.Stream, err)
 	}
 	if m.Request.RequestID != "" {
-		s.Say("it has the place of request %s of runtime %s: if a newer worker can read it, that request would be lost", m.Request.RequestID, m.Request.RuntimeID)
+		s.Say("its subject is that of request %s of runtime %s: if a newer worker can read it, removing it loses the request", m.Request.RequestID, m.Request.RuntimeID)
 	}
 	v := removedView{foreignView: viewOfForeign(m), DryRun: dryRun}
 	if dryRun {
@@ -236,7 +237,7 @@ func withForeign(ctx context.Context, s *cli.Shell, cfg *config.Config, run func
 func withForeignMessage(ctx context.Context, s *cli.Shell, cfg *config.Config, args []string, run func(*foreign.Messages, foreign.Message) error) error {
 	stream := cli.Choice{Of: foreign.Streams()}
 	if err := stream.Set(args[0]); err != nil || args[0] == "" {
-		return cli.Usagef("%q is no stream that is looked through: it must be one of %s", args[0], strings.Join(stream.Of, ", "))
+		return cli.Usagef("%q is none of the streams %s", args[0], strings.Join(stream.Of, ", "))
 	}
 	sequence, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil || sequence == 0 {

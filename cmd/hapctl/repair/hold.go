@@ -39,8 +39,8 @@ func NewCordon(s *cli.Shell) *cobra.Command {
 		Short: "Exclude an account from new assignments",
 		Long: `Label an account hap-worker/cordon=true. Workers then neither claim the account nor
 put new clusters on it, whether or not a tenant has it. Its present clusters stay,
-and workers count them down as usual. 'hapctl bindings' shows cordon under MARKS. Run
-'hapctl uncordon' to end it.`,
+and workers count them down as usual. 'hapctl bindings -o wide' shows cordoned under
+MARKS. Run 'hapctl uncordon' to end it.`,
 		Example: `  hapctl cordon aws-7`,
 	})
 }
@@ -50,7 +50,7 @@ func NewUncordon(s *cli.Shell) *cobra.Command {
 	return cordoning(s, false, &cobra.Command{
 		Use:     "uncordon BINDING",
 		Short:   "Allow new assignments to an account again",
-		Long:    "Remove the label hap-worker/cordon from an account. Workers then serve the requests\nthat wait for it.",
+		Long:    "Remove the label hap-worker/cordon from an account. Workers then serve the requests\nthat wait for its pool.",
 		Example: `  hapctl uncordon aws-7`,
 	})
 }
@@ -112,7 +112,7 @@ func NewResume(s *cli.Shell) *cobra.Command {
 	return pausing(s, false, &cobra.Command{
 		Use:     "resume POOL",
 		Short:   "Allow new assignments from a paused pool again",
-		Long:    "End 'hapctl pause'. Within a second, workers begin to serve the waiting requests in turn.",
+		Long:    "End 'hapctl pause'. Within 15 seconds, workers begin to serve the waiting requests\nin turn.",
 		Example: `  hapctl resume aws+eu`,
 	})
 }

@@ -10,16 +10,19 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-const requestHelp = `
-hapctl prints the final reply. If the request has to wait, hapctl says so on standard error.
-If --timeout passes first, the exit code is 124 and the request continues: repeat the command
-with the same --id to get its answer, even days later. If the request is rejected, hapctl
-prints the rejection. The exit code is then 4 if no rule matches or the pool is empty, 5 for a
-conflict, and otherwise 1.
+// requestHelp is the part of the help that all commands for requests have. exits goes on with the exit codes of
+// rejections.
+func requestHelp(exits string) string {
+	return `
+hapctl prints the final reply. If --timeout passes first, the exit code is 124 and the request
+continues: repeat the command with the same --id to get its answer, even days later. If the
+request is rejected, hapctl prints the rejection. The exit code is then 5 if --id was used
+before for another kind of request, ` + exits + `
 
 With -f FILE or --stdin, each line is the data of one request in the form of
 docs/messages.md, optionally with its "id". hapctl sends several requests at once and prints
-the results as lines of JSON in the order of the requests.`
+the results as lines of JSON in the order of the requests. The exit code is the highest of all.`
+}
 
 // NewProvision returns the command hapctl provision.
 func NewProvision(s *cli.Shell) *cobra.Command {
@@ -29,7 +32,8 @@ func NewProvision(s *cli.Shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "provision --runtime ID --global-account ID --plan PLAN",
 		Short: "Request an account for a runtime, and wait for the answer",
-		Long:  "Publish a provision event and wait for its final reply: the account, network\nranges and implementation that the runtime gets.\n" + requestHelp,
+		Long: "Publish a provision event and wait for its final reply: the account, network\nranges and implementation that the runtime gets. If the request has to wait, hapctl says so\non standard error.\n" +
+			requestHelp("5 too if the runtime was deprovisioned, 4 if no rule\nmatches, nothing was free until the deadline or no implementation serves the interface, and\notherwise 1."),
 		Example: `  hapctl provision --runtime rt-1 --global-account ga-1 --plan aws --platform-region cf-eu11
   hapctl provision -f requests.ndjson > replies.ndjson
   hapctl provision --runtime rt-1 --global-account ga-1 --plan aws --id 7d3c --no-wait
@@ -68,7 +72,7 @@ func NewDeprovision(s *cli.Shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deprovision --runtime ID",
 		Short: "Return what a runtime has after its Shoot is deleted",
-		Long:  "Publish a deprovision event and wait for its final reply. If the ledger does not know the\nruntime, hapctl says so on standard error and, on a terminal, asks before it publishes.\nWithout a terminal, it publishes the event.\n" + requestHelp,
+		Long:  "Publish a deprovision event and wait for its final reply. If the ledger does not know the\nruntime, hapctl says so on standard error and, on a terminal, asks before it publishes.\nWithout a terminal, it publishes the event.\n" + requestHelp("and otherwise 1."),
 		Example: `  hapctl deprovision --runtime rt-1
   hapctl deprovision -f gone.ndjson`,
 	}
@@ -89,7 +93,8 @@ func NewRelease(s *cli.Shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release --binding NAME",
 		Short: "Return a cleaned account to its pool",
-		Long:  "Publish a release event and wait for its final reply. If the account is not in Gardener or\nnot dirty, a worker refuses the release. hapctl checks this first, says so on standard error\nand, on a terminal, asks before it publishes. Without a terminal, hapctl checks it only if\nthe configuration names Gardener, and publishes the event.\n" + requestHelp,
+		Long: "Publish a release event and wait for its final reply. If the account is not in Gardener or\nnot dirty, or was claimed more than once and --generation is missing, a worker refuses the\nrelease. hapctl checks this first, says so on standard error and, on a terminal, asks before\nit publishes. Without a terminal, hapctl checks it only if the configuration names Gardener,\nand publishes the event.\n" +
+			requestHelp("5 too if the account is in use, not dirty or\nwas claimed anew, and otherwise 1."),
 		Example: `  hapctl release --binding aws-7
   hapctl release --binding aws-7 --generation 3`,
 	}
@@ -111,9 +116,10 @@ func NewResolve(s *cli.Shell) *cobra.Command {
 	var r events.Resolve
 	var wanted string
 	cmd := &cobra.Command{
-		Use:     "resolve --runtime ID --interface PATH[:REVISION]",
-		Short:   "Request the implementation of an interface",
-		Long:    "Publish a resolve event and wait for its final reply: the implementation that\nthe policy chooses. A resolve event assigns nothing.\n" + requestHelp,
+		Use:   "resolve --runtime ID --interface PATH[:REVISION]",
+		Short: "Request the implementation of an interface",
+		Long: "Publish a resolve event and wait for its final reply: the implementation that\nthe policy chooses. A resolve event assigns nothing.\n" +
+			requestHelp("4 if no implementation serves the interface, and\notherwise 1."),
 		Example: `  hapctl resolve --runtime rt-1 --interface cap.interface.database.postgresql.install:0.1.0`,
 	}
 	flags := cmd.Flags()

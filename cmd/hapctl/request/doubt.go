@@ -53,10 +53,10 @@ func unknownToLedger(ctx context.Context, r *Requester, e events.Event) string {
 	case errors.Is(err, errKnown):
 		return ""
 	case err != nil:
-		return "whether the ledger knows the runtime was not seen: " + cli.OneLineOf(err)
+		return "could not check whether the ledger knows the runtime: " + cli.OneLineOf(err)
 	}
-	return fmt.Sprintf("the ledger has no reply about runtime %s: it is answered as released, and unless a Shoot of it is counted nothing is given back; "+
-		"a provision of it that is still on its way is refused", e.Deprovision.RuntimeID)
+	return fmt.Sprintf("the ledger has no reply about runtime %s: a worker will answer released, and give an account back only if it counts a Shoot of the runtime; "+
+		"a provision that arrives later is refused", e.Deprovision.RuntimeID)
 }
 
 // notToRelease doubts the release of an account that does not exist or is not dirty. It also doubts a
@@ -93,7 +93,7 @@ func notToRelease(cfg *config.Config) doubts {
 // notLookedAt returns a doubt only if Gardener belongs to another landscape. Any other error is only shown: a
 // release needs NATS alone.
 func notLookedAt(r *Requester, e events.Event, err error) string {
-	text := fmt.Sprintf("binding %s was not looked at: %s", e.Release.Binding, cli.OneLineOf(err))
+	text := fmt.Sprintf("could not check binding %s: %s", e.Release.Binding, cli.OneLineOf(err))
 	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
 		return text
 	}

@@ -21,7 +21,7 @@ func (f *labelFlag) Set(text string) error {
 		return fmt.Errorf("%q is no label; write KEY=VALUE", text)
 	}
 	if _, twice := (*f)[key]; twice {
-		return fmt.Errorf("label %s is there twice", key)
+		return fmt.Errorf("label %s is set twice", key)
 	}
 	if *f == nil {
 		*f = labelFlag{}

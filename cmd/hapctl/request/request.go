@@ -106,7 +106,7 @@ func Final(e events.Event, reply events.Reply) (cli.View, error) {
 	switch {
 	case !fits(e, reply):
 		return view.Reply{Reply: reply}, &cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf(
-			"request id %s was used before, for what is answered as %s; send the %s under an id of its own", e.ID, reply.Status, e.Type)}
+			"request id %s was used before for another kind of request, which is answered as %s; send the %s under a new id", e.ID, reply.Status, e.Type)}
 	case reply.Status == events.StatusRejected:
 		return view.Reply{Reply: reply}, &requests.Rejected{Reply: reply}
 	default:
@@ -190,7 +190,7 @@ func (f *requestFlagSet) check(cmd *cobra.Command, required []string) (lines boo
 	lines = f.stdin || f.file != ""
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if lines && err == nil && !common[flag.Name] && cmd.InheritedFlags().Lookup(flag.Name) == nil {
-			err = cli.Usagef("-f and --%s exclude each other; write it into the lines", flag.Name)
+			err = cli.Usagef("-f and --%s exclude each other; write it into the JSON lines", flag.Name)
 		}
 	})
 	if lines || err != nil {

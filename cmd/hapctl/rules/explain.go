@@ -109,7 +109,7 @@ For each line, hapctl prints one line of JSON.`,
 		given := slices.DeleteFunc(request, func(name string) bool { return !cmd.Flags().Changed(name) })
 		switch {
 		case *stdin && len(given) > 0:
-			return cli.Usagef("--stdin and --%s exclude each other; write it into the lines", given[0])
+			return cli.Usagef("--stdin and --%s exclude each other; write it into the JSON lines", given[0])
 		case *stdin && cmd.Flag("file").Value.String() == "-":
 			return cli.Usagef("--stdin and -f - would both read standard input")
 		case !*stdin && r.Plan == "":

@@ -172,7 +172,7 @@ func printPlan(ctx context.Context, s *cli.Shell, f planFlags, wanted []string) 
 			return fmt.Errorf("save the drawing: %w", err)
 		}
 	}
-	return s.PrintSome(v, len(v.Pools), "pools with accounts of their own")
+	return s.PrintSome(v, len(v.Pools), "pools that are not shared")
 }
 
 // planInputs reads the present pools and the past requests. With --save-history it saves the past requests.

@@ -142,7 +142,7 @@ func (f *simulateFlags) check(cmd *cobra.Command) error {
 	}
 	for _, name := range []string{"plan", "platform-region", "hyperscaler-region"} {
 		if cmd.Flags().Changed(name) && !begins {
-			return cli.Usagef("--%s says whose pool --start describes; write it into the events", name)
+			return cli.Usagef("--%s is only for --start; write it into the events", name)
 		}
 	}
 	return f.terms.check(f.file, f.stdin)
@@ -177,8 +177,8 @@ the one that serves --plan. It has one additional free account named free; --wha
 can set another number. Without events, each tenant asks for one cluster.
 
 In the simulation, labels are written at once, no deadline passes, and an account is
-dirty as soon as its last cluster leaves it. The exit code is 4 if a request finds no
-rule or has to wait; otherwise it is that of the worst line. With --stdin, hapctl
+dirty as soon as its last cluster leaves it. The exit code is the highest of all
+lines: 4 if a request finds no rule or has to wait. With --stdin, hapctl
 answers each line with one line of JSON. In it, serves lists the waiting requests
 that the event made room for. In the first line, first lists the requests that hapctl
 served before it.`
@@ -263,7 +263,7 @@ func runSimulation(ctx context.Context, s *cli.Shell, f simulateFlags, limited b
 	}
 	sim, err := simulate.New(ctx, state, by)
 	if err != nil {
-		return fmt.Errorf("the saved pools: %w", err)
+		return fmt.Errorf("the pools cannot be simulated: %w", err)
 	}
 	before, err := tallied(ctx, sim)
 	if err != nil {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
@@ -49,12 +51,43 @@ func TestAuditSetsTheGauge(t *testing.T) {
 
 // driftOf scrapes the metrics and returns the value of hap_drift for kind, "" if there is none.
 func driftOf(tel *telemetry.Telemetry, kind account.DriftKind) string {
-	scraped := httptest.NewRecorder()
-	tel.Handler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-	for line := range strings.Lines(scraped.Body.String()) {
-		if value, ok := strings.CutPrefix(line, `hap_drift{kind="`+string(kind)+`"} `); ok {
+	return scraped(tel, `hap_drift{kind="`+string(kind)+`"}`)
+}
+
+// scraped scrapes the metrics and returns the value of a series, "" if there is none.
+func scraped(tel *telemetry.Telemetry, series string) string {
+	answer := httptest.NewRecorder()
+	tel.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	for line := range strings.Lines(answer.Body.String()) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
 			return strings.TrimSpace(value)
 		}
 	}
 	return ""
+}
+
+// TestReloadThatAppliesNothing is a changed file of which one key needs a restart. Without it the rest may be
+// valid, and is applied, or not; then the change counts as rejected.
+func TestReloadThatAppliesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		rest     error
+		failures string
+		log      string
+	}{
+		"the rest is applied":   {nil, "0", "applied a part"},
+		"the rest is not valid": {errors.New("hap.waiting.timeout is too long"), "1", "rejected the changed configuration"},
+	} {
+		tel, err := telemetry.New(t.Context(), telemetry.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = tel.Shutdown(t.Context()) })
+		var log strings.Builder
+		d := &daemon{tel: tel, log: slog.New(slog.NewTextHandler(&log, nil))}
+		d.reloadFailed(t.Context(), &config.NeedsRestart{Keys: []string{"nats.retention"}, Rest: c.rest})
+		if got := cmp.Or(scraped(tel, "hap_config_reload_failures_total"), "0"); got != c.failures || !strings.Contains(log.String(), c.log) {
+			t.Errorf("%s: %s failures, log:\n%s", name, got, log.String())
+		}
+	}
 }
