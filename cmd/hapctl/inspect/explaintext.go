@@ -214,7 +214,7 @@ func (e *telling) whyWaiting(w *events.Waiting) string {
 	switch {
 	case w.Reason != events.WaitingPoolEmpty:
 	case w.Position > 1:
-		text += fmt.Sprintf("; %d requests waited before it and are served first", w.Position-1)
+		text += "; workers serve " + cli.Count(w.Position-1, "other request") + " first"
 	case len(e.decision.Considered) == 0:
 		text += ", or the pool was paused"
 	}

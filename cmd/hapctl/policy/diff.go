@@ -79,7 +79,7 @@ func choiceText(c policy.Choice, inject bool) string {
 func (v policyDiffView) summary() string {
 	text := fmt.Sprintf("%s added, %d removed, %d changed", cli.Count(len(v.Added), "rule"), len(v.Removed), len(v.Changed))
 	if v.Interfaces != nil {
-		text += ", " + cli.Count(len(v.Interfaces), "interface") + " get another choice"
+		text += ", " + cli.Count(len(v.Interfaces), "interface") + " with another choice"
 	}
 	return text
 }

@@ -237,7 +237,7 @@ func withForeign(ctx context.Context, s *cli.Shell, cfg *config.Config, run func
 func withForeignMessage(ctx context.Context, s *cli.Shell, cfg *config.Config, args []string, run func(*foreign.Messages, foreign.Message) error) error {
 	stream := cli.Choice{Of: foreign.Streams()}
 	if err := stream.Set(args[0]); err != nil || args[0] == "" {
-		return cli.Usagef("%q is none of the streams %s", args[0], strings.Join(stream.Of, ", "))
+		return cli.Usagef("%q is none of the streams; it must be one of %s", args[0], strings.Join(stream.Of, ", "))
 	}
 	sequence, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil || sequence == 0 {
