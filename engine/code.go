@@ -98,8 +98,8 @@ var codes = []CodeInfo{
 		Fate: FateAcknowledged, Exit: ExitFailure,
 	},
 	{
-		Code: CodeUnknownBinding, Means: "Gardener does not have the binding",
-		Answers: []string{"release"}, Fate: FateAcknowledged, Exit: ExitFailure,
+		Code: CodeUnknownBinding, Means: "Gardener does not have the binding; a provision: no binding refers to the Secret that is its account",
+		Answers: []string{"provision", "release"}, Fate: FateAcknowledged, Exit: ExitFailure,
 	},
 	{
 		Code: CodeBindingInUse, Means: "the binding still has clusters",
@@ -114,7 +114,7 @@ var codes = []CodeInfo{
 		Answers: []string{"release"}, Fate: FateAcknowledged, Exit: ExitConflict,
 	},
 	{
-		Code: CodeInternal, Means: "a fault of the worker, or of what it depends on; an event is rejected that the worker panics on again and again, or whose answer is longer than NATS takes",
+		Code: CodeInternal, Means: "a fault of the worker, or of what it depends on; an event is rejected only if the worker panics each time it handles it, or if its answer is longer than NATS takes",
 		Fate: FateRedelivered, Exit: ExitFailure, Retryable: true,
 	},
 	{

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -228,12 +230,13 @@ func checkEvent(e events.Event) error {
 	return nil
 }
 
-// again returns the command line that repeats the request under its id. It has the flags of the request, but
-// not the inherited ones and not those in common.
+// again returns the command line that repeats the request under its id, with its flags and those of the
+// connections. It leaves out those in common, the form of output, and a URL with a password, since the line is
+// printed.
 func again(cmd *cobra.Command, id string) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if common[flag.Name] || flag.Name == "id" || cmd.InheritedFlags().Lookup(flag.Name) != nil {
+		if common[flag.Name] || slices.Contains([]string{"id", "output", "no-headers"}, flag.Name) || secret(flag.Value.String()) {
 			return
 		}
 		values := []string{flag.Value.String()}
@@ -245,6 +248,12 @@ func again(cmd *cobra.Command, id string) string {
 		}
 	})
 	return strings.Join(append(words, "--id", id), " ")
+}
+
+// secret reports whether text is a URL that has a user or a password.
+func secret(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.User != nil
 }
 
 // requestCommand makes cmd the command for requests of type t. event returns the event that the flags

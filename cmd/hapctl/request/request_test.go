@@ -1,0 +1,30 @@
+package request
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+)
+
+// TestAgain: the line that asks again asks the same server, and shows no password.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"--nats-url nats://far:4222 --runtime rt-1 --timeout 3s -o json": "hapctl provision --nats-url nats://far:4222 --runtime rt-1 --id req-1",
+		"--config prod.yaml --runtime rt-1 --label a=b --label c=d":      "hapctl provision --config prod.yaml --label 'a=b' --label 'c=d' --runtime rt-1 --id req-1",
+		"--nats-url nats://me:word@far:4222 --runtime rt-1":              "hapctl provision --runtime rt-1 --id req-1",
+	} {
+		s := cli.New(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
+		cmd := NewProvision(s)
+		root := cli.Group("hapctl COMMAND", "", cmd)
+		s.Flags(root)
+		if err := cmd.ParseFlags(strings.Fields(given)); err != nil {
+			t.Fatal(err)
+		}
+		if got := again(cmd, "req-1"); got != want {
+			t.Errorf("%s: %s, want %s", given, got, want)
+		}
+	}
+}
