@@ -59,8 +59,9 @@ type Counters interface {
 	// TakeBack undoes the assignment or the waiting of a request whose stored answer is no
 	// assignment (rule 11).
 	TakeBack(ctx context.Context, pool, runtime, request string) error
-	// ReleaseRuntime marks a runtime as gone and decrements the count of its binding (rule 7).
-	// tenant is the one that asks, "" if the event names none.
+	// ReleaseRuntime marks a runtime as gone and, if it was on a binding, decrements that binding's
+	// count (rule 7). tenant is the one that asks, "" if the event names none. Nothing changes if the
+	// runtime is another tenant's (the Departure is Foreign) or has left the pool (it is Moved).
 	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
 
 	// Cleaned bindings, returned to their pools.

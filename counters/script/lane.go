@@ -59,10 +59,10 @@ type laneCall struct {
 	done chan laneAnswer
 }
 
-// laneAnswer has what a script answered to a request, or why there is no answer.
+// laneAnswer is a script's answer to one request, or the error.
 type laneAnswer struct {
 	values any
-	fenced map[string]string // the fenced epochs of all places of the call, by their meta keys
+	fenced map[string]string // by meta keys: the fenced epochs of all places of the call, also of other requests'
 	err    error
 }
 

@@ -41,7 +41,8 @@ type Cluster struct {
 
 // Demand describes the requests of a pool.
 type Demand struct {
-	// Tenants are the tenants of the observed requests, in order of time; Window is the time that they span.
+	// Tenants has the tenant of each observed request, in order of time. Window is how long requests were
+	// observed: to the end of the history, not to the last request.
 	Tenants []string
 	Window  time.Duration
 	// New is the share of requests, from 0 to 1, that are the first of their tenant.
@@ -156,7 +157,9 @@ func (p *Pool) Plan(ctx context.Context, o Options) (Forecast, error) {
 	return f, nil
 }
 
-// Estimate replays the pool with that number of accounts, or with the accounts in use if those are more.
+// Estimate returns the share of future requests that would find no account if the pool had this number of
+// accounts. It never assumes fewer than are claimed or being cleaned now. The future requests are drawn at
+// random from the demand.
 func (p *Pool) Estimate(ctx context.Context, o Options, accounts int) (Estimate, error) {
 	if err := o.Check(); err != nil {
 		return Estimate{}, err

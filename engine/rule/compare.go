@@ -36,13 +36,13 @@ type Difference struct {
 	anyProvider bool // the plan has only one
 }
 
-// Way is the result of a rule set: a pool, or the code of the error. A region in the pool's name is * if the
-// Difference has several regions or OtherRegion.
+// Way is the result of a rule set: a pool, or the code of the error. In the pool's name, * stands for the
+// platform or hyperscaler region if the Difference lists several of them, or OtherRegion.
 type Way struct {
 	Pool       string      `json:"pool,omitempty"`
 	Code       engine.Code `json:"code,omitempty"`
 	Rule       string      `json:"rule,omitempty"`       // as in Match; absent with a code
-	RuleNumber int         `json:"ruleNumber,omitempty"` // 0 in the older form
+	RuleNumber int         `json:"ruleNumber,omitempty"` // 0 if the rules are Lists
 }
 
 // Comparison is the result of comparing two rule sets.

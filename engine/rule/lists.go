@@ -106,8 +106,8 @@ func (l Lists) Members() ([]Listed, Faults) {
 	return members, faults
 }
 
-// ParseList parses one list. The error is a Faults with every fault of the text. A fault's column counts in
-// its member, without the white space around it.
+// ParseList parses one list. The error is a Faults with every fault of the text. A fault's column is counted
+// from the first character of its member; white space before the member does not count.
 func ParseList(text string) ([]Member, error) {
 	listed, faults := parseList("", text)
 	members := make([]Member, len(listed))

@@ -54,8 +54,8 @@ func unfit(info *jetstream.ConsumerInfo, use Use) error {
 		left = uncovered(use.Subjects, filter)
 	}
 	return existingConsumer(info).refuse([]fault{
-		{c.MaxDeliver > 0, fmt.Sprintf("max deliver is %d, must be -1: an event that fails as often is never answered", c.MaxDeliver), "--max-deliver=-1"},
-		{explicit && wait < shortestAckWait, fmt.Sprintf("an event comes again after %s without a sign of life, less than %s: several workers would handle it", wait, shortestAckWait), "--wait=30s"},
+		{c.MaxDeliver > 0, fmt.Sprintf("max deliver is %d, must be -1: an event that has failed that many times is never answered", c.MaxDeliver), "--max-deliver=-1"},
+		{explicit && wait < shortestAckWait, fmt.Sprintf("the ack wait (or the shortest backoff) is %s, must be at least %s: an event would be delivered again while a worker handles it", wait, shortestAckWait), "--wait=30s"},
 		{!explicit, fmt.Sprintf("ack policy is %s, must be %s", c.AckPolicy, jetstream.AckExplicitPolicy), ""},
 		{c.HeadersOnly, "headers only is true, must be false", ""},
 		{len(left) > 0, "filter is " + listed(filters(*c)) + ", must be none: it leaves out " + listed(left), "--filter='" + strings.Join(use.Subjects, "' --filter='") + "'"},

@@ -47,8 +47,8 @@ func Results() []Result { return []Result{Written, Failed, Dropped} }
 // Options configure notes.
 type Options struct {
 	Writer Writer
-	// Known reports whether a binding exists. There are no notes about other names, which
-	// requests may contain.
+	// Known reports whether a binding exists. A note about any other name is not written: a request may
+	// contain any name.
 	Known func(binding string) bool
 	// Told is called with the result of each note, and the error of a failed write.
 	Told func(Result, error)

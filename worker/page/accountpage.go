@@ -82,7 +82,7 @@ func (p *Page) accountView(w http.ResponseWriter, r *http.Request) {
 	p.write(w, http.StatusOK, view{Title: "Account " + d.Name, Body: "account", Data: d, Taken: s.Taken})
 }
 
-// tenures groups the replies about an account by tenure. Both the replies and the tenures are newest first.
+// tenures groups the replies about an account by tenure. replies must be newest first, and so is the result.
 func tenures(replies []events.Stored) []tenure {
 	var all []tenure
 	for _, s := range slices.Backward(replies) {

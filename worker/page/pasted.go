@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	maxPasted = 64 << 10 // bytes of a request to the playground
+	maxPasted = 64 << 10 // bytes of the rules
 	maxRules  = 1000     // that it compiles
 )
 

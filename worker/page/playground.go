@@ -46,8 +46,12 @@ func (p *Page) playground(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.trials.give()
-	r.Body = http.MaxBytesReader(w, r.Body, maxPasted)
-	if err := r.ParseForm(); err != nil {
+	r.Body = http.MaxBytesReader(w, r.Body, 6*maxPasted) // encoded, a new line has 6 bytes
+	err := r.ParseForm()
+	if err == nil && len(r.Form.Get("rules")) > maxPasted {
+		err = &http.MaxBytesError{Limit: maxPasted}
+	}
+	if err != nil {
 		status, text := http.StatusBadRequest, "The form cannot be read: "+err.Error()
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			status, text = http.StatusRequestEntityTooLarge, fmt.Sprintf("The rules are longer than the %d KiB that can be tried here: use hapctl rules explain.", maxPasted>>10)

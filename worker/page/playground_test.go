@@ -18,7 +18,8 @@ func TestPlaygroundIsBounded(t *testing.T) {
 		code         int
 		says         string
 	}{
-		{"too long", "rules: " + strings.Repeat("x", maxPasted), http.StatusRequestEntityTooLarge, "64 KiB"},
+		{"too long", "rules: " + strings.Repeat("x", maxPasted+1), http.StatusRequestEntityTooLarge, "64 KiB"},
+		{"longer when encoded", "rules:\n  aws\n" + strings.Repeat("  #\n", maxPasted/5), http.StatusOK, "1 rule"},
 		{"too many rules", "rules:\n" + strings.Repeat("  aws\n", maxRules+1), http.StatusOK, "1001 rules are more than the 1000"},
 		{"too many members", "rules: sharedRule: " + strings.Repeat("aws;", maxRules+1), http.StatusOK, "1001 members are more than"},
 		{"aliases that grow", "rules:\n  a: &a [x,x,x,x,x,x,x,x,x]\n  b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n  c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +

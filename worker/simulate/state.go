@@ -146,7 +146,7 @@ const token = "simulation"
 // check validates a state that was read from a file.
 func (s *State) check() error {
 	if s.Version != Version {
-		return fmt.Errorf("the file has format version %d, this program reads %d: save it again with its hapctl pools save", s.Version, Version)
+		return fmt.Errorf("the file has format version %d, this hapctl reads version %d: save it again with 'hapctl pools save'", s.Version, Version)
 	}
 	named := map[string]bool{"": true}
 	for _, p := range s.Pools {

@@ -80,7 +80,7 @@ left an account unchanged because of a conflict or a concurrent change.`,
 	to := cmd.Flags().StringSlice("to", nil, "new `keys`: default or legacy, NAME=KEY, or both")
 	apply := cmd.Flags().Bool("apply", false, "rename the labels")
 	yes := cmd.Flags().Bool("yes", false, "do not ask before the labels are renamed")
-	return s.ReaderWithin(cmd, 10*time.Minute, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
+	return s.ReaderWithin(cmd, 10*time.Minute, "for Gardener, and for your answer to the question", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		keys, err := newKeys(*to)
 		if err != nil {
 			return err

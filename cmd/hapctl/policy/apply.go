@@ -76,7 +76,7 @@ right to get and update it.`,
 	var change policyChange
 	change.flags(cmd)
 	// The time includes the user's answer to the question.
-	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, args []string) error {
+	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, and for your answer to the question", func(ctx context.Context, cfg *config.Config, args []string) error {
 		if args[0] == "-" && !change.yes && !change.dryRun {
 			return cli.Usagef("a policy from standard input needs --yes: there is no terminal to ask on")
 		}
@@ -112,7 +112,7 @@ ConfigMap.`,
 	}
 	var change policyChange
 	change.flags(cmd)
-	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
+	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, and for your answer to the question", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		p, err := changeablePolicy(ctx, s, cfg, &change)
 		if err != nil {
 			return err

@@ -198,7 +198,7 @@ change it, hapctl changes nothing.`,
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the change")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the change, but do not make it")
 	// The time includes the user's answer to the question.
-	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, Redis and NATS, and for an answer", func(ctx context.Context, cfg *config.Config, _ []string) error {
+	return s.ReaderWithin(cmd, cli.AuditWithin, "for Gardener, Redis and NATS, and for your answer to the question", func(ctx context.Context, cfg *config.Config, _ []string) error {
 		return withBearings(ctx, s, cfg, func(b *bearings) error { return runAdopt(ctx, s, b, yes, dryRun) })
 	})
 }

@@ -177,7 +177,7 @@ with --config.`,
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the message is removed")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the message, but do not remove it")
 	// The time includes the user's answer to the question.
-	return s.ReaderWithin(cmd, cli.AuditWithin, "for NATS, and for an answer", func(ctx context.Context, cfg *config.Config, args []string) error {
+	return s.ReaderWithin(cmd, cli.AuditWithin, "for NATS, and for your answer to the question", func(ctx context.Context, cfg *config.Config, args []string) error {
 		return withForeignMessage(ctx, s, cfg, args, func(messages *foreign.Messages, m foreign.Message) error {
 			return removeForeign(ctx, s, messages, m, yes, dryRun)
 		})

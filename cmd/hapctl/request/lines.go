@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// inFlight is the most requests of a file that are in flight behind the one whose result is printed next.
+// inFlight is how many further requests of a file may be in flight while the next result is awaited.
 const inFlight = 64
 
 // decodeLine decodes a line's JSON object: the data of an event, with the request's id.

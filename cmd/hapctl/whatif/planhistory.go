@@ -160,7 +160,7 @@ func loadHistory(path string) (*history, error) {
 	}
 	switch {
 	case h.Version != historyVersion:
-		return nil, fmt.Errorf("%s has format version %d, this program reads %d: save it again with its hapctl plan --save-history", path, h.Version, historyVersion)
+		return nil, fmt.Errorf("%s has format version %d, this hapctl reads version %d: save the history again with 'hapctl plan --save-history' of this hapctl", path, h.Version, historyVersion)
 	case !h.Since.Before(h.Until):
 		return nil, fmt.Errorf("%s: since %s is not before until %s", path, h.Since, h.Until)
 	}
