@@ -117,7 +117,7 @@ func TestSetupRefusesConsumer(t *testing.T) {
 	}{
 		"max deliver":  {func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 5 }, "nats consumer edit HAP_EVENTS hap-worker --max-deliver=-1"},
 		"ack wait":     {func(c *jetstream.ConsumerConfig) { c.AckWait = 100 * time.Millisecond }, "nats consumer edit HAP_EVENTS hap-worker --wait=30s"},
-		"back-off":     {func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{time.Minute, time.Millisecond} }, "comes again after 1ms"},
+		"back-off":     {func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{time.Minute, time.Millisecond} }, "shortest backoff) is 1ms"},
 		"headers only": {func(c *jetstream.ConsumerConfig) { c.HeadersOnly = true }, "nats consumer rm HAP_EVENTS hap-worker"},
 	} {
 		t.Run(name, func(t *testing.T) {
