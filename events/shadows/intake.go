@@ -42,7 +42,11 @@ func NewIntake(js jetstream.JetStream, subjects events.Subjects, tell func(strin
 // streams.
 func (i *Intake) Setup(ctx context.Context, o storage.Options) (differences []string, err error) {
 	o.Shadow = false
-	return storage.SetupEvents(ctx, i.js, o)
+	defined, err := o.WithDefaults().Streams()
+	if err != nil {
+		return nil, err
+	}
+	return streams.Ensure(ctx, i.js, defined[0], o.Manage)
 }
 
 // Run copies until ctx ends.

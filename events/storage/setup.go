@@ -156,7 +156,12 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 		return nil, err
 	}
 	for _, want := range defined {
-		found, err := o.ensure(ctx, js, want)
+		if o.Manage && want.Name == subjects.Stream(events.StreamEvents) {
+			if want.FirstSeq, err = firstSequence(ctx, js, subjects); err != nil {
+				return nil, err
+			}
+		}
+		found, err := streams.Ensure(ctx, js, want, o.Manage)
 		if err != nil {
 			return nil, err
 		}
@@ -171,29 +176,6 @@ func Setup(ctx context.Context, js jetstream.JetStream, o Options) (differences 
 		differences = append(differences, fmt.Sprintf("the server takes messages of at most %d bytes (max_payload): a reply or dead letter of a large event needs up to %d", most, minPayload))
 	}
 	return differences, nil
-}
-
-// SetupEvents is the part of Setup that ensures the stream of published events.
-func SetupEvents(ctx context.Context, js jetstream.JetStream, o Options) (differences []string, err error) {
-	o = o.WithDefaults()
-	defined, err := o.Streams()
-	if err != nil {
-		return nil, err
-	}
-	return o.ensure(ctx, js, defined[0])
-}
-
-func (o Options) ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (differences []string, err error) {
-	subjects, err := o.subjects()
-	if err != nil {
-		return nil, err
-	}
-	if o.Manage && want.Name == subjects.Stream(events.StreamEvents) {
-		if want.FirstSeq, err = firstSequence(ctx, js, subjects); err != nil {
-			return nil, err
-		}
-	}
-	return streams.Ensure(ctx, js, want, o.Manage)
 }
 
 // minPayload is the size of the longest message that a worker writes, in bytes, rounded up: a reply
