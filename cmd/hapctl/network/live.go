@@ -128,7 +128,7 @@ func liveRanges(s *cli.Shell, cmd *cobra.Command, run func(context.Context, *blo
 		ranges := blocks.New(store)
 		state, err := ranges.State(ctx)
 		if errors.Is(err, account.ErrNotBuilt) {
-			return errors.New("Redis has no network ranges; start a worker whose configuration has the section network, which builds them")
+			return errors.New("no network ranges are in Redis; start a worker whose configuration has the section network, which builds them")
 		}
 		if err != nil {
 			return err
