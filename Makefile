@@ -157,13 +157,13 @@ bench-growth: ## CPU per decision as bindings, runtimes, processes and pools gro
 	cp dist/bench-growth.svg docs/images/growth.svg
 
 .PHONY: bench-fairness
-bench-fairness: ## what quiet tenants have beside a flood and beside what fails, each beside its unloaded run; takes some ten minutes; figures to dist/, plot to docs/images
+bench-fairness: ## what quiet tenants have beside a flood and beside what fails, each beside its unloaded run; takes some seventeen minutes; figures to dist/, plot to docs/images
 	@mkdir -p dist
 	$(GO) run -C integration ./bench/system --fairness --rounds 5 --json $(CURDIR)/dist/bench-fairness.json
 	cp dist/bench-fairness.svg docs/images/fairness.svg
 
 .PHONY: bench-memory
-bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes; takes some ten minutes
+bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes, and uses while it is idle; takes some ten minutes
 	$(GO) run -C integration ./bench/memory
 
 .PHONY: bench-waiting

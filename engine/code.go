@@ -98,7 +98,7 @@ var codes = []CodeInfo{
 		Fate: FateAcknowledged, Exit: ExitFailure,
 	},
 	{
-		Code: CodeUnknownBinding, Means: "Gardener does not have the binding; a provision: no binding refers to the Secret that is its account",
+		Code: CodeUnknownBinding, Means: "Gardener does not have the binding, or no binding refers to the Secret that a provision would get",
 		Answers: []string{"provision", "release"}, Fate: FateAcknowledged, Exit: ExitFailure,
 	},
 	{

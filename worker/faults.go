@@ -19,8 +19,7 @@ const (
 	mostFaults = 5
 	// mostRemembered bounds the number of events with a count.
 	mostRemembered = 10_000
-	// longestFaultPause bounds the delay before such an event is redelivered. After many deliveries,
-	// longer extends the delay beyond it.
+	// longestFaultPause bounds the delay before such an event is redelivered (rule 11).
 	longestFaultPause = time.Minute
 )
 

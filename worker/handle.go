@@ -106,6 +106,7 @@ func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
 			w.faults.forget(a.subject)
 		} else {
 			w.abandon(ctx, a)
+			out.delay = longer(out.delay, a.number)
 		}
 		return out
 	}

@@ -26,6 +26,7 @@ type decisionTrace struct {
 	request  rule.Request
 	made     bool             // chosen is set; its sequence may be 0
 	chosen   account.Decision // the last new decision of this attempt; its repetitions have no Considered
+	terms    account.Terms    // of the last search
 	strategy account.Strategy
 	changed  *events.Changed
 }

@@ -90,7 +90,7 @@ func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o *
 	case observe.DeadLetter:
 		err = w.deadLetter(ctx, msg, d, o)
 	case observe.NakWithDelay:
-		err = msg.NakWithDelay(longer(o.delay, d.number))
+		err = msg.NakWithDelay(o.delay)
 	case observe.Nak:
 		err = msg.Nak()
 	}

@@ -56,9 +56,9 @@ func driftOf(tel *telemetry.Telemetry, kind account.DriftKind) string {
 
 // scraped scrapes the metrics and returns the value of a series, "" if there is none.
 func scraped(tel *telemetry.Telemetry, series string) string {
-	answer := httptest.NewRecorder()
-	tel.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-	for line := range strings.Lines(answer.Body.String()) {
+	recorder := httptest.NewRecorder()
+	tel.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	for line := range strings.Lines(recorder.Body.String()) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
 			return strings.TrimSpace(value)
 		}

@@ -131,10 +131,10 @@ type Considered struct {
 	Verdict  Verdict
 }
 
-// MayNotClaim reports whether the request waits and an account of its tenant has runtimes but must not gain
-// any. A tenant with one account then waits because it must not begin a second one (I4).
-func (d Decision) MayNotClaim() bool {
-	return d.Outcome == Waiting && slices.ContainsFunc(d.Considered, func(c Considered) bool {
+// MayNotClaim reports whether a request with these terms waits because its tenant must not begin a second account
+// (I4): the tenant's account has runtimes and must not gain any.
+func (d Decision) MayNotClaim(t Terms) bool {
+	return d.Outcome == Waiting && !t.Several && slices.ContainsFunc(d.Considered, func(c Considered) bool {
 		return c.Verdict == BarredHere && c.Clusters > 0
 	})
 }

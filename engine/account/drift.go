@@ -24,6 +24,11 @@ type Drift struct {
 	Surplus int     // of CountWrong: the count minus the runtimes
 	Highest int64   // of SequenceBehind: the highest sequence in the ledger
 	Refused bool    // of RuntimeUnknown: the ledger has a refusal for each request of Entry
+
+	// Lacking is the binding that Runtime has by the ledger, or by its Shoot where the ledger does not have it,
+	// and does not have in Redis; "" for other kinds. Its count must not be lowered before the runtime is
+	// restored (I2).
+	Lacking string
 }
 
 // DriftKind names what differs.
@@ -100,17 +105,6 @@ func (d Drift) Remedy() Remedy {
 		return DrainOnly
 	}
 	return Reported
-}
-
-// Lacking returns the binding to which the ledger or a Shoot assigns the drift's runtime and Redis does not;
-// "" for other kinds of drift. The binding's count must not be lowered before the runtime is restored.
-func (d Drift) Lacking() string {
-	switch d.Kind {
-	case RuntimeMissing, RuntimeElsewhere, ShootUnknown:
-		return cmp.Or(d.Wanted.Binding, d.Binding)
-	default:
-		return ""
-	}
 }
 
 // Is reports whether both are the same drift. Numbers in the messages may differ.
@@ -232,6 +226,7 @@ func (c *comparison) assigned(id string, rt Runtime) {
 		if at.Sequence > rt.Sequence && at.pool == c.pool && at.Origin != Adopted {
 			d.Wanted = at.Runtime
 		}
+		d.Lacking = at.Binding
 		c.note(RuntimeElsewhere, d, "assigned to %s by number %d, in the ledger to %s by %d", rt.Binding, rt.Sequence, at.Binding, at.Sequence)
 	case rt.Origin == Adopted:
 		if !c.lodged[id] {
@@ -244,7 +239,7 @@ func (c *comparison) assigned(id string, rt Runtime) {
 
 // missing notes a runtime that is assigned by the ledger, or by its Shoot, but not in the pool in Redis.
 func (c *comparison) missing(id string, wanted, rt Runtime) {
-	d := Drift{Binding: wanted.Binding, Runtime: id}
+	d := Drift{Binding: wanted.Binding, Runtime: id, Lacking: wanted.Binding}
 	if rt.State == RuntimeAssigned || rt.State == RuntimeGone && wanted.Origin == Adopted {
 		return // checked by assigned, or its Shoot is about to be deleted
 	}

@@ -26,7 +26,11 @@ func TestDrift(t *testing.T) {
 			have, places := redisHas(t, redis)
 			var out []string
 			for _, d := range gather(t, sources).Compare(have, places) {
-				out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s", d.Kind, strings.Trim(d.Binding+"/"+d.Runtime, "/")))+": "+d.Message+" -> "+string(d.Remedy()))
+				line := strings.TrimSpace(fmt.Sprintf("%s %s", d.Kind, strings.Trim(d.Binding+"/"+d.Runtime, "/"))) + ": " + d.Message + " -> " + string(d.Remedy())
+				if d.Lacking != "" {
+					line += ", lacking on " + d.Lacking
+				}
+				out = append(out, line)
 			}
 			if len(out) == 0 {
 				return "none"

@@ -96,8 +96,8 @@ func (m *model) compare(s *state) []account.Drift {
 	found := g.Compare(have, places)
 	lacking := map[string]bool{}
 	for _, d := range found {
-		if d.Runtime != "" && d.Lacking() != "" && m.moving(s, d) {
-			lacking[d.Lacking()] = true
+		if d.Runtime != "" && d.Lacking != "" && m.moving(s, d) {
+			lacking[d.Lacking] = true
 		}
 	}
 	found = slices.DeleteFunc(found, func(d account.Drift) bool { return lacking[d.Binding] || m.moving(s, d) })
@@ -143,7 +143,7 @@ func (m *model) leaves(found []account.Drift, d account.Drift) bool {
 	case d.Kind == account.LabelUnfollowed || d.Kind == account.BindingMissing:
 		return true // the sweep does the same
 	case d.Kind == account.CountWrong && d.Surplus > 0 && !m.off[ruleRestoreFirst]:
-		return slices.ContainsFunc(found, func(o account.Drift) bool { return o.Lacking() == d.Binding })
+		return slices.ContainsFunc(found, func(o account.Drift) bool { return o.Lacking == d.Binding })
 	default:
 		return false
 	}

@@ -143,7 +143,7 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 	moving.follow(after)
 	for _, d := range second.Drifts {
 		if moving.runtimes[d.Runtime] { // a wrong count of its binding may come from this runtime alone
-			moving.add("", d.Lacking())
+			moving.add("", d.Lacking)
 		}
 	}
 	second.Drifts = slices.DeleteFunc(second.Drifts, func(d account.Drift) bool {

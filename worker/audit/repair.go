@@ -101,8 +101,8 @@ func (a *Audit) RepairAll(ctx context.Context, drifts []account.Drift, drainIdle
 			continue
 		}
 		ok, err := a.Repair(ctx, d, drainIdle)
-		if !ok && d.Lacking() != "" {
-			lacks[d.Lacking()] = true
+		if !ok && d.Lacking != "" {
+			lacks[d.Lacking] = true
 		}
 		if ctx.Err() != nil {
 			return changed, errors.Join(errs, context.Cause(ctx))

@@ -39,12 +39,13 @@ func (m *mender) Restore(_ context.Context, _, runtime string, _, rt account.Run
 func TestCountsAreRepairedLast(t *testing.T) {
 	t.Parallel()
 	missing := account.Drift{
-		Kind: account.RuntimeMissing, Pool: "aws", Binding: "a", Runtime: "rt-1",
+		Kind: account.RuntimeMissing, Pool: "aws", Binding: "a", Runtime: "rt-1", Lacking: "a",
 		Wanted: account.Runtime{State: account.RuntimeAssigned, Binding: "a", Sequence: 3},
 	}
 	above, below := account.Drift{Kind: account.CountWrong, Pool: "aws", Binding: "a", Surplus: 1}, account.Drift{Kind: account.CountWrong, Pool: "aws", Binding: "a", Surplus: -1}
 	unwanted := missing
 	unwanted.Wanted = account.Runtime{} // Redis has the higher number
+	elsewhere := account.Drift{Kind: account.RuntimeElsewhere, Pool: "aws", Binding: "b", Runtime: "rt-1", Lacking: "a"}
 	for _, c := range []struct {
 		name     string
 		restores bool
@@ -54,6 +55,7 @@ func TestCountsAreRepairedLast(t *testing.T) {
 		{"the runtime is put back", true, []account.Drift{above, missing}, []string{"restore rt-1 on a", "recount a"}},
 		{"it is not put back", false, []account.Drift{above, missing}, []string{"restore rt-1 on a"}},
 		{"it may not be put back", false, []account.Drift{above, unwanted}, nil},
+		{"it is on another account, by a higher number", false, []account.Drift{above, elsewhere}, nil},
 		{"too low a count is raised all the same", false, []account.Drift{below, unwanted}, []string{"recount a"}},
 		{"nothing is missing", false, []account.Drift{above}, []string{"recount a"}},
 	} {

@@ -19,6 +19,7 @@ func TestPlaygroundIsBounded(t *testing.T) {
 		says         string
 	}{
 		{"too long", "rules: " + strings.Repeat("x", maxPasted+1), http.StatusRequestEntityTooLarge, "64 KiB"},
+		{"far too long", strings.Repeat("x", 6*maxPasted), http.StatusRequestEntityTooLarge, "64 KiB"},
 		{"longer when encoded", "rules:\n  aws\n" + strings.Repeat("  #\n", maxPasted/5), http.StatusOK, "1 rule"},
 		{"too many rules", "rules:\n" + strings.Repeat("  aws\n", maxRules+1), http.StatusOK, "1001 rules are more than the 1000"},
 		{"too many members", "rules: sharedRule: " + strings.Repeat("aws;", maxRules+1), http.StatusOK, "1001 members are more than"},

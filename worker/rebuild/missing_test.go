@@ -2,12 +2,14 @@ package rebuild
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -92,4 +94,32 @@ func TestPaceOfAClockThatWasPutBack(t *testing.T) {
 	if epoch, inForce := epochOf(t, redis, record); epoch == "" || epoch != inForce {
 		t.Errorf("built as %q, in force is %q", epoch, inForce)
 	}
+}
+
+// noRanges has no network ranges.
+type noRanges struct{ RangeBuilder }
+
+func (noRanges) Epoch(context.Context) (string, error) { return "", nil }
+
+// TestRangesWhilePoolsWait: while a rebuild of pools has to wait, the observer is told that the ranges cannot be
+// rebuilt, and another landscape ends Ensure.
+func TestRangesWhilePoolsWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		newRebuilder, _ := fenced(t)
+		r := newRebuilder(servers{memory.NewCounters()})
+		if err := r.Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.Wanted("aws_one-more")
+		r.paced, r.Ranges = time.Now().Add(mostPace), noRanges{}
+		r.Belongs = func(context.Context) error { return &engine.ForeignError{} }
+		told := 0
+		r.Observer.OnRebuild = func(context.Context, observe.Rebuild) { told++ }
+		ctx, cancel := context.WithTimeout(t.Context(), mostPace/2)
+		defer cancel()
+		if _, foreign := errors.AsType[*engine.ForeignError](r.Ensure(ctx)); !foreign || ctx.Err() != nil || told != 1 {
+			t.Errorf("told %d times, ended by %v", told, context.Cause(ctx))
+		}
+	})
 }

@@ -161,10 +161,8 @@ func (r *Rebuilder) attempt(ctx context.Context) error {
 	}
 	begin := r.Now()
 	info, err := r.rebuild(ctx)
-	if errors.Is(err, errPaced) {
-		return errors.Join(err, r.rebuildRanges(ctx))
-	}
-	if err == nil {
+	paced := errors.Is(err, errPaced)
+	if err == nil || paced {
 		err = r.rebuildRanges(ctx)
 	}
 	info.Duration, info.Err, info.Elsewhere = r.Now().Sub(begin), err, errors.Is(err, ErrElsewhere)
@@ -173,6 +171,9 @@ func (r *Rebuilder) attempt(ctx context.Context) error {
 	}
 	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
 		return loop.Permanent(err)
+	}
+	if paced {
+		return errors.Join(errPaced, err)
 	}
 	return err
 }

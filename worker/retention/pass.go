@@ -167,9 +167,12 @@ func (r *Purger) purge(ctx context.Context, runtime string, seen around, info *o
 		graves, because, err = r.lies(ctx, runtime, told)
 	}
 	because, err = r.unlessLost(told.pool, because, err)
-	if err != nil || because != "" {
-		info.Kept[because]++
+	if err != nil {
 		return nil, err
+	}
+	if because != "" {
+		info.Kept[because]++
+		return nil, nil
 	}
 	if err := r.Ledger.Forget(ctx, runtime, told.last); err != nil {
 		return nil, err

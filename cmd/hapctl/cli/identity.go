@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/engine"
@@ -120,7 +121,7 @@ func (s *Shell) redisIs(ctx context.Context, store *counters.Store, built bool, 
 	return nil
 }
 
-func redisAt(c config.Redis) string { return "Redis at " + Addresses(c.URL) }
+func redisAt(c config.Redis) string { return "Redis at " + connect.Shown(c.URL) }
 
 // Recorded returns an error if Redis has no record of its landscape: then a command must not change it.
 func (s *Shell) Recorded(c config.Redis) error {
@@ -150,7 +151,7 @@ func (s *Shell) LedgerIs(stream jetstream.StreamConfig, cfg *config.Config) erro
 	return s.identity.opened(engine.Place{At: ledgerAt(stream.Name, cfg.NATS), Landscape: l}, recorded, err)
 }
 
-func ledgerAt(stream string, c config.NATS) string { return stream + " at " + Addresses(c.URL) }
+func ledgerAt(stream string, c config.NATS) string { return stream + " at " + connect.Shown(c.URL) }
 
 // gardenerIs compares the landscape of the bindings with the other places: first by its names, which need no
 // request, then by the uid of the namespace.

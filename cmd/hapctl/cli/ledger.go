@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
@@ -46,7 +47,7 @@ func FindLedger(ctx context.Context, js jetstream.JetStream, c config.NATS) (jet
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
 		return jetstream.StreamConfig{}, &engine.Error{
-			Code: engine.CodeInternal, Op: "asking NATS at " + Addresses(c.URL),
+			Code: engine.CodeInternal, Op: "asking NATS at " + connect.Shown(c.URL),
 			Err:  fmt.Errorf("stream %s is not there: %w", events.StreamReplies, err),
 			Hint: "start a worker, which creates the streams, and check that this is its server",
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -142,7 +141,7 @@ func DialRedis(ctx context.Context, s *Shell, c config.Redis) (store *counters.S
 // NotBuilt returns the error for a Redis, or a pool in it, that is not built. It names the remedy.
 func NotBuilt(err error, at config.URLs) error {
 	return &engine.Error{
-		Code: engine.CodeInternal, Op: "reading Redis at " + Addresses(at), Err: err,
+		Code: engine.CodeInternal, Op: "reading Redis at " + connect.Shown(at), Err: err,
 		Hint: "start a worker (hap-worker --config FILE): it builds Redis from ledger, labels and Shoots",
 	}
 }
@@ -191,24 +190,11 @@ func GardenerError(err error) error {
 // a request, since no request was sent.
 func unreachable(what string, at config.URLs, err error, setting string) error {
 	return &ExitError{Code: ExitFailure, Err: fmt.Errorf(
-		"%s at %s is not reachable: %s; check %s", what, Addresses(at), OneLineOf(err), setting)}
+		"%s at %s is not reachable: %s; check %s", what, connect.Shown(at), OneLineOf(err), setting)}
 }
 
 // OneLineOf returns the text of an error without line ends.
 func OneLineOf(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
-
-// Addresses returns URLs, separated by commas, without user, password and query.
-func Addresses(urls config.URLs) string {
-	shown := make([]string, len(urls))
-	for i, text := range urls {
-		shown[i] = "(not a URL)"
-		if u, err := url.Parse(text); err == nil {
-			u.User, u.RawQuery = nil, ""
-			shown[i] = u.String()
-		}
-	}
-	return strings.Join(shown, ",")
-}
 
 // Unknown returns the error about something that does not exist. In the formats JSON and YAML it also prints
 // the error in the form of --stdin.

@@ -86,7 +86,7 @@ func withBearings(ctx context.Context, s *cli.Shell, cfg *config.Config, run fun
 	if err := b.add("gardener", client.Server(), b.own, true, nil); err != nil {
 		return err
 	}
-	if err := b.add("redis", cli.Addresses(cfg.Redis.URL), kept, recorded, err); err != nil {
+	if err := b.add("redis", connect.Shown(cfg.Redis.URL), kept, recorded, err); err != nil {
 		return err
 	}
 	nc, err := cli.OpenNATS(ctx, s, cfg.NATS)
@@ -107,7 +107,7 @@ func withBearings(ctx context.Context, s *cli.Shell, cfg *config.Config, run fun
 	}
 	b.ledger = storage.NewLedger(js, subjects, cli.Source)
 	named, recorded, err := storage.LandscapeOf(stream)
-	if err := b.add("ledger", cli.Addresses(cfg.NATS.URL), named, recorded, err); err != nil {
+	if err := b.add("ledger", connect.Shown(cfg.NATS.URL), named, recorded, err); err != nil {
 		return err
 	}
 	b.view.Same = !slices.ContainsFunc(b.view.Places, func(p placeView) bool { return !p.Same })

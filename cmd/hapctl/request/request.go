@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine"
@@ -231,12 +231,12 @@ func checkEvent(e events.Event) error {
 }
 
 // again returns the command line that repeats the request under its id, with its flags and those of the
-// connections. It leaves out those in common, the form of output, and a URL with a password, since the line is
+// connections. It leaves out those in common, the form of output, and URLs with a password, since the line is
 // printed.
 func again(cmd *cobra.Command, id string) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if common[flag.Name] || slices.Contains([]string{"id", "output", "no-headers"}, flag.Name) || secret(flag.Value.String()) {
+		if common[flag.Name] || slices.Contains([]string{"id", "output", "no-headers"}, flag.Name) || secret(flag) {
 			return
 		}
 		values := []string{flag.Value.String()}
@@ -250,10 +250,10 @@ func again(cmd *cobra.Command, id string) string {
 	return strings.Join(append(words, "--id", id), " ")
 }
 
-// secret reports whether text is a URL that has a user or a password.
-func secret(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.User != nil
+// secret reports whether the flag has URLs, one of which has a user or a query, or cannot be parsed.
+func secret(flag *pflag.Flag) bool {
+	urls := flag.Value.String()
+	return strings.HasSuffix(flag.Name, "-url") && connect.Shown(strings.Split(urls, ",")) != urls
 }
 
 // requestCommand makes cmd the command for requests of type t. event returns the event that the flags

@@ -14,7 +14,10 @@ func TestAgain(t *testing.T) {
 	for given, want := range map[string]string{
 		"--nats-url nats://far:4222 --runtime rt-1 --timeout 3s -o json": "hapctl provision --nats-url nats://far:4222 --runtime rt-1 --id req-1",
 		"--config prod.yaml --runtime rt-1 --label a=b --label c=d":      "hapctl provision --config prod.yaml --label 'a=b' --label 'c=d' --runtime rt-1 --id req-1",
+		"--nats-url nats://a:1,nats://b:2 --runtime rt-1":                "hapctl provision --nats-url 'nats://a:1,nats://b:2' --runtime rt-1 --id req-1",
 		"--nats-url nats://me:word@far:4222 --runtime rt-1":              "hapctl provision --runtime rt-1 --id req-1",
+		"--nats-url nats://a:1,nats://me:word@b:2 --runtime rt-1":        "hapctl provision --runtime rt-1 --id req-1",
+		"--nats-url nats://me:wo%rd@far:4222 --runtime rt-1":             "hapctl provision --runtime rt-1 --id req-1",
 	} {
 		s := cli.New(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
 		cmd := NewProvision(s)
