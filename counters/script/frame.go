@@ -65,7 +65,10 @@ local function enter(number)
     place.head, place.sequence, place.stored = head, tonumber(head[4] or '0'), tonumber(head[4] or '0')
     place.built = head[1] and head[2] == server and (not head[5] or head[5] == history) and trusted(head[1])
     local recorded = tonumber(head[6] or '0')
-    if place.built and (count_keys(place) or recorded) < recorded then depose(place) end
+    if place.built then
+      place.count = count_keys(place)
+      if (place.count or recorded) < recorded then depose(place) end
+    end
   end
   KEYS, epoch, paused = place, head[1], head[3] == '1'
   return place.built
@@ -86,7 +89,7 @@ local function grow(...)
 end
 
 local function shrink(...)
-  writable = true
+  writable, KEYS.shrunk = true, true
   written()
   return redis.call(...)
 end
@@ -106,7 +109,10 @@ end
 
 -- A value of false deletes the field.
 local function set(number, field, value)
-  if value then grow() elseif writable then written() else shrink('HDEL', KEYS[number], field) end
+  if value then grow() elseif not writable then shrink('HDEL', KEYS[number], field) else
+    written()
+    KEYS.shrunk = true
+  end
   local wrote = KEYS.wrote[number]
   if not wrote then
     wrote = {}
@@ -155,7 +161,9 @@ end
 
 local function finish(place)
   for number, fields in pairs(place.wrote) do write(place[number], fields) end
-  local keys = num(count_keys(place) or 0)
+  local count = place.count
+  if place.shrunk or count ~= #place - 1 then count = count_keys(place) or 0 end -- else all keys were there, and are
+  local keys = num(count)
   if keys ~= place.head[6] then redis.call('HSET', place[1], 'seq', num(place.sequence), 'keys', keys)
   elseif place.sequence ~= place.stored then redis.call('HSET', place[1], 'seq', num(place.sequence)) end
 end

@@ -4,6 +4,7 @@ package coalesce
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 )
@@ -17,8 +18,8 @@ type Reading[T any] struct {
 	Read func(context.Context) (T, error)
 
 	mu      sync.Mutex
-	running *turn[T] // the read that runs now
-	next    *turn[T] // for callers that arrived since
+	running bool     // run runs
+	next    *turn[T] // of the read that has not begun yet, nil if no caller waits for one
 }
 
 // turn is one run of Read.
@@ -53,30 +54,31 @@ func (r *Reading[T]) Get(ctx context.Context) (T, error) {
 func (r *Reading[T]) join(ctx context.Context) *turn[T] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.running == nil {
-		r.running = newTurn[T](ctx)
-		go r.run(r.running)
-		return r.running
-	}
 	if r.next == nil {
-		r.next = newTurn[T](ctx)
+		r.next = &turn[T]{ctx: context.WithoutCancel(ctx), done: make(chan struct{})}
+	}
+	if !r.running {
+		r.running = true
+		go r.run()
 	}
 	return r.next
 }
 
-func newTurn[T any](ctx context.Context) *turn[T] {
-	return &turn[T]{ctx: context.WithoutCancel(ctx), done: make(chan struct{})}
+// run reads until no caller waits.
+func (r *Reading[T]) run() {
+	for t := r.begin(); t != nil; t = r.begin() {
+		r.take(t)
+	}
 }
 
-// run reads for t, then for callers that arrived during the read, until there are none.
-func (r *Reading[T]) run(t *turn[T]) {
-	for t != nil {
-		r.take(t)
-		r.mu.Lock()
-		t, r.next = r.next, nil
-		r.running = t
-		r.mu.Unlock()
-	}
+// begin returns the turn that begins now, nil if no caller waits.
+func (r *Reading[T]) begin() *turn[T] {
+	runtime.Gosched() // callers that are about to ask share the read
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.next
+	r.next, r.running = nil, t != nil
+	return t
 }
 
 func (r *Reading[T]) take(t *turn[T]) {
