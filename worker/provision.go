@@ -91,7 +91,7 @@ func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 		return answer{}, nil, err
 	}
 	terms := rules.Terms(p.GlobalAccountID, match.Provider)
-	a.trace.terms = terms
+	a.trace.searches(terms)
 	return answer{event: a.event, match: match, chosen: chosen, terms: terms}, h.beginClaim(claimRequest{
 		runtime: p.RuntimeID, request: a.event.ID, tenant: p.GlobalAccountID, pool: match.Pool, terms: terms,
 		internal: rules.Internal(p.GlobalAccountID), inTurn: a.inTurn, now: !h.clock.Now().Before(h.waitsUntil(a)), trace: &a.trace,

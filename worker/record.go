@@ -34,6 +34,9 @@ type decisionTrace struct {
 // asks records the request that the rules are matched against.
 func (t *decisionTrace) asks(rules *rule.Ruleset, r rule.Request) { t.rules, t.request = rules, r }
 
+// searches records the terms of the search for a binding.
+func (t *decisionTrace) searches(terms account.Terms) { t.terms = terms }
+
 // decided records a decision. If it repeats a decision of this attempt, decided copies Considered from
 // that one into d, since the script returns it only once.
 func (t *decisionTrace) decided(at time.Time, d *account.Decision) {
