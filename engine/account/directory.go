@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Buckets is the number of buckets of the directory of runtimes. Each has a separate epoch and sequence.
@@ -129,17 +128,9 @@ func (b *Bucket) Status() Status {
 	return Status{Built: b.epoch != "", Epoch: b.epoch, Sequence: b.sequence, Runtimes: len(b.places)}
 }
 
-// Clone returns an independent copy, without rebuilds that have begun.
+// Clone returns an independent copy.
 func (b *Bucket) Clone() *Bucket {
-	out, status := NewBucket(), b.Status()
-	if !status.Built {
-		return out
-	}
-	places := make(map[string]Place, status.Runtimes)
-	for _, p := range b.Places() {
-		places[p.Runtime] = p.Place
-	}
-	out.BeginRebuild(status.Epoch, time.Time{}, 0)
-	out.Install(status.Epoch, Directory{Sequence: status.Sequence, Places: places})
-	return out
+	clone := *b
+	clone.places = maps.Clone(b.places)
+	return &clone
 }

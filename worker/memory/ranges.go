@@ -175,7 +175,14 @@ func (r *Ranges) rebuild(ctx context.Context, f func() bool) (bool, error) {
 	return f(), nil
 }
 
-// Copy returns an independent copy. It omits a rebuild that has begun.
+// Restart models a restart of Redis: the ranges are not built, and a rebuild that began before cannot install.
+func (r *Ranges) Restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.epoch.Restart()
+}
+
+// Copy returns an independent copy.
 func (r *Ranges) Copy() *Ranges {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -212,7 +212,6 @@ func (w *world) befallNATS(i plans.Item) bool {
 
 // befallRedis applies faults of Redis.
 func (w *world) befallRedis(i plans.Item) bool {
-	ctx := context.Background()
 	m := w.masters[0]
 	switch i.Kind {
 	case plans.RedisEmpty:
@@ -226,7 +225,7 @@ func (w *world) befallRedis(i plans.Item) bool {
 			return false
 		}
 		*m = *w.older.copy(m.name)
-		m.restart(ctx) // after a fail-over and back, too: the server has another replication history (rule 1)
+		m.restart() // after a fail-over and back, too: the server has another replication history (rule 1)
 	case plans.TwoMasters:
 		if len(w.masters) > 1 {
 			return false
@@ -235,7 +234,7 @@ func (w *world) befallRedis(i plans.Item) bool {
 		if i.N%3 == 0 {
 			other = newMaster("redis-b") // not a replica: another Pod under the same name
 		}
-		other.restart(ctx)
+		other.restart()
 		w.masters = []*master{other, m}
 		for n, p := range w.alive() {
 			if (n+i.N)%2 == 0 {

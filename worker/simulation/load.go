@@ -61,6 +61,9 @@ func (w *world) send(r *request) *request {
 	r.sequence, r.since = ack.Sequence, w.steps
 	if !ack.Duplicate {
 		w.truth.requests = append(w.truth.requests, r)
+		if r.event.Deprovision != nil && w.truth.owned[r.subject] { // no further reply says that its type owns the id
+			w.leaves(r.event.RuntimeID, r.tenant)
+		}
 	}
 	w.note("publisher", string(r.event.Type), r.event.ID, "for "+r.event.RuntimeID+r.event.Binding+" of "+r.tenant)
 	return r

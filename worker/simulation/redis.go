@@ -30,15 +30,9 @@ func (m *master) copy(name string) *master {
 }
 
 // restart simulates another server process on the same data: no place counts as built any more (rule 1).
-func (m *master) restart(ctx context.Context) {
-	pools, _ := m.counters.Pools(ctx)
-	for n := range account.Buckets {
-		pools = append(pools, account.BucketName(n))
-	}
-	for _, place := range pools {
-		_, _ = m.counters.Discard(ctx, place)
-	}
-	_, _ = m.ranges.Discard(ctx)
+func (m *master) restart() {
+	m.counters.Restart()
+	m.ranges.Restart()
 }
 
 // bucketOf is the bucket of a runtime in the directory, as a list of places.

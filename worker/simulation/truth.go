@@ -29,6 +29,7 @@ type truth struct {
 	clusters map[string]bool // runtimes that have had a Shoot
 
 	final     map[string]events.Reply     // by subject
+	owned     map[string]bool             // by subject: the last reply says that a deprovision owns the id
 	lives     map[string]*life            // by runtime, from its first answer on
 	all       []*life                     // in the order of their answers
 	deadlines map[string]time.Time        // of waiting requests, by subject, as the waiting reply named it
@@ -58,6 +59,7 @@ type life struct {
 
 func (t *truth) init() {
 	t.clusters, t.final, t.lives, t.claims = map[string]bool{}, map[string]events.Reply{}, map[string]*life{}, map[string]string{}
+	t.owned = map[string]bool{}
 	t.buried, t.edited, t.labels = map[uint64]bool{}, map[string]bool{}, map[string]engine.Binding{}
 	t.deadlines, t.freed = map[string]time.Time{}, map[string]string{}
 	t.gained, t.force, t.excused = map[string]int{}, map[string]events.Reply{}, map[string]bool{}
@@ -73,7 +75,7 @@ func (w *world) replied(subject string, r events.Reply) {
 	}
 	t.changed = w.moments
 	w.isolated(subject, r)
-	if r.For == events.TypeDeprovision {
+	if t.owned[subject] = r.For == events.TypeDeprovision; t.owned[subject] {
 		w.taken(subject) // also if the deprovision took a provision's id before the provision was answered
 	}
 	if r.Waiting != nil {
