@@ -71,20 +71,18 @@ func flowOf(subjects events.Subjects, m source.Message) dispatch.Flow {
 // there are few.
 func share(places int) int { return max(places/2, min(places, 16)) }
 
-// enqueue queues an event. If the queue stays full, one event goes back to the stream, which redelivers it
-// after a pause: the newest event of a long flow (dispatch.Queue.Push).
+// enqueue queues an event. If the queue stays full, events go back to the stream, which redelivers them
+// after a pause: the newest ones of long flows (dispatch.Queue.Push).
 func (w *Worker) enqueue(ctx context.Context, msg source.Message) {
-	excess, full := w.queue.Push(flowOf(w.subjects, msg), msg, len(msg.Data()), w.now())
-	if !full {
-		return
-	}
-	w.handedBack.Add(1)
-	number := uint64(1)
-	if facts, err := excess.Metadata(); err == nil {
-		number = facts.NumDelivered
-	}
-	if err := excess.NakWithDelay(longer(time.Second, number)); err != nil {
-		w.observer.Retry(ctx, observe.Retry{Type: "consume", Err: err})
+	for _, excess := range w.queue.Push(flowOf(w.subjects, msg), msg, msg.Size(), w.now()) {
+		w.handedBack.Add(1)
+		number := uint64(1)
+		if facts, err := excess.Metadata(); err == nil {
+			number = facts.NumDelivered
+		}
+		if err := excess.NakWithDelay(longer(time.Second, number)); err != nil {
+			w.observer.Retry(ctx, observe.Retry{Type: "consume", Err: err})
+		}
 	}
 }
 

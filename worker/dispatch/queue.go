@@ -3,7 +3,7 @@
 // Events of one tenant and class form a flow. The classes take turns by weight. Within a class, the flows
 // take turns, one event at a time (round robin). So the delay of an event depends on the number of flows
 // and on the length of its flow, but not on the length of the others. The queue is bounded: if it stays
-// full, a flow of at least average length loses its newest event, which the caller returns to the stream.
+// full, flows of at least average length lose their newest events, which the caller returns to the stream.
 package dispatch
 
 import (
@@ -76,6 +76,7 @@ type Queue[T any] struct {
 type flow[T any] struct {
 	Flow
 	items   []item[T]
+	bytes   int // of items
 	handled int
 	inTurn  bool
 }
@@ -96,13 +97,14 @@ func New[T any](o Options) *Queue[T] {
 
 // Push adds an event of size bytes that was received at a time. It blocks up to Options.Wait while the
 // queue is full. If the queue is still full, Push removes the newest event of a flow of at least average
-// length, and returns that event and true. After Close it returns value itself and true.
-func (q *Queue[T]) Push(of Flow, value T, size int, at time.Time) (excess T, full bool) {
+// length, in the unit of the bound that is exceeded, until the queue is within its bounds, and returns these
+// events. After Close it returns value itself.
+func (q *Queue[T]) Push(of Flow, value T, size int, at time.Time) (excess []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.awaitRoom(size)
 	if q.closed {
-		return value, true
+		return []T{value}
 	}
 	f := q.flows[of]
 	if f == nil {
@@ -114,17 +116,19 @@ func (q *Queue[T]) Push(of Flow, value T, size int, at time.Time) (excess T, ful
 	}
 	q.arrived++
 	f.items = append(f.items, item[T]{value, size, at, q.arrived})
-	q.events, q.bytes = q.events+1, q.bytes+size
+	q.events, q.bytes, f.bytes = q.events+1, q.bytes+size, f.bytes+size
 	q.held[of.Class]++
 	q.queueUp(f)
-	if q.fits(0, 0) {
-		return excess, false
+	for !q.fits(0, 0) {
+		longest := q.findLongest(f)
+		end := len(longest.items) - 1
+		last := longest.items[end]
+		longest.items[end] = item[T]{}
+		longest.items = longest.items[:end]
+		q.left(longest, last.size)
+		excess = append(excess, last.value)
 	}
-	longest := q.findLongest(f)
-	last := longest.items[len(longest.items)-1]
-	longest.items = longest.items[:len(longest.items)-1]
-	q.left(longest, last.size)
-	return last.value, true
+	return excess
 }
 
 // fits reports whether so many more events, with so many bytes, stay within the bounds. A single event of
@@ -158,7 +162,11 @@ func (q *Queue[T]) awaitRoom(size int) {
 // findLongest returns a flow of at least average length: pushed, or q.longest, or else the longest of all. So
 // it rarely has to compare all flows.
 func (q *Queue[T]) findLongest(pushed *flow[T]) *flow[T] {
-	long := func(f *flow[T]) bool { return f != nil && len(f.items)*q.waiting >= q.events }
+	length, all := func(f *flow[T]) int { return f.bytes }, q.bytes
+	if q.events > q.options.Events {
+		length, all = func(f *flow[T]) int { return len(f.items) }, q.events
+	}
+	long := func(f *flow[T]) bool { return f != nil && len(f.items) > 0 && length(f)*q.waiting >= all }
 	switch {
 	case long(pushed):
 		return pushed
@@ -167,7 +175,7 @@ func (q *Queue[T]) findLongest(pushed *flow[T]) *flow[T] {
 	}
 	q.longest = pushed
 	for _, f := range q.flows {
-		if c := cmp.Compare(len(f.items), len(q.longest.items)); c > 0 || c == 0 && f.number() < q.longest.number() {
+		if c := cmp.Compare(length(f), length(q.longest)); c > 0 || c == 0 && f.number() < q.longest.number() {
 			q.longest = f
 		}
 	}
@@ -194,7 +202,7 @@ func (q *Queue[T]) queueUp(f *flow[T]) {
 
 // left updates the counts after an event has left the queue.
 func (q *Queue[T]) left(f *flow[T], size int) {
-	q.events, q.bytes = q.events-1, q.bytes-size
+	q.events, q.bytes, f.bytes = q.events-1, q.bytes-size, f.bytes-size
 	q.held[f.Class]--
 	if len(f.items) > 0 {
 		return

@@ -87,7 +87,7 @@ func TestClosedQueueReturnsWhatItHeld(t *testing.T) {
 		if <-ended {
 			t.Fatal("Pop of a closed queue returned an event")
 		}
-		if got, full := q.Push(Flow{}, 7, 1, time.Time{}); !full || got != 7 {
+		if got := q.Push(Flow{}, 7, 1, time.Time{}); !slices.Equal(got, []int{7}) {
 			t.Fatal("a closed queue kept an event")
 		}
 	})
@@ -116,13 +116,21 @@ func TestQueueKeepsItsPromises(t *testing.T) {
 				size[next] = rapid.IntRange(1, 9).Draw(t, "size")
 				held[of] = append(held[of], next)
 				count, bytes = count+1, bytes+size[next]
-				excess, full := q.Push(of, next, size[next], time.Time{})
-				if over := count > o.Events || bytes > o.Bytes && count > 1; over != full {
-					t.Fatalf("full %v with %d events of %d bytes", full, count, bytes)
-				}
-				if full {
-					loses(t, held, excess)
+				over := func() bool { return count > o.Events || bytes > o.Bytes && count > 1 }
+				for _, excess := range q.Push(of, next, size[next], time.Time{}) {
+					if !over() {
+						t.Fatalf("%d goes back with %d events of %d bytes", excess, count, bytes)
+					}
+					loses(t, held, excess, func(n int) int {
+						if count > o.Events {
+							return 1
+						}
+						return size[n]
+					})
 					count, bytes = count-1, bytes-size[excess]
+				}
+				if over() {
+					t.Fatalf("it keeps %d events of %d bytes", count, bytes)
 				}
 			case "pop":
 				if !someoneDue(held, handled, o.Share) {
@@ -165,23 +173,30 @@ func someoneDue(held map[Flow][]int, handled map[Flow]int, share int) bool {
 	return false
 }
 
-// loses removes the excess event from the model. It has to be the newest of its flow.
-func loses(t *rapid.T, held map[Flow][]int, excess int) {
+// loses removes the excess event from the model. It has to be the newest of its flow; length is that of one
+// event, in the unit of the bound that is exceeded.
+func loses(t *rapid.T, held map[Flow][]int, excess int, length func(int) int) {
 	t.Helper()
 	all, flows := 0, 0
+	of := func(items []int) (sum int) {
+		for _, n := range items {
+			sum += length(n)
+		}
+		return sum
+	}
 	for _, items := range held {
-		if all += len(items); len(items) > 0 {
+		if all += of(items); len(items) > 0 {
 			flows++
 		}
 	}
-	for of, items := range held {
+	for name, items := range held {
 		if len(items) == 0 || items[len(items)-1] != excess {
 			continue
 		}
-		if len(items)*flows < all {
-			t.Fatalf("%v has %d of %d events of %d flows, and loses one", of, len(items), all, flows)
+		if of(items)*flows < all {
+			t.Fatalf("%v has %d of %d in %d flows, and loses an event", name, of(items), all, flows)
 		}
-		held[of] = items[:len(items)-1]
+		held[name] = items[:len(items)-1]
 		return
 	}
 	t.Fatalf("%d is the newest of no flow", excess)
@@ -227,7 +242,7 @@ func TestPushWaitsForRoom(t *testing.T) {
 		const events = 200
 		go func() {
 			for i := range events {
-				if back, full := q.Push(of, i, 100, time.Now()); full {
+				for _, back := range q.Push(of, i, 100, time.Now()) {
 					t.Errorf("%d goes back", back)
 				}
 			}
@@ -253,8 +268,8 @@ func TestStuckQueueHoldsNothingUp(t *testing.T) {
 		push := func(want time.Duration) {
 			t.Helper()
 			begin := time.Now()
-			if _, full := q.Push(of, 0, 1, begin); !full || time.Since(begin) != want {
-				t.Errorf("full is %t after %s, want true after %s", full, time.Since(begin), want)
+			if back := q.Push(of, 0, 1, begin); len(back) != 1 || time.Since(begin) != want {
+				t.Errorf("%d events go back after %s, want one after %s", len(back), time.Since(begin), want)
 			}
 		}
 		for range 2 {

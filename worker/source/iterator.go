@@ -77,6 +77,17 @@ type Message struct {
 // Metadata returns the metadata of the delivery. It was parsed once, when the message was received.
 func (m Message) Metadata() (*jetstream.MsgMetadata, error) { return m.facts, m.unread }
 
+// Size returns the bytes of the message's data and header.
+func (m Message) Size() int {
+	size := len(m.Data())
+	for name, values := range m.Headers() {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	return size
+}
+
 func (m Message) unlessGone(do func() error) error {
 	if m.from.gone.Load() {
 		return ErrGone

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -104,4 +105,18 @@ func TestConsumerThatGoesAtOnce(t *testing.T) {
 			t.Errorf("%d attempts in a minute", attempts)
 		}
 	})
+}
+
+// headed is a message with a header alone.
+type headed struct{ jetstream.Msg }
+
+func (headed) Data() []byte         { return nil }
+func (headed) Headers() nats.Header { return nats.Header{"Big": {"12345", "678"}} }
+
+// TestSize: a header counts, or the bound of a queue would let through what has no data.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	if got := (source.Message{Msg: headed{}}).Size(); got != 14 {
+		t.Errorf("%d bytes, want 14", got)
+	}
 }
