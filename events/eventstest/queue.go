@@ -63,7 +63,8 @@ func testAckWait(b *bench) {
 	for _, id := range ids { // all before the first is taken: otherwise its redelivery could precede another event on a slow machine
 		b.event(id)
 	}
-	i := b.iterator()
+	// In one request: with one for each, the client may let 10 s pass between two (see iteratorOf).
+	i := b.iteratorOf(len(ids))
 	for _, id := range ids {
 		i.next(id, 1)
 	}
@@ -111,7 +112,7 @@ func testNak(b *bench) {
 func testNakWithDelay(b *bench) {
 	b.event("a")
 	b.event("b")
-	i := b.iterator()
+	i := b.iteratorOf(2) // both in one request, as in testAckWait
 	msg := i.next("a", 1)
 	given := time.Now()
 	b.must(msg.NakWithDelay(shortWait))

@@ -170,7 +170,7 @@ func (b *bench) unsettled() []string {
 // shortWait is the AckWait of tests that wait for its end, longer than a busy machine pauses.
 const shortWait = 3 * time.Second
 
-// iterator asks for one message at a time.
+// iterator has answers of Next.
 type iterator struct {
 	b        *bench
 	messages jetstream.MessagesContext
@@ -182,12 +182,16 @@ type answer struct {
 	err error
 }
 
-func (b *bench) iterator() *iterator {
+// iterator returns one that asks for a message at a time.
+func (b *bench) iterator() *iterator { return b.iteratorOf(1) }
+
+// iteratorOf returns an iterator whose first request is for n messages.
+func (b *bench) iteratorOf(n int) *iterator {
 	b.t.Helper()
 	consumer, err := b.Consumer(b.ctx())
 	b.must(err)
 	messages, err := consumer.Messages(
-		jetstream.PullMaxMessages(1), // nothing in advance
+		jetstream.PullMaxMessages(n), // nothing beyond them in advance
 		// If Next is called before the client has noted the previous request, the client sends none, and
 		// asks again after two heartbeats.
 		jetstream.PullHeartbeat(patience/6), jetstream.WithMessagesErrOnMissingHeartbeat(false),
