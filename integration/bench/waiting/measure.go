@@ -136,7 +136,7 @@ func (b *bench) deadlines(ctx context.Context) (percentiles, error) {
 // handOn creates accounts one after the other, and waits until each is assigned to a waiting request.
 func (b *bench) handOn(ctx context.Context) (percentiles, error) {
 	var took []time.Duration
-	for i := range b.tries {
+	for i := range min(b.tries, b.filled/2) { // requests must be left for the restart
 		one, err := b.handOnOne(ctx, i%b.pools)
 		if err != nil {
 			return percentiles{}, err
